@@ -1,0 +1,16 @@
+// One function per subcommand: it adds the subcommand with its flags to the app and sets its callback.
+// A callback throws UserError for the user's mistakes; main() prints it and exits with its code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+
+namespace fp {
+
+// Each subcommand's callback leaves the exit code here (ok unless it says otherwise).
+struct CommandResult {
+  ExitCode code = ExitCode::ok;
+};
+
+}  // namespace fp

@@ -1,0 +1,26 @@
+#include <cstdio>
+#include <exception>
+
+#include "base/log.h"
+#include "commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"fptrain: an LLM trainer driven by config files"};
+  app.set_version_flag("--version", FPTRAIN_VERSION);
+  app.require_subcommand(1);
+  fp::CommandResult result;
+  try {
+    // One line per subcommand, in the order of the help text.
+    app.parse(argc, argv);
+    return static_cast<int>(result.code);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? 0 : static_cast<int>(fp::ExitCode::bad_config);
+  } catch (const fp::UserError& e) {
+    fp::log::error("{}", e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    fp::log::error("internal error, please report it: {}", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,59 @@
+// Errors a person can act on, and checked invariants.
+//
+// A user's mistake is a UserError: where it happened, the value, what would be legal. It is thrown anywhere in set-up and
+// caught once in main(), which prints it and exits with its code. FP_CHECK guards our own invariants: failing is a bug.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace fp {
+
+// Exit codes are part of the interface (docs/architecture.md, section 4).
+enum class ExitCode : int {
+  ok = 0,
+  bad_config = 2,       // bad configuration or usage: never retry
+  bad_data = 3,         // bad data or checkpoint
+  diverged = 4,         // training produced non-finite values
+  interrupted = 75,     // state saved, requeue me
+};
+
+class UserError : public std::runtime_error {
+ public:
+  UserError(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// Exit 2: configuration or usage.
+struct ConfigError : UserError {
+  explicit ConfigError(const std::string& what) : UserError(ExitCode::bad_config, what) {}
+};
+// Exit 3: data or checkpoint.
+struct DataError : UserError {
+  explicit DataError(const std::string& what) : UserError(ExitCode::bad_data, what) {}
+};
+// Exit 4: training diverged.
+struct DivergedError : UserError {
+  explicit DivergedError(const std::string& what) : UserError(ExitCode::diverged, what) {}
+};
+
+// A broken invariant of fptrain itself.
+struct InternalError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void fail_check(const char* expression, const char* file, int line, const std::string& message);
+
+}  // namespace fp
+
+// FP_CHECK(condition, "format {}", values...): always on; throws InternalError with place and values.
+#define FP_CHECK(condition, ...)                                                   \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]]                                                 \
+      ::fp::fail_check(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,43 @@
+// Files that are there whole or not at all, read-only memory maps, and content hashes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fp {
+
+// Whole file as text. DataError naming the path when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+// Write to a temporary name beside `path`, fsync, rename over it, fsync the folder.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// fsync of a file or a folder. DataError with errno's text on failure.
+void fsync_path(const std::filesystem::path& path);
+
+// 128-bit XXH3 as 32 hex digits.
+std::string hash_bytes(const void* data, size_t bytes);
+std::string hash_file(const std::filesystem::path& path);
+
+// A read-only memory map of a whole file. Movable; an empty file maps to an empty span.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  template <class T> std::span<const T> as() const { return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace fp
