@@ -1,0 +1,41 @@
+// Data-parallel loops over the cores of this process. The only place that names the threading runtime: OpenMP, shared with
+// oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
+//
+// Results must not depend on the number of threads: split work by index, reduce in a fixed order.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace fp {
+
+// Threads used by parallel regions. 0 restores the default: the cores this process may run on.
+void set_threads(int threads);
+int max_threads();
+
+namespace detail {
+void run_parallel(void (*body)(void* context, int thread, int threads), void* context);
+}
+
+// Calls body(thread, threads) once on each thread and waits. The body must not throw. Nested calls run on one thread.
+template <class Body>
+void parallel(Body&& body) {
+  detail::run_parallel([](void* context, int thread, int threads) { (*static_cast<Body*>(context))(thread, threads); },
+                       const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+// Splits [0, n) into one contiguous range a thread, boundaries at multiples of `grain`: body(begin, end).
+template <class Body>
+void parallel_for(int64_t n, int64_t grain, Body&& body) {
+  if (n <= grain) {
+    if (n > 0) body(int64_t{0}, n);
+    return;
+  }
+  parallel([&](int thread, int threads) {
+    const int64_t blocks = (n + grain - 1) / grain;
+    const int64_t begin = blocks * thread / threads * grain, end = std::min(n, blocks * (thread + 1) / threads * grain);
+    if (begin < end) body(begin, end);
+  });
+}
+
+}  // namespace fp

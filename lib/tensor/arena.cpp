@@ -1,0 +1,94 @@
+#include "tensor/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace fp {
+namespace {
+
+// A dry arena starts at an address that no process maps, so a mistaken access crashes instead of corrupting.
+constexpr uintptr_t kDryBase = uintptr_t{1} << 60;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+Arena::Arena(size_t bytes, bool huge_pages) : capacity_(round_up(std::max<size_t>(bytes, 1), kHugePage)) {
+  // Over-allocate by one huge page of address space (not of memory) to align the base.
+  void* map = ::mmap(nullptr, capacity_ + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    throw ConfigError(fmt::format("cannot reserve {:.2f} GiB of memory for this run; use a smaller model, micro_batch or more recompute",
+                                  static_cast<double>(capacity_) / (1 << 30)));
+  const uintptr_t start = reinterpret_cast<uintptr_t>(map), aligned = round_up(start, kHugePage);
+  if (aligned > start) ::munmap(map, aligned - start);
+  ::munmap(reinterpret_cast<void*>(aligned + capacity_), kHugePage - (aligned - start));
+  memory_ = reinterpret_cast<std::byte*>(aligned);
+  if (huge_pages) ::madvise(memory_, capacity_, MADV_HUGEPAGE);
+}
+
+Arena::~Arena() {
+  if (memory_ != nullptr) ::munmap(memory_, capacity_);
+}
+
+std::byte* Arena::base() const { return dry() ? reinterpret_cast<std::byte*>(kDryBase) : memory_; }
+
+ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
+  const size_t bytes = round_up(std::max<size_t>(static_cast<size_t>(shape.elements()) * size_of(dtype), 1), kAlignment);
+  size_t offset = top_;
+  const auto hole = std::find_if(free_.begin(), free_.end(), [&](const auto& h) { return h.second >= bytes; });
+  if (hole != free_.end()) {
+    offset = hole->first;
+    const size_t rest = hole->second - bytes;
+    free_.erase(hole);
+    if (rest > 0) free_[offset + bytes] = rest;
+  } else {
+    top_ += bytes;
+    FP_CHECK(dry() || top_ <= capacity_, "arena of {} bytes is full: {} in use, {} more wanted for {} {}", capacity_, in_use_,
+             bytes, name_of(what), shape.str());
+  }
+  used_[offset] = {bytes, what};
+  in_use_ += bytes;
+  now_[static_cast<size_t>(what)] += bytes;
+  if (top_ > peak_) {
+    peak_ = top_;
+    at_peak_ = now_;
+  }
+  return {this, Tensor(base() + offset, dtype, shape)};
+}
+
+void Arena::release(void* data) {
+  const size_t offset = static_cast<size_t>(static_cast<std::byte*>(data) - base());
+  const auto block = used_.find(offset);
+  FP_CHECK(block != used_.end(), "released an address the arena did not hand out");
+  size_t begin = offset, end = offset + block->second.bytes;
+  in_use_ -= block->second.bytes;
+  now_[static_cast<size_t>(block->second.what)] -= block->second.bytes;
+  used_.erase(block);
+  // Join with the holes on both sides; a hole that reaches the top lowers the top.
+  auto next = free_.lower_bound(begin);
+  if (next != free_.end() && next->first == end) {
+    end += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto previous = std::prev(next);
+    if (previous->first + previous->second == begin) {
+      begin = previous->first;
+      free_.erase(previous);
+    }
+  }
+  if (end == top_)
+    top_ = begin;
+  else
+    free_[begin] = end - begin;
+}
+
+void ArenaTensor::reset() {
+  if (arena_ != nullptr) arena_->release(tensor_.data);
+  arena_ = nullptr;
+  tensor_ = {};
+}
+
+}  // namespace fp

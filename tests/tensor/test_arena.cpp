@@ -1,0 +1,63 @@
+#include <catch2/catch.hpp>
+#include <random>
+#include <vector>
+
+#include "tensor/arena.h"
+
+using namespace fp;
+
+TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
+  const auto play = [](Arena& arena) {
+    std::mt19937 random(7);
+    std::vector<ArenaTensor> live;
+    std::vector<size_t> offsets;
+    std::byte* origin = nullptr;
+    for (int i = 0; i < 2000; ++i) {
+      if (live.size() < 5 || random() % 2 == 0) {
+        live.push_back(arena.alloc(DType::f32, {static_cast<int64_t>(random() % 5000)}, static_cast<MemoryClass>(random() % kMemoryClasses)));
+        if (origin == nullptr) origin = static_cast<std::byte*>(live.back()->data);
+        offsets.push_back(static_cast<size_t>(static_cast<std::byte*>(live.back()->data) - origin));
+      } else {
+        live.erase(live.begin() + static_cast<long>(random() % live.size()));
+      }
+    }
+    return offsets;
+  };
+  Arena dry;
+  const auto expected = play(dry);
+  REQUIRE(dry.in_use() == 0);
+  Arena real(dry.peak(), false);
+  REQUIRE(play(real) == expected);
+  REQUIRE(real.peak() == dry.peak());
+  size_t sum = 0;
+  for (const size_t bytes : dry.by_class_at_peak()) sum += bytes;
+  REQUIRE(sum <= dry.peak());
+}
+
+TEST_CASE("live blocks never overlap and memory comes back whole", "[tensor]") {
+  Arena arena(1 << 20, true);
+  std::mt19937 random(3);
+  std::vector<std::pair<ArenaTensor, uint8_t>> live;
+  for (int i = 0; i < 500; ++i) {
+    if (live.size() > 20) {
+      const size_t victim = random() % live.size();
+      const auto& [t, mark] = live[victim];
+      for (int64_t j = 0; j < t->elements(); ++j) REQUIRE(t->ptr<uint8_t>()[j] == mark);
+      live.erase(live.begin() + static_cast<long>(victim));
+    }
+    const auto mark = static_cast<uint8_t>(i);
+    auto t = arena.alloc(DType::u8, {static_cast<int64_t>(1 + random() % 9000)});
+    std::fill_n(t->ptr<uint8_t>(), t->elements(), mark);
+    live.emplace_back(std::move(t), mark);
+  }
+  live.clear();
+  REQUIRE(arena.in_use() == 0);
+  const auto whole = arena.alloc(DType::u8, {static_cast<int64_t>(arena.capacity())});
+  REQUIRE(whole->bytes() == arena.capacity());
+}
+
+TEST_CASE("a full arena says so", "[tensor]") {
+  Arena arena(1 << 21, false);
+  const auto a = arena.alloc(DType::u8, {1 << 21});
+  REQUIRE_THROWS_AS(arena.alloc(DType::u8, {1}), InternalError);
+}
