@@ -35,6 +35,13 @@ const char* prefix(Level level) {
   return "";
 }
 
+// The caller holds the mutex.
+void append_to_file(State& s, const std::string& line) {
+  if (!s.file.is_open()) return;
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  s.file << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), line) << std::flush;
+}
+
 }  // namespace
 
 bool stderr_is_terminal() {
@@ -73,10 +80,12 @@ void write(Level level, const std::string& text) {
   fmt::print(stderr, "{}\n", line);
   if (!s.live.empty()) fmt::print(stderr, "{}", s.live);
   std::fflush(stderr);
-  if (s.file.is_open()) {
-    const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-    s.file << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), line) << std::flush;
-  }
+  append_to_file(s, line);
+}
+
+void write_to_file(const std::string& text) {
+  const std::lock_guard lock(state().mutex);
+  append_to_file(state(), text);
 }
 
 }  // namespace fp::log

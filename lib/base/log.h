@@ -20,6 +20,8 @@ void set_live_line(const std::string& text);
 bool stderr_is_terminal();
 
 void write(Level level, const std::string& text);
+// A line for log.txt alone, where the terminal shows the same facts in its live line.
+void write_to_file(const std::string& text);
 
 template <class... Args>
 void debug(fmt::format_string<Args...> f, Args&&... args) { write(Level::debug, fmt::format(f, std::forward<Args>(args)...)); }

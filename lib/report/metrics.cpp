@@ -1,0 +1,248 @@
+#include "report/metrics.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <variant>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+using Member = std::variant<int64_t StepMetrics::*, double StepMetrics::*, std::optional<double> StepMetrics::*,
+                            bool StepMetrics::*>;
+
+struct Field {
+  std::string_view key;
+  Member member;
+  int digits = 0;  // significant digits of a double
+};
+
+// Each key is declared once, in the order of the file; reading and writing both follow this table.
+const std::array<Field, 16> kFields{{{"step", &StepMetrics::step},
+                                     {"loss", &StepMetrics::loss, 9},
+                                     {"lr", &StepMetrics::lr, 9},
+                                     {"grad_norm", &StepMetrics::grad_norm, 9},
+                                     {"tokens", &StepMetrics::tokens},
+                                     {"tokens_per_s", &StepMetrics::tokens_per_s, 6},
+                                     {"step_ms", &StepMetrics::step_ms, 6},
+                                     {"mfu", &StepMetrics::mfu, 4},
+                                     {"peak_bytes", &StepMetrics::peak_bytes},
+                                     {"consumed_samples", &StepMetrics::consumed_samples},
+                                     {"elapsed_s", &StepMetrics::elapsed_s, 9},
+                                     {"val_loss", &StepMetrics::val_loss, 9},
+                                     {"val_perplexity", &StepMetrics::val_perplexity, 9},
+                                     {"val_bits_per_byte", &StepMetrics::val_bits_per_byte, 9},
+                                     {"skipped", &StepMetrics::skipped},
+                                     {"resumed", &StepMetrics::resumed}}};
+
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
+}
+
+// The text of a field, empty when it is left out.
+std::string text_of(const Field& field, const StepMetrics& m) {
+  if (const auto* p = std::get_if<int64_t StepMetrics::*>(&field.member)) return std::to_string(m.**p);
+  if (const auto* p = std::get_if<double StepMetrics::*>(&field.member)) return number(m.**p, field.digits);
+  if (const auto* p = std::get_if<bool StepMetrics::*>(&field.member)) return m.**p ? "true" : "";
+  const auto& optional = m.*std::get<std::optional<double> StepMetrics::*>(field.member);
+  return optional ? number(*optional, field.digits) : "";
+}
+
+// A reader of flat JSON objects: much faster than a document parser on histories of a million lines.
+class LineParser {
+ public:
+  explicit LineParser(std::string_view text) : text_(text) {}
+
+  bool parse(StepMetrics& metrics) {
+    if (!take('{')) return false;
+    bool has_step = false, has_loss = false;
+    do {
+      std::string_view key;
+      if (!string(key) || !take(':')) return false;
+      has_step |= key == "step";
+      has_loss |= key == "loss";
+      if (!value(find(key), metrics)) return false;
+    } while (take(','));
+    return take('}') && at_end() && has_step && has_loss;
+  }
+
+ private:
+  static const Field* find(std::string_view key) {
+    for (const Field& field : kFields)
+      if (field.key == key) return &field;
+    return nullptr;
+  }
+
+  void skip_space() {
+    while (!text_.empty() && std::strchr(" \t\r", text_.front()) != nullptr) text_.remove_prefix(1);
+  }
+  bool at_end() {
+    skip_space();
+    return text_.empty();
+  }
+  bool take(char c) {
+    skip_space();
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  bool take(std::string_view word) {
+    skip_space();
+    if (!text_.starts_with(word)) return false;
+    text_.remove_prefix(word.size());
+    return true;
+  }
+
+  // Escapes are skipped over, not decoded: no known key has one.
+  bool string(std::string_view& out) {
+    if (!take('"')) return false;
+    for (size_t i = 0; i < text_.size(); ++i) {
+      if (text_[i] == '\\') {
+        ++i;
+      } else if (text_[i] == '"') {
+        out = text_.substr(0, i);
+        text_.remove_prefix(i + 1);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  template <class T>
+  bool number(T& out) {
+    skip_space();
+    // from_chars would also take "nan" and "inf", which JSON has not.
+    const size_t digit = text_.starts_with('-') ? 1 : 0;
+    if (text_.size() <= digit || text_[digit] < '0' || text_[digit] > '9') return false;
+    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), out);
+    if (error != std::errc{}) return false;
+    text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+    return true;
+  }
+
+  bool real(double& out) {
+    if (take("null")) {
+      out = StepMetrics::kUnknown;
+      return true;
+    }
+    return number(out);
+  }
+
+  bool boolean(bool& out) {
+    out = take("true");
+    return out || take("false");
+  }
+
+  bool value(const Field* field, StepMetrics& m) {
+    if (field == nullptr) {
+      std::string_view ignored_text;
+      double ignored_number = 0;
+      bool ignored_flag = false;
+      skip_space();
+      if (text_.starts_with('"')) return string(ignored_text);
+      return real(ignored_number) || boolean(ignored_flag);
+    }
+    if (const auto* p = std::get_if<int64_t StepMetrics::*>(&field->member)) return number(m.**p);
+    if (const auto* p = std::get_if<double StepMetrics::*>(&field->member)) return real(m.**p);
+    if (const auto* p = std::get_if<bool StepMetrics::*>(&field->member)) return boolean(m.**p);
+    return real((m.*std::get<std::optional<double> StepMetrics::*>(field->member)).emplace());
+  }
+
+  std::string_view text_;
+};
+
+// Visits every good line with the file offset just behind it.
+void scan(const std::filesystem::path& file, const std::function<void(const StepMetrics&, int64_t)>& visit) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw DataError(fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
+  std::string line;
+  int64_t end = 0, number = 0, broken = 0, last = std::numeric_limits<int64_t>::min();
+  while (std::getline(in, line)) {
+    ++number;
+    end += static_cast<int64_t>(line.size()) + 1;
+    const std::optional<StepMetrics> metrics = in.eof() ? std::nullopt : parse_json_line(line);
+    if (!metrics) {
+      if (broken == 0) broken = number;
+      continue;
+    }
+    if (broken != 0)
+      throw DataError(
+          fmt::format("{}:{}: not a metrics object, yet good lines follow; mend the line or move the file away",
+                      file.string(), broken));
+    if (metrics->step <= last)
+      throw DataError(fmt::format("{}:{}: step {} comes after step {}; steps must grow", file.string(), number,
+                                  metrics->step, last));
+    last = metrics->step;
+    visit(*metrics, end);
+  }
+}
+
+[[noreturn]] void fail(const std::filesystem::path& file, const char* what) {
+  throw DataError(fmt::format("{}: cannot {}: {}", file.string(), what, std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& metrics) {
+  std::string line = "{";
+  for (const Field& field : kFields) {
+    const std::string text = text_of(field, metrics);
+    if (!text.empty()) line += fmt::format("{}\"{}\":{}", line.size() > 1 ? "," : "", field.key, text);
+  }
+  return line + "}";
+}
+
+std::optional<StepMetrics> parse_json_line(std::string_view line) {
+  StepMetrics metrics;
+  if (!LineParser(line).parse(metrics)) return std::nullopt;
+  return metrics;
+}
+
+void for_each_step(const std::filesystem::path& file, const std::function<void(const StepMetrics&)>& visit) {
+  scan(file, [&](const StepMetrics& metrics, int64_t) { visit(metrics); });
+}
+
+MetricsWriter::MetricsWriter(const std::filesystem::path& file, int64_t resume_step)
+    : file_(file), mark_resumed_(resume_step > 0) {
+  int64_t keep = 0;
+  if (std::filesystem::exists(file)) {
+    scan(file, [&](const StepMetrics& metrics, int64_t end) {
+      if (metrics.step > resume_step) return;
+      keep = end;
+      last_ = metrics;
+    });
+  }
+  fd_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail(file, "open for writing");
+  if (::ftruncate(fd_, keep) == 0 && ::fsync(fd_) == 0) return;
+  const int error = errno;
+  ::close(fd_);
+  errno = error;
+  fail(file, "truncate");
+}
+
+MetricsWriter::~MetricsWriter() { ::close(fd_); }
+
+void MetricsWriter::append(StepMetrics metrics) {
+  FP_CHECK(!last_ || metrics.step > last_->step, "metrics: step {} after step {}", metrics.step, last_->step);
+  metrics.resumed = mark_resumed_;
+  mark_resumed_ = false;
+  const std::string line = to_json_line(metrics) + "\n";
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t n = ::write(fd_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(file_, "write");
+    rest.remove_prefix(static_cast<size_t>(n));
+  }
+  last_ = metrics;
+}
+
+}  // namespace fp

@@ -1,0 +1,72 @@
+// metrics.jsonl: one JSON object per logged step, the history from which a run's report is drawn.
+//
+// The file is one monotone history: steps only grow, and a resumed run first drops what came after its checkpoint.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace fp {
+
+// One optimizer step. A double that is not finite is written as null and read back as NaN.
+struct StepMetrics {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  int64_t step = 0;             // optimizer steps taken, this one included (the first is 1)
+  double loss = kUnknown;       // mean cross entropy of the step's batch, nats per valid token
+  double lr = 0;                // learning rate the update used
+  double grad_norm = kUnknown;  // global L2 norm before clipping
+  int64_t tokens = 0;           // tokens trained on since the run began, this step included
+  double tokens_per_s = 0;      // of this step
+  double step_ms = 0;           // wall time of this step, evaluation and saving excluded
+  double mfu = kUnknown;        // model FLOPs utilisation, 0..1; null when the machine's peak is unknown
+  int64_t peak_bytes = 0;       // peak memory of this process so far
+  int64_t consumed_samples = 0;
+  double elapsed_s = 0;            // wall time since the run began, evaluation and saving included, resumes added up
+  std::optional<double> val_loss;  // nats per token on the held-out split; only on steps that evaluate
+  std::optional<double> val_perplexity;     // exp(val_loss)
+  std::optional<double> val_bits_per_byte;  // of the held-out text, so that tokenizers compare
+  bool skipped = false;                     // loss or gradient was not finite: the update was not applied
+  bool resumed = false;                     // first step after a resume; set by MetricsWriter
+};
+
+// One line without its newline. Losses have 9 significant digits; unset options and false flags are left out.
+std::string to_json_line(const StepMetrics& metrics);
+
+// The reverse; nothing when the line is not one complete object with `step` and `loss`. Unknown keys are ignored.
+std::optional<StepMetrics> parse_json_line(std::string_view line);
+
+// Calls `visit` on every step of the file in order. A torn tail (crash, or a write under way) is left out. DataError
+// with path:line when a broken line is followed by good ones or steps do not grow.
+void for_each_step(const std::filesystem::path& file, const std::function<void(const StepMetrics&)>& visit);
+
+class MetricsWriter {
+ public:
+  // Opens or creates `file` to go on after step `resume_step` (0: a fresh run). A torn tail and every line with a later
+  // step are cut off in one truncation. DataError as for_each_step, or when the file cannot be opened.
+  MetricsWriter(const std::filesystem::path& file, int64_t resume_step);
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  // Appends one line with a single write: a killed process loses no line that append() returned from. The step must be
+  // greater than the last one.
+  void append(StepMetrics metrics);
+
+  // The last step in the file: what a resumed run goes on from (elapsed_s, tokens).
+  const std::optional<StepMetrics>& last() const { return last_; }
+
+ private:
+  std::filesystem::path file_;
+  int fd_ = -1;
+  bool mark_resumed_ = false;
+  std::optional<StepMetrics> last_;
+};
+
+}  // namespace fp

@@ -1,0 +1,79 @@
+#include "report/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace fp {
+namespace {
+
+constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGUSR1};
+
+// Handlers may only touch lock-free atomics and call async-signal-safe functions.
+static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int> first_signal{0};
+std::atomic<int> interrupts{0};
+std::atomic<bool> installed{false};
+std::atomic<bool> talk{false};
+std::array<struct sigaction, kSignals.size()> former{};
+
+void on_signal(int signal) {
+  const int saved_errno = errno;
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+  if (signal == SIGINT) {
+    if (interrupts.fetch_add(1) > 0) {
+      // Blocked while this handler runs, so it takes effect the moment the handler returns.
+      ::signal(SIGINT, SIG_DFL);
+      ::raise(SIGINT);
+    } else if (talk.load()) {
+      constexpr std::string_view text =
+          "\r\x1b[Kfinishing this step, then saving; press Ctrl-C again to stop at once\n";
+      [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+    }
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  FP_CHECK(!installed.exchange(true), "stop signals are handled already");
+  first_signal = 0;
+  interrupts = 0;
+  talk = log::stderr_is_terminal();
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // reads and writes under way go on
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    FP_CHECK(::sigaction(kSignals[i], &action, &former[i]) == 0, "sigaction {}: errno {}", kSignals[i], errno);
+}
+
+StopSignals::~StopSignals() {
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &former[i], nullptr);
+  installed = false;
+}
+
+int stop_signal() { return first_signal.load(std::memory_order_relaxed); }
+
+std::string_view signal_name(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "signal";
+  }
+}
+
+}  // namespace fp

@@ -1,0 +1,178 @@
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "base/philox.h"
+#include "report/metrics.h"
+#include "temp_dir.h"
+
+using namespace fp;
+using fp::test::put_file;
+using fp::test::TempDir;
+
+namespace {
+
+StepMetrics metrics_at(int64_t step) {
+  StepMetrics m;
+  m.step = step;
+  m.loss = 3.0 / static_cast<double>(step);
+  m.lr = 6e-4;
+  m.grad_norm = 1.25;
+  m.tokens = step * 4096;
+  m.tokens_per_s = 8192;
+  m.step_ms = 500;
+  m.mfu = 0.41;
+  m.peak_bytes = int64_t{3} << 30;
+  m.consumed_samples = step * 8;
+  m.elapsed_s = 0.5 * static_cast<double>(step);
+  return m;
+}
+
+std::vector<int64_t> steps_in(const std::filesystem::path& file) {
+  std::vector<int64_t> steps;
+  for_each_step(file, [&](const StepMetrics& m) { steps.push_back(m.step); });
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("a metrics line is JSON with the documented keys and survives a round trip") {
+  StepMetrics m = metrics_at(7);
+  m.val_loss = 2.5;
+  m.val_perplexity = 12.1824940;
+  m.val_bits_per_byte = 1.9512345678;
+  m.skipped = true;
+  m.resumed = true;
+  const nlohmann::json j = nlohmann::json::parse(to_json_line(m));
+  for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "step_ms", "mfu", "peak_bytes",
+                          "consumed_samples", "val_loss"})
+    CHECK(j.contains(key));
+  CHECK(j["step"] == 7);
+  CHECK(j["peak_bytes"] == int64_t{3} << 30);
+  CHECK(j["skipped"] == true);
+
+  const auto back = parse_json_line(to_json_line(m));
+  REQUIRE(back);
+  CHECK(to_json_line(*back) == to_json_line(m));
+  CHECK(back->step == 7);
+  CHECK(*back->val_bits_per_byte == Approx(1.9512345678).epsilon(1e-8));
+  CHECK(back->skipped);
+}
+
+TEST_CASE("nine significant digits tell any two fp32 losses apart") {
+  const auto words = Philox::block({1, 2, 3, 4}, {5, 6});
+  for (uint32_t i = 0; i < 1000; ++i) {
+    const uint32_t bits = 0x3f800000u + (Philox::block({i, 0, 0, 0}, {words[0], words[1]})[0] >> 7);
+    StepMetrics m = metrics_at(1);
+    m.loss = static_cast<double>(std::bit_cast<float>(bits));
+    const auto back = parse_json_line(to_json_line(m));
+    REQUIRE(back);
+    CHECK(std::bit_cast<uint32_t>(static_cast<float>(back->loss)) == bits);
+  }
+}
+
+TEST_CASE("what is not finite is null, what is absent is left out") {
+  StepMetrics m = metrics_at(3);
+  m.loss = std::numeric_limits<double>::infinity();
+  m.mfu = StepMetrics::kUnknown;
+  const std::string line = to_json_line(m);
+  CHECK(nlohmann::json::parse(line)["loss"].is_null());
+  CHECK(nlohmann::json::parse(line)["mfu"].is_null());
+  CHECK_FALSE(nlohmann::json::parse(line).contains("val_loss"));
+  CHECK_FALSE(nlohmann::json::parse(line).contains("skipped"));
+  const auto back = parse_json_line(line);
+  REQUIRE(back);
+  CHECK(std::isnan(back->loss));
+  CHECK_FALSE(back->val_loss);
+}
+
+TEST_CASE("the line parser takes spaces and unknown keys, and nothing that is not one whole object") {
+  const auto good = parse_json_line(R"( { "step" : 4 , "note":"a \"b\" }", "x":null,"y":-1.5e3,"z":false,"loss":2 } )");
+  REQUIRE(good);
+  CHECK(good->step == 4);
+  CHECK(good->loss == 2.0);
+  const std::string whole = to_json_line(metrics_at(12));
+  for (size_t n = 0; n < whole.size(); ++n) {
+    INFO(whole.substr(0, n));
+    CHECK_FALSE(parse_json_line(std::string_view(whole).substr(0, n)));
+  }
+  for (const char* bad : {"", "{}", "[]", "{\"step\":1}", "{\"loss\":1}", "{\"step\":1,\"loss\":nan}",
+                          "{\"step\":1.5,\"loss\":2}", "{\"step\":1,\"loss\":2}x", "{\"step\":1,\"loss\":2,}",
+                          "{\"step\":1,\"loss\":inf}", "{\"step\":99999999999999999999,\"loss\":2}"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_json_line(bad));
+  }
+}
+
+TEST_CASE("the writer appends, and a line is in the file when append() returns") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  MetricsWriter writer(file, 0);
+  CHECK_FALSE(writer.last());
+  for (int64_t step = 1; step <= 5; ++step) {
+    writer.append(metrics_at(step));
+    CHECK(steps_in(file).back() == step);
+  }
+  CHECK(writer.last()->step == 5);
+  CHECK_THROWS_AS(writer.append(metrics_at(5)), InternalError);
+}
+
+TEST_CASE("a torn last line is repaired on open, at every length of the tear") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const std::string first = to_json_line(metrics_at(1)) + "\n", second = to_json_line(metrics_at(2)) + "\n";
+  for (size_t n = 0; n <= second.size(); ++n) {
+    put_file(file, first + second.substr(0, n));
+    const bool whole = n == second.size();
+    CHECK(steps_in(file).size() == (whole ? 2u : 1u));
+    {
+      MetricsWriter writer(file, 10);
+      writer.append(metrics_at(3));
+    }
+    CHECK(steps_in(file) == (whole ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{1, 3}));
+  }
+  put_file(file, first + second.substr(0, 9) + std::string(600, '\0') + "\n" + std::string(30, '\0'));
+  MetricsWriter after_power_loss(file, 10);
+  CHECK(read_file(file) == first);
+}
+
+TEST_CASE("resuming from step S drops the lines after S and marks the first new one") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  {
+    MetricsWriter writer(file, 0);
+    for (int64_t step = 1; step <= 9; ++step) writer.append(metrics_at(step));
+  }
+  {
+    MetricsWriter writer(file, 6);
+    REQUIRE(writer.last());
+    CHECK(writer.last()->step == 6);
+    CHECK(writer.last()->elapsed_s == 3.0);
+    CHECK(steps_in(file).size() == 6);
+    writer.append(metrics_at(7));
+    writer.append(metrics_at(8));
+  }
+  CHECK(steps_in(file) == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8});
+  std::vector<int64_t> resumed;
+  for_each_step(file, [&](const StepMetrics& m) {
+    if (m.resumed) resumed.push_back(m.step);
+  });
+  CHECK(resumed == std::vector<int64_t>{7});
+  const MetricsWriter fresh(file, 0);
+  CHECK(std::filesystem::file_size(file) == 0);
+}
+
+TEST_CASE("a broken line in the middle and steps that do not grow are named, not repaired") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const std::string one = to_json_line(metrics_at(1)) + "\n", two = to_json_line(metrics_at(2)) + "\n";
+  put_file(file, one + "garbage\n" + two);
+  CHECK_THROWS_WITH(MetricsWriter(file, 5), Catch::Contains("metrics.jsonl:2:"));
+  CHECK(read_file(file) == one + "garbage\n" + two);
+  put_file(file, two + one);
+  CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2:") && Catch::Contains("step 1"));
+  CHECK_THROWS_AS(steps_in(dir.path / "none.jsonl"), DataError);
+  CHECK_THROWS_AS(MetricsWriter(dir.path / "no" / "folder.jsonl", 0), DataError);
+}

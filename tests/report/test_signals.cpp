@@ -1,0 +1,96 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "report/signals.h"
+
+using namespace fp;
+
+namespace {
+
+// Runs `body` in a child process; its wait status.
+int status_of_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("each stop signal is noted and named, and the process lives on") {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+    const int status = status_of_child([&] {
+      const StopSignals signals;
+      if (stop_requested()) return 1;
+      ::raise(signal);
+      return stop_requested() && stop_signal() == signal ? 0 : 2;
+    });
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+  CHECK(signal_name(SIGINT) == "SIGINT");
+  CHECK(signal_name(SIGTERM) == "SIGTERM");
+  CHECK(signal_name(SIGUSR1) == "SIGUSR1");
+}
+
+TEST_CASE("a second SIGINT ends the process by that signal") {
+  const int status = status_of_child([] {
+    const StopSignals signals;
+    ::raise(SIGINT);
+    if (stop_signal() != SIGINT) return 1;
+    ::raise(SIGINT);
+    return 2;
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("SIGTERM and SIGUSR1 may come again and again; the first one is reported") {
+  const int status = status_of_child([] {
+    const StopSignals signals;
+    ::raise(SIGUSR1);
+    for (int i = 0; i < 3; ++i) ::raise(SIGTERM);
+    ::raise(SIGINT);
+    return stop_signal() == SIGUSR1 ? 0 : 1;
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("former handlers come back, and a new StopSignals starts clean") {
+  const int status = status_of_child([] {
+    ::signal(SIGTERM, SIG_IGN);
+    {
+      const StopSignals signals;
+      ::raise(SIGTERM);
+      if (!stop_requested()) return 1;
+    }
+    ::raise(SIGTERM);  // ignored again
+    const StopSignals again;
+    return stop_requested() ? 2 : 0;
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+
+  const int died = status_of_child([] {
+    { const StopSignals signals; }
+    ::raise(SIGUSR1);
+    return 0;
+  });
+  REQUIRE(WIFSIGNALED(died));
+  CHECK(WTERMSIG(died) == SIGUSR1);
+}
+
+TEST_CASE("only one StopSignals lives at a time") {
+  const StopSignals signals;
+  std::optional<StopSignals> second;
+  CHECK_THROWS_AS(second.emplace(), InternalError);
+}
