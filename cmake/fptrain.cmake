@@ -35,10 +35,11 @@ function(fp_module name)
   endif()
 endfunction()
 
-# fp_tests(name [RUNS_FPTRAIN] [DEPS target...] [LABELS label...]): Catch2 executable test_<name> from the .cpp files of
-# this folder. RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
+# fp_tests(name [RUNS_FPTRAIN] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of this folder, each
+# test case a ctest test labelled <name>, and `slow` too where its tags hold [slow].
+# RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
 function(fp_tests name)
-  cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
     return()
@@ -50,6 +51,15 @@ function(fp_tests name)
     target_compile_definitions(test_${name} PRIVATE FP_EXECUTABLE="$<TARGET_FILE:fptrain>")
     add_dependencies(test_${name} fptrain)
   endif()
-  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${name};${ARG_LABELS}"
-    SKIP_RETURN_CODE 4)
+  # Exit code 4 is a skip: tests/support/main.cpp.
+  catch_discover_tests(test_${name} TEST_SPEC "~[slow]" TEST_PREFIX "${name}: "
+    PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4)
+  catch_discover_tests(test_${name} TEST_SPEC "[slow]" TEST_PREFIX "${name}: " TEST_LIST slow_tests_of_${name}
+    PROPERTIES SKIP_RETURN_CODE 4)
+  # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
+  set(labels ${CMAKE_CURRENT_BINARY_DIR}/slow_labels.cmake)
+  file(WRITE ${labels} "if(slow_tests_of_${name})
+  set_tests_properties(\${slow_tests_of_${name}} PROPERTIES LABELS \"${name};slow\")
+endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels})
 endfunction()
