@@ -1,0 +1,60 @@
+// manifest.json of a prepared corpus: what is in the folder and how to check it. The format is docs/data-format.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace fp {
+
+enum class Split { train, validation };
+constexpr const char* name_of(Split split) { return split == Split::train ? "train" : "validation"; }
+
+struct FileRecord {
+  std::string name;  // inside the folder
+  uint64_t bytes = 0;
+  std::string xxh3;  // XXH3-128 of the whole file, 32 hex digits
+};
+
+struct SourceRecord {
+  std::string name;    // file name without folder, as given to `data prepare`
+  uint64_t bytes = 0;  // size on disk
+};
+
+struct SplitRecord {
+  uint64_t documents = 0;
+  uint64_t tokens = 0;      // end-of-text tokens included
+  uint64_t text_bytes = 0;  // bytes of the documents before tokenizing
+  FileRecord index;         // document boundaries
+  std::vector<FileRecord> shards;
+};
+
+struct Manifest {
+  static constexpr int kVersion = 1;
+  static constexpr const char* kFileName = "manifest.json";
+
+  FileRecord tokenizer;  // copy of the tokenizer; its xxh3 is the tokenizer's hash
+  int64_t vocab_size = 0;
+  int64_t eot = 0;
+  int64_t highest_id = 0;        // in any shard
+  int token_bytes = 2;           // 2 or 4
+  uint64_t shard_tokens = 0;     // tokens in every shard of a split but its last
+  std::string documents;         // how documents were told apart (the --documents option)
+  std::string validation_split;  // "last", "hash" or "none"
+  double validation_fraction = 0.0;
+  uint64_t empty_documents = 0;      // left out
+  uint64_t duplicate_documents = 0;  // training documents left out because the validation split holds the same text
+  std::vector<SourceRecord> sources;
+  SplitRecord train, validation;
+
+  const SplitRecord& split(Split s) const { return s == Split::train ? train : validation; }
+  SplitRecord& split(Split s) { return s == Split::train ? train : validation; }
+};
+
+// The exact bytes of manifest.json, its own hash included.
+std::string serialize(const Manifest& manifest);
+// DataError when the file is missing, of another version, or not byte for byte what serialize() wrote.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace fp

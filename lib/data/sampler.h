@@ -1,0 +1,95 @@
+// Which tokens each sample holds. Training order is a pure function of (seed, epoch, global sample index): the only
+// state of the loader is the number of samples consumed, and sample g is the same under every batch size and rank
+// count.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "config/run_spec.h"
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/mixture.h"
+
+namespace fp {
+
+// Writes samples into batches; train and validation differ only in which window a sample index stands for.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+
+  // Fills `batch` with the samples of global indices [first, first + n). Thread-safe; reuses the batch's memory.
+  virtual void fill(uint64_t first, int64_t n, Batch& batch) const = 0;
+
+  int64_t seq_len() const { return seq_len_; }
+  // The tokenizer that all datasets share.
+  const Tokenizer& tokenizer() const { return datasets_.front()->tokenizer(); }
+  // Highest id in any dataset.
+  int64_t highest_id() const;
+  // DataError when a dataset holds an id that a model with `model_vocab` entries does not have.
+  void check_vocab(int64_t model_vocab) const;
+  const std::vector<std::unique_ptr<Dataset>>& datasets() const { return datasets_; }
+
+ protected:
+  // DataError unless all datasets have one tokenizer; ConfigError when spec contradicts itself.
+  Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> datasets);
+
+  // Row `row` of the batch from seq_len + 1 tokens: window[0..T) are inputs, window[1..T] targets, of which `valid`
+  // count.
+  void write_row(std::span<const int32_t> window, int64_t valid, int64_t row, Batch& batch) const;
+
+  int64_t seq_len_;
+  bool mask_documents_, reset_positions_;
+  std::vector<std::unique_ptr<Dataset>> datasets_;
+  std::vector<int32_t> token_bytes_;  // length of each token's text
+};
+
+// Training samples without end. A dataset of N tokens has (N-1)/T windows an epoch, neighbours sharing one token (the
+// last target of one is the first input of the next); each epoch visits every window once, in an order keyed by (seed,
+// dataset, epoch), and shifts all windows by an epoch's offset so that no tail of the stream is left out for good.
+class TrainSampler : public Sampler {
+ public:
+  // Opens and verifies the training split of every folder. DataError when one has fewer than seq_len + 1 tokens.
+  TrainSampler(const DataSection& spec, uint64_t seed);
+
+  void fill(uint64_t first, int64_t n, Batch& batch) const override;
+
+  struct Place {
+    int dataset;           // index into datasets()
+    uint64_t epoch;        // of that dataset
+    uint64_t first_token;  // of the window, in the dataset's stream
+  };
+  // Where global sample g lies.
+  Place place(uint64_t g) const;
+  // Windows in one epoch of a dataset.
+  uint64_t windows(int dataset) const;
+
+ private:
+  uint64_t seed_;
+  bool shuffle_;
+  Mixture mixture_;
+};
+
+// Held-out samples in their own order: consecutive windows in which every token of the split is a target exactly once,
+// so that sums over all samples are exact. The first token of the stream is predicted from the end-of-text token, which
+// stands before every document; the last window is padded with end-of-text inputs and ignored targets. With
+// mask_documents the first token of a document is no target (nothing of its document comes before it).
+class ValidationSampler : public Sampler {
+ public:
+  // `validation` of the spec if given (all its documents: its training split, then its validation split), else the
+  // held-out splits of the training folders. limit > 0: that many windows, evenly spaced over all. DataError when there
+  // is nothing.
+  ValidationSampler(const DataSection& spec, int64_t limit);
+
+  // Samples there are (0 < size() <= limit when limit > 0).
+  int64_t size() const { return size_; }
+  // [first, first + n) must lie in [0, size()).
+  void fill(uint64_t first, int64_t n, Batch& batch) const override;
+
+ private:
+  std::vector<uint64_t> first_window_;  // of each dataset, and the total last
+  int64_t size_ = 0;
+};
+
+}  // namespace fp
