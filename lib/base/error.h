@@ -1,7 +1,8 @@
 // Errors a person can act on, and checked invariants.
 //
-// A user's mistake is a UserError: where it happened, the value, what would be legal. It is thrown anywhere in set-up and
-// caught once in main(), which prints it and exits with its code. FP_CHECK guards our own invariants: failing is a bug.
+// A user's mistake is a UserError: where it happened, the value, what would be legal. It is thrown anywhere in set-up
+// and caught once in main(), which prints it and exits with its code. FP_CHECK guards our own invariants: failing is a
+// bug.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,10 +15,10 @@ namespace fp {
 // Exit codes are part of the interface (docs/architecture.md, section 4).
 enum class ExitCode : int {
   ok = 0,
-  bad_config = 2,       // bad configuration or usage: never retry
-  bad_data = 3,         // bad data or checkpoint
-  diverged = 4,         // training produced non-finite values
-  interrupted = 75,     // state saved, requeue me
+  bad_config = 2,    // bad configuration or usage: never retry
+  bad_data = 3,      // bad data or checkpoint
+  diverged = 4,      // training produced non-finite values
+  interrupted = 75,  // state saved, requeue me
 };
 
 class UserError : public std::runtime_error {
@@ -52,8 +53,8 @@ struct InternalError : std::logic_error {
 }  // namespace fp
 
 // FP_CHECK(condition, "format {}", values...): always on; throws InternalError with place and values.
-#define FP_CHECK(condition, ...)                                                   \
-  do {                                                                             \
-    if (!(condition)) [[unlikely]]                                                 \
+#define FP_CHECK(condition, ...)                                                    \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]]                                                  \
       ::fp::fail_check(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -33,7 +33,10 @@ class MappedFile {
 
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  template <class T> std::span<const T> as() const { return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)}; }
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)};
+  }
 
  private:
   const std::byte* data_ = nullptr;

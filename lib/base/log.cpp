@@ -27,10 +27,14 @@ State& state() {
 
 const char* prefix(Level level) {
   switch (level) {
-    case Level::debug: return "debug: ";
-    case Level::info: return "";
-    case Level::warning: return "warning: ";
-    case Level::error: return "error: ";
+    case Level::debug:
+      return "debug: ";
+    case Level::info:
+      return "";
+    case Level::warning:
+      return "warning: ";
+    case Level::error:
+      return "error: ";
   }
   return "";
 }
@@ -74,7 +78,8 @@ void write(Level level, const std::string& text) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (level < s.level || (s.rank != 0 && level < Level::warning)) return;
-  const std::string who = s.rank != 0 || (s.world_size > 1 && level >= Level::warning) ? fmt::format("[rank {}] ", s.rank) : "";
+  const std::string who =
+      s.rank != 0 || (s.world_size > 1 && level >= Level::warning) ? fmt::format("[rank {}] ", s.rank) : "";
   const std::string line = who + prefix(level) + text;
   if (!s.live.empty()) fmt::print(stderr, "\r\x1b[K");
   fmt::print(stderr, "{}\n", line);

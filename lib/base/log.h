@@ -1,5 +1,5 @@
-// The log: lines to stderr and, once a run directory exists, to its log.txt. Only rank 0 talks unless something is wrong.
-// When a live progress line is on the terminal, it is cleared before a line and redrawn after it.
+// The log: lines to stderr and, once a run directory exists, to its log.txt. Only rank 0 talks unless something is
+// wrong. When a live progress line is on the terminal, it is cleared before a line and redrawn after it.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,12 +24,20 @@ void write(Level level, const std::string& text);
 void write_to_file(const std::string& text);
 
 template <class... Args>
-void debug(fmt::format_string<Args...> f, Args&&... args) { write(Level::debug, fmt::format(f, std::forward<Args>(args)...)); }
+void debug(fmt::format_string<Args...> f, Args&&... args) {
+  write(Level::debug, fmt::format(f, std::forward<Args>(args)...));
+}
 template <class... Args>
-void info(fmt::format_string<Args...> f, Args&&... args) { write(Level::info, fmt::format(f, std::forward<Args>(args)...)); }
+void info(fmt::format_string<Args...> f, Args&&... args) {
+  write(Level::info, fmt::format(f, std::forward<Args>(args)...));
+}
 template <class... Args>
-void warning(fmt::format_string<Args...> f, Args&&... args) { write(Level::warning, fmt::format(f, std::forward<Args>(args)...)); }
+void warning(fmt::format_string<Args...> f, Args&&... args) {
+  write(Level::warning, fmt::format(f, std::forward<Args>(args)...));
+}
 template <class... Args>
-void error(fmt::format_string<Args...> f, Args&&... args) { write(Level::error, fmt::format(f, std::forward<Args>(args)...)); }
+void error(fmt::format_string<Args...> f, Args&&... args) {
+  write(Level::error, fmt::format(f, std::forward<Args>(args)...));
+}
 
 }  // namespace fp::log

@@ -1,5 +1,5 @@
-// Data-parallel loops over the cores of this process. The only place that names the threading runtime: OpenMP, shared with
-// oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
+// Data-parallel loops over the cores of this process. The only place that names the threading runtime: OpenMP, shared
+// with oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
 //
 // Results must not depend on the number of threads: split work by index, reduce in a fixed order.
 #pragma once

@@ -1,7 +1,7 @@
 // Philox4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
 //
-// Every random number in fptrain is a pure function of (seed, purpose, names of what it is for), never of a rank or of the
-// order of calls, so any parallel plan and any resumed run draws the same ones.
+// Every random number in fptrain is a pure function of (seed, purpose, names of what it is for), never of a rank or of
+// the order of calls, so any parallel plan and any resumed run draws the same ones.
 #pragma once
 
 #include <array>
@@ -12,8 +12,17 @@
 namespace fp {
 
 // What a random number is for. The values are part of the reproducibility contract: append, never renumber.
-enum class Purpose : uint32_t { init = 1, data_order = 2, embedding_dropout = 3, attention_dropout = 4,
-                                residual_dropout = 5, ffn_dropout = 6, sampling = 7, rounding = 8, dataset_mix = 9 };
+enum class Purpose : uint32_t {
+  init = 1,
+  data_order = 2,
+  embedding_dropout = 3,
+  attention_dropout = 4,
+  residual_dropout = 5,
+  ffn_dropout = 6,
+  sampling = 7,
+  rounding = 8,
+  dataset_mix = 9
+};
 
 struct Philox {
   using Counter = std::array<uint32_t, 4>;

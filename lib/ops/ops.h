@@ -1,5 +1,5 @@
-// Ops: the device seam. Everything a model does to numbers goes through this interface; an implementation owns one device
-// and never communicates. Calls are issued in order and may run asynchronously until synchronize().
+// Ops: the device seam. Everything a model does to numbers goes through this interface; an implementation owns one
+// device and never communicates. Calls are issued in order and may run asynchronously until synchronize().
 //
 // Conventions. Destination first. Tensors are contiguous and row-major; activations and weights are all f32 or all bf16
 // ("compute type"), statistics and gradients of parameters are f32, sums are kept in f32 or better. M = B*T tokens.
@@ -54,8 +54,8 @@ struct HeadLayout {
   int64_t v_column(int64_t kv) const { return grouped ? k_column(kv) + head_dim : (heads + kv_heads + kv) * head_dim; }
 };
 
-// Rotary position embedding: cos and sin, each [positions, d/2] f32, any attention factor already applied; halves (i, i+d/2)
-// are rotated. Empty tensors: no rotation.
+// Rotary position embedding: cos and sin, each [positions, d/2] f32, any attention factor already applied; halves (i,
+// i+d/2) are rotated. Empty tensors: no rotation.
 struct Rope {
   Tensor cos, sin;
 };
@@ -70,18 +70,19 @@ struct Dropout {
 };
 
 struct AttentionSpec {
-  double scale = 1.0;             // scores = scale * q.k
-  int64_t window = 0;             // keys a query sees, itself included; 0: all before it
-  int64_t q_offset = 0;           // position in the sequence of the first query; of the first key: k_offset
+  double scale = 1.0;    // scores = scale * q.k
+  int64_t window = 0;    // keys a query sees, itself included; 0: all before it
+  int64_t q_offset = 0;  // position in the sequence of the first query; of the first key: k_offset
   int64_t k_offset = 0;
-  // Blocksparse (phi-3-small): query block qb sees key block kb iff qb-kb < local or (kb + head*step + 1) % stride == 0,
-  // head = first_head + local head index, counted over all ranks. block = 0: dense.
+  // Blocksparse (phi-3-small): query block qb sees key block kb iff qb-kb < local or (kb + head*step + 1) % stride ==
+  // 0, head = first_head + local head index, counted over all ranks. block = 0: dense.
   int64_t block = 0, local_blocks = 0, vertical_stride = 0, head_step = 1, first_head = 0;
-  Dropout dropout;                // on the probabilities; element = key position, token = query position
+  Dropout dropout;  // on the probabilities; element = key position, token = query position
 };
 
-// Which columns of a [rows, V] logits slice count: global ids [first_id, first_id + V) of which ids >= valid_ids are padding
-// and `masked_ids` (i32, may be empty) are excluded; those get probability 0. logits are multiplied by logit_scale.
+// Which columns of a [rows, V] logits slice count: global ids [first_id, first_id + V) of which ids >= valid_ids are
+// padding and `masked_ids` (i32, may be empty) are excluded; those get probability 0. logits are multiplied by
+// logit_scale.
 struct Vocabulary {
   int64_t first_id = 0;
   int64_t valid_ids = 0;
@@ -91,8 +92,8 @@ struct Vocabulary {
 
 struct AdamW {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  int64_t step = 1;          // 1-based, for the bias correction
-  double grad_scale = 1.0;   // gradients are multiplied by it first (clipping)
+  int64_t step = 1;         // 1-based, for the bias correction
+  double grad_scale = 1.0;  // gradients are multiplied by it first (clipping)
 };
 
 // A range of a flat buffer.
@@ -106,20 +107,22 @@ class Ops {
   virtual std::string_view name() const = 0;
 
   // ---- memory -------------------------------------------------------------------------------------------------------
-  virtual void copy_in(const Tensor& dst, const void* host) = 0;    // dst.bytes() bytes from host memory
-  virtual void copy_out(void* host, const Tensor& src) = 0;         // blocks until the bytes are there
-  virtual void copy(const Tensor& dst, const Tensor& src) = 0;      // same dtype and element count
+  virtual void copy_in(const Tensor& dst, const void* host) = 0;  // dst.bytes() bytes from host memory
+  virtual void copy_out(void* host, const Tensor& src) = 0;       // blocks until the bytes are there
+  virtual void copy(const Tensor& dst, const Tensor& src) = 0;    // same dtype and element count
   virtual void zero(const Tensor& x) = 0;
-  virtual void cast(const Tensor& dst, const Tensor& src) = 0;      // f32 <-> bf16 (round to nearest even), same element count
+  virtual void cast(const Tensor& dst,
+                    const Tensor& src) = 0;  // f32 <-> bf16 (round to nearest even), same element count
   virtual void synchronize() = 0;
   // The weights have changed since the last forward pass: any cached copy in another layout is stale.
   virtual void weights_changed() = 0;
 
   // ---- linear: y[M,N] = x[M,K] w[N,K]^T + bias[N] -------------------------------------------------------------------
   virtual void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias /* empty: none */) = 0;
-  virtual void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) = 0;          // dx = dy w
-  virtual void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write) = 0;  // dw f32 = dy^T x
-  virtual void bias_backward(const Tensor& db, const Tensor& dy, Write) = 0;                            // db f32 = column sums
+  virtual void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) = 0;  // dx = dy w
+  virtual void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x,
+                                      Write) = 0;                             // dw f32 = dy^T x
+  virtual void bias_backward(const Tensor& db, const Tensor& dy, Write) = 0;  // db f32 = column sums
 
   // ---- token-local --------------------------------------------------------------------------------------------------
   // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty)
@@ -129,55 +132,59 @@ class Ops {
   virtual void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) = 0;
 
   // y = norm(sum) * gain + bias with sum = x + residual; residual and sum empty: norm(x). bias empty: none.
-  // stats f32 [M,2] = (mean, 1/std) (mean 0 for rmsnorm). The normalised value is rounded to the compute type before the
-  // gain is applied, as in the published models. sum may alias x or residual.
+  // stats f32 [M,2] = (mean, 1/std) (mean 0 for rmsnorm). The normalised value is rounded to the compute type before
+  // the gain is applied, as in the published models. sum may alias x or residual.
   virtual void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
                     const Tensor& gain, const Tensor& bias, const NormSpec&) = 0;
   // x is what was normalised (sum, if there was a residual). dx may be added to (the residual branch's gradient).
-  virtual void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats, const Tensor& gain,
-                                   const NormSpec&, Write) = 0;
-  virtual void norm_backward_weight(const Tensor& dgain, const Tensor& dbias /* empty: none */, const Tensor& dy, const Tensor& x,
-                                    const Tensor& stats, const NormSpec&, Write) = 0;
+  virtual void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                                   const Tensor& gain, const NormSpec&, Write) = 0;
+  virtual void norm_backward_weight(const Tensor& dgain, const Tensor& dbias /* empty: none */, const Tensor& dy,
+                                    const Tensor& x, const Tensor& stats, const NormSpec&, Write) = 0;
 
   virtual void activation(const Tensor& y, const Tensor& x, const ActivationSpec&) = 0;
   virtual void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec&) = 0;
   virtual void add(const Tensor& y, const Tensor& a, const Tensor& b) = 0;  // y may alias a or b
   // x [B,T,C] -> y (may alias x). sample_ids i32 [B,2] = (low, high) words of the global sample index; the token is
   // first_token + t. Its own backward: apply it to the gradient.
-  virtual void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token, const Dropout&) = 0;
+  virtual void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
+                       const Dropout&) = 0;
 
   // qkv [M, layout.columns()] -> q [M,H,d], k [M,K,d], v [M,K,d], q and k rotated by `positions` (i32 [M]).
-  virtual void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout&, const Rope&,
-                         const Tensor& positions) = 0;
-  virtual void split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv, const HeadLayout&,
-                                  const Rope&, const Tensor& positions) = 0;
+  virtual void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout&,
+                         const Rope&, const Tensor& positions) = 0;
+  virtual void split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                                  const HeadLayout&, const Rope&, const Tensor& positions) = 0;
 
   // ---- attention core: the only place where tokens meet -------------------------------------------------------------
-  // q, o [B,Tq,H,d]; k, v [B,Tk,K,d], H a multiple of K (query head j uses kv head j / (H/K)); lse f32 [B,H,Tq] = log of the
-  // sum of exp(scores). Query at position p = q_offset + i sees keys at positions n = k_offset + j with
-  // max(doc_start[b,i], p - window + 1) <= n <= p, blocksparse mask applied. doc_start i32 [B,Tq], in positions; empty: 0.
-  // A query that sees no key gets o = 0 and lse = -infinity, so that partial results can be merged.
+  // q, o [B,Tq,H,d]; k, v [B,Tk,K,d], H a multiple of K (query head j uses kv head j / (H/K)); lse f32 [B,H,Tq] = log
+  // of the sum of exp(scores). Query at position p = q_offset + i sees keys at positions n = k_offset + j with
+  // max(doc_start[b,i], p - window + 1) <= n <= p, blocksparse mask applied. doc_start i32 [B,Tq], in positions; empty:
+  // 0. A query that sees no key gets o = 0 and lse = -infinity, so that partial results can be merged.
   virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                          const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec&) = 0;
   // Needs o and lse of the whole row (after any merge). Writes dq, dk, dv.
-  virtual void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
-                                  const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
-                                  const Tensor& sample_ids, const AttentionSpec&) = 0;
+  virtual void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
+                                  const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+                                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec&) = 0;
 
   // ---- loss ---------------------------------------------------------------------------------------------------------
-  // stats f32 [C,3] of each row of logits [C,V]: maximum, sum of exp(l - maximum), logit of the target (-infinity when the
-  // target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices of several ranks combine by max and sum.
+  // stats f32 [C,3] of each row of logits [C,V]: maximum, sum of exp(l - maximum), logit of the target (-infinity when
+  // the target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices of several ranks combine by max
+  // and sum.
   virtual void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) = 0;
   // loss f32 [C,2] = (lse - target logit, lse), both 0 for ignored rows.
   virtual void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) = 0;
-  // In place, logits -> gradient: scale*logit_scale*(softmax*(1 + 2*z_loss*lse) - onehot); 0 for ignored rows and dead columns.
-  virtual void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&,
-                                      double scale, double z_loss) = 0;
+  // In place, logits -> gradient: scale*logit_scale*(softmax*(1 + 2*z_loss*lse) - onehot); 0 for ignored rows and dead
+  // columns.
+  virtual void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
+                                      const Vocabulary&, double scale, double z_loss) = 0;
 
   // ---- optimizer ----------------------------------------------------------------------------------------------------
   // sums f32 [segments]: sum of squares of each segment of flat x (f32); non-finite when any element is.
   virtual void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) = 0;
-  // AdamW with decoupled decay on flat f32 buffers; `weights` (bf16 copy of param, or empty) is refreshed in the same pass.
+  // AdamW with decoupled decay on flat f32 buffers; `weights` (bf16 copy of param, or empty) is refreshed in the same
+  // pass.
   virtual void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
                      const AdamW&) = 0;
 };
@@ -189,14 +196,16 @@ inline Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
   return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
 }
 
-// Factor of one element: 0 when dropped, 1/(1-p) when kept. Element e draws word e%4 of counter (e/4, token, sample words).
-inline float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token, uint32_t sample_low,
-                            uint32_t sample_high) {
+// Factor of one element: 0 when dropped, 1/(1-p) when kept. Element e draws word e%4 of counter (e/4, token, sample
+// words).
+inline float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token,
+                            uint32_t sample_low, uint32_t sample_high) {
   const auto words = Philox::block({element / 4, token, sample_low, sample_high}, key);
   return Philox::uniform(words[element % 4]) < static_cast<float>(d.p) ? 0.0f : static_cast<float>(1.0 / (1.0 - d.p));
 }
 
-// Whether query position p of a head sees key position n, the document aside. The definition every backend is tested against.
+// Whether query position p of a head sees key position n, the document aside. The definition every backend is tested
+// against.
 inline bool attends(const AttentionSpec& s, int64_t head, int64_t p, int64_t n) {
   if (n > p || (s.window > 0 && n <= p - s.window)) return false;
   if (s.block == 0) return true;

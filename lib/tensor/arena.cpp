@@ -17,10 +17,12 @@ size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 Arena::Arena(size_t bytes, bool huge_pages) : capacity_(round_up(std::max<size_t>(bytes, 1), kHugePage)) {
   // Over-allocate by one huge page of address space (not of memory) to align the base.
-  void* map = ::mmap(nullptr, capacity_ + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* map = ::mmap(nullptr, capacity_ + kHugePage, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED)
-    throw ConfigError(fmt::format("cannot reserve {:.2f} GiB of memory for this run; use a smaller model, micro_batch or more recompute",
-                                  static_cast<double>(capacity_) / (1 << 30)));
+    throw ConfigError(fmt::format(
+        "cannot reserve {:.2f} GiB of memory for this run; use a smaller model, micro_batch or more recompute",
+        static_cast<double>(capacity_) / (1 << 30)));
   const uintptr_t start = reinterpret_cast<uintptr_t>(map), aligned = round_up(start, kHugePage);
   if (aligned > start) ::munmap(map, aligned - start);
   ::munmap(reinterpret_cast<void*>(aligned + capacity_), kHugePage - (aligned - start));
@@ -35,7 +37,8 @@ Arena::~Arena() {
 std::byte* Arena::base() const { return dry() ? reinterpret_cast<std::byte*>(kDryBase) : memory_; }
 
 ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
-  const size_t bytes = round_up(std::max<size_t>(static_cast<size_t>(shape.elements()) * size_of(dtype), 1), kAlignment);
+  const size_t bytes =
+      round_up(std::max<size_t>(static_cast<size_t>(shape.elements()) * size_of(dtype), 1), kAlignment);
   size_t offset = top_;
   const auto hole = std::find_if(free_.begin(), free_.end(), [&](const auto& h) { return h.second >= bytes; });
   if (hole != free_.end()) {
@@ -45,8 +48,8 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
     if (rest > 0) free_[offset + bytes] = rest;
   } else {
     top_ += bytes;
-    FP_CHECK(dry() || top_ <= capacity_, "arena of {} bytes is full: {} in use, {} more wanted for {} {}", capacity_, in_use_,
-             bytes, name_of(what), shape.str());
+    FP_CHECK(dry() || top_ <= capacity_, "arena of {} bytes is full: {} in use, {} more wanted for {} {}", capacity_,
+             in_use_, bytes, name_of(what), shape.str());
   }
   used_[offset] = {bytes, what};
   in_use_ += bytes;

@@ -1,8 +1,8 @@
 // Arena: one region of memory a rank, sized by a dry run before step 0, out of which every tensor of training is cut.
 //
-// The same arena without memory behind it (dry) hands out the same addresses relative to its base, so the high-water mark
-// of a dry run is exactly what the real run needs. First fit over an address-ordered free list: deterministic.
-// Not thread-safe: an arena belongs to the one thread that runs a rank's model.
+// The same arena without memory behind it (dry) hands out the same addresses relative to its base, so the high-water
+// mark of a dry run is exactly what the real run needs. First fit over an address-ordered free list: deterministic. Not
+// thread-safe: an arena belongs to the one thread that runs a rank's model.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ namespace fp {
 enum class MemoryClass : uint8_t { parameters, gradients, optimizer, activations, workspace, logits };
 constexpr int kMemoryClasses = 6;
 constexpr const char* name_of(MemoryClass c) {
-  constexpr const char* names[kMemoryClasses] = {"parameters", "gradients", "optimizer", "activations", "workspace", "logits"};
+  constexpr const char* names[kMemoryClasses] = {"parameters",  "gradients", "optimizer",
+                                                 "activations", "workspace", "logits"};
   return names[static_cast<int>(c)];
 }
 using BytesByClass = std::array<size_t, kMemoryClasses>;
@@ -29,7 +30,8 @@ class ArenaTensor {
  public:
   ArenaTensor() = default;
   ArenaTensor(Arena* arena, const Tensor& t) : arena_(arena), tensor_(t) {}
-  ArenaTensor(ArenaTensor&& o) noexcept : arena_(std::exchange(o.arena_, nullptr)), tensor_(std::exchange(o.tensor_, {})) {}
+  ArenaTensor(ArenaTensor&& o) noexcept
+      : arena_(std::exchange(o.arena_, nullptr)), tensor_(std::exchange(o.tensor_, {})) {}
   ArenaTensor& operator=(ArenaTensor&& o) noexcept {
     std::swap(arena_, o.arena_);
     std::swap(tensor_, o.tensor_);
@@ -88,9 +90,9 @@ class Arena {
   size_t peak_ = 0;
   BytesByClass now_{};
   BytesByClass at_peak_{};
-  std::map<size_t, size_t> free_;   // offset -> bytes of holes below top_
-  std::map<size_t, Block> used_;    // offset -> block
-  size_t top_ = 0;                  // everything above is untouched or free again
+  std::map<size_t, size_t> free_;  // offset -> bytes of holes below top_
+  std::map<size_t, Block> used_;   // offset -> block
+  size_t top_ = 0;                 // everything above is untouched or free again
 };
 
 }  // namespace fp

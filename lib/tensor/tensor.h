@@ -40,10 +40,12 @@ struct Tensor {
   }
   // `count` entries of the first dimension from `first` on.
   Tensor slice(int64_t first, int64_t count) const {
-    FP_CHECK(first >= 0 && count >= 0 && first + count <= shape[0], "slice [{}, {}) of {}", first, first + count, shape.str());
+    FP_CHECK(first >= 0 && count >= 0 && first + count <= shape[0], "slice [{}, {}) of {}", first, first + count,
+             shape.str());
     Tensor t = *this;
     t.shape[0] = count;
-    t.data = static_cast<char*>(data) + static_cast<size_t>(first * (shape.elements() / std::max<int64_t>(shape[0], 1))) * size_of(dtype);
+    t.data = static_cast<char*>(data) +
+             static_cast<size_t>(first * (shape.elements() / std::max<int64_t>(shape[0], 1))) * size_of(dtype);
     return t;
   }
 };
