@@ -1,0 +1,77 @@
+// Architecture: a model resolved from its section of the run spec, ready to compute with, and the ids of its
+// parameters. The families differ only here: names and shapes (families/), norms, positions, MLP, multipliers. The code
+// that computes is one (stem, block, head). All families are causal pre-norm decoders with a final norm.
+#pragma once
+
+#include <vector>
+
+#include "config/run_spec.h"
+#include "model/params.h"
+#include "ops/ops.h"
+
+namespace fp {
+
+struct LinearIds {
+  ParamId first = -1, last = -1;  // joined weights used as one matrix (Q, K, V; gate, up); first == last: a single one
+  ParamId bias = -1;              // -1: none
+};
+
+struct NormIds {
+  ParamId gain = -1, bias = -1;
+};
+
+struct BlockIds {
+  NormIds norm1, norm2;
+  LinearIds qkv, proj, up, down;
+};
+
+struct ModelIds {
+  ParamId embedding = -1, positions = -1;  // positions: learned ones, gpt only
+  std::vector<BlockIds> blocks;
+  NormIds final_norm;
+  ParamId head = -1;  // the embedding itself when tied
+};
+
+struct Architecture {
+  int64_t layers = 0, hidden = 0, ffn = 0;
+  int64_t vocab = 0, padded_vocab = 0;
+  int64_t max_position = 0;
+  HeadLayout heads;
+  NormSpec norm;
+  ActivationSpec activation;
+  bool linear_bias = false;
+  RopeSpec rope;
+  BlocksparseSpec blocksparse;
+  bool blocksparse_layers = false;
+  int64_t sliding_window = 0;
+  double attention_scale = 1.0, embedding_scale = 1.0, logit_scale = 1.0;
+  std::vector<int64_t> masked_ids;
+  double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0, dropout_ffn = 0;
+
+  // Layer l sees everything before it (as opposed to blocks of it).
+  bool dense_layer(int64_t l) const {
+    return !blocksparse_layers || (blocksparse.dense_every > 0 && (l + 1) % blocksparse.dense_every == 0);
+  }
+  // Scale, window and block mask of layer l.
+  AttentionSpec attention(int64_t l) const;
+};
+
+// The section must be resolved (no derived zeros left, vocab known).
+Architecture make_architecture(const ModelSection&);
+
+// Adds every parameter of the model to the table, in forward order.
+ModelIds declare_parameters(const ModelSection&, ParamTable&);
+
+// cos and sin of the rotary embedding for positions [0, positions), [positions, d/2] each, attention factor applied.
+// `total_length` picks LongRoPE's short or long factors. Angles in fp32 as in the published models.
+struct RopeTable {
+  std::vector<float> cos, sin;
+};
+RopeTable make_rope_table(const RopeSpec&, int64_t head_dim, int64_t max_position, int64_t positions,
+                          int64_t total_length);
+
+// Inverse frequencies w_i, i < d/2, and LongRoPE's factor on cos and sin (1 for the others).
+std::vector<float> rope_frequencies(const RopeSpec&, int64_t head_dim, int64_t total_length);
+double rope_attention_factor(const RopeSpec&, int64_t max_position, int64_t total_length);
+
+}  // namespace fp

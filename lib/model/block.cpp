@@ -1,0 +1,188 @@
+#include "model/block.h"
+
+#include <utility>
+
+namespace fp {
+
+AttentionSpec Block::attention_spec(bool training) const {
+  AttentionSpec s = env_->arch->attention(layer_);
+  if (training) s.dropout = env_->dropout(Purpose::attention_dropout, env_->arch->dropout_attention, layer_);
+  return s;
+}
+
+Dropout Block::residual_dropout() const {
+  return env_->dropout(Purpose::residual_dropout, env_->arch->dropout_residual, layer_);
+}
+Dropout Block::ffn_dropout() const { return env_->dropout(Purpose::ffn_dropout, env_->arch->dropout_ffn, layer_); }
+
+void Block::project_qkv(const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  const HeadLayout& heads = e.arch->heads;
+  const int64_t m = batch.rows();
+  if (!s.stats1) s.stats1 = e.alloc_f32({m, 2});
+  if (!s.n1) s.n1 = e.alloc({m, e.arch->hidden});
+  e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
+  const ArenaTensor qkv = e.alloc({m, heads.columns()});
+  e.linear(qkv, s.n1, ids().qkv);
+  s.q = e.alloc({batch.samples, batch.tokens, heads.heads, heads.head_dim});
+  s.k = e.alloc({batch.samples, batch.tokens, heads.kv_heads, heads.head_dim});
+  s.v = e.alloc({batch.samples, batch.tokens, heads.kv_heads, heads.head_dim});
+  const auto flat = [m](const Tensor& t) { return t.reshaped({m, t.shape[2], t.shape[3]}); };
+  e.ops->split_qkv(flat(s.q), flat(s.k), flat(s.v), qkv, heads, e.rope, batch.positions);
+}
+
+void Block::attend(const MicroBatch& batch, BlockState& s) const {
+  s.o = env_->alloc(s.q->shape);
+  s.lse = env_->alloc_f32({batch.samples, env_->arch->heads.heads, batch.tokens});
+  env_->ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(true));
+}
+
+void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  const int64_t m = batch.rows(), h = e.arch->hidden;
+  const ArenaTensor attended = e.alloc({m, h});
+  e.linear(attended, s.o->reshaped({m, e.arch->heads.heads * e.arch->heads.head_dim}), ids().proj);
+  e.drop(attended, batch, residual_dropout());
+  s.x1 = e.alloc({m, h});
+  s.stats2 = e.alloc_f32({m, 2});
+  s.n2 = e.alloc({m, h});
+  e.norm(s.n2, s.x1, s.stats2, s.x, attended, ids().norm2);
+  s.u = e.alloc({m, e.arch->activation.inputs(e.arch->ffn)});
+  e.linear(s.u, s.n2, ids().up);
+}
+
+void Block::activate(const MicroBatch& batch, BlockState& s) const {
+  s.g = env_->alloc({batch.rows(), env_->arch->ffn});
+  env_->ops->activation(s.g, s.u, env_->arch->activation);
+}
+
+ArenaTensor Block::mlp_output(const MicroBatch& batch, BlockState& s) const {
+  ArenaTensor y = env_->alloc(s.x->shape);
+  env_->linear(y, s.g, ids().down);
+  env_->drop(y, batch, ffn_dropout());
+  env_->ops->add(y, s.x1, y);
+  return y;
+}
+
+ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s, bool keep) const {
+  s.x = std::move(x);
+  project_qkv(batch, s);
+  attend(batch, s);
+  mlp_input(batch, s);
+  activate(batch, s);
+  ArenaTensor y = mlp_output(batch, s);
+  if (!keep) {
+    s = {};
+  } else if (env_->recompute == Recompute::full) {
+    ArenaTensor input = std::move(s.x);
+    s = {};
+    s.x = std::move(input);
+  } else if (env_->recompute == Recompute::selective) {
+    s.n1.reset();
+    s.n2.reset();
+    s.g.reset();
+  }
+  return y;
+}
+
+void Block::recompute(const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  if (e.recompute == Recompute::full) {
+    project_qkv(batch, s);
+    attend(batch, s);
+    mlp_input(batch, s);
+  } else if (e.recompute == Recompute::selective) {
+    s.n1 = e.alloc(s.x->shape);
+    e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
+    s.n2 = e.alloc(s.x->shape);
+    e.norm(s.n2, {}, s.stats2, s.x1, {}, ids().norm2);
+  }
+  if (!s.g) activate(batch, s);
+}
+
+ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  s.d_down = e.alloc(dy->shape);
+  e.ops->copy(s.d_down, dy);
+  e.drop(s.d_down, batch, ffn_dropout());
+  const ArenaTensor d_g = e.alloc(s.g->shape);
+  e.linear_backward_input(d_g, s.d_down, ids().down);
+  s.d_u = e.alloc(s.u->shape);
+  e.ops->activation_backward(s.d_u, d_g, s.u, e.arch->activation);
+  s.d_n2 = e.alloc(s.x->shape);
+  e.linear_backward_input(s.d_n2, s.d_u, ids().up);
+  e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
+  return dy;
+}
+
+void Block::backward_attention(const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  const HeadLayout& heads = e.arch->heads;
+  const int64_t m = batch.rows();
+  const ArenaTensor d_o = e.alloc(s.o->shape), d_q = e.alloc(s.q->shape), d_k = e.alloc(s.k->shape),
+                    d_v = e.alloc(s.v->shape);
+  e.linear_backward_input(d_o->reshaped({m, heads.heads * heads.head_dim}), s.d_proj, ids().proj);
+  e.ops->attention_backward(d_q, d_k, d_v, d_o, s.q, s.k, s.v, s.o, s.lse, batch.doc_start, batch.sample_ids,
+                            attention_spec(true));
+  s.d_qkv = e.alloc({m, heads.columns()});
+  const auto flat = [m](const Tensor& t) { return t.reshaped({m, t.shape[2], t.shape[3]}); };
+  e.ops->split_qkv_backward(s.d_qkv, flat(d_q), flat(d_k), flat(d_v), heads, e.rope, batch.positions);
+}
+
+ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
+  const ModelEnv& e = *env_;
+  recompute(batch, s);
+  ArenaTensor dx = backward_mlp(std::move(dy), batch, s);
+  s.d_proj = e.alloc(dx->shape);
+  e.ops->copy(s.d_proj, dx);
+  e.drop(s.d_proj, batch, residual_dropout());
+  backward_attention(batch, s);
+  s.d_n1 = e.alloc(dx->shape);
+  e.linear_backward_input(s.d_n1, s.d_qkv, ids().qkv);
+  e.norm_backward_input(dx, s.d_n1, s.x, s.stats1, ids().norm1, Write::add);
+  return dx;
+}
+
+void Block::backward_weight(BlockState& s) const {
+  const ModelEnv& e = *env_;
+  e.linear_backward_weight(s.d_down, s.g, ids().down);
+  e.linear_backward_weight(s.d_u, s.n2, ids().up);
+  e.norm_backward_weight(s.d_n2, s.x1, s.stats2, ids().norm2);
+  e.linear_backward_weight(s.d_proj, s.o->reshaped({s.x->shape[0], s.o->elements() / s.x->shape[0]}), ids().proj);
+  e.linear_backward_weight(s.d_qkv, s.n1, ids().qkv);
+  e.norm_backward_weight(s.d_n1, s.x, s.stats1, ids().norm1);
+  s = {};
+}
+
+ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, const Tensor& k_cache,
+                          const Tensor& v_cache) const {
+  const ModelEnv& e = *env_;
+  const HeadLayout& heads = e.arch->heads;
+  const int64_t n = x->shape[0], total = past + n;
+  BlockState s;
+  MicroBatch batch;
+  batch.samples = 1;
+  batch.tokens = n;
+  s.x = std::move(x);
+  s.stats1 = e.alloc_f32({n, 2});
+  s.n1 = e.alloc(s.x->shape);
+  e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
+  const ArenaTensor qkv = e.alloc({n, heads.columns()});
+  e.linear(qkv, s.n1, ids().qkv);
+  s.q = e.alloc({1, n, heads.heads, heads.head_dim});
+  e.ops->split_qkv(s.q->reshaped({n, heads.heads, heads.head_dim}), k_cache.slice(past, n), v_cache.slice(past, n), qkv,
+                   heads, e.rope, positions);
+  const auto seen = [&](const Tensor& cache) {
+    return cache.slice(0, total).reshaped({1, total, heads.kv_heads, heads.head_dim});
+  };
+  s.o = e.alloc(s.q->shape);
+  s.lse = e.alloc_f32({1, heads.heads, n});
+  AttentionSpec spec = attention_spec(false);
+  spec.q_offset = past;
+  e.ops->attention(s.o, s.lse, s.q, seen(k_cache), seen(v_cache), {}, {}, spec);
+  mlp_input(batch, s);
+  activate(batch, s);
+  return mlp_output(batch, s);
+}
+
+}  // namespace fp

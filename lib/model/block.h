@@ -1,0 +1,56 @@
+// One decoder block, in three parts (docs/architecture.md, section 3):
+//   token-local A: norm, QKV projection, rotary positions
+//   attention core: the only place where tokens meet
+//   token-local B: output projection, residual, norm, MLP, residual
+// Backward of inputs and of weights are separate, so that a schedule may run them at different times.
+#pragma once
+
+#include "model/env.h"
+
+namespace fp {
+
+// Activations and gradients of one block for one micro-batch, between its passes. M tokens, h hidden, f ffn columns.
+struct BlockState {
+  ArenaTensor x, stats1, n1;                           // input [M,h], norm statistics, normed input
+  ArenaTensor q, k, v, o, lse;                         // [B,T,heads,d]; log-sum-exp [B,H,T] f32
+  ArenaTensor x1, stats2, n2;                          // after attention
+  ArenaTensor u, g;                                    // MLP before and after the activation
+  ArenaTensor d_down, d_u, d_n2, d_proj, d_qkv, d_n1;  // what the weight gradients need, left by backward_input
+};
+
+class Block {
+ public:
+  Block(const ModelEnv& env, int64_t layer) : env_(&env), layer_(layer) {}
+
+  // x [M,h] -> output [M,h]. keep: a backward pass will follow.
+  ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&, bool keep) const;
+  // Gradient of the output [M,h] -> gradient of the input; leaves in the state what backward_weight needs.
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&) const;
+  // Adds to the parameters' gradients and empties the state.
+  void backward_weight(BlockState&) const;
+
+  // Inference on one sequence: x [n,h] at positions [past, past + n), keys and values appended to caches
+  // [positions,K,d].
+  ArenaTensor decode(ArenaTensor x, const Tensor& positions, int64_t past, const Tensor& k_cache,
+                     const Tensor& v_cache) const;
+
+ private:
+  const BlockIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)]; }
+  void project_qkv(const MicroBatch&, BlockState&) const;                          // x -> n1, q, k, v
+  void attend(const MicroBatch&, BlockState&) const;                               // q, k, v -> o
+  void mlp_input(const MicroBatch&, BlockState&) const;                            // o, x -> x1, n2, u
+  void activate(const MicroBatch&, BlockState&) const;                             // u -> g
+  ArenaTensor mlp_output(const MicroBatch&, BlockState&) const;                    // g, x1 -> output
+  void recompute(const MicroBatch&, BlockState&) const;                            // restores what was not kept
+  ArenaTensor backward_mlp(ArenaTensor dy, const MicroBatch&, BlockState&) const;  // -> gradient of x1
+  void backward_attention(const MicroBatch&, BlockState&) const;                   // d_proj -> d_qkv
+
+  AttentionSpec attention_spec(bool training) const;
+  Dropout residual_dropout() const;
+  Dropout ffn_dropout() const;
+
+  const ModelEnv* env_;
+  int64_t layer_;
+};
+
+}  // namespace fp

@@ -1,0 +1,108 @@
+#include "model/ends.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace fp {
+
+ArenaTensor Stem::embed(const Tensor& ids, const Tensor& positions) const {
+  const ModelEnv& e = *env_;
+  ArenaTensor x = e.alloc({ids.elements(), e.arch->hidden});
+  const bool learned = e.ids->positions >= 0;
+  e.ops->embedding(x, ids, e.weight(e.ids->embedding), learned ? positions : Tensor{}, e.weight(e.ids->positions),
+                   e.arch->embedding_scale);
+  return x;
+}
+
+ArenaTensor Stem::forward(const MicroBatch& batch, bool training) const {
+  ArenaTensor x = embed(batch.ids, batch.positions);
+  if (training) env_->drop(x, batch, env_->dropout(Purpose::embedding_dropout, env_->arch->dropout_embedding, 0));
+  return x;
+}
+
+void Stem::backward_weight(ArenaTensor dx, const MicroBatch& batch) const {
+  const ModelEnv& e = *env_;
+  e.drop(dx, batch, e.dropout(Purpose::embedding_dropout, e.arch->dropout_embedding, 0));
+  const auto add_rows = [&](ParamId id, const Tensor& rows, double scale) {
+    if (e.params->grad_write(id) == Write::set) e.ops->zero(e.params->grad(id));
+    e.ops->embedding_backward(e.params->grad(id), dx, rows, scale);
+  };
+  add_rows(e.ids->embedding, batch.ids, e.arch->embedding_scale);
+  if (e.ids->positions >= 0) add_rows(e.ids->positions, batch.positions, 1.0);
+}
+
+Vocabulary Head::vocabulary() const { return {0, env_->arch->vocab, env_->masked_ids, env_->arch->logit_scale}; }
+
+namespace {
+
+// Rows [first, first + count) of a micro-batch: normed hidden states, targets, where their losses go.
+struct Chunk {
+  Tensor n, targets, loss;
+};
+
+// Calls body(chunk) for every `chunk` rows.
+template <class Body>
+void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, int64_t chunk, Body&& body) {
+  for (int64_t first = 0; first < batch.rows(); first += chunk) {
+    const int64_t count = std::min(chunk, batch.rows() - first);
+    body(first, Chunk{n.slice(first, count), batch.targets.slice(first, count), loss.slice(first, count)});
+  }
+}
+
+// Logits of a chunk and their losses.
+ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& vocabulary) {
+  const int64_t count = c.n.shape[0];
+  ArenaTensor logits = e.arena->alloc(e.params->compute(), {count, e.arch->padded_vocab}, MemoryClass::logits);
+  e.ops->linear(logits, c.n, e.weight(e.ids->head), {});
+  const ArenaTensor stats = e.alloc_f32({count, 3});
+  e.ops->softmax_stats(stats, logits, c.targets, vocabulary);
+  e.ops->cross_entropy(c.loss, stats, c.targets);
+  return logits;
+}
+
+}  // namespace
+
+void Head::forward(ArenaTensor x, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec) const {
+  const ModelEnv& e = *env_;
+  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x->shape);
+  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  for_chunks(n, batch, loss, spec.chunk, [&](int64_t, const Chunk& c) { chunk_loss(e, c, vocabulary()); });
+}
+
+ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const Tensor& loss,
+                                   const LossSpec& spec) const {
+  const ModelEnv& e = *env_;
+  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x->shape), dn = e.alloc(x->shape);
+  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  const LinearIds head{e.ids->head, e.ids->head, -1};
+  for_chunks(n, batch, loss, spec.chunk, [&](int64_t first, const Chunk& c) {
+    const ArenaTensor logits = chunk_loss(e, c, vocabulary());
+    e.ops->cross_entropy_backward(logits, c.loss, c.targets, vocabulary(), spec.scale, spec.z_loss);
+    e.linear_backward_input(dn->slice(first, c.n.shape[0]), logits, head);
+    e.linear_backward_weight(logits, c.n, head);
+  });
+  ArenaTensor dx = e.alloc(x->shape);
+  e.norm_backward_input(dx, dn, x, stats, e.ids->final_norm, Write::set);
+  e.norm_backward_weight(dn, x, stats, e.ids->final_norm);
+  return dx;
+}
+
+void Head::logits(ArenaTensor x, std::span<float> out) const {
+  const ModelEnv& e = *env_;
+  FP_CHECK(static_cast<int64_t>(out.size()) == e.arch->vocab, "logits of {} ids into {} places", e.arch->vocab,
+           out.size());
+  const ArenaTensor stats = e.alloc_f32({1, 2}), n = e.alloc(x->shape);
+  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  const ArenaTensor row = e.arena->alloc(e.params->compute(), {1, e.arch->padded_vocab}, MemoryClass::logits);
+  e.ops->linear(row, n, e.weight(e.ids->head), {});
+  const ArenaTensor row32 = e.alloc_f32(row->shape);
+  row->dtype == DType::f32 ? e.ops->copy(row32, row) : e.ops->cast(row32, row);
+  std::vector<float> host(static_cast<size_t>(e.arch->padded_vocab));
+  e.ops->copy_out(host.data(), row32);
+  std::transform(host.begin(), host.begin() + e.arch->vocab, out.begin(),
+                 [&](float v) { return static_cast<float>(v * e.arch->logit_scale); });
+  for (const int64_t id : e.arch->masked_ids) out[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+}
+
+}  // namespace fp

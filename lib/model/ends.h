@@ -1,0 +1,41 @@
+// The two ends of a model: the stem (token and position embedding) and the head (final norm, projection onto the
+// vocabulary, loss). The head never holds more than `chunk` rows of logits, and those in the compute type.
+#pragma once
+
+#include "model/env.h"
+
+namespace fp {
+
+class Stem {
+ public:
+  explicit Stem(const ModelEnv& env) : env_(&env) {}
+  ArenaTensor forward(const MicroBatch&, bool training) const;  // -> [M,h]
+  void backward_weight(ArenaTensor dx, const MicroBatch&) const;
+  ArenaTensor embed(const Tensor& ids, const Tensor& positions) const;  // no dropout
+
+ private:
+  const ModelEnv* env_;
+};
+
+struct LossSpec {
+  double scale = 1.0;  // gradient of the step's loss with respect to one token's: 1 / valid tokens of the step
+  double z_loss = 0.0;
+  int64_t chunk = 1024;  // rows of logits that exist at one time
+};
+
+class Head {
+ public:
+  explicit Head(const ModelEnv& env) : env_(&env) {}
+  // x [M,h]; loss f32 [M,2] receives (cross entropy, log-sum-exp) of each token, 0 where the target is ignored.
+  void forward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
+  // The same, then the gradient of x; the gradients of the head's parameters are added on the way.
+  ArenaTensor forward_backward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
+  // Logits of one row x [1,h] as they enter the softmax, padding and masked ids at -infinity: f32 [vocab] on the host.
+  void logits(ArenaTensor x, std::span<float> out) const;
+
+ private:
+  Vocabulary vocabulary() const;
+  const ModelEnv* env_;
+};
+
+}  // namespace fp

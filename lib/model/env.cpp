@@ -1,0 +1,28 @@
+#include "model/env.h"
+
+namespace fp {
+
+void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const {
+  Write write = Write::set;
+  for (ParamId id = l.first; id <= l.last; ++id) write = params->grad_write(id);
+  ops->linear_backward_weight(params->grad(l.first, l.last), dy, x, write);
+  if (l.bias >= 0) ops->bias_backward(params->grad(l.bias), dy, params->grad_write(l.bias));
+}
+
+void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const {
+  const Write write = params->grad_write(n.gain);
+  Tensor bias;
+  if (n.bias >= 0) {
+    params->grad_write(n.bias);
+    bias = params->grad(n.bias);
+  }
+  ops->norm_backward_weight(params->grad(n.gain), bias, dy, x, stats, arch->norm, write);
+}
+
+void ModelEnv::drop(const Tensor& x, const MicroBatch& batch, const Dropout& d) const {
+  if (d.p <= 0) return;
+  const Tensor view = x.reshaped({batch.samples, batch.tokens, x.cols()});
+  ops->dropout(view, view, batch.sample_ids, 0, d);
+}
+
+}  // namespace fp

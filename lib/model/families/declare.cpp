@@ -1,0 +1,35 @@
+#include <cmath>
+
+#include "model/families/families.h"
+
+namespace fp::families {
+
+InitRule Declare::residual() const {
+  return {InitRule::Kind::normal,
+          m.scaled_residual_init ? m.init_std / std::sqrt(2.0 * static_cast<double>(m.layers)) : m.init_std};
+}
+
+Partition Declare::vocabulary() const {
+  const int64_t padded = (m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to;
+  return Partition::cut(0, {{m.vocab, padded, padded}});
+}
+
+Partition Declare::heads_then_heads() const { return Partition::cut(0, {q_piece(), kv_piece(), kv_piece()}); }
+
+NormIds Declare::norm(const std::string& name, bool with_bias, int layer) const {
+  NormIds ids;
+  ids.gain = vector(name + ".weight", m.hidden, InitRule::Kind::ones, layer);
+  if (with_bias) ids.bias = vector(name + ".bias", m.hidden, InitRule::Kind::zeros, layer);
+  return ids;
+}
+
+LinearIds Declare::linear(const std::string& name, int64_t out, int64_t in, const Partition& cut, const InitRule& init,
+                          bool with_bias, int layer) const {
+  LinearIds ids;
+  ids.first = ids.last = table.add(name + ".weight", {out, in}, cut, init, layer);
+  if (with_bias)
+    ids.bias = vector(name + ".bias", out, InitRule::Kind::zeros, layer, cut.dim == 0 ? cut : Partition::replicated());
+  return ids;
+}
+
+}  // namespace fp::families

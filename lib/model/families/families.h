@@ -1,0 +1,42 @@
+// The model families: parameter names, logical shapes, init and tensor-parallel cuts, as in the published checkpoints
+// (GPT-2's transposed Conv1D weights excepted: here every linear weight is (out, in)).
+#pragma once
+
+#include <string>
+
+#include "config/run_spec.h"
+#include "model/architecture.h"
+
+namespace fp::families {
+
+ModelIds declare_gpt(const ModelSection&, ParamTable&);
+ModelIds declare_llama(const ModelSection&, ParamTable&);
+ModelIds declare_phi3(const ModelSection&, ParamTable&);
+ModelIds declare_phi3small(const ModelSection&, ParamTable&);
+
+// What the families share: one model's dimensions and the init rules.
+struct Declare {
+  const ModelSection& m;
+  ParamTable& table;
+
+  int64_t q_rows() const { return m.heads * m.head_dim; }
+  int64_t kv_rows() const { return m.kv_heads * m.head_dim; }
+  InitRule normal() const { return {InitRule::Kind::normal, m.init_std}; }
+  // Of projections that write into the residual stream.
+  InitRule residual() const;
+  Partition vocabulary() const;
+  Partition heads_then_heads() const;  // [Q | K | V], each cut by its heads
+  Piece q_piece() const { return {q_rows(), m.heads, 0}; }
+  Piece kv_piece() const { return {kv_rows(), m.kv_heads, 0}; }
+
+  ParamId vector(const std::string& name, int64_t n, InitRule::Kind kind, int layer, const Partition& cut = {}) const {
+    return table.add(name, {n}, cut, {kind, 0.0}, layer);
+  }
+  // gain and, with_bias, bias of a norm called `name`.
+  NormIds norm(const std::string& name, bool with_bias, int layer) const;
+  // A (out, in) weight; with_bias adds `name.bias`. Row-parallel weights (dim 1) keep a replicated bias.
+  LinearIds linear(const std::string& name, int64_t out, int64_t in, const Partition&, const InitRule&, bool with_bias,
+                   int layer) const;
+};
+
+}  // namespace fp::families

@@ -1,0 +1,45 @@
+#include "model/model.h"
+
+namespace fp {
+
+Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
+    : arch_(make_architecture(section)),
+      table_(groups.tensor->size(), groups.tensor->rank()),
+      ids_(declare_parameters(section, table_)),
+      params_(std::make_unique<ParamStore>(table_, options.compute, options.content, arena)),
+      stem_(env_),
+      head_(env_) {
+  env_.arch = &arch_;
+  env_.ids = &ids_;
+  env_.params = params_.get();
+  env_.ops = &ops;
+  env_.arena = &arena;
+  env_.tensor_group = groups.tensor.get();
+  env_.recompute = options.recompute;
+  env_.seed = options.seed;
+  upload_tables(options);
+  for (int64_t l = 0; l < arch_.layers; ++l) blocks_.emplace_back(env_, l);
+}
+
+void Model::upload_tables(const ModelOptions& options) {
+  if (arch_.rope.kind != RopeKind::none) {
+    const Shape shape{options.positions, arch_.heads.head_dim / 2};
+    cos_ = env_.alloc_f32(shape);
+    sin_ = env_.alloc_f32(shape);
+    env_.rope = {cos_, sin_};
+    if (!env_.arena->dry()) {
+      const RopeTable table =
+          make_rope_table(arch_.rope, arch_.heads.head_dim, arch_.max_position, options.positions, options.positions);
+      env_.ops->copy_in(cos_, table.cos.data());
+      env_.ops->copy_in(sin_, table.sin.data());
+    }
+  }
+  if (!arch_.masked_ids.empty()) {
+    const std::vector<int32_t> ids(arch_.masked_ids.begin(), arch_.masked_ids.end());
+    masked_ids_ = env_.arena->alloc(DType::i32, {static_cast<int64_t>(ids.size())});
+    env_.masked_ids = masked_ids_;
+    env_.ops->copy_in(masked_ids_, ids.data());
+  }
+}
+
+}  // namespace fp

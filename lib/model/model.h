@@ -1,0 +1,51 @@
+// Model: a stem, blocks and a head over one rank's parameters. It owns the rotary tables; who runs which part when is
+// the executor's business.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/block.h"
+#include "model/ends.h"
+
+namespace fp {
+
+struct ModelOptions {
+  DType compute = DType::bf16;
+  ParamStore::Content content = ParamStore::Content::training;
+  Recompute recompute = Recompute::none;
+  uint64_t seed = 0;
+  int64_t positions = 0;  // length of the rotary tables: the longest sequence that will be seen
+};
+
+class Model {
+ public:
+  // The section must be resolved. Memory comes from the arena; weights are uninitialised until params().initialize or a
+  // load.
+  Model(const ModelSection&, const ModelOptions&, Ops&, Arena&, const Groups&);
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Architecture& architecture() const { return arch_; }
+  const ParamTable& table() const { return table_; }
+  ParamStore& params() { return *params_; }
+  const ModelEnv& env() const { return env_; }
+  const Stem& stem() const { return stem_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  const Head& head() const { return head_; }
+
+ private:
+  void upload_tables(const ModelOptions&);
+
+  Architecture arch_;
+  ParamTable table_;
+  ModelIds ids_;
+  std::unique_ptr<ParamStore> params_;
+  ArenaTensor cos_, sin_, masked_ids_;
+  ModelEnv env_;
+  Stem stem_;
+  std::vector<Block> blocks_;
+  Head head_;
+};
+
+}  // namespace fp
