@@ -1,7 +1,7 @@
 // Text to token ids and back. A tokenizer never changes after it is made, so any number of threads may share one;
 // encoding goes through Encoder objects, one per thread, because each keeps scratch memory and a cache of words.
 //
-// Every kind is lossless on arbitrary bytes: decode(encode(text)) == text, also when text is not valid UTF-8.
+// Every kind is lossless on arbitrary bytes, valid UTF-8 or not: decode(encode(text, SpecialText::as_text)) == text.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,217 @@
+#include "data/bpe_trainer.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "data/byte_alphabet.h"
+#include "data/pair_map.h"
+
+namespace fp {
+namespace {
+
+// All words stand side by side in one array of symbols, linked within each word. For every pair the places where it was
+// seen are kept, so a merge costs as much as the pair has occurrences, however long the words are.
+class Trainer {
+ public:
+  Trainer(const WordCounts& words, const BpeTrainerOptions& options) : options_(options) {
+    const auto order = ByteAlphabet().in_order();
+    std::array<int32_t, 256> byte_ids{};
+    for (size_t id = 0; id < order.size(); ++id) {
+      byte_ids[order[id]] = static_cast<int32_t>(id);
+      add_token(std::string(1, static_cast<char>(order[id])));
+    }
+    lay_out(words, byte_ids);
+    push_grown();
+  }
+
+  BpeDefinition run() {
+    const size_t wanted = static_cast<size_t>(options_.vocab_size) - 1;  // the last id is the end-of-text token
+    while (tokens_.size() < wanted) {
+      if (options_.on_progress && merges_.size() % 256 == 0)
+        options_.on_progress(static_cast<int64_t>(tokens_.size() - 256), static_cast<int64_t>(wanted - 256));
+      const auto best = pop();
+      if (!best)
+        throw DataError(
+            fmt::format("the text holds pairs for a vocabulary of {} tokens, not {}: no other pair occurs {} "
+                        "times; use --vocab {} or less, a lower --min-frequency, or more text",
+                        tokens_.size() + 1, options_.vocab_size, options_.min_frequency, tokens_.size() + 1));
+      merge(*best, token_of(*best));
+    }
+    return definition();
+  }
+
+ private:
+  using Place = uint32_t;  // index of a symbol
+  static constexpr Place kNone = std::numeric_limits<Place>::max();
+  static constexpr int32_t kSwallowed = -1, kNotJoined = -1;
+  struct Symbol {
+    int32_t id;
+    Place prev, next;
+    uint32_t word;
+  };
+  struct Occurrences {
+    uint64_t count = 0;
+    uint64_t grown_in = 0;        // the round (counted from 1) that last made it more frequent
+    int32_t joined = kNotJoined;  // the token that a merge made of it
+    std::vector<Place> places;    // of the left symbol; some may be out of date
+  };
+  struct Candidate {
+    uint64_t count;
+    TokenPair pair;
+    bool operator<(const Candidate& o) const { return count != o.count ? count < o.count : pair > o.pair; }
+  };
+
+  static size_t index(int32_t id) { return static_cast<size_t>(id); }
+
+  int32_t add_token(const std::string& bytes) {
+    const auto [it, fresh] = ids_.emplace(bytes, static_cast<int32_t>(tokens_.size()));
+    if (fresh) tokens_.push_back(bytes);
+    return it->second;
+  }
+
+  // The token that `pair` joins to; a new merge unless it is one already. Two merges can give the same bytes, and so
+  // the same token: only then can a pair that was merged away come up again.
+  int32_t token_of(TokenPair pair) {
+    int32_t& joined = pairs_.insert(pair).first->joined;
+    if (joined == kNotJoined) {
+      joined = add_token(tokens_[index(pair.first)] + tokens_[index(pair.second)]);
+      merges_.push_back({pair, joined});
+    }
+    return joined;
+  }
+
+  void lay_out(const WordCounts& words, const std::array<int32_t, 256>& byte_ids) {
+    std::vector<const WordCounts::value_type*> sorted;
+    for (const auto& entry : words) sorted.push_back(&entry);
+    std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+    size_t total = 0;
+    for (const auto* entry : sorted) total += entry->first.size();
+    if (total >= kNone)
+      throw DataError(
+          fmt::format("the distinct words of the text hold {} bytes; training handles {}: use a sample of the "
+                      "text, or text with repeating words",
+                      total, kNone - 1));
+    symbols_.reserve(total);
+    for (const auto* entry : sorted) {
+      const std::string& word = entry->first;
+      const auto first = static_cast<Place>(symbols_.size());
+      for (size_t i = 0; i < word.size(); ++i) {
+        const auto at = first + static_cast<Place>(i);
+        symbols_.push_back({byte_ids[static_cast<uint8_t>(word[i])], i > 0 ? at - 1 : kNone,
+                            i + 1 < word.size() ? at + 1 : kNone, static_cast<uint32_t>(frequencies_.size())});
+      }
+      frequencies_.push_back(entry->second);
+      for (Place at = first; at + 1 < symbols_.size(); ++at) grow({symbols_[at].id, symbols_[at + 1].id}, at);
+    }
+  }
+
+  uint64_t frequency(Place at) const { return frequencies_[symbols_[at].word]; }
+
+  void grow(TokenPair pair, Place at) {
+    Occurrences& o = *pairs_.insert(pair).first;
+    o.count += frequency(at);
+    o.places.push_back(at);
+    if (std::exchange(o.grown_in, round_) != round_) grown_.push_back(pair);
+  }
+  void shrink(TokenPair pair, Place at) { pairs_.insert(pair).first->count -= frequency(at); }
+
+  void push_grown() {
+    for (const TokenPair& pair : grown_) push(pair);
+    grown_.clear();
+    ++round_;
+  }
+  void push(TokenPair pair) {
+    const uint64_t count = pairs_.find(pair)->count;
+    if (count < std::max<uint64_t>(options_.min_frequency, 1)) return;
+    heap_.push_back({count, pair});
+    std::push_heap(heap_.begin(), heap_.end());
+  }
+  // The most frequent pair. Counts in the heap may be out of date, but only too high: such an entry is put back
+  // corrected.
+  std::optional<TokenPair> pop() {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      const Candidate best = heap_.back();
+      heap_.pop_back();
+      const uint64_t count = pairs_.find(best.pair)->count;
+      if (count == best.count) return best.pair;
+      if (count < best.count) push(best.pair);  // grown pairs were pushed when they grew
+    }
+    return std::nullopt;
+  }
+
+  void merge(TokenPair pair, int32_t id) {
+    Occurrences& merged = *pairs_.insert(pair).first;
+    std::vector<Place> places = std::exchange(merged.places, {});
+    merged.count = 0;
+    std::sort(places.begin(), places.end());  // leftmost first: "aaa" becomes "aa a"
+    for (const Place at : places) {
+      Symbol& left = symbols_[at];
+      if (left.id != pair.first || left.next == kNone || symbols_[left.next].id != pair.second) continue;
+      Symbol& right = symbols_[left.next];
+      if (left.prev != kNone) {
+        const int32_t before = symbols_[left.prev].id;
+        if (TokenPair{before, left.id} != pair) shrink({before, left.id}, at);
+        grow({before, id}, left.prev);
+      }
+      if (right.next != kNone) {
+        const int32_t after = symbols_[right.next].id;
+        if (TokenPair{right.id, after} != pair) shrink({right.id, after}, at);
+        grow({id, after}, at);
+        symbols_[right.next].prev = at;
+      }
+      left.id = id;
+      left.next = right.next;
+      right.id = kSwallowed;
+    }
+    push_grown();
+  }
+
+  BpeDefinition definition() {
+    BpeDefinition d;
+    for (std::string& token : tokens_) d.tokens.emplace_back(std::move(token));
+    d.merges = std::move(merges_);
+    d.added.push_back({static_cast<int32_t>(d.tokens.size()), kEndOfTextToken, true, false});
+    d.tokens.emplace_back(kEndOfTextToken);
+    d.pattern = kGpt2Pattern;
+    return d;
+  }
+
+  const BpeTrainerOptions& options_;
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, int32_t> ids_;
+  std::vector<Merge> merges_;
+  std::vector<Symbol> symbols_;
+  std::vector<uint64_t> frequencies_;
+  PairMap<Occurrences> pairs_;
+  uint64_t round_ = 1;
+  std::vector<TokenPair> grown_;  // pairs that became more frequent in this round
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace
+
+size_t WordHash::operator()(std::string_view word) const { return XXH3_64bits(word.data(), word.size()); }
+
+void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& counts) {
+  splitter.for_each(text, [&](std::string_view word) {
+    const auto it = counts.find(word);
+    if (it != counts.end())
+      ++it->second;
+    else
+      counts.emplace(word, 1);
+  });
+}
+
+BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
+  if (options.vocab_size < 257)
+    throw ConfigError(fmt::format("--vocab {}: a byte-level vocabulary has at least 257 entries (256 bytes and {})",
+                                  options.vocab_size, kEndOfTextToken));
+  return Trainer(words, options).run();
+}
+
+}  // namespace fp

@@ -1,0 +1,58 @@
+// Cuts text into the pieces ("words") that byte-pair merges never cross.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "data/regex.h"
+#include "data/utf8.h"
+
+namespace fp {
+
+// GPT-2's pattern. \s of the published pattern is Unicode's White_Space, which PCRE2's \s is not exactly.
+inline constexpr const char* kGpt2Pattern =
+    R"('(?:[stmd]|re|ve|ll)| ?\p{L}++| ?\p{N}++| ?[^\p{White_Space}\p{L}\p{N}]++)"
+    R"(|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}++)";
+
+// Splits on one thread by one pattern (null: no cut). Every byte of the text lands in exactly one piece: stretches that
+// the pattern does not match are pieces of their own, and so is each stretch of ill-formed UTF-8, which the pattern
+// never sees.
+class PieceSplitter {
+ public:
+  explicit PieceSplitter(const Regex* pattern) {
+    if (pattern) matcher_.emplace(*pattern);
+  }
+
+  // Calls f(piece) for each piece from left to right.
+  template <class F>
+  void for_each(std::string_view text, F&& f) {
+    while (!text.empty()) {
+      const size_t valid = utf8_valid_prefix(text);
+      if (valid > 0) split_valid(text.substr(0, valid), f);
+      text.remove_prefix(valid);
+      size_t broken = 0;
+      while (broken < text.size() && utf8_character(text.substr(broken)) == 0) ++broken;
+      if (broken > 0) f(text.substr(0, broken));
+      text.remove_prefix(broken);
+    }
+  }
+
+ private:
+  template <class F>
+  void split_valid(std::string_view text, F&& f) {
+    if (!matcher_) return f(text);
+    size_t at = 0;
+    while (at < text.size()) {
+      const auto match = matcher_->find(text, at);
+      const size_t begin = match ? match->begin : text.size();
+      if (begin > at) f(text.substr(at, begin - at));
+      if (!match) return;
+      f(text.substr(begin, match->end - begin));
+      at = match->end;
+    }
+  }
+
+  std::optional<RegexMatcher> matcher_;
+};
+
+}  // namespace fp

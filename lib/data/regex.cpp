@@ -1,0 +1,55 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "data/regex.h"
+
+#include <pcre2.h>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+std::string message_of(int code) {
+  PCRE2_UCHAR buffer[256];
+  pcre2_get_error_message(code, buffer, sizeof(buffer));
+  return reinterpret_cast<const char*>(buffer);
+}
+
+}  // namespace
+
+void Regex::Free::operator()(pcre2_code* code) const { pcre2_code_free(code); }
+void RegexMatcher::Free::operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+void RegexMatcher::Free::operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+void RegexMatcher::Free::operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
+
+Regex::Regex(const std::string& pattern) {
+  int code = 0;
+  PCRE2_SIZE at = 0;
+  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP, &code,
+                            &at, nullptr));
+  if (!code_)
+    throw ConfigError(fmt::format("regular expression '{}', character {}: {}", pattern, at + 1, message_of(code)));
+  // Where the CPU has no compiler back end PCRE2 interprets the pattern: slower, same matches.
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+}
+
+RegexMatcher::RegexMatcher(const Regex& regex)
+    : regex_(&regex),
+      stack_(pcre2_jit_stack_create(size_t{1} << 15, size_t{1} << 22, nullptr)),
+      context_(pcre2_match_context_create(nullptr)),
+      data_(pcre2_match_data_create(1, nullptr)) {
+  FP_CHECK(stack_ && context_ && data_, "PCRE2 could not allocate its scratch memory");
+  pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+}
+
+std::optional<RegexMatcher::Match> RegexMatcher::find(std::string_view text, size_t from) {
+  const int n = pcre2_match(regex_->code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data_.get(), context_.get());
+  if (n == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  // The pattern has no capture groups that matter: 0 only says that they did not fit.
+  if (n < 0)
+    throw DataError(fmt::format("regular expression failed on a text of {} bytes: {}", text.size(), message_of(n)));
+  const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data_.get());
+  return Match{span[0], span[1]};
+}
+
+}  // namespace fp

@@ -1,0 +1,57 @@
+#include "data/tokenizer.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "data/byte_tokenizer.h"
+#include "data/tokenizer_json.h"
+#include "data/utf8.h"
+
+namespace fp {
+
+Tokenizer::Tokenizer(std::string serialized)
+    : serialized_(std::move(serialized)), hash_(hash_bytes(serialized_.data(), serialized_.size())) {}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialText special) const {
+  std::vector<int32_t> ids;
+  make_encoder(special)->append(text, ids);
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  for (const int32_t id : ids) text += bytes_of(id);
+  return text;
+}
+
+void Tokenizer::save(const std::filesystem::path& path) const { write_file_atomically(path, serialized_); }
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path) {
+  if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
+  return parse_tokenizer(read_file(name_or_path), name_or_path);
+}
+
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where) {
+  auto bytes = std::make_unique<ByteTokenizer>();
+  if (text == bytes->serialized()) return bytes;
+  return parse_tokenizer_json(std::move(text), where);
+}
+
+std::string StreamingDecoder::push(int32_t id) {
+  held_ += tokenizer_.bytes_of(id);
+  size_t ready = 0;
+  while (ready < held_.size()) {
+    const std::string_view rest = std::string_view(held_).substr(ready);
+    if (utf8_incomplete(rest)) break;
+    const size_t length = utf8_character(rest);
+    ready += length > 0 ? length : 1;
+  }
+  std::string piece = held_.substr(0, ready);
+  held_.erase(0, ready);
+  return piece;
+}
+
+std::string StreamingDecoder::finish() { return std::exchange(held_, {}); }
+
+}  // namespace fp
