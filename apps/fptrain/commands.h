@@ -13,4 +13,6 @@ struct CommandResult {
   ExitCode code = ExitCode::ok;
 };
 
+void add_doctor_command(CLI::App& app, CommandResult& result);
+
 }  // namespace fp

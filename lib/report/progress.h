@@ -14,7 +14,7 @@ namespace fp {
 
 struct ProgressOptions {
   int64_t total_steps = 0;
-  int64_t console_every = 10;  // steps between plain lines; 0: none but evaluations
+  int64_t console_every = 10;               // steps between plain lines; 0: none but evaluations
   std::optional<double> stop_at_elapsed_s;  // the run's time limit on StepMetrics::elapsed_s, if any: bounds the ETA
 };
 
