@@ -1,0 +1,44 @@
+// The project's own files as the tests of this folder see them, and the problems they report.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fp_test {
+
+// Paths from the repository root, '/'-separated, sorted: every regular file outside build folders, runs and .git.
+const std::vector<std::string>& project_files();
+
+// The subset below one of `folders` ("lib", "apps/fptrain"; "" is everything) with one of `extensions` (".h", or a
+// whole file name such as "CMakeLists.txt").
+std::vector<std::string> project_files(const std::vector<std::string>& folders,
+                                       const std::vector<std::string>& extensions);
+
+bool exists_in_project(const std::string& path);
+std::string read_project_file(const std::string& path);
+std::vector<std::string> split_lines(std::string_view text);
+std::string trim(std::string_view text);
+bool starts_with_folder(std::string_view path, std::string_view folder);
+
+// C++ text with comments, string and character literals blanked out; line breaks and columns stay.
+std::string strip_comments_and_literals(std::string_view text);
+
+// Problems found by one rule. Those listed in exceptions.txt are dropped; an exception that matches nothing is a
+// problem.
+class Problems {
+ public:
+  explicit Problems(std::string rule);
+  // `subject` is what an exception names: a path, or path:function.
+  void add(const std::string& subject, const std::string& message);
+  // One problem a line; empty when the house is in order.
+  std::string report() const;
+
+ private:
+  std::string rule_;
+  std::map<std::string, bool> excused_;  // subject -> met
+  std::vector<std::string> lines_;
+};
+
+}  // namespace fp_test

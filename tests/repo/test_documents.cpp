@@ -1,0 +1,168 @@
+// What the documents promise is true: links lead to files, and the commands of README and CONTRIBUTING exist.
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "repo/source_tree.h"
+
+namespace fp_test {
+namespace {
+
+struct MarkdownParts {
+  std::string prose;                    // code blocks removed
+  std::vector<std::string> code_lines;  // lines of fenced blocks
+};
+
+MarkdownParts split_markdown(const std::string& text) {
+  MarkdownParts parts;
+  bool in_code = false;
+  for (const std::string& line : split_lines(text)) {
+    if (trim(line).starts_with("```")) {
+      in_code = !in_code;
+    } else if (in_code) {
+      parts.code_lines.push_back(line);
+    } else {
+      parts.prose += line + "\n";
+    }
+  }
+  return parts;
+}
+
+// Targets of [text](target), ![alt](target) and src="target" that should be files of the project.
+std::vector<std::string> local_links(const std::string& prose) {
+  static const std::regex link(R"(\]\(([^)\s]+)\)|src="([^"]+)\")");
+  std::vector<std::string> targets;
+  for (std::sregex_iterator it(prose.begin(), prose.end(), link), end; it != end; ++it) {
+    std::string target = (*it)[1].matched ? (*it)[1] : (*it)[2];
+    target = target.substr(0, target.find('#'));
+    if (!target.empty() && target.find("://") == std::string::npos && !target.starts_with("mailto:")) {
+      targets.push_back(target);
+    }
+  }
+  return targets;
+}
+
+struct Command {
+  std::vector<std::string> subcommands;
+  std::vector<std::string> flags;
+};
+
+// "fptrain data prepare --out DIR x.txt": subcommands data prepare, flag --out. Comments and line ends are dropped.
+Command parse_command(const std::string& line) {
+  Command command;
+  std::istringstream words(line.substr(0, line.find(" #")));
+  std::string word;
+  words >> word;
+  static const std::regex plain("[a-z][a-z-]*");
+  bool leading = true;
+  while (words >> word) {
+    leading = leading && std::regex_match(word, plain);
+    if (leading) command.subcommands.push_back(word);
+    if (word.starts_with("--")) command.flags.push_back(word.substr(0, word.find('=')));
+  }
+  return command;
+}
+
+struct Outcome {
+  int code = -1;
+  std::string output;
+};
+
+Outcome run(const std::string& command_line) {
+  Outcome outcome;
+  FILE* pipe = popen((command_line + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+bool is_executable(const std::string& path) {
+  const std::filesystem::path full = std::filesystem::path(FP_SOURCE_DIR) / path;
+  using std::filesystem::perms;
+  return exists_in_project(path) && (std::filesystem::status(full).permissions() & perms::owner_exec) != perms::none;
+}
+
+TEST_CASE("every link in a document leads to a file") {
+  Problems problems("links");
+  for (const std::string& path : project_files({""}, {".md"})) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    for (const std::string& target : local_links(split_markdown(read_project_file(path)).prose)) {
+      const std::string file = (std::filesystem::path(folder) / target).lexically_normal().generic_string();
+      if (!exists_in_project(file)) problems.add(path + " -> " + target, "there is no such file");
+    }
+  }
+  CHECK(problems.report() == "");
+}
+
+TEST_CASE("scripts and configs named in README and CONTRIBUTING are there") {
+  static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+))"), config(R"(configs/[\w/.-]+\.yaml)");
+  size_t scripts_seen = 0;
+  for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
+    const std::string text = read_project_file(path);
+    for (std::sregex_iterator it(text.begin(), text.end(), script), end; it != end; ++it, ++scripts_seen) {
+      INFO(path << " names " << (*it)[1]);
+      const std::string name = (*it)[1];
+      const bool is_folder = std::filesystem::is_directory(std::filesystem::path(FP_SOURCE_DIR) / name);
+      CHECK((is_folder || is_executable(name)));
+    }
+    for (std::sregex_iterator it(text.begin(), text.end(), config), end; it != end; ++it) {
+      INFO(path << " names " << it->str());
+      CHECK(exists_in_project(it->str()));
+    }
+  }
+  CHECK(scripts_seen >= 2);
+}
+
+// What is wrong with one documented command, judged by its --help; "" when it exists with all its flags.
+std::string fault_of(const Command& command, const Outcome& help) {
+  if (help.code != 0) return "no such command";
+  for (const std::string& flag : command.flags) {
+    if (help.output.find(flag) == std::string::npos) return "no flag " + flag;
+  }
+  return "";
+}
+
+TEST_CASE("fptrain commands in README and CONTRIBUTING exist, with their flags") {
+  static const std::regex is_command(R"(^(\S*/)?fptrain\s)");
+  std::map<std::string, Outcome> help;  // by subcommands
+  std::string faults;
+  for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
+    for (const std::string& line : split_markdown(read_project_file(path)).code_lines) {
+      if (!std::regex_search(line, is_command)) continue;
+      const Command command = parse_command(line);
+      std::string key;
+      for (const std::string& word : command.subcommands) key += " " + word;
+      if (!help.count(key)) help[key] = run(std::string(FP_EXECUTABLE) + key + " --help");
+      if (const std::string fault = fault_of(command, help[key]); !fault.empty()) faults += line + ": " + fault + "\n";
+    }
+  }
+  CHECK(faults == "");
+  CHECK(help.size() >= 3);
+}
+
+TEST_CASE("documents are read as people read them") {
+  const MarkdownParts parts =
+      split_markdown("see [a](b.md#part) ![i](c/d.svg)\n```sh\nfptrain train x.yaml\n```\n<img src=\"e.png\">\n");
+  CHECK(local_links(parts.prose) == std::vector<std::string>{"b.md", "c/d.svg", "e.png"});
+  CHECK(parts.code_lines == std::vector<std::string>{"fptrain train x.yaml"});
+  CHECK(local_links("[web](https://example.org/x) [here](#top)").empty());
+  const Command command =
+      parse_command("build/release/fptrain data prepare --out=DIR --vocab 4 text.txt  # --not this");
+  CHECK(command.subcommands == std::vector<std::string>{"data", "prepare"});
+  CHECK(command.flags == std::vector<std::string>{"--out", "--vocab"});
+  CHECK(fault_of(command, {0, "--out TEXT --vocab INT"}) == "");
+  CHECK(fault_of(command, {0, "--out TEXT"}) == "no flag --vocab");
+  CHECK(fault_of(command, {2, "--out TEXT --vocab INT"}) == "no such command");
+}
+
+}  // namespace
+}  // namespace fp_test

@@ -1,0 +1,55 @@
+// Every source file is compiled and every test file is part of a test executable: nothing exists that never runs.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/filesystem.h"
+#include "repo/source_tree.h"
+
+namespace fp_test {
+namespace {
+
+// Sources that the build compiles, from the repository root.
+std::set<std::string> compiled_files() {
+  const std::filesystem::path source = FP_SOURCE_DIR, binary = FP_BINARY_DIR;
+  std::set<std::string> files;
+  for (const auto& entry : nlohmann::json::parse(fp::read_file(binary / "compile_commands.json"))) {
+    files.insert(
+        std::filesystem::path(entry.at("file").get<std::string>()).lexically_relative(source).generic_string());
+  }
+  return files;
+}
+
+TEST_CASE("every source file is in a target") {
+  const std::set<std::string> compiled = compiled_files();
+  std::string never_built;
+  for (const std::string& path : project_files({"lib", "apps", "tests"}, {".cpp"})) {
+    if (!compiled.count(path)) never_built += path + "\n";
+  }
+  CHECK(never_built == "");
+}
+
+TEST_CASE("every test folder is listed and calls fp_tests") {
+  const std::string list = read_project_file("tests/CMakeLists.txt");
+  std::set<std::string> folders;
+  for (const std::string& path : project_files({"tests"}, {".cpp"})) {
+    const std::string text = read_project_file(path);
+    const std::string name = std::filesystem::path(path).filename().string();
+    // In the first column: a TEST_CASE inside a string is not one.
+    if (text.find("\nTEST_CASE(") == std::string::npos && text.find("\nTEMPLATE_TEST_CASE(") == std::string::npos)
+      continue;
+    INFO(path << " has test cases");
+    CHECK(name.starts_with("test_"));
+    folders.insert(path.substr(6, path.find('/', 6) - 6));
+  }
+  REQUIRE(folders.count("repo") == 1);
+  for (const std::string& folder : folders) {
+    INFO("tests/" << folder);
+    CHECK(list.find(" " + folder) != std::string::npos);
+    CHECK(read_project_file("tests/" + folder + "/CMakeLists.txt").find("fp_tests(" + folder) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace fp_test
