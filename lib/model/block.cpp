@@ -34,7 +34,7 @@ void Block::project_qkv(const MicroBatch& batch, BlockState& s) const {
 void Block::attend(const MicroBatch& batch, BlockState& s) const {
   s.o = env_->alloc(s.q->shape);
   s.lse = env_->alloc_f32({batch.samples, env_->arch->heads.heads, batch.tokens});
-  env_->ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(true));
+  env_->ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(batch.training));
 }
 
 void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
@@ -64,14 +64,14 @@ ArenaTensor Block::mlp_output(const MicroBatch& batch, BlockState& s) const {
   return y;
 }
 
-ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s, bool keep) const {
+ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s) const {
   s.x = std::move(x);
   project_qkv(batch, s);
   attend(batch, s);
   mlp_input(batch, s);
   activate(batch, s);
   ArenaTensor y = mlp_output(batch, s);
-  if (!keep) {
+  if (!batch.training) {
     s = {};
   } else if (env_->recompute == Recompute::full) {
     ArenaTensor input = std::move(s.x);

@@ -22,8 +22,8 @@ class Block {
  public:
   Block(const ModelEnv& env, int64_t layer) : env_(&env), layer_(layer) {}
 
-  // x [M,h] -> output [M,h]. keep: a backward pass will follow.
-  ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&, bool keep) const;
+  // x [M,h] -> output [M,h]. In training the state keeps what the backward pass needs.
+  ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;
   // Gradient of the output [M,h] -> gradient of the input; leaves in the state what backward_weight needs.
   ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&) const;
   // Adds to the parameters' gradients and empties the state.

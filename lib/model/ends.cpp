@@ -15,9 +15,9 @@ ArenaTensor Stem::embed(const Tensor& ids, const Tensor& positions) const {
   return x;
 }
 
-ArenaTensor Stem::forward(const MicroBatch& batch, bool training) const {
+ArenaTensor Stem::forward(const MicroBatch& batch) const {
   ArenaTensor x = embed(batch.ids, batch.positions);
-  if (training) env_->drop(x, batch, env_->dropout(Purpose::embedding_dropout, env_->arch->dropout_embedding, 0));
+  env_->drop(x, batch, env_->dropout(Purpose::embedding_dropout, env_->arch->dropout_embedding, 0));
   return x;
 }
 

@@ -9,7 +9,7 @@ namespace fp {
 class Stem {
  public:
   explicit Stem(const ModelEnv& env) : env_(&env) {}
-  ArenaTensor forward(const MicroBatch&, bool training) const;  // -> [M,h]
+  ArenaTensor forward(const MicroBatch&) const;  // -> [M,h]
   void backward_weight(ArenaTensor dx, const MicroBatch&) const;
   ArenaTensor embed(const Tensor& ids, const Tensor& positions) const;  // no dropout
 

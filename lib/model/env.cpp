@@ -20,7 +20,7 @@ void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Ten
 }
 
 void ModelEnv::drop(const Tensor& x, const MicroBatch& batch, const Dropout& d) const {
-  if (d.p <= 0) return;
+  if (!batch.training || d.p <= 0) return;
   const Tensor view = x.reshaped({batch.samples, batch.tokens, x.cols()});
   ops->dropout(view, view, batch.sample_ids, 0, d);
 }

@@ -19,6 +19,7 @@ struct MicroBatch {
   Tensor ids, targets, positions;   // i32 [M]; targets -1: ignored
   Tensor doc_start;                 // i32 [B,T], or empty: no masking between documents
   Tensor sample_ids;                // i32 [B,2], low and high words of the global sample index
+  bool training = false;            // dropout applies, and a backward pass will follow
   int64_t rows() const { return samples * tokens; }
 };
 
@@ -58,7 +59,7 @@ struct ModelEnv {
   Dropout dropout(Purpose purpose, double p, int64_t layer) const {
     return {p, seed, purpose, static_cast<uint32_t>(layer)};
   }
-  // In place on x [M,C]; does nothing at p = 0.
+  // In place on x [M,C]; does nothing at p = 0 or outside training.
   void drop(const Tensor& x, const MicroBatch&, const Dropout&) const;
 };
 

@@ -57,6 +57,7 @@ class ParamTable {
   int64_t logical_parameters() const;              // trainable parameters of the whole model
   std::vector<Slab> slabs_of(ParamId id) const;    // what this rank holds of the logical tensor
   int tp() const { return tp_; }
+  int tp_index() const { return tp_index_; }
 
  private:
   static constexpr int64_t kAlign = 128;  // elements

@@ -1,0 +1,51 @@
+#include "optim/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+double half_cosine(double x) { return 0.5 * (1.0 + std::cos(std::numbers::pi * x)); }
+
+double wsd_shape(const std::string& shape, double x) {
+  if (shape == "linear") return 1.0 - x;
+  if (shape == "cosine") return half_cosine(x);
+  if (shape == "exponential") return 2.0 * std::pow(0.5, x) - 1.0;
+  FP_CHECK(shape == "minus_sqrt", "decay shape {}", shape);
+  return 1.0 - std::sqrt(x);
+}
+
+}  // namespace
+
+double learning_rate(const ScheduleSection& s, double lr, int64_t step, int64_t steps) {
+  if (step < s.warmup_steps) return lr * static_cast<double>(step + 1) / static_cast<double>(s.warmup_steps);
+  if (s.kind == "constant") return lr;
+  int64_t begin = s.warmup_steps, end = s.decay_steps > 0 ? s.decay_steps : steps;
+  if (s.kind == "wsd") {
+    const int64_t length = s.decay_steps > 0 ? s.decay_steps : steps / 5;
+    end = steps;
+    begin = std::max(s.warmup_steps, steps - length);
+  }
+  // x reaches 1 on the last step of the decay.
+  const double span = static_cast<double>(std::max<int64_t>(1, end - 1 - begin));
+  const double x = std::clamp(static_cast<double>(step - begin) / span, 0.0, 1.0);
+  const double low = s.min_lr_ratio * lr;
+  if (s.kind == "linear") return lr + (low - lr) * x;
+  if (s.kind == "wsd") return low + (lr - low) * wsd_shape(s.decay_shape, x);
+  FP_CHECK(s.kind == "cosine", "schedule {}", s.kind);
+  return low + (lr - low) * half_cosine(x);
+}
+
+int64_t global_batch_at(const TrainSection& t, uint64_t consumed) {
+  if (t.ramp_start_batch == 0 || consumed >= static_cast<uint64_t>(t.ramp_samples)) return t.global_batch;
+  const int64_t rises = (t.global_batch - t.ramp_start_batch) / t.ramp_increment;
+  const double interval = static_cast<double>(t.ramp_samples) / static_cast<double>(std::max<int64_t>(1, rises));
+  const auto k = static_cast<int64_t>(static_cast<double>(consumed) / interval);
+  return std::min(t.global_batch, t.ramp_start_batch + k * t.ramp_increment);
+}
+
+}  // namespace fp

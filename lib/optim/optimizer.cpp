@@ -1,0 +1,34 @@
+#include "optim/optimizer.h"
+
+#include <algorithm>
+
+namespace fp {
+
+std::vector<float> squares_by_range(Ops& ops, const Tensor& grad, std::span<const ParamRange> ranges,
+                                    const Tensor& scratch) {
+  std::vector<Segment> segments;
+  for (const ParamRange& r : ranges) segments.push_back(r.segment);
+  ops.sum_squares(scratch, grad, segments);
+  std::vector<float> sums(ranges.size());
+  ops.copy_out(sums.data(), scratch);
+  return sums;
+}
+
+double clip_scale(double norm, double clip) { return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0; }
+
+void adamw_step(Ops& ops, const FlatState& state, std::span<const ParamRange> ranges, const OptimizerSection& spec,
+                double lr, int64_t step, double grad_scale) {
+  const auto part = [](const Tensor& t, const Segment& s) { return t ? t.slice(s.offset, s.count) : Tensor{}; };
+  for (size_t i = 0; i < ranges.size();) {
+    // Neighbours of the same kind are one call.
+    Segment s = ranges[i].segment;
+    const bool decay = ranges[i].decay;
+    for (++i; i < ranges.size() && ranges[i].decay == decay && ranges[i].segment.offset == s.offset + s.count; ++i)
+      s.count += ranges[i].segment.count;
+    const AdamW update{lr, spec.beta1, spec.beta2, spec.eps, decay ? spec.weight_decay : 0.0, step, grad_scale};
+    ops.adamw(part(state.param, s), part(state.m, s), part(state.v, s), part(state.grad, s), part(state.weights, s),
+              update);
+  }
+}
+
+}  // namespace fp
