@@ -34,7 +34,7 @@ Layers parse_layers(const std::string& text, Problems& problems) {
 // The longest module that holds `path` ("ops/cpu/isa.h"); "" when there is none.
 std::string module_of(const std::string& path, const Layers& layers) {
   for (size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0; slash = path.rfind('/', slash - 1)) {
-    if (const std::string folder = path.substr(0, slash); layers.count(folder)) return folder;
+    if (std::string folder = path.substr(0, slash); layers.count(folder)) return folder;
   }
   return "";
 }
