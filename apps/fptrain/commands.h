@@ -13,6 +13,8 @@ struct CommandResult {
   ExitCode code = ExitCode::ok;
 };
 
+void add_data_command(CLI::App& app, CommandResult& result);
 void add_doctor_command(CLI::App& app, CommandResult& result);
+void add_report_command(CLI::App& app, CommandResult& result);
 
 }  // namespace fp

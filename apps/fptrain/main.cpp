@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   fp::CommandResult result;
   try {
     // One line per subcommand, in the order of the help text.
+    fp::add_data_command(app, result);
     fp::add_doctor_command(app, result);
     app.parse(argc, argv);
     return static_cast<int>(result.code);

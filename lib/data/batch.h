@@ -1,6 +1,7 @@
 // What the model is given: n samples of seq_len tokens, host memory, row-major.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

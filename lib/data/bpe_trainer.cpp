@@ -207,10 +207,14 @@ void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& cou
   });
 }
 
-BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
+void check(const BpeTrainerOptions& options) {
   if (options.vocab_size < 257)
     throw ConfigError(fmt::format("--vocab {}: a byte-level vocabulary has at least 257 entries (256 bytes and {})",
                                   options.vocab_size, kEndOfTextToken));
+}
+
+BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
+  check(options);
   return Trainer(words, options).run();
 }
 

@@ -25,6 +25,9 @@ struct BpeTrainerOptions {
   std::function<void(int64_t done, int64_t total)> on_progress;  // optional, called now and then
 };
 
+// ConfigError when vocab_size is below 257.
+void check(const BpeTrainerOptions& options);
+
 inline constexpr const char* kEndOfTextToken = "<|endoftext|>";
 
 // Adds the words of `text`, cut by GPT-2's pattern, to `counts`. `splitter` must hold that pattern.
@@ -32,7 +35,7 @@ void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& cou
 
 // Ids: 0-255 the bytes in GPT-2's order, then the merges in the order they are learned, last the end-of-text token.
 // Equally frequent pairs are taken in the order of their ids, so the result depends on the counts alone.
-// ConfigError when vocab_size is below 257; DataError when the words do not hold that many pairs.
+// ConfigError as check(); DataError when the words do not hold that many pairs.
 BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
 
 }  // namespace fp

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/filesystem.h"
@@ -36,6 +37,8 @@ class Dataset {
   std::pair<uint64_t, uint64_t> document(uint64_t index) const;
 
  private:
+  void check_counts() const;
+  void open_files();
   const SplitRecord& record() const { return manifest_.split(split_); }
 
   std::filesystem::path folder_;

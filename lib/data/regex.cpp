@@ -41,15 +41,21 @@ RegexMatcher::RegexMatcher(const Regex& regex)
   pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
 }
 
-std::optional<RegexMatcher::Match> RegexMatcher::find(std::string_view text, size_t from) {
+bool RegexMatcher::run(std::string_view text, size_t from, uint32_t options) {
   const int n = pcre2_match(regex_->code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data_.get(), context_.get());
-  if (n == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  // The pattern has no capture groups that matter: 0 only says that they did not fit.
-  if (n < 0)
-    throw DataError(fmt::format("regular expression failed on a text of {} bytes: {}", text.size(), message_of(n)));
+                            PCRE2_NO_UTF_CHECK | options, data_.get(), context_.get());
+  // 0 only says that the capture groups, which nobody asks for, did not fit.
+  if (n >= 0) return true;
+  if (n == PCRE2_ERROR_NOMATCH) return false;
+  throw DataError(fmt::format("regular expression failed on a text of {} bytes: {}", text.size(), message_of(n)));
+}
+
+std::optional<RegexMatcher::Match> RegexMatcher::find(std::string_view text, size_t from) {
+  if (!run(text, from, PCRE2_NOTEMPTY)) return std::nullopt;
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data_.get());
   return Match{span[0], span[1]};
 }
+
+bool RegexMatcher::occurs_in(std::string_view text) { return run(text, 0, 0); }
 
 }  // namespace fp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +39,11 @@ class RegexMatcher {
   explicit RegexMatcher(const Regex& regex);
   // First non-empty match at or after `from`. The text must be well-formed UTF-8.
   std::optional<Match> find(std::string_view text, size_t from);
+  // Whether the pattern occurs at all, empty matches (as of `^` or a lookahead) included.
+  bool occurs_in(std::string_view text);
 
  private:
+  bool run(std::string_view text, size_t from, uint32_t options);
   struct Free {
     void operator()(pcre2_real_match_data_8* data) const;
     void operator()(pcre2_real_match_context_8* context) const;

@@ -1,0 +1,14 @@
+#include "data/batch.h"
+
+namespace fp {
+
+void Batch::resize(int64_t samples, int64_t length) {
+  n = samples;
+  seq_len = length;
+  const auto tokens_in_batch = static_cast<size_t>(samples * length);
+  for (auto* values : {&tokens, &targets, &positions, &doc_start}) values->resize(tokens_in_batch);
+  sample_ids.resize(static_cast<size_t>(samples));
+  valid_targets = target_bytes = 0;
+}
+
+}  // namespace fp

@@ -1,0 +1,215 @@
+#include "data/corpus.h"
+
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/utf8.h"
+
+namespace fp {
+namespace {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
+
+std::string_view without_line_end(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_json_lines(const std::filesystem::path& path, const std::string& format) {
+  if (format == "text") return false;
+  if (format == "jsonl") return true;
+  if (format != "auto") throw ConfigError(fmt::format("--format {}: legal values: auto, text, jsonl", format));
+  std::filesystem::path name = path.filename();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  const std::string extension = name.extension().string();
+  if (extension == ".jsonl" || extension == ".ndjson") return true;
+  if (extension == ".txt" || extension == ".text" || extension == ".md" || extension.empty()) return false;
+  throw ConfigError(
+      fmt::format("{}: '{}' does not tell the format: use .txt, .text, .md or no ending for text, .jsonl or "
+                  ".ndjson for JSON lines (each also with .gz or .zst), or say --format text|jsonl",
+                  path.string(), extension));
+}
+
+}  // namespace
+
+DocumentRule::DocumentRule(const std::string& spec) : spec_(spec) {
+  const size_t colon = spec.find(':');
+  const std::string name = spec.substr(0, colon), value = colon == std::string::npos ? "" : spec.substr(colon + 1);
+  if (spec == "file") {
+    kind_ = Kind::file;
+  } else if (spec == "line") {
+    kind_ = Kind::lines;
+  } else if (spec == "blank-line") {
+    kind_ = Kind::blank_line;
+  } else if (name == "start" && !value.empty()) {
+    kind_ = Kind::start;
+    start_ = std::make_shared<Regex>(value);
+  } else if (name == "lines" && colon != std::string::npos) {
+    kind_ = Kind::lines;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), lines_);
+    if (error != std::errc() || end != value.data() + value.size() || lines_ == 0)
+      throw ConfigError(fmt::format("--documents {}: N of lines:N is a positive integer", spec));
+  } else {
+    throw ConfigError(fmt::format("--documents {}: legal values: file, line, lines:N, blank-line, start:REGEX", spec));
+  }
+}
+
+std::string_view DocumentBatch::text(size_t i, std::string& scratch) const {
+  const Item& item = items_[i];
+  const std::string_view raw = std::string_view(bytes_).substr(item.begin, item.end - item.begin);
+  if (!item.json) return raw;
+  const auto fail = [&](const std::string& what) {
+    throw DataError(fmt::format("{}:{}: {}", options_->files[item.file].string(), item.line, what));
+  };
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(raw);
+  } catch (const nlohmann::json::exception& e) {
+    fail(fmt::format("malformed JSON: {}", e.what()));
+  }
+  if (!object.is_object()) fail(fmt::format("a JSON object is expected on each line, not {}", object.type_name()));
+  const auto field = object.find(options_->text_field);
+  if (field == object.end()) fail(fmt::format("the object has no field \"{}\" (--text-field)", options_->text_field));
+  if (!field->is_string())
+    fail(fmt::format("field \"{}\" is {}, not a string", options_->text_field, field->type_name()));
+  scratch = std::move(field->get_ref<std::string&>());
+  return scratch;
+}
+
+// Lines of one file, their line ends included; of a file that is one document, blocks.
+class CorpusReader::Lines {
+ public:
+  Lines(const std::filesystem::path& path, size_t file, bool json, bool whole)
+      : source_(open_source(path)), file_(file), json_(json), whole_(whole), buffer_(kBlock) {}
+
+  // False at the end of the file. The view is good until the next call.
+  bool next(std::string_view& line) {
+    size_t searched = begin_;
+    for (;;) {
+      const char* newline = static_cast<const char*>(std::memchr(buffer_.data() + searched, '\n', end_ - searched));
+      const bool found = newline || (whole_ && end_ > begin_);
+      if (found || ended_) {
+        if (begin_ == end_) return false;
+        const size_t stop = newline && !whole_ ? static_cast<size_t>(newline - buffer_.data()) + 1 : end_;
+        line = std::string_view(buffer_.data() + begin_, stop - begin_);
+        begin_ = stop;
+        ++number_;
+        return true;
+      }
+      searched = end_ - begin_;
+      refill();
+    }
+  }
+  uint64_t number() const { return number_; }
+  uint64_t position() const { return source_->position(); }
+  size_t file() const { return file_; }
+  bool json() const { return json_; }
+
+ private:
+  static constexpr size_t kBlock = size_t{1} << 20;
+
+  void refill() {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    if (end_ * 2 > buffer_.size()) buffer_.resize(buffer_.size() * 2);
+    const size_t n = source_->read(std::span(buffer_).subspan(end_));
+    ended_ = end_ + n < buffer_.size();
+    end_ += n;
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  size_t file_;
+  bool json_, whole_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0, end_ = 0;
+  bool ended_ = false;
+  uint64_t number_ = 0;
+};
+
+CorpusReader::CorpusReader(const CorpusOptions& options) : options_(options), rule_(options.documents) {
+  if (rule_.start()) start_.emplace(*rule_.start());
+  if (options_.files.empty()) throw ConfigError("no input file is given");
+  for (const auto& path : options_.files) {
+    is_json_.push_back(is_json_lines(path, options_.format));
+    open_source(path);
+    total_ += std::filesystem::file_size(path);
+  }
+}
+
+CorpusReader::~CorpusReader() = default;
+
+uint64_t CorpusReader::position() const { return finished_ + (lines_ ? lines_->position() : 0); }
+
+bool CorpusReader::open_next() {
+  if (next_file_ == options_.files.size()) return false;
+  const bool json = is_json_[next_file_];
+  lines_ = std::make_unique<Lines>(options_.files[next_file_], next_file_, json,
+                                   !json && rule_.kind() == DocumentRule::Kind::file);
+  ++next_file_;
+  return true;
+}
+
+bool CorpusReader::next(size_t bytes, DocumentBatch& batch) {
+  batch.options_ = &options_;
+  batch.bytes_.clear();
+  batch.items_.clear();
+  std::string_view line;
+  while (batch.bytes_.size() < bytes) {
+    if (!lines_ && !open_next()) break;
+    if (lines_->next(line)) {
+      read_line(line, batch);
+      continue;
+    }
+    if (document_line_ > 0) end_document(batch);
+    finished_ += std::filesystem::file_size(options_.files[lines_->file()]);
+    lines_.reset();
+  }
+  return !batch.items_.empty();
+}
+
+void CorpusReader::read_line(std::string_view line, DocumentBatch& batch) {
+  if (!lines_->json()) return read_text_line(line, batch);
+  if (is_blank(line)) return;
+  const size_t begin = batch.bytes_.size();
+  batch.bytes_ += without_line_end(line);
+  batch.items_.push_back({begin, batch.bytes_.size(), lines_->number(), lines_->file(), true});
+}
+
+void CorpusReader::read_text_line(std::string_view line, DocumentBatch& batch) {
+  const bool collecting = document_line_ > 0;
+  switch (rule_.kind()) {
+    case DocumentRule::Kind::file:
+      break;
+    case DocumentRule::Kind::lines:
+      if (collecting && document_lines_ == rule_.lines()) end_document(batch);
+      break;
+    case DocumentRule::Kind::blank_line:
+      if (!is_blank(line)) break;
+      if (collecting) end_document(batch);
+      return;
+    case DocumentRule::Kind::start: {
+      // The pattern sees the well-formed beginning of a line that is not all UTF-8.
+      const std::string_view text = without_line_end(line);
+      if (collecting && start_->occurs_in(text.substr(0, utf8_valid_prefix(text)))) end_document(batch);
+      break;
+    }
+  }
+  if (document_line_ == 0) document_line_ = lines_->number();
+  document_ += line;
+  ++document_lines_;
+}
+
+void CorpusReader::end_document(DocumentBatch& batch) {
+  const bool whole = rule_.kind() == DocumentRule::Kind::file;
+  const size_t begin = batch.bytes_.size();
+  batch.bytes_ += whole ? std::string_view(document_) : without_line_end(document_);
+  batch.items_.push_back({begin, batch.bytes_.size(), document_line_, lines_->file(), false});
+  document_.clear();
+  document_line_ = document_lines_ = 0;
+}
+
+}  // namespace fp

@@ -1,0 +1,38 @@
+// Writes a file from front to back, hashing it on the way.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "data/manifest.h"
+
+struct XXH3_state_s;
+
+namespace fp {
+
+// All calls throw DataError naming the file and the system's reason.
+class HashingFile {
+ public:
+  explicit HashingFile(const std::filesystem::path& path);
+  void write(std::span<const std::byte> bytes);
+  // Flushes to disk and closes. The record's name is the file's name without its folder.
+  FileRecord close();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  struct Close {
+    void operator()(std::FILE* file) const;
+  };
+  struct FreeState {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::unique_ptr<XXH3_state_s, FreeState> state_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace fp

@@ -1,0 +1,122 @@
+#include "data/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+
+namespace fp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "fptrain-tokens";
+
+Json to_json(const FileRecord& file) { return {{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}}; }
+
+FileRecord file_from(const Json& json) {
+  FileRecord file{json.at("name").get<std::string>(), json.at("bytes").get<uint64_t>(),
+                  json.at("xxh3").get<std::string>()};
+  if (file.name.empty() || file.name.find('/') != std::string::npos)
+    throw std::invalid_argument(fmt::format("\"{}\" is not the name of a file in the folder", file.name));
+  return file;
+}
+
+Json to_json(const SplitRecord& split) {
+  Json shards = Json::array();
+  for (const FileRecord& shard : split.shards) shards.push_back(to_json(shard));
+  return {{"documents", split.documents},
+          {"tokens", split.tokens},
+          {"text_bytes", split.text_bytes},
+          {"index", to_json(split.index)},
+          {"shards", std::move(shards)}};
+}
+
+SplitRecord split_from(const Json& json) {
+  SplitRecord split;
+  split.documents = json.at("documents").get<uint64_t>();
+  split.tokens = json.at("tokens").get<uint64_t>();
+  split.text_bytes = json.at("text_bytes").get<uint64_t>();
+  split.index = file_from(json.at("index"));
+  for (const Json& shard : json.at("shards")) split.shards.push_back(file_from(shard));
+  return split;
+}
+
+Json to_json(const Manifest& m) {
+  Json sources = Json::array();
+  for (const SourceRecord& source : m.sources) sources.push_back({{"name", source.name}, {"bytes", source.bytes}});
+  return {{"format", kFormat},
+          {"version", Manifest::kVersion},
+          {"tokenizer", to_json(m.tokenizer)},
+          {"vocab_size", m.vocab_size},
+          {"eot", m.eot},
+          {"highest_id", m.highest_id},
+          {"token_bytes", m.token_bytes},
+          {"shard_tokens", m.shard_tokens},
+          {"documents", m.documents},
+          {"validation_split", m.validation_split},
+          {"validation_fraction", m.validation_fraction},
+          {"empty_documents", m.empty_documents},
+          {"duplicate_documents", m.duplicate_documents},
+          {"sources", std::move(sources)},
+          {"train", to_json(m.train)},
+          {"validation", to_json(m.validation)}};
+}
+
+Manifest manifest_from(const Json& json) {
+  Manifest m;
+  m.tokenizer = file_from(json.at("tokenizer"));
+  m.vocab_size = json.at("vocab_size").get<int64_t>();
+  m.eot = json.at("eot").get<int64_t>();
+  m.highest_id = json.at("highest_id").get<int64_t>();
+  m.token_bytes = json.at("token_bytes").get<int>();
+  m.shard_tokens = json.at("shard_tokens").get<uint64_t>();
+  m.documents = json.at("documents").get<std::string>();
+  m.validation_split = json.at("validation_split").get<std::string>();
+  m.validation_fraction = json.at("validation_fraction").get<double>();
+  m.empty_documents = json.at("empty_documents").get<uint64_t>();
+  m.duplicate_documents = json.at("duplicate_documents").get<uint64_t>();
+  for (const Json& source : json.at("sources"))
+    m.sources.push_back({source.at("name").get<std::string>(), source.at("bytes").get<uint64_t>()});
+  m.train = split_from(json.at("train"));
+  m.validation = split_from(json.at("validation"));
+  return m;
+}
+
+}  // namespace
+
+std::string serialize(const Manifest& manifest) {
+  Json json = to_json(manifest);
+  // File names need not be UTF-8; what is not is written as U+FFFD.
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  const std::string content = json.dump(2, ' ', false, kReplace);
+  json["xxh3"] = hash_bytes(content.data(), content.size());
+  return json.dump(2, ' ', false, kReplace) + "\n";
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / Manifest::kFileName;
+  if (!std::filesystem::exists(path))
+    throw DataError(fmt::format("{}: no {} here: not a folder made by `fptrain data prepare`", folder.string(),
+                                Manifest::kFileName));
+  const std::string text = read_file(path);
+  const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", path.string(), what)); };
+  Manifest manifest;
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json["format"].dump(), kFormat));
+    if (json.at("version") != Manifest::kVersion)
+      fail(fmt::format("version {} is not supported, only {}; prepare the text again", json["version"].dump(),
+                       Manifest::kVersion));
+    manifest = manifest_from(json);
+  } catch (const DataError&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(fmt::format("damaged or altered: {}", e.what()));
+  }
+  // The text determines every byte of the file, its hash included: any change whatever shows here.
+  if (serialize(manifest) != text) fail("damaged or altered: its content does not match its own hash");
+  return manifest;
+}
+
+}  // namespace fp

@@ -1,0 +1,258 @@
+#include "data/prepare.h"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "data/pipeline.h"
+#include "data/progress.h"
+#include "data/split_writer.h"
+#include "data/tokenizer.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that goes away again unless it is renamed to its final place.
+class PendingFolder {
+ public:
+  explicit PendingFolder(const fs::path& target) : target_(target), path_(target) {
+    path_ += fmt::format(".tmp.{}", ::getpid());
+    std::error_code error;
+    fs::remove_all(path_, error);
+    fs::create_directories(path_, error);
+    if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", path_.string(), error.message()));
+  }
+  ~PendingFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void publish() {
+    fsync_path(path_);
+    fs::path old = target_;
+    old += fmt::format(".old.{}", ::getpid());
+    std::error_code error;
+    if (fs::exists(target_)) fs::rename(target_, old, error);
+    if (!error) fs::rename(path_, target_, error);
+    if (error)
+      throw DataError(fmt::format("{}: cannot put the folder in place: {}", target_.string(), error.message()));
+    fs::remove_all(old, error);
+    fsync_path(target_.parent_path());
+  }
+
+ private:
+  fs::path target_, path_;
+};
+
+// Documents as a worker leaves them.
+struct EncodedBatch {
+  struct Document {
+    size_t end;           // in ids
+    uint64_t text_bytes;  // 0: empty, no ids
+    uint64_t hash;
+  };
+  std::vector<int32_t> ids;
+  std::vector<Document> documents;
+};
+
+uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+// Decides where each document goes, in the order of the text.
+class Splitter {
+ public:
+  enum class Side { train, validation, duplicate };
+
+  // `folder` has room for a file that lives only during the call.
+  Splitter(const PrepareOptions& options, const fs::path& folder) : options_(options) {
+    const double f = options.validation_fraction;
+    if (!(f >= 0.0 && f < 1.0)) throw ConfigError(fmt::format("--validation-fraction {}: legal: 0 <= fraction < 1", f));
+    if (options.validation_split != "last" && options.validation_split != "hash")
+      throw ConfigError(fmt::format("--validation-split {}: legal values: last, hash", options.validation_split));
+    if (f > 0.0 && options.validation_split == "last") find_last(folder / "hashes");
+  }
+
+  Side side_of(uint64_t hash) {
+    const uint64_t i = seen_++;
+    if (options_.validation_fraction == 0.0) return Side::train;
+    if (options_.validation_split == "hash")
+      return std::ldexp(static_cast<double>(hash), -64) < options_.validation_fraction ? Side::validation : Side::train;
+    if (i >= first_validation_) return Side::validation;
+    return std::binary_search(validation_hashes_.begin(), validation_hashes_.end(), hash) ? Side::duplicate
+                                                                                          : Side::train;
+  }
+  void finish() const {
+    if (counted_ && documents_ != seen_) throw DataError("the input files changed while they were read");
+  }
+
+ private:
+  // A first pass over the text counts the documents and keeps the hashes of those at the end; on disk until it is known
+  // which those are.
+  void find_last(const fs::path& file) {
+    CorpusReader reader(options_.corpus);
+    Progress progress("counting documents");
+    HashingFile written(file);
+    process_documents(
+        reader,
+        [](const DocumentBatch& batch, int) {
+          std::vector<uint64_t> result;
+          std::string scratch;
+          for (size_t i = 0; i < batch.size(); ++i)
+            if (const auto text = batch.text(i, scratch); !text.empty()) result.push_back(hash_of(text));
+          return result;
+        },
+        [&](const std::vector<uint64_t>& more) { written.write(std::as_bytes(std::span(more))); },
+        [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
+    written.close();
+    const MappedFile mapped(file);
+    fs::remove(file);
+    const auto hashes = mapped.as<uint64_t>();
+    const uint64_t n = hashes.size();
+    const auto held_out = static_cast<uint64_t>(std::llround(static_cast<double>(n) * options_.validation_fraction));
+    counted_ = true;
+    documents_ = n;
+    first_validation_ = n - std::max<uint64_t>(held_out, 1);
+    if (n == 1 || (n > 0 && first_validation_ == 0))
+      throw DataError(
+          fmt::format("the text holds {} document{} by the rule --documents {}, too few to hold out a fraction of "
+                      "{}: cut it finer (line, lines:N, blank-line, start:REGEX) or use --validation-fraction 0",
+                      n, n == 1 ? "" : "s", options_.corpus.documents, options_.validation_fraction));
+    const auto last = hashes.subspan(n > 0 ? first_validation_ : 0);
+    validation_hashes_.assign(last.begin(), last.end());
+    std::sort(validation_hashes_.begin(), validation_hashes_.end());
+  }
+
+  const PrepareOptions& options_;
+  uint64_t seen_ = 0;
+  uint64_t first_validation_ = 0;
+  bool counted_ = false;
+  uint64_t documents_ = 0;  // where counted
+  std::vector<uint64_t> validation_hashes_;  // sorted
+};
+
+// One encoder for each thread.
+class DocumentEncoder {
+ public:
+  DocumentEncoder(const Tokenizer& tokenizer, bool parse_special) : eot_(tokenizer.eot()) {
+    for (int t = 0; t < max_threads(); ++t)
+      encoders_.push_back(tokenizer.make_encoder(parse_special ? SpecialText::as_token : SpecialText::as_text));
+  }
+  EncodedBatch operator()(const DocumentBatch& batch, int thread) const {
+    EncodedBatch result;
+    std::string scratch;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const std::string_view text = batch.text(i, scratch);
+      if (!text.empty()) {
+        encoders_[static_cast<size_t>(thread)]->append(text, result.ids);
+        result.ids.push_back(eot_);
+      }
+      result.documents.push_back({result.ids.size(), text.size(), hash_of(text)});
+    }
+    return result;
+  }
+
+ private:
+  int32_t eot_;
+  std::vector<std::unique_ptr<Encoder>> encoders_;
+};
+
+void write_shards(const PrepareOptions& options, const Tokenizer& tokenizer, const fs::path& folder,
+                  Manifest& manifest) {
+  Splitter splitter(options, folder);
+  SplitWriter train(folder, Split::train, manifest.token_bytes, options.shard_tokens);
+  SplitWriter validation(folder, Split::validation, manifest.token_bytes, options.shard_tokens);
+  const auto store = [&](const EncodedBatch& batch) {
+    size_t begin = 0;
+    for (const auto& document : batch.documents) {
+      const auto ids = std::span(batch.ids).subspan(begin, document.end - begin);
+      begin = document.end;
+      if (document.text_bytes == 0) {
+        ++manifest.empty_documents;
+        continue;
+      }
+      switch (splitter.side_of(document.hash)) {
+        case Splitter::Side::train:
+          train.append(ids, document.text_bytes);
+          break;
+        case Splitter::Side::validation:
+          validation.append(ids, document.text_bytes);
+          break;
+        case Splitter::Side::duplicate:
+          ++manifest.duplicate_documents;
+          break;
+      }
+    }
+  };
+  CorpusReader reader(options.corpus);
+  Progress progress("tokenizing");
+  process_documents(reader, DocumentEncoder(tokenizer, options.parse_special), store,
+                    [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
+  splitter.finish();
+  manifest.train = train.finish();
+  manifest.validation = validation.finish();
+  manifest.highest_id = std::max(train.highest_id(), validation.highest_id());
+}
+
+void check_result(const PrepareOptions& options, const Manifest& m) {
+  if (m.train.documents + m.validation.documents + m.duplicate_documents == 0)
+    throw DataError(fmt::format("the {} input file{} hold{} no text: there is nothing to train on",
+                                options.corpus.files.size(), options.corpus.files.size() == 1 ? "" : "s",
+                                options.corpus.files.size() == 1 ? "s" : ""));
+  const bool held_out = options.validation_fraction > 0.0;
+  if (m.train.documents == 0 || (held_out && m.validation.documents == 0))
+    throw DataError(
+        fmt::format("of {} documents ({} of them repeat held-out ones) none is left for the {} split: cut the text "
+                    "finer with --documents, or change --validation-fraction {}",
+                    m.train.documents + m.validation.documents + m.duplicate_documents, m.duplicate_documents,
+                    m.train.documents == 0 ? "train" : "validation", options.validation_fraction));
+}
+
+void check_target(const PrepareOptions& options) {
+  if (!fs::exists(options.out)) return;
+  if (!options.overwrite)
+    throw ConfigError(
+        fmt::format("--out {}: exists already; choose another name or say --overwrite", options.out.string()));
+  if (!fs::exists(options.out / Manifest::kFileName))
+    throw ConfigError(
+        fmt::format("--out {}: --overwrite replaces only a folder made by `data prepare`, and this one has no {}",
+                    options.out.string(), Manifest::kFileName));
+}
+
+}  // namespace
+
+Manifest prepare(const PrepareOptions& given) {
+  PrepareOptions options = given;
+  options.out = fs::absolute(given.out).lexically_normal();
+  if (!options.out.has_filename()) options.out = options.out.parent_path();
+  if (options.shard_tokens == 0) throw ConfigError("--shard-tokens 0: a shard holds at least one token");
+  check_target(options);
+  const auto tokenizer = load_tokenizer(options.tokenizer);
+
+  Manifest manifest;
+  manifest.vocab_size = tokenizer->vocab_size();
+  manifest.eot = tokenizer->eot();
+  manifest.token_bytes = tokenizer->vocab_size() <= 0x10000 ? 2 : 4;
+  manifest.shard_tokens = options.shard_tokens;
+  manifest.documents = options.corpus.documents;
+  manifest.validation_split = options.validation_fraction > 0.0 ? options.validation_split : "none";
+  manifest.validation_fraction = options.validation_fraction;
+
+  PendingFolder folder(options.out);
+  write_shards(options, *tokenizer, folder.path(), manifest);
+  check_result(options, manifest);
+  for (const auto& file : options.corpus.files)
+    manifest.sources.push_back({file.filename().string(), fs::file_size(file)});
+  manifest.tokenizer = {"tokenizer.json", tokenizer->serialized().size(), tokenizer->hash()};
+  tokenizer->save(folder.path() / manifest.tokenizer.name);
+  write_file_atomically(folder.path() / Manifest::kFileName, serialize(manifest));
+  folder.publish();
+  return manifest;
+}
+
+}  // namespace fp

@@ -1,0 +1,167 @@
+#include "data/sampler.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/permutation.h"
+
+namespace fp {
+namespace {
+
+// Counter word that no round of Permutation uses.
+constexpr uint32_t kShiftRound = 0xFF;
+
+std::vector<std::unique_ptr<Dataset>> open_all(const DataSection& spec, Split split) {
+  std::vector<std::unique_ptr<Dataset>> datasets;
+  for (const DatasetSpec& d : spec.train) datasets.push_back(std::make_unique<Dataset>(d.path, split));
+  return datasets;
+}
+
+std::vector<double> weights_of(const DataSection& spec) {
+  std::vector<double> weights;
+  for (const DatasetSpec& d : spec.train) weights.push_back(d.weight);
+  return weights;
+}
+
+std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec) {
+  std::vector<std::unique_ptr<Dataset>> datasets;
+  if (spec.validation.empty()) {
+    datasets = open_all(spec, Split::validation);
+  } else {
+    for (const Split split : {Split::train, Split::validation})
+      datasets.push_back(std::make_unique<Dataset>(spec.validation, split));
+  }
+  std::erase_if(datasets, [](const auto& d) { return d->tokens() == 0; });
+  if (datasets.empty())
+    throw DataError(
+        "no held-out text: the training folders were prepared without a validation split; prepare them with "
+        "--validation-fraction above 0, or name a prepared folder in data.validation");
+  return datasets;
+}
+
+}  // namespace
+
+Sampler::Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> datasets)
+    : seq_len_(spec.seq_len),
+      mask_documents_(spec.mask_documents),
+      reset_positions_(spec.reset_positions),
+      datasets_(std::move(datasets)) {
+  if (datasets_.empty()) throw ConfigError("data.train: name at least one folder made by `fptrain data prepare`");
+  if (seq_len_ < 1) throw ConfigError(fmt::format("data.seq_len: {}: legal: 1 or more", seq_len_));
+  if (reset_positions_ && !mask_documents_)
+    throw ConfigError("data.reset_positions: true needs data.mask_documents: true");
+  for (const auto& d : datasets_)
+    if (d->tokenizer().hash() != tokenizer().hash())
+      throw DataError(fmt::format("{} and {} were prepared with different tokenizers; prepare them with one",
+                                  datasets_.front()->folder().string(), d->folder().string()));
+  for (int32_t id = 0; id < tokenizer().vocab_size(); ++id)
+    token_bytes_.push_back(tokenizer().is_id(id) ? static_cast<int32_t>(tokenizer().bytes_of(id).size()) : 0);
+}
+
+int64_t Sampler::highest_id() const {
+  int64_t highest = 0;
+  for (const auto& d : datasets_) highest = std::max(highest, d->manifest().highest_id);
+  return highest;
+}
+
+void Sampler::check_vocab(int64_t model_vocab) const {
+  for (const auto& d : datasets_)
+    if (d->manifest().highest_id >= model_vocab)
+      throw DataError(fmt::format(
+          "{}: holds token id {}, but the model's vocabulary ends at {} (model.vocab: {}; the tokenizer "
+          "of the data has {} ids)",
+          d->folder().string(), d->manifest().highest_id, model_vocab - 1, model_vocab, d->manifest().vocab_size));
+}
+
+void Sampler::write_row(std::span<const int32_t> window, int64_t valid, int64_t row, Batch& batch) const {
+  const int32_t eot = tokenizer().eot();
+  const auto at = static_cast<size_t>(row * seq_len_);
+  int32_t start = 0;
+  for (int64_t i = 0; i < seq_len_; ++i) {
+    const auto t = static_cast<size_t>(i);
+    const bool ends_document = mask_documents_ && window[t] == eot;
+    const bool counts = i < valid && !ends_document;
+    const int32_t target = counts ? window[t + 1] : kIgnoredTarget;
+    batch.tokens[at + t] = window[t];
+    batch.targets[at + t] = target;
+    batch.doc_start[at + t] = start;
+    batch.positions[at + t] = static_cast<int32_t>(i) - (reset_positions_ ? start : 0);
+    if (counts) {
+      ++batch.valid_targets;
+      batch.target_bytes += token_bytes_[static_cast<size_t>(target)];
+    }
+    if (ends_document) start = static_cast<int32_t>(i) + 1;
+  }
+}
+
+TrainSampler::TrainSampler(const DataSection& spec, uint64_t seed)
+    : Sampler(spec, open_all(spec, Split::train)), seed_(seed), shuffle_(spec.shuffle), mixture_(weights_of(spec)) {
+  for (const auto& d : datasets_)
+    if (d->tokens() < static_cast<uint64_t>(seq_len_) + 1)
+      throw DataError(
+          fmt::format("{}: its training split has {} tokens, but one sample of data.seq_len: {} needs {}; use more "
+                      "text or a shorter seq_len",
+                      d->folder().string(), d->tokens(), seq_len_, seq_len_ + 1));
+}
+
+uint64_t TrainSampler::windows(int dataset) const {
+  return (datasets_[static_cast<size_t>(dataset)]->tokens() - 1) / static_cast<uint64_t>(seq_len_);
+}
+
+TrainSampler::Place TrainSampler::place(uint64_t g) const {
+  const Mixture::Item item = mixture_.at(g);
+  const uint64_t n = windows(item.dataset), epoch = item.index / n, i = item.index % n;
+  const auto length = static_cast<uint64_t>(seq_len_);
+  if (!shuffle_) return {item.dataset, epoch, i * length};
+  const auto stream = static_cast<uint32_t>(item.dataset);
+  const Philox::Key key = Philox::key(seed_, Purpose::data_order);
+  const uint64_t spare = datasets_[stream]->tokens() - 1 - n * length;
+  const auto random = Philox::block(
+      {0, kShiftRound << 24 | stream, static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32)}, key);
+  const uint64_t shift = (uint64_t{random[1]} << 32 | random[0]) % (spare + 1);
+  return {item.dataset, epoch, Permutation(n, key, stream, epoch)(i) * length + shift};
+}
+
+void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
+  batch.resize(n, seq_len_);
+  std::vector<int32_t> window(static_cast<size_t>(seq_len_) + 1);
+  for (int64_t row = 0; row < n; ++row) {
+    const uint64_t g = first + static_cast<uint64_t>(row);
+    const Place where = place(g);
+    datasets_[static_cast<size_t>(where.dataset)]->read(where.first_token, window);
+    write_row(window, seq_len_, row, batch);
+    batch.sample_ids[static_cast<size_t>(row)] = g;
+  }
+}
+
+ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit) : Sampler(spec, open_validation(spec)) {
+  if (limit < 0) throw ConfigError(fmt::format("eval.samples: {}: legal: 0 (all) or more", limit));
+  const auto length = static_cast<uint64_t>(seq_len_);
+  first_window_.push_back(0);
+  for (const auto& d : datasets_) first_window_.push_back(first_window_.back() + (d->tokens() + length - 1) / length);
+  const auto all = static_cast<int64_t>(first_window_.back());
+  size_ = limit > 0 ? std::min(limit, all) : all;
+}
+
+void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
+  FP_CHECK(first + static_cast<uint64_t>(n) <= static_cast<uint64_t>(size_), "validation samples [{}, {}) of {}", first,
+           first + static_cast<uint64_t>(n), size_);
+  batch.resize(n, seq_len_);
+  const auto length = static_cast<uint64_t>(seq_len_), size = static_cast<uint64_t>(size_);
+  std::vector<int32_t> window(length + 1);
+  for (int64_t row = 0; row < n; ++row) {
+    const uint64_t sample = first + static_cast<uint64_t>(row);
+    // sample * windows / size, in a way that cannot overflow.
+    const uint64_t all = first_window_.back(), w = all / size * sample + all % size * sample / size;
+    const auto after = std::upper_bound(first_window_.begin(), first_window_.end(), w);
+    const auto d = static_cast<size_t>(after - first_window_.begin()) - 1;
+    const uint64_t begin = (w - first_window_[d]) * length, valid = std::min(length, datasets_[d]->tokens() - begin);
+    window.assign(length + 1, tokenizer().eot());
+    const uint64_t lead = begin > 0 ? 0 : 1;  // the end-of-text token in front of the stream
+    datasets_[d]->read(begin + lead - 1, std::span(window).subspan(lead, valid + 1 - lead));
+    write_row(window, static_cast<int64_t>(valid), row, batch);
+    batch.sample_ids[static_cast<size_t>(row)] = sample;
+  }
+}
+
+}  // namespace fp

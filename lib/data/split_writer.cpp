@@ -1,0 +1,59 @@
+#include "data/split_writer.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+
+namespace fp {
+
+static_assert(std::endian::native == std::endian::little,
+              "the files are little endian and are written as they lie in memory");
+
+SplitWriter::SplitWriter(const std::filesystem::path& folder, Split split, int token_bytes, uint64_t shard_tokens)
+    : folder_(folder),
+      split_(split),
+      token_bytes_(token_bytes),
+      shard_tokens_(shard_tokens),
+      index_(folder / fmt::format("{}.documents", name_of(split))) {
+  FP_CHECK(token_bytes == 2 || token_bytes == 4, "tokens of {} bytes", token_bytes);
+  FP_CHECK(shard_tokens > 0, "a shard holds at least one token");
+  index_.write(std::as_bytes(std::span(&record_.tokens, 1)));
+}
+
+void SplitWriter::append(std::span<const int32_t> tokens, uint64_t text_bytes) {
+  while (!tokens.empty()) {
+    if (shard_ && in_shard_ == shard_tokens_) {
+      record_.shards.push_back(shard_->close());
+      shard_.reset();
+    }
+    if (!shard_) {
+      shard_.emplace(folder_ / fmt::format("{}-{:05}.tokens", name_of(split_), record_.shards.size()));
+      in_shard_ = 0;
+    }
+    const size_t n = std::min<size_t>(tokens.size(), shard_tokens_ - in_shard_);
+    write_tokens(tokens.first(n));
+    tokens = tokens.subspan(n);
+    in_shard_ += n;
+    record_.tokens += n;
+  }
+  ++record_.documents;
+  record_.text_bytes += text_bytes;
+  index_.write(std::as_bytes(std::span(&record_.tokens, 1)));
+}
+
+void SplitWriter::write_tokens(std::span<const int32_t> tokens) {
+  highest_id_ = std::max(highest_id_, *std::max_element(tokens.begin(), tokens.end()));
+  if (token_bytes_ == 4) return shard_->write(std::as_bytes(tokens));
+  FP_CHECK(highest_id_ <= 0xFFFF, "id {} does not fit 2 bytes", highest_id_);
+  narrow_.assign(tokens.begin(), tokens.end());
+  shard_->write(std::as_bytes(std::span(narrow_)));
+}
+
+SplitRecord SplitWriter::finish() {
+  if (shard_) record_.shards.push_back(shard_->close());
+  record_.index = index_.close();
+  return record_;
+}
+
+}  // namespace fp

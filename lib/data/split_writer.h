@@ -1,0 +1,42 @@
+// Writes one split of a prepared folder: token shards and the index of its documents (docs/data-format.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/hashing_file.h"
+#include "data/manifest.h"
+
+namespace fp {
+
+class SplitWriter {
+ public:
+  // token_bytes: 2 or 4. shard_tokens: tokens after which a new shard begins, > 0.
+  SplitWriter(const std::filesystem::path& folder, Split split, int token_bytes, uint64_t shard_tokens);
+
+  // Appends one document: its tokens, end-of-text token included, and the length of its text.
+  void append(std::span<const int32_t> tokens, uint64_t text_bytes);
+  // Closes all files. Nothing may be appended afterwards.
+  SplitRecord finish();
+  // Highest id appended so far, -1 when there is none.
+  int32_t highest_id() const { return highest_id_; }
+
+ private:
+  void write_tokens(std::span<const int32_t> tokens);
+
+  std::filesystem::path folder_;
+  Split split_;
+  int token_bytes_;
+  uint64_t shard_tokens_;
+  HashingFile index_;
+  std::optional<HashingFile> shard_;
+  uint64_t in_shard_ = 0;
+  int32_t highest_id_ = -1;
+  SplitRecord record_;
+  std::vector<uint16_t> narrow_;
+};
+
+}  // namespace fp
