@@ -72,6 +72,6 @@ struct dtype_of<uint8_t> {
 };
 
 // Relative distance between neighbouring values near 1: the unit tolerances are derived from.
-constexpr double epsilon_of(DType t) { return t == DType::bf16 ? 0x1p-8 : t == DType::f32 ? 0x1p-23 : 0.0; }
+constexpr double epsilon_of(DType t) { return t == DType::bf16 ? 0x1p-7 : t == DType::f32 ? 0x1p-23 : 0.0; }
 
 }  // namespace fp

@@ -77,7 +77,7 @@ struct AttentionSpec {
   // Blocksparse (phi-3-small): query block qb sees key block kb iff qb-kb < local or (kb + head*step + 1) % stride ==
   // 0, head = first_head + local head index, counted over all ranks. block = 0: dense.
   int64_t block = 0, local_blocks = 0, vertical_stride = 0, head_step = 1, first_head = 0;
-  Dropout dropout;  // on the probabilities; element = key position, token = query position
+  Dropout dropout;  // on the probabilities; (element, token) = (key, query) position, head = first_head + local
 };
 
 // Which columns of a [rows, V] logits slice count: global ids [first_id, first_id + V) of which ids >= valid_ids are

@@ -1,0 +1,81 @@
+#include "ops/checks.h"
+#include "ops/ref/ref_ops.h"
+#include "ops/ref/values.h"
+
+namespace fp {
+namespace {
+
+using ref::Values;
+
+// Columns of a slice that count.
+std::vector<bool> live_columns(int64_t columns, const Vocabulary& vocabulary) {
+  std::vector<bool> live(static_cast<size_t>(columns), true);
+  for (int64_t c = 0; c < columns; ++c) live[c] = vocabulary.first_id + c < vocabulary.valid_ids;
+  if (!vocabulary.masked_ids) return live;
+  for (int64_t i = 0; i < vocabulary.masked_ids.elements(); ++i) {
+    const int64_t c = vocabulary.masked_ids.ptr<int32_t>()[i] - vocabulary.first_id;
+    if (c >= 0 && c < columns) live[c] = false;
+  }
+  return live;
+}
+
+}  // namespace
+
+void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
+                           const Vocabulary& vocabulary) {
+  checks::softmax_stats(stats, logits, targets, vocabulary);
+  const int64_t C = logits.rows(), V = logits.cols();
+  const auto live = live_columns(V, vocabulary);
+  Values L = ref::load(logits), S(static_cast<size_t>(3 * C));
+  for (double& l : L) l *= vocabulary.logit_scale;
+  for (int64_t r = 0; r < C; ++r) {
+    double maximum = -ref::kInfinity, sum = 0.0;
+    for (int64_t c = 0; c < V; ++c)
+      if (live[c]) maximum = std::max(maximum, L[r * V + c]);
+    for (int64_t c = 0; c < V; ++c)
+      if (live[c]) sum += std::exp(L[r * V + c] - maximum);
+    const int64_t target = targets.ptr<int32_t>()[r] - vocabulary.first_id;
+    const bool here = targets.ptr<int32_t>()[r] >= 0 && target >= 0 && target < V && live[target];
+    S[3 * r] = maximum;
+    S[3 * r + 1] = sum;
+    S[3 * r + 2] = here ? L[r * V + target] : -ref::kInfinity;
+  }
+  ref::store(stats, S);
+}
+
+void RefOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
+  checks::cross_entropy(loss, stats, targets);
+  const int64_t C = loss.rows();
+  const Values S = ref::load(stats);
+  Values L(static_cast<size_t>(2 * C));
+  for (int64_t r = 0; r < C; ++r) {
+    if (targets.ptr<int32_t>()[r] < 0) continue;
+    const double lse = S[3 * r] + std::log(S[3 * r + 1]);
+    L[2 * r] = lse - S[3 * r + 2];
+    L[2 * r + 1] = lse;
+  }
+  ref::store(loss, L);
+}
+
+void RefOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
+                                    const Vocabulary& vocabulary, double scale, double z_loss) {
+  checks::cross_entropy_backward(logits, loss, targets, vocabulary);
+  const int64_t C = logits.rows(), V = logits.cols();
+  const auto live = live_columns(V, vocabulary);
+  const Values L = ref::load(logits), losses = ref::load(loss);
+  Values D(L.size());
+  for (int64_t r = 0; r < C; ++r) {
+    const int64_t target = targets.ptr<int32_t>()[r];
+    if (target < 0) continue;
+    const double lse = losses[2 * r + 1];
+    for (int64_t c = 0; c < V; ++c) {
+      if (!live[c]) continue;
+      const double softmax = std::exp(L[r * V + c] * vocabulary.logit_scale - lse);
+      const double onehot = vocabulary.first_id + c == target ? 1.0 : 0.0;
+      D[r * V + c] = scale * vocabulary.logit_scale * (softmax * (1.0 + 2.0 * z_loss * lse) - onehot);
+    }
+  }
+  ref::store(logits, D);
+}
+
+}  // namespace fp

@@ -1,0 +1,84 @@
+#include "ops/checks.h"
+#include "ops/ref/ref_ops.h"
+#include "ops/ref/values.h"
+
+namespace fp {
+namespace {
+
+using ref::Values;
+
+// Moves head vectors between the fused columns and one tensor per kind, rotating q and k on the way.
+class HeadMover {
+ public:
+  HeadMover(const HeadLayout& layout, const Rope& rope, const Tensor& positions, const char* op) : layout_(layout) {
+    if (!rope.cos) return;
+    cos_ = ref::load(rope.cos);
+    sin_ = ref::load(rope.sin);
+    positions_ = ref::load_ids(op, "positions", positions, 0, rope.cos.rows());
+  }
+
+  // Calls visit(offset in fused, offset in its own tensor, which: 0 q, 1 k, 2 v) for each head of each token.
+  template <class Visit>
+  void for_each_head(int64_t tokens, Visit&& visit) const {
+    const int64_t d = layout_.head_dim;
+    for (int64_t m = 0; m < tokens; ++m) {
+      for (int64_t j = 0; j < layout_.heads; ++j)
+        visit(m, m * layout_.columns() + layout_.q_column(j), (m * layout_.heads + j) * d, 0);
+      for (int64_t j = 0; j < layout_.kv_heads; ++j) {
+        visit(m, m * layout_.columns() + layout_.k_column(j), (m * layout_.kv_heads + j) * d, 1);
+        visit(m, m * layout_.columns() + layout_.v_column(j), (m * layout_.kv_heads + j) * d, 2);
+      }
+    }
+  }
+
+  // to = rotation of from by the token's position; direction -1 undoes the rotation (its transpose).
+  void move(double* to, const double* from, int64_t token, bool rotate, double direction) const {
+    const int64_t d = layout_.head_dim, half = d / 2;
+    if (!rotate || cos_.empty()) {
+      std::copy(from, from + d, to);
+      return;
+    }
+    for (int64_t i = 0; i < half; ++i) {
+      const int64_t at = positions_[token] * half + i;
+      const double c = cos_[at], s = direction * sin_[at], low = from[i], high = from[i + half];
+      to[i] = low * c - high * s;
+      to[i + half] = high * c + low * s;
+    }
+  }
+
+ private:
+  HeadLayout layout_;
+  Values cos_, sin_;
+  std::vector<int64_t> positions_;
+};
+
+}  // namespace
+
+void RefOps::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
+                       const Rope& rope, const Tensor& positions) {
+  checks::split_qkv(q, k, v, qkv, layout, rope, positions);
+  const HeadMover mover(layout, rope, positions, "split_qkv");
+  const Values fused = ref::load(qkv);
+  Values parts[3] = {Values(static_cast<size_t>(q.elements())), Values(static_cast<size_t>(k.elements())),
+                     Values(static_cast<size_t>(v.elements()))};
+  mover.for_each_head(qkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
+    mover.move(&parts[part][in_part], &fused[in_fused], token, part < 2, 1.0);
+  });
+  ref::store(q, parts[0]);
+  ref::store(k, parts[1]);
+  ref::store(v, parts[2]);
+}
+
+void RefOps::split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                                const HeadLayout& layout, const Rope& rope, const Tensor& positions) {
+  checks::split_qkv_backward(dqkv, dq, dk, dv, layout, rope, positions);
+  const HeadMover mover(layout, rope, positions, "split_qkv_backward");
+  const Values parts[3] = {ref::load(dq), ref::load(dk), ref::load(dv)};
+  Values fused(static_cast<size_t>(dqkv.elements()));
+  mover.for_each_head(dqkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
+    mover.move(&fused[in_fused], &parts[part][in_part], token, part < 2, -1.0);
+  });
+  ref::store(dqkv, fused);
+}
+
+}  // namespace fp
