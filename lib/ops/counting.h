@@ -17,8 +17,9 @@ struct OpCount {
 };
 
 struct Counts {
-  std::map<std::string, OpCount> by_op;             // "linear", "attention_backward", ...
-  std::map<std::string, OpCount> gemm_shapes;       // "linear 1024x768x768 bf16": every distinct GEMM, for benchmarks
+  std::map<std::string, OpCount> by_op;        // "linear", "attention_backward", ...
+  std::map<std::string, OpCount> gemm_shapes;  // every distinct GEMM, for benchmarks: "linear 1024x768x768 bf16" = op,
+                                               // tokens x outputs x inputs of the layer
   double flops() const;
   double gemm_flops() const;
   double bytes() const;
