@@ -13,6 +13,9 @@ struct CommandResult {
   ExitCode code = ExitCode::ok;
 };
 
+void add_train_command(CLI::App& app, CommandResult& result);
+void add_generate_command(CLI::App& app, CommandResult& result);
+void add_eval_command(CLI::App& app, CommandResult& result);
 void add_data_command(CLI::App& app, CommandResult& result);
 void add_doctor_command(CLI::App& app, CommandResult& result);
 void add_report_command(CLI::App& app, CommandResult& result);

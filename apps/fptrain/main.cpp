@@ -11,6 +11,9 @@ int main(int argc, char** argv) {
   fp::CommandResult result;
   try {
     // One line per subcommand, in the order of the help text.
+    fp::add_train_command(app, result);
+    fp::add_generate_command(app, result);
+    fp::add_eval_command(app, result);
     fp::add_data_command(app, result);
     fp::add_doctor_command(app, result);
     app.parse(argc, argv);

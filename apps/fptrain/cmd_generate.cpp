@@ -1,0 +1,81 @@
+#include <chrono>
+#include <cstdio>
+
+#include "base/log.h"
+#include "commands.h"
+#include "device.h"
+#include "train/inference.h"
+#include "train/text_generation.h"
+
+namespace fp {
+namespace {
+
+struct Arguments {
+  std::string checkpoint, prompt, precision, device = "cpu";
+  GenerationOptions generation;
+  int64_t context = 0;
+  int threads = 0;
+  bool ignore_eot = false;
+};
+
+void run(const Arguments& a) {
+  const auto ops = open_device(a.device, a.threads);
+  const auto counting = make_counting_ops();
+  LoadedModel loaded(a.checkpoint);
+  const auto prompt_tokens = static_cast<int64_t>(std::max<size_t>(1, loaded.tokenizer().encode(a.prompt).size()));
+  InferenceOptions use;
+  use.precision = a.precision;
+  use.context = a.context > 0 ? a.context : prompt_tokens + a.generation.max_tokens;
+  if (loaded.spec().model.family == Family::gpt && a.context == 0)
+    use.context = std::min(use.context, loaded.spec().model.max_position);
+  loaded.load(use, *ops, *counting, make_self_groups());
+  Decoder decoder(loaded.model(), use.context);
+  const auto start = std::chrono::steady_clock::now();
+  std::fputs(a.prompt.c_str(), stdout);
+  const GenerationResult r =
+      generate(decoder, loaded.tokenizer(), a.prompt, a.generation, [](const std::string& piece) {
+        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        std::fflush(stdout);
+      });
+  std::fputs("\n", stdout);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  log::info("{} prompt tokens, {} new tokens in {:.2f} s ({:.1f} tokens/s){}", r.prompt_tokens, r.new_tokens,
+            seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
+            r.reached_eot ? ", ended by the end-of-text token" : "");
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, CommandResult&) {
+  const auto a = std::make_shared<Arguments>();
+  SamplingOptions& s = a->generation.sampling;
+  CLI::App* command = app.add_subcommand("generate", "Write text with a trained model");
+  command->add_option("--checkpoint", a->checkpoint, "checkpoint, or run directory (its newest one)")->required();
+  command->add_option("--prompt", a->prompt, "text to continue; empty: start of a document");
+  command->add_option("--max-tokens", a->generation.max_tokens, "tokens to write at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 30));
+  command->add_option("--temperature", s.temperature, "0: always the likeliest token")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", s.top_k, "draw among the k likeliest tokens; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-p", s.top_p, "draw among the likeliest tokens that together have this probability")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1.0));
+  command->add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
+  command->add_option("--context", a->context, "positions to make room for; 0: prompt and max-tokens")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--precision", a->precision, "as in training unless given")
+      ->check(CLI::IsMember({"bf16", "fp32"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+  command->add_flag("--ignore-eot", a->ignore_eot, "go on after the end-of-text token");
+  command->callback([a] {
+    a->generation.stop_at_eot = !a->ignore_eot;
+    run(*a);
+  });
+}
+
+}  // namespace fp

@@ -1,0 +1,63 @@
+#include "train/dry_run.h"
+
+#include "exec/executor.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+// A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
+Batch shape_only(const RunSpec& spec) {
+  Batch b;
+  b.resize(spec.train.micro_batch, spec.data.seq_len);
+  if (spec.data.mask_documents) b.doc_start.back() = 1;
+  b.valid_targets = b.n * b.seq_len;
+  return b;
+}
+
+double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30); }
+
+}  // namespace
+
+Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops) {
+  Arena arena;
+  const Groups groups = make_self_groups();
+  Model model(section, model_options(spec), ops, arena, groups);
+  Executor executor(model, groups, executor_options(spec));
+  const Batch batch = shape_only(spec);
+
+  Prediction p;
+  p.parameters = model.table().logical_parameters();
+  ops.reset();
+  executor.accumulate(std::span(&batch, 1));
+  p.micro_batch = ops.counts();
+  ops.reset();
+  executor.gradient_norm();
+  executor.update(spec.optimizer, 1e-3, 1, 1.0);
+  p.update = ops.counts();
+  executor.evaluate(batch);
+  p.arena_bytes = arena.peak();
+  p.by_class = arena.by_class_at_peak();
+  return p;
+}
+
+std::string describe(const Prediction& p, const RunSpec& spec) {
+  std::string text = fmt::format("parameters            {:>12}\n\nmemory at the peak of a step, GiB\n", p.parameters);
+  size_t sum = 0;
+  for (int c = 0; c < kMemoryClasses; ++c) {
+    const size_t bytes = p.by_class[static_cast<size_t>(c)];
+    sum += bytes;
+    if (bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", name_of(static_cast<MemoryClass>(c)), gib(bytes));
+  }
+  if (p.arena_bytes > sum) text += fmt::format("  {:<20}{:>12.3f}\n", "gaps", gib(p.arena_bytes - sum));
+  text += fmt::format("  {:<20}{:>12.3f}\n\n", "arena", gib(p.arena_bytes));
+  const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
+  text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);
+  text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.micro_batch.flops() / 1e12,
+                      "of these in GEMMs", p.micro_batch.gemm_flops() / 1e12);
+  text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.micro_batch.flops() / tokens / 1e9);
+  text += fmt::format("micro-batches a step  {:>12}\n", spec.train.global_batch / spec.train.micro_batch);
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,46 @@
+#include "train/resume.h"
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "checkpoint/folder.h"
+
+namespace fp {
+
+std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume,
+                                               const std::filesystem::path& checkpoints_dir) {
+  if (resume == "auto") return find_latest(checkpoints_dir);
+  if (resume != "none") return Checkpoint::open(resume);
+  if (!checkpoints_in(checkpoints_dir).empty())
+    throw ConfigError(
+        fmt::format("--resume none: {} already holds checkpoints, which a fresh run would overwrite; choose another "
+                    "run.directory, remove that folder, or resume with --resume auto",
+                    checkpoints_dir.string()));
+  return std::nullopt;
+}
+
+nlohmann::json data_identity(const RunSpec& spec, const Sampler& sampler) {
+  nlohmann::json datasets = nlohmann::json::array();
+  for (size_t i = 0; i < sampler.datasets().size(); ++i) {
+    const std::string manifest = serialize(sampler.datasets()[i]->manifest());
+    datasets.push_back(
+        {{"manifest", hash_bytes(manifest.data(), manifest.size())}, {"weight", spec.data.train[i].weight}});
+  }
+  return {{"data.train", datasets},
+          {"run.seed", spec.run.seed},
+          {"data.seq_len", spec.data.seq_len},
+          {"data.shuffle", spec.data.shuffle},
+          {"data.mask_documents", spec.data.mask_documents},
+          {"data.reset_positions", spec.data.reset_positions},
+          {"tokenizer", sampler.tokenizer().hash()}};
+}
+
+std::string data_differences(const nlohmann::json& saved, const nlohmann::json& now) {
+  std::string text;
+  for (const auto& [key, value] : now.items())
+    if (!saved.contains(key) || saved[key] != value)
+      text += fmt::format("\n  {}: {} in the checkpoint, {} now", key,
+                          saved.contains(key) ? saved[key].dump() : "absent", value.dump());
+  return text;
+}
+
+}  // namespace fp

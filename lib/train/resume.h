@@ -1,0 +1,25 @@
+// Which checkpoint a run goes on from, and whether it may.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "config/run_spec.h"
+#include "data/sampler.h"
+
+namespace fp {
+
+// "auto": the newest good checkpoint of the run, damaged ones named and passed over; nothing when there is none.
+// "none": nothing; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
+// A path: that checkpoint; DataError when it is not a good one.
+std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir);
+
+// What determines which sample comes when: contents of the data, weights, seed, sequence length, masking, tokenizer.
+nlohmann::json data_identity(const RunSpec&, const Sampler&);
+
+// How the data of a run differs from that of the checkpoint it would resume, one line a key; empty: not at all.
+std::string data_differences(const nlohmann::json& saved, const nlohmann::json& now);
+
+}  // namespace fp

@@ -1,0 +1,31 @@
+#include "train/setup.h"
+
+namespace fp {
+
+DType compute_type(const PrecisionSection& p) { return p.compute == "bf16" ? DType::bf16 : DType::f32; }
+
+Recompute recompute_policy(const MemorySection& m) {
+  return m.recompute == "full" ? Recompute::full : m.recompute == "selective" ? Recompute::selective : Recompute::none;
+}
+
+ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
+  ModelSection m = section;
+  if (m.vocab == 0) m.vocab = tokenizer_vocab;
+  return m;
+}
+
+ModelOptions model_options(const RunSpec& spec) {
+  return {compute_type(spec.precision), ParamStore::Content::training, recompute_policy(spec.memory), spec.run.seed,
+          spec.data.seq_len};
+}
+
+ExecutorOptions executor_options(const RunSpec& spec) { return {spec.train.z_loss, spec.memory.loss_chunk_tokens}; }
+
+std::string describe_model(const ModelSection& m) {
+  constexpr const char* families[] = {"gpt", "llama", "phi3", "phi3small"};
+  const std::string kv = m.kv_heads != m.heads ? fmt::format(" ({} kv)", m.kv_heads) : "";
+  return fmt::format("{}, {} layers x {}, {} heads{} of {}, ffn {}, vocabulary {}",
+                     families[static_cast<int>(m.family)], m.layers, m.hidden, m.heads, kv, m.head_dim, m.ffn, m.vocab);
+}
+
+}  // namespace fp

@@ -1,0 +1,85 @@
+#include "train/text_generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "base/philox.h"
+
+namespace fp {
+namespace {
+
+struct Candidate {
+  double p;
+  int32_t id;
+};
+
+// Likeliest first; ties by id so that the order is the same everywhere.
+bool before(const Candidate& a, const Candidate& b) { return a.p != b.p ? a.p > b.p : a.id < b.id; }
+
+// Candidates with probabilities at the given temperature, ids of probability 0 left out.
+std::vector<Candidate> probabilities(std::span<const float> logits, double temperature) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  FP_CHECK(std::isfinite(top), "no token has a finite logit");
+  std::vector<Candidate> c;
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double p = std::exp((logits[i] - top) / temperature);
+    if (p > 0) c.push_back({p, static_cast<int32_t>(i)});
+    sum += p;
+  }
+  for (Candidate& x : c) x.p /= sum;
+  return c;
+}
+
+}  // namespace
+
+int32_t sample_token(std::span<const float> logits, const SamplingOptions& o, int64_t position) {
+  if (o.temperature <= 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  std::vector<Candidate> c = probabilities(logits, o.temperature);
+  std::sort(c.begin(), c.end(), before);
+  if (o.top_k > 0 && static_cast<size_t>(o.top_k) < c.size()) c.resize(static_cast<size_t>(o.top_k));
+  double total = std::accumulate(c.begin(), c.end(), 0.0, [](double s, const Candidate& x) { return s + x.p; });
+  if (o.top_p < 1.0) {
+    double kept = 0;
+    size_t n = 0;
+    while (n < c.size() && kept < o.top_p * total) kept += c[n++].p;
+    c.resize(std::max<size_t>(n, 1));
+    total = kept;
+  }
+  const auto p = static_cast<uint64_t>(position);
+  const auto words = Philox::block({static_cast<uint32_t>(p), static_cast<uint32_t>(p >> 32), 0, 0},
+                                   Philox::key(o.seed, Purpose::sampling));
+  double at = (static_cast<double>(words[0]) + 0.5) * 0x1p-32 * total;
+  for (const Candidate& x : c)
+    if ((at -= x.p) < 0) return x.id;
+  return c.back().id;
+}
+
+GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const std::string& prompt,
+                          const GenerationOptions& options, const std::function<void(const std::string&)>& emit) {
+  std::vector<int32_t> tokens = tokenizer.encode(prompt);
+  if (tokens.empty()) tokens.push_back(tokenizer.eot());
+  GenerationResult result;
+  result.prompt_tokens = static_cast<int64_t>(tokens.size());
+  if (result.prompt_tokens >= decoder.capacity())
+    throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt", tokens.size(),
+                                  decoder.capacity()));
+  StreamingDecoder text(tokenizer);
+  while (result.new_tokens < options.max_tokens) {
+    const int32_t id = sample_token(decoder.append(tokens), options.sampling, decoder.length());
+    if (options.stop_at_eot && id == tokenizer.eot()) {
+      result.reached_eot = true;
+      break;
+    }
+    ++result.new_tokens;
+    if (const std::string piece = text.push(id); !piece.empty()) emit(piece);
+    if (decoder.length() >= decoder.capacity()) break;
+    tokens = {id};
+  }
+  if (const std::string rest = text.finish(); !rest.empty()) emit(rest);
+  return result;
+}
+
+}  // namespace fp

@@ -1,0 +1,40 @@
+// Drawing tokens from logits and writing text with a model.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "data/tokenizer.h"
+#include "model/decoder.h"
+
+namespace fp {
+
+struct SamplingOptions {
+  double temperature = 1.0;  // 0: always the likeliest token
+  int64_t top_k = 0;         // 0: off
+  double top_p = 1.0;        // 1: off
+  uint64_t seed = 0;
+};
+
+// The next token at `position`, a pure function of its arguments. Order: temperature, top-k, top-p; ties go to the
+// lower id.
+int32_t sample_token(std::span<const float> logits, const SamplingOptions&, int64_t position);
+
+struct GenerationOptions {
+  SamplingOptions sampling;
+  int64_t max_tokens = 200;
+  bool stop_at_eot = true;
+};
+
+struct GenerationResult {
+  int64_t prompt_tokens = 0, new_tokens = 0;
+  bool reached_eot = false;
+};
+
+// Continues `prompt`, calling `emit` with each complete piece of new text. An empty prompt starts from the end-of-text
+// token. ConfigError when the prompt leaves no room in the decoder.
+GenerationResult generate(Decoder&, const Tokenizer&, const std::string& prompt, const GenerationOptions&,
+                          const std::function<void(const std::string&)>& emit);
+
+}  // namespace fp

@@ -1,0 +1,335 @@
+#include "train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/storage.h"
+#include "config/load.h"
+#include "config/model_facts.h"
+#include "optim/learning_rate.h"
+#include "report/memory.h"
+#include "report/signals.h"
+#include "train/device_rate.h"
+#include "train/dry_run.h"
+#include "train/evaluation.h"
+#include "train/recorder.h"
+#include "train/resume.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Where training stands: what a checkpoint carries beside the parameters.
+struct Progression {
+  int64_t step = 0;     // finished steps, skipped ones included
+  int64_t updates = 0;  // applied updates: AdamW's bias correction counts these
+  int64_t skipped_in_a_row = 0;
+  uint64_t consumed = 0;
+  int64_t tokens = 0;
+  double elapsed_s = 0;
+  double last_loss = std::numeric_limits<double>::quiet_NaN();
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainRequest&, Ops&, CountingOps&, const Groups&);
+  ExitCode run();
+
+ private:
+  void prepare_directory();
+  void start_or_resume();
+  void restore(const Checkpoint&);
+  void run_step();
+  void load_batches();
+  bool accept(const LossSums&, const GradientNorm&);
+  void evaluate_now(StepMetrics&);
+  void save(bool must_succeed);
+  bool time_is_up() const;
+  TrainState state() const;
+  RunFacts facts() const;
+  bool due(int64_t every) const { return every > 0 && at_.step % every == 0; }
+
+  TrainRequest request_;
+  const RunSpec& spec_;
+  Ops& ops_;
+  Groups groups_;
+  std::filesystem::path directory_, checkpoints_;
+  std::optional<storage::FolderLock> lock_;
+  TrainSampler sampler_;
+  std::optional<ValidationSampler> validation_;
+  ModelSection section_;
+  Prediction prediction_;
+  std::optional<Arena> arena_;
+  std::optional<Model> model_;
+  std::optional<Executor> executor_;
+  std::optional<Recorder> recorder_;
+  Progression at_;
+  int64_t saved_step_ = -1;
+  int64_t predicted_resident_ = 0;
+  double gemm_rate_ = 0, flops_per_token_ = 0;
+  Clock::time_point started_ = Clock::now();
+  double elapsed_before_ = 0;
+  std::vector<Batch> batches_;
+};
+
+bool has_validation(const RunSpec& spec, const Sampler& sampler) {
+  if (!spec.data.validation.empty()) return true;
+  for (const auto& d : sampler.datasets())
+    if (d->manifest().validation.tokens > 0) return true;
+  return false;
+}
+
+// Refuses a run that cannot fit before it has touched the memory.
+void check_fits(const Prediction& p) {
+  const int64_t available = inspect_memory().available_bytes;
+  if (available > 0 && p.arena_bytes > static_cast<size_t>(available))
+    throw ConfigError(
+        fmt::format("this run needs {:.2f} GiB of memory, {:.2f} GiB are available: use a smaller train.micro_batch or "
+                    "data.seq_len, memory.recompute: full, or a smaller model",
+                    static_cast<double>(p.arena_bytes) / (1 << 30), static_cast<double>(available) / (1 << 30)));
+}
+
+Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, const Groups& groups)
+    : request_(request),
+      spec_(request_.spec),
+      ops_(ops),
+      groups_(groups),
+      directory_(spec_.run.directory),
+      checkpoints_(directory_ / "checkpoints"),
+      sampler_(spec_.data, spec_.run.seed),
+      section_(with_vocab(spec_.model, sampler_.tokenizer().vocab_size())) {
+  sampler_.check_vocab(section_.vocab);
+  if (has_validation(spec_, sampler_)) {
+    validation_.emplace(spec_.data, spec_.eval.samples);
+    validation_->check_vocab(section_.vocab);
+  }
+  prediction_ = dry_run(spec_, section_, counting);
+  check_fits(prediction_);
+  flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
+  prepare_directory();
+  start_or_resume();
+}
+
+void Trainer::prepare_directory() {
+  std::error_code error;
+  std::filesystem::create_directories(checkpoints_, error);
+  if (error)
+    throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
+  lock_.emplace(directory_);
+  clean_leftovers(checkpoints_);
+}
+
+void Trainer::start_or_resume() {
+  const auto checkpoint = checkpoint_to_resume(request_.resume, checkpoints_);
+  log::tee_to(directory_ / "log.txt");
+  RunSpec resolved = spec_;
+  resolved.model = section_;
+  write_file_atomically(directory_ / "config.yaml", dump(resolved));
+  write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_));
+
+  gemm_rate_ = measure_gemm_rate(ops_, compute_type(spec_.precision));
+  predicted_resident_ = memory_use().resident_bytes + static_cast<int64_t>(prediction_.arena_bytes);
+  reset_peak_memory();
+  arena_.emplace(prediction_.arena_bytes, spec_.memory.huge_pages);
+  model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
+  executor_.emplace(*model_, groups_, executor_options(spec_));
+  if (checkpoint)
+    restore(*checkpoint);
+  else
+    model_->params().initialize(ops_, spec_.run.seed);
+  recorder_.emplace(spec_, directory_, at_.step, facts());
+  log::info("{}: {} parameters, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
+            static_cast<double>(predicted_resident_) / (1 << 30));
+  if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  const TrainState s = checkpoint.state();
+  const std::string differences =
+      data_differences(s.extra.value("data", nlohmann::json::object()), data_identity(spec_, sampler_));
+  if (!differences.empty() && !request_.allow_data_change)
+    throw ConfigError(fmt::format(
+        "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
+        "or accept it with --allow-data-change",
+        checkpoint.folder().string(), differences));
+  checkpoint.load(model_->params(), ops_);
+  at_.step = saved_step_ = s.step;
+  at_.consumed = s.consumed_samples;
+  at_.last_loss = s.last_loss;
+  at_.updates = s.extra.at("updates");
+  at_.skipped_in_a_row = s.extra.at("skipped_in_a_row");
+  at_.tokens = s.extra.at("tokens");
+  elapsed_before_ = at_.elapsed_s = s.extra.at("elapsed_s");
+}
+
+TrainState Trainer::state() const {
+  TrainState s;
+  s.step = at_.step;
+  s.consumed_samples = at_.consumed;
+  s.last_loss = at_.last_loss;
+  s.extra = {{"updates", at_.updates},
+             {"skipped_in_a_row", at_.skipped_in_a_row},
+             {"tokens", at_.tokens},
+             {"elapsed_s", at_.elapsed_s},
+             {"data", data_identity(spec_, sampler_)}};
+  RunSpec resolved = spec_;
+  resolved.model = section_;
+  s.config_yaml = dump(resolved);
+  s.tokenizer_json = sampler_.tokenizer().serialized();
+  return s;
+}
+
+RunFacts Trainer::facts() const {
+  RunFacts f;
+  f.name = spec_.run.name;
+  f.model = describe_model(section_);
+  f.data = fmt::format("{} dataset(s), {} tokenizer with {} ids", sampler_.datasets().size(),
+                       sampler_.tokenizer().kind(), sampler_.tokenizer().vocab_size());
+  f.compute = fmt::format("{}, {}, {:.0f} GFLOP/s in large GEMMs (MFU is relative to this)", ops_.name(),
+                          spec_.precision.compute, gemm_rate_ / 1e9);
+  f.version = request_.version;
+  f.parameters = prediction_.parameters;
+  f.total_steps = spec_.train.steps;
+  f.predicted_peak_bytes = predicted_resident_;
+  f.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  f.machine = inspect_machine(directory_);
+  return f;
+}
+
+void Trainer::load_batches() {
+  const int64_t samples = global_batch_at(spec_.train, at_.consumed);
+  batches_.resize(static_cast<size_t>(samples / spec_.train.micro_batch));
+  for (Batch& b : batches_) {
+    sampler_.fill(at_.consumed, spec_.train.micro_batch, b);
+    at_.consumed += static_cast<uint64_t>(spec_.train.micro_batch);
+  }
+}
+
+// Whether the update may be applied. Non-finite: throws under policy stop, or once too many were skipped.
+bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
+  if (std::isfinite(sums.cross_entropy) && g.finite) return true;
+  const std::string what =
+      fmt::format("step {}: {} is not finite; {}", at_.step + 1,
+                  std::isfinite(sums.cross_entropy) ? "the gradient" : "the loss", executor_->diagnose(batches_));
+  const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
+  if (spec_.train.nonfinite == "skip" && !limit) {
+    recorder_->event(at_.step + 1, what + "; update skipped");
+    log::warning("{}; update skipped", what);
+    return false;
+  }
+  recorder_->event(at_.step + 1, what);
+  recorder_->report("diverged");
+  const std::string last =
+      saved_step_ < 0 ? "no checkpoint had been saved" : fmt::format("the checkpoint of step {} is kept", saved_step_);
+  throw DivergedError(fmt::format(
+      "{}{}; the update was not applied, {}", what,
+      limit ? fmt::format(" (train.nonfinite_limit = {} skipped steps in a row reached)", spec_.train.nonfinite_limit)
+            : "",
+      last));
+}
+
+void Trainer::run_step() {
+  const auto start = Clock::now();
+  load_batches();
+  const LossSums sums = executor_->accumulate(batches_);
+  const GradientNorm g = executor_->gradient_norm();
+  const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
+  const bool accepted = accept(sums, g);
+  if (accepted) executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm);
+  ops_.synchronize();
+
+  int64_t tokens = 0;
+  for (const Batch& b : batches_) tokens += b.n * b.seq_len;
+  const double seconds = seconds_since(start);
+  at_.skipped_in_a_row = accepted ? 0 : at_.skipped_in_a_row + 1;
+  ++at_.step;
+  at_.tokens += tokens;
+  at_.last_loss = sums.mean();
+  at_.elapsed_s = elapsed_before_ + seconds_since(started_);
+
+  StepMetrics m;
+  m.step = at_.step;
+  m.loss = sums.mean();
+  m.lr = lr;
+  m.grad_norm = g.norm;
+  m.tokens = at_.tokens;
+  m.step_ms = seconds * 1e3;
+  m.tokens_per_s = static_cast<double>(tokens) / seconds;
+  m.mfu = m.tokens_per_s * flops_per_token_ / gemm_rate_;
+  m.peak_bytes = memory_use().peak_bytes;
+  m.consumed_samples = static_cast<int64_t>(at_.consumed);
+  m.elapsed_s = at_.elapsed_s;
+  m.skipped = !accepted;
+  if (validation_ && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
+  recorder_->step(m);
+}
+
+void Trainer::evaluate_now(StepMetrics& m) {
+  const EvaluationResult r = evaluate(*executor_, *validation_, spec_.train.micro_batch, groups_);
+  m.val_loss = r.loss;
+  m.val_perplexity = r.perplexity;
+  m.val_bits_per_byte = r.bits_per_byte;
+}
+
+void Trainer::save(bool must_succeed) {
+  if (saved_step_ == at_.step) return;
+  try {
+    const SaveOptions options{"fptrain " + request_.version, Mesh(), groups_.world->rank()};
+    const auto path = save_checkpoint(checkpoints_, model_->params(), ops_, state(), options);
+    saved_step_ = at_.step;
+    apply_retention(checkpoints_, {spec_.checkpoint.keep_last, spec_.checkpoint.keep_every});
+    log::info("saved {}", path.string());
+  } catch (const DataError& e) {
+    if (must_succeed) throw;
+    recorder_->event(at_.step, fmt::format("saving failed: {}", e.what()));
+    log::error("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every);
+  }
+}
+
+bool Trainer::time_is_up() const {
+  return spec_.train.max_minutes > 0 && seconds_since(started_) >= spec_.train.max_minutes * 60.0;
+}
+
+ExitCode Trainer::run() {
+  const StopSignals signals;
+  started_ = Clock::now();
+  while (at_.step < spec_.train.steps) {
+    run_step();
+    const bool stop = stop_requested(), last = at_.step == spec_.train.steps, late = time_is_up();
+    if (stop || late || (last && spec_.checkpoint.at_end))
+      save(true);
+    else if (due(spec_.checkpoint.every))
+      save(false);
+    if (due(spec_.checkpoint.every) || due(spec_.eval.every)) recorder_->report("running");
+    if (stop && !last) {
+      recorder_->report("interrupted");
+      log::info("{} received: state saved after step {}; the same command resumes", signal_name(stop_signal()),
+                at_.step);
+      return ExitCode::interrupted;
+    }
+    if (late && !last) {
+      recorder_->event(at_.step, fmt::format("stopped after {} minutes (train.max_minutes)", spec_.train.max_minutes));
+      break;
+    }
+  }
+  recorder_->report("finished");
+  log::info("done: {} steps, report in {}", at_.step, (directory_ / "report.html").string());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, const Groups& groups) {
+  return Trainer(request, ops, counting, groups).run();
+}
+
+}  // namespace fp
