@@ -1,0 +1,82 @@
+// Saving and loading the whole state of training in the one format there is (docs/checkpoint-format.md).
+//
+// A save happens in a hidden folder beside the finished checkpoints and becomes visible by one rename, when everything
+// in it is on disk. Loading starts from a Checkpoint, which only a folder whose every byte was verified can become.
+#pragma once
+
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "model/params.h"
+
+namespace fp {
+
+// What a resumed run needs beside the parameters and moments.
+struct TrainState {
+  int64_t step = 0;                                             // finished optimizer steps
+  uint64_t consumed_samples = 0;                                // the data loader's only state
+  double last_loss = std::numeric_limits<double>::quiet_NaN();  // of the last step; NaN: none yet
+  nlohmann::json extra = nlohmann::json::object();              // the trainer's own: schedule, skipped steps, ...
+  std::string config_yaml;                                      // the resolved run spec
+  std::string tokenizer_json;                                   // Tokenizer::serialized(); empty: none is stored
+};
+
+struct SaveOptions {
+  std::string created_by = "fptrain";  // program and version
+  Mesh mesh;                           // of this run
+  int rank = 0;                        // of this process
+};
+
+// ---- saving ---------------------------------------------------------------------------------------------------------
+
+// Saves everything from this one process into checkpoints_dir/step-<step> and returns that path. A checkpoint of the
+// same step is replaced. DataError (disk full, no permission, ...) leaves every earlier checkpoint as it was.
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore&, Ops&,
+                                      const TrainState&, const SaveOptions&);
+
+// The same in parts, for many ranks: one begins; each writes its own file into the hidden folder that begin_save
+// returned; when all have, one finishes. Only names, sizes and hashes pass between ranks, never tensors.
+std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, int64_t step);
+CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore&, Ops&, int rank);
+std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
+                                  const TrainState&, const SaveOptions&);
+// Removes what a failed save has left; problems with that are logged only.
+void abandon_save(const std::filesystem::path& hidden) noexcept;
+
+// ---- loading --------------------------------------------------------------------------------------------------------
+
+class Checkpoint {
+ public:
+  // Verifies manifest, sizes and hashes of all files. DataError listing everything that is wrong.
+  static Checkpoint open(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const CheckpointManifest& manifest() const { return manifest_; }
+  TrainState state() const;
+
+  // How the stored parameters differ from the table's, one line each: missing, unknown, other shape. Empty: not at all.
+  std::vector<std::string> mismatches(const ParamTable&) const;
+  // DataError listing them, if there are any.
+  void require(const ParamTable&) const;
+
+  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed. DataError when the
+  // parameters mismatch or, where this rank holds the whole model, when what was loaded has another fingerprint than
+  // what was saved.
+  void load(ParamStore&, Ops&) const;
+
+ private:
+  std::filesystem::path folder_;
+  CheckpointManifest manifest_;
+};
+
+// Checkpoint::open, load and state in one.
+TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore&, Ops&);
+
+// Compares fingerprints (of all ranks, summed) with the manifest's. DataError naming the tensors that differ.
+void check_fingerprints(const Checkpoint&, const ParamTable&, const Fingerprints&);
+
+}  // namespace fp

@@ -1,0 +1,167 @@
+#include "checkpoint/folder.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/log.h"
+#include "checkpoint/storage.h"
+
+namespace fp {
+namespace {
+
+const std::string kTrashPrefix = ".trash-";
+const std::string kReplacedPrefix = ".replaced-";
+constexpr std::string_view kStepPrefix = "step-";
+
+// The step name behind a hidden prefix; nothing when the entry is not a folder of that kind.
+std::optional<std::string> hidden_name(const std::filesystem::path& entry, const std::string& prefix) {
+  const std::string name = entry.filename().string();
+  if (!name.starts_with(prefix) || !storage::is_folder(entry)) return std::nullopt;
+  const std::string rest = name.substr(prefix.size());
+  if (!checkpoint_step(rest)) return std::nullopt;
+  return rest;
+}
+
+// Deletes a checkpoint folder: from the rename on it is nobody's checkpoint, however far the rest gets.
+void discard(const std::filesystem::path& folder, const std::string& name) {
+  const std::filesystem::path trash = folder.parent_path() / (kTrashPrefix + name);
+  if (storage::is_folder(trash)) storage::remove_folder(trash);
+  storage::rename(folder, trash);
+  storage::remove_folder(trash);
+}
+
+void discard_or_warn(const std::filesystem::path& folder, const std::string& name) {
+  try {
+    discard(folder, name);
+  } catch (const UserError& e) {
+    log::warning("cannot delete a checkpoint that is no longer needed: {}", e.what());
+  }
+}
+
+bool same_parameters(const CheckpointManifest& a, const CheckpointManifest& b) {
+  return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(),
+                    [](const auto& x, const auto& y) { return x.name == y.name && x.shape == y.shape; });
+}
+
+// Whether `existing` may be replaced by the finished checkpoint in `hidden`.
+bool replaceable(const std::filesystem::path& existing, const std::filesystem::path& hidden) {
+  try {
+    return same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::filesystem::path free_name_beside(const std::filesystem::path& path) {
+  for (int i = 1;; ++i) {
+    std::filesystem::path aside = path;
+    aside += fmt::format(".aside-{}", i);
+    if (!std::filesystem::exists(std::filesystem::symlink_status(aside))) return aside;
+  }
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t step) { return fmt::format("{}{:08d}", kStepPrefix, step); }
+
+std::optional<int64_t> checkpoint_step(const std::string& name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  int64_t step = -1;
+  std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  if (step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& checkpoints_dir) {
+  std::vector<std::pair<int64_t, std::filesystem::path>> found;
+  for (const std::filesystem::path& entry : storage::entries_of(checkpoints_dir))
+    if (const auto step = checkpoint_step(entry.filename().string())) found.emplace_back(*step, entry);
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::filesystem::path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::filesystem::path publish(const std::filesystem::path& hidden) {
+  const std::string name = hidden_name(hidden, kHiddenPrefix).value();
+  const std::filesystem::path target = hidden.parent_path() / name;
+  const std::filesystem::path replaced = hidden.parent_path() / (kReplacedPrefix + name);
+  bool discard_replaced = false;
+  if (std::filesystem::exists(std::filesystem::symlink_status(target))) {
+    discard_replaced = replaceable(target, hidden);
+    const std::filesystem::path aside = discard_replaced ? replaced : free_name_beside(target);
+    if (!discard_replaced)
+      log::warning("{} is in the way and not a good checkpoint of this model: renamed to {}", target.string(),
+                   aside.filename().string());
+    storage::rename(target, aside);
+  }
+  storage::rename(hidden, target);
+  if (discard_replaced) discard_or_warn(replaced, name);
+  return target;
+}
+
+void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
+  for (const std::filesystem::path& entry : storage::entries_of(checkpoints_dir)) {
+    try {
+      if (hidden_name(entry, kHiddenPrefix) || hidden_name(entry, kTrashPrefix)) {
+        log::info("removing {}, left by a run that was stopped", entry.string());
+        storage::remove_folder(entry);
+      } else if (const auto name = hidden_name(entry, kReplacedPrefix)) {
+        if (std::filesystem::exists(checkpoints_dir / *name))
+          discard(entry, *name);
+        else
+          storage::rename(entry, checkpoints_dir / *name);
+      }
+    } catch (const UserError& e) {
+      log::warning("cannot clean up: {}", e.what());
+    }
+  }
+}
+
+std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table) {
+  for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
+    try {
+      Checkpoint checkpoint = Checkpoint::open(path);
+      if (checkpoint_name(checkpoint.manifest().step) != path.filename())
+        throw DataError(fmt::format("{}: holds step {}", path.string(), checkpoint.manifest().step));
+      if (table != nullptr) checkpoint.require(*table);
+      return checkpoint;
+    } catch (const UserError& e) {
+      log::warning("skipping a checkpoint: {}", e.what());
+    }
+  }
+  return std::nullopt;
+}
+
+std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
+  const std::filesystem::path inner = path / "checkpoints";
+  return std::filesystem::is_directory(inner) ? inner : path;
+}
+
+Checkpoint open_checkpoint_at(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
+  const std::filesystem::path folder = checkpoints_folder_at(path);
+  if (std::filesystem::exists(path / CheckpointManifest::kFileName) || checkpoints_in(folder).empty())
+    return Checkpoint::open(path);
+  if (auto latest = find_latest(folder)) return *std::move(latest);
+  throw DataError(fmt::format("{}: holds no good checkpoint", folder.string()));
+}
+
+void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention& retention) {
+  if (retention.keep_last <= 0) return;
+  int64_t complete = 0;
+  for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
+    try {
+      check_sizes(path);
+    } catch (const UserError& e) {
+      log::warning("a damaged checkpoint is left where it is: {}", e.what());
+      continue;
+    }
+    const std::string name = path.filename().string();
+    const bool milestone = retention.keep_every > 0 && *checkpoint_step(name) % retention.keep_every == 0;
+    if (++complete > retention.keep_last && !milestone) discard_or_warn(path, name);
+  }
+}
+
+}  // namespace fp

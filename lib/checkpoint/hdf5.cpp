@@ -1,0 +1,199 @@
+#include "checkpoint/hdf5.h"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+
+namespace fp::h5 {
+
+static_assert(std::is_same_v<Handle::Id, hid_t> && std::is_same_v<herr_t, int>);
+
+namespace {
+
+using Extents = std::array<hsize_t, Shape::kMaxRank>;
+constexpr hsize_t kAlignment = 4096;         // of datasets in a file: whole pages
+constexpr hsize_t kAlignedFrom = 64 * 1024;  // bytes; smaller objects are packed
+
+Extents extents_of(const Shape& s) {
+  Extents e{};
+  for (int i = 0; i < s.rank(); ++i) e[static_cast<size_t>(i)] = static_cast<hsize_t>(s[i]);
+  return e;
+}
+
+// HDF5 must neither print its error stack (a setting of each thread) nor write to files when the process exits.
+void quiet() {
+  static const bool once = H5dont_atexit() >= 0;
+  thread_local const bool this_thread = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+  FP_CHECK(once && this_thread, "HDF5 cannot be set up");
+}
+
+// The innermost entry of the error stack; of a failed system call, its own text.
+std::string reason() {
+  std::string text = "unknown HDF5 error";
+  const auto take_first = [](unsigned n, const H5E_error2_t* error, void* out) -> herr_t {
+    if (n == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
+  constexpr std::string_view key = "error message = '";
+  const size_t begin = text.find(key);
+  if (begin == std::string::npos) return text;
+  const size_t end = text.find('\'', begin + key.size());
+  return text.substr(begin + key.size(), end - begin - key.size());
+}
+
+template <class Result>
+Result check(Result result, std::string_view what, const std::string& where) {
+  if (result < 0) throw DataError(fmt::format("{}: cannot {}: {}", where, what, reason()));
+  return result;
+}
+
+Handle property_list(hid_t kind) { return Handle(check(H5Pcreate(kind), "create a property list", "HDF5"), H5Pclose); }
+
+Handle file_access(const std::string& where) {
+  Handle fapl = property_list(H5P_FILE_ACCESS);
+  check(H5Pset_libver_bounds(fapl.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "set the format version", where);
+  check(H5Pset_alignment(fapl.get(), kAlignedFrom, kAlignment), "set the alignment", where);
+  // Checkpoints never change once visible, and locks fail on some network file systems.
+  check(H5Pset_file_locking(fapl.get(), false, true), "switch file locking off", where);
+  return fapl;
+}
+
+Handle space_of(const Shape& shape, const std::string& where) {
+  const Extents dims = extents_of(shape);
+  return Handle(check(H5Screate_simple(shape.rank(), dims.data(), nullptr), "create a dataspace", where), H5Sclose);
+}
+
+void select(const Handle& space, const Shape& start, const Shape& count, const std::string& where) {
+  const Extents s = extents_of(start), c = extents_of(count);
+  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, s.data(), nullptr, c.data(), nullptr), "select a box", where);
+}
+
+Handle link_creation(const std::string& where) {
+  Handle lcpl = property_list(H5P_LINK_CREATE);
+  check(H5Pset_create_intermediate_group(lcpl.get(), 1), "create groups", where);
+  return lcpl;
+}
+
+}  // namespace
+
+int Handle::release() {
+  const int result = id_ < 0 ? 0 : close_(id_);
+  id_ = -1;
+  return result;
+}
+
+void Dataset::write(const Box& box, const float* data, const Window& window) const {
+  const Handle file = space_of(shape_, where_), memory = space_of(window.dims, where_);
+  select(file, box.start, box.count, where_);
+  select(memory, window.start, box.count, where_);
+  check(H5Dwrite(id_.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, data), "write", where_);
+}
+
+void Dataset::read(const Box& box, float* data, const Window& window) const {
+  const Handle file = space_of(shape_, where_), memory = space_of(window.dims, where_);
+  select(file, box.start, box.count, where_);
+  select(memory, window.start, box.count, where_);
+  check(H5Dread(id_.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, data), "read", where_);
+}
+
+File File::create(const std::filesystem::path& path) {
+  quiet();
+  const Handle fapl = file_access(path.string());
+  Handle id(check(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, fapl.get()), "create", path.string()), H5Fclose);
+  return File(path, std::move(id));
+}
+
+File File::open(const std::filesystem::path& path) {
+  quiet();
+  const Handle fapl = file_access(path.string());
+  Handle id(check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, fapl.get()), "open", path.string()), H5Fclose);
+  return File(path, std::move(id));
+}
+
+void File::close() {
+  // A failed close leaves the file open: flush first, so that a full disk shows where it can be reported.
+  check(H5Fflush(id_.get(), H5F_SCOPE_LOCAL), "write", path_.string());
+  check(id_.release(), "close", path_.string());
+}
+
+Dataset File::create_dataset(const std::string& name, const Shape& shape) {
+  const Handle space = space_of(shape, where(name)), lcpl = link_creation(where(name));
+  const Handle dcpl = property_list(H5P_DATASET_CREATE);
+  // Every element is written: filling first would write the file twice.
+  check(H5Pset_fill_time(dcpl.get(), H5D_FILL_TIME_NEVER), "set the fill time", where(name));
+  Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, space.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
+                  "create", where(name)),
+            H5Dclose);
+  return Dataset(where(name), std::move(id), shape);
+}
+
+void File::create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings) {
+  const Handle lcpl = link_creation(where(name)), dcpl = property_list(H5P_DATASET_CREATE);
+  const float missing = std::numeric_limits<float>::quiet_NaN();
+  check(H5Pset_fill_value(dcpl.get(), H5T_NATIVE_FLOAT, &missing), "set the fill value", where(name));
+  const Handle target = space_of(shape, where(name));
+  for (const Mapping& m : mappings) {
+    const Handle source = space_of(m.box.count, where(name));
+    select(target, m.box.start, m.box.count, where(name));
+    check(H5Pset_virtual(dcpl.get(), target.get(), m.file.c_str(), m.dataset.c_str(), source.get()), "map a fragment",
+          where(name));
+  }
+  check(H5Sselect_all(target.get()), "select", where(name));
+  const Handle id(
+      check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
+            "create", where(name)),
+      H5Dclose);
+}
+
+Dataset File::dataset(const std::string& name) const {
+  Handle id(check(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT), "open", where(name)), H5Dclose);
+  const Handle space(check(H5Dget_space(id.get()), "read the shape", where(name)), H5Sclose);
+  const int rank = check(H5Sget_simple_extent_ndims(space.get()), "read the shape", where(name));
+  if (rank > Shape::kMaxRank) throw DataError(fmt::format("{}: has {} dimensions", where(name), rank));
+  Extents dims{};
+  check(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr), "read the shape", where(name));
+  Shape shape;
+  for (int i = 0; i < rank; ++i) shape.push_back(static_cast<int64_t>(dims[static_cast<size_t>(i)]));
+  return Dataset(where(name), std::move(id), shape);
+}
+
+bool File::has(const std::string& name) const { return H5Lexists(id_.get(), name.c_str(), H5P_DEFAULT) > 0; }
+
+void File::set_attribute(const std::string& object, const std::string& name, std::span<const uint64_t> values) {
+  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
+  const Handle space = space_of({static_cast<int64_t>(values.size())}, where(object));
+  const Handle id(check(H5Acreate2(owner.get(), name.c_str(), H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                        "create attribute " + name, where(object)),
+                  H5Aclose);
+  check(H5Awrite(id.get(), H5T_NATIVE_UINT64, values.data()), "write attribute " + name, where(object));
+}
+
+std::vector<uint64_t> File::attribute(const std::string& object, const std::string& name) const {
+  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
+  const Handle id(check(H5Aopen(owner.get(), name.c_str(), H5P_DEFAULT), "open attribute " + name, where(object)),
+                  H5Aclose);
+  const Handle space(check(H5Aget_space(id.get()), "read attribute " + name, where(object)), H5Sclose);
+  std::vector<uint64_t> values(
+      static_cast<size_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where(object))));
+  check(H5Aread(id.get(), H5T_NATIVE_UINT64, values.data()), "read attribute " + name, where(object));
+  return values;
+}
+
+std::vector<std::string> File::children(const std::string& group) const {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
+    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  hsize_t position = 0;
+  const Handle id(check(H5Gopen2(id_.get(), group.c_str(), H5P_DEFAULT), "open", where(group)), H5Gclose);
+  check(H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, &position, add, &names), "list", where(group));
+  return names;
+}
+
+}  // namespace fp::h5

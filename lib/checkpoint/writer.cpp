@@ -1,0 +1,228 @@
+#include <ctime>
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/storage.h"
+
+namespace fp {
+namespace {
+
+std::string rank_file_name(int rank) { return fmt::format("rank-{:05d}.h5", rank); }
+
+std::vector<uint64_t> numbers(const Shape& s) {
+  std::vector<uint64_t> n;
+  for (int i = 0; i < s.rank(); ++i) n.push_back(static_cast<uint64_t>(s[i]));
+  return n;
+}
+
+Shape shape_from(const std::vector<uint64_t>& n) {
+  Shape s;
+  for (const uint64_t d : n) s.push_back(static_cast<int64_t>(d));
+  return s;
+}
+
+// One fragment of a kind of a parameter in a rank's file, as it is written.
+struct OpenFragment {
+  Slab slab;
+  h5::Dataset dataset;
+  std::string name;
+  uint64_t print = 0;
+};
+
+// Streams one kind of one parameter from the device into its fragments.
+void write_kind(h5::File& file, const std::filesystem::path& path, const ParamStore& store, Ops& ops, ParamId id,
+                StateKind kind, const std::vector<Slab>& owned, std::vector<float>& host) {
+  const Param& p = store.table()[id];
+  std::vector<OpenFragment> fragments;
+  for (const Slab& s : owned) {
+    const std::string name = fmt::format("{}/{}/{}", p.name, name_of(kind), fragments.size());
+    fragments.push_back({s, file.create_dataset(name, s.count), name});
+  }
+  for_each_block(p, [&](const RowBlock& block) {
+    const Tensor rows = store.part(flat_of(store, kind), id).slice(block.first, block.count);
+    host.resize(static_cast<size_t>(rows.elements()));
+    ops.copy_out(host.data(), rows);
+    for (OpenFragment& f : fragments) {
+      const auto o = overlap(p, f.slab, block);
+      if (!o) continue;
+      f.print += fingerprint(p.shape, o->logical, host.data(), o->window);
+      h5::Box inside = o->logical;  // the fragment's own coordinates
+      for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= f.slab.start[i];
+      storage::announce(storage::Step::write, path);
+      f.dataset.write(inside, host.data(), o->window);
+    }
+  });
+  for (const OpenFragment& f : fragments) {
+    file.set_attribute(f.name, "start", numbers(f.slab.start));
+    file.set_attribute(f.name, "fingerprint", {&f.print, 1});
+  }
+}
+
+// What the ranks wrote of one parameter.
+struct Collected {
+  CheckpointParam param;
+  std::map<StateKind, std::vector<h5::Mapping>> fragments;
+};
+
+void collect_fragments(const h5::File& file, const std::string& file_name, Collected& c) {
+  for (const std::string& kind_name : file.children(c.param.name)) {
+    const StateKind kind = state_kind(kind_name).value();
+    const std::string group = c.param.name + "/" + kind_name;
+    for (const std::string& n : file.children(group)) {
+      const std::string dataset = group + "/" + n;
+      const h5::Box box{shape_from(file.attribute(dataset, "start")), file.dataset(dataset).shape()};
+      c.fragments[kind].push_back({box, file_name, dataset});
+      c.param.fingerprints[kind] += file.attribute(dataset, "fingerprint").at(0);
+    }
+  }
+}
+
+// All parameters in the order in which the ranks hold them.
+std::vector<Collected> collect(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files) {
+  std::vector<Collected> all;
+  std::map<std::string, size_t> known;
+  for (const CheckpointFile& record : rank_files) {
+    const h5::File file = h5::File::open(hidden / record.name);
+    std::map<uint64_t, std::string> by_order;
+    for (const std::string& name : file.children("/")) by_order[file.attribute(name, "order").at(0)] = name;
+    for (const auto& [order, name] : by_order) {
+      const Shape shape = shape_from(file.attribute(name, "shape"));
+      const auto [it, first] = known.emplace(name, all.size());
+      if (first) all.push_back({{name, shape, {}}, {}});
+      Collected& c = all[it->second];
+      FP_CHECK(c.param.shape == shape, "{}: ranks disagree on the shape of {}", hidden.string(), name);
+      collect_fragments(file, record.name, c);
+    }
+  }
+  return all;
+}
+
+bool disjoint(const h5::Box& a, const h5::Box& b) {
+  for (int i = 0; i < a.start.rank(); ++i)
+    if (a.start[i] + a.count[i] <= b.start[i] || b.start[i] + b.count[i] <= a.start[i]) return true;
+  return false;
+}
+
+// The fragments must tile the logical tensor: nothing missing, nothing twice.
+void check_tiling(const Collected& c, StateKind kind, const std::vector<h5::Mapping>& fragments) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < fragments.size(); ++i) {
+    elements += fragments[i].box.count.elements();
+    for (size_t j = 0; j < i; ++j)
+      FP_CHECK(disjoint(fragments[i].box, fragments[j].box), "{} and {} both hold a part of {} of {}",
+               fragments[i].file, fragments[j].file, name_of(kind), c.param.name);
+  }
+  FP_CHECK(elements == c.param.shape.elements(), "the ranks wrote {} of the {} elements of {} of {}", elements,
+           c.param.shape.elements(), name_of(kind), c.param.name);
+}
+
+CheckpointFile record_of(const std::filesystem::path& path) {
+  return {path.filename().string(), std::filesystem::file_size(path), hash_file(path)};
+}
+
+CheckpointFile write_index(const std::filesystem::path& hidden, const std::vector<Collected>& parameters) {
+  const std::filesystem::path path = hidden / CheckpointManifest::kIndexName;
+  storage::announce(storage::Step::create_file, path);
+  h5::File index = h5::File::create(path);
+  for (const Collected& c : parameters)
+    for (const auto& [kind, fragments] : c.fragments) {
+      check_tiling(c, kind, fragments);
+      index.create_virtual(c.param.name + "/" + name_of(kind), c.param.shape, fragments);
+    }
+  storage::announce(storage::Step::close, path);
+  index.close();
+  storage::sync(path);
+  return record_of(path);
+}
+
+CheckpointFile write_text(const std::filesystem::path& path, const std::string& text) {
+  storage::write_file(path, text);
+  return {path.filename().string(), text.size(), hash_bytes(text.data(), text.size())};
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+}  // namespace
+
+std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, int64_t step) {
+  storage::make_folders(checkpoints_dir);
+  const std::filesystem::path hidden = checkpoints_dir / (kHiddenPrefix + checkpoint_name(step));
+  if (storage::is_folder(hidden)) storage::remove_folder(hidden);
+  storage::make_folder(hidden);
+  return hidden;
+}
+
+CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore& store, Ops& ops, int rank) {
+  const std::filesystem::path path = hidden / rank_file_name(rank);
+  storage::announce(storage::Step::create_file, path);
+  h5::File file = h5::File::create(path);
+  std::vector<float> host;
+  const ParamTable& table = store.table();
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
+    const Param& p = table[id];
+    FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
+    const std::vector<Slab> owned = owned_slabs(table, id);
+    if (owned.empty()) continue;
+    for (const StateKind kind : kStateKinds)
+      if (flat_of(store, kind)) write_kind(file, path, store, ops, id, kind, owned, host);
+    const uint64_t order = static_cast<uint64_t>(id);
+    file.set_attribute(p.name, "shape", numbers(p.shape));
+    file.set_attribute(p.name, "order", {&order, 1});
+  }
+  storage::announce(storage::Step::close, path);
+  file.close();
+  storage::sync(path);
+  return record_of(path);
+}
+
+std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
+                                  const TrainState& state, const SaveOptions& options) {
+  const std::vector<Collected> parameters = collect(hidden, rank_files);
+  CheckpointManifest m;
+  m.created_by = options.created_by;
+  m.created_at = utc_now();
+  m.step = state.step;
+  m.consumed_samples = state.consumed_samples;
+  m.last_loss = state.last_loss;
+  m.extra = state.extra;
+  m.mesh = options.mesh;
+  for (const Collected& c : parameters) m.parameters.push_back(c.param);
+  m.files = rank_files;
+  m.files.push_back(write_index(hidden, parameters));
+  m.files.push_back(write_text(hidden / CheckpointManifest::kConfigName, state.config_yaml));
+  if (!state.tokenizer_json.empty())
+    m.files.push_back(write_text(hidden / CheckpointManifest::kTokenizerName, state.tokenizer_json));
+  storage::write_file(hidden / CheckpointManifest::kFileName, serialize(m));
+  storage::sync(hidden);
+  return publish(hidden);
+}
+
+void abandon_save(const std::filesystem::path& hidden) noexcept {
+  try {
+    if (storage::is_folder(hidden)) storage::remove_folder(hidden);
+  } catch (const std::exception& e) {
+    log::warning("{}", e.what());
+  }
+}
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
+                                      const TrainState& state, const SaveOptions& options) {
+  const std::filesystem::path hidden = begin_save(checkpoints_dir, state.step);
+  try {
+    return finish_save(hidden, {write_rank_file(hidden, store, ops, options.rank)}, state, options);
+  } catch (const UserError& e) {
+    abandon_save(hidden);
+    throw DataError(fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", state.step, e.what()));
+  }
+}
+
+}  // namespace fp
