@@ -1,4 +1,6 @@
-// RunSpec: everything a run is told, one struct per section of the YAML file.
+// RunSpec: everything a run is told, one struct per section of the YAML file. Defaults are the member initializers;
+// what a key means, its unit and its legal values are declared once, in run_spec_fields.cpp. Reading and writing:
+// config/load.h.
 #pragma once
 
 #include <cstdint>
@@ -14,60 +16,69 @@ enum class NormKind { layernorm, rmsnorm };
 enum class MlpKind { gelu, swiglu, gegelu };
 
 struct RunSection {
-  std::string name = "run";           // names the run in logs and reports
-  std::string directory;              // run directory; empty: runs/<name>
+  std::string name = "run";  // names the run in logs and reports
+  std::string directory;     // run directory; empty: runs/<name>
   uint64_t seed = 1234;
-  std::string device = "cpu";         // ref | cpu (cuda later)
-  int threads = 0;                    // OpenMP threads; 0: the cores this process may use
+  std::string device = "cpu";  // ref | cpu (cuda later)
+  int threads = 0;             // OpenMP threads; 0: the cores this process may use
+
+  bool operator==(const RunSection&) const = default;
 };
 
 struct RopeSpec {
   RopeKind kind = RopeKind::standard;
   double theta = 10000.0;
-  double factor = 1.0;                // linear, llama3
-  double low_freq_factor = 1.0;       // llama3
-  double high_freq_factor = 4.0;      // llama3
-  int64_t original_max_position = 0;  // llama3, longrope
-  double position_scale = 1.0;        // phi-3-small rope_position_scale: multiplies positions
-  std::vector<double> short_factor;   // longrope, head_dim/2 values
-  std::vector<double> long_factor;    // longrope, head_dim/2 values
+  double factor = 1.0;                     // linear, llama3
+  double low_freq_factor = 1.0;            // llama3
+  double high_freq_factor = 4.0;           // llama3
+  int64_t original_max_position = 0;       // llama3, longrope
+  double position_scale = 1.0;             // phi-3-small rope_position_scale: multiplies positions
+  std::vector<double> short_factor;        // longrope, head_dim/2 values
+  std::vector<double> long_factor;         // longrope, head_dim/2 values
   std::optional<double> attention_factor;  // longrope: overrides the computed factor on cos and sin
-  bool scale_short = true;            // longrope: the factor also scales cos/sin when short factors are used (HF phi3)
+  bool scale_short = true;  // longrope: the factor also scales cos/sin when short factors are used (HF phi3)
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
-struct BlocksparseSpec {              // phi-3-small
+struct BlocksparseSpec {  // phi-3-small
   int64_t block = 64;
   int64_t local_blocks = 16;
   int64_t vertical_stride = 8;
-  int64_t dense_every = 2;            // layer l is dense when (l + 1) % dense_every == 0; 0: no layer is blocksparse
+  int64_t dense_every = 2;  // layer l is dense when (l + 1) % dense_every == 0; 0: no layer is blocksparse
   bool homo_heads = false;
+
+  bool operator==(const BlocksparseSpec&) const = default;
 };
 
-struct MupSpec {                      // phi-3-small multipliers; 1 = off
-  double embedding = 1.0;             // multiplies embeddings
-  double width = 1.0;                 // divides logits
-  double attention = 0.0;             // softmax scale = attention / head_dim; 0: 1/sqrt(head_dim)
+struct MupSpec {           // phi-3-small multipliers; 1 = off
+  double embedding = 1.0;  // multiplies embeddings
+  double width = 1.0;      // divides logits
+  double attention = 0.0;  // softmax scale = attention / head_dim; 0: 1/sqrt(head_dim)
+
+  bool operator==(const MupSpec&) const = default;
 };
 
 struct ModelSection {
-  std::string preset;                 // file in configs/models/ (without .yaml) or a path; keys given here override it
+  std::string preset;  // file in configs/models/ (without .yaml) or a path; empty in a resolved spec
+  std::string name;    // label in logs and reports; empty: the preset's name, or the family
   Family family = Family::gpt;
   int64_t layers = 12;
   int64_t hidden = 768;
   int64_t heads = 12;
-  int64_t kv_heads = 0;               // 0: same as heads
-  int64_t head_dim = 0;               // 0: hidden / heads
-  int64_t ffn = 0;                    // 0: 4 * hidden (gpt); must be given for the others
-  int64_t vocab = 0;                  // 0: from the tokenizer of the data
-  int64_t pad_vocab_to = 128;         // rows of the embedding are padded up to a multiple of this
+  int64_t kv_heads = 0;        // 0: same as heads
+  int64_t head_dim = 0;        // 0: hidden / heads
+  int64_t ffn = 0;             // 0: 4 * hidden (gpt); must be given for the others
+  int64_t vocab = 0;           // 0: from the tokenizer of the data
+  int64_t pad_vocab_to = 128;  // rows of the embedding are padded up to a multiple of this
   int64_t max_position = 1024;
   bool tied_embeddings = true;
   double norm_eps = 1e-5;
   double init_std = 0.02;
-  bool scaled_residual_init = true;   // std / sqrt(2 * layers) on projections into the residual stream
-  int64_t sliding_window = 0;         // keys a query sees, itself included; 0: no window
+  bool scaled_residual_init = true;  // std / sqrt(2 * layers) on projections into the residual stream
+  int64_t sliding_window = 0;        // keys a query sees, itself included; 0: no window
   double gegelu_limit = 20.0;
-  std::vector<int64_t> masked_ids;    // token ids whose logits are -inf (phi-3-small dummy tokens)
+  std::vector<int64_t> masked_ids;  // token ids whose logits are -inf (phi-3-small dummy tokens)
   RopeSpec rope;
   BlocksparseSpec blocksparse;
   MupSpec mup;
@@ -75,85 +86,110 @@ struct ModelSection {
   double dropout_attention = 0.0;
   double dropout_residual = 0.0;
   double dropout_ffn = 0.0;
+
+  bool operator==(const ModelSection&) const = default;
 };
 
 struct DatasetSpec {
-  std::string path;                   // folder made by `fptrain data prepare`
+  std::string path;  // folder made by `fptrain data prepare`
   double weight = 1.0;
+
+  bool operator==(const DatasetSpec&) const = default;
 };
 
 struct DataSection {
-  std::vector<DatasetSpec> train;     // one or more, mixed by weight
-  std::string validation;             // optional extra prepared folder; default: the held-out split of the training folders
-  int64_t seq_len = 1024;             // tokens per sample
-  bool mask_documents = false;        // no attention across documents
-  bool reset_positions = false;       // positions restart at each document (needs mask_documents)
+  std::vector<DatasetSpec> train;  // one or more, mixed by weight
+  std::string validation;        // optional extra prepared folder; default: the held-out split of the training folders
+  int64_t seq_len = 1024;        // tokens per sample
+  bool mask_documents = false;   // no attention across documents
+  bool reset_positions = false;  // positions restart at each document (needs mask_documents)
   bool shuffle = true;
+
+  bool operator==(const DataSection&) const = default;
 };
 
 struct OptimizerSection {
   std::string kind = "adamw";
-  double lr = 6e-4;                   // peak learning rate
+  double lr = 6e-4;  // peak learning rate
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;          // on tensors of two or more dimensions
-  double grad_clip = 1.0;             // global norm; 0: off
+  double weight_decay = 0.1;  // on tensors of two or more dimensions
+  double grad_clip = 1.0;     // global norm; 0: off
+
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 struct ScheduleSection {
-  std::string kind = "cosine";        // cosine | linear | constant | wsd
+  std::string kind = "cosine";  // cosine | linear | constant | wsd
   int64_t warmup_steps = 0;
-  double min_lr_ratio = 0.1;          // final lr = min_lr_ratio * lr
-  int64_t decay_steps = 0;            // wsd: length of the decay (0: 20% of the steps); cosine, linear: step where min is reached (0: last)
+  double min_lr_ratio = 0.1;  // final lr = min_lr_ratio * lr
+  int64_t decay_steps =
+      0;  // wsd: length of the decay (0: 20% of the steps); cosine, linear: step where min is reached (0: last)
   std::string decay_shape = "minus_sqrt";  // wsd: linear | cosine | exponential | minus_sqrt
+
+  bool operator==(const ScheduleSection&) const = default;
 };
 
 struct TrainSection {
   int64_t steps = 1000;
-  int64_t global_batch = 8;           // samples per optimizer step
-  int64_t micro_batch = 8;            // samples per forward pass on one rank
-  int64_t ramp_start_batch = 0;       // batch-size ramp: first global batch; 0: no ramp
-  int64_t ramp_increment = 0;         // added at equal intervals until global_batch; multiple of micro_batch
-  int64_t ramp_samples = 0;           // the ramp's length in samples
-  double z_loss = 0.0;                // coefficient of mean(logZ^2)
-  std::string nonfinite = "stop";     // stop | skip
-  int64_t nonfinite_limit = 10;       // skip: more skipped steps in a row than this stop the run
-  double max_minutes = 0.0;           // stop after this much time, saving; 0: no limit
+  int64_t global_batch = 8;        // samples per optimizer step
+  int64_t micro_batch = 8;         // samples per forward pass on one rank
+  int64_t ramp_start_batch = 0;    // batch-size ramp: first global batch; 0: no ramp
+  int64_t ramp_increment = 0;      // added at equal intervals until global_batch; multiple of micro_batch
+  int64_t ramp_samples = 0;        // the ramp's length in samples
+  double z_loss = 0.0;             // coefficient of mean(logZ^2)
+  std::string nonfinite = "stop";  // stop | skip
+  int64_t nonfinite_limit = 10;    // skip: more skipped steps in a row than this stop the run
+  double max_minutes = 0.0;        // stop after this much time, saving; 0: no limit
+
+  bool operator==(const TrainSection&) const = default;
 };
 
 struct ParallelSection {
   int64_t tensor = 1, pipeline = 1, sequence = 1, data = 1;
   int64_t zero_stage = 0;
+
+  bool operator==(const ParallelSection&) const = default;
 };
 
 struct MemorySection {
-  std::string recompute = "none";     // none | selective | full
-  int64_t loss_chunk_tokens = 1024;   // tokens whose logits exist at one time
+  std::string recompute = "none";    // none | selective | full
+  int64_t loss_chunk_tokens = 1024;  // tokens whose logits exist at one time
   bool huge_pages = true;
+
+  bool operator==(const MemorySection&) const = default;
 };
 
 struct PrecisionSection {
-  std::string compute = "bf16";       // bf16 (fp32 master weights, moments, gradients) | fp32
+  std::string compute = "bf16";  // bf16 (fp32 master weights, moments, gradients) | fp32
+
+  bool operator==(const PrecisionSection&) const = default;
 };
 
 struct CheckpointSection {
-  int64_t every = 1000;               // steps; 0: only at the end and on signals
-  int64_t keep_last = 3;              // newest checkpoints kept; 0: all
-  int64_t keep_every = 0;             // also keep every checkpoint whose step is a multiple; 0: none
+  int64_t every = 1000;    // steps; 0: only at the end and on signals
+  int64_t keep_last = 3;   // newest checkpoints kept; 0: all
+  int64_t keep_every = 0;  // also keep every checkpoint whose step is a multiple; 0: none
   bool at_end = true;
+
+  bool operator==(const CheckpointSection&) const = default;
 };
 
 struct LoggingSection {
-  int64_t every = 1;                  // steps between lines in metrics.jsonl
-  int64_t console_every = 10;         // steps between plain lines in the log
+  int64_t every = 1;           // steps between lines in metrics.jsonl
+  int64_t console_every = 10;  // steps between plain lines in the log
   bool tensorboard = true;
   bool report = true;
+
+  bool operator==(const LoggingSection&) const = default;
 };
 
 struct EvalSection {
-  int64_t every = 0;                  // steps; 0: only at the end
-  int64_t samples = 64;               // held-out samples per evaluation; 0: all
+  int64_t every = 0;     // steps; 0: only at the end
+  int64_t samples = 64;  // held-out samples per evaluation; 0: all
+
+  bool operator==(const EvalSection&) const = default;
 };
 
 struct RunSpec {
@@ -169,6 +205,8 @@ struct RunSpec {
   CheckpointSection checkpoint;
   LoggingSection logging;
   EvalSection eval;
+
+  bool operator==(const RunSpec&) const = default;
 };
 
 }  // namespace fp

@@ -1,0 +1,228 @@
+#include "config/decode.h"
+
+#include "base/error.h"
+#include "config/run_spec_fields.h"
+#include "config/scalar.h"
+
+namespace fp {
+
+namespace {
+
+std::string joined(const std::vector<std::string_view>& words) {
+  std::string s;
+  for (const auto w : words) s += (s.empty() ? "" : ", ") + std::string(w);
+  return s;
+}
+
+// Dotted paths of every key called `key` in the run spec, to guide a key that stands in the wrong section.
+void find_elsewhere(const Fields& fields, const std::string& path, std::string_view key,
+                    std::vector<std::string>& found) {
+  for (const Field& f : fields.list()) {
+    const std::string here = path.empty() ? std::string(f.key) : path + "." + std::string(f.key);
+    if (f.key == key) found.push_back(here);
+    if (const auto* section = std::get_if<SectionRef>(&f.ref)) find_elsewhere(section->fields(), here, key, found);
+    if (const auto* list = std::get_if<SectionListRef>(&f.ref)) find_elsewhere(list->blank(), here + "[]", key, found);
+  }
+}
+
+std::string unknown_key(std::string_view key, const Fields& fields, const std::string& path) {
+  const std::string full = path.empty() ? std::string(key) : path + "." + std::string(key);
+  std::string text = fmt::format("unknown key '{}'", shown(full));
+  if (key == "<<") return text + "; merge keys are not supported, write the values out";
+  RunSpec spec;
+  std::vector<std::string> elsewhere;
+  find_elsewhere(fields_of(spec), "", key, elsewhere);
+  if (const auto near = nearest(key, fields.keys()); !near.empty())
+    text += fmt::format("; did you mean '{}'?", near);
+  else if (!elsewhere.empty())
+    text += fmt::format("; did you mean '{}'?", elsewhere.front());
+  return text + fmt::format(" Legal keys{}: {}", path.empty() ? "" : " of " + path, joined(fields.keys()));
+}
+
+class Decoder {
+ public:
+  Decoder(Written& written, Problems& problems) : written_(written), problems_(problems) {}
+
+  void section(const YamlNode& node, const Fields& fields, const std::string& path) {
+    if (node.kind != YamlNode::Kind::map) {
+      fail(path, node.place,
+           fmt::format("{} must be a map of keys, not {}. Legal keys: {}", path.empty() ? "the run spec" : path,
+                       describe(node), joined(fields.keys())));
+      return;
+    }
+    for (const YamlEntry& e : node.entries) {
+      const Field* field = fields.find(e.key);
+      const std::string here = path.empty() ? e.key : path + "." + e.key;
+      if (field == nullptr) {
+        problems_.add(e.place, unknown_key(e.key, fields, path));
+        continue;
+      }
+      written_.places[here] = e.value.place;
+      value(e.value, *field, here);
+    }
+  }
+
+ private:
+  void fail(const std::string& path, const Place& place, std::string message) {
+    written_.failed.insert(path);
+    problems_.add(place, std::move(message));
+  }
+
+  // "path: what is wrong; legal: integer from 1 to 10".
+  bool refuse(const YamlNode& node, const Field& field, const std::string& path, const std::string& what) {
+    const std::string limits = legal_text(field);
+    fail(path, node.place,
+         fmt::format("{}: {}; legal: {}{}{}", path, what, type_text(field), limits.empty() ? "" : " ", limits));
+    return false;
+  }
+
+  bool refuse_type(const YamlNode& node, const Field& field, const std::string& path) {
+    return refuse(node, field, path, describe(node) + " is of the wrong type");
+  }
+
+  void value(const YamlNode& node, const Field& field, const std::string& path) {
+    std::visit([&](const auto& ref) { read(node, field, path, ref); }, field.ref);
+  }
+
+  bool is_number(const YamlNode& node) const {
+    if (node.kind != YamlNode::Kind::scalar || node.quoted) return false;
+    const PlainKind kind = classify_plain(node.text);
+    return kind == PlainKind::number || kind == PlainKind::nonfinite;
+  }
+
+  bool in_range(double v, const FieldInfo& i) const {
+    return (i.above_min ? v > i.min : v >= i.min) && (i.below_max ? v < i.max : v <= i.max);
+  }
+
+  template <class Integer>
+  bool read_integer(const YamlNode& node, const Field& field, const std::string& path, Integer& out) {
+    if (!is_number(node)) return refuse_type(node, field, path);
+    const IntegerText i = parse_integer(node.text);
+    if (!i.error.empty()) return refuse(node, field, path, shown(node.text) + " " + i.error);
+    const __int128 v = i.negative ? -static_cast<__int128>(i.magnitude) : static_cast<__int128>(i.magnitude);
+    if (v < std::numeric_limits<Integer>::min() || v > std::numeric_limits<Integer>::max() ||
+        !in_range(static_cast<double>(v), field.info))
+      return refuse(node, field, path, shown(node.text) + " is out of range");
+    out = static_cast<Integer>(v);
+    return true;
+  }
+
+  bool read_real(const YamlNode& node, const Field& field, const std::string& path, double& out) {
+    if (!is_number(node)) return refuse_type(node, field, path);
+    const RealText r = parse_real(node.text);
+    if (!r.error.empty()) return refuse(node, field, path, shown(node.text) + " " + r.error);
+    if (!in_range(r.value, field.info)) return refuse(node, field, path, shown(node.text) + " is out of range");
+    out = r.value;
+    return true;
+  }
+
+  void read(const YamlNode& node, const Field& field, const std::string& path, bool* out) {
+    if (node.kind == YamlNode::Kind::scalar && !node.quoted && classify_plain(node.text) == PlainKind::boolean)
+      *out = node.text[0] == 't' || node.text[0] == 'T';
+    else
+      refuse_type(node, field, path);
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, int* out) {
+    read_integer(node, field, path, *out);
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, int64_t* out) {
+    read_integer(node, field, path, *out);
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, uint64_t* out) {
+    read_integer(node, field, path, *out);
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, double* out) {
+    read_real(node, field, path, *out);
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, std::optional<double>* out) {
+    double v = 0;
+    if (node.kind == YamlNode::Kind::null)
+      out->reset();
+    else if (read_real(node, field, path, v))
+      *out = v;
+  }
+
+  // Text that YAML takes for a number or a boolean must be quoted, so that its spelling is the person's and not ours.
+  bool read_text(const YamlNode& node, const Field& field, const std::string& path) {
+    if (node.kind != YamlNode::Kind::scalar) return refuse_type(node, field, path);
+    if (!node.quoted && classify_plain(node.text) != PlainKind::text)
+      return refuse(node, field, path,
+                    fmt::format("{} is not text; quote it: \"{}\"", describe(node), shown(node.text)));
+    return true;
+  }
+
+  void read(const YamlNode& node, const Field& field, const std::string& path, std::string* out) {
+    if (!read_text(node, field, path)) return;
+    if (const auto choices = choices_of(field); !choices.empty() && !known(node, field, path, choices)) return;
+    *out = node.text;
+  }
+
+  void read(const YamlNode& node, const Field& field, const std::string& path, const EnumRef& ref) {
+    if (!read_text(node, field, path) || !known(node, field, path, choices_of(field))) return;
+    for (size_t i = 0; i < ref.names.size(); ++i)
+      if (ref.names[i] == node.text) ref.set(i);
+  }
+
+  bool known(const YamlNode& node, const Field& field, const std::string& path,
+             const std::vector<std::string_view>& choices) {
+    for (const auto c : choices)
+      if (c == node.text) return true;
+    const auto near = nearest(node.text, choices);
+    return refuse(node, field, path,
+                  fmt::format("'{}' is not known{}", shown(node.text),
+                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
+  }
+
+  void read(const YamlNode& node, const Field& field, const std::string& path, std::vector<int64_t>* out) {
+    read_list(node, field, path, *out, [&](const YamlNode& item, const std::string& at, int64_t& v) {
+      return read_integer(item, field, at, v);
+    });
+  }
+  void read(const YamlNode& node, const Field& field, const std::string& path, std::vector<double>* out) {
+    read_list(node, field, path, *out,
+              [&](const YamlNode& item, const std::string& at, double& v) { return read_real(item, field, at, v); });
+  }
+
+  template <class T, class ReadItem>
+  void read_list(const YamlNode& node, const Field& field, const std::string& path, std::vector<T>& out,
+                 ReadItem read_item) {
+    if (node.kind != YamlNode::Kind::list) {
+      refuse_type(node, field, path);
+      return;
+    }
+    std::vector<T> list(node.items.size());
+    for (size_t i = 0; i < list.size(); ++i)
+      if (!read_item(node.items[i], fmt::format("{}[{}]", path, i), list[i])) written_.failed.insert(path);
+    out = std::move(list);
+  }
+
+  void read(const YamlNode& node, const Field&, const std::string& path, const SectionRef& ref) {
+    section(node, ref.fields(), path);
+  }
+
+  void read(const YamlNode& node, const Field& field, const std::string& path, const SectionListRef& ref) {
+    if (node.kind != YamlNode::Kind::list) {
+      refuse(node, field, path,
+             fmt::format("{} is not a list; write '- {}: ...' items, or {}[0].{}=... after --set", describe(node),
+                         ref.blank().keys().front(), path, ref.blank().keys().front()));
+      return;
+    }
+    ref.resize(node.items.size());
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      const std::string at = fmt::format("{}[{}]", path, i);
+      written_.places[at] = node.items[i].place;
+      section(node.items[i], ref.item(i), at);
+    }
+  }
+
+  Written& written_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+void decode(const YamlNode& node, const Fields& fields, const std::string& path, Written& written, Problems& problems) {
+  Decoder(written, problems).section(node, fields, path);
+}
+
+}  // namespace fp

@@ -1,0 +1,25 @@
+// From the YAML tree to the structs, field by field.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "config/field.h"
+#include "config/yaml_tree.h"
+
+namespace fp {
+
+// What was written where, by dotted path ("data.train[0].path"); for checks that span several keys.
+struct Written {
+  std::map<std::string, Place> places;
+  std::set<std::string> failed;  // present but unusable: the member still has its default
+
+  bool has(const std::string& path) const { return places.count(path) != 0; }
+};
+
+// Sets the members behind `fields` from `node`, a map. `path` is the section's dotted path, "" for the whole spec.
+// Unknown keys, wrong types and values out of range go to `problems`.
+void decode(const YamlNode& node, const Fields& fields, const std::string& path, Written& written, Problems& problems);
+
+}  // namespace fp

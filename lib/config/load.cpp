@@ -1,0 +1,133 @@
+#include "config/load.h"
+
+#include <fstream>
+
+#include "base/error.h"
+#include "config/decode.h"
+#include "config/overrides.h"
+#include "config/preset.h"
+#include "config/run_spec_fields.h"
+#include "config/validate.h"
+
+namespace fp {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// At most one byte more than a run spec may have: enough for the parser to refuse the rest.
+std::string read_text(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) throw ConfigError(fmt::format("{}: is a folder, not a run spec", path.string()));
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
+  std::string text(kMaxYamlBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) throw ConfigError(fmt::format("{}: cannot be read", path.string()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+// The document's root, a map. Throws what is wrong with its syntax: without it nothing further can be said.
+YamlNode parse_root(std::string_view text, const std::string& name) {
+  Problems problems;
+  YamlNode root = parse_yaml(text, name, problems);
+  problems.throw_if_any();
+  if (root.place.source.empty() || root.kind == YamlNode::Kind::null)
+    problems.add({name, 1, 1}, "the file is empty: a run spec has sections such as model, data and train");
+  problems.throw_if_any();
+  return root;
+}
+
+// The value of model.preset, if it is usable text; anything else is reported when the tree is decoded.
+const YamlNode* preset_node(const YamlNode& root) {
+  const YamlEntry* model = root.find("model");
+  const YamlEntry* preset = model != nullptr ? model->value.find("preset") : nullptr;
+  if (preset == nullptr || preset->value.kind != YamlNode::Kind::scalar || preset->value.text.empty()) return nullptr;
+  return &preset->value;
+}
+
+// The preset's tree, an empty map when the name is unknown.
+YamlNode load_preset(const YamlNode& node, const fs::path& base, Problems& problems) {
+  const fs::path file = find_preset(node.text, base);
+  if (file.empty()) {
+    const std::vector<std::string> names = preset_names();
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    std::string all;
+    for (const auto& n : names) all += (all.empty() ? "" : ", ") + n;
+    const auto near = nearest(node.text, views);
+    problems.add(node.place,
+                 fmt::format("model.preset: '{}' is not known{}; legal: a path, or one of {}", shown(node.text),
+                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near), all));
+    return YamlNode(YamlNode::Kind::map, node.place);
+  }
+  YamlNode preset = parse_root(read_text(file), file.string());
+  for (const YamlEntry& e : preset.entries)
+    if (e.key != "model")
+      problems.add(e.place, fmt::format("a model preset has only the section model, not '{}'", shown(e.key)));
+  if (const YamlNode* nested = preset_node(preset))
+    problems.add(nested->place, "a preset cannot be based on another preset");
+  return preset;
+}
+
+std::string preset_label(const std::string& preset) {
+  const std::string name = fs::path(preset).filename().string();
+  return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
+}
+
+// The whole tree: the preset under what is written, the sets over both (they may also choose the preset).
+YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs::path& base, Problems& problems) {
+  YamlNode chooser = root;
+  Problems reported_below;
+  for (const std::string& set : sets) apply_set(chooser, set, reported_below);
+  if (const YamlNode* preset = preset_node(chooser)) root = merged(load_preset(*preset, base, problems), root);
+  for (const std::string& set : sets) apply_set(root, set, problems);
+  return root;
+}
+
+RunSpec read(std::string_view text, const std::string& name, const std::vector<std::string>& sets, DataFolders folders,
+             const fs::path& base) {
+  Problems problems;
+  YamlNode root = parse_root(text, name);
+  if (root.kind == YamlNode::Kind::map) root = assemble(std::move(root), sets, base, problems);
+  const bool whole = problems.empty();
+  RunSpec spec;
+  Written written;
+  decode(root, fields_of(spec), "", written, problems);
+  Checker check(written, name, problems);
+  if (folders == DataFolders::must_exist) check_data_folders(spec, check);
+  if (whole) {  // without its preset or a set, a spec would only seem to contradict itself
+    check_before_resolve(spec, check);
+    resolve(spec);
+    check_model(spec.model, check);
+    check_run(spec, check);
+  }
+  problems.throw_if_any();
+  return spec;
+}
+
+}  // namespace
+
+RunSpec load_run_spec(const fs::path& file, const std::vector<std::string>& sets, DataFolders folders) {
+  return read(read_text(file), file.string(), sets, folders, file.parent_path());
+}
+
+RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets,
+                       DataFolders folders) {
+  return read(text, std::string(name), sets, folders, fs::path());
+}
+
+void resolve(RunSpec& spec) {
+  ModelSection& m = spec.model;
+  const std::string_view family = names_of(m.family)[static_cast<size_t>(m.family)];
+  if (m.name.empty()) m.name = m.preset.empty() ? std::string(family) : preset_label(m.preset);
+  m.preset.clear();
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.head_dim == 0 && m.hidden % m.heads == 0) m.head_dim = m.hidden / m.heads;
+  if (m.ffn == 0 && m.family == Family::gpt) m.ffn = 4 * m.hidden;
+  if (m.family == Family::gpt && m.rope.kind == RopeKind::standard) m.rope.kind = RopeKind::none;
+  if (spec.run.directory.empty()) spec.run.directory = "runs/" + spec.run.name;
+}
+
+}  // namespace fp

@@ -1,0 +1,50 @@
+#include "config/preset.h"
+
+#include <cstdlib>
+#include <set>
+
+namespace fp {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> config_folders() {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  const auto add = [&](const fs::path& folder) {
+    if (fs::is_directory(folder / "models", ignored)) folders.push_back(folder);
+  };
+  if (const char* folder = std::getenv("FPTRAIN_CONFIGS"); folder != nullptr && *folder != '\0') add(folder);
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
+  if (!executable.empty()) {
+    add(executable.parent_path().parent_path() / "share/fptrain/configs");
+    for (fs::path p = executable.parent_path(); p != p.root_path(); p = p.parent_path()) add(p / "configs");
+  }
+  add(FP_SOURCE_CONFIGS);
+  return folders;
+}
+
+std::vector<std::string> preset_names() {
+  std::set<std::string> names;
+  for (const fs::path& folder : config_folders()) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder / "models", ignored))
+      if (entry.path().extension() == ".yaml") names.insert(entry.path().stem().string());
+  }
+  return {names.begin(), names.end()};
+}
+
+fs::path find_preset(std::string_view preset, const fs::path& base) {
+  std::error_code ignored;
+  if (preset.find('/') != std::string_view::npos || preset.ends_with(".yaml")) {
+    for (const fs::path& path : {base / preset, fs::path(preset)})
+      if (fs::is_regular_file(path, ignored)) return path;
+    return {};
+  }
+  for (const fs::path& folder : config_folders()) {
+    const fs::path path = folder / "models" / (std::string(preset) + ".yaml");
+    if (fs::is_regular_file(path, ignored)) return path;
+  }
+  return {};
+}
+
+}  // namespace fp

@@ -1,0 +1,83 @@
+#include "config/problems.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace fp {
+
+std::string Place::str() const { return line > 0 ? fmt::format("{}:{}:{}", source, line, column) : source; }
+
+void Problems::add(Place place, std::string message) { list_.push_back({std::move(place), std::move(message)}); }
+
+void Problems::append(const Problems& others) { list_.insert(list_.end(), others.list_.begin(), others.list_.end()); }
+
+void Problems::throw_if_any() const {
+  if (list_.empty()) return;
+  std::vector<Problem> sorted = list_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.place.source, a.place.line, a.place.column) <
+           std::tie(b.place.source, b.place.line, b.place.column);
+  });
+  std::string text = sorted.size() > 1 ? fmt::format("{} problems in the run spec:", sorted.size()) : "";
+  for (const Problem& p : sorted) text += fmt::format("{}{}: {}", text.empty() ? "" : "\n  ", p.place.str(), p.message);
+  throw ConfigError(text);
+}
+
+namespace {
+
+// Optimal string alignment distance.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+// Whole words in common, as in "learning_rate" and "min_lr_rate", are no hint; a prefix or suffix is ("layer",
+// "n_layers").
+bool contains_either_way(std::string_view a, std::string_view b) {
+  const auto& [small, large] = std::minmax(a, b, [](auto x, auto y) { return x.size() < y.size(); });
+  return small.size() >= 3 && large.find(small) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  constexpr size_t kLongestWord = 64;  // nothing legal is longer, and the distance is quadratic
+  if (word.size() > kLongestWord) return {};
+  std::string_view best;
+  size_t best_distance = SIZE_MAX;
+  for (const std::string_view c : candidates) {
+    size_t distance = edit_distance(word, c);
+    const size_t limit = std::max<size_t>(1, std::max(word.size(), c.size()) / 3);
+    if (distance > limit && contains_either_way(word, c)) distance = limit;
+    if (distance <= limit && distance < best_distance) {
+      best = c;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string shown(std::string_view value) {
+  constexpr size_t kLongest = 60;
+  std::string s;
+  for (const char c : value) {
+    if (s.size() >= kLongest && (static_cast<unsigned char>(c) & 0xc0u) != 0x80u) return s + "...";
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      s += c;
+  }
+  return s;
+}
+
+}  // namespace fp

@@ -1,0 +1,34 @@
+// The declarations of every field of the run spec: key, member, legal values, unit and meaning.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "config/field.h"
+#include "config/run_spec.h"
+
+namespace fp {
+
+// Names in the order of the enumerators.
+std::span<const std::string_view> names_of(Family);
+std::span<const std::string_view> names_of(RopeKind);
+
+void declare(Fields& f, RunSection& s);
+void declare(Fields& f, RopeSpec& s);
+void declare(Fields& f, BlocksparseSpec& s);
+void declare(Fields& f, MupSpec& s);
+void declare(Fields& f, ModelSection& s);
+void declare(Fields& f, DatasetSpec& s);
+void declare(Fields& f, DataSection& s);
+void declare(Fields& f, OptimizerSection& s);
+void declare(Fields& f, ScheduleSection& s);
+void declare(Fields& f, TrainSection& s);
+void declare(Fields& f, ParallelSection& s);
+void declare(Fields& f, MemorySection& s);
+void declare(Fields& f, PrecisionSection& s);
+void declare(Fields& f, CheckpointSection& s);
+void declare(Fields& f, LoggingSection& s);
+void declare(Fields& f, EvalSection& s);
+void declare(Fields& f, RunSpec& s);
+
+}  // namespace fp

@@ -1,0 +1,136 @@
+#include "config/validate.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "config/load.h"
+
+namespace fp {
+
+void Checker::require(bool ok, const std::vector<std::string>& keys, const std::string& message) {
+  if (ok) return;
+  for (const std::string& key : keys)
+    if (written_.failed.count(key) != 0) return;
+  problems_.add(place_of(keys), message);
+}
+
+Place Checker::place_of(const std::vector<std::string>& keys) const {
+  for (const std::string& key : keys)
+    if (const auto it = written_.places.find(key); it != written_.places.end()) return it->second;
+  for (std::string key = keys.front(); key.find('.') != std::string::npos;) {
+    key.erase(key.rfind('.'));
+    if (const auto it = written_.places.find(key); it != written_.places.end()) return it->second;
+  }
+  return {file_};
+}
+
+namespace {
+
+void check_data(const RunSpec& s, Checker& check) {
+  const DataSection& d = s.data;
+  check.require(d.mask_documents || !d.reset_positions, {"data.reset_positions", "data.mask_documents"},
+                "data.reset_positions needs data.mask_documents: true");
+  check.require(d.seq_len <= s.model.max_position, {"data.seq_len", "model.max_position", "model.preset"},
+                fmt::format("data.seq_len = {} is over model.max_position = {}; lower the one or raise the other",
+                            d.seq_len, s.model.max_position));
+  for (size_t i = 0; i < d.train.size(); ++i) {
+    const std::string key = fmt::format("data.train[{}]", i);
+    check.require(!d.train[i].path.empty(), {key + ".path", key}, key + ".path must name a prepared folder");
+    for (size_t j = 0; j < i; ++j)
+      check.require(
+          d.train[i].path != d.train[j].path, {key + ".path"},
+          fmt::format("{}.path = '{}' is also data.train[{}].path; give the folder once, with the sum of the weights",
+                      key, shown(d.train[i].path), j));
+  }
+}
+
+void check_schedule(const RunSpec& s, Checker& check) {
+  const ScheduleSection &c = s.schedule, unused;
+  check.require(c.warmup_steps <= s.train.steps, {"schedule.warmup_steps", "train.steps"},
+                fmt::format("schedule.warmup_steps = {} is over train.steps = {}", c.warmup_steps, s.train.steps));
+  if (c.kind == "wsd")
+    check.require(c.warmup_steps + c.decay_steps <= s.train.steps,
+                  {"schedule.decay_steps", "schedule.warmup_steps", "train.steps"},
+                  fmt::format("schedule.warmup_steps + decay_steps = {} + {} is over train.steps = {}", c.warmup_steps,
+                              c.decay_steps, s.train.steps));
+  else
+    check.require(c.decay_shape == unused.decay_shape, {"schedule.decay_shape", "schedule.kind"},
+                  fmt::format("schedule.decay_shape = {} has no effect with schedule.kind {}; it is for wsd",
+                              c.decay_shape, c.kind));
+  if (c.kind == "cosine" || c.kind == "linear")
+    check.require(
+        c.decay_steps == 0 || c.decay_steps >= c.warmup_steps, {"schedule.decay_steps", "schedule.warmup_steps"},
+        fmt::format("schedule.decay_steps = {} is the step where the decay ends; it must not be before the end of "
+                    "the warm-up, {}",
+                    c.decay_steps, c.warmup_steps));
+  if (c.kind == "constant")
+    check.require(c.decay_steps == 0, {"schedule.decay_steps", "schedule.kind"},
+                  "schedule.decay_steps has no effect with schedule.kind constant; remove it");
+}
+
+void check_batch(const TrainSection& t, Checker& check) {
+  check.require(t.global_batch % t.micro_batch == 0, {"train.global_batch", "train.micro_batch"},
+                fmt::format("train.global_batch = {} must be a multiple of train.micro_batch = {}", t.global_batch,
+                            t.micro_batch));
+  const std::vector<std::string> ramp = {"train.ramp_start_batch", "train.ramp_increment", "train.ramp_samples"};
+  const int given = (t.ramp_start_batch > 0) + (t.ramp_increment > 0) + (t.ramp_samples > 0);
+  check.require(
+      given == 0 || given == 3, ramp,
+      fmt::format("a batch-size ramp needs ramp_start_batch, ramp_increment and ramp_samples over 0, not {}, {} and {}",
+                  t.ramp_start_batch, t.ramp_increment, t.ramp_samples));
+  if (given != 3) return;
+  check.require(t.ramp_start_batch < t.global_batch, {ramp[0], "train.global_batch"},
+                fmt::format("train.ramp_start_batch = {} must be under train.global_batch = {}", t.ramp_start_batch,
+                            t.global_batch));
+  check.require(t.ramp_start_batch % t.micro_batch == 0, {ramp[0], "train.micro_batch"},
+                fmt::format("train.ramp_start_batch = {} must be a multiple of train.micro_batch = {}",
+                            t.ramp_start_batch, t.micro_batch));
+  check.require(t.ramp_increment % t.micro_batch == 0, {ramp[1], "train.micro_batch"},
+                fmt::format("train.ramp_increment = {} must be a multiple of train.micro_batch = {}", t.ramp_increment,
+                            t.micro_batch));
+  check.require(t.ramp_start_batch >= t.global_batch || (t.global_batch - t.ramp_start_batch) % t.ramp_increment == 0,
+                {ramp[1], ramp[0], "train.global_batch"},
+                fmt::format("train.ramp_increment = {} must divide global_batch - ramp_start_batch = {}",
+                            t.ramp_increment, t.global_batch - t.ramp_start_batch));
+}
+
+void check_checkpoint(const CheckpointSection& c, Checker& check) {
+  const bool saved = c.keep_every == 0 || (c.every > 0 && c.keep_every % c.every == 0);
+  check.require(
+      saved, {"checkpoint.keep_every", "checkpoint.every"},
+      fmt::format("checkpoint.keep_every = {} must be a multiple of checkpoint.every = {}: only those steps are saved",
+                  c.keep_every, c.every));
+}
+
+}  // namespace
+
+void check_run(const RunSpec& spec, Checker& check) {
+  check.require(!spec.run.name.empty(), {"run.name"}, "run.name must not be empty");
+  check_data(spec, check);
+  check_schedule(spec, check);
+  check_batch(spec.train, check);
+  check_checkpoint(spec.checkpoint, check);
+}
+
+void check_data_folders(const RunSpec& spec, Checker& check) {
+  const auto folder = [&](const std::string& key, const std::string& path) {
+    std::error_code ignored;
+    check.require(path.empty() || std::filesystem::is_directory(path, ignored), {key},
+                  fmt::format("{}: there is no folder '{}'; make it with `fptrain data prepare`", key, shown(path)));
+  };
+  for (size_t i = 0; i < spec.data.train.size(); ++i)
+    folder(fmt::format("data.train[{}].path", i), spec.data.train[i].path);
+  folder("data.validation", spec.data.validation);
+}
+
+// Reading the dump checks ranges too, by the same code that checks a person's file.
+void validate(const RunSpec& spec) { parse_run_spec(dump(spec), "resolved run spec"); }
+
+void validate_for_training(const RunSpec& spec) {
+  if (spec.data.train.empty())
+    throw ConfigError(
+        "data.train is empty: training needs at least one folder made by `fptrain data prepare`, as in "
+        "data: {train: [{path: data/bible}]}");
+}
+
+}  // namespace fp

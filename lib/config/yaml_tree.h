@@ -1,0 +1,54 @@
+// A YAML document as a tree in which every key and value knows its place. Stricter than YAML: one document, no anchors,
+// aliases, merge keys or tags, no duplicate keys, bounded size and depth; so reading cannot expand or recurse without
+// end.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/problems.h"
+
+namespace fp {
+
+struct YamlEntry;
+
+struct YamlNode {
+  enum class Kind { null, scalar, map, list };
+
+  Kind kind = Kind::null;
+  Place place;
+  std::string text;     // of a scalar
+  bool quoted = false;  // scalar in quotes or a block scalar: always text
+  std::vector<YamlEntry> entries;
+  std::vector<YamlNode> items;
+
+  YamlNode();
+  YamlNode(Kind kind, Place place, std::string text = "", bool quoted = false);
+
+  const YamlEntry* find(std::string_view key) const;
+  YamlEntry* find(std::string_view key);
+};
+
+struct YamlEntry {
+  std::string key;
+  Place place;
+  YamlNode value;
+};
+
+// What a person would call the node: "the text 'x'", "the number 3", "a map", ...
+std::string describe(const YamlNode& node);
+
+constexpr size_t kMaxYamlBytes = 1 << 20;
+
+// Whether places have a line and column, or only the source (a value on the command line).
+enum class Lines { shown, hidden };
+
+// Parses `text`; `source` names it in messages. What is wrong goes to `problems`. An empty text gives a null node
+// without a place.
+YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& problems, Lines lines = Lines::shown);
+
+// `over` wins over `base`: maps are merged key by key, anything else is replaced. A null in `over` also replaces.
+YamlNode merged(const YamlNode& base, const YamlNode& over);
+
+}  // namespace fp
