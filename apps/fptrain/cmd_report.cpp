@@ -1,0 +1,33 @@
+// fptrain report: draws a run's report.html anew, and pictures of its loss curve.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "commands.h"
+#include "report/report_html.h"
+
+namespace fp {
+
+void add_report_command(CLI::App& app, CommandResult& result) {
+  struct Options {
+    std::string directory, svg;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Write report.html of a run directory anew");
+  command->add_option("RUN_DIR", options->directory, "Run directory: the folder with metrics.jsonl")->required();
+  command->add_option("--svg", options->svg, "Write only a picture of the loss curve, to this file");
+  command->callback([options, &result] {
+    const std::filesystem::path directory = options->directory;
+    if (!options->svg.empty()) {
+      write_loss_picture(directory, options->svg);
+      fmt::print("{}\n", options->svg);
+    } else {
+      write_report(directory);
+      fmt::print("{}\n", (directory / "report.html").string());
+    }
+    result.code = ExitCode::ok;
+  });
+}
+
+}  // namespace fp

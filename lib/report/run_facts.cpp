@@ -1,0 +1,66 @@
+#include "report/run_facts.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+
+namespace fp {
+namespace {
+
+using nlohmann::json;
+
+// One list of (key, member) for both directions.
+template <class Facts, class Visit>
+void visit_facts(Facts& f, Visit&& visit) {
+  visit("name", f.name);
+  visit("status", f.status);
+  visit("model", f.model);
+  visit("data", f.data);
+  visit("compute", f.compute);
+  visit("version", f.version);
+  visit("parameters", f.parameters);
+  visit("total_steps", f.total_steps);
+  visit("predicted_peak_bytes", f.predicted_peak_bytes);
+  visit("started", f.started);
+  visit("sample_prompt", f.sample_prompt);
+  visit("sample_text", f.sample_text);
+  visit("sample_step", f.sample_step);
+}
+
+}  // namespace
+
+RunFacts load_run_facts(const std::filesystem::path& run_directory) {
+  RunFacts facts;
+  const std::filesystem::path file = run_directory / "report.json";
+  facts.name = std::filesystem::weakly_canonical(run_directory).filename().string();
+  if (!std::filesystem::exists(file)) return facts;
+  try {
+    const json in = json::parse(read_file(file));
+    visit_facts(facts, [&](const char* key, auto& value) {
+      if (in.contains(key)) in.at(key).get_to(value);
+    });
+    for (const json& e : in.value("events", json::array()))
+      facts.events.push_back(
+          {e.at("step").get<int64_t>(), e.at("time").get<double>(), e.at("text").get<std::string>()});
+    facts.machine = machine_from_json(in.value("machine", json::object()));
+  } catch (const json::exception& e) {
+    throw DataError(fmt::format("{}: not a report's facts: {}", file.string(), e.what()));
+  }
+  return facts;
+}
+
+void save_run_facts(const std::filesystem::path& run_directory, const RunFacts& facts) {
+  json out = json::object();
+  visit_facts(facts, [&](const char* key, const auto& value) { out[key] = value; });
+  out["events"] = json::array();
+  for (const RunEvent& e : facts.events)
+    out["events"].push_back({{"step", e.step}, {"time", e.time}, {"text", e.text}});
+  out["machine"] = to_json(facts.machine);
+  // Sampled text may break off inside a character.
+  write_file_atomically(run_directory / "report.json", out.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace fp

@@ -1,0 +1,162 @@
+#include "report/run_plots.h"
+
+#include <algorithm>
+
+namespace fp {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+// The channel's mean in each bucket, with its extremes as a band where buckets hold several steps.
+Curve channel_curve(const History& history, Channel channel, const char* key, const char* label, const char* style,
+                    double scale = 1) {
+  Curve c;
+  c.key = key;
+  c.label = label;
+  c.style = style;
+  bool spread = false;
+  for (const Bucket& b : history.buckets()) {
+    const Extent& e = b[channel];
+    c.x.push_back(b.middle());
+    c.y.push_back(e.mean() * scale);
+    c.low.push_back(e.min * scale);
+    c.high.push_back(e.max * scale);
+    spread |= e.count > 1;
+  }
+  if (!spread) {
+    c.low.clear();
+    c.high.clear();
+  }
+  return c;
+}
+
+// Raw values faint in the background, their moving average in front.
+void add_smoothed(Plot& plot, const History& history, Channel channel, const char* raw_key, const char* raw_label,
+                  const char* key, const char* label, const char* style) {
+  Curve raw = channel_curve(history, channel, raw_key, raw_label, style);
+  raw.faint = true;
+  Curve smooth;
+  smooth.key = key;
+  smooth.label = label;
+  smooth.style = style;
+  smooth.x = raw.x;
+  smooth.y = history.smoothed(channel);
+  plot.curves.push_back(std::move(raw));
+  plot.curves.push_back(std::move(smooth));
+}
+
+Curve evaluation_curve(const History& history, std::optional<double> StepMetrics::*member, const char* key,
+                       const char* label) {
+  Curve c;
+  c.key = key;
+  c.label = label;
+  c.style = "c-val";
+  c.dots = true;
+  for (const StepMetrics& e : history.evaluations()) {
+    if (!(e.*member)) continue;
+    c.x.push_back(static_cast<double>(e.step));
+    c.y.push_back(*(e.*member));
+  }
+  return c;
+}
+
+bool has_values(const Curve& curve) {
+  return std::any_of(curve.y.begin(), curve.y.end(), [](double y) { return std::isfinite(y); });
+}
+
+Plot validation_plot(const History& history) {
+  Plot plot;
+  plot.title = "Validation, bits per byte";
+  Curve bits = evaluation_curve(history, &StepMetrics::val_bits_per_byte, "bpb", "held-out text");
+  Curve perplexity = evaluation_curve(history, &StepMetrics::val_perplexity, "ppl", "perplexity");
+  if (bits.x.empty()) {
+    plot.title = "Validation, perplexity";
+    perplexity.label = "held-out text";
+  } else {
+    plot.curves.push_back(std::move(bits));
+    perplexity.readout = NumberFormat::plain;
+  }
+  plot.curves.push_back(std::move(perplexity));
+  return plot;
+}
+
+Plot throughput_plot(const History& history) {
+  Plot plot;
+  plot.title = "Throughput";
+  plot.format = NumberFormat::count;
+  plot.from_zero = true;
+  add_smoothed(plot, history, Channel::tokens_per_s, "tps_raw", "", "tps", "tokens/s", "c-speed");
+  Curve mfu = channel_curve(history, Channel::mfu, "mfu", "MFU", "");
+  double mfu_sum = 0, speed_sum = 0;
+  for (const Bucket& b : history.buckets()) {
+    if (b[Channel::mfu].count == 0) continue;
+    mfu_sum += b[Channel::mfu].sum;
+    speed_sum += b[Channel::tokens_per_s].sum;
+  }
+  // Utilisation is throughput times a constant of the model and machine, so one curve serves two axes.
+  if (has_values(mfu) && speed_sum > 0) {
+    plot.right_ratio = mfu_sum / speed_sum;
+    mfu.readout = NumberFormat::percent;
+    plot.curves.push_back(std::move(mfu));
+  }
+  Curve time = channel_curve(history, Channel::step_ms, "ms", "step", "");
+  time.readout = NumberFormat::milliseconds;
+  plot.curves.push_back(std::move(time));
+  return plot;
+}
+
+Plot memory_plot(const RunFacts& facts, const History& history) {
+  Plot plot;
+  plot.title = "Peak memory";
+  plot.format = NumberFormat::gibibytes;
+  plot.from_zero = true;
+  Curve peak = channel_curve(history, Channel::peak_bytes, "memory", "this process", "c-memory", 1 / kGiB);
+  peak.low.clear();
+  peak.high.clear();
+  plot.curves.push_back(std::move(peak));
+  if (facts.predicted_peak_bytes > 0) {
+    plot.limit = static_cast<double>(facts.predicted_peak_bytes) / kGiB;
+    plot.limit_label = "predicted";
+  }
+  return plot;
+}
+
+}  // namespace
+
+Plot loss_plot(const History& history) {
+  Plot plot;
+  plot.title = "Loss, nats per token";
+  plot.width = 1160;
+  plot.height = 340;
+  add_smoothed(plot, history, Channel::loss, "loss", "each step", "smooth", "smoothed", "c-train");
+  Curve validation = evaluation_curve(history, &StepMetrics::val_loss, "val", "validation");
+  if (!validation.x.empty()) plot.curves.push_back(std::move(validation));
+  return plot;
+}
+
+std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
+  std::vector<Plot> plots{loss_plot(history)};
+  if (!history.evaluations().empty()) plots.push_back(validation_plot(history));
+  Plot rate;
+  rate.title = "Learning rate";
+  rate.format = NumberFormat::scientific;
+  rate.from_zero = true;
+  rate.curves.push_back(channel_curve(history, Channel::lr, "lr", "rate", "c-lr"));
+  plots.push_back(std::move(rate));
+  Plot norm;
+  norm.title = "Gradient norm";
+  norm.from_zero = true;
+  add_smoothed(norm, history, Channel::grad_norm, "norm_raw", "each step", "norm", "smoothed", "c-grad");
+  plots.push_back(std::move(norm));
+  plots.push_back(throughput_plot(history));
+  plots.push_back(memory_plot(facts, history));
+  for (Plot& plot : plots) {
+    if (history.last())
+      plot.x = Range{static_cast<double>(history.first()->step), static_cast<double>(history.last()->step)};
+    for (const int64_t step : history.resumed_steps()) plot.marks.push_back(static_cast<double>(step));
+  }
+  plots.front().marks_label = "resumed";
+  return plots;
+}
+
+}  // namespace fp

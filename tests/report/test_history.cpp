@@ -1,0 +1,126 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "report/history.h"
+
+using namespace fp;
+
+namespace {
+
+StepMetrics step_at(int64_t step, double loss) {
+  StepMetrics m;
+  m.step = step;
+  m.loss = loss;
+  m.grad_norm = 1;
+  m.tokens = step * 100;
+  m.tokens_per_s = 1000;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a short run keeps every step") {
+  History h;
+  for (int64_t step = 1; step <= 500; ++step) h.add(step_at(step, 1.0 / static_cast<double>(step)));
+  REQUIRE(h.buckets().size() == 500);
+  CHECK(h.buckets()[41].first == 42);
+  CHECK(h.buckets()[41].last == 42);
+  CHECK(h.buckets()[41][Channel::loss].mean() == 1.0 / 42);
+  CHECK(h.steps() == 500);
+}
+
+TEST_CASE("a long run shares buckets without losing a step, an extreme or the ends") {
+  History h;
+  constexpr int64_t kSteps = 300000;
+  double sum = 0;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const double loss = step == 123456 ? 99.0 : step == 234567 ? -7.0 : 2.0 + 1.0 / static_cast<double>(step);
+    sum += loss;
+    h.add(step_at(step, loss));
+  }
+  CHECK(h.buckets().size() <= History::kMaxBuckets);
+  CHECK(h.buckets().size() >= 500);
+  Extent all;
+  int64_t next = 1;
+  for (const Bucket& b : h.buckets()) {
+    CHECK(b.first == next);
+    next = b.last + 1;
+    CHECK(b[Channel::loss].count == b.last - b.first + 1);
+    CHECK(b.tokens == b.last * 100);
+    // Fine on a linear axis, and on a logarithmic one.
+    CHECK(b.last - b.first + 1 <= kSteps / 500);
+    if (b.last > b.first) CHECK(std::log(static_cast<double>(b.last) / static_cast<double>(b.first)) < 0.07);
+    all.add(b[Channel::loss]);
+  }
+  CHECK(next == kSteps + 1);
+  CHECK(all.min == -7.0);
+  CHECK(all.max == 99.0);
+  CHECK(all.sum == Approx(sum));
+}
+
+TEST_CASE("buckets follow steps even where only some are logged") {
+  History h;
+  for (int64_t step = 1000000; step <= 9000000; step += 1000) h.add(step_at(step, 2));
+  CHECK(h.buckets().size() <= History::kMaxBuckets);
+  CHECK(h.buckets().front().first == 1000000);
+  CHECK(h.buckets().back().last == 9000000);
+}
+
+TEST_CASE("values that are not finite leave gaps, not holes in the statistics") {
+  History h;
+  h.add(step_at(1, 3));
+  h.add(step_at(2, StepMetrics::kUnknown));
+  h.add(step_at(3, INFINITY));
+  h.add(step_at(4, 1));
+  CHECK(h.buckets()[1][Channel::loss].count == 0);
+  CHECK(std::isnan(h.buckets()[1][Channel::loss].mean()));
+  const auto smooth = h.smoothed(Channel::loss);
+  REQUIRE(smooth.size() == 4);
+  for (const double v : smooth) CHECK(std::isfinite(v));
+  CHECK(smooth[0] == 3.0);
+  CHECK(smooth[1] == 3.0);
+  CHECK(smooth[3] > 1.0);
+  CHECK(smooth[3] < 3.0);
+  CHECK(std::isnan(h.smoothed(Channel::mfu).back()));
+}
+
+TEST_CASE("the moving average of a constant is the constant, and it follows a falling curve") {
+  History flat, falling;
+  for (int64_t step = 1; step <= 10000; ++step) {
+    flat.add(step_at(step, 2.5));
+    falling.add(step_at(step, 10 * std::exp(-static_cast<double>(step) / 200)));
+  }
+  for (const double v : flat.smoothed(Channel::loss)) CHECK(v == Approx(2.5));
+  const auto smooth = falling.smoothed(Channel::loss);
+  for (size_t i = 0; i < smooth.size(); ++i) {
+    const double raw = falling.buckets()[i][Channel::loss].mean();
+    CHECK(smooth[i] >= raw * 0.999);
+    CHECK(smooth[i] < raw + 1.2);
+  }
+}
+
+TEST_CASE("evaluations, resumes and skipped steps are noted") {
+  History h;
+  for (int64_t step = 1; step <= 9000; ++step) {
+    StepMetrics m = step_at(step, 2);
+    m.val_loss = std::abs(static_cast<double>(step) - 7001) / 1000 + 1;
+    m.skipped = step % 50 == 0;
+    m.resumed = step == 4500;
+    h.add(m);
+  }
+  CHECK(h.evaluations().size() <= History::kMaxBuckets + 1);
+  CHECK(h.evaluations().front().step == 1);
+  CHECK(h.evaluations().back().step == 9000);
+  REQUIRE(h.best_evaluation());
+  CHECK(h.best_evaluation()->step == 7001);
+  CHECK(h.resumed_steps() == std::vector<int64_t>{4500});
+  CHECK(h.skipped_count() == 180);
+  CHECK(h.skipped_steps().size() == History::kMaxMarks);
+}
+
+TEST_CASE("an empty history is no error") {
+  const History h;
+  CHECK(h.buckets().empty());
+  CHECK(h.smoothed(Channel::loss).empty());
+  CHECK_FALSE(h.last());
+}
