@@ -144,12 +144,14 @@ void declare_model_dropout(Fields& f, ModelSection& s) {
   f.add("dropout_attention", s.dropout_attention,
         {.doc = "Share of the attention probabilities set to 0 in training.", .min = 0, .max = 1, .below_max = true});
   f.add("dropout_residual", s.dropout_residual,
-        {.doc = "Share set to 0 of what a block adds to the residual stream, in training.",
+        {.doc =
+             "Share of the attention block's output set to 0 in training, before it joins the residual stream. GPT-2's "
+             "resid_pdrop is this and `dropout_ffn`.",
          .min = 0,
          .max = 1,
          .below_max = true});
   f.add("dropout_ffn", s.dropout_ffn,
-        {.doc = "Share of the feed-forward block's output set to 0 in training (phi-3-small's dropout).",
+        {.doc = "Share of the feed-forward block's output set to 0 in training, before it joins the residual stream.",
          .min = 0,
          .max = 1,
          .below_max = true});
@@ -179,7 +181,8 @@ void declare(Fields& f, ModelSection& s) {
         {.doc = "Added to the variance (LayerNorm) or mean square (RMSNorm).", .min = 0, .above_min = true});
   f.add("init_std", s.init_std, {.doc = "Standard deviation of the initial weights.", .min = 0, .above_min = true});
   f.add("scaled_residual_init", s.scaled_residual_init,
-        {.doc = "Projections into the residual stream start smaller: init_std / sqrt(2 * layers)."});
+        {.doc = "Projections into the residual stream start smaller: init_std / sqrt(2 * layers). phi3small: only the "
+                "feed-forward one."});
   f.add("sliding_window", s.sliding_window,
         {.doc = "phi3: keys a query sees, itself included. 0: all before it.",
          .unit = "tokens",
@@ -239,7 +242,7 @@ void declare(Fields& f, ScheduleSection& s) {
                 "`wsd`: stays at lr, then decays over the last `decay_steps`.",
          .choices = {"cosine", "linear", "constant", "wsd"}});
   f.add("warmup_steps", s.warmup_steps,
-        {.doc = "The learning rate rises linearly from 0 to lr over this many steps.",
+        {.doc = "The learning rate rises linearly to lr over this many steps.",
          .unit = "steps",
          .min = 0,
          .max = kMaxCount});

@@ -1,0 +1,103 @@
+#include "config/model_facts.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace fp {
+
+namespace {
+
+bool gated(Family f) { return f != Family::gpt; }
+// LayerNorm with biases and biases on every linear layer.
+bool biased(Family f) { return f == Family::gpt || f == Family::phi3small; }
+
+int64_t attention_weights(const ModelSection& m) {
+  return m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim + m.heads * m.head_dim * m.hidden;
+}
+
+int64_t ffn_weights(const ModelSection& m) { return (gated(m.family) ? 3 : 2) * m.hidden * m.ffn; }
+
+// (Query, key) pairs per head of a blocksparse layer, the diagonal counted half. A query in block i sees the local
+// blocks i - local < k <= i and, further back, those with (k + head * step + 1) % stride == 0.
+double blocksparse_pairs(const ModelSection& m, int64_t seq_len) {
+  const BlocksparseSpec& b = m.blocksparse;
+  const int64_t step = b.homo_heads ? 0 : std::max<int64_t>(1, b.vertical_stride / m.heads);
+  double pairs = 0;
+  for (int64_t head = 0; head < m.heads; ++head)
+    for (int64_t i = 0; i * b.block < seq_len; ++i) {
+      const auto rows = static_cast<double>(std::min(b.block, seq_len - i * b.block));
+      const int64_t local = std::min(i, b.local_blocks - 1);  // whole blocks before the query's own
+      const int64_t remote = i - local, shift = head * step;  // blocks 0 .. remote - 1 are further back
+      const int64_t columns = (remote + shift) / b.vertical_stride - shift / b.vertical_stride;
+      pairs += rows * static_cast<double>((local + columns) * b.block) + rows * rows / 2;
+    }
+  return pairs / static_cast<double>(m.heads);
+}
+
+bool blocksparse_layer(const ModelSection& m, int64_t layer) {
+  const int64_t every = m.blocksparse.dense_every;
+  return m.family == Family::phi3small && every > 0 && (layer + 1) % every != 0;
+}
+
+}  // namespace
+
+int64_t padded_vocab(const ModelSection& m) { return (m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to; }
+
+int64_t parameters_per_layer(const ModelSection& m) {
+  FP_CHECK(m.kv_heads > 0 && m.head_dim > 0 && m.ffn > 0, "model section is not resolved");
+  const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
+  const int64_t norms = 2 * m.hidden;
+  const int64_t weights = attention_weights(m) + ffn_weights(m) + norms;
+  if (!biased(m.family)) return weights;
+  const int64_t up = gated(m.family) ? 2 * m.ffn : m.ffn;
+  return weights + norms + (q + 2 * kv) + m.hidden + up + m.hidden;
+}
+
+int64_t parameter_count(const ModelSection& m, int64_t vocab_rows) {
+  const int64_t final_norm = biased(m.family) ? 2 * m.hidden : m.hidden;
+  const int64_t positions = m.family == Family::gpt ? m.max_position * m.hidden : 0;
+  return (m.tied_embeddings ? 1 : 2) * vocab_rows * m.hidden + positions + m.layers * parameters_per_layer(m) +
+         final_norm;
+}
+
+double mean_keys(const ModelSection& m, int64_t layer, int64_t seq_len, AttentionCount count) {
+  const auto t = static_cast<double>(seq_len);
+  if (count == AttentionCount::full) return t;
+  if (count == AttentionCount::causal) return t / 2;
+  if (blocksparse_layer(m, layer)) return blocksparse_pairs(m, seq_len) / t;
+  const double w = m.sliding_window > 0 ? std::min(t, static_cast<double>(m.sliding_window)) : t;
+  return w - w * w / (2 * t);
+}
+
+double flops_per_token(const ModelSection& m, int64_t seq_len, AttentionCount count) {
+  const auto weights = static_cast<double>(m.layers * (attention_weights(m) + ffn_weights(m)) + m.hidden * m.vocab);
+  // Layers are of at most two kinds, dense and blocksparse: count each kind once.
+  int64_t sparse_layers = 0, dense_layer = -1, sparse_layer = -1;
+  for (int64_t l = 0; l < m.layers; ++l) {
+    const bool sparse = blocksparse_layer(m, l);
+    sparse_layers += sparse;
+    (sparse ? sparse_layer : dense_layer) = l;
+  }
+  double keys = 0;
+  if (sparse_layer >= 0) keys += static_cast<double>(sparse_layers) * mean_keys(m, sparse_layer, seq_len, count);
+  if (dense_layer >= 0)
+    keys += static_cast<double>(m.layers - sparse_layers) * mean_keys(m, dense_layer, seq_len, count);
+  return 6 * weights + 12 * static_cast<double>(m.heads * m.head_dim) * keys;
+}
+
+double megatron_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
+  return 72 * l * h * h * (1 + static_cast<double>(seq_len) / (6 * h) + static_cast<double>(m.vocab) / (12 * l * h));
+}
+
+double nanogpt_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  const int64_t positions = m.family == Family::gpt ? m.max_position * m.hidden : 0;
+  return static_cast<double>(6 * (parameter_count(m) - positions) + 12 * m.layers * m.heads * m.head_dim * seq_len);
+}
+
+double llmc_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  return static_cast<double>(6 * parameter_count(m, padded_vocab(m)) + 6 * m.layers * m.hidden * seq_len);
+}
+
+}  // namespace fp
