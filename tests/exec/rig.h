@@ -1,0 +1,34 @@
+// A model with its memory, ready to step.
+#pragma once
+
+#include <memory>
+
+#include "exec/executor.h"
+#include "ops/backends.h"
+#include "support/tiny_models.h"
+
+namespace fp::testing {
+
+struct Rig {
+  std::unique_ptr<Ops> ops;
+  Arena arena{size_t{64} << 20, false};
+  Groups groups = make_self_groups();
+  Model model;
+  Executor executor;
+
+  Rig(std::unique_ptr<Ops> device, const ModelSection& section, DType compute, Recompute recompute = Recompute::none,
+      const ExecutorOptions& options = {}, int64_t positions = 32)
+      : ops(std::move(device)),
+        model(section, {compute, ParamStore::Content::training, recompute, 11, positions}, *ops, arena, groups),
+        executor(model, groups, options) {
+    model.params().initialize(*ops, 5);
+  }
+
+  std::vector<float> host(const Tensor& t) {
+    std::vector<float> v(static_cast<size_t>(t.elements()));
+    ops->copy_out(v.data(), t);
+    return v;
+  }
+};
+
+}  // namespace fp::testing

@@ -1,0 +1,149 @@
+// What must be equal: recompute policies, micro-batch splits, backends within rounding, decoding and training forward.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "exec/rig.h"
+#include "model/decoder.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+ModelSection with_dropout(ModelSection m) {
+  m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0.1;
+  return m;
+}
+
+// Three optimizer steps; losses, then all parameters.
+std::vector<double> train(Rig& rig, const ModelSection& m, int micro_batch) {
+  std::vector<double> trace;
+  for (int step = 1; step <= 3; ++step) {
+    std::vector<Batch> batches;
+    for (int first = 0; first < 4; first += micro_batch) {
+      Batch b = random_batch(m, micro_batch, 12, 100 + static_cast<uint64_t>(step), true);
+      const Batch whole = random_batch(m, 4, 12, 100 + static_cast<uint64_t>(step), true);
+      const auto at = first * 12, end = (first + micro_batch) * 12;
+      b.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
+      b.targets.assign(whole.targets.begin() + at, whole.targets.begin() + end);
+      b.sample_ids.assign(whole.sample_ids.begin() + first, whole.sample_ids.begin() + first + micro_batch);
+      b.valid_targets = 0;
+      for (const int32_t t : b.targets) b.valid_targets += t != kIgnoredTarget;
+      batches.push_back(b);
+    }
+    trace.push_back(rig.executor.accumulate(batches).mean());
+    const GradientNorm g = rig.executor.gradient_norm();
+    REQUIRE(g.finite);
+    trace.push_back(g.norm);
+    rig.executor.update(OptimizerSection{}, 1e-2, step, g.norm);
+  }
+  for (const float w : rig.host(rig.model.params().master())) trace.push_back(w);
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("recompute gives the same bits", "[exec]") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  const DType compute = GENERATE(DType::f32, DType::bf16);
+  const bool cpu = GENERATE(false, true);
+  CAPTURE(name, name_of(compute), cpu);
+  const ModelSection m = with_dropout(tiny_model(name));
+  const auto run = [&](Recompute r) {
+    Rig rig(cpu ? make_cpu_ops() : make_ref_ops(), m, compute, r);
+    return train(rig, m, 2);
+  };
+  const auto expected = run(Recompute::none);
+  CHECK(run(Recompute::selective) == expected);
+  CHECK(run(Recompute::full) == expected);
+}
+
+TEST_CASE("the micro-batch size does not change the training", "[exec]") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  CAPTURE(name);
+  const ModelSection m = with_dropout(tiny_model(name));
+  Rig whole(make_cpu_ops(), m, DType::f32), split(make_cpu_ops(), m, DType::f32);
+  const auto a = train(whole, m, 4), b = train(split, m, 1);
+  for (size_t i = 0; i < 6; ++i) CHECK(b[i] == Approx(a[i]).epsilon(1e-5));
+}
+
+TEST_CASE("cpu trains like ref", "[exec]") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  CAPTURE(name);
+  const ModelSection m = with_dropout(tiny_model(name));
+  Rig ref(make_ref_ops(), m, DType::f32), cpu(make_cpu_ops(), m, DType::f32), narrow(make_cpu_ops(), m, DType::bf16);
+  const auto a = train(ref, m, 2), b = train(cpu, m, 2), c = train(narrow, m, 2);
+  for (size_t i = 0; i < 6; ++i) CHECK(b[i] == Approx(a[i]).epsilon(2e-5));
+  CHECK(c[0] == Approx(a[0]).epsilon(8 * epsilon_of(DType::bf16)));  // first loss: rounding only, no drift yet
+}
+
+TEST_CASE("decoding token by token equals the training forward pass", "[exec]") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  const bool cpu = GENERATE(false, true);
+  CAPTURE(name, cpu);
+  const ModelSection m = with_dropout(tiny_model(name));  // dropout must be off in both
+  Rig rig(cpu ? make_cpu_ops() : make_ref_ops(), m, DType::f32);
+  Batch b = random_batch(m, 1, 20, 3);
+  double total = 0;
+  Decoder decoder(rig.model, 32);
+  size_t t = 0;
+  for (const size_t piece : {size_t{7}, size_t{1}, size_t{1}, size_t{11}}) {
+    const auto logits = decoder.append(std::span(b.tokens).subspan(t, piece));
+    t += piece;
+    double sum = 0;
+    for (const float l : logits) sum += std::exp(static_cast<double>(l));
+    const int32_t target = b.targets[t - 1] == kIgnoredTarget ? 0 : b.targets[t - 1];
+    total += std::log(sum) - static_cast<double>(logits[static_cast<size_t>(target)]);
+    // The same position through the training path.
+    Batch only = b;
+    std::fill(only.targets.begin(), only.targets.end(), kIgnoredTarget);
+    only.targets[t - 1] = target;
+    only.valid_targets = 1;
+    const LossSums s = rig.executor.evaluate(only);
+    CHECK(s.cross_entropy ==
+          Approx(std::log(sum) - static_cast<double>(logits[static_cast<size_t>(target)])).epsilon(1e-5).margin(1e-5));
+  }
+  CHECK(std::isfinite(total));
+}
+
+TEST_CASE("the loss never holds more logits than a chunk", "[exec]") {
+  ModelSection m = tiny_model("llama");
+  m.vocab = 4000;
+  const std::vector<Batch> one = {random_batch(m, 2, 16, 9)};
+  double loss[2];
+  size_t peak[2];
+  for (const int i : {0, 1}) {
+    Rig rig(make_cpu_ops(), m, DType::bf16, Recompute::none, {0.0, i == 0 ? 4 : 1024});
+    loss[i] = rig.executor.accumulate(one).mean();
+    peak[i] = rig.arena.by_class_at_peak()[static_cast<size_t>(MemoryClass::logits)];
+  }
+  CHECK(loss[0] == Approx(loss[1]).epsilon(1e-6));
+  CHECK(peak[0] == 4 * 4000 * 2);
+  CHECK(peak[1] == 32 * 4000 * 2);
+}
+
+TEST_CASE("a poisoned weight is named", "[exec]") {
+  const ModelSection m = tiny_model("llama");
+  Rig rig(make_ref_ops(), m, DType::f32);
+  const std::vector<Batch> batches = {random_batch(m, 2, 12, 1)};
+  SECTION("non-finite parameter") {
+    const ParamId id = rig.model.table().find("model.layers.1.mlp.down_proj.weight");
+    std::vector<float> w = rig.host(rig.model.params().weight(id));
+    w[5] = std::nanf("");
+    rig.ops->copy_in(rig.model.params().weight(id), w.data());
+    CHECK_FALSE(std::isfinite(rig.executor.accumulate(batches).mean()));
+    CHECK_THAT(rig.executor.diagnose(batches), Catch::Contains("model.layers.1.mlp.down_proj.weight (layer 1)"));
+  }
+  SECTION("overflow in one sample") {
+    // The embedding of one token is huge: its query-key product overflows in the samples that hold it.
+    const ParamId id = rig.model.table().find("model.layers.0.mlp.up_proj.weight");
+    std::vector<float> w = rig.host(rig.model.params().weight(id));
+    for (float& v : w) v = 3e38f;
+    rig.ops->copy_in(rig.model.params().weight(id), w.data());
+    rig.executor.accumulate(batches);
+    CHECK_FALSE(rig.executor.gradient_norm().finite);
+    const std::string text = rig.executor.diagnose(batches);
+    CHECK_THAT(text, Catch::Contains("layer 0 MLP"));
+    CHECK_THAT(text, Catch::Contains("1000"));
+  }
+}
