@@ -190,7 +190,7 @@ void write_shards(const PrepareOptions& options, const Tokenizer& tokenizer, con
     }
   };
   CorpusReader reader(options.corpus);
-  Progress progress("tokenizing");
+  TaskProgress progress("tokenizing");
   process_documents(reader, DocumentEncoder(tokenizer, options.parse_special), store,
                     [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
   splitter.finish();

@@ -4,11 +4,11 @@
 
 namespace fp {
 
-Progress::Progress(std::string what) : what_(std::move(what)), begin_(Clock::now()), last_(begin_) {}
+TaskProgress::TaskProgress(std::string what) : what_(std::move(what)), begin_(Clock::now()), last_(begin_) {}
 
-Progress::~Progress() { log::set_live_line(""); }
+TaskProgress::~TaskProgress() { log::set_live_line(""); }
 
-void Progress::update(uint64_t done, uint64_t total, const char* unit, double unit_size) {
+void TaskProgress::update(uint64_t done, uint64_t total, const char* unit, double unit_size) {
   const bool live = log::stderr_is_terminal();
   const auto now = Clock::now();
   if (now - last_ < (live ? std::chrono::milliseconds(100) : std::chrono::milliseconds(20000))) return;

@@ -7,10 +7,10 @@
 
 namespace fp {
 
-class Progress {
+class TaskProgress {
  public:
-  explicit Progress(std::string what);
-  ~Progress();  // clears the live line
+  explicit TaskProgress(std::string what);
+  ~TaskProgress();  // clears the live line
   // `unit` goes after the rate, as in "12 MB/s"; rates are done / `unit_size` a second.
   void update(uint64_t done, uint64_t total, const char* unit, double unit_size);
 

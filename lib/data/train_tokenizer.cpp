@@ -17,7 +17,7 @@ WordCounts count_corpus(const CorpusOptions& corpus) {
   std::vector<WordCounts> counts(static_cast<size_t>(max_threads()));
   for (size_t t = 0; t < counts.size(); ++t) splitters.emplace_back(&pattern);
   CorpusReader reader(corpus);
-  Progress progress("counting words");
+  TaskProgress progress("counting words");
   process_documents(
       reader,
       [&](const DocumentBatch& batch, int thread) {
@@ -43,7 +43,7 @@ std::string train_tokenizer(const TrainTokenizerOptions& options) {
   check(trainer);
   const WordCounts words = count_corpus(options.corpus);
   if (words.empty()) throw DataError("the input files hold no text: there is nothing to learn a vocabulary from");
-  Progress progress("learning merges");
+  TaskProgress progress("learning merges");
   trainer.on_progress = [&](int64_t done, int64_t total) {
     progress.update(static_cast<uint64_t>(done), static_cast<uint64_t>(total), "merges", 1.0);
   };
