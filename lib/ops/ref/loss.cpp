@@ -32,6 +32,7 @@ void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tens
     double maximum = -ref::kInfinity, sum = 0.0;
     for (int64_t c = 0; c < V; ++c)
       if (live[c]) maximum = std::max(maximum, L[r * V + c]);
+    maximum = ref::rounded(maximum, DType::f32);  // the sum belongs to the maximum as stored
     for (int64_t c = 0; c < V; ++c)
       if (live[c]) sum += std::exp(L[r * V + c] - maximum);
     const int64_t target = targets.ptr<int32_t>()[r] - vocabulary.first_id;
