@@ -96,7 +96,7 @@ class Splitter {
   // which those are.
   void find_last(const fs::path& file) {
     CorpusReader reader(options_.corpus);
-    Progress progress("counting documents");
+    TaskProgress progress("counting documents");
     HashingFile written(file);
     process_documents(
         reader,
