@@ -14,8 +14,10 @@ int main(int argc, char** argv) {
     fp::add_train_command(app, result);
     fp::add_generate_command(app, result);
     fp::add_eval_command(app, result);
+    fp::add_config_command(app, result);
     fp::add_data_command(app, result);
     fp::add_report_command(app, result);
+    fp::add_checkpoint_command(app, result);
     fp::add_doctor_command(app, result);
     app.parse(argc, argv);
     return static_cast<int>(result.code);

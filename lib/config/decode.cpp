@@ -1,5 +1,7 @@
 #include "config/decode.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "config/run_spec_fields.h"
 #include "config/scalar.h"
@@ -8,35 +10,42 @@ namespace fp {
 
 namespace {
 
-std::string joined(const std::vector<std::string_view>& words) {
-  std::string s;
-  for (const auto w : words) s += (s.empty() ? "" : ", ") + std::string(w);
-  return s;
+std::string joined_path(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : path + "." + std::string(key);
 }
 
-// Dotted paths of every key called `key` in the run spec, to guide a key that stands in the wrong section.
-void find_elsewhere(const Fields& fields, const std::string& path, std::string_view key,
-                    std::vector<std::string>& found) {
+// The dotted path of the first field, in any section, that `matches`; "" if none does.
+template <class Matches>
+std::string find_path(const Fields& fields, const std::string& path, const Matches& matches) {
   for (const Field& f : fields.list()) {
-    const std::string here = path.empty() ? std::string(f.key) : path + "." + std::string(f.key);
-    if (f.key == key) found.push_back(here);
-    if (const auto* section = std::get_if<SectionRef>(&f.ref)) find_elsewhere(section->fields(), here, key, found);
-    if (const auto* list = std::get_if<SectionListRef>(&f.ref)) find_elsewhere(list->blank(), here + "[]", key, found);
+    const std::string here = joined_path(path, f.key);
+    if (matches(f)) return here;
+    std::string below;
+    if (const auto* section = std::get_if<SectionRef>(&f.ref)) below = find_path(section->fields(), here, matches);
+    if (const auto* list = std::get_if<SectionListRef>(&f.ref)) below = find_path(list->blank(), here + "[]", matches);
+    if (!below.empty()) return below;
   }
+  return "";
+}
+
+// What may be meant by a key that a section does not have: a key spelt nearly so, the same key in another section, or
+// one whose description says it in words ("learning_rate" for lr). "" if nothing comes near.
+std::string meant(std::string_view key, const Fields& fields) {
+  if (const auto near = nearest(key, fields.keys()); !near.empty()) return std::string(near);
+  RunSpec spec;
+  const Fields all = fields_of(spec);
+  if (auto path = find_path(all, "", [&](const Field& f) { return f.key == key; }); !path.empty()) return path;
+  std::string phrase(key);
+  std::replace(phrase.begin(), phrase.end(), '_', ' ');
+  if (phrase.find(' ') == std::string::npos) return "";
+  return find_path(all, "", [&](const Field& f) { return f.info.doc.find(phrase) != std::string_view::npos; });
 }
 
 std::string unknown_key(std::string_view key, const Fields& fields, const std::string& path) {
-  const std::string full = path.empty() ? std::string(key) : path + "." + std::string(key);
-  std::string text = fmt::format("unknown key '{}'", shown(full));
-  if (key == "<<") return text + "; merge keys are not supported, write the values out";
-  RunSpec spec;
-  std::vector<std::string> elsewhere;
-  find_elsewhere(fields_of(spec), "", key, elsewhere);
-  if (const auto near = nearest(key, fields.keys()); !near.empty())
-    text += fmt::format("; did you mean '{}'?", near);
-  else if (!elsewhere.empty())
-    text += fmt::format("; did you mean '{}'?", elsewhere.front());
-  return text + fmt::format(" Legal keys{}: {}", path.empty() ? "" : " of " + path, joined(fields.keys()));
+  std::string text = fmt::format("unknown key '{}'. ", shown(joined_path(path, key)));
+  if (key == "<<") return text + "Merge keys are not supported, write the values out";
+  if (const std::string m = meant(key, fields); !m.empty()) text += fmt::format("Did you mean '{}'? ", m);
+  return text + fmt::format("Legal keys{}: {}", path.empty() ? "" : " of " + path, joined(fields.keys()));
 }
 
 class Decoder {
@@ -52,7 +61,7 @@ class Decoder {
     }
     for (const YamlEntry& e : node.entries) {
       const Field* field = fields.find(e.key);
-      const std::string here = path.empty() ? e.key : path + "." + e.key;
+      const std::string here = joined_path(path, e.key);
       if (field == nullptr) {
         problems_.add(e.place, unknown_key(e.key, fields, path));
         continue;
@@ -60,6 +69,10 @@ class Decoder {
       written_.places[here] = e.value.place;
       value(e.value, *field, here);
     }
+    for (const Field& f : fields.list())
+      if (f.info.required && node.find(f.key) == nullptr)
+        fail(path + "." + std::string(f.key), node.place,
+             fmt::format("{}.{} must be given: {}", path, f.key, f.info.doc));
   }
 
  private:
@@ -170,7 +183,7 @@ class Decoder {
     const auto near = nearest(node.text, choices);
     return refuse(node, field, path,
                   fmt::format("'{}' is not known{}", shown(node.text),
-                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
+                              near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near)));
   }
 
   void read(const YamlNode& node, const Field& field, const std::string& path, std::vector<int64_t>* out) {

@@ -3,16 +3,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "config/overload.h"
+#include "config/problems.h"
 #include "config/scalar.h"
 
 namespace fp {
 
 namespace {
-
-template <class... Visitors>
-struct Overload : Visitors... {
-  using Visitors::operator()...;
-};
 
 // Plain where YAML reads it back as the same text, else double-quoted.
 std::string quoted(std::string_view text) {
@@ -40,12 +37,6 @@ std::string flow_list(const List& list, Format&& format) {
   std::string s = "[";
   for (const auto& item : list) s += (s.size() > 1 ? ", " : "") + format(item);
   return s + "]";
-}
-
-std::string joined(const std::vector<std::string_view>& words) {
-  std::string s;
-  for (const auto w : words) s += (s.empty() ? "" : ", ") + std::string(w);
-  return s;
 }
 
 }  // namespace

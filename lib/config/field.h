@@ -26,6 +26,7 @@ struct FieldInfo {
   bool above_min = false;  // min itself is not legal
   bool below_max = false;  // max itself is not legal
   std::vector<std::string_view> choices = {};
+  bool required = false;  // no default: must be written wherever its section is
 };
 
 class Fields;

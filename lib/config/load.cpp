@@ -49,7 +49,7 @@ const YamlNode* preset_node(const YamlNode& root) {
 }
 
 // The preset's tree, an empty map when the name is unknown.
-YamlNode load_preset(const YamlNode& node, const fs::path& base, Problems& problems) {
+YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& problems) {
   const fs::path file = find_preset(node.text, base);
   if (file.empty()) {
     const std::vector<std::string> names = preset_names();
@@ -59,7 +59,7 @@ YamlNode load_preset(const YamlNode& node, const fs::path& base, Problems& probl
     const auto near = nearest(node.text, views);
     problems.add(node.place,
                  fmt::format("model.preset: '{}' is not known{}; legal: a path, or one of {}", shown(node.text),
-                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near), all));
+                             near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), all));
     return YamlNode(YamlNode::Kind::map, node.place);
   }
   YamlNode preset = parse_root(read_text(file), file.string());
@@ -81,7 +81,7 @@ YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs:
   YamlNode chooser = root;
   Problems reported_below;
   for (const std::string& set : sets) apply_set(chooser, set, reported_below);
-  if (const YamlNode* preset = preset_node(chooser)) root = merged(load_preset(*preset, base, problems), root);
+  if (const YamlNode* preset = preset_node(chooser)) root = merged(preset_tree(*preset, base, problems), root);
   for (const std::string& set : sets) apply_set(root, set, problems);
   return root;
 }
@@ -116,6 +116,19 @@ RunSpec load_run_spec(const fs::path& file, const std::vector<std::string>& sets
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets,
                        DataFolders folders) {
   return read(text, std::string(name), sets, folders, fs::path());
+}
+
+ModelSection load_preset(const std::string& name) {
+  Problems problems;
+  const Place place{"preset " + name};
+  const YamlNode node = preset_tree(YamlNode(YamlNode::Kind::scalar, place, name), fs::path(), problems);
+  RunSpec spec;
+  Written written;
+  decode(node, fields_of(spec), "", written, problems);
+  problems.throw_if_any();
+  spec.model.preset = name;
+  resolve(spec);
+  return spec.model;
 }
 
 void resolve(RunSpec& spec) {

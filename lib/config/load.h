@@ -23,6 +23,9 @@ RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets = {},
                        DataFolders folders = DataFolders::may_be_missing);
 
+// The model section of a preset, by name, resolved; not checked as a whole, since a preset may leave keys to be given.
+ModelSection load_preset(const std::string& name);
+
 // Fills in what follows from other keys: kv_heads, head_dim, gpt's ffn and position encoding, model.name,
 // run.directory; clears model.preset, whose values are in the spec by now. Doing it twice changes nothing.
 void resolve(RunSpec& spec);

@@ -67,7 +67,7 @@ double mean_keys(const ModelSection& m, int64_t layer, int64_t seq_len, Attentio
   if (count == AttentionCount::causal) return t / 2;
   if (blocksparse_layer(m, layer)) return blocksparse_pairs(m, seq_len) / t;
   const double w = m.sliding_window > 0 ? std::min(t, static_cast<double>(m.sliding_window)) : t;
-  return w - w * w / (2 * t);
+  return w - w * (w - 1) / (2 * t) - 0.5;
 }
 
 double flops_per_token(const ModelSection& m, int64_t seq_len, AttentionCount count) {

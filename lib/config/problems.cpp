@@ -41,8 +41,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// Whole words in common, as in "learning_rate" and "min_lr_rate", are no hint; a prefix or suffix is ("layer",
-// "n_layers").
+// A word inside the other is a hint too: "n_layers" for "layers".
 bool contains_either_way(std::string_view a, std::string_view b) {
   const auto& [small, large] = std::minmax(a, b, [](auto x, auto y) { return x.size() < y.size(); });
   return small.size() >= 3 && large.find(small) != std::string_view::npos;
@@ -65,6 +64,12 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
     }
   }
   return best;
+}
+
+std::string joined(const std::vector<std::string_view>& words) {
+  std::string s;
+  for (const auto w : words) s += (s.empty() ? "" : ", ") + std::string(w);
+  return s;
 }
 
 std::string shown(std::string_view value) {

@@ -37,6 +37,9 @@ class Problems {
 // be meant: at most a third of the longer word. Empty when none is.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
+// "a, b, c".
+std::string joined(const std::vector<std::string_view>& words);
+
 // A value as it appears in messages: at most 60 characters, control characters escaped.
 std::string shown(std::string_view value);
 

@@ -10,8 +10,16 @@ namespace fp {
 void Checker::require(bool ok, const std::vector<std::string>& keys, const std::string& message) {
   if (ok) return;
   for (const std::string& key : keys)
-    if (written_.failed.count(key) != 0) return;
+    if (unusable(key)) return;
   problems_.add(place_of(keys), message);
+}
+
+bool Checker::unusable(std::string key) const {
+  while (written_.failed.count(key) == 0) {
+    if (key.find('.') == std::string::npos) return false;
+    key.erase(key.rfind('.'));
+  }
+  return true;
 }
 
 Place Checker::place_of(const std::vector<std::string>& keys) const {

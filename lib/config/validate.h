@@ -18,6 +18,8 @@ class Checker {
   void require(bool ok, const std::vector<std::string>& keys, const std::string& message);
 
  private:
+  // The key, or a section it is in, could not be read.
+  bool unusable(std::string key) const;
   Place place_of(const std::vector<std::string>& keys) const;
 
   const Written& written_;

@@ -1,21 +1,229 @@
-// Reading, overriding, resolving and dumping run specs.
+// Reading a run spec: defaults, presets, --set, places of problems.
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "config/load.h"
+#include "config/preset.h"
+#include "expect.h"
 
-using namespace fp;
+namespace fp {
 
-TEST_CASE("an empty map is a spec of defaults", "[config]") {
-  const RunSpec spec = parse_run_spec("{}", "t.yaml");
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TempFolder {
+  fs::path path;
+  TempFolder() {
+    std::string name = (fs::temp_directory_path() / "fp_config_XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~TempFolder() { fs::remove_all(path); }
+  fs::path write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary) << text;
+    return path / name;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an empty map is a spec of resolved defaults", "[config]") {
   RunSpec expected;
   resolve(expected);
-  CHECK(spec == expected);
-  CHECK(spec.model.kv_heads == 12);
-  CHECK(spec.model.head_dim == 64);
-  CHECK(spec.model.ffn == 3072);
+  CHECK(parse_run_spec("{}", "run.yaml") == expected);
+  CHECK(expected.model.kv_heads == 12);
+  CHECK(expected.model.head_dim == 64);
+  CHECK(expected.model.ffn == 3072);
+  CHECK(expected.model.rope.kind == RopeKind::none);
+  CHECK(expected.model.name == "gpt");
+  CHECK(expected.run.directory == "runs/run");
+  RunSpec again = expected;
+  resolve(again);
+  CHECK(again == expected);
 }
 
-TEST_CASE("a dump reads back to an equal spec", "[config]") {
-  const RunSpec spec = parse_run_spec("model: {preset: phi-3-mini-128k}\noptimizer: {lr: 0.1}", "t.yaml");
-  CHECK(parse_run_spec(dump(spec), "dump") == spec);
+TEST_CASE("every kind of value is read", "[config]") {
+  const RunSpec spec = parse_run_spec(R"(
+run: {name: "2024", seed: 18446744073709551615, threads: 2}
+model:
+  family: llama
+  ffn: 1_024
+  tied_embeddings: false
+  masked_ids: [0, 7]
+  rope: {kind: linear, factor: 2.5}
+data:
+  train:
+    - {path: a, weight: 2}
+    - path: b
+optimizer: {lr: 3.0e-4}
+train: {steps: 1e6, global_batch: 1.6e1}
+)",
+                                      "run.yaml");
+  CHECK(spec.run.name == "2024");
+  CHECK(spec.run.seed == UINT64_MAX);
+  CHECK(spec.run.threads == 2);
+  CHECK(spec.model.family == Family::llama);
+  CHECK(spec.model.ffn == 1024);
+  CHECK_FALSE(spec.model.tied_embeddings);
+  CHECK(spec.model.masked_ids == std::vector<int64_t>{0, 7});
+  CHECK(spec.model.rope.kind == RopeKind::linear);
+  CHECK(spec.model.rope.factor == 2.5);
+  CHECK(spec.data.train == std::vector<DatasetSpec>{{"a", 2.0}, {"b", 1.0}});
+  CHECK(spec.optimizer.lr == 3e-4);
+  CHECK(spec.train.steps == 1000000);
+  CHECK(spec.train.global_batch == 16);
 }
+
+TEST_CASE("all problems of a file are reported at once, in order, with their places", "[config]") {
+  const std::string message = error_of(R"(optimizer:
+  learning_rat: 1e-3
+  beta1: 1.0
+train:
+  steps: ten
+  micro_batch: 3
+weight_decay: 0.1
+model: {layers: 2.5, family: lama}
+)");
+  CHECK(message ==
+        "7 problems in the run spec:\n"
+        "  run.yaml:2:3: unknown key 'optimizer.learning_rat'. Did you mean 'optimizer.lr'? Legal keys of optimizer: "
+        "kind, lr, beta1, beta2, eps, "
+        "weight_decay, grad_clip\n"
+        "  run.yaml:3:10: optimizer.beta1: 1.0 is out of range; legal: number from 0 to 1 (1 excluded)\n"
+        "  run.yaml:5:10: train.steps: the text 'ten' is of the wrong type; legal: integer from 1 to 1000000000000000\n"
+        "  run.yaml:6:16: train.global_batch = 8 must be a multiple of train.micro_batch = 3\n"
+        "  run.yaml:7:1: unknown key 'weight_decay'. Did you mean 'optimizer.weight_decay'? Legal keys: run, model, "
+        "data, optimizer, schedule, train, parallel, memory, precision, checkpoint, logging, eval\n"
+        "  run.yaml:8:17: model.layers: 2.5 is not a whole number; legal: integer from 1 to 10000\n"
+        "  run.yaml:8:30: model.family: 'lama' is not known (did you mean 'llama'?); legal: text one of gpt, llama, "
+        "phi3, phi3small");
+}
+
+TEST_CASE("the nearest key is named", "[config]") {
+  CHECK_THAT(error_of("optimizer: {wieght_decay: 0}"), says("Did you mean 'weight_decay'?"));
+  CHECK_THAT(error_of("model: {n_layers: 2}"), says("Did you mean 'layers'?"));
+  CHECK_THAT(error_of("optimiser: {lr: 1}"), says("Did you mean 'optimizer'?"));
+  CHECK_THAT(error_of("train: {lr: 1}"), says("Did you mean 'optimizer.lr'?"));
+  CHECK_THAT(error_of("train: {learning_rate: 1}"), says("Did you mean 'optimizer.lr'?"));
+  CHECK_THAT(error_of("model: {theta: 1}"), says("Did you mean 'model.rope.theta'?"));
+  CHECK_THAT(error_of("data: {train: [{path: a, wight: 1}]}"),
+             says("run.yaml:1:26: unknown key 'data.train[0].wight'"));
+}
+
+TEST_CASE("--set goes over the file with the same checks", "[config]") {
+  const std::string file = "data: {train: [{path: a}, {path: b, weight: 3}]}\noptimizer: {lr: 1e-3}";
+  const RunSpec spec =
+      parse_run_spec(file, "run.yaml",
+                     {"optimizer.lr=2e-3", "data.train[0].weight=2", "data.train[2]={path: c}", "model.rope.kind=none",
+                      "run.name=\"7\"", "optimizer.lr=4e-3", "data.validation="});
+  CHECK(spec.optimizer.lr == 4e-3);
+  CHECK(spec.data.train == std::vector<DatasetSpec>{{"a", 2.0}, {"b", 3.0}, {"c", 1.0}});
+  CHECK(spec.run.name == "7");
+  CHECK(parse_run_spec(file, "run.yaml", {"data.train=[{path: d}]"}).data.train.size() == 1);
+
+  CHECK_THAT(error_of(file, {"optimizer.lr=-1"}), says("--set optimizer.lr=-1: optimizer.lr: -1 is out of range"));
+  CHECK_THAT(error_of(file, {"optimizer.rl=1"}),
+             says("--set optimizer.rl=1: unknown key 'optimizer.rl'. Did you mean 'lr'"));
+  CHECK_THAT(error_of(file, {"optimizer.lr"}), says("--set optimizer.lr: must have the form"));
+  CHECK_THAT(error_of(file, {"optimizer..lr=1"}), says("must have the form"));
+  CHECK_THAT(error_of(file, {"=1"}), says("must have the form"));
+  CHECK_THAT(error_of(file, {"data.train[0=1"}), says("must have the form"));
+  CHECK_THAT(error_of(file, {"data.train[99999999999999999999].path=x"}), says("must have the form"));
+  CHECK_THAT(error_of(file, {"data.train[3].path=x"}), says("the list has no item 3"));
+  CHECK_THAT(error_of(file, {"data.train.path=x"}), says("data.train[0].path=... after --set"));
+  CHECK_THAT(error_of(file, {"optimizer.lr.x=1"}), says("optimizer.lr: a map is of the wrong type"));
+  CHECK_THAT(error_of(file, {"optimizer.lr=[1"}), says("--set optimizer.lr=[1: YAML syntax"));
+  CHECK_THAT(error_of(file, {"optimizer.lr=&a 1"}), says("anchors are not allowed"));
+  CHECK_THAT(error_of(file, {"optimizer.lr="}), says("the text \"\" is of the wrong type"));
+  CHECK_THAT(error_of(file, {"run.name=5"}), says("quote it: \"5\""));
+}
+
+TEST_CASE("a preset lies under the file, the file under --set", "[config]") {
+  const RunSpec spec = parse_run_spec("model: {preset: llama-3.1-8b, layers: 2, rope: {factor: 4}}", "run.yaml",
+                                      {"model.hidden=1024", "model.rope.low_freq_factor=2"});
+  CHECK(spec.model.layers == 2);
+  CHECK(spec.model.hidden == 1024);
+  CHECK(spec.model.rope.factor == 4);
+  CHECK(spec.model.rope.low_freq_factor == 2);
+  CHECK(spec.model.rope.theta == 500000);
+  CHECK(spec.model.name == "llama-3.1-8b");
+  CHECK(spec.model.preset.empty());
+  CHECK(parse_run_spec("{}", "run.yaml", {"model.preset=gpt2-xl"}).model.hidden == 1600);
+  CHECK_THAT(error_of("model: {preset: llama-2-7}"),
+             says("run.yaml:1:17: model.preset: 'llama-2-7' is not known (did you mean 'llama-2-7b'?)"));
+  CHECK_THAT(error_of("model:\n  preset: 7\n"), says("run.yaml:2:11: model.preset: the number 7 is not text"));
+  // A contradiction between the file and the preset is placed where the preset says it.
+  CHECK_THAT(error_of("model: {preset: llama-3.2-1b, rope: {kind: standard}}"),
+             says("llama-3.2-1b.yaml:") && says("model.rope.factor has no effect with model.rope.kind standard"));
+}
+
+TEST_CASE("preset files are found by path, and must be only a model", "[config]") {
+  const TempFolder folder;
+  folder.write("mine.yaml", "model: {family: llama, ffn: 64, vocab: 100}");
+  folder.write("nested.yaml", "model: {preset: gpt2}");
+  folder.write("more.yaml", "model: {layers: 2}\ntrain: {steps: 3}");
+  folder.write("broken.yaml", "model: {layers: two}");
+  const auto run = [&](const std::string& preset) {
+    const fs::path file = folder.write("run.yaml", "model: {preset: " + preset + "}");
+    try {
+      return "read " + load_run_spec(file).model.name;
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+  };
+  CHECK(run("mine.yaml") == "read mine");
+  CHECK(run(folder.path.string() + "/mine.yaml") == "read mine");
+  CHECK_THAT(run("nested.yaml"), says("nested.yaml:1:17: a preset cannot be based on another preset"));
+  CHECK_THAT(run("more.yaml"), says("more.yaml:2:1: a model preset has only the section model, not 'train'"));
+  CHECK_THAT(run("broken.yaml"), says("broken.yaml:1:17: model.layers: the text 'two' is of the wrong type"));
+  CHECK_THAT(run("absent.yaml"), says("run.yaml:1:17: model.preset: 'absent.yaml' is not known"));
+}
+
+TEST_CASE("presets come from $FPTRAIN_CONFIGS before the others", "[config]") {
+  const TempFolder folder;
+  folder.write("models/gpt2.yaml", "model: {layers: 3}");
+  REQUIRE(setenv("FPTRAIN_CONFIGS", folder.path.c_str(), 1) == 0);
+  const int64_t layers = parse_run_spec("model: {preset: gpt2}", "run.yaml").model.layers;
+  unsetenv("FPTRAIN_CONFIGS");
+  CHECK(layers == 3);
+  CHECK(parse_run_spec("model: {preset: gpt2}", "run.yaml").model.layers == 12);
+}
+
+TEST_CASE("files and data folders must exist", "[config]") {
+  const TempFolder folder;
+  const auto message = [](const fs::path& file) {
+    try {
+      load_run_spec(file);
+      return std::string();
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+  };
+  CHECK_THAT(message(folder.path / "absent.yaml"), says("absent.yaml: cannot be read: No such file"));
+  CHECK_THAT(message(folder.path), says("is a folder, not a run spec"));
+  const fs::path file = folder.write("run.yaml", "data:\n  train: [{path: /nowhere}]\n  validation: /neither\n");
+  CHECK_THAT(message(file), says("run.yaml:2:18: data.train[0].path: there is no folder '/nowhere'") &&
+                                says("run.yaml:3:15: data.validation: there is no folder '/neither'"));
+  CHECK(load_run_spec(file, {}, DataFolders::may_be_missing).data.train.size() == 1);
+  CHECK(message(folder.write("ok.yaml", "data: {train: [{path: " + folder.path.string() + "}]}")).empty());
+}
+
+TEST_CASE("training needs data", "[config]") {
+  CHECK_THROWS_AS(validate_for_training(parse_run_spec("{}", "run.yaml")), ConfigError);
+  CHECK_NOTHROW(validate_for_training(parse_run_spec("data: {train: [{path: a}]}", "run.yaml")));
+  CHECK_THAT(error_of("data: {train: [{weight: 1}]}"), says("run.yaml:1:16: data.train[0].path must be given"));
+}
+
+TEST_CASE("a spec changed by code is checked like a file", "[config]") {
+  RunSpec spec = parse_run_spec("{}", "run.yaml");
+  CHECK_NOTHROW(validate(spec));
+  spec.optimizer.beta2 = 1;
+  spec.train.micro_batch = 5;
+  CHECK_THROWS_WITH(validate(spec),
+                    says("optimizer.beta2: 1 is out of range") && says("multiple of train.micro_batch = 5"));
+}
+
+}  // namespace fp

@@ -1,0 +1,106 @@
+// fptrain config show|check|schema|docs|presets
+#include <cstdio>
+
+#include "base/filesystem.h"
+#include "commands.h"
+#include "config/load.h"
+#include "config/model_facts.h"
+#include "config/preset.h"
+#include "config/reference.h"
+
+namespace fp {
+
+namespace {
+
+struct ConfigArguments {
+  std::string file, output;
+  std::vector<std::string> sets;
+};
+
+// Digits in groups of three: 68,976,648,192.
+std::string grouped(int64_t n) {
+  std::string s = std::to_string(n);
+  for (size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, ",");
+  return s;
+}
+
+RunSpec read_spec(const ConfigArguments& a) {
+  if (!a.file.empty()) return load_run_spec(a.file, a.sets);
+  if (a.sets.empty())
+    throw ConfigError("give a run spec, or at least one --set such as --set model.preset=llama-2-70b");
+  return parse_run_spec("{}", "defaults", a.sets, DataFolders::must_exist);
+}
+
+// Comment lines: the size of the model and the work per token.
+std::string facts(const RunSpec& spec) {
+  const ModelSection& m = spec.model;
+  if (m.vocab == 0)
+    return fmt::format("# {} parameters besides the embeddings: the vocabulary comes from the tokenizer of the data\n",
+                       grouped(parameter_count(m, 0)));
+  std::string text = fmt::format("# {} parameters", grouped(parameter_count(m)));
+  if (padded_vocab(m) != m.vocab)
+    text += fmt::format(", {} with the vocabulary padded to {}", grouped(parameter_count(m, padded_vocab(m))),
+                        padded_vocab(m));
+  return text + fmt::format("\n# {:.5g} FLOPs per token, forward and backward, at {} tokens per sample\n",
+                            model_flops_per_token(m, spec.data.seq_len), spec.data.seq_len);
+}
+
+void write_text(const ConfigArguments& a, const std::string& text) {
+  if (a.output.empty())
+    std::fputs(text.c_str(), stdout);
+  else
+    write_file_atomically(a.output, text);
+}
+
+void list_presets() {
+  for (const std::string& name : preset_names()) {
+    // A preset alone need not be complete (phi-3-medium-128k needs factors), so only its model section is read.
+    const ModelSection m = load_preset(name);
+    const std::string size =
+        m.vocab > 0 ? grouped(parameter_count(m)) : grouped(parameter_count(m, 0)) + " and embeddings";
+    std::printf("%-20s %s\n", name.c_str(), size.c_str());
+  }
+}
+
+void add_spec_options(CLI::App* command, const std::shared_ptr<ConfigArguments>& a) {
+  command->add_option("run", a->file, "run spec (YAML)");
+  command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, CommandResult&) {
+  const auto a = std::make_shared<ConfigArguments>();
+  CLI::App* config =
+      app.add_subcommand("config", "Look at run specs: what a file means, what is wrong with it, what can be said");
+  config->require_subcommand(1);
+
+  CLI::App* show =
+      config->add_subcommand("show", "Print the spec with every value that will be used, and the model's size");
+  add_spec_options(show, a);
+  show->callback([a] {
+    const RunSpec spec = read_spec(*a);
+    std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
+  });
+
+  CLI::App* check = config->add_subcommand("check", "Print OK, or everything that is wrong (exit code 2)");
+  add_spec_options(check, a);
+  check->callback([a] {
+    read_spec(*a);
+    std::printf("%s: OK\n", a->file.empty() ? "spec" : a->file.c_str());
+  });
+
+  CLI::App* schema = config->add_subcommand("schema", "Print the JSON Schema of run specs, for editors");
+  schema->add_option("--output", a->output, "write to this file instead");
+  schema->callback([a] { write_text(*a, run_spec_schema()); });
+
+  CLI::App* docs = config->add_subcommand("docs", "Print the reference of all keys (docs/run-spec.md)");
+  docs->add_option("--output", a->output, "write to this file instead");
+  docs->callback([a] { write_text(*a, run_spec_reference()); });
+
+  config->add_subcommand("presets", "List the model presets and their sizes")->callback(list_presets);
+}
+
+}  // namespace fp

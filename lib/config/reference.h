@@ -1,0 +1,15 @@
+// What editors and people read about the run spec, generated from the field declarations.
+#pragma once
+
+#include <string>
+
+namespace fp {
+
+// JSON Schema, draft-07: every key with its type, default, limits and description; unknown keys refused. For
+// yaml-language-server: `# yaml-language-server: $schema=run-spec.schema.json` as a file's first line.
+std::string run_spec_schema();
+
+// The reference page, docs/run-spec.md.
+std::string run_spec_reference();
+
+}  // namespace fp

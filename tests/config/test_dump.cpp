@@ -1,0 +1,120 @@
+// The dump is exact: whatever values the fields hold come back bit for bit.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "base/philox.h"
+#include "config/decode.h"
+#include "config/load.h"
+#include "config/overload.h"
+#include "config/run_spec_fields.h"
+
+namespace fp {
+
+namespace {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : key_(Philox::key(seed, Purpose::sampling)) {}
+  uint64_t bits() {
+    const auto b = Philox::block({count_++, 0, 0, 0}, key_);
+    return (uint64_t{b[0]} << 32) | b[1];
+  }
+  size_t below(size_t n) { return static_cast<size_t>(bits() % n); }
+
+ private:
+  Philox::Key key_;
+  uint32_t count_ = 0;
+};
+
+double random_double(Random& random, const FieldInfo& info) {
+  while (true) {
+    double v;
+    const uint64_t bits = random.bits();
+    std::memcpy(&v, &bits, sizeof v);
+    if (info.min >= 0) v = std::abs(v);
+    if (info.max <= 1) v = std::ldexp(v, -std::ilogb(v) - 1 - static_cast<int>(random.below(40)));
+    if (std::isnormal(v) && v > info.min && v < info.max) return v;
+  }
+}
+
+template <class Integer>
+Integer random_integer(Random& random, const FieldInfo& info) {
+  const auto low = static_cast<int64_t>(std::max(info.min, -1e15));
+  const auto high = static_cast<int64_t>(std::min(info.max, 1e15));
+  return static_cast<Integer>(low + static_cast<int64_t>(random.bits() % static_cast<uint64_t>(high - low + 1)));
+}
+
+std::string random_text(Random& random) {
+  static const std::vector<std::string> pieces = {"a",  "7",   "\"",   "\\", " ",  "#",        ": ", "-",   "'",
+                                                  "\n", "\t",  "{",    "é",  "汉", "🦙",     "&",  "*",   "true",
+                                                  "~",  "1e3", "null", "!",  "|",  "\x01\x1b", "\r", "...", "%",
+                                                  ",",  "]",   "?",    "@",  "`",  "/x.y",     "=",  "<<",  ".inf"};
+  std::string s;
+  for (size_t n = random.below(6); n > 0; --n) s += pieces[random.below(pieces.size())];
+  return s;
+}
+
+void randomize(const Fields& fields, Random& random) {
+  for (const Field& f : fields.list())
+    std::visit(
+        Overload{[&](bool* v) { *v = random.below(2) == 1; }, [&](int* v) { *v = random_integer<int>(random, f.info); },
+                 [&](int64_t* v) { *v = random_integer<int64_t>(random, f.info); },
+                 [&](uint64_t* v) { *v = random.bits(); }, [&](double* v) { *v = random_double(random, f.info); },
+                 [&](std::optional<double>* v) {
+                   v->reset();
+                   if (random.below(2) == 1) *v = random_double(random, f.info);
+                 },
+                 [&](std::string* v) {
+                   const auto choices = choices_of(f);
+                   *v = choices.empty() ? random_text(random) : std::string(choices[random.below(choices.size())]);
+                 },
+                 [&](std::vector<int64_t>* v) {
+                   v->resize(random.below(4));
+                   for (int64_t& x : *v) x = random_integer<int64_t>(random, f.info);
+                 },
+                 [&](std::vector<double>* v) {
+                   v->resize(random.below(4));
+                   for (double& x : *v) x = random_double(random, f.info);
+                 },
+                 [&](const EnumRef& e) { e.set(random.below(e.names.size())); },
+                 [&](const SectionRef& s) { randomize(s.fields(), random); },
+                 [&](const SectionListRef& l) {
+                   l.resize(random.below(4));
+                   for (size_t i = 0; i < l.size(); ++i) randomize(l.item(i), random);
+                 }},
+        f.ref);
+}
+
+}  // namespace
+
+TEST_CASE("random values in every field survive dump and read", "[config]") {
+  Random random(7);
+  for (int round = 0; round < 200; ++round) {
+    RunSpec spec;
+    randomize(fields_of(spec), random);
+    const std::string text = dump(spec);
+    Problems problems;
+    const YamlNode root = parse_yaml(text, "dump", problems);
+    RunSpec back;
+    Written written;
+    decode(root, fields_of(back), "", written, problems);
+    INFO(text);
+    REQUIRE_NOTHROW(problems.throw_if_any());
+    REQUIRE(back == spec);
+    REQUIRE(dump(back) == text);
+  }
+}
+
+TEST_CASE("a resolved spec reads back to itself", "[config]") {
+  const RunSpec spec = parse_run_spec(R"(
+model: {preset: phi-3-mini-128k, vocab: 32064, dropout_ffn: 0.1}
+data: {train: [{path: data/a, weight: 0.1}, {path: "data/b c"}], mask_documents: true}
+train: {micro_batch: 2, ramp_start_batch: 2, ramp_increment: 2, ramp_samples: 1e6}
+)",
+                                      "run.yaml");
+  const RunSpec back = parse_run_spec(dump(spec), "dump");
+  CHECK(back == spec);
+  CHECK(dump(back) == dump(spec));
+}
+
+}  // namespace fp
