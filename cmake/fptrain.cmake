@@ -48,6 +48,8 @@ function(fp_tests name)
   endif()
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE fp_test_main ${ARG_DEPS})
+  # Catch2's macros take minutes to optimise fully, and a test spends its time in the libraries.
+  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   target_compile_definitions(test_${name} PRIVATE FP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   if(ARG_RUNS_FPTRAIN)
     target_compile_definitions(test_${name} PRIVATE FP_EXECUTABLE="$<TARGET_FILE:fptrain>")
