@@ -42,8 +42,11 @@ struct Philox {
     return c;
   }
 
-  // Uniform in (0,1): 24 bits, never 0 and never 1.
-  static constexpr float uniform(uint32_t bits) { return (static_cast<float>(bits >> 8) + 0.5f) * 0x1p-24f; }
+  // Uniform in (0,1): 24 bits, never 0 and never 1 (the half above the largest would round up to 1).
+  static constexpr float uniform(uint32_t bits) {
+    const float u = (static_cast<float>(bits >> 8) + 0.5f) * 0x1p-24f;
+    return u < 1.0f ? u : 0x1.fffffep-1f;
+  }
 
   // A pair of standard normal values from two words (Box-Muller, in double).
   static std::array<float, 2> normal(uint32_t a, uint32_t b) {

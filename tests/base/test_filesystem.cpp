@@ -1,0 +1,119 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A new folder that goes with the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "fptrain-base-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+// The message of the DataError that f throws.
+template <class F>
+std::string data_error(F&& f) {
+  try {
+    f();
+  } catch (const fp::DataError& e) {
+    return e.what();
+  }
+  return "no DataError";
+}
+
+}  // namespace
+
+TEST_CASE("a file written atomically reads back and leaves nothing beside it") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "file";
+  std::string content(300000, 'x');
+  content[1] = '\0';
+  content[299999] = '\n';
+  fp::write_file_atomically(path, content);
+  CHECK(fp::read_file(path) == content);
+  fp::write_file_atomically(path, "shorter");
+  CHECK(fp::read_file(path) == "shorter");
+  fp::write_file_atomically(path, "");
+  CHECK(fp::read_file(path).empty());
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("a write that fails leaves the old file whole") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "file";
+  fp::write_file_atomically(path, "old");
+  // The target is a folder that is not empty: renaming over it fails after the temporary file was written.
+  fs::create_directories(folder / "occupied/inner");
+  CHECK(data_error([&] { fp::write_file_atomically(folder / "occupied", "new"); }).find("occupied") !=
+        std::string::npos);
+  CHECK(data_error([&] { fp::write_file_atomically(folder / "missing/file", "new"); }).find("missing/file") !=
+        std::string::npos);
+  CHECK(fp::read_file(path) == "old");
+}
+
+TEST_CASE("errors name the path and the reason") {
+  const TemporaryFolder folder;
+  for (const std::string& message :
+       {data_error([&] { fp::read_file(folder / "absent"); }), data_error([&] { fp::hash_file(folder / "absent"); }),
+        data_error([&] { fp::fsync_path(folder / "absent"); }),
+        data_error([&] { fp::MappedFile(folder / "absent"); })}) {
+    INFO(message);
+    CHECK(message.find((folder / "absent").string()) == 0);
+    CHECK(message.find("No such file") != std::string::npos);
+  }
+  CHECK(data_error([&] { fp::MappedFile(folder / "."); }).find("not a regular file") != std::string::npos);
+}
+
+TEST_CASE("hashes of bytes and of a file agree and tell contents apart") {
+  const TemporaryFolder folder;
+  // More than one read block, so that the streamed hash is put together from parts.
+  std::string content(3 * (1 << 20) + 17, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 2654435761u >> 24);
+  fp::write_file_atomically(folder / "file", content);
+  const std::string hash = fp::hash_file(folder / "file");
+  CHECK(hash.size() == 32);
+  CHECK(hash == fp::hash_bytes(content.data(), content.size()));
+  content[1 << 20] ^= 1;
+  CHECK(hash != fp::hash_bytes(content.data(), content.size()));
+  // XXH3-128 of nothing, as published with the algorithm.
+  CHECK(fp::hash_bytes("", 0) == "99aa06d3014798d86001c324468d497f");
+}
+
+TEST_CASE("a mapped file shows the bytes, moves, and may be empty") {
+  const TemporaryFolder folder;
+  fp::write_file_atomically(folder / "file", std::string("\1\0\0\0\2\0\0\0\3\0", 10));
+  fp::MappedFile map(folder / "file");
+  CHECK(map.size() == 10);
+  REQUIRE(map.as<uint32_t>().size() == 2);  // the incomplete third is not there
+  CHECK(map.as<uint32_t>()[1] == 2);
+  const std::byte* data = map.data();
+  fp::MappedFile other(std::move(map));
+  CHECK(other.data() == data);
+  fp::MappedFile third;
+  third = std::move(other);
+  CHECK(third.as<uint16_t>()[2] == 2);
+  fp::write_file_atomically(folder / "empty", "");
+  const fp::MappedFile empty(folder / "empty");
+  CHECK(empty.size() == 0);
+  CHECK(empty.as<uint16_t>().empty());
+}
