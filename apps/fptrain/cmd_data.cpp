@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Upper end of counts on the command line: without a range, "-1" would be read as 2^64 - 1.
+constexpr uint64_t kLarge = uint64_t{1} << 40;
+
 void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) {
   command.add_option("FILE", corpus.files, "Text or JSON lines (.txt, .jsonl; each also .gz or .zst), in this order")
       ->required();
@@ -30,7 +33,7 @@ void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) 
   command.add_option("--text-field", corpus.text_field, "Field of a JSON line that holds the text")
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads; 0: the cores this process may use")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }
 
@@ -92,7 +95,9 @@ void add_prepare(CLI::App& data) {
       ->add_option("--validation-split", o.validation_split,
                    "last (documents at the end) | hash (by the hash of the text)")
       ->capture_default_str();
-  command->add_option("--shard-tokens", o.shard_tokens, "Tokens in a shard file")->capture_default_str();
+  command->add_option("--shard-tokens", o.shard_tokens, "Tokens in a shard file")
+      ->check(CLI::Range(uint64_t{1}, kLarge))
+      ->capture_default_str();
   command->add_flag(
       "--parse-special", o.parse_special,
       "Special tokens written out in the text, such as <|endoftext|>, become their ids instead of staying text");
@@ -151,7 +156,9 @@ void add_inspect(CLI::App& data) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = data.add_subcommand("inspect", "Show and verify a prepared folder");
   command->add_option("DIR", flags->folder, "Folder made by `data prepare`")->required();
-  command->add_option("--show", flags->documents, "Documents of each split to show")->capture_default_str();
+  command->add_option("--show", flags->documents, "Documents of each split to show")
+      ->check(CLI::Range(uint64_t{0}, kLarge))
+      ->capture_default_str();
   auto* dump = command->add_option("--dump", flags->dump, "Write all text of a split, a line end after each document")
                    ->check(CLI::IsMember({"train", "validation"}));
   command->add_flag("--json", flags->json, "Print the manifest as JSON, after verifying")->excludes(dump);
