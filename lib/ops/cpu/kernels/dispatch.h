@@ -1,0 +1,47 @@
+// Storage types by a flag, and parallel loops whose bodies stay in this instruction set's namespace.
+#pragma once
+
+#include <cstddef>
+
+#include "base/parallel.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/kernels/simd.h"
+
+namespace fp::cpu::FP_ISA {
+
+// f(T{}) with T = bf16 or float.
+template <class F>
+FP_INLINE void with_type(bool is_bf16, F&& f) {
+  if (is_bf16)
+    f(bf16{});
+  else
+    f(float{});
+}
+
+// Rows a thread takes at a time, so that a piece is worth its dispatch.
+FP_INLINE int64_t row_grain(int64_t cols) { return larger(1, 4096 / larger(cols, 1)); }
+
+// f(i) for i in [0, n), in any order, one at a time to whichever thread is free: for work of uneven size.
+template <class F>
+FP_INLINE void parallel_each(int64_t n, F&& f) {
+  int64_t next = 0;
+  parallel([&](int thread, int) {
+    for (int64_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < n;) f(i, thread);
+  });
+}
+
+FP_INLINE int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+// Hands out pieces of a scratch buffer, 64-byte aligned; with a null base it only counts.
+struct Cutter {
+  std::byte* base;
+  size_t used = 0;
+  template <class T>
+  inline __attribute__((always_inline)) T* take(int64_t count) {
+    T* p = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
+    used += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return p;
+  }
+};
+
+}  // namespace fp::cpu::FP_ISA

@@ -1,0 +1,71 @@
+// add, cast, dropout.
+#include "ops/cpu/kernels/dispatch.h"
+#include "ops/cpu/kernels/philox.h"
+#include "ops/cpu/kernels/table.h"
+
+namespace fp::cpu::FP_ISA {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// Factors of elements 4*block ... of one token, 4*kLanes of them, in order.
+FP_INLINE void factors(Vf out[4], const DropoutArgs& d, uint32_t block, uint32_t token, const int32_t* sample) {
+  Vu counter = splat_bits(block);
+  for (int i = 0; i < kLanes; ++i) counter[i] += static_cast<uint32_t>(i);
+  const Words words = philox(counter, splat_bits(token), splat_bits(static_cast<uint32_t>(sample[0])),
+                             splat_bits(static_cast<uint32_t>(sample[1])), d.key[0], d.key[1]);
+  Vf f[4];
+  for (int i = 0; i < 4; ++i) f[i] = dropout_factors(words.w[i], d.p, d.kept);
+  const Vf lo02 = zip_lo(f[0], f[2]), hi02 = zip_hi(f[0], f[2]), lo13 = zip_lo(f[1], f[3]), hi13 = zip_hi(f[1], f[3]);
+  out[0] = zip_lo(lo02, lo13);
+  out[1] = zip_hi(lo02, lo13);
+  out[2] = zip_lo(hi02, hi13);
+  out[3] = zip_hi(hi02, hi13);
+}
+
+}  // namespace
+
+void add(const ElementwiseArgs& a) {
+  with_type(a.bf16, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
+      const T *x = static_cast<const T*>(a.a) + begin, *z = static_cast<const T*>(a.b) + begin;
+      T* y = static_cast<T*>(a.y) + begin;
+      columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) + load(z + c, w), w); });
+    });
+  });
+}
+
+void cast(const CastArgs& a) {
+  parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
+    const auto convert = [&](auto* dst, const auto* src) {
+      columns(end - begin, [&](int64_t c, auto w) { store(dst + begin + c, load(src + begin + c, w), w); });
+    };
+    if (a.to_bf16)
+      convert(static_cast<bf16*>(a.dst), static_cast<const float*>(a.src));
+    else
+      convert(static_cast<float*>(a.dst), static_cast<const bf16*>(a.src));
+  });
+}
+
+void dropout(const DropoutTensorArgs& a) {
+  with_type(a.bf16, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(a.samples * a.tokens, row_grain(a.cols), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* x = static_cast<const T*>(a.x) + r * a.cols;
+        T* y = static_cast<T*>(a.y) + r * a.cols;
+        const int32_t* sample = a.sample_ids + r / a.tokens * 2;
+        for (int64_t c = 0; c < a.cols; c += 4 * kLanes) {
+          Vf f[4];
+          factors(f, a.dropout, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(a.first_token + r % a.tokens), sample);
+          int i = 0;
+          columns(smaller(a.cols - c, 4 * kLanes),
+                  [&](int64_t k, auto w) { store(y + c + k, load(x + c + k, w) * f[i++], w); });
+        }
+      }
+    });
+  });
+}
+
+}  // namespace fp::cpu::FP_ISA

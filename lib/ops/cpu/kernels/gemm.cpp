@@ -1,0 +1,210 @@
+// Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
+//
+// a is packed for all threads in blocks of kLanes rows [k][kLanes]; a piece of work is one panel of kLanes * kPanel columns
+// of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers over the
+// whole depth (kDepth words at most), so no sum depends on how the work was cut.
+#include "ops/cpu/kernels/dispatch.h"
+#include "ops/cpu/kernels/table.h"
+#include "ops/cpu/kernels/units.h"
+
+namespace fp::cpu::FP_ISA {
+namespace {
+
+constexpr int kPanel = kLanes == 16 ? 3 : 2;     // vectors of a panel
+constexpr int kRows = kLanes == 16 ? 8 : 4;      // rows of a tile
+constexpr int64_t kColumns = kPanel * kLanes;
+constexpr int64_t kDepth = 2048;                 // words of k at a time
+constexpr int64_t kRowBlock = 2048;              // rows of a packed at a time
+constexpr int64_t kStaged = 256;                 // words of a row staged before they are transposed
+
+// An operand: element (row, k) with row the free and k the summed index.
+template <class T>
+struct Operand {
+  const T* data;
+  bool transposed;  // stored [k][rows]
+  int64_t rows, depth;
+};
+
+// Words [0, count) of rows [row, row + width), transposed: dst[word * ld + i]. Rows beyond the last are 0.
+template <class Unit, class T>
+void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
+  Word staged[kLanes * kStaged];
+  for (int64_t i = 0; i < width; i += kLanes) {
+    const int64_t live = larger(0, smaller(kLanes, o.rows - row - i));
+    for (int64_t w = 0; w < count; w += kStaged) {
+      const int64_t first = k + w * Unit::kPerWord, n = smaller(kStaged, count - w);
+      for (int64_t r = 0; r < kLanes; ++r) {
+        if (r < live)
+          pack_row<Unit>(staged + r * kStaged, o.data + (row + i + r) * o.depth + first, smaller(n * Unit::kPerWord, o.depth - first));
+        else
+          memset(staged + r * kStaged, 0, static_cast<size_t>(n) * sizeof(Word));
+      }
+      transpose(dst + w * ld + i, ld, staged, kStaged, kLanes, n);
+    }
+  }
+}
+
+// The same of a transposed operand.
+template <class Unit, class T>
+FP_INLINE void pack_columns_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
+  const int64_t live = larger(0, smaller(width, o.rows - row));
+  for (int64_t w = 0; w < count; ++w) {
+    const int64_t first = k + w * Unit::kPerWord;
+    const T* src = o.data + first * o.rows + row;
+    pack_across<Unit>(dst + w * ld, src, first + 1 < o.depth ? src + o.rows : nullptr, live);
+    for (int64_t i = live; i < width; ++i) dst[w * ld + i] = 0;
+  }
+}
+
+template <class Unit, class T>
+void pack(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
+  if (o.transposed)
+    pack_columns_of<Unit>(dst, ld, o, row, width, k, count);
+  else
+    pack_rows_of<Unit>(dst, ld, o, row, width, k, count);
+}
+
+// What becomes of a tile: where it goes and what is added.
+struct Destination {
+  float* sums;         // f32 destination or running sums; null: bf16 only
+  int64_t ld_sums;
+  bool add;            // to sums
+  bf16* rounded;       // bf16 destination, once the sums are complete; null: none
+  int64_t ld;
+  const float* bias;   // null: none
+};
+
+template <class Unit>
+FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, int64_t depth) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanel; ++v) c[i][v] = Vf{};
+  for (int64_t k = 0; k < depth; ++k) {
+    Vu bv[kPanel];
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanel; ++v) bv[v] = load_words(b + k * kColumns + v * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanel; ++v) c[i][v] = Unit::mac(c[i][v], a + k * kLanes + i, bv[v]);
+  }
+}
+
+template <class Unit>
+void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row, int64_t column, int64_t rows,
+                   int64_t cols) {
+  Vf c[kRows][kPanel];
+  tile_sums<Unit>(c, a, b, depth);
+  const auto finish = [&](int i, int v, auto part) {
+    const int64_t at = column + v * kLanes;
+    Vf x = c[i][v];
+    if (d.bias != nullptr) x += load(d.bias + at, part);
+    float* sums = d.sums == nullptr ? nullptr : d.sums + (row + i) * d.ld_sums + at;
+    if (d.add) x += load(sums, part);
+    if (d.rounded != nullptr)
+      store(d.rounded + (row + i) * d.ld + at, x, part);
+    else
+      store(sums, x, part);
+  };
+  if (rows >= kRows && cols >= kColumns) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanel; ++v) finish(i, v, Full{});
+    return;
+  }
+  for (int i = 0; i < smaller(kRows, rows); ++i)
+    for (int v = 0; v * kLanes < smaller(kColumns, cols); ++v) {
+      if (cols - v * kLanes >= kLanes)
+        finish(i, v, Full{});
+      else
+        finish(i, v, Part{static_cast<int>(cols - v * kLanes)});
+    }
+}
+
+struct Plan {
+  int64_t depth, row_block;  // words of k, rows of a at a time
+  Word* a;
+  Word* b;      // of thread 0; b_words to the next
+  int64_t b_words;
+  float* sums;  // running sums of a bf16 destination when k is taken in several pieces
+  float* bias;  // in f32
+};
+
+template <class Unit>
+Plan cut(const GemmArgs& g, Cutter& cutter) {
+  Plan p{};
+  const int64_t k_words = words<Unit>(g.k);
+  p.depth = smaller(k_words, kDepth);
+  p.row_block = smaller(round_up(g.m, kLanes), kRowBlock);
+  p.a = cutter.take<Word>(p.row_block * p.depth);
+  p.b_words = round_up(kColumns * p.depth, 16);
+  p.b = cutter.take<Word>(p.b_words * g.threads);
+  const bool pieces = k_words > kDepth;
+  p.sums = cutter.take<float>(g.c_bf16 && pieces ? p.row_block * g.n : 0);
+  if (!(g.c_bf16 && pieces)) p.sums = nullptr;
+  p.bias = cutter.take<float>(g.bias == nullptr ? 0 : g.n);
+  if (g.bias == nullptr) p.bias = nullptr;
+  return p;
+}
+
+// Rows [first, first + rows) of c, words [word, word + depth) of k.
+template <class Unit, class T>
+void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t rows, int64_t word, int64_t depth) {
+  const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k}, b{static_cast<const T*>(g.b), g.b_transposed, g.n, g.k};
+  const int64_t k = word * Unit::kPerWord, stripes = blocks_of(rows, kLanes);
+  const bool last = word + depth >= words<Unit>(g.k);
+  parallel_each(stripes, [&](int64_t s, int) {
+    pack<Unit>(p.a + s * kLanes * depth, kLanes, a, first + s * kLanes, kLanes, k, depth);
+  });
+  Destination d{};
+  d.bias = last ? p.bias : nullptr;
+  d.add = word > 0 || g.add;
+  if (g.c_bf16) {
+    d.sums = p.sums;
+    d.ld_sums = d.ld = g.n;
+    d.rounded = last ? static_cast<bf16*>(g.c) + first * g.n : nullptr;
+  } else {
+    d.sums = static_cast<float*>(g.c) + first * g.n;
+    d.ld_sums = g.n;
+  }
+  parallel_each(blocks_of(g.n, kColumns), [&](int64_t panel, int thread) {
+    Word* packed = p.b + thread * p.b_words;
+    const int64_t column = panel * kColumns;
+    pack<Unit>(packed, kColumns, b, column, kColumns, k, depth);
+    for (int64_t r = 0; r < rows; r += kRows)
+      multiply_tile<Unit>(p.a + r / kLanes * kLanes * depth + r % kLanes, packed, depth, d, r, column, rows - r, g.n - column);
+  });
+}
+
+template <class T>
+void run(const GemmArgs& g) {
+  using Unit = typename UnitOf<T>::type;
+  Cutter cutter{g.scratch};
+  const Plan p = cut<Unit>(g, cutter);
+  if (p.bias != nullptr) columns(g.n, [&](int64_t c, auto part) { store(p.bias + c, load(static_cast<const T*>(g.bias) + c, part), part); });
+  for (int64_t first = 0; first < g.m; first += p.row_block)
+    for (int64_t word = 0; word < words<Unit>(g.k); word += p.depth)
+      multiply_block<Unit, T>(g, p, first, smaller(p.row_block, g.m - first), word, smaller(p.depth, words<Unit>(g.k) - word));
+}
+
+template <class T>
+size_t scratch(const GemmArgs& g) {
+  Cutter cutter{nullptr};
+  cut<typename UnitOf<T>::type>(g, cutter);
+  return cutter.used;
+}
+
+}  // namespace
+
+size_t gemm_scratch(const GemmArgs& g) { return g.bf16 ? scratch<bf16>(g) : scratch<float>(g); }
+
+void gemm(const GemmArgs& g) {
+  if (g.bf16)
+    run<bf16>(g);
+  else
+    run<float>(g);
+}
+
+}  // namespace fp::cpu::FP_ISA

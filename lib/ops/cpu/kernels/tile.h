@@ -1,0 +1,82 @@
+// Register tiles of matrix products: c[m][lanes] (+)= a[m][k] b[k][lanes] on words (units.h). A tile keeps its sums in
+// registers over the whole k, so a result depends on k's order alone, never on how m and the lanes were cut.
+#pragma once
+
+#include "ops/cpu/kernels/units.h"
+
+namespace fp::cpu::FP_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kTileVectors = 4, kTileRows = 6;  // 24 sums + 4 of b: 32 registers
+#else
+constexpr int kTileVectors = 2, kTileRows = 4;  // 8 sums + 2 of b: 16 registers
+#endif
+
+struct Product2d {
+  float* c;
+  int64_t ldc;
+  const Word* a;
+  int64_t lda;
+  const Word* b;
+  int64_t ldb;
+  int64_t k;            // words
+  bool add;             // c is added to, after it was multiplied by
+  const float* factor;  // one factor a lane; null: 1
+};
+
+template <class Unit, int M, int V>
+static void tile(const Product2d& p, int64_t row, int64_t lane) {
+  Vf sums[M][V];
+  float* c = p.c + row * p.ldc + lane;
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      sums[i][v] = p.add ? load(c + i * p.ldc + v * kLanes) : Vf{};
+      if (p.factor != nullptr) sums[i][v] *= load(p.factor + lane + v * kLanes);
+    }
+  const Word* a = p.a + row * p.lda;
+  const Word* b = p.b + lane;
+  const int64_t lda = p.lda, ldb = p.ldb;
+  for (int64_t k = 0; k < p.k; ++k) {
+    Vu bv[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) bv[v] = load_words(b + k * ldb + v * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[i][v] = Unit::mac(sums[i][v], a + i * lda + k, bv[v]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) store(c + i * p.ldc + v * kLanes, sums[i][v]);
+}
+
+template <class Unit, int V>
+FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
+  int64_t r = 0;
+  for (; r + kTileRows <= m; r += kTileRows) tile<Unit, kTileRows, V>(p, r, lane);
+  if constexpr (kTileRows > 4)
+    if (r + 4 <= m) tile<Unit, 4, V>(p, r, lane), r += 4;
+  if (r + 2 <= m) tile<Unit, 2, V>(p, r, lane), r += 2;
+  if (r < m) tile<Unit, 1, V>(p, r, lane);
+}
+
+// m rows, lanes [first, first + vectors * kLanes).
+template <class Unit>
+FP_INLINE void multiply(const Product2d& p, int64_t m, int64_t vectors, int64_t first = 0) {
+  int64_t groups = (vectors + kTileVectors - 1) / kTileVectors;
+  for (int64_t v = 0; v < vectors; --groups) {
+    const int64_t take = (vectors - v + groups - 1) / groups, lane = first + v * kLanes;
+    if (take == 1) multiply_rows<Unit, 1>(p, m, lane);
+    if (take == 2) multiply_rows<Unit, 2>(p, m, lane);
+    if constexpr (kTileVectors > 2) {
+      if (take == 3) multiply_rows<Unit, 3>(p, m, lane);
+      if (take == 4) multiply_rows<Unit, 4>(p, m, lane);
+    }
+    v += take;
+  }
+}
+
+}  // namespace fp::cpu::FP_ISA

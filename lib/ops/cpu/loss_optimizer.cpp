@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/checks.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace fp {
+namespace {
+
+constexpr int64_t kSquareBlock = int64_t{1} << 15;  // elements of a partial sum
+
+cpu::LossArgs loss_args(const Tensor& logits, const Tensor& targets, const Vocabulary& v) {
+  return {.bf16 = logits.dtype == DType::bf16, .rows = logits.rows(), .cols = logits.cols(),
+          .live = std::clamp<int64_t>(v.valid_ids - v.first_id, 0, logits.cols()), .first_id = v.first_id,
+          .logit_scale = static_cast<float>(v.logit_scale), .logits = logits.data, .targets = targets.ptr<int32_t>(),
+          .masked = v.masked_ids ? v.masked_ids.ptr<int32_t>() : nullptr, .masked_count = v.masked_ids.elements()};
+}
+
+}  // namespace
+
+void CpuOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary& vocabulary) {
+  checks::softmax_stats(stats, logits, targets, vocabulary);
+  cpu::LossArgs args = loss_args(logits, targets, vocabulary);
+  args.stats = stats.ptr<float>();
+  k_.softmax_stats(args);
+}
+
+void CpuOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
+  checks::cross_entropy(loss, stats, targets);
+  float* l = loss.ptr<float>();
+  const float* s = stats.ptr<float>();
+  const int32_t* target = targets.ptr<int32_t>();
+  for (int64_t r = 0; r < loss.rows(); ++r, l += 2, s += 3) {
+    const double lse = static_cast<double>(s[0]) + std::log(static_cast<double>(s[1]));
+    const bool counts = target[r] >= 0;
+    l[0] = counts ? static_cast<float>(lse - static_cast<double>(s[2])) : 0.0f;
+    l[1] = counts ? static_cast<float>(lse) : 0.0f;
+  }
+}
+
+void CpuOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
+                                    const Vocabulary& vocabulary, double scale, double z_loss) {
+  checks::cross_entropy_backward(logits, loss, targets, vocabulary);
+  cpu::LossArgs args = loss_args(logits, targets, vocabulary);
+  args.loss = loss.ptr<float>();
+  args.scale = static_cast<float>(scale);
+  args.z_loss = static_cast<float>(z_loss);
+  k_.cross_entropy_backward(args);
+}
+
+void CpuOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) {
+  checks::sum_squares(sums, x, segments);
+  std::vector<cpu::Block> blocks;
+  for (const Segment& s : segments)
+    for (int64_t i = 0; i < s.count; i += kSquareBlock)
+      blocks.push_back({s.offset + i, std::min(kSquareBlock, s.count - i)});
+  std::vector<double> partial(blocks.size());
+  k_.sum_squares(partial.data(), x.ptr<float>(), blocks.data(), static_cast<int64_t>(blocks.size()));
+  auto next = partial.begin();
+  for (size_t s = 0; s < segments.size(); ++s) {
+    double total = 0.0;
+    for (int64_t i = 0; i < segments[s].count; i += kSquareBlock) total += *next++;
+    sums.ptr<float>()[s] = static_cast<float>(total);
+  }
+}
+
+void CpuOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
+                   const AdamW& a) {
+  checks::adamw(param, m, v, grad, weights, a);
+  const auto step = static_cast<double>(a.step);
+  const auto f = [](double x) { return static_cast<float>(x); };
+  k_.adamw({.count = param.elements(), .param = param.ptr<float>(), .m = m.ptr<float>(), .v = v.ptr<float>(),
+            .grad = grad.ptr<float>(), .weights = weights.data, .lr = f(a.lr), .beta1 = f(a.beta1), .beta2 = f(a.beta2),
+            .one_minus_beta1 = f(1.0 - a.beta1), .one_minus_beta2 = f(1.0 - a.beta2), .eps = f(a.eps),
+            .weight_decay = f(a.weight_decay), .m_correction = f(1.0 / (1.0 - std::pow(a.beta1, step))),
+            .v_correction = f(1.0 / (1.0 - std::pow(a.beta2, step))), .grad_scale = f(a.grad_scale)});
+}
+
+}  // namespace fp

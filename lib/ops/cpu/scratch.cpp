@@ -1,0 +1,38 @@
+#include "ops/cpu/scratch.h"
+
+#include <algorithm>
+#include <new>
+
+namespace fp::cpu {
+namespace {
+
+void release(std::byte* data) { ::operator delete(data, std::align_val_t{ScratchPool::kAlignment}); }
+
+}  // namespace
+
+ScratchPool::~ScratchPool() {
+  for (const auto& [data, bytes] : free_) release(data);
+}
+
+ScratchPool::Loan ScratchPool::lend(size_t bytes) {
+  bytes = std::max(bytes, kAlignment);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      // The largest one is either big enough or the one to replace.
+      const auto largest = std::ranges::max_element(free_, {}, [](const auto& buffer) { return buffer.second; });
+      const auto [data, size] = *largest;
+      free_.erase(largest);
+      if (size >= bytes) return {*this, data, size};
+      release(data);
+    }
+  }
+  return {*this, static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment})), bytes};
+}
+
+void ScratchPool::give_back(std::byte* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  free_.emplace_back(data, bytes);
+}
+
+}  // namespace fp::cpu
