@@ -1,7 +1,7 @@
 // Run specs gone wrong, made by mutating a good one. Each must end in a ConfigError that names its place; none may
 // crash.
 #include <catch2/catch.hpp>
-#include <regex>
+#include <cstdio>
 
 #include "base/philox.h"
 #include "config/load.h"
@@ -148,6 +148,15 @@ std::vector<Mutant> mutants_of_syntax() {
   return m;
 }
 
+// Whether a line of the message is "run.yaml:line:column: some words".
+bool names_a_place(const std::string& message) {
+  const size_t at = message.find("run.yaml:");
+  int line = 0, column = 0, length = 0;
+  return at != std::string::npos &&
+         std::sscanf(message.c_str() + at, "run.yaml:%d:%d: %n", &line, &column, &length) == 2 && line > 0 &&
+         column > 0 && length > 0 && message.size() > at + static_cast<size_t>(length) + 5;
+}
+
 }  // namespace
 
 TEST_CASE("the spec that is mutated is good", "[config][malformed]") { CHECK(error_of(good_spec()) == ""); }
@@ -155,13 +164,12 @@ TEST_CASE("the spec that is mutated is good", "[config][malformed]") { CHECK(err
 TEST_CASE("at least 200 malformed run specs all end in an error with its place", "[config][malformed]") {
   std::vector<Mutant> mutants = mutants_of_fields();
   for (Mutant& m : mutants_of_syntax()) mutants.push_back(std::move(m));
-  const std::regex place("(^|\n  )run\\.yaml:[1-9][0-9]*:[1-9][0-9]*: .{5,}");
   for (const Mutant& m : mutants) {
     CAPTURE(m.what);
     const std::string message = error_of(m.text);
     CAPTURE(message.substr(0, 2000));
     CHECK(!message.empty());
-    CHECK(std::regex_search(message.substr(0, 4000), place));
+    CHECK(names_a_place(message));
   }
   CHECK(mutants.size() >= 200);
 }
