@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/inspect.h"
+#include "commands.h"
+#include "report/text.h"
+
+namespace fp {
+namespace {
+
+// As diff(1): 0 nothing differs, 1 something does, 3 (bad data) could not compare.
+constexpr ExitCode kDifferent = static_cast<ExitCode>(1);
+
+std::string samples_and_loss(const CheckpointManifest& m) {
+  return fmt::format("{:>12}  {:>11}", m.consumed_samples,
+                     std::isnan(m.last_loss) ? "-" : fmt::format("{:.9g}", m.last_loss));
+}
+
+void list(const std::string& where) {
+  const std::filesystem::path folder = checkpoints_folder_at(where);
+  const std::vector<std::filesystem::path> paths = checkpoints_in(folder);
+  if (paths.empty()) return fmt::print("{}: no checkpoints\n", folder.string());
+  fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", "checkpoint", "samples", "loss", "size", "saved", "state");
+  for (const std::filesystem::path& path : paths) {
+    const std::string name = path.filename().string();
+    try {
+      const CheckpointManifest m = check_sizes(path);
+      fmt::print("{:<16}{}  {:>10}  {:<20}  complete\n", name, samples_and_loss(m),
+                 human_bytes(static_cast<double>(m.bytes())), m.created_at);
+    } catch (const UserError& e) {
+      fmt::print("{:<16}damaged: {}\n", name, e.what());
+    }
+  }
+}
+
+void print_header(const Checkpoint& c) {
+  const CheckpointManifest& m = c.manifest();
+  int64_t elements = 0;
+  for (const CheckpointParam& p : m.parameters) elements += p.shape.elements();
+  fmt::print("{}\n", c.folder().string());
+  fmt::print("  step {}, {} samples, last loss {:.9g}\n", m.step, m.consumed_samples, m.last_loss);
+  fmt::print("  saved {} by {} (pp {} dp {} sp {} tp {})\n", m.created_at, m.created_by, m.mesh.pp(), m.mesh.dp(),
+             m.mesh.sp(), m.mesh.tp());
+  fmt::print("  {} parameters in {} tensors, {} in {} files, {}\n", elements, m.parameters.size(),
+             human_bytes(static_cast<double>(m.bytes())), m.files.size(),
+             m.has_moments() ? "with optimizer moments" : "weights only");
+  for (const auto& [key, value] : m.extra.items()) fmt::print("  {}: {}\n", key, value.dump());
+}
+
+void inspect_all(const Checkpoint& c) {
+  size_t width = 9;
+  for (const CheckpointParam& p : c.manifest().parameters) width = std::max(width, p.name.size());
+  const std::string row = "{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}  {:>11}  {:>11}{}\n";
+  fmt::print(fmt::runtime(row), "parameter", width, "shape", "norm", "min", "max", "exp_avg", "exp_avg_sq", "");
+  for (const CheckpointParam& p : c.manifest().parameters) {
+    const TensorStats s = tensor_stats(c, p.name, StateKind::param);
+    int64_t nonfinite = s.nonfinite;
+    const auto norm = [&](StateKind kind) -> std::string {
+      if (!p.fingerprints.contains(kind)) return "-";
+      const TensorStats moment = tensor_stats(c, p.name, kind);
+      nonfinite += moment.nonfinite;
+      return fmt::format("{:.5g}", moment.norm);
+    };
+    const std::string m1 = norm(StateKind::exp_avg), m2 = norm(StateKind::exp_avg_sq);
+    fmt::print(fmt::runtime(row), p.name, width, p.shape.str(), fmt::format("{:.5g}", s.norm),
+               fmt::format("{:.5g}", s.min), fmt::format("{:.5g}", s.max), m1, m2,
+               nonfinite > 0 ? fmt::format("  {} non-finite", nonfinite) : "");
+  }
+}
+
+void inspect_one(const Checkpoint& c, const std::string& name) {
+  const CheckpointParam* p = c.manifest().parameter(name);
+  if (p == nullptr)
+    throw ConfigError(fmt::format("--param {}: {} holds no such parameter; `fptrain checkpoint inspect {}` lists them",
+                                  name, c.folder().string(), c.folder().string()));
+  fmt::print("{} {}\n", p->name, p->shape.str());
+  for (const auto& [kind, print] : p->fingerprints) {
+    const TensorStats s = tensor_stats(c, name, kind);
+    fmt::print("  {}: norm {:.9g}, mean {:.9g}, min {:.9g}, max {:.9g}, non-finite {} of {}, fingerprint {}\n",
+               name_of(kind), s.norm, s.mean, s.min, s.max, s.nonfinite, s.elements, hex(print));
+    std::string values;
+    for (const float x : first_elements(c, name, kind, 8)) values += fmt::format(" {:.9g}", x);
+    fmt::print("    first:{}\n", values);
+    for (const Fragment& f : fragments_of(c, name, kind))
+      fmt::print("    {} of shape {} at {} in {}\n", f.dataset, f.box.count.str(), f.box.start.str(), f.file);
+  }
+}
+
+void verify_one(const std::filesystem::path& path) {
+  const Checkpoint c = Checkpoint::open(path);
+  verify_tensors(c);
+  fmt::print("{}: good ({} files, {}, {} tensors)\n", path.string(), c.manifest().files.size() + 1,
+             human_bytes(static_cast<double>(c.manifest().bytes())), c.manifest().parameters.size());
+}
+
+// A checkpoint, or all of a run.
+void verify(const std::string& where, CommandResult& result) {
+  const std::filesystem::path folder = checkpoints_folder_at(where);
+  const std::vector<std::filesystem::path> paths = checkpoints_in(folder);
+  if (paths.empty()) return verify_one(where);
+  for (const std::filesystem::path& path : paths) {
+    try {
+      verify_one(path);
+    } catch (const DataError& e) {
+      fmt::print("{}\n", e.what());
+      result.code = ExitCode::bad_data;
+    }
+  }
+}
+
+void diff(const std::string& a, const std::string& b, CommandResult& result) {
+  const CheckpointDifference d = compare(open_checkpoint_at(a), open_checkpoint_at(b));
+  for (const std::string& line : d.structure) fmt::print("{}\n", line);
+  for (const TensorDifference& t : d.tensors)
+    fmt::print("{} of {}: {} of {} elements differ, by at most {:.9g}\n", name_of(t.kind), t.param, t.differing,
+               t.elements, t.max_abs);
+  for (const std::string& line : d.state) fmt::print("{}\n", line);
+  for (const std::string& line : d.notes) fmt::print("note: {}\n", line);
+  if (d.tensors.empty())
+    fmt::print("{} tensors compared, all bit-identical{}\n", d.compared,
+               d.identical() ? "; step, samples and loss are the same" : "");
+  else
+    fmt::print("{} tensors compared, {} differ\n", d.compared, d.tensors.size());
+  if (!d.identical()) result.code = kDifferent;
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app, CommandResult& result) {
+  struct Arguments {
+    std::string path, other, param;
+  };
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("checkpoint", "List, look into, verify and compare checkpoints");
+  command->require_subcommand(1);
+
+  CLI::App* list_command = command->add_subcommand("list", "The checkpoints of a run, newest first");
+  list_command->add_option("run", a->path, "run directory or folder of checkpoints")->required();
+  list_command->callback([a] { list(a->path); });
+
+  CLI::App* inspect_command = command->add_subcommand("inspect", "What a checkpoint holds, with norms and ranges");
+  inspect_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
+  inspect_command->add_option("--param", a->param,
+                              "only this parameter, with its first values and where they are stored");
+  inspect_command->callback([a] {
+    const Checkpoint c = open_checkpoint_at(a->path);
+    if (!a->param.empty()) return inspect_one(c, a->param);
+    print_header(c);
+    inspect_all(c);
+  });
+
+  CLI::App* verify_command = command->add_subcommand(
+      "verify", "Check every byte and every tensor of a checkpoint; exit code 3 names what is damaged");
+  verify_command->add_option("path", a->path, "checkpoint, or run directory (all of its checkpoints)")->required();
+  verify_command->callback([a, &result] { verify(a->path, result); });
+
+  CLI::App* diff_command = command->add_subcommand(
+      "diff", "Compare two checkpoints bit by bit; exit code 0: identical, 1: different, 3: one is bad");
+  diff_command->add_option("a", a->path, "checkpoint, or run directory (its newest one)")->required();
+  diff_command->add_option("b", a->other, "checkpoint, or run directory (its newest one)")->required();
+  diff_command->callback([a, &result] { diff(a->path, a->other, result); });
+}
+
+}  // namespace fp
