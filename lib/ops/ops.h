@@ -139,6 +139,7 @@ class Ops {
   // x is what was normalised (sum, if there was a residual). dx may be added to (the residual branch's gradient).
   virtual void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats,
                                    const Tensor& gain, const NormSpec&, Write) = 0;
+  // dgain sums dy times the normalised value as rounded in the forward pass.
   virtual void norm_backward_weight(const Tensor& dgain, const Tensor& dbias /* empty: none */, const Tensor& dy,
                                     const Tensor& x, const Tensor& stats, const NormSpec&, Write) = 0;
 

@@ -101,6 +101,37 @@ TEST_CASE("softmax_stats agrees with the oracle") {
   });
 }
 
+TEST_CASE("logits of -infinity have probability zero, also when a whole row of a slice is") {
+  for_each_compute_type([](DType t) {
+    INFO(name_of(t));
+    const int64_t C = 3, V = 70;
+    Case c;
+    // Row 0: every other logit; row 1: all but the target; row 2: all.
+    const Operand& logits = c.input("logits", t, {C, V}, [](double normal, int64_t i) {
+      const int64_t r = i / V, column = i % V;
+      return (r == 0 && column % 2 == 1) || (r == 1 && column != 9) || r == 2 ? -kInfinity : normal;
+    });
+    const Operand& targets = c.ids("targets", {C}, {0, 9, V});
+    Operand& stats = c.output("stats", DType::f32, {C, 3});
+    Operand& loss = c.output("loss", DType::f32, {2, 2});
+    Operand& gradient = c.output("gradient", t, {2, V});
+    stats.bound.assign(static_cast<size_t>(3 * C), 100 * kFunction);
+    loss.bound.assign(4, 100 * kFunction);
+    gradient.bound.assign(static_cast<size_t>(2 * V), 100 * kFunction);
+    const Vocabulary vocabulary{0, V, Tensor(), 1.0};
+    c.check([&](Ops& ops) {
+      ops.softmax_stats(stats, logits, targets, vocabulary);
+      ops.cross_entropy(loss, stats.tensor.slice(0, 2), targets.tensor.slice(0, 2));
+      ops.copy(gradient, logits.tensor.slice(0, 2));
+      ops.cross_entropy_backward(gradient, loss, targets.tensor.slice(0, 2), vocabulary, 1.0, 0.0);
+    });
+    CHECK(stats.expected[6] == -kInfinity);
+    CHECK(stats.expected[7] == 0.0);
+    CHECK(loss.expected[2] == Approx(0.0).margin(1e-6));
+    CHECK(gradient.expected[1] == 0.0);
+  });
+}
+
 TEST_CASE("cross_entropy agrees with the oracle") {
   // maximum, sum, target logit: ordinary, huge, a sum of 1, all below zero.
   const std::vector<std::array<double, 3>> rows{{3.0, 17.5, 1.25}, {12345.0, 1.5, 12345.0},     {12345.0, 70.0, -20.0},

@@ -33,8 +33,9 @@ void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tens
     for (int64_t c = 0; c < V; ++c)
       if (live[c]) maximum = std::max(maximum, L[r * V + c]);
     maximum = ref::rounded(maximum, DType::f32);  // the sum belongs to the maximum as stored
+    const double base = maximum == -ref::kInfinity ? 0.0 : maximum;
     for (int64_t c = 0; c < V; ++c)
-      if (live[c]) sum += std::exp(L[r * V + c] - maximum);
+      if (live[c]) sum += std::exp(L[r * V + c] - base);
     const int64_t target = targets.ptr<int32_t>()[r] - vocabulary.first_id;
     const bool here = targets.ptr<int32_t>()[r] >= 0 && target >= 0 && target < V && live[target];
     S[3 * r] = maximum;

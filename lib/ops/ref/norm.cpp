@@ -57,7 +57,7 @@ void RefOps::norm_backward_input(const Tensor& dx, const Tensor& dy, const Tenso
   ref::store(dx, DX, write);
 }
 
-// The normalised value is recomputed without the forward pass's rounding to the compute type.
+// The gain was applied to the normalised value as rounded to the compute type.
 void RefOps::norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                                   const Tensor& stats, const NormSpec&, Write write) {
   checks::norm_backward_weight(dgain, dbias, dy, x, stats);
@@ -66,7 +66,7 @@ void RefOps::norm_backward_weight(const Tensor& dgain, const Tensor& dbias, cons
   Values dgain_values(static_cast<size_t>(h)), dbias_values(static_cast<size_t>(h));
   for (int64_t m = 0; m < M; ++m)
     for (int64_t c = 0; c < h; ++c) {
-      dgain_values[c] += DY[m * h + c] * (X[m * h + c] - S[2 * m]) * S[2 * m + 1];
+      dgain_values[c] += DY[m * h + c] * ref::rounded((X[m * h + c] - S[2 * m]) * S[2 * m + 1], x.dtype);
       dbias_values[c] += DY[m * h + c];
     }
   ref::store(dgain, dgain_values, write);
