@@ -1,0 +1,106 @@
+// fptrain data: the way from a text file to a verified folder, and the exit codes of what goes wrong on it.
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string output;  // standard output and error together
+};
+
+// A folder with a small text in it, removed at the end; commands run inside it.
+class Workplace {
+ public:
+  Workplace() {
+    std::string name = (std::filesystem::temp_directory_path() / "fptrain-cli-data-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+    std::ofstream text(path_ / "book.txt");
+    for (int chapter = 1; chapter <= 20; ++chapter) {
+      text << "Chapter " << chapter << "\n";
+      for (int line = 0; line < 5; ++line) text << "In chapter " << chapter << " this is line " << line << ".\n";
+    }
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  Outcome data(const std::string& arguments) const {
+    const std::string line = "cd '" + path_.string() + "' && '" FP_EXECUTABLE "' data " + arguments + " 2>&1";
+    FILE* pipe = ::popen(line.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    Outcome outcome;
+    std::array<char, 4096> buffer;
+    while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), n);
+    const int status = ::pclose(pipe);
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return outcome;
+  }
+  std::string content(const std::string& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("a text becomes a tokenizer, a prepared folder and the same text again") {
+  const Workplace place;
+  REQUIRE(place.data("train-tokenizer --vocab 280 --out t.json book.txt --documents line").code == 0);
+  const Outcome prepared = place.data("prepare --tokenizer t.json --out out --documents 'start:^Chapter' book.txt");
+  INFO(prepared.output);
+  REQUIRE(prepared.code == 0);
+  CHECK_THAT(prepared.output, Contains("train       18 documents") && Contains("validation  2 documents"));
+  const Outcome shown = place.data("inspect out");
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.output,
+             Contains("validation[0]: Chapter 19\\nIn chapter 19") && Contains("all files match their hashes"));
+  CHECK(place.data("inspect out --json").output == place.content("out/manifest.json"));
+  CHECK(place.data("inspect out --dump train").output + place.data("inspect out --dump validation").output ==
+        place.content("book.txt"));
+}
+
+TEST_CASE("mistakes on the data command line end in exit code 2") {
+  const Workplace place;
+  const std::string prepare = "prepare --tokenizer bytes --out out book.txt ";
+  for (const std::string& arguments :
+       {std::string(""), std::string("prepare"), prepare + "--documents page", prepare + "--documents 'start:('",
+        prepare + "--validation-fraction 1", prepare + "--shard-tokens -1", prepare + "--threads x",
+        prepare + "--colour red", std::string("train-tokenizer --vocab 10 --out t.json book.txt"),
+        std::string("train-tokenizer --vocab 300 --out book.txt book.txt")}) {
+    INFO(arguments);
+    CHECK(place.data(arguments).code == 2);
+  }
+  CHECK_FALSE(std::filesystem::exists(place / "out"));
+}
+
+TEST_CASE("bad data ends in exit code 3 and names the file") {
+  const Workplace place;
+  std::ofstream(place / "bad.jsonl") << "{\"text\": \"fine\"}\n{\"text\": \n";
+  Outcome outcome = place.data("prepare --tokenizer bytes --out out bad.jsonl");
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.output, Contains("bad.jsonl:2: malformed JSON"));
+  CHECK(place.data("prepare --tokenizer bytes --out out missing.txt").code == 3);
+  CHECK(place.data("prepare --tokenizer missing.json --out out book.txt").code == 3);
+  CHECK(place.data("inspect missing").code == 3);
+  REQUIRE(place.data("prepare --tokenizer bytes --out out --documents line book.txt").code == 0);
+  std::filesystem::resize_file(place / "out/validation-00000.tokens", 10);
+  outcome = place.data("inspect out");
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.output, Contains("validation-00000.tokens: 10 bytes"));
+}
