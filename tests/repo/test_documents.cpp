@@ -4,11 +4,13 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <regex>
 #include <sstream>
 
+#include "base/filesystem.h"
 #include "repo/source_tree.h"
 
 namespace fp_test {
@@ -17,16 +19,19 @@ namespace {
 struct MarkdownParts {
   std::string prose;                    // code blocks removed
   std::vector<std::string> code_lines;  // lines of fenced blocks
+  std::string yaml;                     // those of ```yaml blocks
 };
 
 MarkdownParts split_markdown(const std::string& text) {
   MarkdownParts parts;
-  bool in_code = false;
+  bool in_code = false, in_yaml = false;
   for (const std::string& line : split_lines(text)) {
     if (trim(line).starts_with("```")) {
       in_code = !in_code;
+      in_yaml = trim(line) == "```yaml";
     } else if (in_code) {
       parts.code_lines.push_back(line);
+      if (in_yaml) parts.yaml += line + "\n";
     } else {
       parts.prose += line + "\n";
     }
@@ -149,6 +154,33 @@ TEST_CASE("fptrain commands in README and CONTRIBUTING exist, with their flags")
   }
   CHECK(faults == "");
   CHECK(help.size() >= 3);
+}
+
+TEST_CASE("the run spec in README is good, and a mistake in it is found") {
+  const std::string spec = split_markdown(read_project_file("README.md")).yaml;
+  REQUIRE(spec.find("model:") != std::string::npos);
+  std::string folder = (std::filesystem::temp_directory_path() / "fptrain-readme-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "line " + std::to_string(i) + "\n";
+  fp::write_file_atomically(folder + "/text.txt", text);
+  fp::write_file_atomically(folder + "/good.yaml", spec);
+  fp::write_file_atomically(folder + "/bad.yaml", std::regex_replace(spec, std::regex("optimizer"), "optimiser"));
+
+  const std::string fptrain = FP_EXECUTABLE;
+  const std::string data = folder + "/data";
+  const Outcome prepared =
+      run(fptrain + " data prepare --tokenizer bytes --documents line --out " + data + " " + folder + "/text.txt");
+  INFO(prepared.output);
+  CHECK(prepared.code == 0);
+  const std::string set = " --set 'data.train=[{path: " + data + "}]'";
+  const Outcome good = run(fptrain + " config check " + folder + "/good.yaml" + set);
+  INFO(good.output);
+  CHECK(good.code == 0);
+  const Outcome bad = run(fptrain + " config check " + folder + "/bad.yaml" + set);
+  CHECK(bad.code == 2);
+  CHECK(bad.output.find("optimizer") != std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("documents are read as people read them") {
