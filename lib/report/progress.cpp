@@ -55,12 +55,12 @@ std::vector<Part> parts_of(const ProgressState& s, const TerminalStyle& style) {
   const StepMetrics& m = s.now;
   const double fraction = s.total_steps > 0 ? static_cast<double>(m.step) / static_cast<double>(s.total_steps) : 0;
   std::vector<Part> parts;
-  parts.push_back({6, bar(fraction, style.columns >= 120 ? 24 : 12, style)});
-  parts.push_back({5, fmt::format("{:3.0f}%", std::floor(fraction * 100))});
+  parts.push_back({5, bar(fraction, style.columns >= 120 ? 24 : style.columns >= 100 ? 12 : 6, style)});
+  parts.push_back({6, fmt::format("{:3.0f}%", std::floor(fraction * 100))});
   parts.push_back({0, fmt::format("step {}/{}", m.step, s.total_steps)});
   parts.push_back({0, fmt::format("loss {:.4f}", m.loss)});
   if (s.val_bits_per_byte) {
-    parts.push_back({3, fmt::format("val {:.4f} bpb", *s.val_bits_per_byte)});
+    parts.push_back({3, fmt::format("bpb {:.4f}", *s.val_bits_per_byte)});
   } else if (s.val_loss) {
     parts.push_back({3, fmt::format("val {:.4f}", *s.val_loss)});
   }

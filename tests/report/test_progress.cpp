@@ -63,7 +63,9 @@ TEST_CASE("the live line shows all on a wide terminal") {
   const std::string line = live_line(state_at(50, 200), {120, true, false});
   CHECK_THAT(line, Contains("25%") && Contains("step 50/200") && Contains("loss 2.7183"));
   CHECK_THAT(line, Contains("12.3k tok/s") && Contains("MFU 37.2%") && Contains("ETA 1h 02m"));
-  CHECK_THAT(line, Contains("val 1.9501 bpb") && Contains("━━━━━━──"));
+  CHECK_THAT(line, Contains("bpb 1.9501") && Contains("━━━━━━──"));
+  // A narrower one keeps a shorter bar and gives up the percentage.
+  CHECK_THAT(live_line(state_at(50, 200), {84, true, false}), Contains("━━────") && Contains("MFU") && Contains("ETA"));
   const std::string ascii = live_line(state_at(50, 200), {120, false, false});
   CHECK_THAT(ascii, Contains("[######------------------]"));
   for (const char c : ascii) CHECK(static_cast<uint8_t>(c) < 0x80);
@@ -85,7 +87,7 @@ TEST_CASE("what is unknown is not shown") {
   ProgressState s = state_at(1, 10);
   s.now.mfu = StepMetrics::kUnknown;
   s.val_bits_per_byte.reset();
-  CHECK_THAT(live_line(s, {200, false, false}), !Contains("MFU") && !Contains("val"));
+  CHECK_THAT(live_line(s, {200, false, false}), !Contains("MFU") && !Contains("val") && !Contains("bpb"));
   CHECK_THAT(plain_line(s), !Contains("MFU") && !Contains("val"));
   s.val_loss = 3.0;
   CHECK_THAT(live_line(s, {200, false, false}), Contains("val 3.0000"));
