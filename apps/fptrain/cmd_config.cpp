@@ -13,7 +13,7 @@ namespace fp {
 namespace {
 
 struct ConfigArguments {
-  std::string file, output;
+  std::string file, output, key;
   std::vector<std::string> sets;
 };
 
@@ -96,9 +96,11 @@ void add_config_command(CLI::App& app, CommandResult&) {
   schema->add_option("--output", a->output, "write to this file instead");
   schema->callback([a] { write_text(*a, run_spec_schema()); });
 
-  CLI::App* docs = config->add_subcommand("docs", "Print the reference of all keys (docs/run-spec.md)");
+  CLI::App* docs =
+      config->add_subcommand("docs", "Explain a key or section, or print the reference of all (docs/run-spec.md)");
+  docs->add_option("key", a->key, "such as optimizer.lr, or optimizer");
   docs->add_option("--output", a->output, "write to this file instead");
-  docs->callback([a] { write_text(*a, run_spec_reference()); });
+  docs->callback([a] { write_text(*a, a->key.empty() ? run_spec_reference() : explain_key(a->key)); });
 
   config->add_subcommand("presets", "List the model presets and their sizes")->callback(list_presets);
 }

@@ -12,4 +12,8 @@ std::string run_spec_schema();
 // The reference page, docs/run-spec.md.
 std::string run_spec_reference();
 
+// Type, default, legal values and meaning of one key ("optimizer.lr") or of every key of a section ("optimizer"), for a
+// terminal. ConfigError naming the nearest key if there is none.
+std::string explain_key(const std::string& key);
+
 }  // namespace fp

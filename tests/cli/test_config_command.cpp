@@ -97,5 +97,10 @@ TEST_CASE("config schema, docs and presets", "[cli]") {
   CHECK(schema.code == 0);
   CHECK(nlohmann::json::parse(schema.output).at("additionalProperties") == false);
   CHECK_THAT(fptrain("docs").output, Catch::Contains("| `lr` | number |"));
+  CHECK(fptrain("docs optimizer.lr").output == "optimizer.lr: number > 0, default 0.0006\n    Peak learning rate.\n");
+  CHECK_THAT(fptrain("docs data.train").output, Catch::Contains("data.train[].weight: number > 0, default 1\n"));
+  const Outcome unknown = fptrain("docs train.lr");
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.output, Catch::Contains("there is no key 'train.lr'; did you mean 'optimizer.lr'?"));
   CHECK_THAT(fptrain("presets").output, Catch::Contains("phi-3-small-8k") && Catch::Contains("7,392,272,384"));
 }
