@@ -21,7 +21,7 @@ FP_INLINE Vf exp(Vf x) {
   const Vf lowest = splat(-86.6f), highest = splat(88.72f);
   const Vf clamped = x < lowest ? lowest : (x > highest ? highest : x);
   const Vf n = nearest(clamped * 0x1.715476p0f);
-  const Vf r = (clamped - n * 0x1.62e4p-1f) - n * -0x1.7f7d1cp-20f;
+  const Vf r = (clamped - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   Vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
