@@ -1,0 +1,136 @@
+// What the train, generate and eval commands answer to a hurried person.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using Catch::Contains;
+
+namespace {
+
+// The newest checkpoint's tensors, changed in one byte in the middle.
+void flip_a_byte(const std::filesystem::path& file) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(file) / 2);
+  f.seekg(middle);
+  const char c = static_cast<char>(f.get() ^ 0x10);
+  f.seekp(middle);
+  f.put(c);
+}
+
+}  // namespace
+
+TEST_CASE("a run leaves everything a person looks for", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const Outcome o = run(w.train(spec, "r", {"--set", "logging.report=true"}));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  for (const char* file : {"config.yaml", "plan.txt", "metrics.jsonl", "log.txt", "report.html", "report.json"})
+    CHECK(std::filesystem::exists(w.run_directory("r") / file));
+  CHECK_THAT(slurp(w.run_directory("r") / "log.txt"), Contains("step 20/20"));
+  const auto line = nlohmann::json::parse(slurp(w.run_directory("r") / "metrics.jsonl")
+                                              .substr(0, slurp(w.run_directory("r") / "metrics.jsonl").find('\n')));
+  for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "step_ms", "mfu", "peak_bytes",
+                          "consumed_samples"})
+    CHECK(line.contains(key));
+
+  SECTION("generation is reproducible and streams the prompt first") {
+    const auto command = fptrain({"generate", "--checkpoint", w.run_directory("r").string(), "--prompt", "Verse 7",
+                                  "--max-tokens", "20", "--seed", "3"});
+    const Outcome a = run(command), b = run(command);
+    REQUIRE(a.code == 0);
+    CHECK_THAT(a.output, Catch::StartsWith("Verse 7"));
+    CHECK(a.output.substr(0, 27) == b.output.substr(0, 27));
+  }
+  SECTION("evaluation of the checkpoint equals the run's last evaluation") {
+    const Outcome e = run(
+        fptrain({"eval", spec.string(), "--checkpoint", w.run_directory("r").string(), "--samples", "4", "--json"}));
+    CAPTURE(e.output);
+    REQUIRE(e.code == 0);
+    const std::string text = slurp(w.run_directory("r") / "metrics.jsonl");
+    const auto last = nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+    CHECK(nlohmann::json::parse(e.output).at("val_loss").get<double>() ==
+          Approx(last.at("val_loss").get<double>()).epsilon(1e-8));
+  }
+  SECTION("a damaged checkpoint is named and passed over, or refused") {
+    flip_a_byte(w.run_directory("r") / "checkpoints" / "step-00000020" / "rank-00000.h5");
+    const Outcome a = run(w.train(spec, "r"));
+    CHECK(a.code == 0);
+    CHECK_THAT(a.output, Contains("step-00000020") && Contains("resumed from") && Contains("step-00000010"));
+    flip_a_byte(w.run_directory("r") / "checkpoints" / "step-00000010" / "rank-00000.h5");
+    const Outcome b =
+        run(w.train(spec, "r", {"--resume", (w.run_directory("r") / "checkpoints" / "step-00000010").string()}));
+    CHECK(b.code == 3);
+    CHECK_THAT(b.output, Contains("rank-00000.h5"));
+  }
+  SECTION("a fresh start over checkpoints is refused") {
+    const Outcome a = run(w.train(spec, "r", {"--resume", "none"}));
+    CHECK(a.code == 2);
+    CHECK_THAT(a.output, Contains("--resume none"));
+  }
+  SECTION("other data is noticed") {
+    const Outcome a = run(w.train(spec, "r", {"--set", "run.seed=99", "--set", "train.steps=25"}));
+    CHECK(a.code == 2);
+    CHECK_THAT(a.output, Contains("run.seed") && Contains("--allow-data-change"));
+    CHECK(run(w.train(spec, "r", {"--set", "run.seed=99", "--set", "train.steps=25", "--allow-data-change"})).code ==
+          0);
+  }
+  SECTION("another model cannot take over the run") {
+    const Outcome a = run(w.train(
+        spec, "r",
+        {"--set", "model.layers=3", "--resume", (w.run_directory("r") / "checkpoints" / "step-00000020").string()}));
+    CHECK(a.code == 3);
+    CHECK_THAT(a.output, Contains("model.layers.2."));
+  }
+}
+
+TEST_CASE("a diverging run stops with exit 4 and keeps its checkpoint, or skips", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  const std::vector<std::string> wild = {
+      "--set", "optimizer.lr=1e38",  "--set", "optimizer.grad_clip=0", "--set", "schedule.warmup_steps=0",
+      "--set", "checkpoint.every=1", "--set", "eval.every=0"};
+  SECTION("stop") {
+    const Outcome o = run(w.train(spec, "r", wild));
+    CAPTURE(o.output);
+    CHECK(o.code == 4);
+    CHECK_THAT(o.output, Contains("first non-finite tensor") && Contains("layer") && Contains("is kept"));
+    CHECK_FALSE(checkpoints(w.run_directory("r")).empty());
+  }
+  SECTION("skip, up to a limit") {
+    auto skip = wild;
+    skip.insert(skip.end(), {"--set", "train.nonfinite=skip", "--set", "train.nonfinite_limit=3"});
+    const Outcome o = run(w.train(spec, "r", skip));
+    CAPTURE(o.output);
+    CHECK(o.code == 4);
+    CHECK_THAT(o.output, Contains("update skipped") && Contains("train.nonfinite_limit = 3"));
+  }
+}
+
+TEST_CASE("mistakes end with the right exit code and a message", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const auto attempt = [&](const std::vector<std::string>& more) { return run(w.train(spec, "m", more)); };
+  CHECK(attempt({"--set", "optimizer.lrr=1"}).code == 2);
+  CHECK_THAT(attempt({"--set", "optimizer.lrr=1"}).output, Contains("lr"));
+  CHECK(attempt({"--resume", (w.root() / "nowhere").string()}).code == 3);
+  CHECK(attempt({"--set", "model.vocab=100"}).code == 3);  // bytes have 257 ids
+  CHECK(attempt({"--set", "data.seq_len=1000000", "--set", "model.max_position=1000000"}).code != 0);
+  CHECK(run(fptrain({"train"})).code == 2);
+  CHECK(run(fptrain({"train", (w.root() / "no.yaml").string()})).code == 2);
+  CHECK(run(fptrain({"generate", "--checkpoint", w.root().string(), "--prompt", "x"})).code == 3);
+  const Outcome readonly = run(w.train(spec, "m", {"--set", "run.directory=/proc/fptrain"}));
+  CHECK(readonly.code == 3);
+  CHECK_THAT(readonly.output, Contains("/proc/fptrain"));
+}
+
+TEST_CASE("two processes cannot train in one run directory", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  Process p(w.train(spec, "r", {"--set", "train.steps=100000"}), w.root() / "out");
+  while (p.running() && !std::filesystem::exists(w.run_directory("r") / "metrics.jsonl")) ::usleep(1000);
+  const Outcome second = run(w.train(spec, "r"));
+  CHECK(second.code == 3);
+  CHECK_THAT(second.output, Contains("another run"));
+}
