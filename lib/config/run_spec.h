@@ -12,8 +12,6 @@ namespace fp {
 
 enum class Family { gpt, llama, phi3, phi3small };
 enum class RopeKind { none, standard, linear, llama3, longrope };
-enum class NormKind { layernorm, rmsnorm };
-enum class MlpKind { gelu, swiglu, gegelu };
 
 struct RunSection {
   std::string name = "run";  // names the run in logs and reports

@@ -1,0 +1,139 @@
+#include "ops/timing/timing.h"
+
+#include <chrono>
+
+namespace fp {
+namespace {
+
+class Timing final : public TimingOps {
+ public:
+  explicit Timing(Ops& inner) : inner_(&inner) {}
+  std::string_view name() const override { return inner_->name(); }
+  const Timings& timings() const override { return timings_; }
+  void reset() override { timings_ = {}; }
+
+  void copy_in(const Tensor& dst, const void* host) override {
+    timed("copy_in", [&] { inner_->copy_in(dst, host); });
+  }
+  void copy_out(void* host, const Tensor& src) override {
+    timed("copy_out", [&] { inner_->copy_out(host, src); });
+  }
+  void copy(const Tensor& dst, const Tensor& src) override {
+    timed("copy", [&] { inner_->copy(dst, src); });
+  }
+  void zero(const Tensor& x) override {
+    timed("zero", [&] { inner_->zero(x); });
+  }
+  void cast(const Tensor& dst, const Tensor& src) override {
+    timed("cast", [&] { inner_->cast(dst, src); });
+  }
+  void synchronize() override { inner_->synchronize(); }
+  void weights_changed() override {
+    timed("weights_changed", [&] { inner_->weights_changed(); });
+  }
+  void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) override {
+    count(GemmKind::forward, y.rows(), w);
+    timed("linear", [&] { inner_->linear(y, x, w, bias); });
+  }
+  void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) override {
+    count(GemmKind::backward_input, dy.rows(), w);
+    timed("linear_backward_input", [&] { inner_->linear_backward_input(dx, dy, w); });
+  }
+  void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) override {
+    count(GemmKind::backward_weight, dy.rows(), dw);
+    timed("linear_backward_weight", [&] { inner_->linear_backward_weight(dw, dy, x, write); });
+  }
+  void bias_backward(const Tensor& db, const Tensor& dy, Write write) override {
+    timed("bias_backward", [&] { inner_->bias_backward(db, dy, write); });
+  }
+  void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
+                 const Tensor& positions_table, double scale) override {
+    timed("embedding", [&] { inner_->embedding(y, ids, table, positions, positions_table, scale); });
+  }
+  void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) override {
+    timed("embedding_backward", [&] { inner_->embedding_backward(dtable, dy, ids, scale); });
+  }
+  void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
+            const Tensor& gain, const Tensor& bias, const NormSpec& spec) override {
+    timed("norm", [&] { inner_->norm(y, sum, stats, x, residual, gain, bias, spec); });
+  }
+  void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats, const Tensor& gain,
+                           const NormSpec& spec5, Write write) override {
+    timed("norm_backward_input", [&] { inner_->norm_backward_input(dx, dy, x, stats, gain, spec5, write); });
+  }
+  void norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+                            const Tensor& stats, const NormSpec& spec5, Write write) override {
+    timed("norm_backward_weight", [&] { inner_->norm_backward_weight(dgain, dbias, dy, x, stats, spec5, write); });
+  }
+  void activation(const Tensor& y, const Tensor& x, const ActivationSpec& spec) override {
+    timed("activation", [&] { inner_->activation(y, x, spec); });
+  }
+  void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec& spec) override {
+    timed("activation_backward", [&] { inner_->activation_backward(dx, dy, x, spec); });
+  }
+  void add(const Tensor& y, const Tensor& a, const Tensor& b) override {
+    timed("add", [&] { inner_->add(y, a, b); });
+  }
+  void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
+               const Dropout& spec) override {
+    timed("dropout", [&] { inner_->dropout(y, x, sample_ids, first_token, spec); });
+  }
+  void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& spec4,
+                 const Rope& spec5, const Tensor& positions) override {
+    timed("split_qkv", [&] { inner_->split_qkv(q, k, v, qkv, spec4, spec5, positions); });
+  }
+  void split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                          const HeadLayout& spec4, const Rope& spec5, const Tensor& positions) override {
+    timed("split_qkv_backward", [&] { inner_->split_qkv_backward(dqkv, dq, dk, dv, spec4, spec5, positions); });
+  }
+  void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) override {
+    timed("attention", [&] { inner_->attention(o, lse, q, k, v, doc_start, sample_ids, spec); });
+  }
+  void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
+                          const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
+                          const Tensor& sample_ids, const AttentionSpec& spec) override {
+    timed("attention_backward",
+          [&] { inner_->attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec); });
+  }
+  void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
+                     const Vocabulary& spec) override {
+    timed("softmax_stats", [&] { inner_->softmax_stats(stats, logits, targets, spec); });
+  }
+  void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override {
+    timed("cross_entropy", [&] { inner_->cross_entropy(loss, stats, targets); });
+  }
+  void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary& spec3,
+                              double scale, double z_loss) override {
+    timed("cross_entropy_backward",
+          [&] { inner_->cross_entropy_backward(logits, loss, targets, spec3, scale, z_loss); });
+  }
+  void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) override {
+    timed("sum_squares", [&] { inner_->sum_squares(sums, x, segments); });
+  }
+  void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
+             const AdamW& spec) override {
+    timed("adamw", [&] { inner_->adamw(param, m, v, grad, weights, spec); });
+  }
+
+ private:
+  template <class Call>
+  void timed(const char* op, Call&& call) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    inner_->synchronize();
+    OpTime& t = timings_.by_op[op];
+    ++t.calls;
+    t.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  void count(GemmKind kind, int64_t m, const Tensor& w) { ++timings_.gemms[{kind, m, w.rows(), w.cols()}]; }
+
+  Ops* inner_;
+  Timings timings_;
+};
+
+}  // namespace
+
+std::unique_ptr<TimingOps> make_timing_ops(Ops& inner) { return std::make_unique<Timing>(inner); }
+
+}  // namespace fp
