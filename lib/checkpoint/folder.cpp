@@ -46,7 +46,7 @@ bool same_parameters(const CheckpointManifest& a, const CheckpointManifest& b) {
 // Whether `existing` may be replaced by the finished checkpoint in `hidden`.
 bool replaceable(const std::filesystem::path& existing, const std::filesystem::path& hidden) {
   try {
-    return same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
+    return storage::is_folder(existing) && same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
   } catch (const UserError&) {
     return false;
   }
@@ -158,6 +158,7 @@ void apply_retention(const std::filesystem::path& checkpoints_dir, const Retenti
       log::warning("a damaged checkpoint is left where it is: {}", e.what());
       continue;
     }
+    if (!storage::is_folder(path)) continue;  // a link: what it leads to is not ours to delete
     const std::string name = path.filename().string();
     const bool milestone = retention.keep_every > 0 && *checkpoint_step(name) % retention.keep_every == 0;
     if (++complete > retention.keep_last && !milestone) discard_or_warn(path, name);

@@ -47,8 +47,8 @@ struct Retention {
   int64_t keep_last = 0;   // newest checkpoints kept; 0: all
   int64_t keep_every = 0;  // checkpoints whose step is a multiple are kept too; 0: none
 };
-// Deletes what need not be kept. The newest complete checkpoint always stays, and so do damaged ones, which do not
-// count. What cannot be deleted is named in a warning.
+// Deletes what need not be kept. The newest complete checkpoint always stays. Damaged ones and links to folders
+// elsewhere do not count and stay too. What cannot be deleted is named in a warning.
 void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention&);
 
 }  // namespace fp

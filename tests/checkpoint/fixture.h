@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/filesystem.h"
+#include "base/log.h"
 #include "base/philox.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
@@ -24,8 +25,11 @@ namespace fp::test {
 struct TempDir {
   std::filesystem::path path;
 
+  // In memory where there is such a folder: the tests sync a lot.
   TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "fp_checkpoint_XXXXXX").string();
+    std::string pattern =
+        ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+    pattern += "/fp_checkpoint_XXXXXX";
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path = pattern;
   }
@@ -159,6 +163,29 @@ std::string data_error(const F& f) {
   }
   FAIL("no DataError was thrown");
   return {};
+}
+
+// What the log says while f runs.
+template <class F>
+std::string logged(const std::filesystem::path& scratch, const F& f) {
+  std::filesystem::remove(scratch);
+  log::tee_to(scratch);
+  f();
+  log::tee_to({});
+  return std::filesystem::exists(scratch) ? read_file(scratch) : "";
+}
+
+inline void put_file(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << content;
+  REQUIRE(out.flush());
+}
+
+// Names in a folder, hidden ones included, sorted.
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : storage::entries_of(folder)) names.push_back(entry.filename().string());
+  return names;
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

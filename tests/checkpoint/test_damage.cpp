@@ -1,0 +1,136 @@
+// Whatever happens to a byte of a checkpoint, it is found before anything is loaded.
+#include "fixture.h"
+
+namespace fp::test {
+namespace {
+
+using std::filesystem::path;
+
+struct Saved {
+  TempDir dir;
+  State state{small_table()};
+  path checkpoint = save(dir.path, state, 5, 1);
+};
+
+// Whether a folder is refused as bad data, with a message that names `file`.
+bool refused(const path& checkpoint, const std::string& file) {
+  try {
+    Checkpoint::open(checkpoint);
+  } catch (const DataError& e) {
+    return contains(e.what(), file);
+  }
+  return false;
+}
+
+// The number of changes to a file that go unnoticed, of those that `alter` makes for every n-th position.
+template <class Alter>
+int unnoticed(const path& file, size_t every, const Alter& alter) {
+  const std::string content = read_file(file);
+  int n = 0;
+  for (size_t i = 0; i < content.size(); i += every) {
+    std::string altered = content;
+    alter(altered, i);
+    put_file(file, altered);
+    n += !refused(file.parent_path(), file.filename().string());
+  }
+  put_file(file, content);
+  return n;
+}
+
+const auto flip = [](std::string& s, size_t i) { s[i] = static_cast<char>(s[i] ^ (1 << (i % 8))); };
+const auto cut = [](std::string& s, size_t i) { s.resize(i); };
+
+TEST_CASE("every altered byte is detected, in every file") {
+  const Saved saved;
+  for (const std::string& name : names_in(saved.checkpoint)) {
+    const path file = saved.checkpoint / name;
+    const size_t every = name.ends_with(".h5") ? 61 : 1;  // 61 is odd: all bit positions get their turn
+    INFO(name);
+    CHECK(unnoticed(file, every, flip) == 0);
+  }
+  CHECK_NOTHROW(Checkpoint::open(saved.checkpoint));
+}
+
+TEST_CASE("every truncation is detected, in every file") {
+  const Saved saved;
+  for (const std::string& name : names_in(saved.checkpoint)) {
+    INFO(name);
+    CHECK(unnoticed(saved.checkpoint / name, name.ends_with(".h5") ? 499 : 3, cut) == 0);
+  }
+}
+
+TEST_CASE("a file that is longer, missing or replaced is detected and named") {
+  const Saved saved;
+  for (const std::string& name : names_in(saved.checkpoint)) {
+    INFO(name);
+    const path file = saved.checkpoint / name;
+    const std::string content = read_file(file);
+    put_file(file, content + '\0');
+    CHECK(refused(saved.checkpoint, name));
+    std::filesystem::remove(file);
+    CHECK(refused(saved.checkpoint, name));
+    std::filesystem::create_directory(file);
+    CHECK(refused(saved.checkpoint, name));
+    std::filesystem::remove(file);
+    put_file(file, content);
+  }
+  CHECK_NOTHROW(Checkpoint::open(saved.checkpoint));
+}
+
+TEST_CASE("all damaged files are named at once") {
+  const Saved saved;
+  std::filesystem::remove(saved.checkpoint / "index.h5");
+  std::filesystem::resize_file(saved.checkpoint / "rank-00000.h5", 1000);
+  put_file(saved.checkpoint / "config.yaml", "run:\n  name: tast\n");
+  const std::string message = data_error([&] { Checkpoint::open(saved.checkpoint); });
+  CHECK(contains(message, "index.h5: is missing"));
+  CHECK(contains(message, "rank-00000.h5: has 1000 bytes, should have"));
+  CHECK(contains(message, "config.yaml: content differs"));
+}
+
+TEST_CASE("what is no checkpoint, or of another version, is called so") {
+  const TempDir dir;
+  const auto reason = [&](const std::string& manifest) {
+    put_file(dir.path / "manifest.json", manifest);
+    return data_error([&] { Checkpoint::open(dir.path); });
+  };
+  CHECK(contains(data_error([&] { Checkpoint::open(dir.path); }), "it has no manifest.json"));
+  CHECK(contains(reason(""), "not the manifest of an fptrain checkpoint"));
+  CHECK(contains(reason("{\"format\": \"other\"}\n"), "not the manifest of an fptrain checkpoint"));
+
+  // Another version, intact: its hash is right.
+  CheckpointManifest m;
+  m.extra = nlohmann::json::object();
+  std::string text = serialize(m);
+  const size_t at = text.find("\"version\": 1");
+  REQUIRE(at != std::string::npos);
+  text[at + 11] = '7';
+  const std::string before = text.substr(0, text.rfind("  \"xxh3\""));
+  const std::string hash = hash_bytes(before.data(), before.size());
+  CHECK(contains(reason(before + "  \"xxh3\": \"" + hash + "\"\n}\n"), "is of version 7"));
+  CHECK(contains(reason(text), "does not match its own hash"));
+}
+
+TEST_CASE("a manifest cannot lead out of its folder") {
+  const TempDir dir;
+  for (const std::string name : {"../secret", "/etc/passwd", "..", ""}) {
+    CheckpointManifest m;
+    m.extra = nlohmann::json::object();
+    m.files.push_back({name, 1, "00"});
+    put_file(dir.path / "manifest.json", serialize(m));
+    CHECK(contains(data_error([&] { Checkpoint::open(dir.path); }), "is not the name of a file"));
+  }
+}
+
+TEST_CASE("tensors that are not what was saved are named although every file is intact") {
+  const Saved saved;
+  CheckpointManifest m = read_checkpoint_manifest(saved.checkpoint);
+  m.parameters[2].fingerprints[StateKind::exp_avg] ^= 1;
+  put_file(saved.checkpoint / "manifest.json", serialize(m));
+  State loaded(small_table());
+  const std::string message = data_error([&] { load_checkpoint(saved.checkpoint, loaded.store, *loaded.ops); });
+  CHECK(contains(message, "exp_avg of model.layers.0.self_attn.qkv_proj.weight"));
+}
+
+}  // namespace
+}  // namespace fp::test

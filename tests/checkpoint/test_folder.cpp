@@ -1,0 +1,177 @@
+// Which checkpoint of a folder is taken, and which are kept.
+#include "fixture.h"
+
+namespace fp::test {
+namespace {
+
+using std::filesystem::path;
+
+struct Run {
+  TempDir dir;
+  path checkpoints = dir.path / "checkpoints";
+  path log = dir.path / "log.txt";
+  State state{small_table()};
+  void save_steps(std::initializer_list<int64_t> steps) {
+    for (const int64_t step : steps) save(checkpoints, state, step, static_cast<uint64_t>(step));
+  }
+  std::vector<std::string> names() const { return names_in(checkpoints); }
+};
+
+void damage(const path& file) {
+  std::string content = read_file(file);
+  content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
+  put_file(file, content);
+}
+
+TEST_CASE("steps and folder names") {
+  CHECK(checkpoint_name(100) == "step-00000100");
+  CHECK(checkpoint_name(1234567890) == "step-1234567890");
+  CHECK(checkpoint_step("step-00000100") == 100);
+  CHECK(checkpoint_step("step-1234567890") == 1234567890);
+  for (const char* name : {"step-100", "step-0000010x", "step-", "step--0000001", ".tmp-step-00000100",
+                           "step-00000100.aside-1", "step-99999999999999999999"})
+    CHECK_FALSE(checkpoint_step(name));
+}
+
+TEST_CASE("the newest good checkpoint is found; bad ones on the way are named") {
+  Run run;
+  CHECK_FALSE(find_latest(run.checkpoints));
+  run.save_steps({9, 10, 100, 200});
+  CHECK(find_latest(run.checkpoints)->manifest().step == 200);
+
+  damage(run.checkpoints / "step-00000200" / "rank-00000.h5");
+  std::filesystem::create_directory(run.checkpoints / "step-00000300");
+  put_file(run.checkpoints / "step-00000300" / "model.bin", "not ours");
+  std::filesystem::copy(run.checkpoints / "step-00000009", run.checkpoints / "step-00000400");
+  put_file(run.checkpoints / "step-00000500", "a file");
+  std::filesystem::create_directory(run.checkpoints / ".tmp-step-00000600");
+  std::optional<Checkpoint> latest;
+  const std::string text = logged(run.log, [&] { latest = find_latest(run.checkpoints); });
+  REQUIRE(latest);
+  CHECK(latest->manifest().step == 100);
+  CHECK(contains(text, "step-00000200"));
+  CHECK(contains(text, "rank-00000.h5: content differs"));
+  CHECK(contains(text, "step-00000300: not a complete fptrain checkpoint"));
+  CHECK(contains(text, "step-00000400: holds step 9"));
+  CHECK(contains(text, "step-00000500"));
+}
+
+TEST_CASE("a checkpoint of another model is passed over when the table is known") {
+  Run run;
+  run.save_steps({1});
+  ParamTable other;
+  other.add("w", {3, 3}, Partition::replicated(), {});
+  State foreign(other);
+  save(run.checkpoints, foreign, 2, 1);
+  CHECK(find_latest(run.checkpoints)->manifest().step == 2);
+  std::optional<Checkpoint> latest;
+  const std::string text = logged(run.log, [&] { latest = find_latest(run.checkpoints, &run.state.table); });
+  CHECK(latest->manifest().step == 1);
+  CHECK(contains(text, "holds another model"));
+  CHECK(contains(text, "w [3,3] is in the checkpoint but not in the model"));
+}
+
+TEST_CASE("a path may be a checkpoint, a checkpoints folder or a run directory") {
+  Run run;
+  run.save_steps({1, 2});
+  CHECK(open_checkpoint_at(run.dir.path).manifest().step == 2);
+  CHECK(open_checkpoint_at(run.checkpoints).manifest().step == 2);
+  CHECK(open_checkpoint_at(run.checkpoints / "step-00000001").manifest().step == 1);
+  damage(run.checkpoints / "step-00000001" / "manifest.json");
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.checkpoints / "step-00000001"); }), "manifest.json"));
+  damage(run.checkpoints / "step-00000002" / "index.h5");
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path); }), "holds no good checkpoint"));
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path / "none"); }), "no such folder"));
+  std::filesystem::create_directory(run.dir.path / "empty");
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path / "empty"); }), "not a complete fptrain checkpoint"));
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("retention keeps the last n, every k-th and always the newest") {
+  Run run;
+  run.save_steps({10, 20, 30, 40, 50});
+  apply_retention(run.checkpoints, {0, 0});
+  CHECK(run.names().size() == 5);
+  apply_retention(run.checkpoints, {2, 20});
+  CHECK(run.names() == Names{"step-00000020", "step-00000040", "step-00000050"});
+  apply_retention(run.checkpoints, {1, 0});
+  CHECK(run.names() == Names{"step-00000050"});
+  CHECK(find_latest(run.checkpoints)->manifest().step == 50);
+}
+
+TEST_CASE("damaged checkpoints neither count nor go") {
+  Run run;
+  run.save_steps({1, 2, 3, 4});
+  std::filesystem::remove(run.checkpoints / "step-00000004" / "index.h5");
+  std::filesystem::create_directory(run.checkpoints / "step-00000005");
+  std::string text = logged(run.log, [&] { apply_retention(run.checkpoints, {1, 0}); });
+  CHECK(run.names() == Names{"step-00000003", "step-00000004", "step-00000005"});
+  CHECK(contains(text, "step-00000004"));
+  CHECK(find_latest(run.checkpoints)->manifest().step == 3);
+}
+
+TEST_CASE("retention does not follow links") {
+  Run run;
+  run.save_steps({1, 2});
+  std::filesystem::rename(run.checkpoints / "step-00000001", run.dir.path / "backup");
+  std::filesystem::create_directory_symlink(run.dir.path / "backup", run.checkpoints / "step-00000001");
+  apply_retention(run.checkpoints, {1, 0});
+  CHECK_NOTHROW(Checkpoint::open(run.dir.path / "backup"));
+}
+
+TEST_CASE("leftovers of a killed run are removed, and nothing else") {
+  Run run;
+  run.save_steps({1, 2, 3});
+  const auto hide = [&](const char* from, const char* to) {
+    std::filesystem::rename(run.checkpoints / from, run.checkpoints / to);
+  };
+  hide("step-00000001", ".trash-step-00000001");
+  hide("step-00000002", ".replaced-step-00000002");
+  std::filesystem::create_directory(run.checkpoints / ".tmp-step-00000004");
+  put_file(run.checkpoints / ".tmp-step-00000004" / "rank-00000.h5", "half");
+  std::filesystem::create_directory(run.checkpoints / ".tmp-notes");
+  put_file(run.checkpoints / ".tmp-step-00000005", "a file of that name");
+  clean_leftovers(run.checkpoints);
+  CHECK(run.names() == Names{".tmp-notes", ".tmp-step-00000005", "step-00000002", "step-00000003"});
+
+  // Replaced, and the new one is there: the old one goes.
+  save(run.checkpoints, run.state, 4, 1);
+  hide("step-00000002", ".replaced-step-00000004");
+  clean_leftovers(run.checkpoints);
+  CHECK(run.names() == Names{".tmp-notes", ".tmp-step-00000005", "step-00000003", "step-00000004"});
+}
+
+TEST_CASE("saving a step again replaces its checkpoint") {
+  Run run;
+  run.save_steps({1, 2});
+  save(run.checkpoints, run.state, 2, 77);
+  CHECK(run.names() == Names{"step-00000001", "step-00000002"});
+  load_checkpoint(run.checkpoints / "step-00000002", run.state.store, *run.state.ops);
+  CHECK(run.state.wrong(77) == 0);
+}
+
+TEST_CASE("what is no checkpoint of this model is moved aside, never deleted") {
+  Run run;
+  std::filesystem::create_directories(run.checkpoints / "step-00000001");
+  put_file(run.checkpoints / "step-00000001" / "precious", "data");
+  const std::string text = logged(run.log, [&] { run.save_steps({1}); });
+  CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1"});
+  CHECK(read_file(run.checkpoints / "step-00000001.aside-1" / "precious") == "data");
+  CHECK(contains(text, "renamed to step-00000001.aside-1"));
+  std::filesystem::remove(run.checkpoints / "step-00000001" / "index.h5");
+  run.save_steps({1});
+  CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1", "step-00000001.aside-2"});
+}
+
+TEST_CASE("a folder is used by one run at a time") {
+  const TempDir dir;
+  {
+    const storage::FolderLock lock(dir.path);
+    CHECK(contains(data_error([&] { storage::FolderLock second(dir.path); }), "another run is using this folder"));
+  }
+  CHECK_NOTHROW(storage::FolderLock(dir.path));
+}
+
+}  // namespace
+}  // namespace fp::test

@@ -1,0 +1,127 @@
+#include <cmath>
+
+#include "checkpoint/inspect.h"
+#include "fixture.h"
+
+namespace fp::test {
+namespace {
+
+using std::filesystem::path;
+
+// Saves one tensor with these values; the moments are twice and four times as large.
+path save_values(const path& dir, const std::vector<float>& values, int64_t step = 1) {
+  ParamTable table;
+  table.add("w", {2, static_cast<int64_t>(values.size()) / 2}, Partition::replicated(), {});
+  State s(table);
+  float scale = 1.0f;
+  for (const StateKind kind : kStateKinds) {
+    float* to = s.store.part(flat_of(s.store, kind), 0).ptr<float>();
+    for (size_t i = 0; i < values.size(); ++i) to[i] = scale * values[i];
+    scale *= 2.0f;
+  }
+  return save_checkpoint(dir, s.store, *s.ops, some_state(step), {});
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+
+TEST_CASE("statistics of a tensor") {
+  const TempDir dir;
+  const Checkpoint c = Checkpoint::open(save_values(dir.path, {3, -4, 0, kInfinity, kNaN, 12}));
+  const TensorStats s = tensor_stats(c, "w", StateKind::param);
+  CHECK(s.elements == 6);
+  CHECK(s.nonfinite == 2);
+  CHECK(s.norm == 13.0);
+  CHECK(s.min == -4.0);
+  CHECK(s.max == 12.0);
+  CHECK(s.mean == 11.0 / 4.0);
+  CHECK(tensor_stats(c, "w", StateKind::exp_avg_sq).norm == 52.0);
+  CHECK(first_elements(c, "w", StateKind::exp_avg, 2) == std::vector<float>{6, -8});
+  CHECK(first_elements(c, "w", StateKind::param, 100).size() == 6);
+  const std::vector<Fragment> fragments = fragments_of(c, "w", StateKind::param);
+  REQUIRE(fragments.size() == 1);
+  CHECK(fragments[0].file == "rank-00000.h5");
+  CHECK(fragments[0].dataset == "w/param/0");
+  CHECK(fragments[0].box.count == Shape{2, 3});
+}
+
+TEST_CASE("equal states are identical, whatever else differs") {
+  const TempDir dir;
+  State s(small_table());
+  const Checkpoint a = Checkpoint::open(save(dir.path / "a", s, 1, 1));
+  TrainState other = some_state(1);
+  other.extra["elapsed_s"] = 7;
+  other.config_yaml += "# moved\n";
+  const Checkpoint b = Checkpoint::open(save_checkpoint(dir.path / "b", s.store, *s.ops, other, {}));
+  const CheckpointDifference d = compare(a, b);
+  CHECK(d.identical());
+  CHECK(d.compared == 3 * static_cast<int64_t>(s.table.size()));
+  CHECK(d.notes == std::vector<std::string>{"extra.elapsed_s: null and 7", "config.yaml differs"});
+}
+
+TEST_CASE("differences are counted and measured") {
+  const TempDir dir;
+  const Checkpoint a = Checkpoint::open(save_values(dir.path / "a", {1, 2, 3, 0}));
+  const Checkpoint b = Checkpoint::open(save_values(dir.path / "b", {1, 2.5, 3, -0.0f}, 2));
+  const CheckpointDifference d = compare(a, b);
+  CHECK_FALSE(d.identical());
+  REQUIRE(d.tensors.size() == 3);
+  CHECK(d.tensors[0].differing == 2);  // -0 is not 0, bit by bit
+  CHECK(d.tensors[0].max_abs == 0.5);
+  CHECK(d.tensors[2].kind == StateKind::exp_avg_sq);
+  CHECK(d.tensors[2].max_abs == 2.0);
+  CHECK(d.state.size() == 3);  // step, samples, loss
+  const Checkpoint nan = Checkpoint::open(save_values(dir.path / "nan", {1, 2, 3, kNaN}));
+  CHECK(std::isinf(compare(a, nan).tensors[0].max_abs));
+}
+
+TEST_CASE("tensors that only one has are named") {
+  const TempDir dir;
+  State s(small_table());
+  const Checkpoint a = Checkpoint::open(save(dir.path / "a", s, 1, 1));
+  const Checkpoint b = Checkpoint::open(save_values(dir.path / "b", {1, 2}));
+  CHECK(compare(a, b).structure.size() == s.table.size() + 1);
+  const Checkpoint c = Checkpoint::open(save_values(dir.path / "c", {1, 2, 3, 4}));
+  CHECK(compare(b, c).structure == std::vector<std::string>{"w: [2,1] and [2,2]"});
+}
+
+TEST_CASE("an index that leads to the wrong elements is found") {
+  const TempDir dir;
+  const path folder = save_values(dir.path, {1, 2, 3, 4});
+  verify_tensors(Checkpoint::open(folder));
+  std::filesystem::remove(folder / "index.h5");
+  {
+    h5::File index = h5::File::create(folder / "index.h5");
+    for (const StateKind kind : kStateKinds) {
+      const std::string name = fmt::format("w/{}", name_of(kind));
+      // exp_avg leads to the parameter's fragment; the others are right.
+      const std::string from = kind == StateKind::exp_avg ? "w/param/0" : name + "/0";
+      const std::vector<h5::Mapping> mapping = {{{{0, 0}, {2, 2}}, "rank-00000.h5", from}};
+      index.create_virtual(name, {2, 2}, mapping);
+    }
+    index.close();
+  }
+  CheckpointManifest m = read_checkpoint_manifest(folder);
+  for (CheckpointFile& f : m.files)
+    if (f.name == "index.h5") f = {f.name, std::filesystem::file_size(folder / f.name), hash_file(folder / f.name)};
+  put_file(folder / "manifest.json", serialize(m));
+  const std::string message = data_error([&] { verify_tensors(Checkpoint::open(folder)); });
+  CHECK(contains(message, "\n  exp_avg of w"));
+  CHECK_FALSE(contains(message, "exp_avg_sq of w"));
+}
+
+TEST_CASE("elements whose file is missing read as NaN, never as zeros") {
+  const TempDir dir;
+  {
+    h5::File index = h5::File::create(dir.path / "index.h5");
+    const std::vector<h5::Mapping> mapping = {{{{0}, {3}}, "rank-00000.h5", "w/param/0"}};
+    index.create_virtual("w/param", {5}, mapping);
+    index.close();
+  }
+  const h5::File index = h5::File::open(dir.path / "index.h5");
+  std::vector<float> values(5, 1.0f);
+  index.dataset("w/param").read({{0}, {5}}, values.data(), {{5}, {0}});
+  for (const float v : values) CHECK(std::isnan(v));
+}
+
+}  // namespace
+}  // namespace fp::test
