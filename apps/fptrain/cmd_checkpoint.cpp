@@ -13,9 +13,8 @@ namespace {
 // As diff(1): 0 nothing differs, 1 something does, 3 (bad data) could not compare.
 constexpr ExitCode kDifferent = static_cast<ExitCode>(1);
 
-std::string samples_and_loss(const CheckpointManifest& m) {
-  return fmt::format("{:>12}  {:>11}", m.consumed_samples,
-                     std::isnan(m.last_loss) ? "-" : fmt::format("{:.9g}", m.last_loss));
+std::string loss_text(const CheckpointManifest& m) {
+  return std::isnan(m.last_loss) ? "-" : fmt::format("{:.9g}", m.last_loss);
 }
 
 void list(const std::string& where) {
@@ -27,7 +26,7 @@ void list(const std::string& where) {
     const std::string name = path.filename().string();
     try {
       const CheckpointManifest m = check_sizes(path);
-      fmt::print("{:<16}{}  {:>10}  {:<20}  complete\n", name, samples_and_loss(m),
+      fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  complete\n", name, m.consumed_samples, loss_text(m),
                  human_bytes(static_cast<double>(m.bytes())), m.created_at);
     } catch (const UserError& e) {
       fmt::print("{:<16}damaged: {}\n", name, e.what());
@@ -40,7 +39,7 @@ void print_header(const Checkpoint& c) {
   int64_t elements = 0;
   for (const CheckpointParam& p : m.parameters) elements += p.shape.elements();
   fmt::print("{}\n", c.folder().string());
-  fmt::print("  step {}, {} samples, last loss {:.9g}\n", m.step, m.consumed_samples, m.last_loss);
+  fmt::print("  step {}, {} samples, last loss {}\n", m.step, m.consumed_samples, loss_text(m));
   fmt::print("  saved {} by {} (pp {} dp {} sp {} tp {})\n", m.created_at, m.created_by, m.mesh.pp(), m.mesh.dp(),
              m.mesh.sp(), m.mesh.tp());
   fmt::print("  {} parameters in {} tensors, {} in {} files, {}\n", elements, m.parameters.size(),

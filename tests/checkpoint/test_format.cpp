@@ -1,0 +1,70 @@
+// Other programs can read a checkpoint: scripts/read_checkpoint.py has nothing but h5py and docs/checkpoint-format.md.
+#include <cstdlib>
+#include <sstream>
+
+#include "fixture.h"
+#include "support/process.h"
+#include "support/skip.h"
+
+namespace fp::test {
+namespace {
+
+using testing::run;
+
+bool have_h5py() { return run({"/usr/bin/python3", "-c", "import h5py"}).code == 0; }
+
+testing::Outcome read_with_script(const std::filesystem::path& folder, std::vector<std::string> arguments = {}) {
+  std::vector<std::string> command = {"/usr/bin/python3", FP_SOURCE_DIR "/scripts/read_checkpoint.py", folder.string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command);
+}
+
+TEST_CASE("h5py reads every tensor of a checkpoint that two ranks wrote") {
+  if (!have_h5py()) FP_SKIP("python3-h5py is not installed");
+  const TempDir dir;
+  const auto hidden = begin_save(dir.path, 1);
+  std::vector<CheckpointFile> files;
+  for (int rank = 0; rank < 2; ++rank) {
+    State state(small_table(2, rank));
+    state.fill(1);
+    files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
+  }
+  finish_save(hidden, files, some_state(1), {});
+  const auto folder = dir.path / "moved";
+  std::filesystem::rename(dir.path / "step-00000001", folder);
+
+  const ParamTable table = small_table();
+  for (const std::string name : {"model.embed_tokens.weight", "model.layers.1.self_attn.qkv_proj.weight",
+                                 "model.layers.1.self_attn.o_proj.weight", "model.layers.0.self_attn.qkv_proj.bias"})
+    for (const StateKind kind : kStateKinds) {
+      const Param& p = table[table.find(name)];
+      std::istringstream text(read_with_script(folder, {name, name_of(kind)}).output);
+      std::string header;
+      std::getline(text, header);
+      INFO(header);
+      REQUIRE(header.starts_with(fmt::format("# {} {} [{}", name, name_of(kind), p.shape[0])));
+      int64_t index = 0, wrong = 0;
+      for (std::string word; text >> word; ++index)
+        wrong += std::strtof(word.c_str(), nullptr) != known_value(name, kind, index, 1);
+      CHECK(index == p.shape.elements());
+      CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("the script lists parameters and refuses what is not there") {
+  if (!have_h5py()) FP_SKIP("python3-h5py is not installed");
+  const TempDir dir;
+  State state(small_table());
+  const auto folder = save(dir.path, state, 1, 1);
+  CHECK(read_with_script(folder).output.starts_with("model.embed_tokens.weight [37, 16] param exp_avg exp_avg_sq\n"));
+  const auto unknown = read_with_script(folder, {"no.such.weight"});
+  CHECK(contains(unknown.output, "has no param of no.such.weight"));
+  CHECK(unknown.code != 0);
+  std::filesystem::resize_file(folder / "rank-00000.h5", 100);
+  const auto damaged = read_with_script(folder, {"model.embed_tokens.weight"});
+  CHECK(contains(damaged.output, "rank-00000.h5: damaged"));
+  CHECK(damaged.code != 0);
+}
+
+}  // namespace
+}  // namespace fp::test
