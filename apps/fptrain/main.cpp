@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
     fp::add_data_command(app, result);
     fp::add_report_command(app, result);
     fp::add_checkpoint_command(app, result);
+    fp::add_bench_command(app, result);
     fp::add_doctor_command(app, result);
     app.parse(argc, argv);
     return static_cast<int>(result.code);

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/parallel.h"
+#include "bench.h"
+#include "config/load.h"
+#include "device.h"
+#include "train/setup.h"
+#include "train/step_benchmark.h"
+
+namespace fp {
+namespace {
+
+struct Arguments {
+  std::string preset = "gpt2", precision = "bf16", recompute = "none", device = "cpu", file;
+  std::vector<std::string> sets;
+  int64_t batch = 4, seq_len = 256;
+  int warmup = 2, steps = 5, threads = 0;
+  bool json = false, profile = false;
+};
+
+RunSpec spec_of(const Arguments& a) {
+  std::vector<std::string> sets = {fmt::format("data.seq_len={}", a.seq_len),
+                                   fmt::format("train.global_batch={}", a.batch),
+                                   fmt::format("train.micro_batch={}", a.batch),
+                                   "precision.compute=" + a.precision,
+                                   "memory.recompute=" + a.recompute,
+                                   "model.preset=" + a.preset};
+  sets.insert(sets.end(), a.sets.begin(), a.sets.end());
+  RunSpec spec = parse_run_spec("", "bench", sets);
+  if (spec.model.vocab == 0) spec.model.vocab = 50257;
+  return spec;
+}
+
+nlohmann::json to_json(const Arguments& a, const RunSpec& spec, const StepBenchmark& b) {
+  nlohmann::json ops = nlohmann::json::object();
+  for (const auto& [name, t] : b.profile.by_op) ops[name] = {{"calls", t.calls}, {"ms", t.seconds * 1e3}};
+  return {{"model", spec.model.name},
+          {"precision", a.precision},
+          {"recompute", a.recompute},
+          {"batch", a.batch},
+          {"seq_len", a.seq_len},
+          {"threads", max_threads()},
+          {"tokens_per_s", b.tokens_per_s},
+          {"step_ms", b.median_seconds * 1e3},
+          {"model_gflops_per_s", b.tokens_per_s * b.model_flops_per_token / 1e9},
+          {"predicted_bytes", b.predicted_bytes},
+          {"peak_bytes", b.peak_bytes},
+          {"gemm_alone_ms", b.gemm_alone_seconds * 1e3},
+          {"profile_step_ms", b.profile_seconds * 1e3},
+          {"profile", ops}};
+}
+
+void print(const RunSpec& spec, const StepBenchmark& b) {
+  const auto [low, high] = std::minmax_element(b.step_seconds.begin(), b.step_seconds.end());
+  fmt::print("{}\n", describe_model(spec.model));
+  fmt::print("step {:.1f} ms (median of {}; {:.1f} to {:.1f}), {:.0f} tokens/s, {:.0f} model GFLOP/s\n",
+             b.median_seconds * 1e3, b.step_seconds.size(), *low * 1e3, *high * 1e3, b.tokens_per_s,
+             b.tokens_per_s * b.model_flops_per_token / 1e9);
+  fmt::print("peak memory {:.3f} GiB, predicted {:.3f} GiB\n", static_cast<double>(b.peak_bytes) / (1 << 30),
+             static_cast<double>(b.predicted_bytes) / (1 << 30));
+  if (b.profile.by_op.empty()) return;
+  std::vector<std::pair<std::string, OpTime>> ops(b.profile.by_op.begin(), b.profile.by_op.end());
+  std::sort(ops.begin(), ops.end(), [](const auto& x, const auto& y) { return x.second.seconds > y.second.seconds; });
+  fmt::print("\n{:<26}{:>8}{:>12}{:>9}\n", "op", "calls", "ms", "share");
+  for (const auto& [name, t] : ops)
+    fmt::print("{:<26}{:>8}{:>12.2f}{:>8.1f}%\n", name, t.calls, t.seconds * 1e3, 100 * t.seconds / b.profile_seconds);
+  fmt::print("\nthe step's matrix products alone {:.1f} ms: the step takes {:.2f} times as long\n",
+             b.gemm_alone_seconds * 1e3, b.median_seconds / b.gemm_alone_seconds);
+}
+
+}  // namespace
+
+void add_bench_train(CLI::App& bench) {
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = bench.add_subcommand("train", "Time whole training steps on random tokens");
+  command->add_option("--preset", a->preset, "model preset")->capture_default_str();
+  command->add_option("--set", a->sets, "section.key=value, over the preset; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--batch", a->batch, "samples a step")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--seq-len", a->seq_len, "tokens a sample")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--precision", a->precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
+  command->add_option("--recompute", a->recompute)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  command->add_option("--warmup", a->warmup, "steps not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_flag("--profile", a->profile, "also time one step op by op, and its matrix products alone");
+  command->add_flag("--json", a->json, "one JSON object");
+  command->callback([a] {
+    const RunSpec spec = spec_of(*a);
+    const auto ops = open_device(a->device, a->threads);
+    const auto counting = make_counting_ops();
+    const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);
+    if (a->json)
+      fmt::print("{}\n", to_json(*a, spec, b).dump());
+    else
+      print(spec, b);
+  });
+}
+
+}  // namespace fp
