@@ -15,6 +15,8 @@ constexpr int kRows = kLanes == 16 ? 8 : 4;      // rows of a tile
 constexpr int64_t kColumns = kPanel * kLanes;
 constexpr int64_t kDepth = 2048;                 // words of k at a time
 constexpr int64_t kRowBlock = 2048;              // rows of a packed at a time
+constexpr int64_t kRowPart = 128;                // rows of a smallest piece of work
+constexpr int64_t kStripes = 16;                  // blocks of kLanes rows that are packed together
 constexpr int64_t kStaged = 256;                 // words of a row staged before they are transposed
 
 // An operand: element (row, k) with row the free and k the summed index.
@@ -28,14 +30,20 @@ struct Operand {
 // Words [0, count) of rows [row, row + width), transposed: dst[word * ld + i]. Rows beyond the last are 0.
 template <class Unit, class T>
 void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
+  constexpr bool kStoredAsWords = sizeof(T) * Unit::kPerWord == sizeof(Word);
   Word staged[kLanes * kStaged];
   for (int64_t i = 0; i < width; i += kLanes) {
     const int64_t live = larger(0, smaller(kLanes, o.rows - row - i));
+    const T* src = o.data + (row + i) * o.depth + k;
+    if (kStoredAsWords && live == kLanes && o.depth % Unit::kPerWord == 0) {
+      transpose(dst + i, ld, reinterpret_cast<const Word*>(src), o.depth / Unit::kPerWord, kLanes, count);
+      continue;
+    }
     for (int64_t w = 0; w < count; w += kStaged) {
-      const int64_t first = k + w * Unit::kPerWord, n = smaller(kStaged, count - w);
+      const int64_t first = w * Unit::kPerWord, n = smaller(kStaged, count - w);
       for (int64_t r = 0; r < kLanes; ++r) {
         if (r < live)
-          pack_row<Unit>(staged + r * kStaged, o.data + (row + i + r) * o.depth + first, smaller(n * Unit::kPerWord, o.depth - first));
+          pack_row<Unit>(staged + r * kStaged, src + r * o.depth + first, smaller(n * Unit::kPerWord, o.depth - k - first));
         else
           memset(staged + r * kStaged, 0, static_cast<size_t>(n) * sizeof(Word));
       }
@@ -44,24 +52,31 @@ void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64
   }
 }
 
-// The same of a transposed operand.
-template <class Unit, class T>
-FP_INLINE void pack_columns_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
-  const int64_t live = larger(0, smaller(width, o.rows - row));
+// The same of a transposed operand, for `panels` panels of kWidth rows each, one after the other in dst.
+template <class Unit, int kWidth, class T>
+void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
   for (int64_t w = 0; w < count; ++w) {
     const int64_t first = k + w * Unit::kPerWord;
     const T* src = o.data + first * o.rows + row;
-    pack_across<Unit>(dst + w * ld, src, first + 1 < o.depth ? src + o.rows : nullptr, live);
-    for (int64_t i = live; i < width; ++i) dst[w * ld + i] = 0;
+    const T* second = first + 1 < o.depth ? src + o.rows : nullptr;
+    for (int64_t p = 0; p < panels; ++p) {
+      Word* words = dst + (p * count + w) * kWidth;
+      const int64_t live = o.rows - row - p * kWidth;
+      if (live >= kWidth && second != nullptr) {
+        pack_across<Unit>(words, src + p * kWidth, second + p * kWidth, kWidth);
+        continue;
+      }
+      for (int i = 0; i < kWidth; ++i) words[i] = 0;
+      pack_across<Unit>(words, src + p * kWidth, second == nullptr ? nullptr : second + p * kWidth, smaller(live, kWidth));
+    }
   }
 }
 
-template <class Unit, class T>
-void pack(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
-  if (o.transposed)
-    pack_columns_of<Unit>(dst, ld, o, row, width, k, count);
-  else
-    pack_rows_of<Unit>(dst, ld, o, row, width, k, count);
+// Panels of kWidth rows from `row` on, each [count][kWidth].
+template <class Unit, int kWidth, class T>
+void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
+  if (o.transposed) return pack_columns_of<Unit, kWidth>(dst, o, row, panels, k, count);
+  for (int64_t p = 0; p < panels; ++p) pack_rows_of<Unit>(dst + p * count * kWidth, kWidth, o, row + p * kWidth, kWidth, k, count);
 }
 
 // What becomes of a tile: where it goes and what is added.
@@ -94,6 +109,10 @@ FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, i
 template <class Unit>
 void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row, int64_t column, int64_t rows,
                    int64_t cols) {
+  if (d.add)
+    for (int i = 0; i < smaller(kRows, rows); ++i)
+      for (int64_t at = 0; at < smaller(kColumns, cols); at += 16)
+        __builtin_prefetch(d.sums + (row + i) * d.ld_sums + column + at, 1);
   Vf c[kRows][kPanel];
   tile_sums<Unit>(c, a, b, depth);
   const auto finish = [&](int i, int v, auto part) {
@@ -155,8 +174,9 @@ void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t row
   const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k}, b{static_cast<const T*>(g.b), g.b_transposed, g.n, g.k};
   const int64_t k = word * Unit::kPerWord, stripes = blocks_of(rows, kLanes);
   const bool last = word + depth >= words<Unit>(g.k);
-  parallel_each(stripes, [&](int64_t s, int) {
-    pack<Unit>(p.a + s * kLanes * depth, kLanes, a, first + s * kLanes, kLanes, k, depth);
+  parallel_each(blocks_of(stripes, kStripes), [&](int64_t item, int) {
+    const int64_t s = item * kStripes;
+    pack<Unit, kLanes>(p.a + s * kLanes * depth, a, first + s * kLanes, smaller(kStripes, stripes - s), k, depth);
   });
   Destination d{};
   d.bias = last ? p.bias : nullptr;
@@ -169,11 +189,15 @@ void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t row
     d.sums = static_cast<float*>(g.c) + first * g.n;
     d.ld_sums = g.n;
   }
-  parallel_each(blocks_of(g.n, kColumns), [&](int64_t panel, int thread) {
+  // Many threads and few panels: the rows are shared out, too, in parts that are worth packing the panel for.
+  const int64_t panels = blocks_of(g.n, kColumns);
+  const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(rows, kRowPart));
+  const int64_t part_rows = round_up(blocks_of(rows, parts), kLanes);
+  parallel_each(panels * parts, [&](int64_t item, int thread) {
     Word* packed = p.b + thread * p.b_words;
-    const int64_t column = panel * kColumns;
-    pack<Unit>(packed, kColumns, b, column, kColumns, k, depth);
-    for (int64_t r = 0; r < rows; r += kRows)
+    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows, end = smaller(begin + part_rows, rows);
+    pack<Unit, kColumns>(packed, b, column, 1, k, depth);
+    for (int64_t r = begin; r < end; r += kRows)
       multiply_tile<Unit>(p.a + r / kLanes * kLanes * depth + r % kLanes, packed, depth, d, r, column, rows - r, g.n - column);
   });
 }
