@@ -24,10 +24,9 @@ RunSpec spec_of(const Arguments& a) {
                                    fmt::format("train.global_batch={}", a.batch),
                                    fmt::format("train.micro_batch={}", a.batch),
                                    "precision.compute=" + a.precision,
-                                   "memory.recompute=" + a.recompute,
-                                   "model.preset=" + a.preset};
+                                   "memory.recompute=" + a.recompute};
   sets.insert(sets.end(), a.sets.begin(), a.sets.end());
-  RunSpec spec = parse_run_spec("", "bench", sets);
+  RunSpec spec = parse_run_spec("model: {preset: " + a.preset + "}", "bench", sets);
   if (spec.model.vocab == 0) spec.model.vocab = 50257;
   return spec;
 }
