@@ -1,0 +1,81 @@
+// The dry run against the run: the same bytes, and FLOPs that agree with the closed formula.
+#include <catch2/catch.hpp>
+
+#include "config/load.h"
+#include "config/model_facts.h"
+#include "ops/backends.h"
+#include "support/tiny_models.h"
+#include "train/dry_run.h"
+#include "train/setup.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+RunSpec tiny_spec(const std::string& name, const std::string& precision, const std::string& recompute) {
+  RunSpec s;
+  s.model = tiny_model(name);
+  s.data.seq_len = 12;
+  s.train.micro_batch = 3;
+  s.train.global_batch = 6;
+  s.precision.compute = precision;
+  s.memory.recompute = recompute;
+  s.memory.loss_chunk_tokens = 7;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("the real arena's high-water mark is the dry run's", "[train]") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  const std::string precision = GENERATE("bf16", "fp32"), recompute = GENERATE("none", "selective", "full");
+  CAPTURE(name, precision, recompute);
+  const RunSpec spec = tiny_spec(name, precision, recompute);
+  const auto counting = make_counting_ops();
+  const Prediction p = dry_run(spec, spec.model, *counting);
+
+  const auto ops = make_cpu_ops();
+  Arena arena(p.arena_bytes, false);
+  const Groups groups = make_self_groups();
+  Model model(spec.model, model_options(spec), *ops, arena, groups);
+  model.params().initialize(*ops, 1);
+  Executor executor(model, groups, executor_options(spec));
+  const std::vector<Batch> batches = {random_batch(spec.model, 3, 12, 1), random_batch(spec.model, 3, 12, 2)};
+  executor.accumulate(batches);
+  executor.update(spec.optimizer, 1e-3, 1, executor.gradient_norm().norm);
+  executor.evaluate(batches[0]);
+  CHECK(arena.peak() == p.arena_bytes);
+  CHECK(p.parameters == parameter_count(spec.model));
+}
+
+TEST_CASE("counted matrix products are those of the formula", "[train]") {
+  for (const char* preset : {"gpt2", "llama-3.2-1b", "phi-3-mini-4k", "phi-3-small-8k"}) {
+    CAPTURE(preset);
+    RunSpec spec = parse_run_spec(std::string("model: {preset: ") + preset + "}", "test",
+                                  {"data.seq_len=1024", "train.micro_batch=2"});
+    const auto counting = make_counting_ops();
+    const Prediction p = dry_run(spec, spec.model, *counting);
+    ModelSection padded = spec.model;
+    padded.vocab = padded_vocab(spec.model);
+    // 6 FLOPs a weight and token; attention is not a linear layer.
+    const double heads = static_cast<double>(12 * padded.layers * padded.heads * padded.head_dim) * 1024;
+    CHECK(p.micro_batch.gemm_flops() ==
+          Approx((flops_per_token(padded, 1024, AttentionCount::full) - heads) * 2 * 1024).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("recompute trades memory for work", "[train]") {
+  const auto counting = make_counting_ops();
+  const auto at = [&](const char* recompute) {
+    const RunSpec s =
+        parse_run_spec("model: {preset: gpt2}", "test",
+                       {"data.seq_len=256", "train.micro_batch=4", std::string("memory.recompute=") + recompute});
+    return dry_run(s, s.model, *counting);
+  };
+  const Prediction none = at("none"), selective = at("selective"), full = at("full");
+  CHECK(full.arena_bytes < selective.arena_bytes);
+  CHECK(selective.arena_bytes < none.arena_bytes);
+  CHECK(full.micro_batch.flops() > 1.1 * none.micro_batch.flops());
+  CHECK(selective.micro_batch.gemm_flops() == none.micro_batch.gemm_flops());
+}
