@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <future>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ void process_documents(CorpusReader& reader, Process&& process, Consume&& consum
   };
 
   using Result = decltype(process(std::declval<const DocumentBatch&>(), 0));
+  static_assert(!std::is_same_v<Result, bool>, "threads cannot write neighbouring elements of a vector<bool>");
   std::future<Round> next = std::async(std::launch::async, read_round);
   for (;;) {
     const Round round = next.get();

@@ -132,7 +132,7 @@ class Splitter {
   uint64_t seen_ = 0;
   uint64_t first_validation_ = 0;
   bool counted_ = false;
-  uint64_t documents_ = 0;  // where counted
+  uint64_t documents_ = 0;                   // where counted
   std::vector<uint64_t> validation_hashes_;  // sorted
 };
 

@@ -1,5 +1,6 @@
 #include "data/train_tokenizer.h"
 
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -24,9 +25,9 @@ WordCounts count_corpus(const CorpusOptions& corpus) {
         std::string scratch;
         const auto t = static_cast<size_t>(thread);
         for (size_t i = 0; i < batch.size(); ++i) count_words(batch.text(i, scratch), splitters[t], counts[t]);
-        return true;
+        return std::monostate();
       },
-      [](bool) {}, [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
+      [](std::monostate) {}, [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
   for (size_t t = 1; t < counts.size(); ++t) {
     for (const auto& [word, n] : counts[t]) counts[0][word] += n;
     counts[t].clear();
