@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kStep = 0x1p-8;
 constexpr double kTolerance = 0x1p-16;
-constexpr double kThirdDerivative = 16.0;  // relative to the largest slope, for functions as curved as these
+constexpr double kThirdDerivative = 2.0;  // relative to the largest slope, for functions as curved as these
 
 std::span<float> floats(const Operand& o) { return {o.tensor.ptr<float>(), static_cast<size_t>(o.elements())}; }
 

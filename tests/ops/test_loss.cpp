@@ -50,9 +50,13 @@ struct LossOperands {
     const Shape shape{l.rows, l.columns};
     logits = in_place ? &c.inout("logits", t, shape, scaled(l.spread)) : &c.input("logits", t, shape, scaled(l.spread));
     targets = &c.ids("targets", {l.rows}, some_targets(l));
-    // Two of the masked ids lie in the slice, two do not.
+    // Two of the masked ids lie in the slice, one the last that is valid; two do not.
     const auto first = static_cast<int32_t>(l.first_id);
-    masked_ids = l.masked ? &c.ids("masked_ids", {4}, {first + 5, first + 17, 0, first + 5000}) : &c.none();
+    masked_ids = l.masked
+                     ? &c.ids("masked_ids", {4},
+                              {first + 5, first + static_cast<int32_t>(std::min(l.columns, l.valid() - l.first_id)) - 1,
+                               0, first + 5000})
+                     : &c.none();
   }
   Vocabulary vocabulary() const { return {l.first_id, l.valid(), *masked_ids, l.logit_scale}; }
   bool live(int64_t column) const {
