@@ -5,6 +5,8 @@
 # shellcheck disable=SC2034  # used by the scripts that source this file
 FP_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 FP_START=$SECONDS
+# With ccache, clones in different folders share what was compiled.
+export CCACHE_BASEDIR="$FP_ROOT" CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
