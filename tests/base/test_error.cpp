@@ -27,7 +27,7 @@ TEST_CASE("a failed check says where, what and the values") {
   }
 }
 
-TEST_CASE("shapes compare, count and print; a fifth dimension is refused") {
+TEST_CASE("shapes compare, count and print - a fifth dimension is refused") {
   const Shape s{2, 3, 5};
   CHECK(s.elements() == 30);
   CHECK(s.str() == "[2,3,5]");

@@ -33,7 +33,7 @@ TEST_CASE("steps and folder names") {
     CHECK_FALSE(checkpoint_step(name));
 }
 
-TEST_CASE("the newest good checkpoint is found; bad ones on the way are named") {
+TEST_CASE("the newest good checkpoint is found - bad ones on the way are named") {
   Run run;
   CHECK_FALSE(find_latest(run.checkpoints));
   run.save_steps({9, 10, 100, 200});

@@ -113,7 +113,7 @@ TEST_CASE("the nearest key is named", "[config]") {
              says("run.yaml:1:26: unknown key 'data.train[0].wight'"));
 }
 
-TEST_CASE("--set goes over the file with the same checks", "[config]") {
+TEST_CASE("the option --set goes over the file with the same checks", "[config]") {
   const std::string file = "data: {train: [{path: a}, {path: b, weight: 3}]}\noptimizer: {lr: 1e-3}";
   const RunSpec spec =
       parse_run_spec(file, "run.yaml",

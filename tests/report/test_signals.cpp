@@ -53,7 +53,7 @@ TEST_CASE("a second SIGINT ends the process by that signal") {
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
-TEST_CASE("SIGTERM and SIGUSR1 may come again and again; the first one is reported") {
+TEST_CASE("SIGTERM and SIGUSR1 may come again and again - the first one is reported") {
   const int status = status_of_child([] {
     const StopSignals signals;
     ::raise(SIGUSR1);
