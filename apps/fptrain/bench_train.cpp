@@ -3,7 +3,6 @@
 
 #include "base/parallel.h"
 #include "bench.h"
-#include "config/load.h"
 #include "device.h"
 #include "train/setup.h"
 #include "train/step_benchmark.h"
@@ -12,33 +11,20 @@ namespace fp {
 namespace {
 
 struct Arguments {
-  std::string preset = "gpt2", precision = "bf16", recompute = "none", device = "cpu", file;
-  std::vector<std::string> sets;
-  int64_t batch = 4, seq_len = 256;
+  BenchModel model;
+  std::string recompute = "none", device = "cpu";
   int warmup = 2, steps = 5, threads = 0;
   bool json = false, profile = false;
 };
-
-RunSpec spec_of(const Arguments& a) {
-  std::vector<std::string> sets = {fmt::format("data.seq_len={}", a.seq_len),
-                                   fmt::format("train.global_batch={}", a.batch),
-                                   fmt::format("train.micro_batch={}", a.batch),
-                                   "precision.compute=" + a.precision,
-                                   "memory.recompute=" + a.recompute};
-  sets.insert(sets.end(), a.sets.begin(), a.sets.end());
-  RunSpec spec = parse_run_spec("model: {preset: " + a.preset + "}", "bench", sets);
-  if (spec.model.vocab == 0) spec.model.vocab = 50257;
-  return spec;
-}
 
 nlohmann::json to_json(const Arguments& a, const RunSpec& spec, const StepBenchmark& b) {
   nlohmann::json ops = nlohmann::json::object();
   for (const auto& [name, t] : b.profile.by_op) ops[name] = {{"calls", t.calls}, {"ms", t.seconds * 1e3}};
   return {{"model", spec.model.name},
-          {"precision", a.precision},
+          {"precision", a.model.precision},
           {"recompute", a.recompute},
-          {"batch", a.batch},
-          {"seq_len", a.seq_len},
+          {"batch", a.model.batch},
+          {"seq_len", a.model.seq_len},
           {"threads", max_threads()},
           {"tokens_per_s", b.tokens_per_s},
           {"step_ms", b.median_seconds * 1e3},
@@ -73,13 +59,7 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
 void add_bench_train(CLI::App& bench) {
   const auto a = std::make_shared<Arguments>();
   CLI::App* command = bench.add_subcommand("train", "Time whole training steps on random tokens");
-  command->add_option("--preset", a->preset, "model preset")->capture_default_str();
-  command->add_option("--set", a->sets, "section.key=value, over the preset; repeatable")
-      ->take_all()
-      ->allow_extra_args(false);
-  command->add_option("--batch", a->batch, "samples a step")->capture_default_str()->check(CLI::PositiveNumber);
-  command->add_option("--seq-len", a->seq_len, "tokens a sample")->capture_default_str()->check(CLI::PositiveNumber);
-  command->add_option("--precision", a->precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
+  add_model_options(*command, a->model);
   command->add_option("--recompute", a->recompute)
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "selective", "full"}));
@@ -90,7 +70,9 @@ void add_bench_train(CLI::App& bench) {
   command->add_flag("--profile", a->profile, "also time one step op by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
-    const RunSpec spec = spec_of(*a);
+    BenchModel model = a->model;
+    model.sets.insert(model.sets.begin(), "memory.recompute=" + a->recompute);
+    const RunSpec spec = bench_spec(model);
     const auto ops = open_device(a->device, a->threads);
     const auto counting = make_counting_ops();
     const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);

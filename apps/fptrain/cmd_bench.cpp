@@ -1,11 +1,33 @@
 #include "bench.h"
 #include "commands.h"
+#include "config/load.h"
 
 namespace fp {
+
+void add_model_options(CLI::App& command, BenchModel& model) {
+  command.add_option("--preset", model.preset, "model preset")->capture_default_str();
+  command.add_option("--set", model.sets, "section.key=value, over the preset; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("--batch", model.batch, "samples a step")->capture_default_str()->check(CLI::PositiveNumber);
+  command.add_option("--seq-len", model.seq_len, "tokens a sample")->capture_default_str()->check(CLI::PositiveNumber);
+  command.add_option("--precision", model.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
+}
+
+RunSpec bench_spec(const BenchModel& m) {
+  std::vector<std::string> sets = {fmt::format("data.seq_len={}", m.seq_len),
+                                   fmt::format("train.global_batch={}", m.batch),
+                                   fmt::format("train.micro_batch={}", m.batch), "precision.compute=" + m.precision};
+  sets.insert(sets.end(), m.sets.begin(), m.sets.end());
+  RunSpec spec = parse_run_spec("model: {preset: " + m.preset + "}", "bench", sets);
+  if (spec.model.vocab == 0) spec.model.vocab = 50257;
+  return spec;
+}
 
 void add_bench_command(CLI::App& app, CommandResult&) {
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
   bench->require_subcommand(1);
+  add_bench_ops(*bench);
   add_bench_train(*bench);
 }
 

@@ -10,13 +10,30 @@ namespace {
 
 cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                                   const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& s) {
-  return {.bf16 = q.dtype == DType::bf16, .batch = q.shape[0], .q_len = q.shape[1], .k_len = k.shape[1],
-          .heads = q.shape[2], .kv_heads = k.shape[2], .head_dim = q.shape[3], .scale = static_cast<float>(s.scale),
-          .window = s.window, .q_offset = s.q_offset, .k_offset = s.k_offset, .block = s.block,
-          .local_blocks = s.local_blocks, .vertical_stride = s.vertical_stride, .head_step = s.head_step,
-          .first_head = s.first_head, .q = q.data, .k = k.data, .v = v.data, .o = o.data, .lse = lse.ptr<float>(),
+  return {.bf16 = q.dtype == DType::bf16,
+          .batch = q.shape[0],
+          .q_len = q.shape[1],
+          .k_len = k.shape[1],
+          .heads = q.shape[2],
+          .kv_heads = k.shape[2],
+          .head_dim = q.shape[3],
+          .scale = static_cast<float>(s.scale),
+          .window = s.window,
+          .q_offset = s.q_offset,
+          .k_offset = s.k_offset,
+          .block = s.block,
+          .local_blocks = s.local_blocks,
+          .vertical_stride = s.vertical_stride,
+          .head_step = s.head_step,
+          .first_head = s.first_head,
+          .q = q.data,
+          .k = k.data,
+          .v = v.data,
+          .o = o.data,
+          .lse = lse.ptr<float>(),
           .doc_start = doc_start ? doc_start.ptr<int32_t>() : nullptr,
-          .sample_ids = sample_ids ? sample_ids.ptr<int32_t>() : nullptr, .dropout = cpu::dropout_args(s.dropout),
+          .sample_ids = sample_ids ? sample_ids.ptr<int32_t>() : nullptr,
+          .dropout = cpu::dropout_args(s.dropout),
           .threads = max_threads()};
 }
 
@@ -44,8 +61,8 @@ void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   k_.attention(args);
 }
 
-void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
-                                const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
+                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                                 const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {
   checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);

@@ -45,20 +45,32 @@ void CpuOps::cast(const Tensor& dst, const Tensor& src) {
 namespace cpu {
 
 #ifdef FP_X86_KERNELS
-namespace avx2 { const Kernels& table(); }
-namespace avx512 { const Kernels& table(); }
-namespace avx512bf16 { const Kernels& table(); }
+namespace avx2 {
+const Kernels& table();
+}
+namespace avx512 {
+const Kernels& table();
+}
+namespace avx512bf16 {
+const Kernels& table();
+}
 #endif
-namespace baseline { const Kernels& table(); }
+namespace baseline {
+const Kernels& table();
+}
 
 const Kernels& kernels(Isa isa) {
   switch (isa) {
 #ifdef FP_X86_KERNELS
-    case Isa::avx512bf16: return avx512bf16::table();
-    case Isa::avx512: return avx512::table();
-    case Isa::avx2: return avx2::table();
+    case Isa::avx512bf16:
+      return avx512bf16::table();
+    case Isa::avx512:
+      return avx512::table();
+    case Isa::avx2:
+      return avx2::table();
 #endif
-    default: return baseline::table();
+    default:
+      return baseline::table();
   }
 }
 

@@ -42,7 +42,8 @@ class CpuOps final : public Ops {
   void activation(const Tensor& y, const Tensor& x, const ActivationSpec&) override;
   void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec&) override;
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override;
-  void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token, const Dropout&) override;
+  void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
+               const Dropout&) override;
 
   void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout&, const Rope&,
                  const Tensor& positions) override;

@@ -11,8 +11,8 @@ Isa best_isa() {
 #ifdef FP_X86_KERNELS
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("movbe") &&
-                    __builtin_cpu_supports("lzcnt");
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+                    __builtin_cpu_supports("movbe") && __builtin_cpu_supports("lzcnt");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
@@ -33,7 +33,8 @@ Isa chosen_isa() {
     if (name_of(isa) == wish) return isa;
     legal += (i ? ", " : "") + std::string(name_of(isa));
   }
-  throw ConfigError(fmt::format("environment variable FPTRAIN_ISA: '{}' is not offered by this CPU; legal: {}", wish, legal));
+  throw ConfigError(
+      fmt::format("environment variable FPTRAIN_ISA: '{}' is not offered by this CPU; legal: {}", wish, legal));
 }
 
 }  // namespace fp

@@ -15,8 +15,8 @@ constexpr std::string_view name_of(Isa isa) {
 // The best that this CPU and this build offer.
 Isa best_isa();
 
-// best_isa(), or the lower one named by the environment variable FPTRAIN_ISA. ConfigError for an unknown name or one that
-// this CPU does not offer.
+// best_isa(), or the lower one named by the environment variable FPTRAIN_ISA. ConfigError for an unknown name or one
+// that this CPU does not offer.
 Isa chosen_isa();
 
 }  // namespace fp

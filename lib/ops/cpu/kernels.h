@@ -21,7 +21,7 @@ struct EmbeddingArgs {
   void* y = nullptr;
   const int32_t* ids = nullptr;
   const void* table = nullptr;
-  const int32_t* positions = nullptr;  // may be null
+  const int32_t* positions = nullptr;     // may be null
   const void* positions_table = nullptr;  // may be null
   float scale = 0;
 };
@@ -48,8 +48,8 @@ struct NormArgs {
 struct NormBackwardArgs {
   bool bf16 = false, layernorm = false, add = false;
   int64_t rows = 0, cols = 0;
-  void* dx = nullptr;  // backward of the input
-  float *dgain = nullptr, *dbias = nullptr;  // backward of the weights; dbias may be null
+  void* dx = nullptr;                                       // backward of the input
+  float *dgain = nullptr, *dbias = nullptr;                 // backward of the weights; dbias may be null
   const void *dy = nullptr, *x = nullptr, *gain = nullptr;  // gain: backward of the input only
   const float* stats = nullptr;
   float* partial = nullptr;  // backward of the weights: 2 * row_chunks(rows) * cols
@@ -69,7 +69,7 @@ constexpr int64_t row_chunks(int64_t rows) { return (rows + kRowChunk - 1) / kRo
 
 struct ActivationArgs {
   bool bf16 = false;
-  int kind = 0;  // of Activation
+  int kind = 0;                // of Activation
   int64_t rows = 0, cols = 0;  // of y
   float limit = 0;
   void* y = nullptr;  // forward: y; backward: dx
@@ -149,7 +149,8 @@ struct AdamWArgs {
   float *param = nullptr, *m = nullptr, *v = nullptr;
   const float* grad = nullptr;
   void* weights = nullptr;  // bf16 copy, may be null
-  float lr = 0, beta1 = 0, beta2 = 0, one_minus_beta1 = 0, one_minus_beta2 = 0, eps = 0, weight_decay = 0, m_correction = 0, v_correction = 0, grad_scale = 0;
+  float lr = 0, beta1 = 0, beta2 = 0, one_minus_beta1 = 0, one_minus_beta2 = 0, eps = 0, weight_decay = 0,
+        m_correction = 0, v_correction = 0, grad_scale = 0;
 };
 
 // One block of a sum of squares: sums[i] = sum over x[offset, offset + count).
@@ -157,7 +158,8 @@ struct Block {
   int64_t offset = 0, count = 0;
 };
 
-// c[m,n] (+)= sum over k of a(m,k) b(n,k) + bias[n]. An operand is stored [rows,k] (k contiguous) or, transposed, [k,rows].
+// c[m,n] (+)= sum over k of a(m,k) b(n,k) + bias[n]. An operand is stored [rows,k] (k contiguous) or, transposed,
+// [k,rows].
 struct GemmArgs {
   bool bf16 = false;  // of a, b, bias
   bool a_transposed = false, b_transposed = false;

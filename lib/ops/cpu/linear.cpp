@@ -18,27 +18,54 @@ void CpuOps::gemm(cpu::GemmArgs g) {
 
 void CpuOps::linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
   checks::linear(y, x, w, bias);
-  gemm({.bf16 = x.dtype == DType::bf16, .c_bf16 = y.dtype == DType::bf16, .m = x.rows(), .n = w.shape[0], .k = x.cols(),
-        .a = x.data, .b = w.data, .bias = bias.data, .c = y.data});
+  gemm({.bf16 = x.dtype == DType::bf16,
+        .c_bf16 = y.dtype == DType::bf16,
+        .m = x.rows(),
+        .n = w.shape[0],
+        .k = x.cols(),
+        .a = x.data,
+        .b = w.data,
+        .bias = bias.data,
+        .c = y.data});
 }
 
 void CpuOps::linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) {
   checks::linear_backward_input(dx, dy, w);
-  gemm({.bf16 = dy.dtype == DType::bf16, .b_transposed = true, .c_bf16 = dx.dtype == DType::bf16, .m = dy.rows(),
-        .n = dx.cols(), .k = dy.cols(), .a = dy.data, .b = w.data, .c = dx.data});
+  gemm({.bf16 = dy.dtype == DType::bf16,
+        .b_transposed = true,
+        .c_bf16 = dx.dtype == DType::bf16,
+        .m = dy.rows(),
+        .n = dx.cols(),
+        .k = dy.cols(),
+        .a = dy.data,
+        .b = w.data,
+        .c = dx.data});
 }
 
 void CpuOps::linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
   checks::linear_backward_weight(dw, dy, x);
-  gemm({.bf16 = dy.dtype == DType::bf16, .a_transposed = true, .b_transposed = true, .add = write == Write::add,
-        .m = dy.cols(), .n = x.cols(), .k = x.rows(), .a = dy.data, .b = x.data, .c = dw.data});
+  gemm({.bf16 = dy.dtype == DType::bf16,
+        .a_transposed = true,
+        .b_transposed = true,
+        .add = write == Write::add,
+        .m = dy.cols(),
+        .n = x.cols(),
+        .k = x.rows(),
+        .a = dy.data,
+        .b = x.data,
+        .c = dw.data});
 }
 
 void CpuOps::bias_backward(const Tensor& db, const Tensor& dy, Write write) {
   checks::bias_backward(db, dy);
   const auto partial = scratch_.lend(static_cast<size_t>(cpu::row_chunks(dy.rows()) * dy.cols()) * sizeof(float));
-  k_.bias_backward({.bf16 = dy.dtype == DType::bf16, .add = write == Write::add, .rows = dy.rows(), .cols = dy.cols(),
-                    .db = db.ptr<float>(), .dy = dy.data, .partial = partial.as<float>()});
+  k_.bias_backward({.bf16 = dy.dtype == DType::bf16,
+                    .add = write == Write::add,
+                    .rows = dy.rows(),
+                    .cols = dy.cols(),
+                    .db = db.ptr<float>(),
+                    .dy = dy.data,
+                    .partial = partial.as<float>()});
 }
 
 }  // namespace fp

@@ -11,15 +11,22 @@ namespace {
 constexpr int64_t kSquareBlock = int64_t{1} << 15;  // elements of a partial sum
 
 cpu::LossArgs loss_args(const Tensor& logits, const Tensor& targets, const Vocabulary& v) {
-  return {.bf16 = logits.dtype == DType::bf16, .rows = logits.rows(), .cols = logits.cols(),
-          .live = std::clamp<int64_t>(v.valid_ids - v.first_id, 0, logits.cols()), .first_id = v.first_id,
-          .logit_scale = static_cast<float>(v.logit_scale), .logits = logits.data, .targets = targets.ptr<int32_t>(),
-          .masked = v.masked_ids ? v.masked_ids.ptr<int32_t>() : nullptr, .masked_count = v.masked_ids.elements()};
+  return {.bf16 = logits.dtype == DType::bf16,
+          .rows = logits.rows(),
+          .cols = logits.cols(),
+          .live = std::clamp<int64_t>(v.valid_ids - v.first_id, 0, logits.cols()),
+          .first_id = v.first_id,
+          .logit_scale = static_cast<float>(v.logit_scale),
+          .logits = logits.data,
+          .targets = targets.ptr<int32_t>(),
+          .masked = v.masked_ids ? v.masked_ids.ptr<int32_t>() : nullptr,
+          .masked_count = v.masked_ids.elements()};
 }
 
 }  // namespace
 
-void CpuOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary& vocabulary) {
+void CpuOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
+                           const Vocabulary& vocabulary) {
   checks::softmax_stats(stats, logits, targets, vocabulary);
   cpu::LossArgs args = loss_args(logits, targets, vocabulary);
   args.stats = stats.ptr<float>();
@@ -70,11 +77,22 @@ void CpuOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const 
   checks::adamw(param, m, v, grad, weights, a);
   const auto step = static_cast<double>(a.step);
   const auto f = [](double x) { return static_cast<float>(x); };
-  k_.adamw({.count = param.elements(), .param = param.ptr<float>(), .m = m.ptr<float>(), .v = v.ptr<float>(),
-            .grad = grad.ptr<float>(), .weights = weights.data, .lr = f(a.lr), .beta1 = f(a.beta1), .beta2 = f(a.beta2),
-            .one_minus_beta1 = f(1.0 - a.beta1), .one_minus_beta2 = f(1.0 - a.beta2), .eps = f(a.eps),
-            .weight_decay = f(a.weight_decay), .m_correction = f(1.0 / (1.0 - std::pow(a.beta1, step))),
-            .v_correction = f(1.0 / (1.0 - std::pow(a.beta2, step))), .grad_scale = f(a.grad_scale)});
+  k_.adamw({.count = param.elements(),
+            .param = param.ptr<float>(),
+            .m = m.ptr<float>(),
+            .v = v.ptr<float>(),
+            .grad = grad.ptr<float>(),
+            .weights = weights.data,
+            .lr = f(a.lr),
+            .beta1 = f(a.beta1),
+            .beta2 = f(a.beta2),
+            .one_minus_beta1 = f(1.0 - a.beta1),
+            .one_minus_beta2 = f(1.0 - a.beta2),
+            .eps = f(a.eps),
+            .weight_decay = f(a.weight_decay),
+            .m_correction = f(1.0 / (1.0 - std::pow(a.beta1, step))),
+            .v_correction = f(1.0 / (1.0 - std::pow(a.beta2, step))),
+            .grad_scale = f(a.grad_scale)});
 }
 
 }  // namespace fp

@@ -35,9 +35,8 @@ Product make_product(const dnnl::engine& engine, const GemmArgs& g) {
     post.append_sum(1.0f);
     attributes.set_post_ops(post);
   }
-  const auto description = g.bias == nullptr
-                               ? dnnl::matmul::desc(a, b, c)
-                               : dnnl::matmul::desc(a, b, matrix(1, g.n, type, false), c);
+  const auto description =
+      g.bias == nullptr ? dnnl::matmul::desc(a, b, c) : dnnl::matmul::desc(a, b, matrix(1, g.n, type, false), c);
   dnnl::matmul::primitive_desc primitive_description(description, attributes, engine);
   return {primitive_description, dnnl::matmul(primitive_description)};
 }
@@ -59,7 +58,8 @@ struct OneDnn::Impl {
 
   // A primitive is made for the number of threads it will run on.
   const Product& product(const GemmArgs& g) {
-    const Key key{g.bf16, g.a_transposed, g.b_transposed, g.c_bf16, g.add, g.bias != nullptr, g.m, g.n, g.k, max_threads()};
+    const Key key{g.bf16, g.a_transposed, g.b_transposed, g.c_bf16, g.add, g.bias != nullptr, g.m, g.n,
+                  g.k,    max_threads()};
     const std::lock_guard lock(mutex);
     const auto found = products.find(key);
     return found != products.end() ? found->second : products.emplace(key, make_product(engine, g)).first->second;
@@ -77,10 +77,11 @@ void OneDnn::gemm(const GemmArgs& g, ScratchPool& pool) {
     return dnnl::memory(d, impl_->engine, const_cast<void*>(data));
   };
   const auto scratch = pool.lend(p.description.scratchpad_desc().get_size());
-  std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, memory(p.description.src_desc(), g.a)},
-                                                  {DNNL_ARG_WEIGHTS, memory(p.description.weights_desc(), g.b)},
-                                                  {DNNL_ARG_DST, memory(p.description.dst_desc(), g.c)},
-                                                  {DNNL_ARG_SCRATCHPAD, memory(p.description.scratchpad_desc(), scratch.data())}};
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, memory(p.description.src_desc(), g.a)},
+      {DNNL_ARG_WEIGHTS, memory(p.description.weights_desc(), g.b)},
+      {DNNL_ARG_DST, memory(p.description.dst_desc(), g.c)},
+      {DNNL_ARG_SCRATCHPAD, memory(p.description.scratchpad_desc(), scratch.data())}};
   if (g.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(p.description.bias_desc(), g.bias));
   dnnl::stream stream(impl_->engine);
   p.primitive.execute(stream, arguments);

@@ -6,7 +6,7 @@
 namespace fp::cpu {
 namespace {
 
-void release(std::byte* data) { ::operator delete(data, std::align_val_t{ScratchPool::kAlignment}); }
+void release(std::byte* data) { ::operator delete (data, std::align_val_t{ScratchPool::kAlignment}); }
 
 }  // namespace
 
@@ -27,7 +27,7 @@ ScratchPool::Loan ScratchPool::lend(size_t bytes) {
       release(data);
     }
   }
-  return {*this, static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment})), bytes};
+  return {*this, static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})), bytes};
 }
 
 void ScratchPool::give_back(std::byte* data, size_t bytes) {

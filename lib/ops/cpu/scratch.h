@@ -1,4 +1,5 @@
-// Temporary memory of ops: buffers that are kept and lent again, so that a training step allocates nothing. Thread-safe.
+// Temporary memory of ops: buffers that are kept and lent again, so that a training step allocates nothing.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,9 @@ class ScratchPool {
     Loan& operator=(const Loan&) = delete;
     std::byte* data() const { return data_; }
     template <class T>
-    T* as() const { return reinterpret_cast<T*>(data_); }
+    T* as() const {
+      return reinterpret_cast<T*>(data_);
+    }
 
    private:
     ScratchPool& pool_;

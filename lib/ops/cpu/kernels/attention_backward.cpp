@@ -73,7 +73,8 @@ void pack_keys(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t kv
 
 template <class Unit, class T>
 void pack_queries(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t h, int64_t block) {
-  const int64_t d = a.head_dim, stride = a.heads * d, first = block * kQueries, count = smaller(kQueries, a.q_len - first);
+  const int64_t d = a.head_dim, stride = a.heads * d, first = block * kQueries,
+                count = smaller(kQueries, a.q_len - first);
   const int64_t transposed = block * w.row_words * kQueries, across = block * (kQueries / Unit::kPerWord) * w.d_pad;
   const T *q = query_row<T>(a.q, a, b, first, h), *d_o = query_row<T>(a.d_o, a, b, first, h);
   const T* o = query_row<T>(a.o, a, b, first, h);
@@ -87,7 +88,8 @@ void pack_queries(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t
       const float l = a.lse[(b * a.heads + h) * a.q_len + first + i];
       if (l != -__builtin_inff()) lse = l * kLog2e;
       Vf total{};
-      columns(d, [&](int64_t c, auto part) { total += load(d_o + i * stride + c, part) * load(o + i * stride + c, part); });
+      columns(
+          d, [&](int64_t c, auto part) { total += load(d_o + i * stride + c, part) * load(o + i * stride + c, part); });
       delta = sum(total);
     }
     w.lse[first + i] = lse;
@@ -98,8 +100,8 @@ void pack_queries(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t
 
 // Scores and dP of a tile -> P and dS as words.
 template <class Unit>
-void differentiate_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock& q, int64_t h, int64_t n, int64_t count,
-                        bool masked) {
+void differentiate_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock& q, int64_t h, int64_t n,
+                        int64_t count, bool masked) {
   constexpr int64_t kAlong = kQueries / Unit::kPerWord;
   const float scale = a.scale * kLog2e;
   for (int v = 0; v < kVectors; ++v) {
@@ -133,21 +135,25 @@ void backward_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock&
   const Word* do_transposed = w.do_transposed + q_block * w.row_words * kQueries;
   const Word* q_across = w.q_across + q_block * kAlong * w.d_pad;
   const Word* do_across = w.do_across + q_block * kAlong * w.d_pad;
-  const auto times = [](float* c, int64_t ldc, const Word* x, int64_t ldx, const Word* y, int64_t ldy, int64_t k, bool add) {
-    return Product2d{c, ldc, x, ldx, y, ldy, k, add, nullptr};
-  };
-  multiply<Unit>(times(w.scores, kQueries, w.k + key * w.row_words, w.row_words, q_transposed, kQueries, w.row_words, false),
-                 count, kVectors);
-  multiply<Unit>(times(w.dp, kQueries, w.v + key * w.row_words, w.row_words, do_transposed, kQueries, w.row_words, false),
-                 count, kVectors);
+  const auto times = [](float* c, int64_t ldc, const Word* x, int64_t ldx, const Word* y, int64_t ldy, int64_t k,
+                        bool add) { return Product2d{c, ldc, x, ldx, y, ldy, k, add, nullptr}; };
+  multiply<Unit>(
+      times(w.scores, kQueries, w.k + key * w.row_words, w.row_words, q_transposed, kQueries, w.row_words, false),
+      count, kVectors);
+  multiply<Unit>(
+      times(w.dp, kQueries, w.v + key * w.row_words, w.row_words, do_transposed, kQueries, w.row_words, false), count,
+      kVectors);
   const int64_t n = a.k_offset + key;
   if (a.dropout.p > 0) dropout_tile(w.factors, a, q, b, h, n, count);
   differentiate_tile<Unit>(a, w, q, h, n, count, masked);
   const int64_t q_words = words<Unit>(q.count);
-  multiply<Unit>(times(w.dv + key * w.d_pad, w.d_pad, w.p_along, kAlong, do_across, w.d_pad, q_words, true), count, d_vectors);
-  multiply<Unit>(times(w.dk + key * w.d_pad, w.d_pad, w.ds_along, kAlong, q_across, w.d_pad, q_words, true), count, d_vectors);
+  multiply<Unit>(times(w.dv + key * w.d_pad, w.d_pad, w.p_along, kAlong, do_across, w.d_pad, q_words, true), count,
+                 d_vectors);
+  multiply<Unit>(times(w.dk + key * w.d_pad, w.d_pad, w.ds_along, kAlong, q_across, w.d_pad, q_words, true), count,
+                 d_vectors);
   multiply<Unit>(times(w.dq + q_block * d * kQueries, kQueries, w.k_across + k_block * d * w.key_words, w.key_words,
-                       w.ds_across, kQueries, words<Unit>(count), true), d, kVectors);
+                       w.ds_across, kQueries, words<Unit>(count), true),
+                 d, kVectors);
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// Attention forward, with the softmax computed block by block ("flash"): memory grows with the sequence, not its square.
-// Per block of 64 queries, for each visible block of 64 keys:
+// Attention forward, with the softmax computed block by block ("flash"): memory grows with the sequence, not its
+// square. Per block of 64 queries, for each visible block of 64 keys:
 //   S^T = K Q^T;  P^T = exp2(S^T log2(e) scale - m);  O^T = O^T exp2(m_old - m) + V^T P^T
 #include "ops/cpu/kernels/attention_tile.h"
 #include "ops/cpu/kernels/table.h"
@@ -98,7 +98,8 @@ void softmax_block(const AttentionArgs& a, const QueryBlock& q, const Workspace&
 }
 
 template <class T>
-void write_output(const AttentionArgs& a, const QueryBlock& q, const Workspace& w, const Softmax& s, int64_t b, int64_t h) {
+void write_output(const AttentionArgs& a, const QueryBlock& q, const Workspace& w, const Softmax& s, int64_t b,
+                  int64_t h) {
   const int64_t d = a.head_dim;
   for (int64_t c = 0; c < d; ++c)
     for (int v = 0; v < kVectors; ++v) {
@@ -111,8 +112,8 @@ void write_output(const AttentionArgs& a, const QueryBlock& q, const Workspace& 
     T* o = static_cast<T*>(a.o) + ((b * a.q_len + q.first + i) * a.heads + h) * d;
     columns(d, [&](int64_t c, auto part) { store(o + c, load(w.out + i * d + c, part), part); });
     // A sum of 0 has seen no key: the logarithm is -infinity, as it should be.
-    a.lse[(b * a.heads + h) * a.q_len + q.first + i] = static_cast<float>(
-        static_cast<double>(s.top[i]) * kLn2 + __builtin_log(static_cast<double>(s.total[i])));
+    a.lse[(b * a.heads + h) * a.q_len + q.first + i] =
+        static_cast<float>(static_cast<double>(s.top[i]) * kLn2 + __builtin_log(static_cast<double>(s.total[i])));
   }
 }
 
@@ -133,10 +134,12 @@ void attend(const AttentionArgs& a, const Packed& packed, const Workspace& w, in
     if (seen == Visibility::none) continue;
     const Word* k = packed.k + (slot * packed.blocks + block) * kKeys * packed.row_words;
     const Word* v = packed.v + (slot * packed.blocks + block) * d * packed.key_words;
-    multiply<Unit>({w.scores, kQueries, k, packed.row_words, w.q, kQueries, packed.row_words, false, nullptr}, count, kVectors);
+    multiply<Unit>({w.scores, kQueries, k, packed.row_words, w.q, kQueries, packed.row_words, false, nullptr}, count,
+                   kVectors);
     if (a.dropout.p > 0) dropout_tile(w.factors, a, q, b, h, n, count);
     softmax_block<Unit>(a, q, w, s, h, n, count, seen == Visibility::some);
-    multiply<Unit>({w.o, kQueries, v, packed.key_words, w.p, kQueries, words<Unit>(count), true, s.correction}, d, kVectors);
+    multiply<Unit>({w.o, kQueries, v, packed.key_words, w.p, kQueries, words<Unit>(count), true, s.correction}, d,
+                   kVectors);
   }
   write_output<T>(a, q, w, s, b, h);
 }
@@ -157,7 +160,8 @@ void run(const AttentionArgs& a) {
   for (int64_t pair = 0; pair < pairs; pair += packed.count) {
     const int64_t count = smaller(packed.count, pairs - pair);
     parallel_each(count * packed.blocks, [&](int64_t i, int thread) {
-      pack_block<Unit, T>(a, packed, reinterpret_cast<Word*>(workspace_of(thread).o), i / packed.blocks, pair + i / packed.blocks, i % packed.blocks);
+      pack_block<Unit, T>(a, packed, reinterpret_cast<Word*>(workspace_of(thread).o), i / packed.blocks,
+                          pair + i / packed.blocks, i % packed.blocks);
     });
     // The last queries see the most keys: they go first.
     parallel_each(count * group * q_blocks, [&](int64_t i, int thread) {

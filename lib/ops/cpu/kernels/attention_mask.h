@@ -15,12 +15,13 @@ constexpr int kVectors = kQueries / kLanes;
 enum class Visibility { none, some, all };
 
 struct QueryBlock {
-  int64_t first, count;         // queries [first, first + count)
-  int32_t position[kQueries];   // lanes beyond the last query repeat it
+  int64_t first, count;        // queries [first, first + count)
+  int32_t position[kQueries];  // lanes beyond the last query repeat it
   int32_t start[kQueries];
   int64_t p_min, p_max, start_min, start_max;
 
-  QueryBlock(const AttentionArgs& a, int64_t b, int64_t first_) : first(first_), count(smaller(kQueries, a.q_len - first_)) {
+  QueryBlock(const AttentionArgs& a, int64_t b, int64_t first_)
+      : first(first_), count(smaller(kQueries, a.q_len - first_)) {
     p_min = a.q_offset + first;
     p_max = p_min + count - 1;
     start_min = INT32_MAX;
@@ -46,7 +47,8 @@ FP_INLINE int64_t upper_bound(const AttentionArgs& a, int64_t head, int64_t n) {
 }
 
 // Of the keys [first, first + count).
-FP_INLINE Visibility visibility(const AttentionArgs& a, const QueryBlock& q, int64_t head, int64_t first, int64_t count) {
+FP_INLINE Visibility visibility(const AttentionArgs& a, const QueryBlock& q, int64_t head, int64_t first,
+                                int64_t count) {
   const int64_t n0 = a.k_offset + first, n1 = n0 + count - 1;
   if (n0 > q.p_max || n1 < q.start_min) return Visibility::none;
   int64_t lowest = INT32_MAX, highest = 0;

@@ -26,7 +26,8 @@ FP_INLINE const T* key_row(const void* k, const AttentionArgs& a, int64_t b, int
 
 // Rows i of a matrix with stride `stride`, transposed: dst[words(d)][ld], from `count` rows; lanes beyond are 0.
 template <class Unit, class T>
-FP_INLINE void pack_transposed(Word* dst, int64_t ld, Word* rows, const T* src, int64_t stride, int64_t count, int64_t d) {
+FP_INLINE void pack_transposed(Word* dst, int64_t ld, Word* rows, const T* src, int64_t stride, int64_t count,
+                               int64_t d) {
   const int64_t w = words<Unit>(d);
   for (int64_t i = 0; i < count; ++i) pack_row<Unit>(rows + i * w, src + i * stride, d);
   if (count < ld) memset(rows + count * w, 0, static_cast<size_t>((ld - count) * w) * sizeof(Word));
@@ -44,7 +45,8 @@ FP_INLINE void pack_rows_across(Word* dst, int64_t ld, const T* src, int64_t str
 }
 
 // Dropout factors [count][kQueries] of keys at positions n ... n + count - 1.
-[[maybe_unused]] static void dropout_tile(float* dst, const AttentionArgs& a, const QueryBlock& q, int64_t b, int64_t h, int64_t n, int64_t count) {
+[[maybe_unused]] static void dropout_tile(float* dst, const AttentionArgs& a, const QueryBlock& q, int64_t b, int64_t h,
+                                          int64_t n, int64_t count) {
   const auto low = static_cast<uint32_t>(a.sample_ids[2 * b]), high = static_cast<uint32_t>(a.sample_ids[2 * b + 1]);
   for (int64_t group = n / 4; group <= (n + count - 1) / 4; ++group)
     for (int v = 0; v < kVectors; ++v) {

@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix: partial sums of kRowChunk rows each, then the partial sums in order. The cut depends on
-// the shape alone, so the result does not depend on the threads.
+// Sums over the rows of a matrix: partial sums of kRowChunk rows each, then the partial sums in order. The cut depends
+// on the shape alone, so the result does not depend on the threads.
 #pragma once
 
 #include "ops/cpu/kernels/dispatch.h"

@@ -58,7 +58,8 @@ void dropout(const DropoutTensorArgs& a) {
         const int32_t* sample = a.sample_ids + r / a.tokens * 2;
         for (int64_t c = 0; c < a.cols; c += 4 * kLanes) {
           Vf f[4];
-          factors(f, a.dropout, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(a.first_token + r % a.tokens), sample);
+          factors(f, a.dropout, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(a.first_token + r % a.tokens),
+                  sample);
           int i = 0;
           columns(smaller(a.cols - c, 4 * kLanes),
                   [&](int64_t k, auto w) { store(y + c + k, load(x + c + k, w) * f[i++], w); });

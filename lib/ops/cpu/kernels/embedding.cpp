@@ -1,5 +1,5 @@
-// Token and position embeddings. Memory-bound gathers; the backward pass gives each thread a range of columns, so that the
-// tokens are added in order whatever the number of threads.
+// Token and position embeddings. Memory-bound gathers; the backward pass gives each thread a range of columns, so that
+// the tokens are added in order whatever the number of threads.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 
@@ -31,7 +31,8 @@ void embedding_backward(const EmbeddingBackwardArgs& a) {
       for (int64_t r = 0; r < a.rows; ++r) {
         float* row = a.dtable + a.ids[r] * a.cols + begin;
         const T* dy = static_cast<const T*>(a.dy) + r * a.cols + begin;
-        columns(end - begin, [&](int64_t c, auto w) { store(row + c, load(row + c, w) + load(dy + c, w) * a.scale, w); });
+        columns(end - begin,
+                [&](int64_t c, auto w) { store(row + c, load(row + c, w) + load(dy + c, w) * a.scale, w); });
       }
     });
   });

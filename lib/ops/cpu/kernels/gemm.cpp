@@ -1,8 +1,8 @@
 // Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
 //
-// a is packed for all threads in blocks of kLanes rows [k][kLanes]; a piece of work is one panel of kLanes * kPanel columns
-// of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers over the
-// whole depth (kDepth words at most), so no sum depends on how the work was cut.
+// a is packed for all threads in blocks of kLanes rows [k][kLanes]; a piece of work is one panel of kLanes * kPanel
+// columns of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers
+// over the whole depth (kDepth words at most), so no sum depends on how the work was cut.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 #include "ops/cpu/kernels/units.h"
@@ -10,14 +10,14 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-constexpr int kPanel = kLanes == 16 ? 3 : 2;     // vectors of a panel
-constexpr int kRows = kLanes == 16 ? 8 : 4;      // rows of a tile
+constexpr int kPanel = kLanes == 16 ? 3 : 2;  // vectors of a panel
+constexpr int kRows = kLanes == 16 ? 8 : 4;   // rows of a tile
 constexpr int64_t kColumns = kPanel * kLanes;
-constexpr int64_t kDepth = 2048;                 // words of k at a time
-constexpr int64_t kRowBlock = 2048;              // rows of a packed at a time
-constexpr int64_t kRowPart = 128;                // rows of a smallest piece of work
-constexpr int64_t kStripes = 16;                  // blocks of kLanes rows that are packed together
-constexpr int64_t kStaged = 256;                 // words of a row staged before they are transposed
+constexpr int64_t kDepth = 2048;     // words of k at a time
+constexpr int64_t kRowBlock = 2048;  // rows of a packed at a time
+constexpr int64_t kRowPart = 128;    // rows of a smallest piece of work
+constexpr int64_t kStripes = 16;     // blocks of kLanes rows that are packed together
+constexpr int64_t kStaged = 256;     // words of a row staged before they are transposed
 
 // An operand: element (row, k) with row the free and k the summed index.
 template <class T>
@@ -43,7 +43,8 @@ void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64
       const int64_t first = w * Unit::kPerWord, n = smaller(kStaged, count - w);
       for (int64_t r = 0; r < kLanes; ++r) {
         if (r < live)
-          pack_row<Unit>(staged + r * kStaged, src + r * o.depth + first, smaller(n * Unit::kPerWord, o.depth - k - first));
+          pack_row<Unit>(staged + r * kStaged, src + r * o.depth + first,
+                         smaller(n * Unit::kPerWord, o.depth - k - first));
         else
           memset(staged + r * kStaged, 0, static_cast<size_t>(n) * sizeof(Word));
       }
@@ -67,7 +68,8 @@ void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels
         continue;
       }
       for (int i = 0; i < kWidth; ++i) words[i] = 0;
-      pack_across<Unit>(words, src + p * kWidth, second == nullptr ? nullptr : second + p * kWidth, smaller(live, kWidth));
+      pack_across<Unit>(words, src + p * kWidth, second == nullptr ? nullptr : second + p * kWidth,
+                        smaller(live, kWidth));
     }
   }
 }
@@ -76,17 +78,18 @@ void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels
 template <class Unit, int kWidth, class T>
 void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
   if (o.transposed) return pack_columns_of<Unit, kWidth>(dst, o, row, panels, k, count);
-  for (int64_t p = 0; p < panels; ++p) pack_rows_of<Unit>(dst + p * count * kWidth, kWidth, o, row + p * kWidth, kWidth, k, count);
+  for (int64_t p = 0; p < panels; ++p)
+    pack_rows_of<Unit>(dst + p * count * kWidth, kWidth, o, row + p * kWidth, kWidth, k, count);
 }
 
 // What becomes of a tile: where it goes and what is added.
 struct Destination {
-  float* sums;         // f32 destination or running sums; null: bf16 only
+  float* sums;  // f32 destination or running sums; null: bf16 only
   int64_t ld_sums;
-  bool add;            // to sums
-  bf16* rounded;       // bf16 destination, once the sums are complete; null: none
+  bool add;       // to sums
+  bf16* rounded;  // bf16 destination, once the sums are complete; null: none
   int64_t ld;
-  const float* bias;   // null: none
+  const float* bias;  // null: none
 };
 
 template <class Unit>
@@ -107,8 +110,8 @@ FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, i
 }
 
 template <class Unit>
-void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row, int64_t column, int64_t rows,
-                   int64_t cols) {
+void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row, int64_t column,
+                   int64_t rows, int64_t cols) {
   if (d.add)
     for (int i = 0; i < smaller(kRows, rows); ++i)
       for (int64_t at = 0; at < smaller(kColumns, cols); at += 16)
@@ -145,7 +148,7 @@ void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destinatio
 struct Plan {
   int64_t depth, row_block;  // words of k, rows of a at a time
   Word* a;
-  Word* b;      // of thread 0; b_words to the next
+  Word* b;  // of thread 0; b_words to the next
   int64_t b_words;
   float* sums;  // running sums of a bf16 destination when k is taken in several pieces
   float* bias;  // in f32
@@ -171,7 +174,8 @@ Plan cut(const GemmArgs& g, Cutter& cutter) {
 // Rows [first, first + rows) of c, words [word, word + depth) of k.
 template <class Unit, class T>
 void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t rows, int64_t word, int64_t depth) {
-  const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k}, b{static_cast<const T*>(g.b), g.b_transposed, g.n, g.k};
+  const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k},
+      b{static_cast<const T*>(g.b), g.b_transposed, g.n, g.k};
   const int64_t k = word * Unit::kPerWord, stripes = blocks_of(rows, kLanes);
   const bool last = word + depth >= words<Unit>(g.k);
   parallel_each(blocks_of(stripes, kStripes), [&](int64_t item, int) {
@@ -195,10 +199,12 @@ void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t row
   const int64_t part_rows = round_up(blocks_of(rows, parts), kLanes);
   parallel_each(panels * parts, [&](int64_t item, int thread) {
     Word* packed = p.b + thread * p.b_words;
-    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows, end = smaller(begin + part_rows, rows);
+    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows,
+                  end = smaller(begin + part_rows, rows);
     pack<Unit, kColumns>(packed, b, column, 1, k, depth);
     for (int64_t r = begin; r < end; r += kRows)
-      multiply_tile<Unit>(p.a + r / kLanes * kLanes * depth + r % kLanes, packed, depth, d, r, column, rows - r, g.n - column);
+      multiply_tile<Unit>(p.a + r / kLanes * kLanes * depth + r % kLanes, packed, depth, d, r, column, rows - r,
+                          g.n - column);
   });
 }
 
@@ -207,10 +213,12 @@ void run(const GemmArgs& g) {
   using Unit = typename UnitOf<T>::type;
   Cutter cutter{g.scratch};
   const Plan p = cut<Unit>(g, cutter);
-  if (p.bias != nullptr) columns(g.n, [&](int64_t c, auto part) { store(p.bias + c, load(static_cast<const T*>(g.bias) + c, part), part); });
+  if (p.bias != nullptr)
+    columns(g.n, [&](int64_t c, auto part) { store(p.bias + c, load(static_cast<const T*>(g.bias) + c, part), part); });
   for (int64_t first = 0; first < g.m; first += p.row_block)
     for (int64_t word = 0; word < words<Unit>(g.k); word += p.depth)
-      multiply_block<Unit, T>(g, p, first, smaller(p.row_block, g.m - first), word, smaller(p.depth, words<Unit>(g.k) - word));
+      multiply_block<Unit, T>(g, p, first, smaller(p.row_block, g.m - first), word,
+                              smaller(p.depth, words<Unit>(g.k) - word));
 }
 
 template <class T>

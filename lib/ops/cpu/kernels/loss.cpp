@@ -64,9 +64,8 @@ FP_INLINE void gradient_row(const LossArgs& a, int64_t r) {
   const float unit = a.scale * a.logit_scale, factor = unit * (1.0f + 2.0f * a.z_loss * lse);
   const bool here = target >= 0 && target < a.live;
   float at_target = here ? static_cast<float>(logits[target]) : 0.0f;
-  columns(a.live, [&](int64_t c, auto w) {
-    store(logits + c, exp(load(logits + c, w) * a.logit_scale - lse) * factor, w);
-  });
+  columns(a.live,
+          [&](int64_t c, auto w) { store(logits + c, exp(load(logits + c, w) * a.logit_scale - lse) * factor, w); });
   if (here) {
     at_target = exp(splat(at_target * a.logit_scale - lse))[0] * factor - unit;
     store(logits + target, splat(at_target), Part{1});

@@ -1,5 +1,6 @@
-// Vectors of 32-bit lanes, as wide as the instruction set this file is compiled for, from the compiler's vector extensions.
-// Everything here is always inlined: nothing may become a function that another instruction set's code could call.
+// Vectors of 32-bit lanes, as wide as the instruction set this file is compiled for, from the compiler's vector
+// extensions. Everything here is always inlined: nothing may become a function that another instruction set's code
+// could call.
 #pragma once
 
 #include <cstdint>

@@ -21,9 +21,8 @@ struct F32Unit {
 struct Bf16Unit {
   static constexpr int kPerWord = 2;
   static inline __attribute__((always_inline)) Vf mac(Vf acc, const Word* a, Vu b) {
-    return reinterpret_cast<Vf>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(acc),
-                                                 reinterpret_cast<__m512bh>(splat_bits(*a)),
-                                                 reinterpret_cast<__m512bh>(b)));
+    return reinterpret_cast<Vf>(_mm512_dpbf16_ps(
+        reinterpret_cast<__m512>(acc), reinterpret_cast<__m512bh>(splat_bits(*a)), reinterpret_cast<__m512bh>(b)));
   }
 };
 using Bf16Storage = Bf16Unit;
@@ -32,12 +31,20 @@ using Bf16Storage = F32Unit;  // bf16 operands are widened when they are packed
 #endif
 
 // How operands of storage type T are packed.
-template <class T> struct UnitOf { using type = F32Unit; };
-template <> struct UnitOf<bf16> { using type = Bf16Storage; };
+template <class T>
+struct UnitOf {
+  using type = F32Unit;
+};
+template <>
+struct UnitOf<bf16> {
+  using type = Bf16Storage;
+};
 
 FP_INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 template <class Unit>
-FP_INLINE int64_t words(int64_t n) { return (n + Unit::kPerWord - 1) / Unit::kPerWord; }
+FP_INLINE int64_t words(int64_t n) {
+  return (n + Unit::kPerWord - 1) / Unit::kPerWord;
+}
 
 FP_INLINE Vu load_words(const Word* p) {
   Vu v;
@@ -91,8 +98,9 @@ template <class Unit>
 FP_INLINE void store_across(Word* dst, int64_t ld, Vf first, Vf second) {
 #ifdef __AVX512BF16__
   if constexpr (Unit::kPerWord == 2) {
-    alignas(64) static constexpr uint16_t kInterleave[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                             8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    alignas(64) static constexpr uint16_t kInterleave[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                             21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                             11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const __m512i both = reinterpret_cast<__m512i>(
         _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
     store_words(dst, reinterpret_cast<Vu>(_mm512_permutexvar_epi16(_mm512_load_si512(kInterleave), both)));
@@ -131,7 +139,8 @@ FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t
 }
 
 // dst[cols][ldd] = transpose of src[rows][lds].
-[[maybe_unused]] static void transpose(Word* dst, int64_t ldd, const Word* src, int64_t lds, int64_t rows, int64_t cols) {
+[[maybe_unused]] static void transpose(Word* dst, int64_t ldd, const Word* src, int64_t lds, int64_t rows,
+                                       int64_t cols) {
   const int64_t whole_rows = rows / kLanes * kLanes, whole_cols = cols / kLanes * kLanes;
   for (int64_t r = 0; r < whole_rows; r += kLanes)
     for (int64_t c = 0; c < whole_cols; c += kLanes) transpose_square(dst + c * ldd + r, ldd, src + r * lds + c, lds);
