@@ -223,7 +223,6 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
   const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
   if (spec_.train.nonfinite == "skip" && !limit) {
     recorder_->event(at_.step + 1, what + "; update skipped");
-    log::warning("{}; update skipped", what);
     return false;
   }
   recorder_->event(at_.step + 1, what);
