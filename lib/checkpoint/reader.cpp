@@ -51,26 +51,31 @@ struct Staging {
   std::vector<bf16> rounded;
 };
 
-// Reads this rank's part of one logical tensor into `flat`; the fingerprint of the elements it owns, as read.
-uint64_t load_tensor(const h5::File& index, const ParamStore& store, Ops& ops, ParamId id, StateKind kind,
-                     const Tensor& flat, Staging& staging) {
+// Reads this rank's part of one logical tensor into `flat`; adds the fingerprint of the elements it owns, as read, to
+// `print` unless that is null.
+void load_tensor(const h5::File& index, const ParamStore& store, Ops& ops, ParamId id, StateKind kind,
+                 const Tensor& flat, Staging& staging, uint64_t* print) {
   const ParamTable& table = store.table();
   const Param& p = table[id];
   const std::vector<Slab> held = table.slabs_of(id), owned = owned_slabs(table, id);
   const h5::Dataset dataset = index.dataset(p.name + "/" + name_of(kind));
-  FP_CHECK(dataset.shape() == p.shape, "{} has shape {} in the index", p.name, dataset.shape().str());
-  uint64_t print = 0;
+  if (!(dataset.shape() == p.shape))
+    throw DataError(fmt::format("{} has shape {} in the index", p.name, dataset.shape().str()));
+  int64_t elements = 0;
+  for (const Slab& s : held) elements += s.count.elements();
+  const bool padded = elements < p.local_elements();
   for_each_block(p, [&](const RowBlock& block) {
     const Tensor rows = store.part(flat, id).slice(block.first, block.count);
-    staging.host.assign(static_cast<size_t>(rows.elements()), 0.0f);  // padding
+    staging.host.resize(static_cast<size_t>(rows.elements()));
+    if (padded) std::fill(staging.host.begin(), staging.host.end(), 0.0f);
     for (const Slab& s : held)
       if (const auto o = overlap(p, s, block)) dataset.read(o->logical, staging.host.data(), o->window);
     for (const Slab& s : owned)
-      if (const auto o = overlap(p, s, block))
-        print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
+      if (const auto o = overlap(p, s, block); o && print != nullptr)
+        *print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
     copy_rows(ops, rows, staging.host, staging.rounded);
+    ops.synchronize();  // the host memory is used again
   });
-  return print;
 }
 
 bool holds_everything(const ParamTable& table) { return table.tp() == 1; }
@@ -132,17 +137,18 @@ void Checkpoint::load(ParamStore& store, Ops& ops) const {
   for (const Tensor& flat : {target, store.moment1(), store.moment2(), store.grads()})
     if (flat) ops.zero(flat);  // padding and the gaps between parameters
   const h5::File index = h5::File::open(folder_ / CheckpointManifest::kIndexName);
+  // Of training state the fingerprint is taken from where it lies at the end; of weights, from what was read, since
+  // those in the store may be rounded.
   Fingerprints prints(table.size());
   Staging staging;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
     for (const StateKind kind : kStateKinds) {
       const bool moment = kind != StateKind::param;
       if (moment && !training) continue;
-      prints[static_cast<size_t>(id)][kind] =
-          load_tensor(index, store, ops, id, kind, moment ? flat_of(store, kind) : target, staging);
+      uint64_t* print = training ? nullptr : &prints[static_cast<size_t>(id)][kind];
+      load_tensor(index, store, ops, id, kind, moment ? flat_of(store, kind) : target, staging, print);
     }
   store.refresh_weights(ops);
-  // Of training state the fingerprint is taken from where it now lies; of rounded weights, from what was read.
   if (training) prints = fingerprints(store, ops);
   if (holds_everything(table)) check_fingerprints(*this, table, prints);
 }

@@ -38,13 +38,13 @@ struct TempDir {
   TempDir& operator=(const TempDir&) = delete;
 };
 
-inline ParamTable small_table(int tp = 1, int index = 0) {
+inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2) {
   constexpr int64_t hidden = 16, heads = 8, kv = 2, d = 4, ffn = 24, vocab = 37, padded = 48;
   const auto rows = [](int64_t extent, int64_t units) { return Partition::cut(0, {{extent, units, 0}}); };
   const Partition qkv = Partition::cut(0, {{heads * d, heads, 0}, {kv * d, kv, 0}, {kv * d, kv, 0}});
   ParamTable t(tp, index);
   t.add("model.embed_tokens.weight", {vocab, hidden}, Partition::cut(0, {{vocab, padded, padded}}), {});
-  for (int layer = 0; layer < 2; ++layer) {
+  for (int layer = 0; layer < layers; ++layer) {
     const std::string p = fmt::format("model.layers.{}.", layer);
     t.add(p + "input_layernorm.weight", {hidden}, Partition::replicated(), {InitRule::Kind::ones}, layer);
     t.add(p + "self_attn.qkv_proj.weight", {(heads + 2 * kv) * d, hidden}, qkv, {}, layer);
