@@ -8,6 +8,8 @@
 namespace fp {
 namespace {
 
+constexpr int64_t kFewQueries = 4;  // for which packing the keys costs more than it saves
+
 cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                                   const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& s) {
   return {.bf16 = q.dtype == DType::bf16,
@@ -55,10 +57,12 @@ void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   checks::attention(o, lse, q, k, v, doc_start, sample_ids, spec);
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
-  const auto scratch = scratch_.lend(k_.attention_scratch(args));
+  const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && spec.dropout.p == 0.0;
+  const auto scratch =
+      scratch_.lend(decode ? attention_.attention_decode_scratch(args) : attention_.attention_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
-  k_.attention(args);
+  decode ? attention_.attention_decode(args) : attention_.attention(args);
 }
 
 void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
@@ -67,14 +71,14 @@ void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor
   checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
-  const auto scratch = scratch_.lend(k_.attention_backward_scratch(args));
+  const auto scratch = scratch_.lend(attention_.attention_backward_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   args.d_o = d_o.data;
   args.dq = dq.data;
   args.dk = dk.data;
   args.dv = dv.data;
-  k_.attention_backward(args);
+  attention_.attention_backward(args);
 }
 
 }  // namespace fp

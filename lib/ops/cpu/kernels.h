@@ -129,6 +129,8 @@ struct AttentionArgs {
   int threads = 0;
 };
 
+constexpr int64_t kMaxDecodeHead = 256;
+
 struct LossArgs {
   bool bf16 = false;
   int64_t rows = 0, cols = 0;
@@ -187,6 +189,9 @@ struct Kernels {
   void (*qkv)(const QkvArgs&);
   size_t (*attention_scratch)(const AttentionArgs&);
   void (*attention)(const AttentionArgs&);
+  // For a few queries without dropout, head size kMaxDecodeHead at most.
+  size_t (*attention_decode_scratch)(const AttentionArgs&);
+  void (*attention_decode)(const AttentionArgs&);
   size_t (*attention_backward_scratch)(const AttentionArgs&);
   void (*attention_backward)(const AttentionArgs&);
   void (*softmax_stats)(const LossArgs&);
@@ -195,6 +200,7 @@ struct Kernels {
   void (*adamw)(const AdamWArgs&);
   size_t (*gemm_scratch)(const GemmArgs&);
   void (*gemm)(const GemmArgs&);
+  void (*gemv)(const GemmArgs&);  // for a few rows of a, nothing transposed nor added to, no scratch
 };
 
 const Kernels& kernels(Isa);

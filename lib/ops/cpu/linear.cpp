@@ -6,9 +6,15 @@
 #include "ops/cpu/cpu_ops.h"
 
 namespace fp {
+namespace {
+
+constexpr int64_t kFewRows = 4;  // tokens for which reading the weights is all the work
+
+}  // namespace
 
 void CpuOps::gemm(cpu::GemmArgs g) {
   if (g.m == 0 || g.n == 0) return;
+  if (g.m <= kFewRows && !g.a_transposed && !g.b_transposed && !g.add) return k_.gemv(g);
   if (onednn_.prefers(g)) return onednn_.gemm(g, scratch_);
   g.threads = max_threads();
   const auto scratch = scratch_.lend(k_.gemm_scratch(g));

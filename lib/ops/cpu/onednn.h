@@ -15,6 +15,9 @@ class OneDnn {
   explicit OneDnn(Isa isa);
   ~OneDnn();
 
+  // Whether oneDNN multiplies bf16 with AMX.
+  bool amx() const { return amx_; }
+
   // Whether oneDNN is the faster implementation of this product on this CPU.
   bool prefers(const GemmArgs&) const;
 

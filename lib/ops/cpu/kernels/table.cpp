@@ -18,6 +18,8 @@ const Kernels& table() {
                                   .qkv = qkv,
                                   .attention_scratch = attention_scratch,
                                   .attention = attention,
+                                  .attention_decode_scratch = attention_decode_scratch,
+                                  .attention_decode = attention_decode,
                                   .attention_backward_scratch = attention_backward_scratch,
                                   .attention_backward = attention_backward,
                                   .softmax_stats = softmax_stats,
@@ -25,7 +27,8 @@ const Kernels& table() {
                                   .sum_squares = sum_squares,
                                   .adamw = adamw,
                                   .gemm_scratch = gemm_scratch,
-                                  .gemm = gemm};
+                                  .gemm = gemm,
+                                  .gemv = gemv};
   return kTable;
 }
 

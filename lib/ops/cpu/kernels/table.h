@@ -19,6 +19,8 @@ void dropout(const DropoutTensorArgs&);
 void qkv(const QkvArgs&);
 size_t attention_scratch(const AttentionArgs&);
 void attention(const AttentionArgs&);
+size_t attention_decode_scratch(const AttentionArgs&);
+void attention_decode(const AttentionArgs&);
 size_t attention_backward_scratch(const AttentionArgs&);
 void attention_backward(const AttentionArgs&);
 void softmax_stats(const LossArgs&);
@@ -27,6 +29,7 @@ void sum_squares(double* sums, const float* x, const Block* blocks, int64_t coun
 void adamw(const AdamWArgs&);
 size_t gemm_scratch(const GemmArgs&);
 void gemm(const GemmArgs&);
+void gemv(const GemmArgs&);
 
 const Kernels& table();
 

@@ -1,0 +1,84 @@
+// The two implementations of the CPU backend's products against each other: whichever a CPU prefers, both are right.
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "base/parallel.h"
+#include "compare.h"
+#include "operands.h"
+#include "ops/cpu/onednn.h"
+
+namespace fp::test {
+namespace {
+
+struct Layout {
+  bool a_transposed, b_transposed, add, bias;
+};
+
+Operand matrix(DType t, int64_t rows, int64_t cols, uint32_t stream) {
+  Operand o;
+  o.dtype = t;
+  o.shape = {rows, cols};
+  o.value.resize(static_cast<size_t>(o.elements()));
+  o.fill(scaled(1.0), stream);
+  return o;
+}
+
+template <class T>
+std::vector<T> stored(const Operand& o) {
+  std::vector<T> v;
+  for (const double x : o.value) v.push_back(T(static_cast<float>(x)));
+  return v;
+}
+
+template <class T>
+void check(const Layout& l, bool c_bf16, int64_t m, int64_t n, int64_t k) {
+  INFO("m=" << m << " n=" << n << " k=" << k << (l.a_transposed ? " a^T" : "") << (l.b_transposed ? " b^T" : "")
+            << (l.add ? " add" : "") << (l.bias ? " bias" : "") << (c_bf16 ? " bf16" : " f32"));
+  const DType t = dtype_of<T>::value;
+  const auto a = stored<T>(matrix(t, m, k, 1)), b = stored<T>(matrix(t, n, k, 2)), bias = stored<T>(matrix(t, 1, n, 3));
+  std::vector<float> one(static_cast<size_t>(m * n), 0.5f), two = one;
+  cpu::GemmArgs g{.bf16 = t == DType::bf16,
+                  .a_transposed = l.a_transposed,
+                  .b_transposed = l.b_transposed,
+                  .c_bf16 = c_bf16,
+                  .add = l.add,
+                  .m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a.data(),
+                  .b = b.data(),
+                  .bias = l.bias ? bias.data() : nullptr,
+                  .c = one.data(),
+                  .threads = max_threads()};
+  cpu::ScratchPool pool;
+  cpu::OneDnn onednn(best_isa());
+  onednn.gemm(g, pool);
+  const cpu::Kernels& kernels = cpu::kernels(best_isa());
+  const auto scratch = pool.lend(kernels.gemm_scratch(g));
+  g.scratch = scratch.data();
+  g.c = two.data();
+  kernels.gemm(g);
+  const double bound = sum_error(2 * k, 4.0 * static_cast<double>(k));
+  for (size_t i = 0; i < one.size(); ++i) {
+    const auto at = [&](const std::vector<float>& c) {
+      return c_bf16 ? static_cast<float>(reinterpret_cast<const bf16*>(c.data())[i]) : c[i];
+    };
+    REQUIRE(close(at(one), at(two), bound, c_bf16 ? DType::bf16 : DType::f32));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("oneDNN and the kernels agree on products") {
+  for (const auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {64, 96, 130}, {33, 50, 257}}) {
+    check<float>({false, false, false, true}, false, m, n, k);
+    check<float>({false, true, false, false}, false, m, n, k);
+    check<float>({true, true, true, false}, false, m, n, k);
+    if (best_isa() < Isa::avx512) continue;  // oneDNN has no bf16 there
+    check<bf16>({false, false, false, true}, true, m, n, k);
+    check<bf16>({false, true, false, false}, true, m, n, k);
+    check<bf16>({true, true, true, false}, false, m, n, k);
+  }
+}
+
+}  // namespace fp::test
