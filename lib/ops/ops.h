@@ -182,8 +182,8 @@ class Ops {
                                       const Vocabulary&, double scale, double z_loss) = 0;
 
   // ---- optimizer ----------------------------------------------------------------------------------------------------
-  // sums f32 [segments]: sum of squares of each segment of flat x (f32), summed in double or in short blocks; non-finite
-  // when any element is.
+  // sums f32 [segments]: sum of squares of each segment of flat x (f32), summed in double or in short blocks;
+  // non-finite when any element is.
   virtual void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) = 0;
   // AdamW with decoupled decay on flat f32 buffers; `weights` (bf16 copy of param, or empty) is refreshed in the same
   // pass.

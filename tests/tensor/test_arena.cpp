@@ -14,7 +14,8 @@ TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
     std::byte* origin = nullptr;
     for (int i = 0; i < 2000; ++i) {
       if (live.size() < 5 || random() % 2 == 0) {
-        live.push_back(arena.alloc(DType::f32, {static_cast<int64_t>(random() % 5000)}, static_cast<MemoryClass>(random() % kMemoryClasses)));
+        live.push_back(arena.alloc(DType::f32, {static_cast<int64_t>(random() % 5000)},
+                                   static_cast<MemoryClass>(random() % kMemoryClasses)));
         if (origin == nullptr) origin = static_cast<std::byte*>(live.back()->data);
         offsets.push_back(static_cast<size_t>(static_cast<std::byte*>(live.back()->data) - origin));
       } else {
