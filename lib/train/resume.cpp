@@ -6,9 +6,17 @@
 
 namespace fp {
 
-std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume,
-                                               const std::filesystem::path& checkpoints_dir) {
-  if (resume == "auto") return find_latest(checkpoints_dir);
+std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                               const ParamTable& table) {
+  if (resume == "auto") {
+    auto latest = find_latest(checkpoints_dir, &table);
+    if (!latest && !checkpoints_in(checkpoints_dir).empty())
+      throw DataError(
+          fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "
+                      "run.directory to start over, or move this folder away",
+                      checkpoints_dir.string()));
+    return latest;
+  }
   if (resume != "none") return Checkpoint::open(resume);
   if (!checkpoints_in(checkpoints_dir).empty())
     throw ConfigError(

@@ -11,10 +11,12 @@
 
 namespace fp {
 
-// "auto": the newest good checkpoint of the run, damaged ones named and passed over; nothing when there is none.
+// "auto": the newest good checkpoint of this model, damaged and foreign ones named and passed over; nothing in a fresh
+// folder; DataError when there are checkpoints but none can be used, so that no run starts over unasked.
 // "none": nothing; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
 // A path: that checkpoint; DataError when it is not a good one.
-std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir);
+std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                               const ParamTable&);
 
 // What determines which sample comes when: contents of the data, weights, seed, sequence length, masking, tokenizer.
 nlohmann::json data_identity(const RunSpec&, const Sampler&);

@@ -129,7 +129,9 @@ void Trainer::prepare_directory() {
 }
 
 void Trainer::start_or_resume() {
-  const auto checkpoint = checkpoint_to_resume(request_.resume, checkpoints_);
+  ParamTable table;
+  declare_parameters(section_, table);
+  const auto checkpoint = checkpoint_to_resume(request_.resume, checkpoints_, table);
   log::tee_to(directory_ / "log.txt");
   RunSpec resolved = spec_;
   resolved.model = section_;

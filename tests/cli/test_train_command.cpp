@@ -82,6 +82,9 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
         {"--set", "model.layers=3", "--resume", (w.run_directory("r") / "checkpoints" / "step-00000020").string()}));
     CHECK(a.code == 3);
     CHECK_THAT(a.output, Contains("model.layers.2."));
+    const Outcome b = run(w.train(spec, "r", {"--set", "model.layers=3"}));
+    CHECK(b.code == 3);
+    CHECK_THAT(b.output, Contains("none of the checkpoints here can be resumed"));
   }
 }
 
