@@ -2,12 +2,13 @@
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
+#include "support/skip.h"
 
 using namespace fp::testing;
 
 TEST_CASE("the resident peak is within 10% of the prediction", "[cli]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  WARN("a sanitizer's own memory hides the program's: not measured in this build");
+  FP_SKIP("a sanitizer's own memory hides the program's");
 #else
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");

@@ -138,6 +138,13 @@ FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t
   for (int i = 0; i < kLanes; ++i) store_words(dst + i * ldd, a[i]);
 }
 
+// A word of a matrix whose rows may start at any element, so at half a word.
+FP_INLINE Word load_word(const Word* p) {
+  Word w;
+  memcpy(&w, p, sizeof w);
+  return w;
+}
+
 // dst[cols][ldd] = transpose of src[rows][lds].
 [[maybe_unused]] static void transpose(Word* dst, int64_t ldd, const Word* src, int64_t lds, int64_t rows,
                                        int64_t cols) {
@@ -145,7 +152,7 @@ FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t
   for (int64_t r = 0; r < whole_rows; r += kLanes)
     for (int64_t c = 0; c < whole_cols; c += kLanes) transpose_square(dst + c * ldd + r, ldd, src + r * lds + c, lds);
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = r < whole_rows ? whole_cols : 0; c < cols; ++c) dst[c * ldd + r] = src[r * lds + c];
+    for (int64_t c = r < whole_rows ? whole_cols : 0; c < cols; ++c) dst[c * ldd + r] = load_word(src + r * lds + c);
 }
 
 }  // namespace fp::cpu::FP_ISA
