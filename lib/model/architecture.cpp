@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "config/model_facts.h"
 #include "model/families/families.h"
 
 namespace fp {
@@ -26,7 +27,7 @@ Architecture make_architecture(const ModelSection& m) {
   a.hidden = m.hidden;
   a.ffn = m.ffn;
   a.vocab = m.vocab;
-  a.padded_vocab = (m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to;
+  a.padded_vocab = padded_vocab(m);
   a.max_position = m.max_position;
   a.heads = {m.heads, m.kv_heads, m.head_dim, m.family == Family::phi3small};
   const bool layernorm = m.family == Family::gpt || m.family == Family::phi3small;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "config/model_facts.h"
 #include "model/families/families.h"
 
 namespace fp::families {
@@ -10,7 +11,7 @@ InitRule Declare::residual() const {
 }
 
 Partition Declare::vocabulary() const {
-  const int64_t padded = (m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to;
+  const int64_t padded = padded_vocab(m);
   return Partition::cut(0, {{m.vocab, padded, padded}});
 }
 
