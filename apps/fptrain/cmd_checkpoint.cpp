@@ -132,7 +132,7 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
     std::string path, other, param;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("checkpoint", "List, look into, verify and compare checkpoints");
+  CLI::App* command = app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
   command->require_subcommand(1);
 
   CLI::App* list_command = command->add_subcommand("list", "The checkpoints of a run, newest first");
@@ -160,6 +160,7 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
   diff_command->add_option("a", a->path, "checkpoint, or run directory (its newest one)")->required();
   diff_command->add_option("b", a->other, "checkpoint, or run directory (its newest one)")->required();
   diff_command->callback([a, &result] { diff(a->path, a->other, result); });
+  add_checkpoint_transfer_commands(*command);
 }
 
 }  // namespace fp

@@ -28,7 +28,7 @@ void run(const Arguments& a) {
   LoadedModel loaded(a.checkpoint);
   if (sampler.tokenizer().hash() != loaded.tokenizer().hash())
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",
-                                loaded.checkpoint().folder().string(), a.file));
+                                loaded.source().path().string(), a.file));
   InferenceOptions use;
   use.precision = a.precision;
   use.micro_batch = spec.train.micro_batch;
@@ -41,11 +41,11 @@ void run(const Arguments& a) {
                                       {"val_perplexity", r.perplexity},
                                       {"val_bits_per_byte", r.bits_per_byte},
                                       {"tokens", r.tokens},
-                                      {"step", loaded.checkpoint().manifest().step}}
+                                      {"step", loaded.source().step()}}
                            .dump());
   else
     fmt::print("step {}: loss {:.9g}, perplexity {:.6g}, {:.6g} bits per byte over {} tokens\n",
-               loaded.checkpoint().manifest().step, r.loss, r.perplexity, r.bits_per_byte, r.tokens);
+               loaded.source().step(), r.loss, r.perplexity, r.bits_per_byte, r.tokens);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("eval", "Held-out loss, perplexity and bits per byte of a checkpoint");
   command->add_option("run", a->file, "run spec (YAML): its data and batch size are used")->required();
-  command->add_option("--checkpoint", a->checkpoint, "checkpoint, or run directory (its newest one)")->required();
+  command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
       ->allow_extra_args(false);

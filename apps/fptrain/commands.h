@@ -21,6 +21,8 @@ void add_data_command(CLI::App& app, CommandResult& result);
 void add_checkpoint_command(CLI::App& app, CommandResult& result);
 void add_bench_command(CLI::App& app, CommandResult& result);
 void add_doctor_command(CLI::App& app, CommandResult& result);
+// import and export, under the checkpoint command.
+void add_checkpoint_transfer_commands(CLI::App& checkpoint);
 void add_report_command(CLI::App& app, CommandResult& result);
 
 }  // namespace fp

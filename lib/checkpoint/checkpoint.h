@@ -6,11 +6,14 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/tensor_reader.h"
 #include "model/params.h"
 
 namespace fp {
@@ -23,6 +26,8 @@ struct TrainState {
   nlohmann::json extra = nlohmann::json::object();              // the trainer's own: schedule, skipped steps, ...
   std::string config_yaml;                                      // the resolved run spec
   std::string tokenizer_json;                                   // Tokenizer::serialized(); empty: none is stored
+  std::map<std::string, std::string> carried;  // files that came with the model and leave with it, by name: a Hugging
+                                               // Face folder's config, tokenizer and generation settings
 };
 
 struct SaveOptions {
@@ -37,6 +42,10 @@ struct SaveOptions {
 // same step is replaced. DataError (disk full, no permission, ...) leaves every earlier checkpoint as it was.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore&, Ops&,
                                       const TrainState&, const SaveOptions&);
+
+// A checkpoint of weights alone, read from elsewhere a few MiB at a time. `table` holds the whole model.
+std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table, TensorReader&,
+                                   const TrainState&, const SaveOptions&);
 
 // The same in parts, for many ranks: one begins; each writes its own file into the hidden folder that begin_save
 // returned; when all have, one finishes. Only names, sizes and hashes pass between ranks, never tensors.
@@ -67,6 +76,10 @@ class Checkpoint {
   // parameters mismatch or, where this rank holds the whole model, when what was loaded has another fingerprint than
   // what was saved.
   void load(ParamStore&, Ops&) const;
+  // Of a store of either content the weights only; moments become 0.
+  void load_weights(ParamStore&, Ops&) const;
+  // Reads tensors through the index; must not outlive the checkpoint.
+  std::unique_ptr<TensorReader> tensors() const;
 
  private:
   std::filesystem::path folder_;

@@ -33,6 +33,7 @@ struct CheckpointManifest {
   static constexpr const char* kIndexName = "index.h5";
   static constexpr const char* kConfigName = "config.yaml";
   static constexpr const char* kTokenizerName = "tokenizer.json";
+  static constexpr const char* kCarriedPrefix = "carried-";  // of files that came with the model
 
   std::string created_by;  // program and version
   std::string created_at;  // UTC, ISO 8601

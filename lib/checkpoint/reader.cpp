@@ -1,10 +1,12 @@
 #include <algorithm>
-#include <set>
+#include <memory>
+#include <optional>
 
 #include "base/filesystem.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/hdf5.h"
+#include "checkpoint/tensor_reader.h"
 
 namespace fp {
 namespace {
@@ -51,32 +53,55 @@ struct Staging {
   std::vector<bf16> rounded;
 };
 
-// Reads this rank's part of one logical tensor into `flat`; adds the fingerprint of the elements it owns, as read, to
-// `print` unless that is null.
-void load_tensor(const h5::File& index, const ParamStore& store, Ops& ops, ParamId id, StateKind kind,
-                 const Tensor& flat, Staging& staging, uint64_t* print) {
+// Reads this rank's part of one logical tensor into `flat`; returns the fingerprint of the elements it owns, as read.
+uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, ParamId id, StateKind kind,
+                     const Tensor& flat, Staging& staging) {
   const ParamTable& table = store.table();
   const Param& p = table[id];
   const std::vector<Slab> held = table.slabs_of(id), owned = owned_slabs(table, id);
-  const h5::Dataset dataset = index.dataset(p.name + "/" + name_of(kind));
-  if (!(dataset.shape() == p.shape))
-    throw DataError(fmt::format("{} has shape {} in the index", p.name, dataset.shape().str()));
   int64_t elements = 0;
   for (const Slab& s : held) elements += s.count.elements();
   const bool padded = elements < p.local_elements();
+  uint64_t print = 0;
   for_each_block(p, [&](const RowBlock& block) {
     const Tensor rows = store.part(flat, id).slice(block.first, block.count);
     staging.host.resize(static_cast<size_t>(rows.elements()));
     if (padded) std::fill(staging.host.begin(), staging.host.end(), 0.0f);
     for (const Slab& s : held)
-      if (const auto o = overlap(p, s, block)) dataset.read(o->logical, staging.host.data(), o->window);
+      if (const auto o = overlap(p, s, block)) reader.read(p.name, kind, o->logical, staging.host.data(), o->window);
     for (const Slab& s : owned)
-      if (const auto o = overlap(p, s, block); o && print != nullptr)
-        *print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
+      if (const auto o = overlap(p, s, block)) print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
     copy_rows(ops, rows, staging.host, staging.rounded);
     ops.synchronize();  // the host memory is used again
   });
+  return print;
 }
+
+// The tensors of a checkpoint, through its index.
+class IndexReader : public TensorReader {
+ public:
+  explicit IndexReader(const Checkpoint& c)
+      : checkpoint_(c), index_(h5::File::open(c.folder() / CheckpointManifest::kIndexName)) {}
+  void read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
+            const h5::Window& window) override {
+    const std::string name = param + "/" + name_of(kind);
+    if (name != name_) {
+      dataset_.emplace(index_.dataset(name));
+      name_ = name;
+      const CheckpointParam* stored = checkpoint_.manifest().parameter(param);
+      if (stored == nullptr || !(dataset_->shape() == stored->shape))
+        throw DataError(fmt::format("{}: {} has shape {} in the index", checkpoint_.folder().string(), param,
+                                    dataset_->shape().str()));
+    }
+    dataset_->read(box, data, window);
+  }
+
+ private:
+  const Checkpoint& checkpoint_;
+  h5::File index_;
+  std::string name_;
+  std::optional<h5::Dataset> dataset_;
+};
 
 bool holds_everything(const ParamTable& table) { return table.tp() == 1; }
 
@@ -100,6 +125,9 @@ TrainState Checkpoint::state() const {
   s.config_yaml = read_file(folder_ / CheckpointManifest::kConfigName);
   if (manifest_.file(CheckpointManifest::kTokenizerName) != nullptr)
     s.tokenizer_json = read_file(folder_ / CheckpointManifest::kTokenizerName);
+  for (const CheckpointFile& f : manifest_.files)
+    if (f.name.starts_with(CheckpointManifest::kCarriedPrefix))
+      s.carried[f.name.substr(std::string_view(CheckpointManifest::kCarriedPrefix).size())] = read_file(folder_ / f.name);
   return s;
 }
 
@@ -126,31 +154,48 @@ void Checkpoint::require(const ParamTable& table) const {
         fmt::format("{}: holds another model than the run spec describes:{}", folder_.string(), lines(problems)));
 }
 
+std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<IndexReader>(*this); }
+
 void Checkpoint::load(ParamStore& store, Ops& ops) const {
+  if (!store.moment1()) return load_weights(store, ops);
   const ParamTable& table = store.table();
   require(table);
-  const bool training = static_cast<bool>(store.moment1());
-  if (training && !manifest_.has_moments())
+  if (!manifest_.has_moments())
     throw DataError(
         fmt::format("{}: holds weights only, no optimizer moments: training cannot go on from it", folder_.string()));
-  const Tensor& target = store.master() ? store.master() : store.weights();
-  for (const Tensor& flat : {target, store.moment1(), store.moment2(), store.grads()})
-    if (flat) ops.zero(flat);  // padding and the gaps between parameters
-  const h5::File index = h5::File::open(folder_ / CheckpointManifest::kIndexName);
-  // Of training state the fingerprint is taken from where it lies at the end; of weights, from what was read, since
-  // those in the store may be rounded.
+  IndexReader reader(*this);
+  for (const StateKind kind : kStateKinds) fill_store(store, ops, kind, reader);
+  ops.zero(store.grads());
+  store.refresh_weights(ops);
+  // Taken from where the state lies now, not from what was read.
+  if (holds_everything(table)) check_fingerprints(*this, table, fingerprints(store, ops));
+}
+
+void Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
+  require(store.table());
+  IndexReader reader(*this);
+  const Fingerprints prints = load_weights_from(reader, store, ops);
+  if (holds_everything(store.table())) check_fingerprints(*this, store.table(), prints);
+}
+
+Fingerprints fill_store(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader) {
+  const ParamTable& table = store.table();
+  const bool weights_only = kind == StateKind::param && !store.master();
+  const Tensor& target = weights_only ? store.weights() : flat_of(store, kind);
+  ops.zero(target);
   Fingerprints prints(table.size());
   Staging staging;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
-    for (const StateKind kind : kStateKinds) {
-      const bool moment = kind != StateKind::param;
-      if (moment && !training) continue;
-      uint64_t* print = training ? nullptr : &prints[static_cast<size_t>(id)][kind];
-      load_tensor(index, store, ops, id, kind, moment ? flat_of(store, kind) : target, staging, print);
-    }
+    prints[static_cast<size_t>(id)][kind] = fill_tensor(reader, store, ops, id, kind, target, staging);
+  return prints;
+}
+
+Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops) {
+  const Fingerprints prints = fill_store(store, ops, StateKind::param, reader);
+  for (const Tensor& flat : {store.moment1(), store.moment2(), store.grads()})
+    if (flat) ops.zero(flat);
   store.refresh_weights(ops);
-  if (training) prints = fingerprints(store, ops);
-  if (holds_everything(table)) check_fingerprints(*this, table, prints);
+  return prints;
 }
 
 void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, const Fingerprints& prints) {

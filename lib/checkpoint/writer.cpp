@@ -31,19 +31,55 @@ struct OpenFragment {
   uint64_t print = 0;
 };
 
-// Streams one kind of one parameter from the device into its fragments.
-void write_kind(h5::File& file, const std::filesystem::path& path, const ParamStore& store, Ops& ops, ParamId id,
-                StateKind kind, const std::vector<Slab>& owned, std::vector<float>& host) {
-  const Param& p = store.table()[id];
+// Where the numbers of a save come from.
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  virtual bool has(StateKind) const = 0;
+  // Rows of the rank's local tensor, `host` long enough for them.
+  virtual void read(ParamId, StateKind, const RowBlock&, float* host) = 0;
+};
+
+class StoreSource : public BlockSource {
+ public:
+  StoreSource(const ParamStore& store, Ops& ops) : store_(store), ops_(ops) {}
+  bool has(StateKind kind) const override { return static_cast<bool>(flat_of(store_, kind)); }
+  void read(ParamId id, StateKind kind, const RowBlock& block, float* host) override {
+    ops_.copy_out(host, store_.part(flat_of(store_, kind), id).slice(block.first, block.count));
+  }
+
+ private:
+  const ParamStore& store_;
+  Ops& ops_;
+};
+
+// Weights from elsewhere; the rank holds the whole model, so that logical and local tensors differ by padding only.
+class ReaderSource : public BlockSource {
+ public:
+  ReaderSource(const ParamTable& table, TensorReader& reader) : table_(table), reader_(reader) {}
+  bool has(StateKind kind) const override { return kind == StateKind::param; }
+  void read(ParamId id, StateKind kind, const RowBlock& block, float* host) override {
+    for (const Slab& s : owned_slabs(table_, id))
+      if (const auto o = overlap(table_[id], s, block)) reader_.read(table_[id].name, kind, o->logical, host, o->window);
+  }
+
+ private:
+  const ParamTable& table_;
+  TensorReader& reader_;
+};
+
+// Streams one kind of one parameter into its fragments.
+void write_kind(h5::File& file, const std::filesystem::path& path, const ParamTable& table, BlockSource& source,
+                ParamId id, StateKind kind, const std::vector<Slab>& owned, std::vector<float>& host) {
+  const Param& p = table[id];
   std::vector<OpenFragment> fragments;
   for (const Slab& s : owned) {
     const std::string name = fmt::format("{}/{}/{}", p.name, name_of(kind), fragments.size());
     fragments.push_back({s, file.create_dataset(name, s.count), name});
   }
   for_each_block(p, [&](const RowBlock& block) {
-    const Tensor rows = store.part(flat_of(store, kind), id).slice(block.first, block.count);
-    host.resize(static_cast<size_t>(rows.elements()));
-    ops.copy_out(host.data(), rows);
+    host.resize(static_cast<size_t>(block.count * (p.local.elements() / p.local[0])));
+    source.read(id, kind, block, host.data());
     for (OpenFragment& f : fragments) {
       const auto o = overlap(p, f.slab, block);
       if (!o) continue;
@@ -142,6 +178,29 @@ CheckpointFile write_text(const std::filesystem::path& path, const std::string& 
   return {path.filename().string(), text.size(), hash_bytes(text.data(), text.size())};
 }
 
+CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamTable& table, BlockSource& source,
+                               int rank) {
+  const std::filesystem::path path = hidden / rank_file_name(rank);
+  storage::announce(storage::Step::create_file, path);
+  h5::File file = h5::File::create(path);
+  std::vector<float> host;
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
+    const Param& p = table[id];
+    FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
+    const std::vector<Slab> owned = owned_slabs(table, id);
+    if (owned.empty()) continue;
+    for (const StateKind kind : kStateKinds)
+      if (source.has(kind)) write_kind(file, path, table, source, id, kind, owned, host);
+    const uint64_t order = static_cast<uint64_t>(id);
+    file.set_attribute(p.name, "shape", numbers(p.shape));
+    file.set_attribute(p.name, "order", {&order, 1});
+  }
+  storage::announce(storage::Step::close, path);
+  file.close();
+  storage::sync(path);
+  return record_of(path);
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -162,26 +221,8 @@ std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, i
 }
 
 CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore& store, Ops& ops, int rank) {
-  const std::filesystem::path path = hidden / rank_file_name(rank);
-  storage::announce(storage::Step::create_file, path);
-  h5::File file = h5::File::create(path);
-  std::vector<float> host;
-  const ParamTable& table = store.table();
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
-    const Param& p = table[id];
-    FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
-    const std::vector<Slab> owned = owned_slabs(table, id);
-    if (owned.empty()) continue;
-    for (const StateKind kind : kStateKinds)
-      if (flat_of(store, kind)) write_kind(file, path, store, ops, id, kind, owned, host);
-    const uint64_t order = static_cast<uint64_t>(id);
-    file.set_attribute(p.name, "shape", numbers(p.shape));
-    file.set_attribute(p.name, "order", {&order, 1});
-  }
-  storage::announce(storage::Step::close, path);
-  file.close();
-  storage::sync(path);
-  return record_of(path);
+  StoreSource source(store, ops);
+  return write_rank_file(hidden, store.table(), source, rank);
 }
 
 std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
@@ -201,6 +242,10 @@ std::filesystem::path finish_save(const std::filesystem::path& hidden, const std
   m.files.push_back(write_text(hidden / CheckpointManifest::kConfigName, state.config_yaml));
   if (!state.tokenizer_json.empty())
     m.files.push_back(write_text(hidden / CheckpointManifest::kTokenizerName, state.tokenizer_json));
+  for (const auto& [name, content] : state.carried) {
+    FP_CHECK(name.find('/') == std::string::npos, "'{}' is not the name of a file", name);
+    m.files.push_back(write_text(hidden / (CheckpointManifest::kCarriedPrefix + name), content));
+  }
   storage::write_file(hidden / CheckpointManifest::kFileName, serialize(m));
   storage::sync(hidden);
   return publish(hidden);
@@ -214,15 +259,36 @@ void abandon_save(const std::filesystem::path& hidden) noexcept {
   }
 }
 
-std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
-                                      const TrainState& state, const SaveOptions& options) {
+namespace {
+
+// Begins a save, has `write` write the rank's file and finishes, or leaves nothing behind.
+template <class WriteFile>
+std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const TrainState& state,
+                                const SaveOptions& options, WriteFile&& write) {
   const std::filesystem::path hidden = begin_save(checkpoints_dir, state.step);
   try {
-    return finish_save(hidden, {write_rank_file(hidden, store, ops, options.rank)}, state, options);
+    return finish_save(hidden, {write(hidden)}, state, options);
   } catch (const UserError& e) {
     abandon_save(hidden);
     throw DataError(fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", state.step, e.what()));
   }
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
+                                      const TrainState& state, const SaveOptions& options) {
+  return save_with(checkpoints_dir, state, options, [&](const std::filesystem::path& hidden) {
+    return write_rank_file(hidden, store, ops, options.rank);
+  });
+}
+
+std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
+                                   TensorReader& reader, const TrainState& state, const SaveOptions& options) {
+  ReaderSource source(table, reader);
+  return save_with(checkpoints_dir, state, options, [&](const std::filesystem::path& hidden) {
+    return write_rank_file(hidden, table, source, options.rank);
+  });
 }
 
 }  // namespace fp

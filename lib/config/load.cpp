@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/decode.h"
+#include "config/hf_config.h"
 #include "config/overrides.h"
 #include "config/preset.h"
 #include "config/run_spec_fields.h"
@@ -40,12 +41,36 @@ YamlNode parse_root(std::string_view text, const std::string& name) {
   return root;
 }
 
-// The value of model.preset, if it is usable text; anything else is reported when the tree is decoded.
-const YamlNode* preset_node(const YamlNode& root) {
+// The value of a key of the model section, if it is usable text; anything else is reported when the tree is decoded.
+const YamlNode* model_text(const YamlNode& root, std::string_view key) {
   const YamlEntry* model = root.find("model");
-  const YamlEntry* preset = model != nullptr ? model->value.find("preset") : nullptr;
-  if (preset == nullptr || preset->value.kind != YamlNode::Kind::scalar || preset->value.text.empty()) return nullptr;
-  return &preset->value;
+  const YamlEntry* entry = model != nullptr ? model->value.find(key) : nullptr;
+  if (entry == nullptr || entry->value.kind != YamlNode::Kind::scalar || entry->value.text.empty()) return nullptr;
+  return &entry->value;
+}
+
+// What the model section builds on: its preset or, where that is all it says, the model it starts from.
+const YamlNode* preset_node(const YamlNode& root) {
+  if (const YamlNode* preset = model_text(root, "preset")) return preset;
+  const YamlEntry* model = root.find("model");
+  return model != nullptr && model->value.entries.size() == 1 ? model_text(root, "init_from") : nullptr;
+}
+
+// The tree of a preset's file. Of a run's config.yaml and of a Hugging Face config.json, the model section counts.
+YamlNode read_preset(const fs::path& file) {
+  std::string text = read_text(file);
+  if (file.filename() == "config.json") {
+    RunSpec spec;
+    spec.model = model_from_hf_config(text, file.string());
+    text = dump(spec);
+  } else if (file.filename() != "config.yaml") {
+    return parse_root(text, file.string());
+  }
+  YamlNode root = parse_root(text, file.string());
+  std::erase_if(root.entries, [](const YamlEntry& e) { return e.key != "model"; });
+  for (YamlEntry& e : root.entries)
+    std::erase_if(e.value.entries, [](const YamlEntry& k) { return k.key == "init_from"; });
+  return root;
 }
 
 // The preset's tree, an empty map when the name is unknown.
@@ -58,11 +83,12 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
     for (const auto& n : names) all += (all.empty() ? "" : ", ") + n;
     const auto near = nearest(node.text, views);
     problems.add(node.place,
-                 fmt::format("model.preset: '{}' is not known{}; legal: a path, or one of {}", shown(node.text),
+                 fmt::format("model.preset: '{}' is not known{}; legal: the path of a preset or of a folder with a "
+                             "model (config.yaml or config.json in it), or one of {}", shown(node.text),
                              near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), all));
     return YamlNode(YamlNode::Kind::map, node.place);
   }
-  YamlNode preset = parse_root(read_text(file), file.string());
+  YamlNode preset = read_preset(file);
   for (const YamlEntry& e : preset.entries)
     if (e.key != "model")
       problems.add(e.place, fmt::format("a model preset has only the section model, not '{}'", shown(e.key)));

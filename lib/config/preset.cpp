@@ -33,16 +33,24 @@ std::vector<std::string> preset_names() {
   return {names.begin(), names.end()};
 }
 
+fs::path model_description_in(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"config.yaml", "config.json"})
+    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
+  return {};
+}
+
 fs::path find_preset(std::string_view preset, const fs::path& base) {
   std::error_code ignored;
-  if (preset.find('/') != std::string_view::npos || preset.ends_with(".yaml")) {
-    for (const fs::path& path : {base / preset, fs::path(preset)})
+  const bool is_name = preset.find('/') == std::string_view::npos && !preset.ends_with(".yaml");
+  if (is_name)
+    for (const fs::path& folder : config_folders()) {
+      const fs::path path = folder / "models" / (std::string(preset) + ".yaml");
       if (fs::is_regular_file(path, ignored)) return path;
-    return {};
-  }
-  for (const fs::path& folder : config_folders()) {
-    const fs::path path = folder / "models" / (std::string(preset) + ".yaml");
-    if (fs::is_regular_file(path, ignored)) return path;
+    }
+  for (const fs::path& path : {base / preset, fs::path(preset)}) {
+    if (!is_name && fs::is_regular_file(path, ignored)) return path;
+    if (fs::is_directory(path, ignored)) return model_description_in(path);
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Model presets: run specs with only a model section, in configs/models/.
+// Model presets: run specs with only a model section, in configs/models/, and folders that hold a model.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,12 @@ std::vector<std::filesystem::path> config_folders();
 // Names of all presets found, sorted.
 std::vector<std::string> preset_names();
 
-// The file of `preset`: a path if it has a '/' or ends in .yaml (relative to `base`, then to the working directory),
-// else a name. Empty path if there is none.
+// The file of `preset`: a name of preset_names(), the path of a .yaml file or a folder (its model_description_in); paths
+// are relative to `base`, then to the working directory. Empty path if there is none.
 std::filesystem::path find_preset(std::string_view preset, const std::filesystem::path& base);
+
+// What describes the model in a folder: config.yaml of a checkpoint or run directory, config.json of a Hugging Face
+// folder. Empty path if there is neither.
+std::filesystem::path model_description_in(const std::filesystem::path& folder);
 
 }  // namespace fp

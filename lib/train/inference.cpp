@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "checkpoint/folder.h"
-#include "config/load.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -30,27 +28,29 @@ size_t memory_needed(const ModelSection& section, const ModelOptions& options, c
 
 }  // namespace
 
-LoadedModel::LoadedModel(const std::filesystem::path& path) : checkpoint_(open_checkpoint_at(path)) {
-  const TrainState state = checkpoint_.state();
-  spec_ = parse_run_spec(state.config_yaml, (checkpoint_.folder() / "config.yaml").string());
-  if (state.tokenizer_json.empty())
-    throw DataError(fmt::format("{}: holds no tokenizer", checkpoint_.folder().string()));
-  tokenizer_ = parse_tokenizer(state.tokenizer_json, (checkpoint_.folder() / "tokenizer.json").string());
+LoadedModel::LoadedModel(const std::filesystem::path& path) : source_(path) {
+  if (!source_.tokenizer_json().empty())
+    tokenizer_ = parse_tokenizer(source_.tokenizer_json(), (source_.path() / "tokenizer.json").string());
+}
+
+const Tokenizer& LoadedModel::tokenizer() const {
+  if (!tokenizer_) throw DataError(fmt::format("{}: holds no tokenizer", source_.path().string()));
+  return *tokenizer_;
 }
 
 void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& counting, const Groups& groups) {
-  ModelOptions options = model_options(spec_);
+  ModelOptions options = model_options(spec());
   options.content = ParamStore::Content::weights_only;
   options.recompute = Recompute::none;
   options.positions = std::max(use.context, use.seq_len);
   if (!use.precision.empty()) options.compute = compute_type({use.precision});
-  if (spec_.model.family == Family::gpt && options.positions > spec_.model.max_position)
+  if (spec().model.family == Family::gpt && options.positions > spec().model.max_position)
     throw ConfigError(fmt::format("a context of {} tokens is asked for, but this model's learned positions end at {}",
-                                  options.positions, spec_.model.max_position));
-  arena_ = std::make_unique<Arena>(memory_needed(spec_.model, options, use, counting, groups), true);
-  model_ = std::make_unique<Model>(spec_.model, options, ops, *arena_, groups);
-  checkpoint_.load(model_->params(), ops);
-  executor_ = std::make_unique<Executor>(*model_, groups, executor_options(spec_));
+                                  options.positions, spec().model.max_position));
+  arena_ = std::make_unique<Arena>(memory_needed(spec().model, options, use, counting, groups), true);
+  model_ = std::make_unique<Model>(spec().model, options, ops, *arena_, groups);
+  source_.load(model_->params(), ops);
+  executor_ = std::make_unique<Executor>(*model_, groups, executor_options(spec()));
 }
 
 }  // namespace fp

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
 #include "data/tokenizer.h"
 #include "exec/executor.h"
 #include "model/decoder.h"
 #include "ops/counting.h"
+#include "train/weight_source.h"
 
 namespace fp {
 
@@ -22,21 +22,21 @@ struct InferenceOptions {
 
 class LoadedModel {
  public:
-  // A checkpoint, a checkpoints folder or a run directory (the newest good one). Reads spec and tokenizer only.
+  // Whatever WeightSource opens. Reads spec and tokenizer only.
   explicit LoadedModel(const std::filesystem::path&);
   // Allocates what `use` needs and loads the weights. ConfigError when the context is longer than the model's learned
   // positions reach.
   void load(const InferenceOptions& use, Ops&, CountingOps&, const Groups&);
 
-  const RunSpec& spec() const { return spec_; }  // of the training run
-  const Checkpoint& checkpoint() const { return checkpoint_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const RunSpec& spec() const { return source_.spec(); }
+  const WeightSource& source() const { return source_; }
+  // DataError when the model came without one.
+  const Tokenizer& tokenizer() const;
   Model& model() { return *model_; }
   Executor& executor() { return *executor_; }
 
  private:
-  Checkpoint checkpoint_;
-  RunSpec spec_;
+  WeightSource source_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Model> model_;

@@ -21,6 +21,7 @@
 #include "train/recorder.h"
 #include "train/resume.h"
 #include "train/setup.h"
+#include "train/weight_source.h"
 
 namespace fp {
 namespace {
@@ -47,6 +48,7 @@ class Trainer {
  private:
   void prepare_directory();
   void start_or_resume();
+  void start_afresh();
   void restore(const Checkpoint&);
   void run_step();
   void load_batches();
@@ -79,6 +81,7 @@ class Trainer {
   Clock::time_point started_ = Clock::now();
   double elapsed_before_ = 0;
   std::vector<Batch> batches_;
+  std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
 };
 
 bool has_validation(const RunSpec& spec, const Sampler& sampler) {
@@ -147,11 +150,23 @@ void Trainer::start_or_resume() {
   if (checkpoint)
     restore(*checkpoint);
   else
-    model_->params().initialize(ops_, spec_.run.seed);
+    start_afresh();
   recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             static_cast<double>(predicted_resident_) / (1 << 30));
   if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+}
+
+void Trainer::start_afresh() {
+  if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
+  const WeightSource source(spec_.model.init_from);
+  source.load(model_->params(), ops_);
+  carried_ = source.carried();
+  log::info("initial weights from {}", source.path().string());
+  if (!source.tokenizer_json().empty() &&
+      parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != sampler_.tokenizer().hash())
+    log::warning("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
+                 source.path().string());
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
@@ -164,6 +179,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         "or accept it with --allow-data-change",
         checkpoint.folder().string(), differences));
   checkpoint.load(model_->params(), ops_);
+  carried_ = s.carried;
   at_.step = saved_step_ = s.step;
   at_.consumed = s.consumed_samples;
   at_.last_loss = s.last_loss;
@@ -187,6 +203,7 @@ TrainState Trainer::state() const {
   resolved.model = section_;
   s.config_yaml = dump(resolved);
   s.tokenizer_json = sampler_.tokenizer().serialized();
+  s.carried = carried_;
   return s;
 }
 

@@ -1,0 +1,84 @@
+// fptrain checkpoint import | export
+#include <memory>
+
+#include "checkpoint/folder.h"
+#include "commands.h"
+#include "interop/transfer.h"
+#include "report/text.h"
+
+namespace fp {
+namespace {
+
+void add_import(CLI::App& checkpoint) {
+  struct Arguments {
+    ImportOptions o;
+    std::string format = "hf";
+    bool no_tokenizer = false;
+  };
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = checkpoint.add_subcommand(
+      "import", "Make a checkpoint of another program's model: Hugging Face, Meta (Llama), llm.c (GPT-2)");
+  command->add_option("--from", a->o.from, "folder with config.json and safetensors, .safetensors file, llm.c .bin")
+      ->required();
+  command->add_option("--to", a->o.to, "the checkpoint to make")->required();
+  command
+      ->add_option("--format", a->format,
+                   "of safetensors: hf, or meta (Meta's names and order of rows); llm.c files are recognised")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"hf", "meta"}));
+  command->add_option("--config", a->o.source.config, "config.json, where it does not lie beside the weights");
+  command
+      ->add_option("--sliding-window", a->o.sliding_window,
+                   "phi3: keys a query sees, itself included, instead of config.json's sliding_window; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--no-tokenizer", a->no_tokenizer, "leave a tokenizer that lies beside the weights unread");
+  command->callback([a] {
+    a->o.source.format = a->format == "meta" ? WeightFormat::meta : WeightFormat::hf;
+    a->o.tokenizer = !a->no_tokenizer;
+    a->o.version = FPTRAIN_VERSION;
+    import_model(a->o);
+    const CheckpointManifest m = check_sizes(a->o.to);
+    int64_t parameters = 0;
+    for (const CheckpointParam& p : m.parameters) parameters += p.shape.elements();
+    fmt::print("{}: {} parameters in {} tensors, {}\n", a->o.to.string(), parameters, m.parameters.size(),
+               m.file(CheckpointManifest::kTokenizerName) != nullptr ? "with its tokenizer" : "no tokenizer");
+  });
+}
+
+void add_export(CLI::App& checkpoint) {
+  struct Arguments {
+    std::string path, format = "hf", dtype = "auto";
+    ExportOptions o;
+    double shard_gb = 5;
+  };
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
+  command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
+  command->add_option("--format", a->format)->capture_default_str()->check(CLI::IsMember({"hf"}));
+  command->add_option("--to", a->o.to, "the folder to make")->required();
+  command
+      ->add_option("--dtype", a->dtype, "auto (of an imported model its own, else the run's compute type), bf16, f16, f32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "bf16", "f16", "f32"}));
+  command->add_option("--shard-size", a->shard_gb, "GB (10^9 bytes) of tensors in a file at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1e6));
+  command->callback([a] {
+    if (a->dtype != "auto")
+      a->o.type = a->dtype == "f32" ? ElementType::f32 : a->dtype == "f16" ? ElementType::f16 : ElementType::bf16;
+    a->o.shard_bytes = static_cast<uint64_t>(a->shard_gb * 1e9);
+    const ExportSummary s = export_model(open_checkpoint_at(a->path), a->o);
+    fmt::print("{}: {} tensors, {} in {} file{}, {}\n", a->o.to.string(), s.tensors,
+               human_bytes(static_cast<double>(s.bytes)), s.files, s.files == 1 ? "" : "s",
+               s.tokenizer ? "with its tokenizer" : "without a tokenizer");
+  });
+}
+
+}  // namespace
+
+void add_checkpoint_transfer_commands(CLI::App& checkpoint) {
+  add_import(checkpoint);
+  add_export(checkpoint);
+}
+
+}  // namespace fp

@@ -1,0 +1,25 @@
+// Logical tensors that can be read in boxes, wherever they are stored: a checkpoint, another program's files.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/fragments.h"
+
+namespace fp {
+
+class TensorReader {
+ public:
+  virtual ~TensorReader() = default;
+  // The box of a parameter's logical tensor, as fp32, into host memory. DataError when it cannot be read.
+  virtual void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) = 0;
+};
+
+// Fills what the store holds of `kind` (param: its weights); padding and the gaps between parameters become 0. The
+// compute weights are not refreshed. Returns the fingerprints of the elements that this rank owns, as they were read.
+Fingerprints fill_store(ParamStore&, Ops&, StateKind kind, TensorReader&);
+
+// The weights of a store, compute copy included, from any source; moments and gradients become 0. Returns the
+// fingerprints of what was read.
+Fingerprints load_weights_from(TensorReader&, ParamStore&, Ops&);
+
+}  // namespace fp

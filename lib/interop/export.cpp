@@ -1,0 +1,222 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "config/hf_config.h"
+#include "config/load.h"
+#include "data/tokenizer.h"
+#include "interop/safetensors.h"
+#include "interop/transfer.h"
+#include "model/architecture.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// One tensor on its way out.
+struct Outgoing {
+  Param param;
+  StoredAs as;
+  ElementType type;
+  uint64_t bytes() const { return static_cast<uint64_t>(param.shape.elements()) * size_of(type); }
+};
+
+Json parsed(const TrainState& state, const std::string& name) {
+  const auto it = state.carried.find(name);
+  const Json j = it == state.carried.end() ? Json() : Json::parse(it->second, nullptr, false);
+  return j.is_object() ? j : Json::object();
+}
+
+std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state, const ExportOptions& o) {
+  ParamTable table;
+  declare_parameters(spec.model, table);
+  const Json origin = parsed(state, ForeignModel::kOriginName);
+  const ElementType usual = spec.precision.compute == "bf16" ? ElementType::bf16 : ElementType::f32;
+  std::vector<Outgoing> list;
+  for (const Param& p : table) {
+    std::string recorded = origin.value("dtype", "");
+    if (origin.contains("exceptions")) recorded = origin["exceptions"].value(p.name, recorded);
+    const ElementType type = o.type ? *o.type : element_type(recorded).value_or(usual);
+    list.push_back({p, stored_as(WeightFormat::hf, spec.model, p), type});
+  }
+  return list;
+}
+
+// Writes the tensors of one file.
+class ShardWriter {
+ public:
+  ShardWriter(const fs::path& path, const std::vector<Outgoing>& tensors, TensorReader& reader)
+      : path_(path), reader_(reader) {
+    SafetensorsHeader header;
+    header.metadata["format"] = "pt";
+    for (const Outgoing& t : tensors) header.tensors[t.as.name] = {std::string(name_of(t.type)), t.as.shape, 0, 0};
+    const std::string first = lay_out_safetensors(header);
+    out_.open(path, std::ios::binary | std::ios::trunc);
+    put(std::as_bytes(std::span(first)));
+    std::vector<const Outgoing*> order;
+    for (const Outgoing& t : tensors) order.push_back(&t);
+    std::sort(order.begin(), order.end(), [&](const Outgoing* a, const Outgoing* b) {
+      return header.tensors[a->as.name].begin < header.tensors[b->as.name].begin;
+    });
+    for (const Outgoing* t : order) write(*t);
+    out_.close();
+    if (!out_) fail();
+    fsync_path(path);
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw DataError(fmt::format("{}: cannot be written (disk full?)", path_.string())); }
+  void put(std::span<const std::byte> bytes) {
+    out_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!out_) fail();
+  }
+
+  // A few MiB of stored rows at a time.
+  void write(const Outgoing& t) {
+    const bool matrix = t.as.shape.size() == 2, transposed = t.as.arrangement == Arrangement::transposed;
+    const int64_t rows = t.as.shape[0], columns = matrix ? t.as.shape[1] : 1;
+    const int64_t step = std::max<int64_t>(1, (int64_t{2} << 20) / std::max<int64_t>(columns, 1));
+    for (int64_t r = 0; r < rows; r += step) {
+      const int64_t n = std::min(step, rows - r);
+      values_.resize(static_cast<size_t>(n * columns));
+      if (transposed) {
+        box_.resize(values_.size());
+        reader_.read(t.param.name, StateKind::param, {{0, r}, {columns, n}}, box_.data(), {{columns, n}, {0, 0}});
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < columns; ++j)
+            values_[static_cast<size_t>(i * columns + j)] = box_[static_cast<size_t>(j * n + i)];
+      } else if (matrix) {
+        reader_.read(t.param.name, StateKind::param, {{r, 0}, {n, columns}}, values_.data(), {{n, columns}, {0, 0}});
+      } else {
+        reader_.read(t.param.name, StateKind::param, {{r}, {n}}, values_.data(), {{n}, {0}});
+      }
+      raw_.resize(values_.size() * size_of(t.type));
+      if (const size_t lost = from_floats(t.type, values_, raw_); lost > 0)
+        throw DataError(fmt::format("{}: {} of its values are too large for {}; legal: --dtype bf16 or f32",
+                                    t.param.name, lost, name_of(t.type)));
+      put(raw_);
+    }
+  }
+
+  fs::path path_;
+  TensorReader& reader_;
+  std::ofstream out_;
+  std::vector<float> values_, box_;
+  std::vector<std::byte> raw_;
+};
+
+// Fills files one after the other, in the model's order.
+std::vector<std::vector<Outgoing>> cut_into_shards(const std::vector<Outgoing>& tensors, uint64_t limit) {
+  std::vector<std::vector<Outgoing>> shards(1);
+  uint64_t bytes = 0;
+  for (const Outgoing& t : tensors) {
+    if (bytes > 0 && bytes + t.bytes() > limit) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(t);
+    bytes += t.bytes();
+  }
+  return shards;
+}
+
+void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors, const ExportOptions& o,
+                   TensorReader& reader, ExportSummary& summary) {
+  const auto shards = cut_into_shards(tensors, o.shard_bytes);
+  Json map = Json::object();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shards.size() == 1 ? "model.safetensors"
+                                                : fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, shards.size());
+    ShardWriter(folder / name, shards[i], reader);
+    for (const Outgoing& t : shards[i]) {
+      map[t.as.name] = name;
+      summary.bytes += t.bytes();
+    }
+  }
+  summary.files = static_cast<int>(shards.size());
+  summary.tensors = static_cast<int>(tensors.size());
+  if (shards.size() == 1) return;
+  const Json index = {{"metadata", {{"total_size", summary.bytes}}}, {"weight_map", map}};
+  write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+// Special ids and what else the model's own config.json said come first, then what the spec says.
+Json config_of(const RunSpec& spec, const TrainState& state, const std::vector<Outgoing>& tensors) {
+  Json config = parsed(state, "config.json");
+  for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
+  config.update(hf_config_of(spec.model));
+  config["torch_dtype"] = torch_name_of(tensors.front().type);
+  if (config.contains("eos_token_id") || state.tokenizer_json.empty()) return config;
+  const auto tokenizer = parse_tokenizer(state.tokenizer_json, "tokenizer");
+  config["bos_token_id"] = tokenizer->eot();
+  config["eos_token_id"] = tokenizer->eot();
+  return config;
+}
+
+void write_companions(const fs::path& folder, const RunSpec& spec, const TrainState& state,
+                      const std::vector<Outgoing>& tensors, ExportSummary& summary) {
+  const Json config = config_of(spec, state, tensors);
+  for (const auto& [name, content] : state.carried)
+    if (name != ForeignModel::kOriginName && name != "config.json") write_file_atomically(folder / name, content);
+  write_file_atomically(folder / "config.json", config.dump(2) + "\n");
+  if (!state.carried.contains("generation_config.json")) {
+    Json generation = {{"_from_model_config", true}};
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+      if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
+    write_file_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
+  }
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+    summary.tokenizer |= state.carried.contains(name);
+  if (summary.tokenizer || state.tokenizer_json.empty()) return;
+  for (const auto& [name, content] : hf_tokenizer_files(*parse_tokenizer(state.tokenizer_json, "tokenizer"))) {
+    write_file_atomically(folder / name, content);
+    summary.tokenizer = true;
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> hf_tokenizer_files(const Tokenizer& tokenizer) {
+  const std::string& text = tokenizer.serialized();
+  const Json j = Json::parse(text, nullptr, false);
+  if (!j.is_object() || !j.contains("model")) return {};  // a kind of our own: no class of theirs reads it
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  for (const Json& added : j.value("added_tokens", Json::array()))
+    if (added.value("id", -1) == tokenizer.eot()) config["bos_token"] = config["eos_token"] = added.value("content", "");
+  return {{"tokenizer.json", text}, {"tokenizer_config.json", config.dump(2) + "\n"}};
+}
+
+ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o) {
+  std::error_code error;
+  if (fs::exists(o.to, error)) throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
+  const TrainState state = checkpoint.state();
+  const RunSpec spec = parse_run_spec(state.config_yaml, (checkpoint.folder() / "config.yaml").string());
+  const std::vector<Outgoing> tensors = list_tensors(spec, state, o);
+  ParamTable table;
+  declare_parameters(spec.model, table);
+  checkpoint.require(table);
+
+  const fs::path to = fs::absolute(o.to).lexically_normal();
+  const fs::path staging = to.parent_path() / fmt::format(".export-{}.{}", to.filename().string(), ::getpid());
+  fs::create_directories(staging, error);
+  if (error) throw DataError(fmt::format("{}: cannot be made: {}", staging.string(), error.message()));
+  ExportSummary summary;
+  try {
+    write_weights(staging, tensors, o, *checkpoint.tensors(), summary);
+    write_companions(staging, spec, state, tensors, summary);
+    fs::rename(staging, to);
+    fsync_path(to.parent_path());
+  } catch (...) {
+    fs::remove_all(staging, error);
+    throw;
+  }
+  return summary;
+}
+
+}  // namespace fp

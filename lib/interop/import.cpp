@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/storage.h"
+#include "config/load.h"
+#include "data/tokenizer.h"
+#include "interop/transfer.h"
+#include "model/architecture.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_tokenizer(const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+    if (fs::exists(folder / name, error)) return true;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".tiktoken") return true;
+  return false;
+}
+
+}  // namespace
+
+RunSpec spec_of(const ForeignModel& model) {
+  RunSpec spec;
+  spec.model = model.section();
+  const std::string label = fs::absolute(model.path()).lexically_normal().filename().string();
+  spec.run.name = spec.model.name = label.empty() ? "imported" : label;
+  spec.data.seq_len = std::min(spec.data.seq_len, spec.model.max_position);
+  resolve(spec);
+  return spec;
+}
+
+std::string tokenizer_of(const ForeignModel& model) {
+  return has_tokenizer(model.folder()) ? load_tokenizer(model.folder().string())->serialized() : std::string();
+}
+
+void import_model(const ImportOptions& o) {
+  std::error_code error;
+  if (fs::exists(o.to, error)) throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
+  ForeignModel model(o.from, o.source);
+  ParamTable table;
+  declare_parameters(model.section(), table);
+  model.require(table);
+
+  RunSpec spec = spec_of(model);
+  if (o.sliding_window >= 0) spec.model.sliding_window = o.sliding_window;
+  validate(spec);
+  TrainState state;
+  state.config_yaml = dump(spec);
+  state.carried = model.carried();
+  if (o.tokenizer) state.tokenizer_json = tokenizer_of(model);
+  state.extra = {{"imported_from", fs::absolute(o.from).lexically_normal().filename().string()}};
+
+  // Saved under the name of its step in a folder of its own, then moved to where it is wanted.
+  const fs::path to = fs::absolute(o.to).lexically_normal(), staging = to.parent_path() / (".import-" + to.filename().string());
+  storage::make_folders(staging);
+  const fs::path saved = save_weights(staging, table, model, state, {"fptrain " + o.version, Mesh(), 0});
+  storage::rename(saved, to);
+  fs::remove_all(staging, error);
+}
+
+}  // namespace fp

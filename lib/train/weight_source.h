@@ -1,0 +1,40 @@
+// Where a model's weights come from: a checkpoint of ours, or another program's files read in place.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "config/run_spec.h"
+#include "interop/foreign_model.h"
+
+namespace fp {
+
+class WeightSource {
+ public:
+  // A checkpoint, a checkpoints folder or run directory (the newest good one), a Hugging Face folder, a .safetensors
+  // file with config.json beside it, an llm.c model file. Reads no weights yet.
+  explicit WeightSource(const std::filesystem::path&);
+
+  const RunSpec& spec() const { return spec_; }  // of the training run, or defaults around the foreign model
+  const std::filesystem::path& path() const { return path_; }
+  int64_t step() const { return checkpoint_ ? checkpoint_->manifest().step : 0; }
+  const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: none
+  const std::map<std::string, std::string>& carried() const { return carried_; }
+
+  // The weights; moments become 0. DataError when the parameters are not the store's.
+  void load(ParamStore&, Ops&) const;
+
+ private:
+  std::filesystem::path path_;
+  std::optional<Checkpoint> checkpoint_;
+  std::unique_ptr<ForeignModel> foreign_;
+  RunSpec spec_;
+  std::string tokenizer_json_;
+  std::map<std::string, std::string> carried_;
+};
+
+}  // namespace fp
