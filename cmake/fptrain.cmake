@@ -21,6 +21,9 @@ if(FPTRAIN_SANITIZE)
   target_compile_options(fp_flags INTERFACE -Wno-maybe-uninitialized)
   target_link_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE})
 endif()
+if(FPTRAIN_FUZZ)
+  target_compile_options(fp_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize=vptr)
+endif()
 target_include_directories(fp_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib)
 
 # fp_module(name [DEPS target...]): static library fp_<name> from the .cpp files of this folder.

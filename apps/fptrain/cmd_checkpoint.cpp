@@ -132,7 +132,8 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
     std::string path, other, param;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
+  CLI::App* command =
+      app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
   command->require_subcommand(1);
 
   CLI::App* list_command = command->add_subcommand("list", "The checkpoints of a run, newest first");

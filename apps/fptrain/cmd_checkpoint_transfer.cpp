@@ -57,7 +57,8 @@ void add_export(CLI::App& checkpoint) {
   command->add_option("--format", a->format)->capture_default_str()->check(CLI::IsMember({"hf"}));
   command->add_option("--to", a->o.to, "the folder to make")->required();
   command
-      ->add_option("--dtype", a->dtype, "auto (of an imported model its own, else the run's compute type), bf16, f16, f32")
+      ->add_option("--dtype", a->dtype,
+                   "auto (of an imported model its own, else the run's compute type), bf16, f16, f32")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "bf16", "f16", "f32"}));
   command->add_option("--shard-size", a->shard_gb, "GB (10^9 bytes) of tensors in a file at most")

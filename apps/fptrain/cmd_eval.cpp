@@ -44,8 +44,8 @@ void run(const Arguments& a) {
                                       {"step", loaded.source().step()}}
                            .dump());
   else
-    fmt::print("step {}: loss {:.9g}, perplexity {:.6g}, {:.6g} bits per byte over {} tokens\n",
-               loaded.source().step(), r.loss, r.perplexity, r.bits_per_byte, r.tokens);
+    fmt::print("step {}: loss {:.9g}, perplexity {:.6g}, {:.6g} bits per byte over {} tokens\n", loaded.source().step(),
+               r.loss, r.perplexity, r.bits_per_byte, r.tokens);
 }
 
 }  // namespace
@@ -54,7 +54,9 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("eval", "Held-out loss, perplexity and bits per byte of a checkpoint");
   command->add_option("run", a->file, "run spec (YAML): its data and batch size are used")->required();
-  command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")->required();
+  command
+      ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
+      ->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
       ->allow_extra_args(false);

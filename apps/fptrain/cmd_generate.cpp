@@ -50,7 +50,9 @@ void add_generate_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
   SamplingOptions& s = a->generation.sampling;
   CLI::App* command = app.add_subcommand("generate", "Write text with a trained model");
-  command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")->required();
+  command
+      ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
+      ->required();
   command->add_option("--prompt", a->prompt, "text to continue; empty: start of a document");
   command->add_option("--max-tokens", a->generation.max_tokens, "tokens to write at most")
       ->capture_default_str()

@@ -16,6 +16,7 @@ struct CommandResult {
 void add_train_command(CLI::App& app, CommandResult& result);
 void add_generate_command(CLI::App& app, CommandResult& result);
 void add_eval_command(CLI::App& app, CommandResult& result);
+void add_probe_command(CLI::App& app, CommandResult& result);
 void add_config_command(CLI::App& app, CommandResult& result);
 void add_data_command(CLI::App& app, CommandResult& result);
 void add_checkpoint_command(CLI::App& app, CommandResult& result);

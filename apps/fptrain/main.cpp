@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
     fp::add_train_command(app, result);
     fp::add_generate_command(app, result);
     fp::add_eval_command(app, result);
+    fp::add_probe_command(app, result);
     fp::add_config_command(app, result);
     fp::add_data_command(app, result);
     fp::add_report_command(app, result);

@@ -70,7 +70,8 @@ uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, Pa
     for (const Slab& s : held)
       if (const auto o = overlap(p, s, block)) reader.read(p.name, kind, o->logical, staging.host.data(), o->window);
     for (const Slab& s : owned)
-      if (const auto o = overlap(p, s, block)) print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
+      if (const auto o = overlap(p, s, block))
+        print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
     copy_rows(ops, rows, staging.host, staging.rounded);
     ops.synchronize();  // the host memory is used again
   });
@@ -127,7 +128,8 @@ TrainState Checkpoint::state() const {
     s.tokenizer_json = read_file(folder_ / CheckpointManifest::kTokenizerName);
   for (const CheckpointFile& f : manifest_.files)
     if (f.name.starts_with(CheckpointManifest::kCarriedPrefix))
-      s.carried[f.name.substr(std::string_view(CheckpointManifest::kCarriedPrefix).size())] = read_file(folder_ / f.name);
+      s.carried[f.name.substr(std::string_view(CheckpointManifest::kCarriedPrefix).size())] =
+          read_file(folder_ / f.name);
   return s;
 }
 

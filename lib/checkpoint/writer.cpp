@@ -60,7 +60,8 @@ class ReaderSource : public BlockSource {
   bool has(StateKind kind) const override { return kind == StateKind::param; }
   void read(ParamId id, StateKind kind, const RowBlock& block, float* host) override {
     for (const Slab& s : owned_slabs(table_, id))
-      if (const auto o = overlap(table_[id], s, block)) reader_.read(table_[id].name, kind, o->logical, host, o->window);
+      if (const auto o = overlap(table_[id], s, block))
+        reader_.read(table_[id].name, kind, o->logical, host, o->window);
   }
 
  private:

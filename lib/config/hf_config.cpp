@@ -1,5 +1,7 @@
 #include "config/hf_config.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "config/hf_keys.h"
 #include "config/load.h"
@@ -162,6 +164,7 @@ ModelSection model_from_hf_config(const std::string& text, const std::string& wh
   if (m.vocab < 1) c.refuse("vocab_size", "1 or more");
   m.init_std = c.number("initializer_range", 0.02);
   m.name = type;
+  spec.data.seq_len = std::min(spec.data.seq_len, std::max<int64_t>(m.max_position, 1));
   try {
     resolve(spec);
     validate(spec);

@@ -8,9 +8,10 @@ using Out = nlohmann::ordered_json;
 
 Out gpt2_config(const ModelSection& m) {
   if (m.dropout_residual != m.dropout_ffn)
-    throw DataError(fmt::format("model.dropout_residual: {} and dropout_ffn: {}: GPT-2's config.json has one key, "
-                                "resid_pdrop, for both; set them equal to export",
-                                m.dropout_residual, m.dropout_ffn));
+    throw DataError(
+        fmt::format("model.dropout_residual: {} and dropout_ffn: {}: GPT-2's config.json has one key, "
+                    "resid_pdrop, for both; set them equal to export",
+                    m.dropout_residual, m.dropout_ffn));
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"n_embd", m.hidden},
@@ -56,7 +57,8 @@ Out llama_config(const ModelSection& m) {
   c["head_dim"] = m.head_dim;
   c["mlp_bias"] = false;
   const RopeSpec& r = m.rope;
-  if (r.kind == RopeKind::linear) c["rope_scaling"] = {{"rope_type", "linear"}, {"type", "linear"}, {"factor", r.factor}};
+  if (r.kind == RopeKind::linear)
+    c["rope_scaling"] = {{"rope_type", "linear"}, {"type", "linear"}, {"factor", r.factor}};
   if (r.kind == RopeKind::llama3)
     c["rope_scaling"] = {{"rope_type", "llama3"},
                          {"factor", r.factor},
@@ -74,9 +76,10 @@ Out longrope_config(const RopeSpec& r) {
 
 Out phi3_config(const ModelSection& m) {
   if (m.dropout_residual != m.dropout_ffn)
-    throw DataError(fmt::format("model.dropout_residual: {} and dropout_ffn: {}: phi-3's config.json has one key, "
-                                "resid_pdrop, for both; set them equal to export",
-                                m.dropout_residual, m.dropout_ffn));
+    throw DataError(
+        fmt::format("model.dropout_residual: {} and dropout_ffn: {}: phi-3's config.json has one key, "
+                    "resid_pdrop, for both; set them equal to export",
+                    m.dropout_residual, m.dropout_ffn));
   Out c = llama_like_config(m, "phi3", "Phi3ForCausalLM");
   const bool longrope = m.rope.kind == RopeKind::longrope;
   c["original_max_position_embeddings"] = longrope ? m.rope.original_max_position : m.max_position;

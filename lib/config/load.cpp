@@ -84,8 +84,8 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
     const auto near = nearest(node.text, views);
     problems.add(node.place,
                  fmt::format("model.preset: '{}' is not known{}; legal: the path of a preset or of a folder with a "
-                             "model (config.yaml or config.json in it), or one of {}", shown(node.text),
-                             near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), all));
+                             "model (config.yaml or config.json in it), or one of {}",
+                             shown(node.text), near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), all));
     return YamlNode(YamlNode::Kind::map, node.place);
   }
   YamlNode preset = read_preset(file);

@@ -148,11 +148,13 @@ void declare(Fields& f, ModelSection& s) {
       "preset", s.preset,
       {.doc =
            "A known architecture: the name of a file in configs/models/ (`llama-3.2-1b`) or a path to one, or a folder "
-           "that describes a model: a checkpoint, a run directory, a Hugging Face folder. Keys given beside it override "
+           "that describes a model: a checkpoint, a run directory, a Hugging Face folder. Keys given beside it "
+           "override "
            "it. A resolved spec spells the values out and leaves this empty."});
   f.add("init_from", s.init_from,
-        {.doc = "A checkpoint, a run directory (its newest one) or a Hugging Face folder: a fresh run starts from these "
-                "weights, without optimizer state, instead of random ones. Alone in its section it is the `preset` too."});
+        {.doc =
+             "A checkpoint, a run directory (its newest one) or a Hugging Face folder: a fresh run starts from these "
+             "weights, without optimizer state, instead of random ones. Alone in its section it is the `preset` too."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
   f.add(
       "family", s.family,

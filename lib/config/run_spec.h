@@ -60,7 +60,7 @@ struct MupSpec {           // phi-3-small multipliers; 1 = off
 struct ModelSection {
   std::string preset;     // see find_preset; empty in a resolved spec
   std::string init_from;  // checkpoint, run directory or Hugging Face folder whose weights a fresh run starts from
-  std::string name;    // label in logs and reports; empty: the preset's name, or the family
+  std::string name;       // label in logs and reports; empty: the preset's name, or the family
   Family family = Family::gpt;
   int64_t layers = 12;
   int64_t hidden = 768;

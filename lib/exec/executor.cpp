@@ -98,18 +98,27 @@ void Executor::update(const OptimizerSection& spec, double lr, int64_t step, dou
   e.ops->weights_changed();
 }
 
-LossSums Executor::evaluate(const Batch& b) {
-  const ModelEnv& e = model_->env();
-  const Staged staged = stage(b, false);
-  const MicroBatch& batch = staged.view;
-  const ArenaTensor loss = e.alloc_f32({batch.rows(), 2});
+ArenaTensor Executor::forward(const MicroBatch& batch) {
   ArenaTensor x = model_->stem().forward(batch);
   for (const Block& block : model_->blocks()) {
     BlockState state;
     x = block.forward(std::move(x), batch, state);
   }
-  model_->head().forward(std::move(x), batch, loss, {1.0, 0.0, options_.loss_chunk});
+  return x;
+}
+
+LossSums Executor::evaluate(const Batch& b) {
+  const Staged staged = stage(b, false);
+  const ArenaTensor loss = model_->env().alloc_f32({staged.view.rows(), 2});
+  model_->head().forward(forward(staged.view), staged.view, loss, {1.0, 0.0, options_.loss_chunk});
   return sums(b, loss);
+}
+
+std::vector<float> Executor::logits(const Batch& b) {
+  const Staged staged = stage(b, false);
+  std::vector<float> out(static_cast<size_t>(staged.view.rows() * model_->architecture().vocab));
+  model_->head().logits(forward(staged.view), out);
+  return out;
 }
 
 }  // namespace fp

@@ -43,6 +43,8 @@ class Executor {
   void update(const OptimizerSection&, double lr, int64_t step, double norm);
   // Forward only, without dropout, of one micro-batch.
   LossSums evaluate(const Batch&);
+  // f32 [n, seq_len, vocab] as they enter the softmax, without dropout.
+  std::vector<float> logits(const Batch&);
 
   // After a step went non-finite: runs it again part by part and names the first tensor with a bad value, its layer and
   // the samples it belongs to. Call before the weights change.
@@ -51,6 +53,7 @@ class Executor {
  private:
   struct Staged;  // a batch on the device
   Staged stage(const Batch&, bool training);
+  ArenaTensor forward(const MicroBatch&);  // stem and blocks, nothing kept for a backward pass
   LossSums sums(const Batch&, const Tensor& loss);
 
   Model* model_;

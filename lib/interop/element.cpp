@@ -27,8 +27,10 @@ float from_half(uint16_t h) {
 
 uint16_t to_half(float x) {
   const uint32_t u = std::bit_cast<uint32_t>(x), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7FFFFFFFu;
-  if (magnitude >= 0x7F800000u)  // infinity, or NaN with its upper mantissa bits
-    return static_cast<uint16_t>(sign | 0x7C00u | (magnitude > 0x7F800000u ? 0x200u | ((u >> 13) & 0x3FFu) : 0));
+  if (magnitude >= 0x7F800000u) {  // infinity, or NaN with its upper mantissa bits, at least one of them set
+    const uint32_t payload = (u >> 13) & 0x3FFu;
+    return static_cast<uint16_t>(sign | 0x7C00u | (magnitude > 0x7F800000u && payload == 0 ? 0x200u : payload));
+  }
   if (magnitude < 0x38800000u)  // below 2^-14: a subnormal; adding 0.5 leaves mantissa * 2^-24 rounded to even
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::fabs(x) + 0.5f) - 0x3F000000u));
   const uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);

@@ -131,8 +131,9 @@ void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors,
   const auto shards = cut_into_shards(tensors, o.shard_bytes);
   Json map = Json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shards.size() == 1 ? "model.safetensors"
-                                                : fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, shards.size());
+    const std::string name = shards.size() == 1
+                                 ? "model.safetensors"
+                                 : fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, shards.size());
     ShardWriter(folder / name, shards[i], reader);
     for (const Outgoing& t : shards[i]) {
       map[t.as.name] = name;
@@ -188,13 +189,15 @@ std::map<std::string, std::string> hf_tokenizer_files(const Tokenizer& tokenizer
   if (!j.is_object() || !j.contains("model")) return {};  // a kind of our own: no class of theirs reads it
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   for (const Json& added : j.value("added_tokens", Json::array()))
-    if (added.value("id", -1) == tokenizer.eot()) config["bos_token"] = config["eos_token"] = added.value("content", "");
+    if (added.value("id", -1) == tokenizer.eot())
+      config["bos_token"] = config["eos_token"] = added.value("content", "");
   return {{"tokenizer.json", text}, {"tokenizer_config.json", config.dump(2) + "\n"}};
 }
 
 ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o) {
   std::error_code error;
-  if (fs::exists(o.to, error)) throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
+  if (fs::exists(o.to, error))
+    throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
   const TrainState state = checkpoint.state();
   const RunSpec spec = parse_run_spec(state.config_yaml, (checkpoint.folder() / "config.yaml").string());
   const std::vector<Outgoing> tensors = list_tensors(spec, state, o);

@@ -51,9 +51,10 @@ ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) 
   } else {
     const fs::path config = options.config.empty() ? folder_ / "config.json" : options.config;
     if (!fs::is_regular_file(config, error))
-      throw DataError(fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
-                                  "folder with one, or --config FILE",
-                                  path.string(), config.string()));
+      throw DataError(
+          fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
+                      "folder with one, or --config FILE",
+                      path.string(), config.string()));
     section_ = model_from_hf_config(read_file(config), config.string());
     files_ = TensorFiles::open_safetensors(path);
   }
@@ -111,8 +112,8 @@ void ForeignModel::require(const ParamTable& table) const {
 void ForeignModel::check_tied_copy() const {
   const StoredTensor &head = *files_.find(kTiedHead), &table = *place_of((*table_.begin()).name).tensor;
   const auto differ = [&] {
-    return DataError(fmt::format("{}: {} differs from the embedding, but tie_word_embeddings is true", path_.string(),
-                                 kTiedHead));
+    return DataError(
+        fmt::format("{}: {} differs from the embedding, but tie_word_embeddings is true", path_.string(), kTiedHead));
   };
   if (head.shape != table.shape || head.dtype != table.dtype) throw differ();
   uint64_t bytes = size_of(element_type(head.dtype).value());
@@ -158,9 +159,16 @@ namespace {
 
 // What belongs to a model beside its weights and travels with it.
 bool is_companion(const fs::path& path) {
-  static const std::set<std::string> kNames = {
-      "config.json",     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-      "tokenizer.model", "added_tokens.json",      "vocab.json",     "merges.txt",            "chat_template.jinja"};
+  static const std::set<std::string> kNames = {"config.json",
+                                               "generation_config.json",
+                                               "tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "special_tokens_map.json",
+                                               "tokenizer.model",
+                                               "added_tokens.json",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "chat_template.jinja"};
   const std::string name = path.filename().string();
   return kNames.contains(name) || path.extension() == ".tiktoken" || path.extension() == ".py";
 }
@@ -187,7 +195,8 @@ std::map<std::string, std::string> ForeignModel::carried() const {
   for (const auto& entry : fs::directory_iterator(folder_)) {
     if (!entry.is_regular_file() || !is_companion(entry.path())) continue;
     if (entry.file_size() > kMaxBytes)
-      throw DataError(fmt::format("{}: {} bytes; legal: at most {}", entry.path().string(), entry.file_size(), kMaxBytes));
+      throw DataError(
+          fmt::format("{}: {} bytes; legal: at most {}", entry.path().string(), entry.file_size(), kMaxBytes));
     files[entry.path().filename().string()] = read_file(entry.path());
   }
   return files;

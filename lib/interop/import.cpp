@@ -39,7 +39,8 @@ std::string tokenizer_of(const ForeignModel& model) {
 
 void import_model(const ImportOptions& o) {
   std::error_code error;
-  if (fs::exists(o.to, error)) throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
+  if (fs::exists(o.to, error))
+    throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
   ForeignModel model(o.from, o.source);
   ParamTable table;
   declare_parameters(model.section(), table);
@@ -55,7 +56,8 @@ void import_model(const ImportOptions& o) {
   state.extra = {{"imported_from", fs::absolute(o.from).lexically_normal().filename().string()}};
 
   // Saved under the name of its step in a folder of its own, then moved to where it is wanted.
-  const fs::path to = fs::absolute(o.to).lexically_normal(), staging = to.parent_path() / (".import-" + to.filename().string());
+  const fs::path to = fs::absolute(o.to).lexically_normal(),
+                 staging = to.parent_path() / (".import-" + to.filename().string());
   storage::make_folders(staging);
   const fs::path saved = save_weights(staging, table, model, state, {"fptrain " + o.version, Mesh(), 0});
   storage::rename(saved, to);

@@ -19,8 +19,8 @@ enum class WeightFormat : uint8_t {
 // How a logical [rows, columns] tensor lies on file.
 enum class Arrangement : uint8_t {
   same,
-  transposed,      // [columns, rows]: GPT-2's Conv1D
-  rotary_pairs,    // row (head, half, i) is stored as row (head, i, half): Meta's wq and wk
+  transposed,    // [columns, rows]: GPT-2's Conv1D
+  rotary_pairs,  // row (head, half, i) is stored as row (head, i, half): Meta's wq and wk
 };
 
 struct StoredAs {

@@ -1,5 +1,6 @@
 #include "interop/llmc.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -97,7 +98,9 @@ ModelSection open_llmc_model(const fs::path& path, TensorFiles& files) {
   m.heads = value(5, "heads", 4096);
   m.hidden = value(6, "channels", 1 << 20);
   const int64_t padded_vocab = value(7, "padded vocabulary", 1 << 24);
-  if (padded_vocab < m.vocab) fail(fmt::format("padded vocabulary {} is below the vocabulary {}", padded_vocab, m.vocab));
+  if (padded_vocab < m.vocab)
+    fail(fmt::format("padded vocabulary {} is below the vocabulary {}", padded_vocab, m.vocab));
+  spec.data.seq_len = std::min(spec.data.seq_len, m.max_position);
   try {
     resolve(spec);
     validate(spec);

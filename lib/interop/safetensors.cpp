@@ -123,9 +123,10 @@ uint64_t header_length(std::string_view bytes, uint64_t file_bytes, const std::s
     throw DataError(fmt::format("{}: {} bytes: too short for a safetensors file", where, file_bytes));
   std::memcpy(&n, bytes.data(), sizeof n);
   if (n > kMaxHeader || n > file_bytes - sizeof n)
-    throw DataError(fmt::format("{}: its header is said to have {} bytes; legal: up to {} and no more than the file's {}"
-                                " (is this a safetensors file?)",
-                                where, n, kMaxHeader, file_bytes));
+    throw DataError(
+        fmt::format("{}: its header is said to have {} bytes; legal: up to {} and no more than the file's {}"
+                    " (is this a safetensors file?)",
+                    where, n, kMaxHeader, file_bytes));
   return n;
 }
 

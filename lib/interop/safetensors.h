@@ -31,7 +31,8 @@ struct SafetensorsHeader {
 
 // Reads a header from the first bytes of a file (8 + header length of them at least, or the whole file) of `file_bytes`
 // bytes. DataError naming `where` for anything the format does not allow: sizes that do not fit the shapes, overlaps,
-// holes, duplicate names, a header beyond 100 MB or beyond the file. Allocates no more than a small multiple of `bytes`.
+// holes, duplicate names, a header beyond 100 MB or beyond the file. Allocates no more than a small multiple of
+// `bytes`.
 SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_bytes, const std::string& where);
 SafetensorsHeader read_safetensors_header(const std::filesystem::path&);
 

@@ -23,7 +23,8 @@ using nlohmann::json;
 std::map<std::string, std::string> weight_map(const fs::path& index) {
   const json j = json::parse(read_file(index), nullptr, false);
   if (!j.is_object() || !j.contains("weight_map") || !j["weight_map"].is_object())
-    throw DataError(fmt::format("{}: weight_map: absent; legal: an object of tensor name to file name", index.string()));
+    throw DataError(
+        fmt::format("{}: weight_map: absent; legal: an object of tensor name to file name", index.string()));
   std::map<std::string, std::string> map;
   for (const auto& [name, file] : j["weight_map"].items()) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
@@ -41,9 +42,10 @@ fs::path only_safetensors_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
   if (found.size() != 1)
-    throw DataError(fmt::format("{}: holds {} .safetensors files and no model.safetensors.index.json; legal: an index, "
-                                "model.safetensors, or one such file",
-                                folder.string(), found.size()));
+    throw DataError(
+        fmt::format("{}: holds {} .safetensors files and no model.safetensors.index.json; legal: an index, "
+                    "model.safetensors, or one such file",
+                    folder.string(), found.size()));
   return found.front();
 }
 

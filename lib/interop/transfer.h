@@ -31,9 +31,9 @@ RunSpec spec_of(const ForeignModel&);
 std::string tokenizer_of(const ForeignModel&);
 
 struct ExportOptions {
-  std::filesystem::path to;                 // the folder to make; must not exist
-  std::optional<ElementType> type;          // of all tensors; none: as imported, else the run's compute type
-  uint64_t shard_bytes = 5'000'000'000;     // a file holds no more, unless one tensor does
+  std::filesystem::path to;              // the folder to make; must not exist
+  std::optional<ElementType> type;       // of all tensors; none: as imported, else the run's compute type
+  uint64_t shard_bytes = 5'000'000'000;  // a file holds no more, unless one tensor does
 };
 
 struct ExportSummary {

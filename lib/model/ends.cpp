@@ -90,19 +90,23 @@ ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const
 
 void Head::logits(ArenaTensor x, std::span<float> out) const {
   const ModelEnv& e = *env_;
-  FP_CHECK(static_cast<int64_t>(out.size()) == e.arch->vocab, "logits of {} ids into {} places", e.arch->vocab,
+  const int64_t m = x->shape[0], vocab = e.arch->vocab, padded = e.arch->padded_vocab;
+  FP_CHECK(static_cast<int64_t>(out.size()) == m * vocab, "{} rows of logits of {} ids into {} places", m, vocab,
            out.size());
-  const ArenaTensor stats = e.alloc_f32({1, 2}), n = e.alloc(x->shape);
+  const ArenaTensor stats = e.alloc_f32({m, 2}), n = e.alloc(x->shape);
   e.norm(n, {}, stats, x, {}, e.ids->final_norm);
-  const ArenaTensor row = e.arena->alloc(e.params->compute(), {1, e.arch->padded_vocab}, MemoryClass::logits);
-  e.ops->linear(row, n, e.weight(e.ids->head), {});
-  const ArenaTensor row32 = e.alloc_f32(row->shape);
-  row->dtype == DType::f32 ? e.ops->copy(row32, row) : e.ops->cast(row32, row);
-  std::vector<float> host(static_cast<size_t>(e.arch->padded_vocab));
-  e.ops->copy_out(host.data(), row32);
-  std::transform(host.begin(), host.begin() + e.arch->vocab, out.begin(),
-                 [&](float v) { return static_cast<float>(v * e.arch->logit_scale); });
-  for (const int64_t id : e.arch->masked_ids) out[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  const ArenaTensor rows = e.arena->alloc(e.params->compute(), {m, padded}, MemoryClass::logits);
+  e.ops->linear(rows, n, e.weight(e.ids->head), {});
+  const ArenaTensor rows32 = e.alloc_f32(rows->shape);
+  rows->dtype == DType::f32 ? e.ops->copy(rows32, rows) : e.ops->cast(rows32, rows);
+  std::vector<float> host(static_cast<size_t>(m * padded));
+  e.ops->copy_out(host.data(), rows32);
+  for (int64_t i = 0; i < m; ++i) {
+    const auto row = out.subspan(static_cast<size_t>(i * vocab), static_cast<size_t>(vocab));
+    std::transform(host.begin() + i * padded, host.begin() + i * padded + vocab, row.begin(),
+                   [&](float v) { return static_cast<float>(v * e.arch->logit_scale); });
+    for (const int64_t id : e.arch->masked_ids) row[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  }
 }
 
 }  // namespace fp

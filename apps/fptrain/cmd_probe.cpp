@@ -1,0 +1,39 @@
+#include <memory>
+
+#include "commands.h"
+#include "device.h"
+#include "train/probe.h"
+
+namespace fp {
+
+void add_probe_command(CLI::App& app, CommandResult&) {
+  struct Arguments {
+    std::string checkpoint, tokens, out, device = "cpu";
+    int threads = 0;
+    ProbeOptions o;
+  };
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "probe",
+      "Run one batch and write its logits, loss, gradients and updated weights, to compare with other programs");
+  command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory, or Hugging Face folder")->required();
+  command
+      ->add_option("--batch", a->tokens, R"(JSON file: {"tokens": [[1, 2, ...], ...]}, and "targets" if not the next)")
+      ->required();
+  command->add_option("--out", a->out, "HDF5 file to write")->required();
+  command->add_flag("--gradients", a->o.gradients, "also the gradient of the mean loss");
+  command->add_flag("--update", a->o.update, "also the weights after one AdamW step without clipping");
+  command->add_option("--lr", a->o.optimizer.lr, "of that step")->capture_default_str();
+  command->add_option("--weight-decay", a->o.optimizer.weight_decay, "of that step")->capture_default_str();
+  command->add_option("--precision", a->o.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+  command->callback([a] {
+    read_probe_batch(a->tokens, a->o);
+    const auto ops = open_device(a->device, a->threads);
+    const auto counting = make_counting_ops();
+    probe(WeightSource(a->checkpoint), a->o, *ops, *counting, make_self_groups(), a->out);
+  });
+}
+
+}  // namespace fp

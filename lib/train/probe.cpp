@@ -1,0 +1,121 @@
+#include "train/probe.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/filesystem.h"
+#include "checkpoint/hdf5.h"
+#include "exec/executor.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+Batch batch_of(const ProbeOptions& o, int64_t vocab) {
+  Batch b;
+  b.resize(static_cast<int64_t>(o.tokens.size()), static_cast<int64_t>(o.tokens.front().size()));
+  const auto legal = [&](int32_t id, int32_t lowest) {
+    if (id < lowest || id >= vocab)
+      throw ConfigError(fmt::format("token id {}; legal: {} to {} in this model", id, lowest, vocab - 1));
+    return id;
+  };
+  size_t at = 0;
+  for (size_t row = 0; row < o.tokens.size(); ++row)
+    for (size_t t = 0; t < o.tokens[row].size(); ++t, ++at) {
+      const int32_t next = t + 1 < o.tokens[row].size() ? o.tokens[row][t + 1] : kIgnoredTarget;
+      b.tokens[at] = legal(o.tokens[row][t], 0);
+      b.targets[at] = legal(o.targets.empty() ? next : o.targets[row][t], kIgnoredTarget);
+      b.positions[at] = static_cast<int32_t>(t);
+      if (b.targets[at] != kIgnoredTarget) ++b.valid_targets;
+    }
+  for (size_t row = 0; row < b.sample_ids.size(); ++row) b.sample_ids[row] = row;
+  return b;
+}
+
+// The model and what is done with it, on any device.
+struct Rig {
+  Rig(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
+      : model(section, options, ops, arena, groups), executor(model, groups, {}) {}
+  Model model;
+  Executor executor;
+};
+
+ModelSection without_dropout(ModelSection m) {
+  m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0;
+  return m;
+}
+
+void write_flat(h5::File& file, const std::string& group, const ParamStore& store, const Tensor& flat, Ops& ops) {
+  std::vector<float> host;
+  for (ParamId id = 0; id < static_cast<ParamId>(store.table().size()); ++id) {
+    const Param& p = store.table()[id];
+    host.resize(static_cast<size_t>(p.local_elements()));
+    ops.copy_out(host.data(), store.part(flat, id));
+    Shape origin = p.shape;
+    for (int i = 0; i < origin.rank(); ++i) origin[i] = 0;
+    file.create_dataset(group + "/" + p.name, p.shape).write({origin, p.shape}, host.data(), {p.local, origin});
+  }
+}
+
+std::vector<std::vector<int32_t>> rows_of(const nlohmann::json& j, const std::string& where) {
+  try {
+    return j.get<std::vector<std::vector<int32_t>>>();
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(fmt::format("{}; legal: a list of lists of token ids", where));
+  }
+}
+
+}  // namespace
+
+void read_probe_batch(const std::filesystem::path& file, ProbeOptions& o) {
+  const nlohmann::json j = nlohmann::json::parse(read_file(file), nullptr, false);
+  const std::string where = file.string() + ": ";
+  if (!j.is_object() || !j.contains("tokens")) throw DataError(where + "legal: an object with the key tokens");
+  o.tokens = rows_of(j["tokens"], where + "tokens");
+  if (j.contains("targets")) o.targets = rows_of(j["targets"], where + "targets");
+  const size_t length = o.tokens.empty() ? 0 : o.tokens.front().size();
+  bool regular = length > 0 && (o.targets.empty() || o.targets.size() == o.tokens.size());
+  for (const auto& rows : {o.tokens, o.targets})
+    regular &= std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == length; });
+  if (!regular) throw DataError(where + "rows of tokens and targets must be as many and as long as each other");
+}
+
+void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, CountingOps& counting, const Groups& groups,
+           const std::filesystem::path& out) {
+  const ModelSection section = without_dropout(source.spec().model);
+  const Batch batch = batch_of(o, section.vocab);
+  if (section.family == Family::gpt && batch.seq_len > section.max_position)
+    throw ConfigError(fmt::format("rows of {} tokens; legal: at most {}, where the model's learned positions end",
+                                  batch.seq_len, section.max_position));
+  ModelOptions options;
+  options.compute = compute_type({o.precision});
+  options.positions = batch.seq_len;
+  Arena counted;
+  {
+    Rig dry(section, options, counting, counted, groups);
+    dry.executor.logits(batch);
+    dry.executor.accumulate(std::span(&batch, 1));
+    dry.executor.update(o.optimizer, o.optimizer.lr, 1, 0.0);
+  }
+  Arena arena(counted.peak(), true);
+  Rig rig(section, options, ops, arena, groups);
+  source.load(rig.model.params(), ops);
+
+  std::filesystem::remove(out);
+  h5::File file = h5::File::create(out);
+  const Shape shape{batch.n, batch.seq_len, section.vocab}, origin{0, 0, 0};
+  file.create_dataset("logits", shape).write({origin, shape}, rig.executor.logits(batch).data(), {shape, origin});
+  const LossSums sums = rig.executor.accumulate(std::span(&batch, 1));
+  const auto loss = static_cast<float>(sums.mean());
+  file.create_dataset("loss", {1}).write({{0}, {1}}, &loss, {{1}, {0}});
+  if (o.gradients) write_flat(file, "gradients", rig.model.params(), rig.model.params().grads(), ops);
+  if (o.update) {
+    OptimizerSection unclipped = o.optimizer;
+    unclipped.grad_clip = 0;
+    rig.executor.update(unclipped, o.optimizer.lr, 1, 0.0);
+    write_flat(file, "updated", rig.model.params(), rig.model.params().master(), ops);
+  }
+  file.close();
+}
+
+}  // namespace fp

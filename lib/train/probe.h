@@ -1,0 +1,33 @@
+// One batch through a model, everything it computes written down: to compare with another program, or one device with
+// another.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "comm/comm.h"
+#include "config/run_spec.h"
+#include "ops/counting.h"
+#include "train/weight_source.h"
+
+namespace fp {
+
+struct ProbeOptions {
+  std::vector<std::vector<int32_t>> tokens;   // rows of equal length; the targets are the next tokens
+  std::vector<std::vector<int32_t>> targets;  // or these; kIgnoredTarget: none
+  std::string precision = "fp32";             // fp32 | bf16
+  bool gradients = false;                     // of the mean loss, by parameter
+  bool update = false;                        // one AdamW step from zero moments, with `optimizer`, unclipped
+  OptimizerSection optimizer;
+};
+
+// Reads {"tokens": [[..],..], "targets": [[..],..]}. DataError for anything else.
+void read_probe_batch(const std::filesystem::path& json_file, ProbeOptions&);
+
+// Writes an HDF5 file: logits [rows, length, vocab] as they enter the softmax, loss [1], gradients/<parameter> and
+// updated/<parameter> in their logical shapes. Without dropout. ConfigError for ids outside the vocabulary.
+void probe(const WeightSource&, const ProbeOptions&, Ops&, CountingOps&, const Groups&,
+           const std::filesystem::path& out);
+
+}  // namespace fp

@@ -1,0 +1,21 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
+#include "interop/safetensors.h"
+
+// A header that is accepted can be written and read again.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  // The data itself is never looked at: let the file be as long as the first tensors want.
+  for (const uint64_t file_bytes : {uint64_t{size}, uint64_t{size} + 24, uint64_t{1} << 40}) try {
+      fp::SafetensorsHeader header = fp::parse_safetensors(bytes, file_bytes, "input");
+      const std::string written = fp::lay_out_safetensors(header);
+      uint64_t end = 0;
+      for (const auto& [name, e] : header.tensors) end = std::max(end, e.end);
+      const fp::SafetensorsHeader again = fp::parse_safetensors(written, written.size() + end, "written");
+      if (!(again == header)) __builtin_trap();
+    } catch (const fp::UserError&) {
+    }
+  return 0;
+}

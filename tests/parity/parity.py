@@ -1,0 +1,52 @@
+"""What the parity tests share: running fptrain, tiny random models of transformers, comparing."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+import torch
+
+FPTRAIN = os.environ["FPTRAIN"]
+torch.set_num_threads(2)
+
+
+def fptrain(*arguments, expect=0):
+    """Runs fptrain and returns what it printed; fails unless it exits with `expect`."""
+    done = subprocess.run([FPTRAIN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode != expect:
+        raise AssertionError(f"fptrain {' '.join(map(str, arguments))}: exit {done.returncode}, not {expect}\n"
+                             f"{done.stdout.decode()}{done.stderr.decode()}")
+    return (done.stdout if expect == 0 else done.stderr).decode()
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self.folder = self._folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def probe(self, checkpoint, tokens, *arguments):
+        """logits, loss, {name: gradient}, {name: weight after one AdamW step} as fptrain computes them."""
+        with open(self.path("batch.json"), "w", encoding="utf-8") as f:
+            json.dump({"tokens": tokens.tolist()}, f)
+        fptrain("probe", "--checkpoint", checkpoint, "--batch", self.path("batch.json"), "--out", self.path("probe.h5"), *arguments)
+        with h5py.File(self.path("probe.h5")) as f:
+            trees = [{k: v[...] for k, v in f[g].items()} if g in f else {} for g in ("gradients", "updated")]
+            return f["logits"][...], float(f["loss"][0]), *trees
+
+    def close(self, ours, theirs, tolerance, what):
+        worst = float(np.max(np.abs(ours - theirs))) if ours.size else 0.0
+        self.assertLessEqual(worst, tolerance, what)
+
+    def relatively_close(self, ours, theirs, tolerance, what):
+        """Norm of the difference against the norm of theirs."""
+        scale = max(float(np.linalg.norm(theirs)), 1e-12)
+        self.assertLessEqual(float(np.linalg.norm(ours - theirs)) / scale, tolerance, what)
