@@ -4,11 +4,21 @@
 
 #include "base/error.h"
 #include "base/filesystem.h"
-#include "data/byte_tokenizer.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizer/byte_tokenizer.h"
+#include "data/tokenizer/tokenizer_json.h"
 #include "data/utf8.h"
 
 namespace fp {
+namespace {
+
+// Appends `bytes`; the first text of all loses the dummy prefix.
+void append_text(std::string_view bytes, std::string_view dummy_prefix, bool& at_start, std::string& text) {
+  if (bytes.empty()) return;
+  if (std::exchange(at_start, false) && bytes.starts_with(dummy_prefix)) bytes.remove_prefix(dummy_prefix.size());
+  text += bytes;
+}
+
+}  // namespace
 
 Tokenizer::Tokenizer(std::string serialized)
     : serialized_(std::move(serialized)), hash_(hash_bytes(serialized_.data(), serialized_.size())) {}
@@ -21,7 +31,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialText specia
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
-  for (const int32_t id : ids) text += bytes_of(id);
+  bool at_start = true;
+  for (const int32_t id : ids) append_text(bytes_of(id), dummy_prefix(), at_start, text);
   return text;
 }
 
@@ -39,7 +50,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& 
 }
 
 std::string StreamingDecoder::push(int32_t id) {
-  held_ += tokenizer_.bytes_of(id);
+  append_text(tokenizer_.bytes_of(id), tokenizer_.dummy_prefix(), at_start_, held_);
   size_t ready = 0;
   while (ready < held_.size()) {
     const std::string_view rest = std::string_view(held_).substr(ready);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/bpe_trainer.h"
 #include "data/pipeline.h"
 #include "data/progress.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizer/bpe_trainer.h"
+#include "data/tokenizer/tokenizer_json.h"
 
 namespace fp {
 namespace {

@@ -66,7 +66,7 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
   if (result.prompt_tokens >= decoder.capacity())
     throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt", tokens.size(),
                                   decoder.capacity()));
-  StreamingDecoder text(tokenizer);
+  StreamingDecoder text(tokenizer, prompt.empty());
   while (result.new_tokens < options.max_tokens) {
     const int32_t id = sample_token(decoder.append(tokens), options.sampling, decoder.length());
     if (options.stop_at_eot && id == tokenizer.eot()) {

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "data/bpe_trainer.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizer/bpe_trainer.h"
+#include "data/tokenizer/tokenizer_json.h"
 
 namespace fp_test {
 

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "data/bpe_trainer.h"
-#include "data/byte_alphabet.h"
 #include "data/support.h"
+#include "data/tokenizer/bpe_trainer.h"
+#include "data/tokenizer/byte_alphabet.h"
 #include "data/train_tokenizer.h"
 
 using namespace fp;

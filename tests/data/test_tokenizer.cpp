@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "data/bpe_tokenizer.h"
-#include "data/byte_alphabet.h"
-#include "data/byte_tokenizer.h"
 #include "data/support.h"
+#include "data/tokenizer/bpe_tokenizer.h"
+#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "data/utf8.h"
 
 using namespace fp;

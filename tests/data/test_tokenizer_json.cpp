@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/bpe_tokenizer.h"
-#include "data/byte_alphabet.h"
 #include "data/support.h"
+#include "data/tokenizer/bpe_tokenizer.h"
+#include "data/tokenizer/byte_alphabet.h"
 
 using namespace fp;
 using namespace fp_test;

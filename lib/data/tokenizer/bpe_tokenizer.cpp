@@ -1,11 +1,11 @@
-#include "data/bpe_tokenizer.h"
+#include "data/tokenizer/bpe_tokenizer.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/error.h"
-#include "data/word_cache.h"
+#include "data/tokenizer/word_cache.h"
 
 namespace fp {
 namespace {
@@ -124,6 +124,12 @@ BpeTokenizer::~BpeTokenizer() = default;
 
 std::unique_ptr<Encoder> BpeTokenizer::make_encoder(SpecialText special) const {
   return std::make_unique<WordEncoder>(*this, special);
+}
+
+std::optional<int32_t> BpeTokenizer::special_id(std::string_view content) const {
+  for (const AddedToken& token : definition_.added)
+    if (token.content == content) return token.id;
+  return std::nullopt;
 }
 
 bool BpeTokenizer::is_id(int32_t id) const {

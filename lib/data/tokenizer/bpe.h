@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/pair_map.h"
+#include "data/tokenizer/pair_map.h"
 
 namespace fp {
 

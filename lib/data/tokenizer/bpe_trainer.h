@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/bpe_tokenizer.h"
+#include "data/tokenizer/bpe_tokenizer.h"
 
 namespace fp {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "data/bpe_tokenizer.h"
+#include "data/tokenizer/bpe_tokenizer.h"
 
 namespace fp {
 

@@ -1,4 +1,4 @@
-#include "data/tokenizer_json.h"
+#include "data/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/byte_alphabet.h"
+#include "data/tokenizer/byte_alphabet.h"
 
 namespace fp {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/byte_tokenizer.h"
+#include "data/tokenizer/byte_tokenizer.h"
 
 #include "base/error.h"
 

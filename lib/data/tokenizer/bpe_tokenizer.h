@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "data/bpe.h"
-#include "data/pretokenizer.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/pretokenizer.h"
 
 namespace fp {
 
@@ -40,6 +40,7 @@ class BpeTokenizer : public Tokenizer {
   std::unique_ptr<Encoder> make_encoder(SpecialText special) const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(definition_.tokens.size()); }
   int32_t eot() const override { return eot_; }
+  std::optional<int32_t> special_id(std::string_view content) const override;
   std::string_view bytes_of(int32_t id) const override;
   bool is_id(int32_t id) const override;
   std::string_view kind() const override { return "byte-level BPE"; }

@@ -1,4 +1,4 @@
-#include "data/bpe_trainer.h"
+#include "data/tokenizer/bpe_trainer.h"
 
 #include <xxhash.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/byte_alphabet.h"
-#include "data/pair_map.h"
+#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/pair_map.h"
 
 namespace fp {
 namespace {
