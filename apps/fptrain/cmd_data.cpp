@@ -1,14 +1,12 @@
-// fptrain data prepare | train-tokenizer | inspect
-#include <algorithm>
-#include <cstdio>
+// fptrain data: prepare and train-tokenizer; the others have files of their own.
+#include "cmd_data.h"
+
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/filesystem.h"
 #include "base/parallel.h"
 #include "commands.h"
-#include "data/dataset.h"
 #include "data/prepare.h"
 #include "data/train_tokenizer.h"
 
@@ -35,47 +33,6 @@ void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) 
   command.add_option("--threads", threads, "Threads; 0: the cores this process may use")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-}
-
-void print_split(const Manifest& m, Split split) {
-  const SplitRecord& s = m.split(split);
-  fmt::print("{:<11} {} documents, {} tokens, {} bytes of text", name_of(split), s.documents, s.tokens, s.text_bytes);
-  if (s.tokens > 0)
-    fmt::print(", {:.3f} bytes/token", static_cast<double>(s.text_bytes) / static_cast<double>(s.tokens));
-  fmt::print(", {} shard{}\n", s.shards.size(), s.shards.size() == 1 ? "" : "s");
-}
-
-void print_manifest(const Manifest& m) {
-  for (const SourceRecord& source : m.sources) fmt::print("source      {} ({} bytes)\n", source.name, source.bytes);
-  fmt::print("documents   by {}; {} empty ones left out\n", m.documents, m.empty_documents);
-  fmt::print("tokenizer   {} ids, end of text {}, highest id used {}, hash {}\n", m.vocab_size, m.eot, m.highest_id,
-             m.tokenizer.xxh3);
-  print_split(m, Split::train);
-  print_split(m, Split::validation);
-  if (m.validation_split != "none")
-    fmt::print(
-        "held out    {} of the documents ({}); {} training documents left out because they repeat a held-out one\n",
-        m.validation_fraction, m.validation_split, m.duplicate_documents);
-}
-
-std::string text_of(const Dataset& dataset, uint64_t document) {
-  const auto [begin, end] = dataset.document(document);
-  std::vector<int32_t> ids(end - begin);
-  dataset.read(begin, ids);
-  return dataset.tokenizer().decode(ids);
-}
-
-void write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-    throw DataError("cannot write to standard output");
-}
-
-// First and last characters of a long text, on one line.
-std::string excerpt(std::string text) {
-  constexpr size_t kHalf = 200;
-  if (text.size() > 2 * kHalf) text = text.substr(0, kHalf) + " ... " + text.substr(text.size() - kHalf);
-  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\n");
-  return text;
 }
 
 void add_prepare(CLI::App& data) {
@@ -135,46 +92,6 @@ void add_train_tokenizer(CLI::App& data) {
   });
 }
 
-void inspect(const fs::path& folder, uint64_t documents) {
-  const Manifest manifest = read_manifest(folder);
-  print_manifest(manifest);
-  for (const Split split : {Split::train, Split::validation}) {
-    const Dataset dataset(folder, split);
-    for (uint64_t i = 0; i < std::min(documents, dataset.documents()); ++i)
-      fmt::print("{}[{}]: {}\n", name_of(split), i, excerpt(text_of(dataset, i)));
-  }
-  fmt::print("all files match their hashes\n");
-}
-
-void add_inspect(CLI::App& data) {
-  struct Flags {
-    fs::path folder;
-    uint64_t documents = 3;
-    std::string dump;
-    bool json = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* command = data.add_subcommand("inspect", "Show and verify a prepared folder");
-  command->add_option("DIR", flags->folder, "Folder made by `data prepare`")->required();
-  command->add_option("--show", flags->documents, "Documents of each split to show")
-      ->check(CLI::Range(uint64_t{0}, kLarge))
-      ->capture_default_str();
-  auto* dump = command->add_option("--dump", flags->dump, "Write all text of a split, a line end after each document")
-                   ->check(CLI::IsMember({"train", "validation"}));
-  command->add_flag("--json", flags->json, "Print the manifest as JSON, after verifying")->excludes(dump);
-  command->callback([flags] {
-    if (!flags->dump.empty()) {
-      const Dataset dataset(flags->folder, flags->dump == "train" ? Split::train : Split::validation);
-      for (uint64_t i = 0; i < dataset.documents(); ++i) write_out(text_of(dataset, i) + "\n");
-    } else if (flags->json) {
-      for (const Split split : {Split::train, Split::validation}) Dataset(flags->folder, split);
-      write_out(serialize(read_manifest(flags->folder)));
-    } else {
-      inspect(flags->folder, flags->documents);
-    }
-  });
-}
-
 }  // namespace
 
 void add_data_command(CLI::App& app, CommandResult&) {
@@ -182,7 +99,8 @@ void add_data_command(CLI::App& app, CommandResult&) {
   data->require_subcommand(1);
   add_prepare(*data);
   add_train_tokenizer(*data);
-  add_inspect(*data);
+  add_data_inspect(*data);
+  add_data_convert(*data);
 }
 
 }  // namespace fp

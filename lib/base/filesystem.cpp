@@ -1,11 +1,13 @@
 #include "base/filesystem.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -86,6 +88,18 @@ std::string hash_file(const std::filesystem::path& path) {
     if (n == 0) return hex(XXH3_128bits_digest(hash.get()));
     XXH3_128bits_update(hash.get(), buffer.data(), static_cast<size_t>(n));
   }
+}
+
+std::vector<std::filesystem::path> matching_files(const std::string& pattern) {
+  std::error_code ignored;
+  if (std::filesystem::exists(pattern, ignored)) return {pattern};
+  glob_t found{};
+  const int rc = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::filesystem::path> files;
+  if (rc == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fp {
 
@@ -21,6 +22,10 @@ void fsync_path(const std::filesystem::path& path);
 // 128-bit XXH3 as 32 hex digits.
 std::string hash_bytes(const void* data, size_t bytes);
 std::string hash_file(const std::filesystem::path& path);
+
+// The files that a shell pattern ("shard_*.bin") stands for, by name; a path that exists stands for itself. Empty when
+// there are none.
+std::vector<std::filesystem::path> matching_files(const std::string& pattern);
 
 // A read-only memory map of a whole file. Movable; an empty file maps to an empty span.
 class MappedFile {

@@ -122,7 +122,7 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   Written written;
   decode(root, fields_of(spec), "", written, problems);
   Checker check(written, name, problems);
-  if (folders == DataFolders::must_exist) check_data_folders(spec, check);
+  if (folders == DataFolders::must_exist) check_data_paths(spec, check);
   if (whole) {  // without its preset or a set, a spec would only seem to contradict itself
     check_before_resolve(spec, check);
     resolve(spec);

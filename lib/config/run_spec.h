@@ -90,18 +90,21 @@ struct ModelSection {
 };
 
 struct DatasetSpec {
-  std::string path;  // folder made by `fptrain data prepare`
+  std::string path;  // prepared folder, or a dataset in a format of other trainers
   double weight = 1.0;
+  std::string format = "auto";  // auto | prepared | megatron | llmc | nanogpt
 
   bool operator==(const DatasetSpec&) const = default;
 };
 
 struct DataSection {
   std::vector<DatasetSpec> train;  // one or more, mixed by weight
-  std::string validation;        // optional extra prepared folder; default: the held-out split of the training folders
-  int64_t seq_len = 1024;        // tokens per sample
-  bool mask_documents = false;   // no attention across documents
-  bool reset_positions = false;  // positions restart at each document (needs mask_documents)
+  std::string validation;          // optional extra dataset; default: the held-out split of the training folders
+  std::string validation_format = "auto";  // as data.train[].format
+  std::string tokenizer;                   // of the datasets that do not carry one; default: none is needed
+  int64_t seq_len = 1024;                  // tokens per sample
+  bool mask_documents = false;             // no attention across documents
+  bool reset_positions = false;            // positions restart at each document (needs mask_documents)
   bool shuffle = true;
 
   bool operator==(const DataSection&) const = default;

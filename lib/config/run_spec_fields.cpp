@@ -4,6 +4,7 @@ namespace fp {
 
 constexpr double kMaxCount = 1e15;      // steps, samples
 constexpr double kMaxIds = 2147483647;  // token ids and positions are 32-bit
+const std::vector<std::string_view> kDataFormats = {"auto", "prepared", "megatron", "llmc", "nanogpt"};
 
 void declare(Fields& f, RunSection& s) {
   f.add("name", s.name, {.doc = "Names the run in logs and reports, and its folder when `directory` is empty."});
@@ -22,25 +23,33 @@ void declare(Fields& f, RunSection& s) {
 
 void declare(Fields& f, DatasetSpec& s) {
   f.add("path", s.path,
-        {.doc = "Folder made by `fptrain data prepare`; relative paths start at the working directory.",
+        {.doc = "Folder made by `fptrain data prepare`; or a dataset of another trainer, read in place: a Megatron "
+                "prefix, or an llm.c or nanoGPT file or a pattern of such (`train_*.bin`). Relative paths start at the "
+                "working directory.",
          .required = true});
+  f.add("format", s.format,
+        {.doc = "What `path` is. `auto`: told by its content, except for nanoGPT's, which has nothing to tell it by.",
+         .choices = kDataFormats});
   f.add("weight", s.weight,
-        {.doc = "Share of the samples drawn from this folder, relative to the other weights.",
+        {.doc = "Share of the samples drawn from this dataset, relative to the other weights.",
          .min = 0,
          .above_min = true});
 }
 
 void declare(Fields& f, DataSection& s) {
-  f.add("train", s.train, {.doc = "One or more prepared folders, mixed by weight. Needed to train."});
+  f.add("train", s.train, {.doc = "One or more datasets, mixed by weight. Needed to train."});
   f.add("validation", s.validation,
-        {.doc = "Prepared folder to evaluate on. Empty: the held-out split of the training folders."});
+        {.doc = "Dataset to evaluate on, with all its documents. Empty: the held-out split of the training folders."});
+  f.add("validation_format", s.validation_format, {.doc = "What `validation` is.", .choices = kDataFormats});
+  f.add("tokenizer", s.tokenizer,
+        {.doc = "`bytes` or a tokenizer file, for the datasets that do not carry one (all but prepared folders)."});
   f.add("seq_len", s.seq_len, {.doc = "Tokens per sample.", .unit = "tokens", .min = 1, .max = kMaxIds});
   f.add("mask_documents", s.mask_documents,
         {.doc = "Tokens attend only within their own document. false: a sample's documents see those before them."});
   f.add("reset_positions", s.reset_positions,
         {.doc = "Positions start again at 0 in each document of a sample. Needs `mask_documents`."});
   f.add("shuffle", s.shuffle,
-        {.doc = "Samples come in an order drawn from the seed, anew each epoch. false: in the order of the folders."});
+        {.doc = "Samples come in an order drawn from the seed, anew each epoch. false: in the order of the datasets."});
 }
 
 void declare(Fields& f, OptimizerSection& s) {

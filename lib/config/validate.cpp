@@ -1,8 +1,7 @@
 #include "config/validate.h"
 
-#include <filesystem>
-
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "config/load.h"
 
 namespace fp {
@@ -43,11 +42,11 @@ void check_data(const RunSpec& s, Checker& check) {
                             d.seq_len, s.model.max_position));
   for (size_t i = 0; i < d.train.size(); ++i) {
     const std::string key = fmt::format("data.train[{}]", i);
-    check.require(!d.train[i].path.empty(), {key + ".path", key}, key + ".path must name a prepared folder");
+    check.require(!d.train[i].path.empty(), {key + ".path", key}, key + ".path must name a dataset");
     for (size_t j = 0; j < i; ++j)
       check.require(
           d.train[i].path != d.train[j].path, {key + ".path"},
-          fmt::format("{}.path = '{}' is also data.train[{}].path; give the folder once, with the sum of the weights",
+          fmt::format("{}.path = '{}' is also data.train[{}].path; give the dataset once, with the sum of the weights",
                       key, shown(d.train[i].path), j));
   }
 }
@@ -120,15 +119,15 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_checkpoint(spec.checkpoint, check);
 }
 
-void check_data_folders(const RunSpec& spec, Checker& check) {
-  const auto folder = [&](const std::string& key, const std::string& path) {
-    std::error_code ignored;
-    check.require(path.empty() || std::filesystem::is_directory(path, ignored), {key},
-                  fmt::format("{}: there is no folder '{}'; make it with `fptrain data prepare`", key, shown(path)));
+void check_data_paths(const RunSpec& spec, Checker& check) {
+  const auto dataset = [&](const std::string& key, const std::string& path) {
+    const bool there = path.empty() || !matching_files(path).empty() || !matching_files(path + ".idx").empty();
+    check.require(there, {key},
+                  fmt::format("{}: there is no dataset '{}'; make one with `fptrain data prepare`", key, shown(path)));
   };
   for (size_t i = 0; i < spec.data.train.size(); ++i)
-    folder(fmt::format("data.train[{}].path", i), spec.data.train[i].path);
-  folder("data.validation", spec.data.validation);
+    dataset(fmt::format("data.train[{}].path", i), spec.data.train[i].path);
+  dataset("data.validation", spec.data.validation);
 }
 
 // Reading the dump checks ranges too, by the same code that checks a person's file.
@@ -137,7 +136,7 @@ void validate(const RunSpec& spec) { parse_run_spec(dump(spec), "resolved run sp
 void validate_for_training(const RunSpec& spec) {
   if (spec.data.train.empty())
     throw ConfigError(
-        "data.train is empty: training needs at least one folder made by `fptrain data prepare`, as in "
+        "data.train is empty: training needs at least one dataset, as `fptrain data prepare` makes them: "
         "data: {train: [{path: data/bible}]}");
 }
 

@@ -32,7 +32,7 @@ void check_before_resolve(const RunSpec& spec, Checker& check);
 // Of a resolved spec.
 void check_model(const ModelSection& model, Checker& check);
 void check_run(const RunSpec& spec, Checker& check);
-// That the data folders exist.
-void check_data_folders(const RunSpec& spec, Checker& check);
+// That the datasets exist.
+void check_data_paths(const RunSpec& spec, Checker& check);
 
 }  // namespace fp

@@ -1,157 +1,84 @@
 #include "data/dataset.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cstring>
-#include <exception>
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "data/flat_dataset.h"
+#include "data/megatron.h"
+#include "data/prepared_dataset.h"
 
 namespace fp {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "the files are little endian and are read as they lie in memory");
+namespace fs = std::filesystem;
 
-// Hash of the file and the highest token in it, in one pass.
-template <class Token>
-void verify_shard(const MappedFile& shard, const FileRecord& record, int64_t highest_id, const std::string& path) {
-  constexpr size_t kBlock = size_t{1} << 20;
-  struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
-  const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
-  Token highest = 0;
-  for (size_t at = 0; at < shard.size(); at += kBlock) {
-    const size_t n = std::min(kBlock, shard.size() - at);
-    XXH3_128bits_update(state.get(), shard.data() + at, n);
-    const auto tokens = shard.as<Token>().subspan(at / sizeof(Token), n / sizeof(Token));
-    for (const Token token : tokens) highest = std::max(highest, token);
-  }
-  const XXH128_hash_t h = XXH3_128bits_digest(state.get());
-  if (fmt::format("{:016x}{:016x}", h.high64, h.low64) != record.xxh3)
-    throw DataError(fmt::format("{}: altered: its content does not match the hash in the manifest", path));
-  if (static_cast<int64_t>(highest) > highest_id)
-    throw DataError(
-        fmt::format("{}: holds token id {}, but the manifest says that the highest is {}", path, highest, highest_id));
+constexpr const char* kFormats = "auto, prepared, megatron, llmc, nanogpt";
+
+std::string recognise(const std::string& path) {
+  if (fs::is_directory(path)) return "prepared";
+  if (is_megatron(path)) return "megatron";
+  if (is_llmc(path)) return "llmc";
+  if (matching_files(path).empty()) throw DataError(fmt::format("{}: no such file or folder", path));
+  throw ConfigError(
+      fmt::format("{}: its content does not tell its format (no prepared folder, no .idx beside it, no llm.c header); "
+                  "if it is raw 16-bit ids as nanoGPT writes them, say format: nanogpt; legal: {}",
+                  path, kFormats));
 }
 
-void verify_index(const MappedFile& index, const SplitRecord& record, const std::string& path) {
-  if (hash_bytes(index.data(), index.size()) != record.index.xxh3)
-    throw DataError(fmt::format("{}: altered: its content does not match the hash in the manifest", path));
-  const auto bounds = index.as<uint64_t>();
-  const bool increasing = std::adjacent_find(bounds.begin(), bounds.end(), std::greater_equal<>()) == bounds.end();
-  if (bounds.front() != 0 || bounds.back() != record.tokens || !increasing)
-    throw DataError(fmt::format("{}: the document boundaries are not increasing from 0 to {}", path, record.tokens));
-}
-
-MappedFile open_file(const std::filesystem::path& folder, const FileRecord& record, uint64_t expected_bytes) {
-  const std::filesystem::path path = folder / record.name;
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot read the size: {}", path.string(), error.message()));
-  if (size != record.bytes)
-    throw DataError(
-        fmt::format("{}: {} bytes, but the manifest says {}: truncated or altered", path.string(), size, record.bytes));
-  if (record.bytes != expected_bytes)
-    throw DataError(fmt::format("{}: the manifest gives it {} bytes, its own counts need {}", path.string(),
-                                record.bytes, expected_bytes));
-  return MappedFile(path);
-}
-
-// Runs task(0..n) on all threads; the exception of the lowest index is rethrown.
-template <class Task>
-void run_tasks(size_t n, Task&& task) {
-  std::vector<std::exception_ptr> errors(n);
-  std::atomic<size_t> taken = 0;
-  parallel([&](int, int) {
-    for (size_t i; (i = taken.fetch_add(1)) < n;) try {
-        task(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-  });
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+void need_tokenizer(const DatasetSource& source, const std::string& format) {
+  if (!source.tokenizer)
+    throw ConfigError(
+        fmt::format("{}: a dataset of format {} does not say its tokenizer: name it (data.tokenizer, or --tokenizer)",
+                    source.path, format));
 }
 
 }  // namespace
 
-Dataset::Dataset(const std::filesystem::path& folder, Split split)
-    : folder_(folder), split_(split), manifest_(read_manifest(folder)) {
-  const std::string tokenizer_path = (folder / manifest_.tokenizer.name).string();
-  std::string text = read_file(tokenizer_path);
-  if (hash_bytes(text.data(), text.size()) != manifest_.tokenizer.xxh3)
-    throw DataError(
-        fmt::format("{}: truncated or altered: its content does not match the hash in the manifest", tokenizer_path));
-  tokenizer_ = parse_tokenizer(std::move(text), tokenizer_path);
-  check_counts();
-  open_files();
-  run_tasks(shards_.size() + 1, [&](size_t i) {
-    if (i == shards_.size()) return verify_index(index_, record(), (folder_ / record().index.name).string());
-    const FileRecord& shard = record().shards[i];
-    const auto verify = manifest_.token_bytes == 2 ? verify_shard<uint16_t> : verify_shard<uint32_t>;
-    verify(shards_[i], shard, manifest_.highest_id, (folder_ / shard.name).string());
-  });
+void Dataset::read_loss_mask(uint64_t begin, std::span<int32_t> out) const {
+  if (has_loss_mask_)
+    loss_mask_.read(begin, out, 1);
+  else
+    std::fill(out.begin(), out.end(), 1);
 }
 
-// The manifest's hash says that it is what was written; this says that it makes sense.
-void Dataset::check_counts() const {
-  const auto need = [&](bool ok, const std::string& what) {
-    if (!ok) throw DataError(fmt::format("{}: {}", (folder_ / Manifest::kFileName).string(), what));
-  };
-  need(manifest_.token_bytes == 2 || manifest_.token_bytes == 4,
-       fmt::format("token_bytes is {}, not 2 or 4", manifest_.token_bytes));
-  need(manifest_.shard_tokens > 0, "shard_tokens is 0");
-  need(manifest_.vocab_size == tokenizer_->vocab_size() && manifest_.eot == tokenizer_->eot(),
-       "vocab_size or eot is not the tokenizer's");
-  need(manifest_.highest_id < manifest_.vocab_size,
-       fmt::format("highest_id {} is beyond the vocabulary of {}", manifest_.highest_id, manifest_.vocab_size));
-  const uint64_t shards =
-      record().tokens / manifest_.shard_tokens + (record().tokens % manifest_.shard_tokens > 0 ? 1 : 0);
-  need(record().shards.size() == shards, fmt::format("lists {} shards of the {} split, its tokens fill {}",
-                                                     record().shards.size(), name_of(split_), shards));
-}
-
-void Dataset::open_files() {
-  uint64_t left = record().tokens;
-  for (const FileRecord& shard : record().shards) {
-    const uint64_t tokens = std::min(left, manifest_.shard_tokens);
-    shards_.push_back(open_file(folder_, shard, tokens * static_cast<uint64_t>(manifest_.token_bytes)));
-    left -= tokens;
+void Dataset::mark_document_starts(uint64_t begin, std::span<const int32_t> tokens, std::span<uint8_t> starts) const {
+  FP_CHECK(tokens.size() == starts.size(), "{} tokens, {} flags", tokens.size(), starts.size());
+  std::fill(starts.begin(), starts.end(), uint8_t{0});
+  if (separator_) {
+    for (size_t i = 1; i < tokens.size(); ++i) starts[i] = tokens[separator_->begins ? i : i - 1] == separator_->id;
+    return;
   }
-  index_ = open_file(folder_, record().index, (record().documents + 1) * sizeof(uint64_t));
-}
-
-double Dataset::bytes_per_token() const {
-  return tokens() > 0 ? static_cast<double>(text_bytes()) / static_cast<double>(tokens()) : 0.0;
-}
-
-void Dataset::read(uint64_t begin, std::span<int32_t> out) const {
-  FP_CHECK(begin <= tokens() && out.size() <= tokens() - begin, "tokens [{}, {}) of {}", begin, begin + out.size(),
-           tokens());
-  while (!out.empty()) {
-    const MappedFile& shard = shards_[begin / manifest_.shard_tokens];
-    const uint64_t at = begin % manifest_.shard_tokens;
-    const size_t n = std::min<uint64_t>(out.size(), manifest_.shard_tokens - at);
-    if (manifest_.token_bytes == 2)
-      std::copy_n(shard.as<uint16_t>().begin() + static_cast<int64_t>(at), n, out.begin());
+  // The first document that begins after `begin`.
+  uint64_t low = 0, high = documents();
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (document(middle).first > begin)
+      high = middle;
     else
-      std::memcpy(out.data(), shard.data() + at * sizeof(int32_t), n * sizeof(int32_t));
-    out = out.subspan(n);
-    begin += n;
+      low = middle + 1;
   }
+  for (; low < documents() && document(low).first - begin < starts.size(); ++low)
+    starts[document(low).first - begin] = 1;
 }
 
-std::pair<uint64_t, uint64_t> Dataset::document(uint64_t index) const {
-  FP_CHECK(index < documents(), "document {} of {}", index, documents());
-  const auto bounds = index_.as<uint64_t>();
-  return {bounds[index], bounds[index + 1]};
+std::unique_ptr<Dataset> open_dataset(const DatasetSource& source, Split split) {
+  const std::string format = source.format == "auto" ? recognise(source.path) : source.format;
+  if (format == "prepared") {
+    auto dataset = std::make_unique<PreparedDataset>(source.path, split);
+    if (source.tokenizer && source.tokenizer->hash() != dataset->tokenizer().hash())
+      throw ConfigError(fmt::format(
+          "{}: was prepared with another tokenizer than the one named (data.tokenizer, or --tokenizer); a prepared "
+          "folder carries its own, so leave that out",
+          source.path));
+    return dataset;
+  }
+  if (format != "megatron" && format != "llmc" && format != "nanogpt")
+    throw ConfigError(fmt::format("{}: format {}: legal values: {}", source.path, format, kFormats));
+  need_tokenizer(source, format);
+  if (split == Split::validation) return nullptr;
+  if (format == "megatron") return std::make_unique<MegatronDataset>(source.path, source.tokenizer);
+  return std::make_unique<FlatDataset>(
+      source.path, format == "llmc" ? FlatDataset::Kind::llmc : FlatDataset::Kind::nanogpt, source.tokenizer);
 }
 
 }  // namespace fp

@@ -85,6 +85,20 @@ Manifest manifest_from(const Json& json) {
 
 }  // namespace
 
+Manifest new_manifest(const Tokenizer& tokenizer) {
+  Manifest m;
+  m.tokenizer = {"tokenizer.json", tokenizer.serialized().size(), tokenizer.hash()};
+  m.vocab_size = tokenizer.vocab_size();
+  m.eot = tokenizer.eot();
+  m.token_bytes = tokenizer.vocab_size() <= 0x10000 ? 2 : 4;
+  return m;
+}
+
+void write_manifest(const std::filesystem::path& folder, const Tokenizer& tokenizer, const Manifest& manifest) {
+  tokenizer.save(folder / manifest.tokenizer.name);
+  write_file_atomically(folder / Manifest::kFileName, serialize(manifest));
+}
+
 std::string serialize(const Manifest& manifest) {
   Json json = to_json(manifest);
   // File names need not be UTF-8; what is not is written as U+FFFD.

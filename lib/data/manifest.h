@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizer.h"
+
 namespace fp {
 
 enum class Split { train, validation };
@@ -37,11 +39,11 @@ struct Manifest {
   FileRecord tokenizer;  // copy of the tokenizer; its xxh3 is the tokenizer's hash
   int64_t vocab_size = 0;
   int64_t eot = 0;
-  int64_t highest_id = 0;        // in any shard
-  int token_bytes = 2;           // 2 or 4
-  uint64_t shard_tokens = 0;     // tokens in every shard of a split but its last
-  std::string documents;         // how documents were told apart (the --documents option)
-  std::string validation_split;  // "last", "hash" or "none"
+  int64_t highest_id = 0;                     // in any shard
+  int token_bytes = 2;                        // 2 or 4
+  uint64_t shard_tokens = uint64_t{1} << 28;  // tokens in every shard of a split but its last
+  std::string documents;                      // how documents were told apart (the --documents option)
+  std::string validation_split;               // "last", "hash" or "none"
   double validation_fraction = 0.0;
   uint64_t empty_documents = 0;      // left out
   uint64_t duplicate_documents = 0;  // training documents left out because the validation split holds the same text
@@ -52,6 +54,10 @@ struct Manifest {
   SplitRecord& split(Split s) { return s == Split::train ? train : validation; }
 };
 
+// A manifest of nothing yet, for data of this tokenizer.
+Manifest new_manifest(const Tokenizer& tokenizer);
+// Writes a folder's last two files: the tokenizer's copy and the manifest.
+void write_manifest(const std::filesystem::path& folder, const Tokenizer& tokenizer, const Manifest& manifest);
 // The exact bytes of manifest.json, its own hash included.
 std::string serialize(const Manifest& manifest);
 // DataError when the file is missing, of another version, or not byte for byte what serialize() wrote.

@@ -1,6 +1,5 @@
 #include "data/prepare.h"
 
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "data/pending.h"
 #include "data/pipeline.h"
 #include "data/progress.h"
 #include "data/split_writer.h"
@@ -18,38 +18,6 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that goes away again unless it is renamed to its final place.
-class PendingFolder {
- public:
-  explicit PendingFolder(const fs::path& target) : target_(target), path_(target) {
-    path_ += fmt::format(".tmp.{}", ::getpid());
-    std::error_code error;
-    fs::remove_all(path_, error);
-    fs::create_directories(path_, error);
-    if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", path_.string(), error.message()));
-  }
-  ~PendingFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-  void publish() {
-    fsync_path(path_);
-    fs::path old = target_;
-    old += fmt::format(".old.{}", ::getpid());
-    std::error_code error;
-    if (fs::exists(target_)) fs::rename(target_, old, error);
-    if (!error) fs::rename(path_, target_, error);
-    if (error)
-      throw DataError(fmt::format("{}: cannot put the folder in place: {}", target_.string(), error.message()));
-    fs::remove_all(old, error);
-    fsync_path(target_.parent_path());
-  }
-
- private:
-  fs::path target_, path_;
-};
 
 // Documents as a worker leaves them.
 struct EncodedBatch {
@@ -234,10 +202,7 @@ Manifest prepare(const PrepareOptions& given) {
   check_target(options);
   const auto tokenizer = load_tokenizer(options.tokenizer);
 
-  Manifest manifest;
-  manifest.vocab_size = tokenizer->vocab_size();
-  manifest.eot = tokenizer->eot();
-  manifest.token_bytes = tokenizer->vocab_size() <= 0x10000 ? 2 : 4;
+  Manifest manifest = new_manifest(*tokenizer);
   manifest.shard_tokens = options.shard_tokens;
   manifest.documents = options.corpus.documents;
   manifest.validation_split = options.validation_fraction > 0.0 ? options.validation_split : "none";
@@ -248,9 +213,7 @@ Manifest prepare(const PrepareOptions& given) {
   check_result(options, manifest);
   for (const auto& file : options.corpus.files)
     manifest.sources.push_back({file.filename().string(), fs::file_size(file)});
-  manifest.tokenizer = {"tokenizer.json", tokenizer->serialized().size(), tokenizer->hash()};
-  tokenizer->save(folder.path() / manifest.tokenizer.name);
-  write_file_atomically(folder.path() / Manifest::kFileName, serialize(manifest));
+  write_manifest(folder.path(), *tokenizer, manifest);
   folder.publish();
   return manifest;
 }

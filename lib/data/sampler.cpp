@@ -11,9 +11,16 @@ namespace {
 // Counter word that no round of Permutation uses.
 constexpr uint32_t kShiftRound = 0xFF;
 
+std::shared_ptr<const Tokenizer> tokenizer_of(const DataSection& spec) {
+  if (spec.tokenizer.empty()) return nullptr;
+  return load_tokenizer(spec.tokenizer);
+}
+
 std::vector<std::unique_ptr<Dataset>> open_all(const DataSection& spec, Split split) {
+  const auto tokenizer = tokenizer_of(spec);
   std::vector<std::unique_ptr<Dataset>> datasets;
-  for (const DatasetSpec& d : spec.train) datasets.push_back(std::make_unique<Dataset>(d.path, split));
+  for (const DatasetSpec& d : spec.train)
+    if (auto dataset = open_dataset({d.path, d.format, tokenizer}, split)) datasets.push_back(std::move(dataset));
   return datasets;
 }
 
@@ -28,14 +35,15 @@ std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec) {
   if (spec.validation.empty()) {
     datasets = open_all(spec, Split::validation);
   } else {
+    const DatasetSource source{spec.validation, spec.validation_format, tokenizer_of(spec)};
     for (const Split split : {Split::train, Split::validation})
-      datasets.push_back(std::make_unique<Dataset>(spec.validation, split));
+      if (auto dataset = open_dataset(source, split)) datasets.push_back(std::move(dataset));
   }
   std::erase_if(datasets, [](const auto& d) { return d->tokens() == 0; });
   if (datasets.empty())
     throw DataError(
-        "no held-out text: the training folders were prepared without a validation split; prepare them with "
-        "--validation-fraction above 0, or name a prepared folder in data.validation");
+        "no held-out text: the training datasets have no validation split; prepare them with --validation-fraction "
+        "above 0, or name a dataset in data.validation");
   return datasets;
 }
 
@@ -46,51 +54,64 @@ Sampler::Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> 
       mask_documents_(spec.mask_documents),
       reset_positions_(spec.reset_positions),
       datasets_(std::move(datasets)) {
-  if (datasets_.empty()) throw ConfigError("data.train: name at least one folder made by `fptrain data prepare`");
+  if (datasets_.empty()) throw ConfigError("data.train: name at least one dataset");
   if (seq_len_ < 1) throw ConfigError(fmt::format("data.seq_len: {}: legal: 1 or more", seq_len_));
   if (reset_positions_ && !mask_documents_)
     throw ConfigError("data.reset_positions: true needs data.mask_documents: true");
   for (const auto& d : datasets_)
     if (d->tokenizer().hash() != tokenizer().hash())
-      throw DataError(fmt::format("{} and {} were prepared with different tokenizers; prepare them with one",
-                                  datasets_.front()->folder().string(), d->folder().string()));
+      throw DataError(fmt::format("{} and {} have different tokenizers; prepare them with one",
+                                  datasets_.front()->name(), d->name()));
   for (int32_t id = 0; id < tokenizer().vocab_size(); ++id)
     token_bytes_.push_back(tokenizer().is_id(id) ? static_cast<int32_t>(tokenizer().bytes_of(id).size()) : 0);
 }
 
 int64_t Sampler::highest_id() const {
   int64_t highest = 0;
-  for (const auto& d : datasets_) highest = std::max(highest, d->manifest().highest_id);
+  for (const auto& d : datasets_) highest = std::max(highest, d->highest_id());
   return highest;
 }
 
 void Sampler::check_vocab(int64_t model_vocab) const {
   for (const auto& d : datasets_)
-    if (d->manifest().highest_id >= model_vocab)
-      throw DataError(fmt::format(
-          "{}: holds token id {}, but the model's vocabulary ends at {} (model.vocab: {}; the tokenizer "
-          "of the data has {} ids)",
-          d->folder().string(), d->manifest().highest_id, model_vocab - 1, model_vocab, d->manifest().vocab_size));
+    if (d->highest_id() >= model_vocab)
+      throw DataError(
+          fmt::format("{}: {} token id {}, but the model's vocabulary ends at {} (model.vocab: {}; the tokenizer of "
+                      "the data has {} "
+                      "ids)",
+                      d->name(), d->format() == "prepared" ? "holds" : "may hold", d->highest_id(), model_vocab - 1,
+                      model_vocab, d->tokenizer().vocab_size()));
 }
 
-void Sampler::write_row(std::span<const int32_t> window, int64_t valid, int64_t row, Batch& batch) const {
-  const int32_t eot = tokenizer().eot();
-  const auto at = static_cast<size_t>(row * seq_len_);
+void Sampler::write_row(const Stretch& stretch, int64_t row, Batch& batch) const {
+  const Dataset& dataset = *datasets_[static_cast<size_t>(stretch.dataset)];
+  const auto length = static_cast<size_t>(seq_len_), lead = size_t{stretch.lead ? 1U : 0U};
+  const size_t filled = lead + stretch.tokens;
+  FP_CHECK(filled <= length + 1, "{} tokens in a row of {}", filled, length);
+  std::vector<int32_t> window(length + 1, tokenizer().eot()), learned(length + 1, 0);
+  std::vector<uint8_t> starts(length + 1, 0);
+  const auto tokens = std::span(window).subspan(lead, stretch.tokens);
+  dataset.read(stretch.begin, tokens);
+  dataset.read_loss_mask(stretch.begin, std::span(learned).subspan(lead, stretch.tokens));
+  if (mask_documents_) {
+    dataset.mark_document_starts(stretch.begin, tokens, std::span(starts).subspan(lead, stretch.tokens));
+    if (stretch.lead) starts[1] = 1;
+  }
+
+  const auto at = static_cast<size_t>(row) * length;
   int32_t start = 0;
-  for (int64_t i = 0; i < seq_len_; ++i) {
-    const auto t = static_cast<size_t>(i);
-    const bool ends_document = mask_documents_ && window[t] == eot;
-    const bool counts = i < valid && !ends_document;
+  for (size_t t = 0; t < length; ++t) {
+    if (starts[t]) start = static_cast<int32_t>(t);
+    const bool counts = t + 1 < filled && learned[t + 1] && !starts[t + 1];
     const int32_t target = counts ? window[t + 1] : kIgnoredTarget;
     batch.tokens[at + t] = window[t];
     batch.targets[at + t] = target;
     batch.doc_start[at + t] = start;
-    batch.positions[at + t] = static_cast<int32_t>(i) - (reset_positions_ ? start : 0);
+    batch.positions[at + t] = static_cast<int32_t>(t) - (reset_positions_ ? start : 0);
     if (counts) {
       ++batch.valid_targets;
       batch.target_bytes += token_bytes_[static_cast<size_t>(target)];
     }
-    if (ends_document) start = static_cast<int32_t>(i) + 1;
   }
 }
 
@@ -101,7 +122,7 @@ TrainSampler::TrainSampler(const DataSection& spec, uint64_t seed)
       throw DataError(
           fmt::format("{}: its training split has {} tokens, but one sample of data.seq_len: {} needs {}; use more "
                       "text or a shorter seq_len",
-                      d->folder().string(), d->tokens(), seq_len_, seq_len_ + 1));
+                      d->name(), d->tokens(), seq_len_, seq_len_ + 1));
 }
 
 uint64_t TrainSampler::windows(int dataset) const {
@@ -124,12 +145,10 @@ TrainSampler::Place TrainSampler::place(uint64_t g) const {
 
 void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   batch.resize(n, seq_len_);
-  std::vector<int32_t> window(static_cast<size_t>(seq_len_) + 1);
   for (int64_t row = 0; row < n; ++row) {
     const uint64_t g = first + static_cast<uint64_t>(row);
     const Place where = place(g);
-    datasets_[static_cast<size_t>(where.dataset)]->read(where.first_token, window);
-    write_row(window, seq_len_, row, batch);
+    write_row({where.dataset, where.first_token, static_cast<uint64_t>(seq_len_) + 1}, row, batch);
     batch.sample_ids[static_cast<size_t>(row)] = g;
   }
 }
@@ -148,7 +167,6 @@ void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
            first + static_cast<uint64_t>(n), size_);
   batch.resize(n, seq_len_);
   const auto length = static_cast<uint64_t>(seq_len_), size = static_cast<uint64_t>(size_);
-  std::vector<int32_t> window(length + 1);
   for (int64_t row = 0; row < n; ++row) {
     const uint64_t sample = first + static_cast<uint64_t>(row);
     // sample * windows / size, in a way that cannot overflow.
@@ -156,10 +174,9 @@ void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
     const auto after = std::upper_bound(first_window_.begin(), first_window_.end(), w);
     const auto d = static_cast<size_t>(after - first_window_.begin()) - 1;
     const uint64_t begin = (w - first_window_[d]) * length, valid = std::min(length, datasets_[d]->tokens() - begin);
-    window.assign(length + 1, tokenizer().eot());
-    const uint64_t lead = begin > 0 ? 0 : 1;  // the end-of-text token in front of the stream
-    datasets_[d]->read(begin + lead - 1, std::span(window).subspan(lead, valid + 1 - lead));
-    write_row(window, static_cast<int64_t>(valid), row, batch);
+    // An end-of-text token stands in front of the stream; elsewhere the token before the window is the first input.
+    const bool lead = begin == 0;
+    write_row({static_cast<int>(d), lead ? 0 : begin - 1, lead ? valid : valid + 1, lead}, row, batch);
     batch.sample_ids[static_cast<size_t>(row)] = sample;
   }
 }

@@ -35,9 +35,16 @@ class Sampler {
   // DataError unless all datasets have one tokenizer; ConfigError when spec contradicts itself.
   Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> datasets);
 
-  // Row `row` of the batch from seq_len + 1 tokens: window[0..T) are inputs, window[1..T] targets, of which `valid`
-  // count.
-  void write_row(std::span<const int32_t> window, int64_t valid, int64_t row, Batch& batch) const;
+  // A stretch of a dataset's stream, at most seq_len + 1 tokens; `lead`: an end-of-text token goes before it.
+  struct Stretch {
+    int dataset;
+    uint64_t begin, tokens;
+    bool lead = false;
+  };
+  // Row `row` of the batch: each token is the target of the one before it. Short stretches are filled up with
+  // end-of-text inputs and ignored targets. A target is ignored too where the loss mask says so and, with
+  // mask_documents, where it begins a document.
+  void write_row(const Stretch& stretch, int64_t row, Batch& batch) const;
 
   int64_t seq_len_;
   bool mask_documents_, reset_positions_;
@@ -50,7 +57,7 @@ class Sampler {
 // dataset, epoch), and shifts all windows by an epoch's offset so that no tail of the stream is left out for good.
 class TrainSampler : public Sampler {
  public:
-  // Opens and verifies the training split of every folder. DataError when one has fewer than seq_len + 1 tokens.
+  // Opens the training split of every dataset. DataError when one has fewer than seq_len + 1 tokens.
   TrainSampler(const DataSection& spec, uint64_t seed);
 
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
@@ -77,9 +84,9 @@ class TrainSampler : public Sampler {
 // mask_documents the first token of a document is no target (nothing of its document comes before it).
 class ValidationSampler : public Sampler {
  public:
-  // `validation` of the spec if given (all its documents: its training split, then its validation split), else the
-  // held-out splits of the training folders. limit > 0: that many windows, evenly spaced over all. DataError when there
-  // is nothing.
+  // `validation` of the spec if given (all its documents: of a prepared folder the training split, then the validation
+  // split), else the held-out splits of the training folders. limit > 0: that many windows, evenly spaced over all.
+  // DataError when there is nothing.
   ValidationSampler(const DataSection& spec, int64_t limit);
 
   // Samples there are (0 < size() <= limit when limit > 0).

@@ -1,6 +1,5 @@
 #include "train/resume.h"
 
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
 
@@ -28,11 +27,8 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
 
 nlohmann::json data_identity(const RunSpec& spec, const Sampler& sampler) {
   nlohmann::json datasets = nlohmann::json::array();
-  for (size_t i = 0; i < sampler.datasets().size(); ++i) {
-    const std::string manifest = serialize(sampler.datasets()[i]->manifest());
-    datasets.push_back(
-        {{"manifest", hash_bytes(manifest.data(), manifest.size())}, {"weight", spec.data.train[i].weight}});
-  }
+  for (size_t i = 0; i < sampler.datasets().size(); ++i)
+    datasets.push_back({{"manifest", sampler.datasets()[i]->identity()}, {"weight", spec.data.train[i].weight}});
   return {{"data.train", datasets},
           {"run.seed", spec.run.seed},
           {"data.seq_len", spec.data.seq_len},

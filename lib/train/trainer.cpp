@@ -87,7 +87,7 @@ class Trainer {
 bool has_validation(const RunSpec& spec, const Sampler& sampler) {
   if (!spec.data.validation.empty()) return true;
   for (const auto& d : sampler.datasets())
-    if (d->manifest().validation.tokens > 0) return true;
+    if (d->held_out_tokens() > 0) return true;
   return false;
 }
 

@@ -104,3 +104,21 @@ TEST_CASE("bad data ends in exit code 3 and names the file") {
   CHECK(outcome.code == 3);
   CHECK_THAT(outcome.output, Contains("validation-00000.tokens: 10 bytes"));
 }
+
+TEST_CASE("a prepared folder is converted for another trainer and inspected there") {
+  const Workplace place;
+  REQUIRE(place.data("prepare --tokenizer bytes --out out --documents line book.txt").code == 0);
+  const Outcome converted = place.data("convert out --to megatron --out book_text_document --split validation");
+  INFO(converted.output);
+  REQUIRE(converted.code == 0);
+  CHECK(place.data("inspect book_text_document --tokenizer bytes --dump train").output ==
+        place.data("inspect out --dump validation").output);
+  CHECK_THAT(place.data("inspect book_text_document --tokenizer bytes").output,
+             Contains("format      megatron") && Contains("highest id used 256"));
+  CHECK(place.data("inspect book_text_document").code == 2);
+  CHECK(place.data("inspect book_text_document --tokenizer bytes --dump validation").code == 2);
+  CHECK(place.data("convert out --to megatron --out book_text_document").code == 2);
+  CHECK(place.data("convert out --to megatron --out book_text_document --overwrite").code == 0);
+  std::filesystem::resize_file(place / "book_text_document.bin", 10);
+  CHECK(place.data("inspect book_text_document --tokenizer bytes").code == 3);
+}

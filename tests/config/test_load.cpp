@@ -205,8 +205,8 @@ TEST_CASE("files and data folders must exist", "[config]") {
   CHECK_THAT(message(folder.path / "absent.yaml"), says("absent.yaml: cannot be read: No such file"));
   CHECK_THAT(message(folder.path), says("is a folder, not a run spec"));
   const fs::path file = folder.write("run.yaml", "data:\n  train: [{path: /nowhere}]\n  validation: /neither\n");
-  CHECK_THAT(message(file), says("run.yaml:2:18: data.train[0].path: there is no folder '/nowhere'") &&
-                                says("run.yaml:3:15: data.validation: there is no folder '/neither'"));
+  CHECK_THAT(message(file), says("run.yaml:2:18: data.train[0].path: there is no dataset '/nowhere'") &&
+                                says("run.yaml:3:15: data.validation: there is no dataset '/neither'"));
   CHECK(load_run_spec(file, {}, DataFolders::may_be_missing).data.train.size() == 1);
   CHECK(message(folder.write("ok.yaml", "data: {train: [{path: " + folder.path.string() + "}]}")).empty());
 }

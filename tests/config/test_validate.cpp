@@ -56,7 +56,7 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"data: {seq_len: 2048}", "1:17: data.seq_len = 2048 is over model.max_position = 1024"},
       {"data: {reset_positions: true}", "1:25: data.reset_positions needs data.mask_documents: true"},
       {"data: {train: [{path: a}, {path: a}]}", "1:34: data.train[1].path = 'a' is also data.train[0].path"},
-      {"data: {train: [{path: ''}]}", "data.train[0].path must name a prepared folder"},
+      {"data: {train: [{path: ''}]}", "data.train[0].path must name a dataset"},
       {"run: {name: ''}", "1:13: run.name must not be empty"},
       {"schedule: {warmup_steps: 2000}", "1:26: schedule.warmup_steps = 2000 is over train.steps = 1000"},
       {"schedule: {kind: wsd, warmup_steps: 600, decay_steps: 500}",

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/parallel.h"
-#include "data/dataset.h"
+#include "data/prepared_dataset.h"
 #include "data/support.h"
 
 using namespace fp;
@@ -17,7 +17,7 @@ namespace {
 // What opening both splits says; empty when they open.
 std::string open_error(const std::filesystem::path& folder) {
   try {
-    for (const Split split : {Split::train, Split::validation}) Dataset(folder, split);
+    for (const Split split : {Split::train, Split::validation}) PreparedDataset(folder, split);
     return "";
   } catch (const DataError& e) {
     return e.what();

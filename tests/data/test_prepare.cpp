@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/parallel.h"
-#include "data/dataset.h"
 #include "data/hashing_file.h"
+#include "data/prepared_dataset.h"
 #include "data/support.h"
 
 using namespace fp;
@@ -21,7 +21,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 Strings documents_of(const std::filesystem::path& folder, Split split) {
-  const Dataset dataset(folder, split);
+  const PreparedDataset dataset(folder, split);
   Strings documents;
   for (uint64_t i = 0; i < dataset.documents(); ++i) {
     const auto [begin, end] = dataset.document(i);
@@ -61,7 +61,7 @@ TEST_CASE("prepared text comes back exactly, the last documents held out") {
   CHECK(m.token_bytes == 2);
   CHECK(m.sources.at(0).name == "text.txt");
   CHECK(entries_in(dir.path()) == 2);  // text.txt and out
-  const Dataset train(dir / "out", Split::train);
+  const PreparedDataset train(dir / "out", Split::train);
   CHECK(train.bytes_per_token() == Approx(37.0 / 46.0));
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("tokens and documents run on across shards") {
   CHECK(m.train.shards.size() == (m.train.tokens + 36) / 37);
   for (const Split split : {Split::train, Split::validation}) {
     CHECK(documents_of(dir / "cut", split) == documents_of(dir / "whole", split));
-    const Dataset a(dir / "cut", split), b(dir / "whole", split);
+    const PreparedDataset a(dir / "cut", split), b(dir / "whole", split);
     std::vector<int32_t> x(a.tokens()), y(b.tokens());
     a.read(0, x);
     b.read(0, y);

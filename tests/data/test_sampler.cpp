@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "data/prepared_dataset.h"
 #include "data/sampler.h"
 #include "data/support.h"
 
@@ -31,6 +32,10 @@ Batch batch_of(const Sampler& sampler, uint64_t first, int64_t n) {
   Batch batch;
   sampler.fill(first, n, batch);
   return batch;
+}
+
+int64_t text_bytes(const Sampler& sampler, size_t dataset) {
+  return static_cast<int64_t>(dynamic_cast<const PreparedDataset&>(*sampler.datasets()[dataset]).text_bytes());
 }
 
 std::vector<int32_t> stream_of(const Dataset& dataset) {
@@ -174,7 +179,7 @@ TEST_CASE("validation makes every token a target exactly once") {
     CHECK(inputs.front() == sampler.tokenizer().eot());
     CHECK(std::equal(inputs.begin() + 1, inputs.end(), stream.begin()));
     CHECK(b.valid_targets == static_cast<int64_t>(stream.size()));
-    CHECK(b.target_bytes == static_cast<int64_t>(sampler.datasets()[0]->text_bytes()));
+    CHECK(b.target_bytes == text_bytes(sampler, 0));
     // The same in parts.
     int64_t valid = 0;
     for (int64_t i = 0; i < sampler.size(); ++i) valid += batch_of(sampler, static_cast<uint64_t>(i), 1).valid_targets;
@@ -190,7 +195,7 @@ TEST_CASE("validation takes evenly spaced windows when limited, and all datasets
   const DataSection spec = section(dir, 16, {{"a", 1.0}, {"b", 1.0}});
   const ValidationSampler all(spec, 0);
   const Batch whole = batch_of(all, 0, all.size());
-  CHECK(whole.target_bytes == static_cast<int64_t>(all.datasets()[0]->text_bytes() + all.datasets()[1]->text_bytes()));
+  CHECK(whole.target_bytes == text_bytes(all, 0) + text_bytes(all, 1));
   const ValidationSampler some(spec, 10);
   CHECK(some.size() == 10);
   for (int64_t i = 0; i < 10; ++i) {

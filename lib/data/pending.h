@@ -1,0 +1,49 @@
+// Output that is there whole or not at all: written beside its place, renamed into it when complete, removed otherwise.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+namespace fp {
+
+// All calls throw DataError naming the file or folder and the system's reason.
+class PendingFile {
+ public:
+  explicit PendingFile(const std::filesystem::path& target);
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  // Writes over the first bytes of the file; the next write() goes to the end again.
+  void rewrite_begin(std::span<const std::byte> bytes);
+  // Flushes to disk and renames into place.
+  void publish();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::filesystem::path target_, path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+class PendingFolder {
+ public:
+  explicit PendingFolder(const std::filesystem::path& target);
+  ~PendingFolder();
+  PendingFolder(const PendingFolder&) = delete;
+  PendingFolder& operator=(const PendingFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Renames into place; a folder that is there already is replaced.
+  void publish();
+
+ private:
+  std::filesystem::path target_, path_;
+};
+
+}  // namespace fp

@@ -1,0 +1,35 @@
+// One split of a folder made by `fptrain data prepare` (docs/data-format.md).
+#pragma once
+
+#include "data/dataset.h"
+
+namespace fp {
+
+class PreparedDataset : public Dataset {
+ public:
+  // Opens and verifies: the manifest, the tokenizer, and size and hash of every file of the split, on all threads.
+  // DataError names the file that is missing, truncated or altered; an empty split is fine.
+  PreparedDataset(const std::filesystem::path& folder, Split split);
+
+  Split split() const { return split_; }
+  const Manifest& manifest() const { return manifest_; }
+  uint64_t documents() const override { return record().documents; }
+  std::pair<uint64_t, uint64_t> document(uint64_t index) const override;
+  uint64_t held_out_tokens() const override { return manifest_.validation.tokens; }
+  uint64_t text_bytes() const { return record().text_bytes; }
+  // Bytes of text that one token stands for on average, end-of-text tokens counted as tokens.
+  double bytes_per_token() const;
+
+ private:
+  void check_counts() const;
+  void open_tokens();
+  uint64_t tokens_of_shard(size_t shard) const;
+  const SplitRecord& record() const { return manifest_.split(split_); }
+
+  std::filesystem::path folder_;
+  Split split_;
+  Manifest manifest_;
+  MappedFile index_;
+};
+
+}  // namespace fp

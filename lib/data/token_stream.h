@@ -1,0 +1,45 @@
+// Arrays of token ids in memory-mapped files, read in place as one stream.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/filesystem.h"
+
+namespace fp {
+
+enum class TokenType { u8, i8, u16, i16, u32, i32, i64 };  // little endian
+uint64_t width_of(TokenType type);                         // bytes
+
+class TokenStream {
+ public:
+  TokenStream() = default;
+  explicit TokenStream(TokenType type) : type_(type) {}
+
+  // Appends `tokens` ids that begin `offset` bytes into the file (no alignment needed); they must lie inside it.
+  // `name` stands for the file in errors.
+  void add(std::string name, MappedFile file, uint64_t offset, uint64_t tokens);
+
+  uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  // Copies tokens [begin, begin + out.size()), which must lie inside the stream. DataError naming the file and the
+  // place when one of them is not in [0, highest].
+  void read(uint64_t begin, std::span<int32_t> out, int64_t highest) const;
+
+  // XXH3-128 of the sizes of the files and of blocks sampled evenly from each: files of any size in no time. It tells
+  // datasets apart; it does not prove that every byte is as it was.
+  std::string fingerprint() const;
+
+ private:
+  struct Part {
+    std::string name;
+    MappedFile file;
+    uint64_t offset;
+  };
+  TokenType type_ = TokenType::u16;
+  std::vector<Part> parts_;
+  std::vector<uint64_t> ends_;  // of the parts, in tokens
+};
+
+}  // namespace fp

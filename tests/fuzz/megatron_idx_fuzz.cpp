@@ -1,0 +1,21 @@
+// Any bytes as a Megatron .idx: a refusal or an index whose documents lie inside its stream.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+#include "data/megatron.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const fp::MegatronIndex index(std::as_bytes(std::span(data, size)), "input");
+    uint64_t begin = 0;
+    for (uint64_t d = 0; d <= index.documents(); ++d) {
+      const uint64_t end = index.document_begin(d);
+      FP_CHECK(begin <= end && end <= index.tokens(), "document {} begins at {} of {}", d, end, index.tokens());
+      begin = end;
+    }
+  } catch (const fp::UserError&) {
+  }
+  return 0;
+}
