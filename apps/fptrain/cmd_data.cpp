@@ -38,6 +38,7 @@ void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) 
 void add_prepare(CLI::App& data) {
   struct Flags {
     PrepareOptions options;
+    std::string chat, preferences;
     int threads = 0;
   };
   auto flags = std::make_shared<Flags>();
@@ -55,12 +56,33 @@ void add_prepare(CLI::App& data) {
   command->add_option("--shard-tokens", o.shard_tokens, "Tokens in a shard file")
       ->check(CLI::Range(uint64_t{1}, kLarge))
       ->capture_default_str();
-  command->add_flag(
-      "--parse-special", o.parse_special,
+  auto* parse_special = command->add_flag(
+      "--parse-special", o.encoding.parse_special,
       "Special tokens written out in the text, such as <|endoftext|>, become their ids instead of staying text");
+  const CLI::IsMember templates({"phi3", "phi3-small", "llama3"});
+  auto* chat = command
+                   ->add_option("--chat", flags->chat,
+                                "Conversations for fine-tuning, by this template; each JSON line is "
+                                "{\"messages\": [{\"role\", \"content\"}, ...]}")
+                   ->check(templates)
+                   ->excludes(parse_special);
+  command
+      ->add_option("--preferences", flags->preferences,
+                   "Pairs of answers, by this template; each JSON line has \"messages\", \"chosen\" and \"rejected\"")
+      ->check(templates)
+      ->excludes(parse_special)
+      ->excludes(chat);
+  command->add_flag("--allow-special-text", o.encoding.chat.allow_special_text,
+                    "Keep the text of a special token in a message as text, instead of refusing it");
   command->add_flag("--overwrite", o.overwrite, "Replace a folder made by an earlier `data prepare`");
   command->callback([flags] {
     set_threads(flags->threads);
+    EncodingOptions& encoding = flags->options.encoding;
+    encoding.chat.format = flags->chat + flags->preferences;  // they exclude one another
+    if (!flags->chat.empty()) encoding.kind = DataKind::chat;
+    if (!flags->preferences.empty()) encoding.kind = DataKind::preferences;
+    if (encoding.chat.allow_special_text && encoding.kind == DataKind::text)
+      throw ConfigError("--allow-special-text: is for --chat and --preferences; special tokens in text stay text anyhow");
     print_manifest(prepare(flags->options));
   });
 }

@@ -110,6 +110,7 @@ void dump(const Flags& flags, const std::string& name, bool ids) {
 
 void print_manifest(const Manifest& m) {
   for (const SourceRecord& source : m.sources) fmt::print("source      {} ({} bytes)\n", source.name, source.bytes);
+  if (m.kind != DataKind::text) fmt::print("kind        {}, by the template {}\n", name_of(m.kind), m.chat_template);
   fmt::print("documents   by {}; {} empty ones left out\n", m.documents, m.empty_documents);
   fmt::print("tokenizer   {} ids, end of text {}, highest id used {}, hash {}\n", m.vocab_size, m.eot, m.highest_id,
              m.tokenizer.xxh3);

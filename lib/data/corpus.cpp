@@ -57,24 +57,36 @@ DocumentRule::DocumentRule(const std::string& spec) : spec_(spec) {
   }
 }
 
-std::string_view DocumentBatch::text(size_t i, std::string& scratch) const {
-  const Item& item = items_[i];
-  const std::string_view raw = std::string_view(bytes_).substr(item.begin, item.end - item.begin);
-  if (!item.json) return raw;
-  const auto fail = [&](const std::string& what) {
-    throw DataError(fmt::format("{}:{}: {}", options_->files[item.file].string(), item.line, what));
-  };
-  nlohmann::json object;
+std::string_view DocumentBatch::raw(size_t i) const {
+  return std::string_view(bytes_).substr(items_[i].begin, items_[i].end - items_[i].begin);
+}
+
+std::string DocumentBatch::place(size_t i) const {
+  return fmt::format("{}:{}", options_->files[items_[i].file].string(), items_[i].line);
+}
+
+nlohmann::json DocumentBatch::object(size_t i) const {
+  if (!items_[i].json)
+    throw DataError(fmt::format("{}: JSON lines are needed: name the file .jsonl, or say --format jsonl", place(i)));
   try {
-    object = nlohmann::json::parse(raw);
+    return nlohmann::json::parse(raw(i));
   } catch (const nlohmann::json::exception& e) {
-    fail(fmt::format("malformed JSON: {}", e.what()));
+    throw DataError(fmt::format("{}: malformed JSON: {}", place(i), e.what()));
   }
-  if (!object.is_object()) fail(fmt::format("a JSON object is expected on each line, not {}", object.type_name()));
-  const auto field = object.find(options_->text_field);
-  if (field == object.end()) fail(fmt::format("the object has no field \"{}\" (--text-field)", options_->text_field));
-  if (!field->is_string())
-    fail(fmt::format("field \"{}\" is {}, not a string", options_->text_field, field->type_name()));
+}
+
+std::string_view DocumentBatch::text(size_t i, std::string& scratch) const {
+  if (!items_[i].json) return raw(i);
+  auto value = object(i);
+  const auto need = [&](bool ok, const auto& what) {
+    if (!ok) throw DataError(fmt::format("{}: {}", place(i), what()));
+  };
+  const std::string& name = options_->text_field;
+  need(value.is_object(),
+       [&] { return fmt::format("a JSON object is expected on each line, not {}", value.type_name()); });
+  const auto field = value.find(name);
+  need(field != value.end(), [&] { return fmt::format("the object has no field \"{}\" (--text-field)", name); });
+  need(field->is_string(), [&] { return fmt::format("field \"{}\" is {}, not a string", name, field->type_name()); });
   scratch = std::move(field->get_ref<std::string&>());
   return scratch;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,12 @@ class DocumentBatch {
   // The text of document i, from the JSON line where it is one (decoded into `scratch`).
   // DataError with file:line when the line is malformed.
   std::string_view text(size_t i, std::string& scratch) const;
+  // Document i as it stands in its file; of a JSON line, the line.
+  std::string_view raw(size_t i) const;
+  // "file:line", for messages.
+  std::string place(size_t i) const;
+  // The value of a JSON line. DataError with file:line when it is malformed or the file is not of JSON lines.
+  nlohmann::json object(size_t i) const;
 
  private:
   friend class CorpusReader;

@@ -22,49 +22,73 @@ FileRecord file_from(const Json& json) {
   return file;
 }
 
-Json to_json(const SplitRecord& split) {
-  Json shards = Json::array();
-  for (const FileRecord& shard : split.shards) shards.push_back(to_json(shard));
-  return {{"documents", split.documents},
-          {"tokens", split.tokens},
-          {"text_bytes", split.text_bytes},
-          {"index", to_json(split.index)},
-          {"shards", std::move(shards)}};
+Json to_json(const std::vector<FileRecord>& files) {
+  Json array = Json::array();
+  for (const FileRecord& file : files) array.push_back(to_json(file));
+  return array;
 }
 
-SplitRecord split_from(const Json& json) {
+std::vector<FileRecord> files_from(const Json& json) {
+  std::vector<FileRecord> files;
+  for (const Json& file : json) files.push_back(file_from(file));
+  return files;
+}
+
+Json to_json(const SplitRecord& split, DataKind kind) {
+  Json json = {{"documents", split.documents},
+               {"tokens", split.tokens},
+               {"text_bytes", split.text_bytes},
+               {"index", to_json(split.index)},
+               {"shards", to_json(split.shards)}};
+  if (kind != DataKind::text) json["loss_masks"] = to_json(split.loss_masks);
+  return json;
+}
+
+SplitRecord split_from(const Json& json, DataKind kind) {
   SplitRecord split;
   split.documents = json.at("documents").get<uint64_t>();
   split.tokens = json.at("tokens").get<uint64_t>();
   split.text_bytes = json.at("text_bytes").get<uint64_t>();
   split.index = file_from(json.at("index"));
-  for (const Json& shard : json.at("shards")) split.shards.push_back(file_from(shard));
+  split.shards = files_from(json.at("shards"));
+  if (kind != DataKind::text) split.loss_masks = files_from(json.at("loss_masks"));
   return split;
 }
 
 Json to_json(const Manifest& m) {
   Json sources = Json::array();
   for (const SourceRecord& source : m.sources) sources.push_back({{"name", source.name}, {"bytes", source.bytes}});
-  return {{"format", kFormat},
-          {"version", Manifest::kVersion},
-          {"tokenizer", to_json(m.tokenizer)},
-          {"vocab_size", m.vocab_size},
-          {"eot", m.eot},
-          {"highest_id", m.highest_id},
-          {"token_bytes", m.token_bytes},
-          {"shard_tokens", m.shard_tokens},
-          {"documents", m.documents},
-          {"validation_split", m.validation_split},
-          {"validation_fraction", m.validation_fraction},
-          {"empty_documents", m.empty_documents},
-          {"duplicate_documents", m.duplicate_documents},
-          {"sources", std::move(sources)},
-          {"train", to_json(m.train)},
-          {"validation", to_json(m.validation)}};
+  Json json = {{"format", kFormat}, {"version", m.version()}};
+  if (m.kind != DataKind::text) json.update({{"kind", name_of(m.kind)}, {"chat_template", m.chat_template}});
+  json.update({{"tokenizer", to_json(m.tokenizer)},
+               {"vocab_size", m.vocab_size},
+               {"eot", m.eot},
+               {"highest_id", m.highest_id},
+               {"token_bytes", m.token_bytes},
+               {"shard_tokens", m.shard_tokens},
+               {"documents", m.documents},
+               {"validation_split", m.validation_split},
+               {"validation_fraction", m.validation_fraction},
+               {"empty_documents", m.empty_documents},
+               {"duplicate_documents", m.duplicate_documents},
+               {"sources", std::move(sources)},
+               {"train", to_json(m.train, m.kind)},
+               {"validation", to_json(m.validation, m.kind)}});
+  return json;
+}
+
+DataKind kind_from(const Json& json) {
+  if (json.at("version") == 1) return DataKind::text;
+  const auto name = json.at("kind").get<std::string>();
+  for (const DataKind kind : {DataKind::chat, DataKind::preferences})
+    if (name == name_of(kind)) return kind;
+  throw std::invalid_argument(fmt::format("kind \"{}\": legal: chat, preferences", name));
 }
 
 Manifest manifest_from(const Json& json) {
   Manifest m;
+  m.kind = kind_from(json);
+  if (m.kind != DataKind::text) m.chat_template = json.at("chat_template").get<std::string>();
   m.tokenizer = file_from(json.at("tokenizer"));
   m.vocab_size = json.at("vocab_size").get<int64_t>();
   m.eot = json.at("eot").get<int64_t>();
@@ -78,8 +102,8 @@ Manifest manifest_from(const Json& json) {
   m.duplicate_documents = json.at("duplicate_documents").get<uint64_t>();
   for (const Json& source : json.at("sources"))
     m.sources.push_back({source.at("name").get<std::string>(), source.at("bytes").get<uint64_t>()});
-  m.train = split_from(json.at("train"));
-  m.validation = split_from(json.at("validation"));
+  m.train = split_from(json.at("train"), m.kind);
+  m.validation = split_from(json.at("validation"), m.kind);
   return m;
 }
 
@@ -119,9 +143,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json["format"].dump(), kFormat));
-    if (json.at("version") != Manifest::kVersion)
-      fail(fmt::format("version {} is not supported, only {}; prepare the text again", json["version"].dump(),
-                       Manifest::kVersion));
+    if (json.at("version") != 1 && json["version"] != 2)
+      fail(fmt::format("version {} is not supported, only 1 and 2; prepare the text again", json["version"].dump()));
     manifest = manifest_from(json);
   } catch (const DataError&) {
     throw;

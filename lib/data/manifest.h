@@ -13,6 +13,13 @@ namespace fp {
 enum class Split { train, validation };
 constexpr const char* name_of(Split split) { return split == Split::train ? "train" : "validation"; }
 
+// text: documents; chat: conversations; preferences: pairs of conversations (chosen, rejected) that differ in the
+// answer.
+enum class DataKind { text, chat, preferences };
+constexpr const char* name_of(DataKind kind) {
+  return kind == DataKind::text ? "text" : kind == DataKind::chat ? "chat" : "preferences";
+}
+
 struct FileRecord {
   std::string name;  // inside the folder
   uint64_t bytes = 0;
@@ -30,13 +37,17 @@ struct SplitRecord {
   uint64_t text_bytes = 0;  // bytes of the documents before tokenizing
   FileRecord index;         // document boundaries
   std::vector<FileRecord> shards;
+  std::vector<FileRecord> loss_masks;  // of each shard; none for text
 };
 
 struct Manifest {
-  static constexpr int kVersion = 1;
+  // 1 for text, as before there were other kinds; 2 for conversations: a reader that would ignore their masks refuses.
+  int version() const { return kind == DataKind::text ? 1 : 2; }
   static constexpr const char* kFileName = "manifest.json";
 
-  FileRecord tokenizer;  // copy of the tokenizer; its xxh3 is the tokenizer's hash
+  DataKind kind = DataKind::text;
+  std::string chat_template;  // of conversations
+  FileRecord tokenizer;       // copy of the tokenizer; its xxh3 is the tokenizer's hash
   int64_t vocab_size = 0;
   int64_t eot = 0;
   int64_t highest_id = 0;                     // in any shard

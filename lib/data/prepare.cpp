@@ -1,13 +1,12 @@
 #include "data/prepare.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "data/document_encoder.h"
 #include "data/pending.h"
 #include "data/pipeline.h"
 #include "data/progress.h"
@@ -18,19 +17,6 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Documents as a worker leaves them.
-struct EncodedBatch {
-  struct Document {
-    size_t end;           // in ids
-    uint64_t text_bytes;  // 0: empty, no ids
-    uint64_t hash;
-  };
-  std::vector<int32_t> ids;
-  std::vector<Document> documents;
-};
-
-uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 // Decides where each document goes, in the order of the text.
 class Splitter {
@@ -68,11 +54,12 @@ class Splitter {
     HashingFile written(file);
     process_documents(
         reader,
-        [](const DocumentBatch& batch, int) {
+        [this](const DocumentBatch& batch, int) {
           std::vector<uint64_t> result;
           std::string scratch;
           for (size_t i = 0; i < batch.size(); ++i)
-            if (const auto text = batch.text(i, scratch); !text.empty()) result.push_back(hash_of(text));
+            if (const auto text = sample_text(batch, i, options_.encoding.kind, scratch); !text.empty())
+              result.push_back(sample_hash(text));
           return result;
         },
         [&](const std::vector<uint64_t>& more) { written.write(std::as_bytes(std::span(more))); },
@@ -104,62 +91,37 @@ class Splitter {
   std::vector<uint64_t> validation_hashes_;  // sorted
 };
 
-// One encoder for each thread.
-class DocumentEncoder {
- public:
-  DocumentEncoder(const Tokenizer& tokenizer, bool parse_special) : eot_(tokenizer.eot()) {
-    for (int t = 0; t < max_threads(); ++t)
-      encoders_.push_back(tokenizer.make_encoder(parse_special ? SpecialText::as_token : SpecialText::as_text));
-  }
-  EncodedBatch operator()(const DocumentBatch& batch, int thread) const {
-    EncodedBatch result;
-    std::string scratch;
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const std::string_view text = batch.text(i, scratch);
-      if (!text.empty()) {
-        encoders_[static_cast<size_t>(thread)]->append(text, result.ids);
-        result.ids.push_back(eot_);
-      }
-      result.documents.push_back({result.ids.size(), text.size(), hash_of(text)});
-    }
-    return result;
-  }
-
- private:
-  int32_t eot_;
-  std::vector<std::unique_ptr<Encoder>> encoders_;
-};
-
 void write_shards(const PrepareOptions& options, const Tokenizer& tokenizer, const fs::path& folder,
                   Manifest& manifest) {
   Splitter splitter(options, folder);
   SplitWriter train(folder, Split::train, manifest.token_bytes, options.shard_tokens);
   SplitWriter validation(folder, Split::validation, manifest.token_bytes, options.shard_tokens);
+  // A pair of preferences goes to one side.
+  const size_t per_sample = options.encoding.kind == DataKind::preferences ? 2 : 1;
   const auto store = [&](const EncodedBatch& batch) {
     size_t begin = 0;
-    for (const auto& document : batch.documents) {
-      const auto ids = std::span(batch.ids).subspan(begin, document.end - begin);
+    auto side = Splitter::Side::train;
+    for (size_t d = 0; d < batch.documents.size(); ++d) {
+      const auto& document = batch.documents[d];
+      const size_t n = document.end - begin;
+      const auto ids = std::span(batch.ids).subspan(begin, n);
+      const auto learned =
+          std::span(batch.learned).subspan(batch.learned.empty() ? 0 : begin, batch.learned.empty() ? 0 : n);
       begin = document.end;
-      if (document.text_bytes == 0) {
+      if (n == 0) {
         ++manifest.empty_documents;
         continue;
       }
-      switch (splitter.side_of(document.hash)) {
-        case Splitter::Side::train:
-          train.append(ids, document.text_bytes);
-          break;
-        case Splitter::Side::validation:
-          validation.append(ids, document.text_bytes);
-          break;
-        case Splitter::Side::duplicate:
-          ++manifest.duplicate_documents;
-          break;
-      }
+      if (d % per_sample == 0) side = splitter.side_of(document.hash);
+      if (side == Splitter::Side::duplicate)
+        ++manifest.duplicate_documents;
+      else
+        (side == Splitter::Side::train ? train : validation).append(ids, document.text_bytes, learned);
     }
   };
   CorpusReader reader(options.corpus);
   TaskProgress progress("tokenizing");
-  process_documents(reader, DocumentEncoder(tokenizer, options.parse_special), store,
+  process_documents(reader, DocumentEncoder(tokenizer, options.encoding), store,
                     [&](uint64_t done, uint64_t total) { progress.update(done, total, "MB", 1e6); });
   splitter.finish();
   manifest.train = train.finish();
@@ -203,6 +165,8 @@ Manifest prepare(const PrepareOptions& given) {
   const auto tokenizer = load_tokenizer(options.tokenizer);
 
   Manifest manifest = new_manifest(*tokenizer);
+  manifest.kind = options.encoding.kind;
+  manifest.chat_template = options.encoding.chat.format;
   manifest.shard_tokens = options.shard_tokens;
   manifest.documents = options.corpus.documents;
   manifest.validation_split = options.validation_fraction > 0.0 ? options.validation_split : "none";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "data/document_encoder.h"
 #include "data/manifest.h"
 
 namespace fp {
@@ -17,8 +18,8 @@ struct PrepareOptions {
   double validation_fraction = 0.1;       // 0: everything is training text
   std::string validation_split = "last";  // last: that share of the documents, from the end | hash: by the text's hash
   uint64_t shard_tokens = uint64_t{1} << 28;
-  bool parse_special = false;  // written-out added tokens in the text become their ids
-  bool overwrite = false;      // replace an earlier prepared folder
+  EncodingOptions encoding;
+  bool overwrite = false;  // replace an earlier prepared folder
 };
 
 // The folder appears complete or not at all: it is written beside `out` and renamed. What it holds does not depend on

@@ -88,7 +88,8 @@ PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split spli
   const std::string manifest = serialize(manifest_);
   identity_ = hash_bytes(manifest.data(), manifest.size());
   highest_id_ = manifest_.highest_id;
-  separator_ = {tokenizer_->eot(), false};
+  // Templates use the end-of-text token inside a conversation too.
+  if (manifest_.kind == DataKind::text) separator_ = {tokenizer_->eot(), false};
   check_counts();
   open_tokens();
 }
@@ -107,25 +108,36 @@ void PreparedDataset::check_counts() const {
        fmt::format("highest_id {} is beyond the vocabulary of {}", manifest_.highest_id, manifest_.vocab_size));
   const uint64_t shards =
       record().tokens / manifest_.shard_tokens + (record().tokens % manifest_.shard_tokens > 0 ? 1 : 0);
+  need(manifest_.kind == DataKind::text || record().loss_masks.size() == shards,
+       fmt::format("lists {} loss masks of {} shards", record().loss_masks.size(), shards));
+  need(record().documents % static_cast<uint64_t>(documents_per_sample()) == 0,
+       fmt::format("{} documents are not pairs of chosen and rejected", record().documents));
   need(record().shards.size() == shards, fmt::format("lists {} shards of the {} split, its tokens fill {}",
                                                      record().shards.size(), name_of(split_), shards));
 }
 
 void PreparedDataset::open_tokens() {
-  const auto width = static_cast<uint64_t>(manifest_.token_bytes);
-  const auto verify = width == 2 ? verify_shard<uint16_t> : verify_shard<uint32_t>;
   index_ = open_file(folder_, record().index, (record().documents + 1) * sizeof(uint64_t));
-  std::vector<MappedFile> shards;
-  for (size_t i = 0; i < record().shards.size(); ++i)
-    shards.push_back(open_file(folder_, record().shards[i], tokens_of_shard(i) * width));
-  run_tasks(shards.size() + 1, [&](size_t i) {
-    if (i == shards.size()) return verify_index(index_, record(), (folder_ / record().index.name).string());
-    const FileRecord& shard = record().shards[i];
-    verify(shards[i], shard, manifest_.highest_id, (folder_ / shard.name).string());
-  });
-  tokens_ = TokenStream(width == 2 ? TokenType::u16 : TokenType::u32);
-  for (size_t i = 0; i < shards.size(); ++i)
-    tokens_.add((folder_ / record().shards[i].name).string(), std::move(shards[i]), 0, tokens_of_shard(i));
+  tokens_ = open_shards(record().shards, manifest_.token_bytes == 2 ? TokenType::u16 : TokenType::u32, highest_id_);
+  verify_index(index_, record(), (folder_ / record().index.name).string());
+  has_loss_mask_ = manifest_.kind != DataKind::text;
+  if (has_loss_mask_) loss_mask_ = open_shards(record().loss_masks, TokenType::u8, 1);
+}
+
+TokenStream PreparedDataset::open_shards(const std::vector<FileRecord>& records, TokenType type,
+                                         int64_t highest) const {
+  std::vector<MappedFile> files;
+  for (size_t i = 0; i < records.size(); ++i)
+    files.push_back(open_file(folder_, records[i], tokens_of_shard(i) * width_of(type)));
+  const auto verify = type == TokenType::u8    ? verify_shard<uint8_t>
+                      : type == TokenType::u16 ? verify_shard<uint16_t>
+                                               : verify_shard<uint32_t>;
+  run_tasks(files.size(),
+            [&](size_t i) { verify(files[i], records[i], highest, (folder_ / records[i].name).string()); });
+  TokenStream stream(type);
+  for (size_t i = 0; i < files.size(); ++i)
+    stream.add((folder_ / records[i].name).string(), std::move(files[i]), 0, tokens_of_shard(i));
+  return stream;
 }
 
 uint64_t PreparedDataset::tokens_of_shard(size_t shard) const {

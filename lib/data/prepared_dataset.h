@@ -1,6 +1,8 @@
 // One split of a folder made by `fptrain data prepare` (docs/data-format.md).
 #pragma once
 
+#include <vector>
+
 #include "data/dataset.h"
 
 namespace fp {
@@ -15,6 +17,7 @@ class PreparedDataset : public Dataset {
   const Manifest& manifest() const { return manifest_; }
   uint64_t documents() const override { return record().documents; }
   std::pair<uint64_t, uint64_t> document(uint64_t index) const override;
+  int documents_per_sample() const override { return manifest_.kind == DataKind::preferences ? 2 : 1; }
   uint64_t held_out_tokens() const override { return manifest_.validation.tokens; }
   uint64_t text_bytes() const { return record().text_bytes; }
   // Bytes of text that one token stands for on average, end-of-text tokens counted as tokens.
@@ -23,6 +26,7 @@ class PreparedDataset : public Dataset {
  private:
   void check_counts() const;
   void open_tokens();
+  TokenStream open_shards(const std::vector<FileRecord>& records, TokenType type, int64_t highest) const;
   uint64_t tokens_of_shard(size_t shard) const;
   const SplitRecord& record() const { return manifest_.split(split_); }
 

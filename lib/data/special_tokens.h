@@ -10,8 +10,5 @@ namespace fp {
 
 // The id of the added token that is written `content`; nothing when the tokenizer has none.
 std::optional<int32_t> special_id(const Tokenizer& tokenizer, std::string_view content);
-// Whether the tokenizer takes white space after (before) this token as part of it.
-bool strips_after(const Tokenizer& tokenizer, std::string_view content);
-bool strips_before(const Tokenizer& tokenizer, std::string_view content);
 
 }  // namespace fp

@@ -21,25 +21,40 @@ SplitWriter::SplitWriter(const std::filesystem::path& folder, Split split, int t
   index_.write(std::as_bytes(std::span(&record_.tokens, 1)));
 }
 
-void SplitWriter::append(std::span<const int32_t> tokens, uint64_t text_bytes) {
+void SplitWriter::append(std::span<const int32_t> tokens, uint64_t text_bytes, std::span<const uint8_t> learned) {
+  const bool masked = !learned.empty();
+  FP_CHECK(!masked || learned.size() == tokens.size(), "{} tokens, {} in the mask", tokens.size(), learned.size());
   while (!tokens.empty()) {
-    if (shard_ && in_shard_ == shard_tokens_) {
-      record_.shards.push_back(shard_->close());
-      shard_.reset();
-    }
-    if (!shard_) {
-      shard_.emplace(folder_ / fmt::format("{}-{:05}.tokens", name_of(split_), record_.shards.size()));
-      in_shard_ = 0;
-    }
+    if (shard_ && in_shard_ == shard_tokens_) close_shard();
+    if (!shard_) open_shard(masked);
+    FP_CHECK(masked == mask_.has_value(), "some documents have a loss mask and others none");
     const size_t n = std::min<size_t>(tokens.size(), shard_tokens_ - in_shard_);
     write_tokens(tokens.first(n));
     tokens = tokens.subspan(n);
+    if (masked) {
+      mask_->write(std::as_bytes(learned.first(n)));
+      learned = learned.subspan(n);
+    }
     in_shard_ += n;
     record_.tokens += n;
   }
   ++record_.documents;
   record_.text_bytes += text_bytes;
   index_.write(std::as_bytes(std::span(&record_.tokens, 1)));
+}
+
+void SplitWriter::open_shard(bool masked) {
+  const std::string name = fmt::format("{}-{:05}", name_of(split_), record_.shards.size());
+  shard_.emplace(folder_ / (name + ".tokens"));
+  if (masked) mask_.emplace(folder_ / (name + ".mask"));
+  in_shard_ = 0;
+}
+
+void SplitWriter::close_shard() {
+  record_.shards.push_back(shard_->close());
+  if (mask_) record_.loss_masks.push_back(mask_->close());
+  shard_.reset();
+  mask_.reset();
 }
 
 void SplitWriter::write_tokens(std::span<const int32_t> tokens) {
@@ -51,7 +66,7 @@ void SplitWriter::write_tokens(std::span<const int32_t> tokens) {
 }
 
 SplitRecord SplitWriter::finish() {
-  if (shard_) record_.shards.push_back(shard_->close());
+  if (shard_) close_shard();
   record_.index = index_.close();
   return record_;
 }

@@ -17,14 +17,17 @@ class SplitWriter {
   // token_bytes: 2 or 4. shard_tokens: tokens after which a new shard begins, > 0.
   SplitWriter(const std::filesystem::path& folder, Split split, int token_bytes, uint64_t shard_tokens);
 
-  // Appends one document: its tokens, end-of-text token included, and the length of its text.
-  void append(std::span<const int32_t> tokens, uint64_t text_bytes);
+  // Appends one document: its tokens, end-of-text token included, and the length of its text. `learned`: the loss mask,
+  // 0 or 1 for each token, or empty in every call.
+  void append(std::span<const int32_t> tokens, uint64_t text_bytes, std::span<const uint8_t> learned = {});
   // Closes all files. Nothing may be appended afterwards.
   SplitRecord finish();
   // Highest id appended so far, -1 when there is none.
   int32_t highest_id() const { return highest_id_; }
 
  private:
+  void open_shard(bool masked);
+  void close_shard();
   void write_tokens(std::span<const int32_t> tokens);
 
   std::filesystem::path folder_;
@@ -32,7 +35,7 @@ class SplitWriter {
   int token_bytes_;
   uint64_t shard_tokens_;
   HashingFile index_;
-  std::optional<HashingFile> shard_;
+  std::optional<HashingFile> shard_, mask_;
   uint64_t in_shard_ = 0;
   int32_t highest_id_ = -1;
   SplitRecord record_;

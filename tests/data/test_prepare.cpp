@@ -100,7 +100,7 @@ TEST_CASE("BPE tokens and four-byte shards come back exactly") {
     const Manifest m = prepare_lines(dir, text + "x <far> y\n", name, [&](PrepareOptions& o) {
       o.tokenizer = (dir / (name + ".json")).string();
       o.validation_fraction = 0;
-      o.parse_special = true;
+      o.encoding.parse_special = true;
       o.shard_tokens = 100;
     });
     CHECK(m.token_bytes == (name == "far" ? 4 : 2));
@@ -122,7 +122,7 @@ TEST_CASE("special tokens written in the text stay text unless asked otherwise")
                          [&](PrepareOptions& o) {
                            o.tokenizer = (dir / "t.json").string();
                            o.validation_fraction = 0.5;
-                           o.parse_special = parse;
+                           o.encoding.parse_special = parse;
                          })
         .train.tokens;
   };
