@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -7,16 +9,45 @@
 #include "device.h"
 #include "train/evaluation.h"
 #include "train/inference.h"
+#include "train/multiple_choice_eval.h"
 
 namespace fp {
 namespace {
 
 struct Arguments {
-  std::string file, checkpoint, precision;
+  std::string file, checkpoint, precision, choices, device = "cpu";
   std::vector<std::string> sets;
-  int64_t samples = 0;
+  int64_t samples = 0, rows = 8;
   bool json = false;
 };
+
+void run_multiple_choice(const Arguments& a) {
+  const auto ops = open_device(a.device, 0);
+  const auto counting = make_counting_ops();
+  LoadedModel loaded(a.checkpoint);
+  const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);
+  InferenceOptions use;
+  use.precision = a.precision;
+  use.micro_batch = a.rows;
+  use.seq_len = longest_row(questions, loaded.spec().model.vocab);
+  loaded.load(use, *ops, *counting, make_self_groups());
+  const auto total = static_cast<int64_t>(questions.size());
+  const bool watched = ::isatty(STDERR_FILENO) == 1;
+  const MultipleChoiceResult r = evaluate_choices(loaded.executor(), questions, a.rows, use.seq_len, [&](int64_t done) {
+    if (watched) fmt::print(stderr, "\r{} of {} questions", done, total);
+  });
+  if (watched) fmt::print(stderr, "\n");
+  const auto share = [&](int64_t n) { return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(r.examples, 1)); };
+  if (a.json)
+    fmt::print("{}\n", nlohmann::json{{"examples", r.examples},
+                                      {"acc", share(r.correct)},
+                                      {"acc_norm", share(r.correct_normalized)},
+                                      {"step", loaded.source().step()}}
+                           .dump());
+  else
+    fmt::print("step {}: {} questions, acc {:.4f}, acc_norm {:.4f}\n", loaded.source().step(), r.examples,
+               share(r.correct), share(r.correct_normalized));
+}
 
 void run(const Arguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
@@ -52,8 +83,18 @@ void run(const Arguments& a) {
 
 void add_eval_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("eval", "Held-out loss, perplexity and bits per byte of a checkpoint");
-  command->add_option("run", a->file, "run spec (YAML): its data and batch size are used")->required();
+  CLI::App* command = app.add_subcommand("eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
+  CLI::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
+  command
+      ->add_option("--multiple-choice", a->choices,
+                   "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
+      ->excludes(run_spec);
+  command->add_option("--rows", a->rows, "completions scored at a time, of --multiple-choice")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--device", a->device, "of --multiple-choice; else the run spec's")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "ref"}));
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
@@ -64,7 +105,11 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   command->add_option("--precision", a->precision, "as in training unless given")
       ->check(CLI::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");
-  command->callback([a] { run(*a); });
+  command->callback([a] {
+    if (!a->choices.empty()) return run_multiple_choice(*a);
+    if (a->file.empty()) throw ConfigError("eval: name a run spec, or questions with --multiple-choice");
+    run(*a);
+  });
 }
 
 }  // namespace fp

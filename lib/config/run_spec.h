@@ -133,7 +133,18 @@ struct ScheduleSection {
   bool operator==(const ScheduleSection&) const = default;
 };
 
+struct DpoSpec {  // train.objective: dpo
+  double beta = 0.1;
+  double label_smoothing = 0.0;
+  double nll_weight = 0.0;
+  std::string reference;  // whose log-probabilities are the yardstick; empty: model.init_from
+
+  bool operator==(const DpoSpec&) const = default;
+};
+
 struct TrainSection {
+  std::string objective = "pretrain";  // pretrain | sft | dpo
+  DpoSpec dpo;
   int64_t steps = 1000;
   int64_t global_batch = 8;        // samples per optimizer step
   int64_t micro_batch = 8;         // samples per forward pass on one rank

@@ -95,7 +95,27 @@ void declare(Fields& f, ScheduleSection& s) {
        .choices = {"minus_sqrt", "linear", "cosine", "exponential"}});
 }
 
+void declare(Fields& f, DpoSpec& s) {
+  f.add("beta", s.beta,
+        {.doc = "How strongly the model is held to the reference: the loss is -log sigmoid(beta * margin).",
+         .min = 0,
+         .above_min = true});
+  f.add("label_smoothing", s.label_smoothing,
+        {.doc = "Assumed share of pairs whose answers are the wrong way round.", .min = 0, .max = 0.5, .below_max = true});
+  f.add("nll_weight", s.nll_weight,
+        {.doc = "Adds this times the chosen answer's mean loss per token (Llama 3: 0.2).", .min = 0});
+  f.add("reference", s.reference,
+        {.doc = "The reference model: checkpoint, run directory or Hugging Face folder. Empty: `model.init_from`. Its "
+                "log-probabilities are computed once and kept in the run directory."});
+}
+
 void declare(Fields& f, TrainSection& s) {
+  f.add("objective", s.objective,
+        {.doc = "`pretrain`: predict every token. `sft`: the answers of conversations only; the data must say which "
+                "tokens those are (`fptrain data prepare --chat`). `dpo`: prefer chosen answers to rejected ones (`data "
+                "prepare --preferences`); a sample is then a pair.",
+         .choices = {"pretrain", "sft", "dpo"}});
+  f.add("dpo", s.dpo, {.doc = "Direct preference optimisation."});
   f.add("steps", s.steps, {.doc = "Optimizer steps.", .unit = "steps", .min = 1, .max = kMaxCount});
   f.add("global_batch", s.global_batch,
         {.doc = "Samples per optimizer step; a multiple of micro_batch, whose gradients are accumulated.",

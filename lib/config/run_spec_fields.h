@@ -22,6 +22,7 @@ void declare(Fields& f, DatasetSpec& s);
 void declare(Fields& f, DataSection& s);
 void declare(Fields& f, OptimizerSection& s);
 void declare(Fields& f, ScheduleSection& s);
+void declare(Fields& f, DpoSpec& s);
 void declare(Fields& f, TrainSection& s);
 void declare(Fields& f, ParallelSection& s);
 void declare(Fields& f, MemorySection& s);

@@ -101,6 +101,20 @@ void check_batch(const TrainSection& t, Checker& check) {
                             t.ramp_increment, t.global_batch - t.ramp_start_batch));
 }
 
+void check_objective(const RunSpec& s, Checker& check) {
+  const TrainSection& t = s.train;
+  if (t.objective != "dpo") {
+    check.require(t.dpo == DpoSpec(), {"train.dpo", "train.objective"},
+                  fmt::format("train.dpo has no effect with train.objective {}; remove it", t.objective));
+    return;
+  }
+  check.require(!t.dpo.reference.empty() || !s.model.init_from.empty(), {"train.dpo.reference", "train.objective"},
+                "train.objective dpo needs a reference model: name one in train.dpo.reference, or start from one with "
+                "model.init_from");
+  check.require(t.z_loss == 0, {"train.z_loss", "train.objective"},
+                "train.z_loss has no meaning with train.objective dpo; remove it");
+}
+
 void check_checkpoint(const CheckpointSection& c, Checker& check) {
   const bool saved = c.keep_every == 0 || (c.every > 0 && c.keep_every % c.every == 0);
   check.require(
@@ -116,6 +130,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_data(spec, check);
   check_schedule(spec, check);
   check_batch(spec.train, check);
+  check_objective(spec, check);
   check_checkpoint(spec.checkpoint, check);
 }
 

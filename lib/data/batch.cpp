@@ -8,6 +8,7 @@ void Batch::resize(int64_t samples, int64_t length) {
   const auto tokens_in_batch = static_cast<size_t>(samples * length);
   for (auto* values : {&tokens, &targets, &positions, &doc_start}) values->resize(tokens_in_batch);
   sample_ids.resize(static_cast<size_t>(samples));
+  reference_logp.clear();
   valid_targets = target_bytes = 0;
 }
 

@@ -21,6 +21,8 @@ struct Batch {
   int64_t valid_targets = 0;         // targets that are not ignored
   int64_t target_bytes = 0;  // bytes of text the valid targets stand for: bits per byte = nats / ln 2 / target_bytes
 
+  std::vector<double> reference_logp;  // [n] DPO: log-probability of the row's answer under the reference model
+
   void resize(int64_t samples, int64_t length);
 };
 

@@ -2,6 +2,7 @@
 // run. With one rank and no pipeline a step is: each micro-batch forward and backward, then the optimizer.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,15 +16,19 @@ namespace fp {
 struct ExecutorOptions {
   double z_loss = 0.0;
   int64_t loss_chunk = 1024;
+  std::optional<DpoSpec> dpo;  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
 };
 
-// Sums over tokens; divide by the global number of valid targets.
+// Sums over units: the valid targets or, under DPO, the pairs. Divide by the global number of units.
 struct LossSums {
-  double cross_entropy = 0.0;
-  double z = 0.0;  // sum of squared log-sum-exp over valid tokens
-  int64_t valid_targets = 0;
+  double loss = 0.0;  // cross entropy of the targets, or loss of the pairs
+  double z = 0.0;     // sum of squared log-sum-exp over valid targets
+  int64_t units = 0;
   int64_t target_bytes = 0;
-  double mean() const { return valid_targets > 0 ? cross_entropy / static_cast<double>(valid_targets) : 0.0; }
+  double margin = 0.0;     // DPO: of the reward margins
+  int64_t preferred = 0;   // DPO: pairs whose margin is positive
+  double mean() const { return units > 0 ? loss / static_cast<double>(units) : 0.0; }
+  LossSums& operator+=(const LossSums&);
 };
 
 struct GradientNorm {
@@ -43,6 +48,8 @@ class Executor {
   void update(const OptimizerSection&, double lr, int64_t step, double norm);
   // Forward only, without dropout, of one micro-batch.
   LossSums evaluate(const Batch&);
+  // The cross entropy of each row of a batch, summed over its targets: minus the log-probability of a row's answer.
+  std::vector<double> row_losses(const Batch&);
   // f32 [n, seq_len, vocab] as they enter the softmax, without dropout.
   std::vector<float> logits(const Batch&);
 
@@ -54,7 +61,9 @@ class Executor {
   struct Staged;  // a batch on the device
   Staged stage(const Batch&, bool training);
   ArenaTensor forward(const MicroBatch&);  // stem and blocks, nothing kept for a backward pass
-  LossSums sums(const Batch&, const Tensor& loss);
+  LossSpec loss_spec(std::span<const Batch> micro_batches) const;
+  // Of one micro-batch, from the losses of its tokens; under DPO also the factor of each row's gradient.
+  LossSums sums(const Batch&, const Tensor& loss, std::vector<double>* row_scales = nullptr) const;
 
   Model* model_;
   Groups groups_;

@@ -38,15 +38,21 @@ namespace {
 
 // Rows [first, first + count) of a micro-batch: normed hidden states, targets, where their losses go.
 struct Chunk {
+  int64_t first;
+  double scale;  // of the gradient
   Tensor n, targets, loss;
 };
 
-// Calls body(chunk) for every `chunk` rows.
+// Calls body(chunk) for every `spec.chunk` rows or less: a chunk has one scale, so it does not cross samples that have
+// their own.
 template <class Body>
-void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, int64_t chunk, Body&& body) {
-  for (int64_t first = 0; first < batch.rows(); first += chunk) {
-    const int64_t count = std::min(chunk, batch.rows() - first);
-    body(first, Chunk{n.slice(first, count), batch.targets.slice(first, count), loss.slice(first, count)});
+void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec, Body&& body) {
+  const bool scaled = !spec.sample_scales.empty();
+  for (int64_t first = 0, count = 0; first < batch.rows(); first += count) {
+    const int64_t sample = first / batch.tokens, end = scaled ? (sample + 1) * batch.tokens : batch.rows();
+    count = std::min(spec.chunk, end - first);
+    const double scale = scaled ? spec.scale * spec.sample_scales[static_cast<size_t>(sample)] : spec.scale;
+    body(Chunk{first, scale, n.slice(first, count), batch.targets.slice(first, count), loss.slice(first, count)});
   }
 }
 
@@ -63,11 +69,11 @@ ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& voca
 
 }  // namespace
 
-void Head::forward(ArenaTensor x, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec) const {
+void Head::forward(const Tensor& x, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec) const {
   const ModelEnv& e = *env_;
-  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x->shape);
+  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x.shape);
   e.norm(n, {}, stats, x, {}, e.ids->final_norm);
-  for_chunks(n, batch, loss, spec.chunk, [&](int64_t, const Chunk& c) { chunk_loss(e, c, vocabulary()); });
+  for_chunks(n, batch, loss, spec, [&](const Chunk& c) { chunk_loss(e, c, vocabulary()); });
 }
 
 ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const Tensor& loss,
@@ -76,10 +82,10 @@ ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const
   const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x->shape), dn = e.alloc(x->shape);
   e.norm(n, {}, stats, x, {}, e.ids->final_norm);
   const LinearIds head{e.ids->head, e.ids->head, -1};
-  for_chunks(n, batch, loss, spec.chunk, [&](int64_t first, const Chunk& c) {
+  for_chunks(n, batch, loss, spec, [&](const Chunk& c) {
     const ArenaTensor logits = chunk_loss(e, c, vocabulary());
-    e.ops->cross_entropy_backward(logits, c.loss, c.targets, vocabulary(), spec.scale, spec.z_loss);
-    e.linear_backward_input(dn->slice(first, c.n.shape[0]), logits, head);
+    e.ops->cross_entropy_backward(logits, c.loss, c.targets, vocabulary(), c.scale, spec.z_loss);
+    e.linear_backward_input(dn->slice(c.first, c.n.shape[0]), logits, head);
     e.linear_backward_weight(logits, c.n, head);
   });
   ArenaTensor dx = e.alloc(x->shape);

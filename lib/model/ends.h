@@ -2,6 +2,8 @@
 // vocabulary, loss). The head never holds more than `chunk` rows of logits, and those in the compute type.
 #pragma once
 
+#include <span>
+
 #include "model/env.h"
 
 namespace fp {
@@ -21,13 +23,14 @@ struct LossSpec {
   double scale = 1.0;  // gradient of the step's loss with respect to one token's: 1 / valid tokens of the step
   double z_loss = 0.0;
   int64_t chunk = 1024;  // rows of logits that exist at one time
+  std::span<const double> sample_scales = {};  // factor on `scale` of each sample of the micro-batch; empty: 1
 };
 
 class Head {
  public:
   explicit Head(const ModelEnv& env) : env_(&env) {}
   // x [M,h]; loss f32 [M,2] receives (cross entropy, log-sum-exp) of each token, 0 where the target is ignored.
-  void forward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
+  void forward(const Tensor& x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
   // The same, then the gradient of x; the gradients of the head's parameters are added on the way.
   ArenaTensor forward_backward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
   // Logits of the rows x [M,h] as they enter the softmax, masked ids at -infinity, padding left out: f32 [M,vocab] on

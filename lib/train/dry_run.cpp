@@ -9,7 +9,9 @@ namespace {
 // A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
 Batch shape_only(const RunSpec& spec) {
   Batch b;
-  b.resize(spec.train.micro_batch, spec.data.seq_len);
+  const int64_t rows = spec.train.objective == "dpo" ? 2 : 1;  // of a sample
+  b.resize(rows * spec.train.micro_batch, spec.data.seq_len);
+  if (rows == 2) b.reference_logp.assign(static_cast<size_t>(b.n), 0.0);
   if (spec.data.mask_documents) b.doc_start.back() = 1;
   b.valid_targets = b.n * b.seq_len;
   return b;

@@ -8,13 +8,13 @@ namespace fp {
 
 EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
                           const Groups& groups) {
-  double sums[3] = {0, 0, 0};  // cross entropy, targets, bytes
+  double sums[3] = {0, 0, 0};  // loss, units, bytes
   Batch batch;
   for (int64_t first = 0; first < sampler.size(); first += micro_batch) {
     sampler.fill(static_cast<uint64_t>(first), std::min(micro_batch, sampler.size() - first), batch);
     const LossSums s = executor.evaluate(batch);
-    sums[0] += s.cross_entropy;
-    sums[1] += static_cast<double>(s.valid_targets);
+    sums[0] += s.loss;
+    sums[1] += static_cast<double>(s.units);
     sums[2] += static_cast<double>(s.target_bytes);
   }
   groups.data->all_reduce_sum(sums);

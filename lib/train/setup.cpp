@@ -19,7 +19,11 @@ ModelOptions model_options(const RunSpec& spec) {
           spec.data.seq_len};
 }
 
-ExecutorOptions executor_options(const RunSpec& spec) { return {spec.train.z_loss, spec.memory.loss_chunk_tokens}; }
+ExecutorOptions executor_options(const RunSpec& spec) {
+  ExecutorOptions o{spec.train.z_loss, spec.memory.loss_chunk_tokens, {}};
+  if (spec.train.objective == "dpo") o.dpo = spec.train.dpo;
+  return o;
+}
 
 std::string describe_model(const ModelSection& m) {
   constexpr const char* families[] = {"gpt", "llama", "phi3", "phi3small"};

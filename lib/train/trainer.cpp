@@ -235,10 +235,10 @@ void Trainer::load_batches() {
 
 // Whether the update may be applied. Non-finite: throws under policy stop, or once too many were skipped.
 bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
-  if (std::isfinite(sums.cross_entropy) && g.finite) return true;
+  if (std::isfinite(sums.loss) && g.finite) return true;
   const std::string what =
       fmt::format("step {}: {} is not finite; {}", at_.step + 1,
-                  std::isfinite(sums.cross_entropy) ? "the gradient" : "the loss", executor_->diagnose(batches_));
+                  std::isfinite(sums.loss) ? "the gradient" : "the loss", executor_->diagnose(batches_));
   const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
   if (spec_.train.nonfinite == "skip" && !limit) {
     recorder_->event(at_.step + 1, what + "; update skipped");

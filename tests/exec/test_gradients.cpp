@@ -12,7 +12,7 @@ namespace {
 // The step's objective: mean cross entropy plus z-loss.
 double objective(Rig& rig, std::span<const Batch> batches, double z) {
   const LossSums s = rig.executor.accumulate(batches);
-  return (s.cross_entropy + z * s.z) / static_cast<double>(s.valid_targets);
+  return (s.loss + z * s.z) / static_cast<double>(s.units);
 }
 
 // Moves all parameters by `step` along `direction`.
