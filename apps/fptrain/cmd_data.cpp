@@ -45,7 +45,10 @@ void add_prepare(CLI::App& data) {
   PrepareOptions& o = flags->options;
   CLI::App* command = data.add_subcommand("prepare", "Turn text into a folder of token shards to train on");
   add_corpus_options(*command, o.corpus, flags->threads);
-  command->add_option("--tokenizer", o.tokenizer, "bytes, or the path of a tokenizer.json")->required();
+  command
+      ->add_option("--tokenizer", o.tokenizer,
+                   "bytes, a tokenizer file (tokenizer.json, SentencePiece, tiktoken) or a Hugging Face folder")
+      ->required();
   command->add_option("--out", o.out, "Folder to make")->required();
   command->add_option("--validation-fraction", o.validation_fraction, "Share of the documents to hold out; 0: none")
       ->capture_default_str();
@@ -123,6 +126,7 @@ void add_data_command(CLI::App& app, CommandResult&) {
   add_train_tokenizer(*data);
   add_data_inspect(*data);
   add_data_convert(*data);
+  add_tokenize_commands(*data);
 }
 
 }  // namespace fp

@@ -19,6 +19,7 @@ void add_eval_command(CLI::App& app, CommandResult& result);
 void add_probe_command(CLI::App& app, CommandResult& result);
 void add_config_command(CLI::App& app, CommandResult& result);
 void add_data_command(CLI::App& app, CommandResult& result);
+void add_tokenize_commands(CLI::App& data);  // tokenize and detokenize, below `data`
 void add_checkpoint_command(CLI::App& app, CommandResult& result);
 void add_bench_command(CLI::App& app, CommandResult& result);
 void add_doctor_command(CLI::App& app, CommandResult& result);

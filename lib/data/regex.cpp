@@ -32,6 +32,12 @@ Regex::Regex(const std::string& pattern) {
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
 
+bool Regex::can_match_nothing() const {
+  uint32_t result = 0;
+  FP_CHECK(pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &result) == 0, "PCRE2 has no such fact");
+  return result != 0;
+}
+
 RegexMatcher::RegexMatcher(const Regex& regex)
     : regex_(&regex),
       stack_(pcre2_jit_stack_create(size_t{1} << 15, size_t{1} << 22, nullptr)),

@@ -20,6 +20,7 @@ class Regex {
  public:
   // ConfigError with the place of the mistake when the pattern is malformed.
   explicit Regex(const std::string& pattern);
+  bool can_match_nothing() const;
 
  private:
   friend class RegexMatcher;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "data/tokenizer/byte_tokenizer.h"
-#include "data/tokenizer/tokenizer_json.h"
+#include "data/tokenizer/source.h"
 #include "data/utf8.h"
 
 namespace fp {
@@ -40,13 +40,14 @@ void Tokenizer::save(const std::filesystem::path& path) const { write_file_atomi
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
+  if (std::filesystem::is_directory(name_or_path)) return load_tokenizer_folder(name_or_path);
   return parse_tokenizer(read_file(name_or_path), name_or_path);
 }
 
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where) {
   auto bytes = std::make_unique<ByteTokenizer>();
   if (text == bytes->serialized()) return bytes;
-  return parse_tokenizer_json(std::move(text), where);
+  return make_tokenizer(recognise_tokenizer(std::move(text), where), where);
 }
 
 std::string StreamingDecoder::push(int32_t id) {

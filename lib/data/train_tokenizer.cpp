@@ -48,7 +48,7 @@ std::string train_tokenizer(const TrainTokenizerOptions& options) {
   trainer.on_progress = [&](int64_t done, int64_t total) {
     progress.update(static_cast<uint64_t>(done), static_cast<uint64_t>(total), "merges", 1.0);
   };
-  return write_tokenizer_json(train_bpe(words, trainer));
+  return write_tokenizer_json(vocabulary_of(train_bpe(words, trainer)));
 }
 
 }  // namespace fp

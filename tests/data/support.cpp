@@ -81,7 +81,7 @@ std::string trained_json(const std::string& text, int32_t vocab) {
   fp::count_words(text, splitter, counts);
   fp::BpeTrainerOptions options;
   options.vocab_size = vocab;
-  return fp::write_tokenizer_json(fp::train_bpe(counts, options));
+  return fp::write_tokenizer_json(fp::vocabulary_of(fp::train_bpe(counts, options)));
 }
 
 }  // namespace fp_test

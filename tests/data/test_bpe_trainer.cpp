@@ -16,15 +16,14 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::vector<std::string> merges_of(const BpeDefinition& d) {
+std::vector<std::string> merges_of(const TrainedBpe& d) {
   std::vector<std::string> merges;
   for (const Merge& m : d.merges)
-    merges.push_back(*d.tokens[static_cast<size_t>(m.pair.first)] + "|" +
-                     *d.tokens[static_cast<size_t>(m.pair.second)]);
+    merges.push_back(d.tokens[static_cast<size_t>(m.pair.first)] + "|" + d.tokens[static_cast<size_t>(m.pair.second)]);
   return merges;
 }
 
-BpeDefinition train(const WordCounts& words, int32_t vocab, uint64_t min_frequency = 1) {
+TrainedBpe train(const WordCounts& words, int32_t vocab, uint64_t min_frequency = 1) {
   BpeTrainerOptions options;
   options.vocab_size = vocab;
   options.min_frequency = min_frequency;
@@ -74,17 +73,19 @@ std::vector<TokenPair> naive_merges(const WordCounts& words, size_t count) {
 TEST_CASE("a small vocabulary is learned as worked out by hand") {
   // l+o: 7, o+w: 7 (tie: 'l' comes before 'o'), then lo+w: 7, e+r and w+e: 4 ...
   const WordCounts words = {{"low", 3}, {"lower", 4}, {"new", 2}};
-  const BpeDefinition d = train(words, 257 + 5);
+  const TrainedBpe d = train(words, 257 + 5);
   // lo+w 7; then e+r 4, low+e 4: (e,r) has the lower left id; then low+er 4; then e+w 2, n+e 2.
   CHECK(merges_of(d) == std::vector<std::string>{"l|o", "lo|w", "e|r", "low|er", "e|w"});
-  CHECK(d.tokens.size() == 262);
+  CHECK(d.tokens.size() == 261);
   CHECK(d.tokens[260] == "ew");
-  CHECK(d.added.at(0).id == 261);
-  CHECK(d.added.at(0).content == "<|endoftext|>");
+  const Gpt2Vocabulary vocabulary = vocabulary_of(d);
+  CHECK(vocabulary.end_of_text.second == 261);
+  CHECK(vocabulary.end_of_text.first == "<|endoftext|>");
+  CHECK(vocabulary.vocab.back() == vocabulary.end_of_text);
 }
 
 TEST_CASE("overlapping pairs merge from the left") {
-  const BpeDefinition d = train({{"aaaaa", 10}}, 257 + 3);
+  const TrainedBpe d = train({{"aaaaa", 10}}, 257 + 3);
   // aaaaa -> aa aa a -> aa+aa and aa+a tie at 10; (aa,a)'s left id equals, its right id is lower? No: 'a' is an older
   // id.
   CHECK(merges_of(d) == std::vector<std::string>{"a|a", "aa|a", "aa|aaa"});
@@ -100,7 +101,7 @@ TEST_CASE("training equals the naive algorithm on random words") {
       words[word] += 1 + random() % 5;
     }
     constexpr int32_t kMerges = 12;
-    const BpeDefinition d = train(words, 257 + kMerges);
+    const TrainedBpe d = train(words, 257 + kMerges);
     const auto expected = naive_merges(words, d.merges.size());
     for (size_t i = 0; i < d.merges.size(); ++i) CHECK(d.merges[i].pair == expected[i]);
   }

@@ -11,6 +11,7 @@
 #include "data/tokenizer/bpe_tokenizer.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/byte_tokenizer.h"
+#include "data/tokenizer/pretokenizer.h"
 #include "data/utf8.h"
 
 using namespace fp;
@@ -46,7 +47,7 @@ size_t match_length(std::string_view s) {
 }
 
 // The definition of byte-pair encoding, word for word.
-std::vector<int32_t> naive_encode(const BpeDefinition& d, std::string_view text) {
+std::vector<int32_t> naive_encode(const TokenizerDefinition& d, std::string_view text) {
   std::map<std::string, int32_t> ids;
   for (size_t id = 0; id + 1 < d.tokens.size(); ++id) ids[*d.tokens[id]] = static_cast<int32_t>(id);
   std::vector<int32_t> result;
@@ -56,7 +57,7 @@ std::vector<int32_t> naive_encode(const BpeDefinition& d, std::string_view text)
     for (const char c : text.substr(0, length)) word.push_back(ids.at(std::string(1, c)));
     for (bool merged = true; merged;) {
       merged = false;
-      for (const Merge& merge : d.merges) {
+      for (const Merge& merge : d.rules.merges) {
         for (size_t i = 0; i + 1 < word.size() && !merged; ++i) {
           if (TokenPair{word[i], word[i + 1]} != merge.pair) continue;
           word[i] = merge.id;

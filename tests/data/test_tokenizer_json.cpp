@@ -97,27 +97,20 @@ TEST_CASE("added tokens are found leftmost and longest first") {
 }
 
 TEST_CASE("what is not supported in a tokenizer.json is refused by name") {
-  CHECK_THAT(error_of([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }), Contains("t.json: normalizer"));
+  CHECK_THAT(error_of([](Json& j) { j["normalizer"] = {{"type", "Lowercase"}}; }), Contains("t.json: normalizer.type"));
   CHECK_THAT(error_of([](Json& j) { j["truncation"] = {{"max_length", 8}}; }), Contains("truncation"));
   CHECK_THAT(error_of([](Json& j) { j["padding"] = Json::object(); }), Contains("padding"));
-  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"]["type"] = "Metaspace"; }), Contains("pre_tokenizer.type"));
-  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; }), Contains("add_prefix_space"));
-  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"].erase("add_prefix_space"); }), Contains("add_prefix_space"));
-  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"] = nullptr; }), Contains("pre_tokenizer.type"));
+  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"]["type"] = "Digits"; }), Contains("pre_tokenizer.type"));
+  CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"] = nullptr; }), Contains("decoder"));
   CHECK_THAT(error_of([](Json& j) {
-               j["post_processor"] = {{"type", "TemplateProcessing"}};
+               j["post_processor"] = {{"type", "RobertaProcessing"}};
              }),
              Contains("post_processor.type"));
-  CHECK_THAT(error_of([](Json& j) { j["decoder"] = nullptr; }), Contains("decoder.type"));
+  CHECK_THAT(error_of([](Json& j) { j["decoder"] = nullptr; }), Contains("decoder"));
   CHECK_THAT(error_of([](Json& j) { j["model"]["type"] = "Unigram"; }), Contains("model.type"));
   CHECK_THAT(error_of([](Json& j) { j["model"]["dropout"] = 0.1; }), Contains("model.dropout"));
-  CHECK_THAT(error_of([](Json& j) { j["model"]["byte_fallback"] = true; }), Contains("model.byte_fallback"));
-  CHECK_THAT(error_of([](Json& j) { j["model"]["ignore_merges"] = true; }), Contains("model.ignore_merges"));
   CHECK_THAT(error_of([](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }),
              Contains("model.end_of_word_suffix"));
-  CHECK_THAT(error_of([](Json& j) { j["added_tokens"][0]["lstrip"] = true; }), Contains("added_tokens[0].lstrip"));
-  CHECK_THAT(error_of([](Json& j) { j["added_tokens"][0]["single_word"] = true; }),
-             Contains("added_tokens[0].single_word"));
   CHECK_THAT(error_of([](Json& j) { j["novelty"] = 1; }), Contains("novelty: unknown field"));
   CHECK_THAT(error_of([](Json& j) { j["model"]["novelty"] = 1; }), Contains("model.novelty: unknown field"));
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "data/utf8.h"
 
 namespace fp {
 namespace {
@@ -17,13 +18,57 @@ bool comes_later(const Candidate& a, const Candidate& b) {
 
 }  // namespace
 
-BpeModel::BpeModel(const std::array<int32_t, 256>& byte_ids, const std::vector<Merge>& merges)
-    : byte_ids_(byte_ids), merges_(merges.size()) {
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto [joined, fresh] = merges_.insert(merges[rank].pair);
-    FP_CHECK(fresh, "merge {} repeats an earlier one", rank);
-    *joined = {static_cast<int32_t>(rank), merges[rank].id};
+BpeModel::BpeModel(const BpeRules& rules)
+    : kind_(rules.symbols),
+      byte_ids_(rules.byte_ids),
+      characters_(rules.characters.size()),
+      merges_(rules.merges.size()),
+      unknown_(rules.unknown.value_or(-1)),
+      fuse_unknown_(rules.fuse_unknown) {
+  for (int32_t c = 0; c < 128; ++c) ascii_[static_cast<size_t>(c)] = kMaxTokenIds + c;
+  for (const auto& [character, id] : rules.characters) {
+    if (character < 128) ascii_[character] = id;
+    *characters_.insert({static_cast<int32_t>(character), 0}).first = id;
   }
+  for (const Merge& merge : rules.merges) {
+    const auto [joined, fresh] = merges_.insert(merge.pair);
+    FP_CHECK(fresh, "the merge of rank {} repeats an earlier one", merge.rank);
+    *joined = {merge.rank, merge.id};
+  }
+  for (const auto& [word, id] : rules.whole_words) whole_words_.emplace(word, id);
+  for (const auto& [text, id] : rules.frozen) frozen_.add(text, id);
+  for (const int32_t id : rules.unused) {
+    if (unused_.size() <= static_cast<size_t>(id)) unused_.resize(static_cast<size_t>(id) + 1);
+    unused_[static_cast<size_t>(id)] = true;
+  }
+}
+
+int32_t BpeModel::symbol_of(std::string_view character) const {
+  if (character.size() == 1) return ascii_[static_cast<uint8_t>(character[0])];
+  const auto code_point = static_cast<int32_t>(utf8_decode(character));
+  const int32_t* id = characters_.find({code_point, 0});
+  return id ? *id : kMaxTokenIds + code_point;
+}
+
+void BpeModel::lay_out(std::string_view word, Scratch& s) const {
+  s.symbols.clear();
+  const auto put = [&](int32_t id) {
+    const auto at = static_cast<int32_t>(s.symbols.size());
+    s.symbols.push_back({id, at - 1, at + 1});
+  };
+  if (kind_ == BpeRules::Symbols::bytes) {
+    for (const char c : word) put(byte_ids_[static_cast<uint8_t>(c)]);
+  } else {
+    for (size_t at = 0; at < word.size();) {
+      const std::string_view rest = word.substr(at);
+      const PrefixMatcher::Match frozen = frozen_.longest(rest);
+      const size_t length = frozen.length > 0 ? frozen.length : utf8_character(rest);
+      FP_CHECK(length > 0, "a word with ill-formed UTF-8");
+      put(frozen.length > 0 ? frozen.value : symbol_of(rest.substr(0, length)));
+      at += length;
+    }
+  }
+  if (!s.symbols.empty()) s.symbols.back().next = -1;
 }
 
 void BpeModel::consider(Scratch& s, int32_t position) const {
@@ -33,18 +78,13 @@ void BpeModel::consider(Scratch& s, int32_t position) const {
   if (const Joined* joined = merges_.find(pair)) {
     s.heap.push_back({joined->rank, position, pair, joined->id});
     std::push_heap(s.heap.begin(), s.heap.end(), comes_later);
+    if (!unused_.empty()) s.halves[joined->id] = pair;
   }
 }
 
-void BpeModel::encode(std::string_view word, Scratch& s, std::vector<int32_t>& ids) const {
-  FP_CHECK(word.size() < size_t{std::numeric_limits<int32_t>::max()}, "a word of {} bytes", word.size());
-  const auto n = static_cast<int32_t>(word.size());
-  s.symbols.clear();
+void BpeModel::join(Scratch& s) const {
   s.heap.clear();
-  for (int32_t i = 0; i < n; ++i)
-    s.symbols.push_back({byte_ids_[static_cast<uint8_t>(word[static_cast<size_t>(i)])], i - 1, i + 1 < n ? i + 1 : -1});
-  for (int32_t i = 0; i < n; ++i) consider(s, i);
-
+  for (size_t i = 0; i < s.symbols.size(); ++i) consider(s, static_cast<int32_t>(i));
   while (!s.heap.empty()) {
     std::pop_heap(s.heap.begin(), s.heap.end(), comes_later);
     const Candidate best = s.heap.back();
@@ -62,8 +102,58 @@ void BpeModel::encode(std::string_view word, Scratch& s, std::vector<int32_t>& i
     if (left.prev >= 0) consider(s, left.prev);
     consider(s, best.position);
   }
-  for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = s.symbols[static_cast<size_t>(i)].next)
-    ids.push_back(s.symbols[static_cast<size_t>(i)].id);
+}
+
+void BpeModel::emit(Scratch& s, std::vector<int32_t>& ids) const {
+  bool after_unknown = false;
+  const auto put = [&](int32_t id) {
+    if (id < kMaxTokenIds) {
+      ids.push_back(id);
+    } else if (byte_ids_[0] >= 0) {
+      std::string bytes;
+      utf8_append(static_cast<char32_t>(id - kMaxTokenIds), bytes);
+      for (const char b : bytes) ids.push_back(byte_ids_[static_cast<uint8_t>(b)]);
+    } else if (!(fuse_unknown_ && after_unknown)) {
+      FP_CHECK(unknown_ >= 0, "an unknown character and no token for it");
+      ids.push_back(unknown_);
+    }
+    after_unknown = id >= kMaxTokenIds;
+  };
+  const auto is_unused = [&](int32_t id) {
+    return static_cast<size_t>(id) < unused_.size() && unused_[static_cast<size_t>(id)];
+  };
+  for (int32_t i = s.symbols.empty() ? -1 : 0; i >= 0; i = s.symbols[static_cast<size_t>(i)].next) {
+    if (unused_.empty()) {
+      put(s.symbols[static_cast<size_t>(i)].id);
+      continue;
+    }
+    s.pending.assign(1, s.symbols[static_cast<size_t>(i)].id);
+    while (!s.pending.empty()) {
+      const int32_t id = s.pending.back();
+      s.pending.pop_back();
+      const auto halves = is_unused(id) ? s.halves.find(id) : s.halves.end();
+      if (halves == s.halves.end()) {
+        put(id);
+      } else {
+        s.pending.push_back(halves->second.second);
+        s.pending.push_back(halves->second.first);
+      }
+    }
+  }
+}
+
+void BpeModel::encode(std::string_view word, Scratch& s, std::vector<int32_t>& ids) const {
+  FP_CHECK(word.size() < size_t{std::numeric_limits<int32_t>::max()}, "a word of {} bytes", word.size());
+  if (!whole_words_.empty()) {
+    if (const auto it = whole_words_.find(word); it != whole_words_.end()) {
+      ids.push_back(it->second);
+      return;
+    }
+  }
+  s.halves.clear();
+  lay_out(word, s);
+  join(s);
+  emit(s, ids);
 }
 
 }  // namespace fp

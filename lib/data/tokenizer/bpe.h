@@ -1,19 +1,45 @@
-// Byte-pair encoding of one word: start from its bytes, then join the adjacent pair of lowest rank, leftmost first,
-// until no pair of the merge list is left.
+// Byte-pair encoding of one word: start from its symbols (bytes, or characters), then join the adjacent pair of lowest
+// rank, leftmost first, until no pair of the table is left. Byte-level BPE, tiktoken and SentencePiece's BPE are this
+// one machine with different tables.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "data/tokenizer/pair_map.h"
+#include "data/tokenizer/prefix_matcher.h"
+#include "data/tokenizer/string_map.h"
 
 namespace fp {
 
+// Token ids are below this. The symbol of a character that is no token is kMaxTokenIds + its code point.
+inline constexpr int32_t kMaxTokenIds = 1 << 24;
+
 struct Merge {
   TokenPair pair;
-  int32_t id;  // of the joined token
+  int32_t id = 0;    // of the joined token
+  int32_t rank = 0;  // lower ones first; equal ranks from left to right
+};
+
+struct BpeRules {
+  enum class Symbols { bytes, characters };
+  Symbols symbols = Symbols::bytes;
+  // Bytes: the token of each byte value. Characters: the tokens that spell a character that is no token itself, or -1
+  // throughout: such a character is `unknown` then.
+  std::array<int32_t, 256> byte_ids{};
+  std::vector<std::pair<char32_t, int32_t>> characters;      // the tokens of single characters
+  std::vector<Merge> merges;                                 // each pair at most once
+  std::optional<int32_t> unknown;                            // must be there where it can be needed
+  bool fuse_unknown = false;                                 // a run of unknown characters is one token
+  std::vector<std::pair<std::string, int32_t>> whole_words;  // words that are emitted as they are (ignore_merges)
+  std::vector<std::pair<std::string, int32_t>> frozen;  // found before all else, never merged (user-defined pieces)
+  std::vector<int32_t> unused;                          // joined on the way, but taken apart again at the end
 };
 
 class BpeModel {
@@ -30,23 +56,36 @@ class BpeModel {
     };
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
+    std::unordered_map<int32_t, TokenPair> halves;  // of unused tokens, as last seen
+    std::vector<int32_t> pending;
   };
 
   BpeModel() = default;
-  // `byte_ids`: the token of each byte value; `merges` in rank order, each pair at most once.
-  BpeModel(const std::array<int32_t, 256>& byte_ids, const std::vector<Merge>& merges);
+  explicit BpeModel(const BpeRules& rules);
 
-  // Appends the ids of `word`, which has less than 2^31 bytes.
+  // Appends the ids of `word`, which has less than 2^31 bytes; where symbols are characters it is well-formed UTF-8.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:
   struct Joined {
     int32_t rank, id;
   };
+  void lay_out(std::string_view word, Scratch& scratch) const;
+  void join(Scratch& scratch) const;
   void consider(Scratch& scratch, int32_t position) const;
+  void emit(Scratch& scratch, std::vector<int32_t>& ids) const;
+  int32_t symbol_of(std::string_view character) const;
 
+  BpeRules::Symbols kind_ = BpeRules::Symbols::bytes;
   std::array<int32_t, 256> byte_ids_{};
+  std::array<int32_t, 128> ascii_{};
+  PairMap<int32_t> characters_;  // (code point, 0) -> token
   PairMap<Joined> merges_;
+  int32_t unknown_ = -1;
+  bool fuse_unknown_ = false;
+  StringMap<int32_t> whole_words_;
+  PrefixMatcher frozen_;
+  std::vector<bool> unused_;
 };
 
 }  // namespace fp

@@ -6,130 +6,178 @@
 
 #include "base/error.h"
 #include "data/tokenizer/word_cache.h"
+#include "data/utf8.h"
 
 namespace fp {
 namespace {
 
-// Names that published byte-level tokenizers give the token that ends a document, in order of preference.
+// Names that published tokenizers give the tokens that end and begin a document, in order of preference.
 constexpr std::array kEndOfText = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
+constexpr std::array kBeginOfText = {"<|begin_of_text|>", "<s>", "<bos>"};
 
-// Finds written-out added tokens: leftmost, longest first.
-class AddedTokenFinder {
- public:
-  void add(const AddedToken& token) {
-    tokens_.push_back(&token);
-    starts_[static_cast<uint8_t>(token.content[0])] = true;
-    std::stable_sort(tokens_.begin(), tokens_.end(),
-                     [](const auto* a, const auto* b) { return a->content.size() > b->content.size(); });
-  }
-  bool empty() const { return tokens_.empty(); }
-  // Position and token of the first one at or after `from`; null when there is none.
-  std::pair<size_t, const AddedToken*> find(std::string_view text, size_t from) const {
-    for (size_t i = from; i < text.size(); ++i) {
-      if (!starts_[static_cast<uint8_t>(text[i])]) continue;
-      for (const AddedToken* token : tokens_)
-        if (text.substr(i, token->content.size()) == token->content) return {i, token};
-    }
-    return {text.size(), nullptr};
-  }
-
- private:
-  std::vector<const AddedToken*> tokens_;
-  std::array<bool, 256> starts_{};
-};
-
-std::array<int32_t, 256> byte_ids_of(const BpeDefinition& definition, const std::string& where) {
-  std::array<int32_t, 256> ids;
-  ids.fill(-1);
-  std::vector<bool> added(definition.tokens.size());
-  for (const AddedToken& token : definition.added) added[static_cast<size_t>(token.id)] = true;
-  for (size_t id = 0; id < definition.tokens.size(); ++id)
-    if (const auto& token = definition.tokens[id]; token && token->size() == 1 && !added[id])
-      ids[static_cast<uint8_t>((*token)[0])] = static_cast<int32_t>(id);
-  for (size_t b = 0; b < 256; ++b)
-    if (ids[b] < 0)
-      throw DataError(fmt::format(
-          "{}: model.vocab has no token for the single byte {:#04x}; a byte-level vocabulary holds all 256", where, b));
-  return ids;
+template <size_t N>
+std::optional<int32_t> find_named(const std::vector<AddedToken>& added, const std::array<const char*, N>& names) {
+  for (const char* name : names)
+    for (const AddedToken& token : added)
+      if (token.content == name) return token.id;
+  return std::nullopt;
 }
 
-int32_t find_eot(const BpeDefinition& definition, const std::string& where) {
-  for (const char* name : kEndOfText)
-    for (const AddedToken& token : definition.added)
-      if (token.content == name) return token.id;
-  throw DataError(fmt::format("{}: added_tokens holds no end-of-text token; one of {} must be there", where,
-                              fmt::join(kEndOfText, ", ")));
+// Whether kSpaceMark, or the space that it decodes to, stands behind another character.
+bool mark_inside(std::string_view text) {
+  bool other = false;
+  while (!text.empty()) {
+    const bool mark = text.starts_with(kSpaceMark), space = text.starts_with(' ');
+    if ((mark || space) && other) return true;
+    other = other || !(mark || space);
+    text.remove_prefix(mark ? kSpaceMark.size() : 1);
+  }
+  return false;
+}
+
+// `text` with U+FFFD for each byte that belongs to no well-formed character.
+std::string with_replacement_characters(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t valid = utf8_valid_prefix(text);
+    result.append(text, 0, valid);
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    result += "\uFFFD";
+    text.remove_prefix(1);
+  }
+  return result;
+}
+
+std::string normalized(const std::vector<TextStep>& steps, std::string_view text) {
+  std::string result;
+  StepRunner(steps).run(text, true, [&](std::string_view piece, bool) { result += piece; });
+  return result;
 }
 
 }  // namespace
 
-class BpeTokenizer::WordEncoder : public Encoder {
+class BpeTokenizer::TextEncoder : public Encoder {
  public:
-  WordEncoder(const BpeTokenizer& tokenizer, SpecialText special)
-      : tokenizer_(tokenizer), splitter_(tokenizer.pattern_.get()) {
-    if (special == SpecialText::as_token)
-      for (const AddedToken& token : tokenizer.definition_.added) (token.normalized ? late_ : early_).add(token);
-  }
+  TextEncoder(const BpeTokenizer& tokenizer, SpecialText special)
+      : t_(tokenizer),
+        as_token_(special == SpecialText::as_token),
+        bytes_(t_.definition_.rules.symbols == BpeRules::Symbols::bytes),
+        normalizer_(t_.definition_.normalizer),
+        pre_tokenizer_(t_.definition_.pre_tokenizer) {}
 
   void append(std::string_view text, std::vector<int32_t>& ids) override {
-    around(early_, text, ids, [&](std::string_view segment) {
-      around(late_, segment, ids, [&](std::string_view plain) { append_plain(plain, ids); });
-    });
+    std::string repaired;
+    if (!bytes_ && utf8_valid_prefix(text) < text.size()) text = repaired = with_replacement_characters(text);
+    const auto segment = [&](std::string_view part, bool at_start) { append_segment(part, at_start, ids); };
+    if (as_token_)
+      t_.early_.around(text, true, ids, segment);
+    else
+      segment(text, true);
   }
 
  private:
-  // Emits the added tokens found in `text` and gives f what lies between them.
-  template <class F>
-  static void around(const AddedTokenFinder& finder, std::string_view text, std::vector<int32_t>& ids, F&& f) {
-    if (finder.empty()) return f(text);
-    for (size_t at = 0; at < text.size();) {
-      const auto [found, token] = finder.find(text, at);
-      if (found > at) f(text.substr(at, found - at));
-      if (!token) return;
-      ids.push_back(token->id);
-      at = found + token->content.size();
+  // The steps see well-formed text only; a stretch of other bytes is a word of its own.
+  void append_segment(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
+    while (!text.empty()) {
+      const size_t valid = utf8_valid_prefix(text);
+      append_valid(text.substr(0, valid), std::exchange(at_start, false), ids);
+      text.remove_prefix(valid);
+      size_t broken = 0;
+      while (broken < text.size() && utf8_character(text.substr(broken)) == 0) ++broken;
+      if (broken > 0) append_word(text.substr(0, broken), ids);
+      text.remove_prefix(broken);
     }
   }
-
-  void append_plain(std::string_view text, std::vector<int32_t>& ids) {
-    splitter_.for_each(text, [&](std::string_view word) {
-      const auto cached = cache_.find(word);
-      if (!cached.empty()) {
-        ids.insert(ids.end(), cached.begin(), cached.end());
-        return;
-      }
-      const size_t before = ids.size();
-      tokenizer_.model_.encode(word, scratch_, ids);
-      cache_.put(word, std::span(ids).subspan(before));
+  void append_valid(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
+    normalizer_.run(text, at_start, [&](std::string_view normal, bool starts) {
+      const auto plain = [&](std::string_view part, bool part_starts) {
+        pre_tokenizer_.run(part, part_starts, [&](std::string_view piece, bool) { append_piece(piece, ids); });
+      };
+      if (as_token_)
+        t_.late_.around(normal, starts, ids, plain);
+      else
+        plain(normal, starts);
     });
   }
+  void append_piece(std::string_view piece, std::vector<int32_t>& ids) {
+    if (!t_.cut_at_marks_) return append_word(piece, ids);
+    size_t begin = 0, at = 0;
+    while (at < piece.size()) {
+      while (piece.substr(at).starts_with(kSpaceMark)) at += kSpaceMark.size();
+      at = std::min(piece.find(kSpaceMark, at), piece.size());
+      append_word(piece.substr(begin, at - begin), ids);
+      begin = at;
+    }
+  }
+  void append_word(std::string_view word, std::vector<int32_t>& ids) {
+    const auto cached = cache_.find(word);
+    if (!cached.empty()) {
+      ids.insert(ids.end(), cached.begin(), cached.end());
+      return;
+    }
+    const size_t before = ids.size();
+    t_.model_.encode(word, scratch_, ids);
+    cache_.put(word, std::span(ids).subspan(before));
+  }
 
-  const BpeTokenizer& tokenizer_;
-  PieceSplitter splitter_;
-  AddedTokenFinder early_, late_;
+  const BpeTokenizer& t_;
+  bool as_token_, bytes_;
+  StepRunner normalizer_, pre_tokenizer_;
   BpeModel::Scratch scratch_;
   WordCache cache_;
 };
 
-BpeTokenizer::BpeTokenizer(BpeDefinition definition, std::string serialized, const std::string& where)
-    : Tokenizer(std::move(serialized)), definition_(std::move(definition)) {
-  model_ = BpeModel(byte_ids_of(definition_, where), definition_.merges);
-  if (definition_.pattern) pattern_ = std::make_unique<Regex>(*definition_.pattern);
-  eot_ = find_eot(definition_, where);
-  for (const AddedToken& token : definition_.added)
-    if (token.special) definition_.tokens[static_cast<size_t>(token.id)] = "";
+BpeTokenizer::BpeTokenizer(TokenizerDefinition definition, std::string serialized, const std::string& where)
+    : Tokenizer(std::move(serialized)),
+      definition_(std::move(definition)),
+      model_(definition_.rules),
+      cut_at_marks_(mark_only_begins_words()) {
+  std::vector<bool> seen(definition_.tokens.size());
+  for (const AddedToken& token : definition_.added) {
+    const auto id = static_cast<size_t>(token.id);
+    if (seen[id] || !special_ids_.emplace(token.content, token.id).second)
+      throw DataError(fmt::format("{}: the added token {} \"{}\" is added twice", where, token.id, token.content));
+    seen[id] = true;
+    if (token.normalized) {
+      const std::string written = normalized(definition_.normalizer, token.content);
+      if (!written.empty()) late_.add(token, written);
+    } else {
+      early_.add(token, token.content);
+    }
+    if (token.special) definition_.tokens[id] = "";
+  }
+  if (!definition_.bos) definition_.bos = find_named(definition_.added, kBeginOfText);
+  if (!definition_.eot) definition_.eot = find_named(definition_.added, kEndOfText);
+  if (!definition_.eot)
+    throw DataError(
+        fmt::format("{}: added_tokens holds no end-of-text token; one of {} must be there, or tokenizer_config.json "
+                    "beside it must name the eos_token",
+                    where, fmt::join(kEndOfText, ", ")));
 }
 
-BpeTokenizer::~BpeTokenizer() = default;
+// Then text may be cut before each run of marks, which makes words short enough to remember.
+bool BpeTokenizer::mark_only_begins_words() const {
+  const BpeRules& rules = definition_.rules;
+  if (rules.symbols == BpeRules::Symbols::bytes || !rules.whole_words.empty() || !rules.unused.empty()) return false;
+  // A mark that is no token could be part of a fused run of unknown characters.
+  const bool known = std::any_of(rules.characters.begin(), rules.characters.end(),
+                                 [](const auto& c) { return c.first == utf8_decode(kSpaceMark); });
+  return known &&
+         std::none_of(rules.frozen.begin(), rules.frozen.end(),
+                      [](const auto& text) { return mark_inside(text.first); }) &&
+         std::none_of(rules.merges.begin(), rules.merges.end(), [&](const Merge& merge) {
+           return mark_inside(*definition_.tokens[static_cast<size_t>(merge.id)]);
+         });
+}
 
 std::unique_ptr<Encoder> BpeTokenizer::make_encoder(SpecialText special) const {
-  return std::make_unique<WordEncoder>(*this, special);
+  return std::make_unique<TextEncoder>(*this, special);
 }
 
 std::optional<int32_t> BpeTokenizer::special_id(std::string_view content) const {
-  for (const AddedToken& token : definition_.added)
-    if (token.content == content) return token.id;
-  return std::nullopt;
+  const auto it = special_ids_.find(content);
+  return it != special_ids_.end() ? std::optional(it->second) : std::nullopt;
 }
 
 bool BpeTokenizer::is_id(int32_t id) const {

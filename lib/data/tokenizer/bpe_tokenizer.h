@@ -1,58 +1,46 @@
-// Byte-level BPE as GPT-2 defined it: a vocabulary of byte strings, a ranked list of merges, a pattern that cuts text
-// into words, and added tokens that are recognised before anything else.
+// The tokenizer that runs a TokenizerDefinition: added tokens, normalization, pre-tokenization, byte-pair encoding.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "data/tokenizer.h"
-#include "data/tokenizer/bpe.h"
-#include "data/tokenizer/pretokenizer.h"
+#include "data/tokenizer/definition.h"
 
 namespace fp {
 
-struct AddedToken {
-  int32_t id = 0;
-  std::string content;
-  bool special = false;     // stands for no text when decoded
-  bool normalized = false;  // looked for after the others
-};
-
-// What a tokenizer.json of this kind says.
-struct BpeDefinition {
-  std::vector<std::optional<std::string>> tokens;  // by id: the bytes of the token; nothing where there is no such id
-  std::vector<Merge> merges;                       // by rank
-  std::vector<AddedToken> added;
-  std::optional<std::string> pattern;  // PCRE2; nothing: words are not cut
-};
-
 class BpeTokenizer : public Tokenizer {
  public:
-  // Checks the definition: all 256 single bytes are tokens, ids are consistent, some added token ends a document.
-  // DataError naming `where` and the field otherwise. `serialized` is kept as the file form.
-  BpeTokenizer(BpeDefinition definition, std::string serialized, const std::string& where);
-  ~BpeTokenizer() override;
+  // DataError naming `where` when two added tokens have the same id or content, or when no token ends a document.
+  // `serialized` is kept as the file form.
+  BpeTokenizer(TokenizerDefinition definition, std::string serialized, const std::string& where);
 
   std::unique_ptr<Encoder> make_encoder(SpecialText special) const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(definition_.tokens.size()); }
-  int32_t eot() const override { return eot_; }
+  int32_t eot() const override { return *definition_.eot; }
+  std::optional<int32_t> bos() const override { return definition_.bos; }
   std::optional<int32_t> special_id(std::string_view content) const override;
+  std::span<const int32_t> prefix_ids() const override { return definition_.prefix_ids; }
+  std::span<const int32_t> suffix_ids() const override { return definition_.suffix_ids; }
   std::string_view bytes_of(int32_t id) const override;
+  std::string_view dummy_prefix() const override { return definition_.dummy_prefix; }
   bool is_id(int32_t id) const override;
-  std::string_view kind() const override { return "byte-level BPE"; }
-  const BpeDefinition& definition() const { return definition_; }
+  std::string_view kind() const override { return definition_.kind; }
+  const TokenizerDefinition& definition() const { return definition_; }
 
  private:
-  class WordEncoder;
+  class TextEncoder;
 
-  BpeDefinition definition_;
+  bool mark_only_begins_words() const;
+
+  TokenizerDefinition definition_;
   BpeModel model_;
-  std::unique_ptr<Regex> pattern_;
-  int32_t eot_ = 0;
+  StringMap<int32_t> special_ids_;
+  AddedTokenFinder early_, late_;  // before and after normalization
+  bool cut_at_marks_;              // words begin at runs of kSpaceMark: no merge crosses into one
 };
 
 }  // namespace fp

@@ -1,7 +1,5 @@
 #include "data/tokenizer/bpe_trainer.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -28,7 +26,7 @@ class Trainer {
     push_grown();
   }
 
-  BpeDefinition run() {
+  TrainedBpe run() {
     const size_t wanted = static_cast<size_t>(options_.vocab_size) - 1;  // the last id is the end-of-text token
     while (tokens_.size() < wanted) {
       if (options_.on_progress && merges_.size() % 256 == 0)
@@ -41,7 +39,7 @@ class Trainer {
                         tokens_.size() + 1, options_.vocab_size, options_.min_frequency, tokens_.size() + 1));
       merge(*best, token_of(*best));
     }
-    return definition();
+    return {std::move(tokens_), std::move(merges_)};
   }
 
  private:
@@ -79,7 +77,7 @@ class Trainer {
     int32_t& joined = pairs_.insert(pair).first->joined;
     if (joined == kNotJoined) {
       joined = add_token(tokens_[index(pair.first)] + tokens_[index(pair.second)]);
-      merges_.push_back({pair, joined});
+      merges_.push_back({pair, joined, static_cast<int32_t>(merges_.size())});
     }
     return joined;
   }
@@ -171,16 +169,6 @@ class Trainer {
     push_grown();
   }
 
-  BpeDefinition definition() {
-    BpeDefinition d;
-    for (std::string& token : tokens_) d.tokens.emplace_back(std::move(token));
-    d.merges = std::move(merges_);
-    d.added.push_back({static_cast<int32_t>(d.tokens.size()), kEndOfTextToken, true, false});
-    d.tokens.emplace_back(kEndOfTextToken);
-    d.pattern = kGpt2Pattern;
-    return d;
-  }
-
   const BpeTrainerOptions& options_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, int32_t> ids_;
@@ -194,8 +182,6 @@ class Trainer {
 };
 
 }  // namespace
-
-size_t WordHash::operator()(std::string_view word) const { return XXH3_64bits(word.data(), word.size()); }
 
 void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& counts) {
   splitter.for_each(text, [&](std::string_view word) {
@@ -213,9 +199,22 @@ void check(const BpeTrainerOptions& options) {
                                   options.vocab_size, kEndOfTextToken));
 }
 
-BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
+TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
   check(options);
   return Trainer(words, options).run();
+}
+
+Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained) {
+  const ByteAlphabet alphabet;
+  const auto eot = static_cast<int32_t>(trained.tokens.size());
+  Gpt2Vocabulary result;
+  for (int32_t id = 0; id < eot; ++id)
+    result.vocab.emplace_back(alphabet.to_printable(trained.tokens[static_cast<size_t>(id)]), id);
+  const auto name = [&](int32_t id) { return result.vocab[static_cast<size_t>(id)].first; };
+  for (const Merge& merge : trained.merges) result.merges.emplace_back(name(merge.pair.first), name(merge.pair.second));
+  result.vocab.emplace_back(kEndOfTextToken, eot);
+  result.end_of_text = {kEndOfTextToken, eot};
+  return result;
 }
 
 }  // namespace fp

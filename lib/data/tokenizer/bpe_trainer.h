@@ -5,19 +5,18 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
-#include "data/tokenizer/bpe_tokenizer.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/pretokenizer.h"
+#include "data/tokenizer/string_map.h"
+#include "data/tokenizer/tokenizer_json.h"
 
 namespace fp {
 
-struct WordHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view word) const;
-};
 // How often each word (piece of the pre-tokenizer) occurs.
-using WordCounts = std::unordered_map<std::string, uint64_t, WordHash, std::equal_to<>>;
+using WordCounts = StringMap<uint64_t>;
 
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;                                        // 256 bytes + merges + the end-of-text token
@@ -33,9 +32,17 @@ inline constexpr const char* kEndOfTextToken = "<|endoftext|>";
 // Adds the words of `text`, cut by GPT-2's pattern, to `counts`. `splitter` must hold that pattern.
 void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& counts);
 
-// Ids: 0-255 the bytes in GPT-2's order, then the merges in the order they are learned, last the end-of-text token.
+struct TrainedBpe {
+  std::vector<std::string>
+      tokens;                 // the bytes of each, by id: 256 in GPT-2's order, then the merges as they are learned
+  std::vector<Merge> merges;  // by rank
+};
+
 // Equally frequent pairs are taken in the order of their ids, so the result depends on the counts alone.
 // ConfigError as check(); DataError when the words do not hold that many pairs.
-BpeDefinition train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
+TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
+
+// The tokenizer.json form; the end-of-text token has the id after the last token's.
+Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained);
 
 }  // namespace fp

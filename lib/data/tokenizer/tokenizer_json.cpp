@@ -1,256 +1,221 @@
 #include "data/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <unordered_map>
-#include <utility>
 
 #include "base/error.h"
 #include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/tokenizer_json_steps.h"
+#include "data/utf8.h"
 
 namespace fp {
 namespace {
 
-using Json = nlohmann::json;
-
-// Reads fields, and knows where it is for error messages.
 class Parser {
  public:
-  explicit Parser(std::string where) : where_(std::move(where)) {}
+  explicit Parser(const std::string& where) : where_(where) {}
 
-  BpeDefinition parse(const std::string& text) {
-    Json root;
-    try {
-      root = Json::parse(text);
-    } catch (const Json::parse_error& e) {
-      throw DataError(fmt::format("{}: not JSON: {}", where_, e.what()));
+  TokenizerDefinition parse(const std::string& text) {
+    const Json document = parse_json(text, where_);
+    const JsonValue root(document, where_);
+    root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+               "decoder", "model"});
+    if (const JsonValue version = root.get("version"); !version.is_null())
+      version.need(version.json() == "1.0", "\"1.0\"");
+    for (const char* field : {"truncation", "padding"}) root.get(field).need(root.get(field).is_null(), "null");
+    read_text_steps(root);
+    const JsonValue added = root.get("added_tokens");
+    if (!added.is_null()) added.need(added.json().is_array(), "an array");
+    read_model(root.at("model"), added.size());
+    for (size_t i = 0; i < added.size(); ++i) {
+      const AddedToken token = read_added_token(added[i], added[i].at("id").id());
+      need_modest(token.id, added[i].at("id"));
+      const auto it = ids_.find(token.content);
+      add_token(definition_, token, byte_level() ? token.content : decoder_.text_of(token.content),
+                it != ids_.end() ? std::optional(it->second) : std::nullopt, added[i]);
     }
-    need(root.is_object(), "(root)", "an object");
-    only(root, "",
-         {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
-          "decoder", "model"});
-    need(root.value("version", Json("1.0")) == "1.0", "version", "\"1.0\"");
-    for (const char* field : {"truncation", "padding", "normalizer"}) need_null(root, "", field);
-    parse_pre_tokenizer(field(root, "", "pre_tokenizer"));
-    const Json post = root.value("post_processor", Json());
-    need(post.is_null() || type_of(post) == "ByteLevel", "post_processor.type", "null or \"ByteLevel\"");
-    need(type_of(field(root, "", "decoder")) == "ByteLevel", "decoder.type", "\"ByteLevel\"");
-    parse_model(field(root, "", "model"));
-    parse_added(root.value("added_tokens", Json::array()));
+    check_ids(root);
     return std::move(definition_);
   }
 
  private:
-  [[noreturn]] void fail(const std::string& name, const std::string& legal) const {
-    throw DataError(fmt::format("{}: {}: not supported or malformed; legal: {}", where_, name, legal));
-  }
-  void need(bool ok, const std::string& name, const std::string& legal) const {
-    if (!ok) fail(name, legal);
-  }
-  const Json& field(const Json& object, const std::string& prefix, const char* name) const {
-    const auto it = object.find(name);
-    if (it == object.end()) throw DataError(fmt::format("{}: {}{}: missing", where_, prefix, name));
-    return *it;
-  }
-  void need_null(const Json& object, const std::string& prefix, const char* name) const {
-    const auto it = object.find(name);
-    need(it == object.end() || it->is_null(), prefix + name, "null");
-  }
-  void only(const Json& object, const std::string& prefix, std::initializer_list<std::string_view> names) const {
-    for (const auto& [key, value] : object.items())
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        throw DataError(fmt::format("{}: {}{}: unknown field", where_, prefix, key));
-  }
-  static std::string type_of(const Json& object) {
-    return object.is_object() && object.contains("type") && object["type"].is_string()
-               ? object["type"].get<std::string>()
-               : std::string();
-  }
-  bool flag(const Json& object, const std::string& prefix, const char* name, bool absent) const {
-    const auto it = object.find(name);
-    if (it == object.end()) return absent;
-    need(it->is_boolean(), prefix + name, "true or false");
-    return it->get<bool>();
-  }
-  int32_t id_of(const Json& value, const std::string& name) const {
-    need(value.is_number_unsigned() && value.get<uint64_t>() < kMaxIds, name,
-         fmt::format("an integer below {}", kMaxIds));
-    return value.get<int32_t>();
+  bool byte_level() const { return decoder_.byte_level; }
+
+  void read_text_steps(const JsonValue& root) {
+    definition_.normalizer = read_normalizer(root.get("normalizer"));
+    PreTokenizer pre = read_pre_tokenizer(root.get("pre_tokenizer"));
+    definition_.pre_tokenizer = std::move(pre.steps);
+    decoder_ = read_decoder(root.get("decoder"));
+    root.get("decoder").need(decoder_.byte_level == pre.byte_level,
+                             pre.byte_level ? "ByteLevel, as the pre_tokenizer" : "no ByteLevel, as the pre_tokenizer");
+    if (decoder_.byte_level)
+      root.get("decoder").need(decoder_.replacements.empty() && !decoder_.byte_fallback, "ByteLevel alone");
+    definition_.dummy_prefix = decoder_.dummy_prefix;
+    PostProcessor post = read_post_processor(root.get("post_processor"));
+    definition_.prefix_ids = std::move(post.prefix_ids);
+    definition_.suffix_ids = std::move(post.suffix_ids);
+    definition_.kind = byte_level() ? "byte-level BPE" : "character BPE";
+    definition_.rules.symbols = byte_level() ? BpeRules::Symbols::bytes : BpeRules::Symbols::characters;
   }
 
-  void parse_pre_tokenizer(const Json& pre) {
-    need(type_of(pre) == "ByteLevel", "pre_tokenizer.type", "\"ByteLevel\"");
-    only(pre, "pre_tokenizer.", {"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    need(!flag(pre, "pre_tokenizer.", "add_prefix_space", true), "pre_tokenizer.add_prefix_space", "false");
-    flag(pre, "pre_tokenizer.", "trim_offsets", true);  // offsets are never asked for
-    if (flag(pre, "pre_tokenizer.", "use_regex", true)) definition_.pattern = kGpt2Pattern;
+  void read_model(const JsonValue& model, size_t added) {
+    model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                "byte_fallback", "ignore_merges", "vocab", "merges"});
+    model.get("type").need(model.get("type").is_null() || model.type() == "BPE", "\"BPE\"");
+    const Json& dropout = model.get("dropout").json();
+    model.get("dropout").need(dropout.is_null() || dropout == 0.0, "null");
+    for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"})
+      model.get(affix).need(model.get(affix).is_null() || model.get(affix).json() == "", "null or \"\"");
+    read_vocab(model.at("vocab"), added);
+    definition_.rules.fuse_unknown = model.get("fuse_unk").flag(false);
+    if (const JsonValue unknown = model.get("unk_token"); !unknown.is_null() && !byte_level())
+      definition_.rules.unknown = token_id(unknown.text(), unknown);
+    const bool fallback = model.get("byte_fallback").flag(false);
+    byte_level() ? set_bytes(model) : set_characters(model, fallback);
+    read_merges(model.at("merges"));
+    if (model.get("ignore_merges").flag(false))
+      for (const auto& [token, id] : ids_)
+        if (const auto word = symbols_of(token)) definition_.rules.whole_words.emplace_back(*word, id);
   }
 
-  void parse_model(const Json& model) {
-    need(model.is_object(), "model", "an object");
-    only(model, "model.",
-         {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-          "byte_fallback", "ignore_merges", "vocab", "merges"});
-    need(model.value("type", Json("BPE")) == "BPE", "model.type", "\"BPE\"");
-    const Json dropout = model.value("dropout", Json());
-    need(dropout.is_null() || dropout == 0.0, "model.dropout", "null");
-    for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const Json value = model.value(affix, Json());
-      need(value.is_null() || value == "", std::string("model.") + affix, "null or \"\"");
-    }
-    need(!flag(model, "model.", "byte_fallback", false), "model.byte_fallback", "false");
-    need(!flag(model, "model.", "ignore_merges", false), "model.ignore_merges", "false");
-    // All 256 bytes are tokens (checked later), so nothing is ever unknown and these two cannot matter.
-    flag(model, "model.", "fuse_unk", false);
-    const Json unk = model.value("unk_token", Json());
-    need(unk.is_null() || unk.is_string(), "model.unk_token", "null or a string");
-    parse_vocab(field(model, "model.", "vocab"));
-    parse_merges(field(model, "model.", "merges"));
+  // The text that the model sees where this token stands; nothing for one that no text is.
+  std::optional<std::string> symbols_of(const std::string& token) const {
+    return byte_level() ? alphabet_.from_printable(token) : std::optional(token);
   }
 
-  void parse_vocab(const Json& vocab) {
-    need(vocab.is_object() && !vocab.empty(), "model.vocab", "an object of token: id");
-    for (const auto& [token, value] : vocab.items()) {
-      const std::string name = fmt::format("model.vocab[\"{}\"]", token);
-      const int32_t id = id_of(value, name);
+  void read_vocab(const JsonValue& vocab, size_t added) {
+    vocab.need(vocab.json().is_object() && !vocab.json().empty(), "an object of token: id");
+    most_ids_ = most_ids(vocab.size() + added);
+    vocab.for_each_field([&](const std::string& token, const JsonValue& value) {
+      const int32_t id = value.id();
+      need_modest(id, value);
+      auto& tokens = definition_.tokens;
+      if (tokens.size() <= static_cast<size_t>(id)) tokens.resize(static_cast<size_t>(id) + 1);
+      if (tokens[static_cast<size_t>(id)]) value.fail(fmt::format("id {} is taken twice", id));
       // Tokens outside the byte alphabet are added tokens listed here too: their text is plain.
-      put_token(id, alphabet_.from_printable(token).value_or(token), name);
+      tokens[static_cast<size_t>(id)] =
+          byte_level() ? alphabet_.from_printable(token).value_or(token) : decoder_.text_of(token);
       ids_.emplace(token, id);
-    }
+    });
   }
-  void put_token(int32_t id, std::string bytes, const std::string& name) {
-    auto& tokens = definition_.tokens;
-    if (tokens.size() <= static_cast<size_t>(id)) tokens.resize(static_cast<size_t>(id) + 1);
-    if (tokens[static_cast<size_t>(id)]) throw DataError(fmt::format("{}: {}: id {} is taken twice", where_, name, id));
-    tokens[static_cast<size_t>(id)] = std::move(bytes);
+  void need_modest(int32_t id, const JsonValue& json) const {
+    json.need(static_cast<size_t>(id) < most_ids_,
+              fmt::format("ids below {} in a file of this many tokens", most_ids_));
   }
-
-  int32_t token_id(const std::string& token, const std::string& name) const {
+  int32_t token_id(const std::string& token, const JsonValue& json) const {
     const auto it = ids_.find(token);
-    if (it == ids_.end()) throw DataError(fmt::format("{}: {}: \"{}\" is not in model.vocab", where_, name, token));
+    if (it == ids_.end()) json.fail(fmt::format("\"{}\" is not in model.vocab", token));
     return it->second;
   }
-  void parse_merges(const Json& merges) {
-    need(merges.is_array(), "model.merges", "an array");
-    PairMap<bool> seen(merges.size());
-    for (size_t i = 0; i < merges.size(); ++i) {
-      const std::string name = fmt::format("model.merges[{}]", i);
-      const auto [left, right] = split_merge(merges[i], name);
-      const Merge merge{{token_id(left, name), token_id(right, name)}, token_id(left + right, name)};
-      if (!seen.insert(merge.pair).second)
-        throw DataError(fmt::format("{}: {}: repeats an earlier merge", where_, name));
-      definition_.merges.push_back(merge);
+
+  void set_bytes(const JsonValue& model) {
+    auto& ids = definition_.rules.byte_ids;
+    for (size_t b = 0; b < ids.size(); ++b) {
+      const auto it = ids_.find(alphabet_.to_printable(std::string(1, static_cast<char>(static_cast<uint8_t>(b)))));
+      if (it == ids_.end())
+        model.at("vocab").fail(
+            fmt::format("no token for the single byte {:#04x}; a byte-level vocabulary holds all 256", b));
+      ids[b] = it->second;
     }
   }
-  std::pair<std::string, std::string> split_merge(const Json& merge, const std::string& name) const {
+  void set_characters(const JsonValue& model, bool fallback) {
+    auto& rules = definition_.rules;
+    for (const auto& [token, id] : ids_)
+      if (!token.empty() && utf8_character(token) == token.size())
+        rules.characters.emplace_back(utf8_decode(token), id);
+    size_t found = 0;
+    rules.byte_ids.fill(-1);
+    for (int b = 0; fallback && b < 256; ++b)
+      if (const auto it = ids_.find(fallback_token_of(b)); it != ids_.end())
+        rules.byte_ids[static_cast<size_t>(b)] = it->second, ++found;
+    model.get("byte_fallback").need(found == 0 || found == 256, "all of <0x00> to <0xFF> in model.vocab, or none");
+    model.get("unk_token")
+        .need(found == 256 || rules.unknown,
+              "a token of model.vocab, unless byte_fallback spells every unknown character");
+  }
+
+  void read_merges(const JsonValue& merges) {
+    merges.need(merges.json().is_array(), "an array");
+    PairMap<bool> seen(merges.size());
+    for (size_t i = 0; i < merges.size(); ++i) {
+      const JsonValue json = merges[i];
+      const auto [left, right] = split_merge(json);
+      const Merge merge{
+          {token_id(left, json), token_id(right, json)}, token_id(left + right, json), static_cast<int32_t>(i)};
+      if (!seen.insert(merge.pair).second) json.fail("repeats an earlier merge");
+      for (const auto& half : {left, right})
+        json.need(
+            byte_level() || (byte_of_fallback_token(half) < 0 && token_id(half, json) != definition_.rules.unknown),
+            "merges of characters, not of unk_token or <0x..> tokens");
+      definition_.rules.merges.push_back(merge);
+    }
+  }
+  static std::pair<std::string, std::string> split_merge(const JsonValue& json) {
     constexpr const char* kLegal = "\"left right\" or [\"left\", \"right\"]";
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-      return {merge[0].get<std::string>(), merge[1].get<std::string>()};
-    need(merge.is_string(), name, kLegal);
-    const auto text = merge.get<std::string>();
+    if (json.json().is_array()) {
+      json.need(json.size() == 2, kLegal);
+      return {json[0].text(), json[1].text()};
+    }
+    json.need(json.json().is_string(), kLegal);
+    const auto& text = json.json().get_ref<const std::string&>();
     const size_t space = text.find(' ');
-    need(space != std::string::npos && space > 0 && space + 1 < text.size() &&
-             text.find(' ', space + 1) == std::string::npos,
-         name, kLegal);
+    json.need(space != std::string::npos && space > 0 && space + 1 < text.size() &&
+                  text.find(' ', space + 1) == std::string::npos,
+              kLegal);
     return {text.substr(0, space), text.substr(space + 1)};
   }
 
-  void parse_added(const Json& added) {
-    need(added.is_array(), "added_tokens", "an array");
-    std::vector<bool> seen;
-    for (size_t i = 0; i < added.size(); ++i) {
-      const std::string prefix = fmt::format("added_tokens[{}].", i);
-      need(added[i].is_object(), fmt::format("added_tokens[{}]", i), "an object");
-      only(added[i], prefix, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-      for (const char* name : {"single_word", "lstrip", "rstrip"})
-        need(!flag(added[i], prefix, name, false), prefix + name, "false");
-      AddedToken token;
-      token.id = id_of(field(added[i], prefix, "id"), prefix + "id");
-      const Json& content = field(added[i], prefix, "content");
-      need(content.is_string() && content != "", prefix + "content", "a non-empty string");
-      token.content = content.get<std::string>();
-      token.special = flag(added[i], prefix, "special", false);
-      token.normalized = flag(added[i], prefix, "normalized", !token.special);
-      add(std::move(token), prefix, seen);
-    }
-  }
-  void add(AddedToken token, const std::string& prefix, std::vector<bool>& seen) {
-    const auto id = static_cast<size_t>(token.id);
-    const auto in_vocab = ids_.find(token.content);
-    if (in_vocab != ids_.end() && in_vocab->second != token.id)
-      throw DataError(fmt::format("{}: {}id: {}, but model.vocab says {}", where_, prefix, token.id, in_vocab->second));
-    if (in_vocab == ids_.end()) put_token(token.id, token.content, prefix + "id");
-    definition_.tokens[id] = token.content;
-    seen.resize(std::max(seen.size(), definition_.tokens.size()));
-    if (seen[id]) throw DataError(fmt::format("{}: {}id: id {} is added twice", where_, prefix, token.id));
-    seen[id] = true;
-    definition_.added.push_back(std::move(token));
+  // Every id that the post-processor adds is a token.
+  void check_ids(const JsonValue& root) const {
+    for (const auto* ids : {&definition_.prefix_ids, &definition_.suffix_ids})
+      for (const int32_t id : *ids)
+        root.get("post_processor")
+            .need(static_cast<size_t>(id) < definition_.tokens.size() && definition_.tokens[static_cast<size_t>(id)],
+                  "ids of model.vocab or added_tokens");
   }
 
-  static constexpr uint64_t kMaxIds = uint64_t{1}
-                                      << 24;  // far above any vocabulary; bounds what a broken file can allocate
-
-  std::string where_;
+  const std::string& where_;
   ByteAlphabet alphabet_;
-  BpeDefinition definition_;
-  std::unordered_map<std::string, int32_t> ids_;
+  TokenDecoder decoder_;
+  TokenizerDefinition definition_;
+  StringMap<int32_t> ids_;  // of model.vocab
+  size_t most_ids_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string text, const std::string& where) {
-  BpeDefinition definition = Parser(where).parse(text);
-  return std::make_unique<BpeTokenizer>(std::move(definition), std::move(text), where);
+TokenizerDefinition parse_tokenizer_json(const std::string& text, const std::string& where) {
+  return Parser(where).parse(text);
 }
 
-std::string write_tokenizer_json(const BpeDefinition& definition) {
-  FP_CHECK(definition.pattern == kGpt2Pattern, "only GPT-2's pattern has a standard form");
-  using Ordered = nlohmann::ordered_json;
-  const ByteAlphabet alphabet;
-  Ordered added = Ordered::array(), vocab = Ordered::object(), merges = Ordered::array();
-  std::vector<std::string> names;
-  for (const auto& token : definition.tokens) names.push_back(alphabet.to_printable(token.value()));
-  for (const AddedToken& token : definition.added) {
-    names[static_cast<size_t>(token.id)] = token.content;
-    added.push_back({{"id", token.id},
-                     {"content", token.content},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", token.normalized},
-                     {"special", token.special}});
-  }
-  // Written straight into the underlying sequence: operator[] of an ordered_json looks through all keys before it adds
-  // one.
-  auto& entries = vocab.get_ref<Ordered::object_t&>();
-  for (size_t id = 0; id < names.size(); ++id) entries.push_back({names[id], id});
-  for (const Merge& merge : definition.merges)
-    merges.push_back(names[static_cast<size_t>(merge.pair.first)] + " " +
-                     names[static_cast<size_t>(merge.pair.second)]);
-  const Ordered byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  const Ordered root = {{"version", "1.0"},
-                        {"truncation", nullptr},
-                        {"padding", nullptr},
-                        {"added_tokens", std::move(added)},
-                        {"normalizer", nullptr},
-                        {"pre_tokenizer", byte_level},
-                        {"post_processor", byte_level},
-                        {"decoder", byte_level},
-                        {"model",
-                         {{"type", "BPE"},
-                          {"dropout", nullptr},
-                          {"unk_token", nullptr},
-                          {"continuing_subword_prefix", nullptr},
-                          {"end_of_word_suffix", nullptr},
-                          {"fuse_unk", false},
-                          {"byte_fallback", false},
-                          {"ignore_merges", false},
-                          {"vocab", std::move(vocab)},
-                          {"merges", std::move(merges)}}}};
-  return root.dump(2) + "\n";
+AddedToken read_added_token(const JsonValue& json, int32_t id) {
+  json.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+  AddedToken token;
+  token.id = id;
+  token.content = json.at("content").text();
+  json.at("content").need(!token.content.empty(), "a non-empty string");
+  token.special = json.get("special").flag(false);
+  token.normalized = json.get("normalized").flag(!token.special);
+  token.single_word = json.get("single_word").flag(false);
+  token.lstrip = json.get("lstrip").flag(false);
+  token.rstrip = json.get("rstrip").flag(false);
+  return token;
+}
+
+Json added_token_json(const AddedToken& token) {
+  return {{"id", token.id},          {"content", token.content}, {"single_word", token.single_word},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
+void add_token(TokenizerDefinition& definition, const AddedToken& token, std::string text,
+               std::optional<int32_t> listed, const JsonValue& json) {
+  if (listed && *listed != token.id)
+    json.fail(fmt::format("id {} for \"{}\", but the vocabulary says {}", token.id, token.content, *listed));
+  const auto id = static_cast<size_t>(token.id);
+  if (definition.tokens.size() <= id) definition.tokens.resize(id + 1);
+  if (!listed && definition.tokens[id]) json.fail(fmt::format("id {} is taken twice", token.id));
+  definition.tokens[id] = std::move(text);
+  definition.added.push_back(token);
 }
 
 }  // namespace fp

@@ -1,18 +1,36 @@
-// The standard Hugging Face tokenizer.json, for byte-level BPE.
+// The standard Hugging Face tokenizer.json.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "data/tokenizer/bpe_tokenizer.h"
+#include "data/tokenizer/definition.h"
+#include "data/tokenizer/json_reader.h"
 
 namespace fp {
 
-// Reads a tokenizer.json. DataError naming `where` and the field for anything malformed, and for every setting that
-// would change the ids or the text and is not supported: nothing in the file is ignored.
-std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string text, const std::string& where);
+// Reads a tokenizer.json with a BPE model. DataError naming `where` and the field for anything malformed, and for every
+// setting that would change the ids or the text and is not supported: nothing in the file is ignored.
+TokenizerDefinition parse_tokenizer_json(const std::string& text, const std::string& where);
 
-// Writes a GPT-2 style tokenizer.json; `definition.pattern` must be kGpt2Pattern.
-std::string write_tokenizer_json(const BpeDefinition& definition);
+// An entry of added_tokens (with its id) or of tokenizer_config.json's added_tokens_decoder (without).
+AddedToken read_added_token(const JsonValue& json, int32_t id);
+Json added_token_json(const AddedToken& token);
+
+// Adds `token` to the definition; it decodes to `text`. `listed`: the id that the vocabulary itself gives its content.
+// DataError at `json` when the two differ or the id is another token's.
+void add_token(TokenizerDefinition& definition, const AddedToken& token, std::string text,
+               std::optional<int32_t> listed, const JsonValue& json);
+
+// A GPT-2 style byte-level tokenizer. Texts are written in the byte alphabet.
+struct Gpt2Vocabulary {
+  std::vector<std::pair<std::string, int32_t>> vocab;
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank
+  std::pair<std::string, int32_t> end_of_text;              // the one special token; may be in `vocab` too
+};
+// It as a tokenizer.json.
+std::string write_tokenizer_json(const Gpt2Vocabulary& vocabulary);
 
 }  // namespace fp

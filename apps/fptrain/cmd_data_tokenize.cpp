@@ -1,0 +1,83 @@
+// fptrain data tokenize | detokenize
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/filesystem.h"
+#include "commands.h"
+#include "data/tokenizer.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+static_assert(std::endian::native == std::endian::little, "id files are little endian");
+
+void write_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw DataError("cannot write to standard output");
+}
+
+struct TokenizeFlags {
+  std::string tokenizer;
+  fs::path file, out;
+  bool parse_special = false, add_special = false;
+};
+
+void tokenize(const TokenizeFlags& flags) {
+  const auto tokenizer = load_tokenizer(flags.tokenizer);
+  const MappedFile text(flags.file);
+  std::vector<int32_t> ids;
+  const auto add = [&](std::span<const int32_t> more) {
+    if (flags.add_special) ids.insert(ids.end(), more.begin(), more.end());
+  };
+  add(tokenizer->prefix_ids());
+  tokenizer->make_encoder(flags.parse_special ? SpecialText::as_token : SpecialText::as_text)
+      ->append({reinterpret_cast<const char*>(text.data()), text.size()}, ids);
+  add(tokenizer->suffix_ids());
+  if (!flags.out.empty())
+    return write_file_atomically(flags.out, {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+  std::string lines;
+  for (const int32_t id : ids) fmt::format_to(std::back_inserter(lines), "{}\n", id);
+  write_out(lines);
+}
+
+void detokenize(const std::string& name, const fs::path& file) {
+  const auto tokenizer = load_tokenizer(name);
+  const MappedFile mapped(file);
+  if (mapped.size() % sizeof(int32_t) != 0)
+    throw DataError(fmt::format("{}: {} bytes; legal: a multiple of 4 (u32 ids)", file.string(), mapped.size()));
+  write_out(tokenizer->decode(mapped.as<int32_t>()));
+}
+
+}  // namespace
+
+void add_tokenize_commands(CLI::App& data) {
+  constexpr const char* kTokenizer =
+      "bytes, a tokenizer file (tokenizer.json, SentencePiece, tiktoken) or a Hugging Face folder";
+  auto flags = std::make_shared<TokenizeFlags>();
+  CLI::App* command = data.add_subcommand("tokenize", "Print the token ids of a file, one a line");
+  command->add_option("FILE", flags->file, "Its content is one text")->required();
+  command->add_option("--tokenizer", flags->tokenizer, kTokenizer)->required();
+  command->add_flag("--parse-special", flags->parse_special,
+                    "Added tokens written out in the text become their ids instead of staying text");
+  command->add_flag("--add-special", flags->add_special,
+                    "Add what the tokenizer puts around a text, such as a begin-of-text token");
+  command->add_option("--out", flags->out, "Write the ids to this file as 32-bit little-endian numbers instead");
+  command->callback([flags] { tokenize(*flags); });
+
+  struct Reverse {
+    std::string tokenizer;
+    fs::path file;
+  };
+  auto reverse = std::make_shared<Reverse>();
+  command = data.add_subcommand("detokenize", "Print the text of token ids");
+  command->add_option("FILE", reverse->file, "32-bit little-endian ids, as `data tokenize --out` writes")->required();
+  command->add_option("--tokenizer", reverse->tokenizer, kTokenizer)->required();
+  command->callback([reverse] { detokenize(reverse->tokenizer, reverse->file); });
+}
+
+}  // namespace fp

@@ -1,0 +1,67 @@
+// Added tokens: texts such as "<|user|>" that become one id before any other step sees them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer/prefix_matcher.h"
+
+namespace fp {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  bool special = false;      // stands for no text when decoded
+  bool normalized = false;   // looked for after normalization, in its normalized form
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // takes the white space before it along
+  bool rstrip = false;       // and after it
+};
+
+// Finds added tokens in a text: leftmost, longest first.
+class AddedTokenFinder {
+ public:
+  // `written` is what is looked for; not empty.
+  void add(const AddedToken& token, std::string_view written) {
+    matcher_.add(written, static_cast<int32_t>(tokens_.size()));
+    tokens_.push_back(token);
+  }
+
+  // Appends the ids of the tokens in `text` and calls f(segment, at_start) for what lies between them, in order.
+  template <class F>
+  void around(std::string_view text, bool at_start, std::vector<int32_t>& ids, F&& f) const {
+    if (matcher_.empty()) return f(text, at_start);
+    size_t done = 0;
+    for (size_t at = 0; at < text.size();) {
+      const PrefixMatcher::Match match = matcher_.longest(text.substr(at));
+      if (match.length == 0) {
+        ++at;
+        continue;
+      }
+      const AddedToken& token = tokens_[static_cast<size_t>(match.value)];
+      size_t begin = at, end = at + match.length;
+      at = end;
+      if (token.single_word && !stands_alone(text, begin, end)) continue;
+      if (token.lstrip) begin = std::max(done, begin - white_space_before(text.substr(0, begin)));
+      if (token.rstrip) end += white_space_after(text.substr(end));
+      if (done < begin) f(text.substr(done, begin - done), at_start && done == 0);
+      ids.push_back(token.id);
+      // Not beyond `end`, although a token that begins with white space may begin before it: as Hugging Face has it.
+      done = end;
+    }
+    if (done < text.size()) f(text.substr(done), at_start && done == 0);
+  }
+
+ private:
+  static bool stands_alone(std::string_view text, size_t begin, size_t end);
+  static size_t white_space_before(std::string_view text);
+  static size_t white_space_after(std::string_view text);
+
+  PrefixMatcher matcher_;
+  std::vector<AddedToken> tokens_;
+};
+
+}  // namespace fp

@@ -1,0 +1,145 @@
+// Hugging Face folders: which file holds the tokenizer, and what the files beside it add.
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "data/tokenizer/source.h"
+#include "data/tokenizer/tiktoken.h"
+#include "data/tokenizer/tokenizer_json.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+using Format = TokenizerSource::Format;
+
+// A JSON file that may be absent: null then.
+struct JsonFile {
+  explicit JsonFile(const fs::path& path)
+      : where(path.string()), document(fs::exists(path) ? parse_json(read_file(path), where) : Json()) {}
+  JsonValue root() const { return {document, where}; }
+
+  std::string where;
+  Json document;
+};
+
+// "..." or {"content": "..."}, as tokenizer_config.json writes a token.
+std::optional<std::string> token_content(const JsonValue& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.json().is_object() ? json.at("content").text() : json.text();
+}
+
+int32_t id_of_key(const std::string& key, const JsonValue& json) {
+  int32_t id = -1;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxTokenIds)
+    json.fail(fmt::format("a key that is no id below {}", kMaxTokenIds));
+  return id;
+}
+
+// Of tokenizer_config.json's added_tokens_decoder, else of added_tokens.json, which has no flags.
+std::vector<AddedToken> read_added_tokens(const JsonValue& config, const fs::path& folder) {
+  std::vector<AddedToken> added;
+  if (const JsonValue decoder = config.get("added_tokens_decoder"); !decoder.is_null()) {
+    decoder.for_each_field([&](const std::string& key, const JsonValue& entry) {
+      added.push_back(read_added_token(entry, id_of_key(key, entry)));
+    });
+  } else if (const JsonFile file(folder / "added_tokens.json"); !file.document.is_null()) {
+    file.root().for_each_field([&](const std::string& content, const JsonValue& id) {
+      id.need(!content.empty(), "a token that is not empty");
+      AddedToken token;
+      token.id = id.id();
+      token.content = content;
+      token.special = true;
+      added.push_back(token);
+    });
+  }
+  std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return added;
+}
+
+// vocab.json and merges.txt, as a tokenizer.json.
+TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::string>& eos) {
+  Gpt2Vocabulary vocabulary;
+  const JsonFile vocab(folder / "vocab.json");
+  vocabulary.end_of_text = {eos.value_or("<|endoftext|>"), -1};
+  vocab.root().for_each_field([&](const std::string& token, const JsonValue& id) {
+    vocabulary.vocab.emplace_back(token, id.id());
+    if (token == vocabulary.end_of_text.first) vocabulary.end_of_text.second = id.id();
+  });
+  if (vocabulary.end_of_text.second < 0)
+    vocab.root().fail(fmt::format("holds no \"{}\", which ends a document", vocabulary.end_of_text.first));
+  std::sort(vocabulary.vocab.begin(), vocabulary.vocab.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::string text = read_file(folder / "merges.txt");
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.ends_with('\r')) line.pop_back();
+    if (++number == 1 && line.starts_with("#version")) continue;
+    if (line.empty()) continue;
+    const size_t space = line.find(' ');
+    if (space == std::string::npos || space == 0 || space + 1 == line.size() ||
+        line.find(' ', space + 1) != std::string::npos)
+      throw DataError(
+          fmt::format("{}:{}: legal: two tokens and a space between them", (folder / "merges.txt").string(), number));
+    vocabulary.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  }
+  TokenizerSource source;
+  source.data = write_tokenizer_json(vocabulary);
+  return source;
+}
+
+fs::path rank_file(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".tiktoken") found.push_back(entry.path());
+  if (found.size() > 1)
+    throw DataError(fmt::format("{}: holds {} .tiktoken files; legal: one, or the path of the one that is meant",
+                                folder.string(), found.size()));
+  return found.empty() ? fs::path() : found[0];
+}
+
+TokenizerSource read_main_file(const fs::path& folder, const std::optional<std::string>& eos) {
+  const fs::path json = folder / "tokenizer.json", model = folder / "tokenizer.model";
+  if (fs::exists(json)) return {Format::tokenizer_json, read_file(json), {}, false, false, {}, {}};
+  if (fs::exists(model)) return recognise_tokenizer(read_file(model), model.string());
+  if (const fs::path ranks = rank_file(folder); !ranks.empty())
+    return {Format::tiktoken, read_file(ranks), {}, false, false, {}, {}};
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) return read_gpt2(folder, eos);
+  throw DataError(fmt::format(
+      "{}: holds no tokenizer: legal are tokenizer.json, tokenizer.model, *.tiktoken, or vocab.json with merges.txt",
+      folder.string()));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
+  const JsonFile config_file(folder / "tokenizer_config.json");
+  const JsonValue config = config_file.root();
+  const std::string where = folder.string();
+  const auto eos = token_content(config.get("eos_token")), bos = token_content(config.get("bos_token"));
+  TokenizerSource source = read_main_file(folder, eos);
+  if (source.format == Format::tokenizer_json) {
+    // It is complete, so the config matters only where it names another token; most often it does not.
+    auto tokenizer = make_tokenizer(source, where);
+    const bool same_eos = !eos || tokenizer->special_id(*eos) == tokenizer->eot();
+    const bool same_bos = !bos || bos == eos || tokenizer->special_id(*bos) == tokenizer->bos();
+    if (same_eos && same_bos) return tokenizer;
+  } else {
+    source.added = read_added_tokens(config, folder);
+    const std::string type = config.get("tokenizer_class").is_null() ? "" : config.at("tokenizer_class").text();
+    if (source.format == Format::tiktoken && type == "Phi3SmallTokenizer" && source.added.empty())
+      source.added = phi3_small_tokens();
+    source.add_bos = config.get("add_bos_token").flag(type.starts_with("LlamaTokenizer"));
+    source.add_eos = config.get("add_eos_token").flag(false);
+  }
+  source.eos_token = eos;
+  source.bos_token = bos;
+  return make_tokenizer(source, where);
+}
+
+}  // namespace fp
