@@ -85,7 +85,8 @@ void add_prepare(CLI::App& data) {
     if (!flags->chat.empty()) encoding.kind = DataKind::chat;
     if (!flags->preferences.empty()) encoding.kind = DataKind::preferences;
     if (encoding.chat.allow_special_text && encoding.kind == DataKind::text)
-      throw ConfigError("--allow-special-text: is for --chat and --preferences; special tokens in text stay text anyhow");
+      throw ConfigError(
+          "--allow-special-text: is for --chat and --preferences; special tokens in text stay text anyhow");
     print_manifest(prepare(flags->options));
   });
 }

@@ -37,7 +37,9 @@ void run_multiple_choice(const Arguments& a) {
     if (watched) fmt::print(stderr, "\r{} of {} questions", done, total);
   });
   if (watched) fmt::print(stderr, "\n");
-  const auto share = [&](int64_t n) { return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(r.examples, 1)); };
+  const auto share = [&](int64_t n) {
+    return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(r.examples, 1));
+  };
   if (a.json)
     fmt::print("{}\n", nlohmann::json{{"examples", r.examples},
                                       {"acc", share(r.correct)},
@@ -83,7 +85,8 @@ void run(const Arguments& a) {
 
 void add_eval_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
+  CLI::App* command = app.add_subcommand(
+      "eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
   CLI::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
   command
       ->add_option("--multiple-choice", a->choices,

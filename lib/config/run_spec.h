@@ -102,6 +102,8 @@ struct DataSection {
   std::string validation;          // optional extra dataset; default: the held-out split of the training folders
   std::string validation_format = "auto";  // as data.train[].format
   std::string tokenizer;                   // of the datasets that do not carry one; default: none is needed
+  std::string sampling = "packed";         // packed | documents
+  std::string long_documents = "error";    // documents: error | truncate | drop
   int64_t seq_len = 1024;                  // tokens per sample
   bool mask_documents = false;             // no attention across documents
   bool reset_positions = false;            // positions restart at each document (needs mask_documents)

@@ -43,6 +43,15 @@ void declare(Fields& f, DataSection& s) {
   f.add("validation_format", s.validation_format, {.doc = "What `validation` is.", .choices = kDataFormats});
   f.add("tokenizer", s.tokenizer,
         {.doc = "`bytes` or a tokenizer file, for the datasets that do not carry one (all but prepared folders)."});
+  f.add(
+      "sampling", s.sampling,
+      {.doc = "What a sample is. `packed`: a window of the stream, wherever documents begin and end. `documents`: one "
+              "document, filled up to `seq_len`; of a preference folder a pair of them.",
+       .choices = {"packed", "documents"}});
+  f.add("long_documents", s.long_documents,
+        {.doc = "`sampling: documents`: what becomes of a document with more than `seq_len` targets. `error`: refused. "
+                "`truncate`: cut at the end. `drop`: left out.",
+         .choices = {"error", "truncate", "drop"}});
   f.add("seq_len", s.seq_len, {.doc = "Tokens per sample.", .unit = "tokens", .min = 1, .max = kMaxIds});
   f.add("mask_documents", s.mask_documents,
         {.doc = "Tokens attend only within their own document. false: a sample's documents see those before them."});
@@ -101,7 +110,10 @@ void declare(Fields& f, DpoSpec& s) {
          .min = 0,
          .above_min = true});
   f.add("label_smoothing", s.label_smoothing,
-        {.doc = "Assumed share of pairs whose answers are the wrong way round.", .min = 0, .max = 0.5, .below_max = true});
+        {.doc = "Assumed share of pairs whose answers are the wrong way round.",
+         .min = 0,
+         .max = 0.5,
+         .below_max = true});
   f.add("nll_weight", s.nll_weight,
         {.doc = "Adds this times the chosen answer's mean loss per token (Llama 3: 0.2).", .min = 0});
   f.add("reference", s.reference,
@@ -110,11 +122,12 @@ void declare(Fields& f, DpoSpec& s) {
 }
 
 void declare(Fields& f, TrainSection& s) {
-  f.add("objective", s.objective,
-        {.doc = "`pretrain`: predict every token. `sft`: the answers of conversations only; the data must say which "
-                "tokens those are (`fptrain data prepare --chat`). `dpo`: prefer chosen answers to rejected ones (`data "
-                "prepare --preferences`); a sample is then a pair.",
-         .choices = {"pretrain", "sft", "dpo"}});
+  f.add(
+      "objective", s.objective,
+      {.doc = "`pretrain`: predict every token. `sft`: the answers of conversations only; the data must say which "
+              "tokens those are (`fptrain data prepare --chat`). `dpo`: prefer chosen answers to rejected ones (`data "
+              "prepare --preferences`); a sample is then a pair.",
+       .choices = {"pretrain", "sft", "dpo"}});
   f.add("dpo", s.dpo, {.doc = "Direct preference optimisation."});
   f.add("steps", s.steps, {.doc = "Optimizer steps.", .unit = "steps", .min = 1, .max = kMaxCount});
   f.add("global_batch", s.global_batch,

@@ -37,6 +37,9 @@ void check_data(const RunSpec& s, Checker& check) {
   const DataSection& d = s.data;
   check.require(d.mask_documents || !d.reset_positions, {"data.reset_positions", "data.mask_documents"},
                 "data.reset_positions needs data.mask_documents: true");
+  check.require(d.sampling == "documents" || d.long_documents == "error", {"data.long_documents", "data.sampling"},
+                fmt::format("data.long_documents = {} has no effect with data.sampling {}; it is for documents",
+                            d.long_documents, d.sampling));
   check.require(d.seq_len <= s.model.max_position, {"data.seq_len", "model.max_position", "model.preset"},
                 fmt::format("data.seq_len = {} is over model.max_position = {}; lower the one or raise the other",
                             d.seq_len, s.model.max_position));

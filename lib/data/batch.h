@@ -1,4 +1,4 @@
-// What the model is given: n samples of seq_len tokens, host memory, row-major.
+// What the model is given: n rows of seq_len tokens, host memory, row-major.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,22 @@ namespace fp {
 inline constexpr int32_t kIgnoredTarget = -1;
 
 struct Batch {
-  int64_t n = 0;                   // samples (rows)
-  int64_t seq_len = 0;             // T
-  std::vector<int32_t> tokens;     // [n,T] token ids
-  std::vector<int32_t> targets;    // [n,T] the next token's id, kIgnoredTarget where no loss is taken
+  int64_t n = 0;                 // rows: samples * rows_per_sample
+  int64_t rows_per_sample = 1;   // preferences: 2, row 2i the chosen answer of sample i and row 2i+1 the rejected one
+  int64_t seq_len = 0;           // T
+  std::vector<int32_t> tokens;   // [n,T] token ids
+  std::vector<int32_t> targets;  // [n,T] the next token's id, kIgnoredTarget where no loss is taken: padding, what the
+                                 // loss mask leaves out, with document masking a document's first token
   std::vector<int32_t> positions;  // [n,T] 0..T-1, or counted from the document's first token in the window
   std::vector<int32_t>
       doc_start;  // [n,T] index in the window of this token's document's first token; 0 without masking
-  std::vector<uint64_t> sample_ids;  // [n] global sample index: keys the sample's dropout
+  std::vector<uint64_t> sample_ids;  // [n] global sample index (rows of a pair share it): keys the sample's dropout
   int64_t valid_targets = 0;         // targets that are not ignored
   int64_t target_bytes = 0;  // bytes of text the valid targets stand for: bits per byte = nats / ln 2 / target_bytes
 
   std::vector<double> reference_logp;  // [n] DPO: log-probability of the row's answer under the reference model
 
-  void resize(int64_t samples, int64_t length);
+  void resize(int64_t samples, int64_t length, int64_t rows_of_each = 1);
 };
 
 }  // namespace fp

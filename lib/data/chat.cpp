@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/special_tokens.h"
 #include "data/utf8.h"
 
 namespace fp {
@@ -46,13 +45,13 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer, const ChatOptions& options)
   if (options.format == "phi3-small") needed.push_back("<|endoftext|>");
   if (llama_) needed = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
   for (const std::string& token : needed)
-    if (!special_id(tokenizer, token))
+    if (!tokenizer.special_id(token))
       throw DataError(fmt::format("the tokenizer has no special token {}, which the chat template {} needs", token,
                                   options.format));
   tokens_->append(llama_ ? llama_header("assistant") : phi_header("assistant"), header_);
-  const int32_t last = *special_id(tokenizer, llama_ ? "<|end_header_id|>" : "<|assistant|>");
+  const int32_t last = *tokenizer.special_id(llama_ ? "<|end_header_id|>" : "<|assistant|>");
   header_control_ = static_cast<size_t>(std::find(header_.begin(), header_.end(), last) - header_.begin()) + 1;
-  end_ = *special_id(tokenizer, llama_ ? "<|eot_id|>" : "<|end|>");
+  end_ = *tokenizer.special_id(llama_ ? "<|eot_id|>" : "<|end|>");
 }
 
 std::vector<ChatEncoder::Part> ChatEncoder::render(std::span<const Message> messages) const {

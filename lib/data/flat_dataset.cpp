@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "data/special_tokens.h"
 
 namespace fp {
 
@@ -42,7 +41,7 @@ bool is_llmc(const std::string& pattern) {
 }
 
 int32_t llmc_separator(const Tokenizer& tokenizer) {
-  return special_id(tokenizer, "<|begin_of_text|>").value_or(tokenizer.eot());
+  return tokenizer.special_id("<|begin_of_text|>").value_or(tokenizer.eot());
 }
 
 FlatDataset::FlatDataset(const std::string& pattern, Kind kind, std::shared_ptr<const Tokenizer> tokenizer)

@@ -62,6 +62,16 @@ Sampler::Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> 
     if (d->tokenizer().hash() != tokenizer().hash())
       throw DataError(fmt::format("{} and {} have different tokenizers; prepare them with one",
                                   datasets_.front()->name(), d->name()));
+  for (const auto& d : datasets_)
+    if (d->documents_per_sample() != rows_per_sample())
+      throw ConfigError(fmt::format("{} and {}: preferences and other data cannot be mixed in one run",
+                                    datasets_.front()->name(), d->name()));
+  if (spec.sampling == "documents")
+    for (const auto& d : datasets_) documents_.emplace_back(*d, seq_len_, spec.long_documents);
+  else if (rows_per_sample() > 1)
+    throw ConfigError(
+        fmt::format("{}: holds preferences, whose pairs only data.sampling: documents keeps together; it is {}",
+                    datasets_.front()->name(), spec.sampling));
   for (int32_t id = 0; id < tokenizer().vocab_size(); ++id)
     token_bytes_.push_back(tokenizer().is_id(id) ? static_cast<int32_t>(tokenizer().bytes_of(id).size()) : 0);
 }
@@ -115,69 +125,99 @@ void Sampler::write_row(const Stretch& stretch, int64_t row, Batch& batch) const
   }
 }
 
+void Sampler::start(int64_t n, Batch& batch) const { batch.resize(n, seq_len_, rows_per_sample()); }
+
+void Sampler::write_window(const Stretch& stretch, int64_t i, uint64_t id, Batch& batch) const {
+  write_row(stretch, i, batch);
+  batch.sample_ids[static_cast<size_t>(i)] = id;
+}
+
+void Sampler::write_documents(int dataset, uint64_t document, int64_t i, uint64_t id, Batch& batch) const {
+  for (int64_t r = 0; r < rows_per_sample(); ++r) {
+    const auto [begin, end] = datasets_[static_cast<size_t>(dataset)]->document(document + static_cast<uint64_t>(r));
+    const int64_t row = i * rows_per_sample() + r;
+    write_row({dataset, begin, std::min(end - begin, static_cast<uint64_t>(seq_len_) + 1)}, row, batch);
+    batch.sample_ids[static_cast<size_t>(row)] = id;
+  }
+}
+
 TrainSampler::TrainSampler(const DataSection& spec, uint64_t seed)
     : Sampler(spec, open_all(spec, Split::train)), seed_(seed), shuffle_(spec.shuffle), mixture_(weights_of(spec)) {
   for (const auto& d : datasets_)
-    if (d->tokens() < static_cast<uint64_t>(seq_len_) + 1)
+    if (documents_.empty() && d->tokens() < static_cast<uint64_t>(seq_len_) + 1)
       throw DataError(
           fmt::format("{}: its training split has {} tokens, but one sample of data.seq_len: {} needs {}; use more "
                       "text or a shorter seq_len",
                       d->name(), d->tokens(), seq_len_, seq_len_ + 1));
 }
 
-uint64_t TrainSampler::windows(int dataset) const {
-  return (datasets_[static_cast<size_t>(dataset)]->tokens() - 1) / static_cast<uint64_t>(seq_len_);
+uint64_t TrainSampler::epoch_samples(int dataset) const {
+  const auto d = static_cast<size_t>(dataset);
+  return documents_.empty() ? (datasets_[d]->tokens() - 1) / static_cast<uint64_t>(seq_len_) : documents_[d].size();
 }
 
 TrainSampler::Place TrainSampler::place(uint64_t g) const {
   const Mixture::Item item = mixture_.at(g);
-  const uint64_t n = windows(item.dataset), epoch = item.index / n, i = item.index % n;
+  const uint64_t n = epoch_samples(item.dataset), epoch = item.index / n;
   const auto length = static_cast<uint64_t>(seq_len_);
-  if (!shuffle_) return {item.dataset, epoch, i * length};
   const auto stream = static_cast<uint32_t>(item.dataset);
   const Philox::Key key = Philox::key(seed_, Purpose::data_order);
+  const uint64_t i = shuffle_ ? Permutation(n, key, stream, epoch)(item.index % n) : item.index % n;
+  if (!documents_.empty()) {
+    const uint64_t document = documents_[stream].first_document(i);
+    return {item.dataset, epoch, datasets_[stream]->document(document).first, document};
+  }
+  if (!shuffle_) return {item.dataset, epoch, i * length, 0};
   const uint64_t spare = datasets_[stream]->tokens() - 1 - n * length;
   const auto random = Philox::block(
       {0, kShiftRound << 24 | stream, static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32)}, key);
   const uint64_t shift = (uint64_t{random[1]} << 32 | random[0]) % (spare + 1);
-  return {item.dataset, epoch, Permutation(n, key, stream, epoch)(i) * length + shift};
+  return {item.dataset, epoch, i * length + shift, 0};
 }
 
 void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
-  batch.resize(n, seq_len_);
-  for (int64_t row = 0; row < n; ++row) {
-    const uint64_t g = first + static_cast<uint64_t>(row);
+  start(n, batch);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t g = first + static_cast<uint64_t>(i);
     const Place where = place(g);
-    write_row({where.dataset, where.first_token, static_cast<uint64_t>(seq_len_) + 1}, row, batch);
-    batch.sample_ids[static_cast<size_t>(row)] = g;
+    if (documents_.empty())
+      write_window({where.dataset, where.first_token, static_cast<uint64_t>(seq_len_) + 1}, i, g, batch);
+    else
+      write_documents(where.dataset, where.document, i, g, batch);
   }
 }
 
 ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit) : Sampler(spec, open_validation(spec)) {
   if (limit < 0) throw ConfigError(fmt::format("eval.samples: {}: legal: 0 (all) or more", limit));
   const auto length = static_cast<uint64_t>(seq_len_);
-  first_window_.push_back(0);
-  for (const auto& d : datasets_) first_window_.push_back(first_window_.back() + (d->tokens() + length - 1) / length);
-  const auto all = static_cast<int64_t>(first_window_.back());
+  first_sample_.push_back(0);
+  for (size_t d = 0; d < datasets_.size(); ++d)
+    first_sample_.push_back(first_sample_.back() + (documents_.empty() ? (datasets_[d]->tokens() + length - 1) / length
+                                                                       : documents_[d].size()));
+  const auto all = static_cast<int64_t>(first_sample_.back());
   size_ = limit > 0 ? std::min(limit, all) : all;
 }
 
 void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   FP_CHECK(first + static_cast<uint64_t>(n) <= static_cast<uint64_t>(size_), "validation samples [{}, {}) of {}", first,
            first + static_cast<uint64_t>(n), size_);
-  batch.resize(n, seq_len_);
+  start(n, batch);
   const auto length = static_cast<uint64_t>(seq_len_), size = static_cast<uint64_t>(size_);
-  for (int64_t row = 0; row < n; ++row) {
-    const uint64_t sample = first + static_cast<uint64_t>(row);
-    // sample * windows / size, in a way that cannot overflow.
-    const uint64_t all = first_window_.back(), w = all / size * sample + all % size * sample / size;
-    const auto after = std::upper_bound(first_window_.begin(), first_window_.end(), w);
-    const auto d = static_cast<size_t>(after - first_window_.begin()) - 1;
-    const uint64_t begin = (w - first_window_[d]) * length, valid = std::min(length, datasets_[d]->tokens() - begin);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t sample = first + static_cast<uint64_t>(i);
+    // sample * all / size, in a way that cannot overflow.
+    const uint64_t all = first_sample_.back(), s = all / size * sample + all % size * sample / size;
+    const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), s);
+    const auto d = static_cast<size_t>(after - first_sample_.begin()) - 1;
+    const uint64_t index = s - first_sample_[d];
+    if (!documents_.empty()) {
+      write_documents(static_cast<int>(d), documents_[d].first_document(index), i, sample, batch);
+      continue;
+    }
     // An end-of-text token stands in front of the stream; elsewhere the token before the window is the first input.
+    const uint64_t begin = index * length, valid = std::min(length, datasets_[d]->tokens() - begin);
     const bool lead = begin == 0;
-    write_row({static_cast<int>(d), lead ? 0 : begin - 1, lead ? valid : valid + 1, lead}, row, batch);
-    batch.sample_ids[static_cast<size_t>(row)] = sample;
+    write_window({static_cast<int>(d), lead ? 0 : begin - 1, lead ? valid : valid + 1, lead}, i, sample, batch);
   }
 }
 

@@ -10,11 +10,15 @@
 #include "config/run_spec.h"
 #include "data/batch.h"
 #include "data/dataset.h"
+#include "data/document_samples.h"
 #include "data/mixture.h"
 
 namespace fp {
 
-// Writes samples into batches; train and validation differ only in which window a sample index stands for.
+// Writes samples into batches; train and validation differ only in what a sample index stands for. A sample is, by
+// data.sampling,
+//   packed     a window of seq_len tokens of the stream, wherever documents begin and end
+//   documents  one document a row, filled up with end-of-text inputs and ignored targets; of preferences a pair of rows
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -23,6 +27,8 @@ class Sampler {
   virtual void fill(uint64_t first, int64_t n, Batch& batch) const = 0;
 
   int64_t seq_len() const { return seq_len_; }
+  // Rows of a batch that a sample takes: 2 for preferences, else 1.
+  int64_t rows_per_sample() const { return datasets_.front()->documents_per_sample(); }
   // The tokenizer that all datasets share.
   const Tokenizer& tokenizer() const { return datasets_.front()->tokenizer(); }
   // Highest id in any dataset.
@@ -45,19 +51,27 @@ class Sampler {
   // end-of-text inputs and ignored targets. A target is ignored too where the loss mask says so and, with
   // mask_documents, where it begins a document.
   void write_row(const Stretch& stretch, int64_t row, Batch& batch) const;
+  // Makes room for n samples.
+  void start(int64_t n, Batch& batch) const;
+  // The rows of sample i of the batch, all with this sample id: one stretch, or, sampling documents, those from
+  // `document` on.
+  void write_window(const Stretch& stretch, int64_t i, uint64_t id, Batch& batch) const;
+  void write_documents(int dataset, uint64_t document, int64_t i, uint64_t id, Batch& batch) const;
 
   int64_t seq_len_;
   bool mask_documents_, reset_positions_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
-  std::vector<int32_t> token_bytes_;  // length of each token's text
+  std::vector<DocumentSamples> documents_;  // of each dataset when documents are sampled, else none
+  std::vector<int32_t> token_bytes_;        // length of each token's text
 };
 
-// Training samples without end. A dataset of N tokens has (N-1)/T windows an epoch, neighbours sharing one token (the
-// last target of one is the first input of the next); each epoch visits every window once, in an order keyed by (seed,
-// dataset, epoch), and shifts all windows by an epoch's offset so that no tail of the stream is left out for good.
+// Training samples without end. Documents: every one once an epoch. Packed: a dataset of N tokens has (N-1)/T windows
+// an epoch, neighbours sharing one token (the last target of one is the first input of the next); each epoch visits
+// every window once, in an order keyed by (seed, dataset, epoch), and shifts all windows by an epoch's offset so that
+// no tail of the stream is left out for good.
 class TrainSampler : public Sampler {
  public:
-  // Opens the training split of every dataset. DataError when one has fewer than seq_len + 1 tokens.
+  // Opens the training split of every dataset. DataError when one has too few tokens for a sample.
   TrainSampler(const DataSection& spec, uint64_t seed);
 
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
@@ -65,12 +79,13 @@ class TrainSampler : public Sampler {
   struct Place {
     int dataset;           // index into datasets()
     uint64_t epoch;        // of that dataset
-    uint64_t first_token;  // of the window, in the dataset's stream
+    uint64_t first_token;  // of the window or document, in the dataset's stream
+    uint64_t document;     // the (first) one, when documents are sampled
   };
   // Where global sample g lies.
   Place place(uint64_t g) const;
-  // Windows in one epoch of a dataset.
-  uint64_t windows(int dataset) const;
+  // Samples in one epoch of a dataset.
+  uint64_t epoch_samples(int dataset) const;
 
  private:
   uint64_t seed_;
@@ -78,14 +93,15 @@ class TrainSampler : public Sampler {
   Mixture mixture_;
 };
 
-// Held-out samples in their own order: consecutive windows in which every token of the split is a target exactly once,
-// so that sums over all samples are exact. The first token of the stream is predicted from the end-of-text token, which
-// stands before every document; the last window is padded with end-of-text inputs and ignored targets. With
-// mask_documents the first token of a document is no target (nothing of its document comes before it).
+// Held-out samples in their own order: the documents one by one, or consecutive windows in which every token of the
+// split is a target exactly once, so that sums over all samples are exact. The first token of the stream is predicted
+// from the end-of-text token, which stands before every document; the last window is padded with end-of-text inputs and
+// ignored targets. With mask_documents the first token of a document is no target (nothing of its document comes before
+// it).
 class ValidationSampler : public Sampler {
  public:
   // `validation` of the spec if given (all its documents: of a prepared folder the training split, then the validation
-  // split), else the held-out splits of the training folders. limit > 0: that many windows, evenly spaced over all.
+  // split), else the held-out splits of the training folders. limit > 0: that many samples, evenly spaced over all.
   // DataError when there is nothing.
   ValidationSampler(const DataSection& spec, int64_t limit);
 
@@ -95,7 +111,7 @@ class ValidationSampler : public Sampler {
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
 
  private:
-  std::vector<uint64_t> first_window_;  // of each dataset, and the total last
+  std::vector<uint64_t> first_sample_;  // of each dataset, and the total last
   int64_t size_ = 0;
 };
 

@@ -73,9 +73,8 @@ void add_pairs(const Batch& b, const std::vector<double>& losses, const DpoSpec&
   for (size_t i = 0; i < losses.size(); i += 2) {
     const auto first = b.targets.begin() + static_cast<int64_t>(i) * b.seq_len;
     const auto tokens = b.seq_len - std::count(first, first + b.seq_len, kIgnoredTarget);
-    const PairLoss p = dpo_loss({-losses[i], -losses[i + 1], b.reference_logp[i], b.reference_logp[i + 1],
-                                 std::max<int64_t>(tokens, 1)},
-                                spec);
+    const PairLoss p = dpo_loss(
+        {-losses[i], -losses[i + 1], b.reference_logp[i], b.reference_logp[i + 1], std::max<int64_t>(tokens, 1)}, spec);
     s.loss += p.loss;
     s.margin += p.margin;
     s.preferred += p.margin > 0 ? 1 : 0;

@@ -25,8 +25,8 @@ struct LossSums {
   double z = 0.0;     // sum of squared log-sum-exp over valid targets
   int64_t units = 0;
   int64_t target_bytes = 0;
-  double margin = 0.0;     // DPO: of the reward margins
-  int64_t preferred = 0;   // DPO: pairs whose margin is positive
+  double margin = 0.0;    // DPO: of the reward margins
+  int64_t preferred = 0;  // DPO: pairs whose margin is positive
   double mean() const { return units > 0 ? loss / static_cast<double>(units) : 0.0; }
   LossSums& operator+=(const LossSums&);
 };

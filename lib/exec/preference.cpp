@@ -15,7 +15,8 @@ PairLoss dpo_loss(const PairScores& p, const DpoSpec& spec) {
   const double s = spec.label_smoothing, tokens = static_cast<double>(p.chosen_tokens);
   PairLoss r;
   r.margin = spec.beta * ((p.chosen - p.reference_chosen) - (p.rejected - p.reference_rejected));
-  r.loss = (1 - s) * softplus_of_minus(r.margin) + s * softplus_of_minus(-r.margin) - spec.nll_weight * p.chosen / tokens;
+  r.loss =
+      (1 - s) * softplus_of_minus(r.margin) + s * softplus_of_minus(-r.margin) - spec.nll_weight * p.chosen / tokens;
   // d loss / d margin, negated: cross entropy is -logp.
   const double pull = spec.beta * ((1 - s) * sigmoid(-r.margin) - s * sigmoid(r.margin));
   r.d_chosen = pull + spec.nll_weight / tokens;

@@ -22,7 +22,7 @@ class Stem {
 struct LossSpec {
   double scale = 1.0;  // gradient of the step's loss with respect to one token's: 1 / valid tokens of the step
   double z_loss = 0.0;
-  int64_t chunk = 1024;  // rows of logits that exist at one time
+  int64_t chunk = 1024;                        // rows of logits that exist at one time
   std::span<const double> sample_scales = {};  // factor on `scale` of each sample of the micro-batch; empty: 1
 };
 

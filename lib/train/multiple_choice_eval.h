@@ -1,4 +1,5 @@
-// Accuracy on multiple-choice questions: the model's choice is the completion that it finds likeliest after the context.
+// Accuracy on multiple-choice questions: the model's choice is the completion that it finds likeliest after the
+// context.
 #pragma once
 
 #include <cstdint>

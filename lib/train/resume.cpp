@@ -29,21 +29,29 @@ nlohmann::json data_identity(const RunSpec& spec, const Sampler& sampler) {
   nlohmann::json datasets = nlohmann::json::array();
   for (size_t i = 0; i < sampler.datasets().size(); ++i)
     datasets.push_back({{"manifest", sampler.datasets()[i]->identity()}, {"weight", spec.data.train[i].weight}});
-  return {{"data.train", datasets},
-          {"run.seed", spec.run.seed},
-          {"data.seq_len", spec.data.seq_len},
-          {"data.shuffle", spec.data.shuffle},
-          {"data.mask_documents", spec.data.mask_documents},
-          {"data.reset_positions", spec.data.reset_positions},
-          {"tokenizer", sampler.tokenizer().hash()}};
+  nlohmann::json identity = {{"data.train", datasets},
+                             {"run.seed", spec.run.seed},
+                             {"data.seq_len", spec.data.seq_len},
+                             {"data.shuffle", spec.data.shuffle},
+                             {"data.mask_documents", spec.data.mask_documents},
+                             {"data.reset_positions", spec.data.reset_positions},
+                             {"tokenizer", sampler.tokenizer().hash()}};
+  // Absent for packed samples, as it was before there were others.
+  if (spec.data.sampling != "packed")
+    identity.update({{"data.sampling", spec.data.sampling}, {"data.long_documents", spec.data.long_documents}});
+  return identity;
 }
 
 std::string data_differences(const nlohmann::json& saved, const nlohmann::json& now) {
   std::string text;
-  for (const auto& [key, value] : now.items())
-    if (!saved.contains(key) || saved[key] != value)
-      text += fmt::format("\n  {}: {} in the checkpoint, {} now", key,
-                          saved.contains(key) ? saved[key].dump() : "absent", value.dump());
+  const auto shown = [](const nlohmann::json& identity, const std::string& key) {
+    return identity.contains(key) ? identity[key].dump() : "absent";
+  };
+  nlohmann::json all = saved;
+  all.update(now);
+  for (const auto& [key, ignored] : all.items())
+    if (shown(saved, key) != shown(now, key))
+      text += fmt::format("\n  {}: {} in the checkpoint, {} now", key, shown(saved, key), shown(now, key));
   return text;
 }
 

@@ -110,6 +110,8 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, c
       checkpoints_(directory_ / "checkpoints"),
       sampler_(spec_.data, spec_.run.seed),
       section_(with_vocab(spec_.model, sampler_.tokenizer().vocab_size())) {
+  if (sampler_.rows_per_sample() > 1)
+    throw ConfigError("data.train: holds preferences, and this version has no objective that compares two answers");
   sampler_.check_vocab(section_.vocab);
   if (has_validation(spec_, sampler_)) {
     validation_.emplace(spec_.data, spec_.eval.samples);
@@ -237,8 +239,8 @@ void Trainer::load_batches() {
 bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
   if (std::isfinite(sums.loss) && g.finite) return true;
   const std::string what =
-      fmt::format("step {}: {} is not finite; {}", at_.step + 1,
-                  std::isfinite(sums.loss) ? "the gradient" : "the loss", executor_->diagnose(batches_));
+      fmt::format("step {}: {} is not finite; {}", at_.step + 1, std::isfinite(sums.loss) ? "the gradient" : "the loss",
+                  executor_->diagnose(batches_));
   const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
   if (spec_.train.nonfinite == "skip" && !limit) {
     recorder_->event(at_.step + 1, what + "; update skipped");

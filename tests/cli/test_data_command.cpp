@@ -122,3 +122,35 @@ TEST_CASE("a prepared folder is converted for another trainer and inspected ther
   std::filesystem::resize_file(place / "book_text_document.bin", 10);
   CHECK(place.data("inspect book_text_document --tokenizer bytes").code == 3);
 }
+
+TEST_CASE("conversations are prepared by a template, and mistakes in them named") {
+  const Workplace place;
+  const std::string prepare = "prepare --tokenizer t.json --out out --validation-fraction 0 chat.jsonl ";
+  std::ofstream(place / "chat.jsonl") << R"({"messages": [{"role": "user", "content": "a"}]})"
+                                      << "\n";
+  REQUIRE(place.data("train-tokenizer --vocab 280 --out t.json book.txt --documents line").code == 0);
+  Outcome outcome = place.data(prepare + "--chat phi3");
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.output, Contains("no special token <|system|>"));
+  CHECK(place.data(prepare + "--chat alpaca").code == 2);
+  CHECK(place.data(prepare + "--chat phi3 --preferences phi3").code == 2);
+  CHECK(place.data(prepare + "--chat phi3 --parse-special").code == 2);
+  CHECK(place.data(prepare + "--allow-special-text").code == 2);
+  std::string json = place.content("t.json");
+  int id = 280;
+  for (const char* token : {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"})
+    json.insert(json.find('[') + 1,
+                "{\"id\": " + std::to_string(id++) + ", \"content\": \"" + token + "\", \"special\": true},");
+  std::ofstream(place / "t.json") << json;
+  outcome = place.data(prepare + "--chat phi3");
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.output, Contains("chat.jsonl:1: no message is the assistant's"));
+  std::ofstream(place / "chat.jsonl")
+      << R"({"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"})"
+      << "\n";
+  outcome = place.data(prepare + "--preferences phi3");
+  INFO(outcome.output);
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.output, Contains("kind        preferences, by the template phi3") && Contains("2 documents"));
+  CHECK_THAT(place.data("inspect out").output, Contains("all files match their hashes"));
+}

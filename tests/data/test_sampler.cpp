@@ -53,7 +53,7 @@ TEST_CASE("without shuffling windows follow one another, each target the next to
   spec.shuffle = false;
   const TrainSampler sampler(spec, 1);
   const auto stream = stream_of(*sampler.datasets()[0]);
-  const auto windows = static_cast<int64_t>(sampler.windows(0));
+  const auto windows = static_cast<int64_t>(sampler.epoch_samples(0));
   CHECK(windows == (static_cast<int64_t>(stream.size()) - 1) / 16);
   const Batch batch = batch_of(sampler, 0, windows + 1);
   for (int64_t i = 0; i < windows * 16; ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("a shuffled epoch visits every window once, shifted by the epoch's off
   const TempDir dir;
   prepare_lines(dir, numbered_lines(60), "a");
   const TrainSampler sampler(section(dir, 32), 5);
-  const uint64_t n = sampler.windows(0), spare = sampler.datasets()[0]->tokens() - 1 - n * 32;
+  const uint64_t n = sampler.epoch_samples(0), spare = sampler.datasets()[0]->tokens() - 1 - n * 32;
   REQUIRE(spare > 3);
   std::set<uint64_t> offsets;
   for (uint64_t epoch = 0; epoch < 40; ++epoch) {
@@ -133,14 +133,14 @@ TEST_CASE("datasets are mixed by weight, each in its own order and epochs") {
   const TrainSampler mixed(section(dir, 16, {{"a", 3.0}, {"b", 1.0}}), 4);
   std::map<int, int> counts;
   std::map<std::pair<int, uint64_t>, std::set<uint64_t>> visited;
-  const uint64_t total = mixed.windows(0) * 8;
+  const uint64_t total = mixed.epoch_samples(0) * 8;
   for (uint64_t g = 0; g < total; ++g) {
     const auto place = mixed.place(g);
     ++counts[place.dataset];
     CHECK(visited[{place.dataset, place.epoch}].insert(place.first_token).second);
   }
   CHECK(std::abs(counts[0] - static_cast<int>(total * 3 / 4)) <= 1);
-  CHECK(visited[{0, 2}].size() == mixed.windows(0));
+  CHECK(visited[{0, 2}].size() == mixed.epoch_samples(0));
 }
 
 TEST_CASE("with masked documents nothing is predicted across a boundary") {
@@ -223,7 +223,7 @@ TEST_CASE("too little text, ids beyond the vocabulary and mixed tokenizers are r
   const TempDir dir;
   const auto none = [](PrepareOptions& o) { o.validation_fraction = 0; };
   prepare_lines(dir, "0123456\n", "a", none);  // 8 tokens
-  CHECK(TrainSampler(section(dir, 7), 1).windows(0) == 1);
+  CHECK(TrainSampler(section(dir, 7), 1).epoch_samples(0) == 1);
   CHECK_THAT(message_of<DataError>([&] { TrainSampler(section(dir, 8), 1); }), Contains("needs 9"));
   CHECK_THROWS_AS(TrainSampler(section(dir, 0), 1), ConfigError);
   CHECK_THROWS_AS(TrainSampler(section(dir, 8, {}), 1), ConfigError);
