@@ -175,6 +175,18 @@ TrainSampler::Place TrainSampler::place(uint64_t g) const {
   return {item.dataset, epoch, i * length + shift, 0};
 }
 
+void TrainSampler::fill_in_order(int dataset, uint64_t first, int64_t n, Batch& batch) const {
+  start(n, batch);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t sample = first + static_cast<uint64_t>(i);
+    write_documents(dataset, document_in_order(dataset, sample), i, sample, batch);
+  }
+}
+
+uint64_t TrainSampler::document_in_order(int dataset, uint64_t sample) const {
+  return documents_[static_cast<size_t>(dataset)].first_document(sample);
+}
+
 void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   start(n, batch);
   for (int64_t i = 0; i < n; ++i) {

@@ -86,6 +86,10 @@ class TrainSampler : public Sampler {
   Place place(uint64_t g) const;
   // Samples in one epoch of a dataset.
   uint64_t epoch_samples(int dataset) const;
+  // Sampling documents: samples [first, first + n) of a dataset in the order in which they lie there, and the (first)
+  // document of one of them.
+  void fill_in_order(int dataset, uint64_t first, int64_t n, Batch& batch) const;
+  uint64_t document_in_order(int dataset, uint64_t sample) const;
 
  private:
   uint64_t seed_;

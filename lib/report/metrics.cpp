@@ -26,7 +26,7 @@ struct Field {
 };
 
 // Each key is declared once, in the order of the file; reading and writing both follow this table.
-const std::array<Field, 16> kFields{{{"step", &StepMetrics::step},
+const std::array<Field, 20> kFields{{{"step", &StepMetrics::step},
                                      {"loss", &StepMetrics::loss, 9},
                                      {"lr", &StepMetrics::lr, 9},
                                      {"grad_norm", &StepMetrics::grad_norm, 9},
@@ -40,6 +40,10 @@ const std::array<Field, 16> kFields{{{"step", &StepMetrics::step},
                                      {"val_loss", &StepMetrics::val_loss, 9},
                                      {"val_perplexity", &StepMetrics::val_perplexity, 9},
                                      {"val_bits_per_byte", &StepMetrics::val_bits_per_byte, 9},
+                                     {"margin", &StepMetrics::margin, 6},
+                                     {"accuracy", &StepMetrics::accuracy, 6},
+                                     {"val_margin", &StepMetrics::val_margin, 6},
+                                     {"val_accuracy", &StepMetrics::val_accuracy, 6},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 

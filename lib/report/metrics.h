@@ -19,7 +19,7 @@ struct StepMetrics {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
   int64_t step = 0;             // optimizer steps taken, this one included (the first is 1)
-  double loss = kUnknown;       // mean cross entropy of the step's batch, nats per valid token
+  double loss = kUnknown;       // mean cross entropy of the step's batch, nats per valid token; DPO: mean of pairs
   double lr = 0;                // learning rate the update used
   double grad_norm = kUnknown;  // global L2 norm before clipping
   int64_t tokens = 0;           // tokens trained on since the run began, this step included
@@ -32,6 +32,9 @@ struct StepMetrics {
   std::optional<double> val_loss;  // nats per token on the held-out split; only on steps that evaluate
   std::optional<double> val_perplexity;     // exp(val_loss)
   std::optional<double> val_bits_per_byte;  // of the held-out text, so that tokenizers compare
+  // Only under train.objective dpo: mean reward margin, beta * (margin against the reference), and the share of pairs
+  // whose margin is positive, of the step's batch and held out.
+  std::optional<double> margin, accuracy, val_margin, val_accuracy;
   bool skipped = false;                     // loss or gradient was not finite: the update was not applied
   bool resumed = false;                     // first step after a resume; set by MetricsWriter
 };

@@ -20,6 +20,7 @@
 #include "train/evaluation.h"
 #include "train/recorder.h"
 #include "train/resume.h"
+#include "train/run_data.h"
 #include "train/setup.h"
 #include "train/weight_source.h"
 
@@ -48,6 +49,7 @@ class Trainer {
  private:
   void prepare_directory();
   void start_or_resume();
+  void find_reference();
   void start_afresh();
   void restore(const Checkpoint&);
   void run_step();
@@ -66,8 +68,7 @@ class Trainer {
   Groups groups_;
   std::filesystem::path directory_, checkpoints_;
   std::optional<storage::FolderLock> lock_;
-  TrainSampler sampler_;
-  std::optional<ValidationSampler> validation_;
+  RunData data_;
   ModelSection section_;
   Prediction prediction_;
   std::optional<Arena> arena_;
@@ -83,13 +84,6 @@ class Trainer {
   std::vector<Batch> batches_;
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
 };
-
-bool has_validation(const RunSpec& spec, const Sampler& sampler) {
-  if (!spec.data.validation.empty()) return true;
-  for (const auto& d : sampler.datasets())
-    if (d->held_out_tokens() > 0) return true;
-  return false;
-}
 
 // Refuses a run that cannot fit before it has touched the memory.
 void check_fits(const Prediction& p) {
@@ -108,15 +102,9 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, c
       groups_(groups),
       directory_(spec_.run.directory),
       checkpoints_(directory_ / "checkpoints"),
-      sampler_(spec_.data, spec_.run.seed),
-      section_(with_vocab(spec_.model, sampler_.tokenizer().vocab_size())) {
-  if (sampler_.rows_per_sample() > 1)
-    throw ConfigError("data.train: holds preferences, and this version has no objective that compares two answers");
-  sampler_.check_vocab(section_.vocab);
-  if (has_validation(spec_, sampler_)) {
-    validation_.emplace(spec_.data, spec_.eval.samples);
-    validation_->check_vocab(section_.vocab);
-  }
+      data_(spec_),
+      section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
+  data_.check_vocab(section_.vocab);
   prediction_ = dry_run(spec_, section_, counting);
   check_fits(prediction_);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
@@ -149,6 +137,7 @@ void Trainer::start_or_resume() {
   arena_.emplace(prediction_.arena_bytes, spec_.memory.huge_pages);
   model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
   executor_.emplace(*model_, groups_, executor_options(spec_));
+  find_reference();
   if (checkpoint)
     restore(*checkpoint);
   else
@@ -159,6 +148,17 @@ void Trainer::start_or_resume() {
   if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
+// DPO: scores of all answers under the reference model, from an earlier start or computed now.
+void Trainer::find_reference() {
+  const std::filesystem::path file = directory_ / "reference-scores.bin";
+  if (data_.load_reference(file)) return;
+  const std::string& named = spec_.train.dpo.reference;
+  const WeightSource source(named.empty() ? spec_.model.init_from : named);
+  source.load(model_->params(), ops_);
+  log::info("scoring all answers with the reference model {}", source.path().string());
+  data_.compute_reference(*executor_, spec_.train.micro_batch, file);
+}
+
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
   const WeightSource source(spec_.model.init_from);
@@ -166,7 +166,7 @@ void Trainer::start_afresh() {
   carried_ = source.carried();
   log::info("initial weights from {}", source.path().string());
   if (!source.tokenizer_json().empty() &&
-      parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != sampler_.tokenizer().hash())
+      parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != data_.train().tokenizer().hash())
     log::warning("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
                  source.path().string());
 }
@@ -174,7 +174,7 @@ void Trainer::start_afresh() {
 void Trainer::restore(const Checkpoint& checkpoint) {
   const TrainState s = checkpoint.state();
   const std::string differences =
-      data_differences(s.extra.value("data", nlohmann::json::object()), data_identity(spec_, sampler_));
+      data_differences(s.extra.value("data", nlohmann::json::object()), data_identity(spec_, data_.train()));
   if (!differences.empty() && !request_.allow_data_change)
     throw ConfigError(fmt::format(
         "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
@@ -200,11 +200,11 @@ TrainState Trainer::state() const {
              {"skipped_in_a_row", at_.skipped_in_a_row},
              {"tokens", at_.tokens},
              {"elapsed_s", at_.elapsed_s},
-             {"data", data_identity(spec_, sampler_)}};
+             {"data", data_identity(spec_, data_.train())}};
   RunSpec resolved = spec_;
   resolved.model = section_;
   s.config_yaml = dump(resolved);
-  s.tokenizer_json = sampler_.tokenizer().serialized();
+  s.tokenizer_json = data_.train().tokenizer().serialized();
   s.carried = carried_;
   return s;
 }
@@ -213,8 +213,8 @@ RunFacts Trainer::facts() const {
   RunFacts f;
   f.name = spec_.run.name;
   f.model = describe_model(section_);
-  f.data = fmt::format("{} dataset(s), {} tokenizer with {} ids", sampler_.datasets().size(),
-                       sampler_.tokenizer().kind(), sampler_.tokenizer().vocab_size());
+  f.data = fmt::format("{} dataset(s), {} tokenizer with {} ids", data_.train().datasets().size(),
+                       data_.train().tokenizer().kind(), data_.train().tokenizer().vocab_size());
   f.compute = fmt::format("{}, {}, {:.0f} GFLOP/s in large GEMMs (MFU is relative to this)", ops_.name(),
                           spec_.precision.compute, gemm_rate_ / 1e9);
   f.version = request_.version;
@@ -230,7 +230,7 @@ void Trainer::load_batches() {
   const int64_t samples = global_batch_at(spec_.train, at_.consumed);
   batches_.resize(static_cast<size_t>(samples / spec_.train.micro_batch));
   for (Batch& b : batches_) {
-    sampler_.fill(at_.consumed, spec_.train.micro_batch, b);
+    data_.fill(at_.consumed, spec_.train.micro_batch, b);
     at_.consumed += static_cast<uint64_t>(spec_.train.micro_batch);
   }
 }
@@ -281,6 +281,10 @@ void Trainer::run_step() {
   m.loss = sums.mean();
   m.lr = lr;
   m.grad_norm = g.norm;
+  if (executor_options(spec_).dpo) {
+    m.margin = sums.margin / static_cast<double>(sums.units);
+    m.accuracy = static_cast<double>(sums.preferred) / static_cast<double>(sums.units);
+  }
   m.tokens = at_.tokens;
   m.step_ms = seconds * 1e3;
   m.tokens_per_s = static_cast<double>(tokens) / seconds;
@@ -289,13 +293,18 @@ void Trainer::run_step() {
   m.consumed_samples = static_cast<int64_t>(at_.consumed);
   m.elapsed_s = at_.elapsed_s;
   m.skipped = !accepted;
-  if (validation_ && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
+  if (data_.has_validation() && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
   recorder_->step(m);
 }
 
 void Trainer::evaluate_now(StepMetrics& m) {
-  const EvaluationResult r = evaluate(*executor_, *validation_, spec_.train.micro_batch, groups_);
+  const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
   m.val_loss = r.loss;
+  if (executor_options(spec_).dpo) {
+    m.val_margin = r.margin;
+    m.val_accuracy = r.accuracy;
+    return;
+  }
   m.val_perplexity = r.perplexity;
   m.val_bits_per_byte = r.bits_per_byte;
 }

@@ -1,0 +1,68 @@
+#include "train/run_data.h"
+
+#include "base/error.h"
+#include "train/resume.h"
+
+namespace fp {
+namespace {
+
+bool holds_out(const RunSpec& spec, const Sampler& sampler) {
+  if (!spec.data.validation.empty()) return true;
+  for (const auto& d : sampler.datasets())
+    if (d->held_out_tokens() > 0) return true;
+  return false;
+}
+
+void check_objective(const std::string& objective, const Sampler& sampler) {
+  for (const auto& d : sampler.datasets()) {
+    const bool pairs = d->documents_per_sample() == 2, masked = d->has_loss_mask();
+    const std::string holds = pairs ? "preferences" : masked ? "conversations" : "text without a loss mask";
+    const std::string fits = pairs ? "dpo" : masked ? "sft" : "pretrain";
+    if (objective != fits)
+      throw ConfigError(fmt::format("train.objective: {}: {} holds {}, which is for {} (`fptrain data prepare --chat` "
+                                    "makes data for sft, --preferences for dpo)",
+                                    objective, d->name(), holds, fits));
+  }
+}
+
+}  // namespace
+
+RunData::RunData(const RunSpec& spec) : train_(spec.data, spec.run.seed) {
+  check_objective(spec.train.objective, train_);
+  if (holds_out(spec, train_)) {
+    validation_.emplace(spec.data, spec.eval.samples);
+    check_objective(spec.train.objective, *validation_);
+  }
+  if (spec.train.objective != "dpo") return;
+  const std::string& named = spec.train.dpo.reference;
+  nlohmann::json data = data_identity(spec, train_);
+  for (const char* order : {"run.seed", "data.shuffle"}) data.erase(order);  // a score is the same in any order
+  reference_.emplace(train_, validation_ ? &*validation_ : nullptr,
+                     nlohmann::json{{"data", data},
+                                    {"reference", named.empty() ? spec.model.init_from : named},
+                                    {"validation", validation_ ? validation_->datasets().front()->identity() : ""}});
+}
+
+void RunData::check_vocab(int64_t model_vocab) const {
+  train_.check_vocab(model_vocab);
+  if (validation_) validation_->check_vocab(model_vocab);
+}
+
+void RunData::fill(uint64_t first, int64_t n, Batch& batch) const {
+  train_.fill(first, n, batch);
+  if (reference_) reference_->attach(first, batch);
+}
+
+EvaluationResult RunData::evaluate(Executor& executor, int64_t micro_batch, const Groups& groups) const {
+  return fp::evaluate(executor, *validation_, micro_batch, groups, [&](uint64_t first, Batch& batch) {
+    if (reference_) reference_->attach_validation(first, batch);
+  });
+}
+
+bool RunData::load_reference(const std::filesystem::path& file) { return !reference_ || reference_->load(file); }
+
+void RunData::compute_reference(Executor& executor, int64_t micro_batch, const std::filesystem::path& file) {
+  reference_->compute(executor, micro_batch, file);
+}
+
+}  // namespace fp

@@ -1,0 +1,40 @@
+// The data of a run, as its objective needs it: samplers, what they may hold, and DPO's reference scores.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "config/run_spec.h"
+#include "data/sampler.h"
+#include "train/evaluation.h"
+#include "train/reference_scores.h"
+
+namespace fp {
+
+class RunData {
+ public:
+  // Opens everything. ConfigError when train.objective does not go with the data: sft needs a loss mask, dpo
+  // preferences, pretrain neither.
+  explicit RunData(const RunSpec&);
+
+  const TrainSampler& train() const { return train_; }
+  bool has_validation() const { return validation_.has_value(); }
+  // DataError when a token is not in the model's vocabulary.
+  void check_vocab(int64_t model_vocab) const;
+
+  // Samples [first, first + n) of the training order, complete with reference scores.
+  void fill(uint64_t first, int64_t n, Batch&) const;
+  EvaluationResult evaluate(Executor&, int64_t micro_batch, const Groups&) const;
+
+  // DPO: reads the scores of an earlier start from `file`; false: there are none, and compute_reference must be called
+  // with the reference model in the executor.
+  bool load_reference(const std::filesystem::path& file);
+  void compute_reference(Executor&, int64_t micro_batch, const std::filesystem::path& file);
+
+ private:
+  TrainSampler train_;
+  std::optional<ValidationSampler> validation_;
+  std::optional<ReferenceScores> reference_;
+};
+
+}  // namespace fp
