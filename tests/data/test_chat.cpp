@@ -53,6 +53,15 @@ TEST_CASE("phi-3's template writes every message, and answers end with their end
   CHECK(write(*tokenizer, "phi3", {{"assistant", ""}}).learned == "{<|end|>}");
 }
 
+TEST_CASE("white space after a special token goes where the tokenizer's flags say") {
+  const auto tokenizer = parse_tokenizer(phi_tokenizer_json(true), "t");
+  const Written w = write(*tokenizer, "phi3", kTalk);
+  CHECK(w.text ==
+        "{<|system|>}Be kind.{<|end|>}{<|user|>}Hi {<|end|>}{<|assistant|>}Hello\n{<|end|>}{<|user|>}Bye{<|end|>}"
+        "{<|assistant|>}So long{<|end|>}<eot>");
+  CHECK(w.learned == "Hello\n{<|end|>}So long{<|end|>}");
+}
+
 TEST_CASE("Llama 3's template trims the text of messages") {
   const auto tokenizer = parse_tokenizer(llama_tokenizer_json(), "t");
   const auto header = [](const std::string& role) {
