@@ -18,13 +18,16 @@ void add_probe_command(CLI::App& app, CommandResult&) {
       "Run one batch and write its logits, loss, gradients and updated weights, to compare with other programs");
   command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory, or Hugging Face folder")->required();
   command
-      ->add_option("--batch", a->tokens, R"(JSON file: {"tokens": [[1, 2, ...], ...]}, and "targets" if not the next)")
+      ->add_option("--batch", a->tokens, R"(JSON file: {"tokens": [[1, 2, ...], ...]}, "targets" if not the next, "reference_logp")")
       ->required();
   command->add_option("--out", a->out, "HDF5 file to write")->required();
   command->add_flag("--gradients", a->o.gradients, "also the gradient of the mean loss");
   command->add_flag("--update", a->o.update, "also the weights after one AdamW step without clipping");
   command->add_option("--lr", a->o.optimizer.lr, "of that step")->capture_default_str();
   command->add_option("--weight-decay", a->o.optimizer.weight_decay, "of that step")->capture_default_str();
+  command->add_option("--dpo-beta", a->o.dpo.beta, "DPO, where the batch has reference_logp")->capture_default_str();
+  command->add_option("--dpo-label-smoothing", a->o.dpo.label_smoothing)->capture_default_str();
+  command->add_option("--dpo-nll-weight", a->o.dpo.nll_weight)->capture_default_str();
   command->add_option("--precision", a->o.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);

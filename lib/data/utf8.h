@@ -18,4 +18,19 @@ bool utf8_incomplete(std::string_view text);
 char32_t utf8_decode(std::string_view character);
 void utf8_append(char32_t code_point, std::string& out);
 
+// Calls valid(stretch) for each longest well-formed stretch of `text` and broken(stretch) for each between two of them,
+// from left to right. No stretch is empty.
+template <class Valid, class Broken>
+void utf8_stretches(std::string_view text, Valid&& valid, Broken&& broken) {
+  while (!text.empty()) {
+    const size_t well_formed = utf8_valid_prefix(text);
+    if (well_formed > 0) valid(text.substr(0, well_formed));
+    text.remove_prefix(well_formed);
+    size_t ill_formed = 0;
+    while (ill_formed < text.size() && utf8_character(text.substr(ill_formed)) == 0) ++ill_formed;
+    if (ill_formed > 0) broken(text.substr(0, ill_formed));
+    text.remove_prefix(ill_formed);
+  }
+}
+
 }  // namespace fp

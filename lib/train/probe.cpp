@@ -29,13 +29,15 @@ Batch batch_of(const ProbeOptions& o, int64_t vocab) {
       if (b.targets[at] != kIgnoredTarget) ++b.valid_targets;
     }
   for (size_t row = 0; row < b.sample_ids.size(); ++row) b.sample_ids[row] = row;
+  b.reference_logp = o.reference_logp;
   return b;
 }
 
 // The model and what is done with it, on any device.
 struct Rig {
-  Rig(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
-      : model(section, options, ops, arena, groups), executor(model, groups, {}) {}
+  Rig(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what, Ops& ops, Arena& arena,
+      const Groups& groups)
+      : model(section, options, ops, arena, groups), executor(model, groups, what) {}
   Model model;
   Executor executor;
 };
@@ -77,7 +79,14 @@ void read_probe_batch(const std::filesystem::path& file, ProbeOptions& o) {
   bool regular = length > 0 && (o.targets.empty() || o.targets.size() == o.tokens.size());
   for (const auto& rows : {o.tokens, o.targets})
     regular &= std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == length; });
-  if (!regular) throw DataError(where + "rows of tokens and targets must be as many and as long as each other");
+  if (j.contains("reference_logp")) {
+    const nlohmann::json& scores = j["reference_logp"];
+    regular &= scores.is_array() && scores.size() == o.tokens.size() && scores.size() % 2 == 0 &&
+               std::all_of(scores.begin(), scores.end(), [](const auto& x) { return x.is_number(); });
+    if (regular) o.reference_logp = scores.get<std::vector<double>>();
+  }
+  if (!regular) throw DataError(where + "rows of tokens and targets must be as many and as long as each other; reference_logp "
+                                  "has a number for each of an even number of rows");
 }
 
 void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, CountingOps& counting, const Groups& groups,
@@ -90,15 +99,17 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
   ModelOptions options;
   options.compute = compute_type({o.precision});
   options.positions = batch.seq_len;
+  ExecutorOptions what;
+  if (!o.reference_logp.empty()) what.dpo = o.dpo;
   Arena counted;
   {
-    Rig dry(section, options, counting, counted, groups);
+    Rig dry(section, options, what, counting, counted, groups);
     dry.executor.logits(batch);
     dry.executor.accumulate(std::span(&batch, 1));
     dry.executor.update(o.optimizer, o.optimizer.lr, 1, 0.0);
   }
   Arena arena(counted.peak(), true);
-  Rig rig(section, options, ops, arena, groups);
+  Rig rig(section, options, what, ops, arena, groups);
   source.load(rig.model.params(), ops);
 
   std::filesystem::remove(out);

@@ -20,9 +20,12 @@ struct ProbeOptions {
   bool gradients = false;                     // of the mean loss, by parameter
   bool update = false;                        // one AdamW step from zero moments, with `optimizer`, unclipped
   OptimizerSection optimizer;
+  std::vector<double> reference_logp;  // of each row, not empty: loss and gradients are DPO's; rows are pairs
+  DpoSpec dpo;
 };
 
-// Reads {"tokens": [[..],..], "targets": [[..],..]}. DataError for anything else.
+// Reads {"tokens": [[..],..], "targets": [[..],..], "reference_logp": [..]}, of which only the first must be there.
+// DataError for anything else.
 void read_probe_batch(const std::filesystem::path& json_file, ProbeOptions&);
 
 // Writes an HDF5 file: logits [rows, length, vocab] as they enter the softmax, loss [1], gradients/<parameter> and

@@ -33,10 +33,10 @@ class Case(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def probe(self, checkpoint, tokens, *arguments):
+    def probe(self, checkpoint, tokens, *arguments, **batch):
         """logits, loss, {name: gradient}, {name: weight after one AdamW step} as fptrain computes them."""
         with open(self.path("batch.json"), "w", encoding="utf-8") as f:
-            json.dump({"tokens": tokens.tolist()}, f)
+            json.dump({"tokens": tokens.tolist()} | batch, f)
         fptrain("probe", "--checkpoint", checkpoint, "--batch", self.path("batch.json"), "--out", self.path("probe.h5"), *arguments)
         with h5py.File(self.path("probe.h5")) as f:
             trees = [{k: v[...] for k, v in f[g].items()} if g in f else {} for g in ("gradients", "updated")]

@@ -38,14 +38,11 @@ bool mark_inside(std::string_view text) {
 // `text` with U+FFFD for each byte that belongs to no well-formed character.
 std::string with_replacement_characters(std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const size_t valid = utf8_valid_prefix(text);
-    result.append(text, 0, valid);
-    text.remove_prefix(valid);
-    if (text.empty()) break;
-    result += "\uFFFD";
-    text.remove_prefix(1);
-  }
+  utf8_stretches(
+      text, [&](std::string_view valid) { result += valid; },
+      [&](std::string_view broken) {
+        for (size_t i = 0; i < broken.size(); ++i) result += "\uFFFD";
+      });
   return result;
 }
 
@@ -79,15 +76,8 @@ class BpeTokenizer::TextEncoder : public Encoder {
  private:
   // The steps see well-formed text only; a stretch of other bytes is a word of its own.
   void append_segment(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
-    while (!text.empty()) {
-      const size_t valid = utf8_valid_prefix(text);
-      append_valid(text.substr(0, valid), std::exchange(at_start, false), ids);
-      text.remove_prefix(valid);
-      size_t broken = 0;
-      while (broken < text.size() && utf8_character(text.substr(broken)) == 0) ++broken;
-      if (broken > 0) append_word(text.substr(0, broken), ids);
-      text.remove_prefix(broken);
-    }
+    const auto well_formed = [&](std::string_view valid) { append_valid(valid, std::exchange(at_start, false), ids); };
+    utf8_stretches(text, well_formed, [&](std::string_view broken) { append_word(broken, ids); });
   }
   void append_valid(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
     normalizer_.run(text, at_start, [&](std::string_view normal, bool starts) {

@@ -62,6 +62,7 @@ class Translator {
 
   // The letters of (?i) or (?i:...): i means the same to both, m and s do not.
   void group() {
+    if (next_is(1, '*')) fail("'(*', which only PCRE2 knows");
     size_t end = at_ + 2;
     while (next_is(1, '?') && end < in_.size() &&
            (std::isalpha(static_cast<unsigned char>(in_[end])) || in_[end] == '-'))

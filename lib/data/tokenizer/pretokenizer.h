@@ -26,15 +26,8 @@ class PieceSplitter {
   // Calls f(piece) for each piece from left to right.
   template <class F>
   void for_each(std::string_view text, F&& f) {
-    while (!text.empty()) {
-      const size_t valid = utf8_valid_prefix(text);
-      if (valid > 0) split_valid(text.substr(0, valid), f);
-      text.remove_prefix(valid);
-      size_t broken = 0;
-      while (broken < text.size() && utf8_character(text.substr(broken)) == 0) ++broken;
-      if (broken > 0) f(text.substr(0, broken));
-      text.remove_prefix(broken);
-    }
+    utf8_stretches(
+        text, [&](std::string_view valid) { split_valid(valid, f); }, f);
   }
 
  private:

@@ -125,7 +125,7 @@ void add_tokens_of(const TokenizerSource& source, const StringMap<int32_t>& list
                    TokenizerDefinition& definition) {
   static const Json null;
   const JsonValue json(null, where);
-  const size_t most = most_ids(definition.tokens.size() + source.added.size());
+  const size_t most = most_ids(listed.size() + source.added.size());
   std::unordered_map<int32_t, size_t> known;
   for (size_t i = 0; i < definition.added.size(); ++i) known.emplace(definition.added[i].id, i);
   for (const AddedToken& token : source.added) {

@@ -133,7 +133,7 @@ TokenizerDefinition parse_tiktoken(const TokenizerSource& source, const std::str
       split_step(std::make_shared<Regex>(ranks.size() == kGpt2Ranks ? kGpt2Pattern : kCl100kPattern)));
   TokenizerSource with_usual = source;
   if (source.added.empty()) with_usual.added = usual_tokens(ranks.size(), where);
-  add_tokens_of(with_usual, {}, where, d);
+  add_tokens_of(with_usual, listed, where, d);
   if (ranks.size() == kLlama3Ranks && source.added.empty()) d.prefix_ids = {static_cast<int32_t>(kLlama3Ranks)};
   return d;
 }

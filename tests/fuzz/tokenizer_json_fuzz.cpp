@@ -1,0 +1,16 @@
+// tokenizer.json, the wrapper of the other kinds, and tiktoken rank files: everything that parse_tokenizer() reads.
+#include <string>
+
+#include "base/error.h"
+#include "data/tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const auto tokenizer = fp::parse_tokenizer(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
+    for (const auto special : {fp::SpecialText::as_token, fp::SpecialText::as_text})
+      tokenizer->decode(tokenizer->encode("Hello  w\u00F6rld<|endoftext|> \u2581 12\xFF\n", special));
+    fp::parse_tokenizer(tokenizer->serialized(), "again");
+  } catch (const fp::UserError&) {
+  }
+  return 0;
+}
