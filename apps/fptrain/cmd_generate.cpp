@@ -16,19 +16,36 @@ struct Arguments {
   int64_t context = 0;
   int threads = 0;
   bool ignore_eot = false;
+  std::vector<std::string> stops;
 };
 
-void run(const Arguments& a) {
+// What ends the text: end of text, the model's own end tokens, those of --stop.
+std::vector<int32_t> stop_ids(const Arguments& a, const LoadedModel& loaded) {
+  std::vector<int32_t> ids;
+  if (!a.ignore_eot) {
+    ids = loaded.source().stop_ids();
+    ids.push_back(loaded.tokenizer().eot());
+  }
+  for (const std::string& token : a.stops) {
+    const auto id = loaded.tokenizer().special_id(token);
+    if (!id) throw ConfigError(fmt::format("--stop {}: is not a special token of this model's tokenizer", token));
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+void run(Arguments& a) {
   const auto ops = open_device(a.device, a.threads);
   const auto counting = make_counting_ops();
   LoadedModel loaded(a.checkpoint);
-  const auto prompt_tokens = static_cast<int64_t>(std::max<size_t>(1, loaded.tokenizer().encode(a.prompt).size()));
+  const auto prompt_length = static_cast<int64_t>(prompt_tokens(loaded.tokenizer(), a.prompt).size());
   InferenceOptions use;
   use.precision = a.precision;
-  use.context = a.context > 0 ? a.context : prompt_tokens + a.generation.max_tokens;
+  use.context = a.context > 0 ? a.context : prompt_length + a.generation.max_tokens;
   if (loaded.spec().model.family == Family::gpt && a.context == 0)
     use.context = std::min(use.context, loaded.spec().model.max_position);
   loaded.load(use, *ops, *counting, make_self_groups());
+  a.generation.stop_ids = stop_ids(a, loaded);
   Decoder decoder(loaded.model(), use.context);
   const auto start = std::chrono::steady_clock::now();
   std::fputs(a.prompt.c_str(), stdout);
@@ -41,7 +58,7 @@ void run(const Arguments& a) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   log::info("{} prompt tokens, {} new tokens in {:.2f} s ({:.1f} tokens/s){}", r.prompt_tokens, r.new_tokens,
             seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
-            r.reached_eot ? ", ended by the end-of-text token" : "");
+            r.stopped ? ", ended by the model" : "");
 }
 
 }  // namespace
@@ -73,11 +90,9 @@ void add_generate_command(CLI::App& app, CommandResult&) {
       ->check(CLI::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
-  command->add_flag("--ignore-eot", a->ignore_eot, "go on after the end-of-text token");
-  command->callback([a] {
-    a->generation.stop_at_eot = !a->ignore_eot;
-    run(*a);
-  });
+  command->add_flag("--ignore-eot", a->ignore_eot, "go on after end-of-text and the model's own end tokens");
+  command->add_option("--stop", a->stops, "a special token that ends the text, such as <|end|>; repeatable");
+  command->callback([a] { run(*a); });
 }
 
 }  // namespace fp

@@ -57,10 +57,17 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions& o, in
   return c.back().id;
 }
 
+std::vector<int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<int32_t> tokens(tokenizer.prefix_ids().begin(), tokenizer.prefix_ids().end());
+  const std::vector<int32_t> text = tokenizer.encode(prompt);
+  tokens.insert(tokens.end(), text.begin(), text.end());
+  if (tokens.empty()) tokens.push_back(tokenizer.eot());
+  return tokens;
+}
+
 GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const std::string& prompt,
                           const GenerationOptions& options, const std::function<void(const std::string&)>& emit) {
-  std::vector<int32_t> tokens = tokenizer.encode(prompt);
-  if (tokens.empty()) tokens.push_back(tokenizer.eot());
+  std::vector<int32_t> tokens = prompt_tokens(tokenizer, prompt);
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(tokens.size());
   if (result.prompt_tokens >= decoder.capacity())
@@ -69,8 +76,8 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
   StreamingDecoder text(tokenizer, prompt.empty());
   while (result.new_tokens < options.max_tokens) {
     const int32_t id = sample_token(decoder.append(tokens), options.sampling, decoder.length());
-    if (options.stop_at_eot && id == tokenizer.eot()) {
-      result.reached_eot = true;
+    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+      result.stopped = true;
       break;
     }
     ++result.new_tokens;

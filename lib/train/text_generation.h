@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/tokenizer.h"
 #include "model/decoder.h"
@@ -24,16 +25,18 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions&, int6
 struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 200;
-  bool stop_at_eot = true;
+  std::vector<int32_t> stop_ids;  // end the text; none of them is written
 };
 
 struct GenerationResult {
   int64_t prompt_tokens = 0, new_tokens = 0;
-  bool reached_eot = false;
+  bool stopped = false;  // by one of the stop ids
 };
 
-// Continues `prompt`, calling `emit` with each complete piece of new text. An empty prompt starts from the end-of-text
-// token. ConfigError when the prompt leaves no room in the decoder.
+// The ids of a prompt: what the tokenizer puts before a text (<s>), then the text; of nothing the end-of-text token.
+std::vector<int32_t> prompt_tokens(const Tokenizer&, const std::string& prompt);
+
+// Continues `prompt`, calling `emit` with each complete piece of new text. ConfigError when the prompt leaves no room in the decoder.
 GenerationResult generate(Decoder&, const Tokenizer&, const std::string& prompt, const GenerationOptions&,
                           const std::function<void(const std::string&)>& emit);
 

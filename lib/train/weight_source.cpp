@@ -1,5 +1,7 @@
 #include "train/weight_source.h"
 
+#include <algorithm>
+
 #include "checkpoint/folder.h"
 #include "config/load.h"
 #include "interop/transfer.h"
@@ -30,6 +32,20 @@ WeightSource::WeightSource(const std::filesystem::path& path) : path_(path) {
   spec_ = parse_run_spec(state.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
   tokenizer_json_ = std::move(state.tokenizer_json);
   carried_ = std::move(state.carried);
+}
+
+std::vector<int32_t> WeightSource::stop_ids() const {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const auto file = carried_.find(name);
+    if (file == carried_.end()) continue;
+    const nlohmann::json j = nlohmann::json::parse(file->second, nullptr, false);
+    if (!j.is_object() || !j.contains("eos_token_id")) continue;
+    const nlohmann::json& eos = j["eos_token_id"];
+    if (eos.is_number_integer()) return {eos.get<int32_t>()};
+    if (eos.is_array() && std::all_of(eos.begin(), eos.end(), [](const auto& id) { return id.is_number_integer(); }))
+      return eos.get<std::vector<int32_t>>();
+  }
+  return {};
 }
 
 void WeightSource::load(ParamStore& store, Ops& ops) const {

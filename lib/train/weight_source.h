@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "config/run_spec.h"
@@ -24,6 +25,9 @@ class WeightSource {
   int64_t step() const { return checkpoint_ ? checkpoint_->manifest().step : 0; }
   const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: none
   const std::map<std::string, std::string>& carried() const { return carried_; }
+
+  // Ids that end a generated text by the model's own generation_config.json or config.json (eos_token_id).
+  std::vector<int32_t> stop_ids() const;
 
   // The weights; moments become 0. DataError when the parameters are not the store's.
   void load(ParamStore&, Ops&) const;

@@ -128,9 +128,15 @@ class Runs(Case):
 
         fptrain("checkpoint", "export", self.path("run"), "--to", self.path("out"))
         tuned = models.Phi3ForCausalLM.from_pretrained(self.path("out")).eval()
-        prompt = tokens[:1, : masks[0].index(1)]
-        answer = tuned.generate(prompt, max_new_tokens=8, do_sample=False, eos_token_id=end, pad_token_id=0)[0, prompt.shape[1]:]
-        self.assertEqual(tokenizer.decode(answer.tolist()).strip(), "RED")
+        ids = rows[0][: masks[0].index(1)]
+        prompt = len(ids)
+        with torch.no_grad():
+            while ids[-1] != end and len(ids) < prompt + 8:
+                ids.append(int(tuned(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        self.assertEqual(tokenizer.decode(ids[prompt:]), "RED")
+        said = fptrain("generate", "--checkpoint", self.path("out"), "--temperature", 0, "--max-tokens", 8, "--stop", "<|end|>", "--prompt",
+                       "<|user|>\nPaint it red.<|end|>\n<|assistant|>\n")
+        self.assertTrue(said.strip().endswith("RED"), said)
 
     def test_dpo(self):
         """The margin grows from zero, chosen answers win; a resumed run reads the stored reference scores."""
