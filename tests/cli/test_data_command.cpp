@@ -104,3 +104,17 @@ TEST_CASE("bad data ends in exit code 3 and names the file") {
   CHECK(outcome.code == 3);
   CHECK_THAT(outcome.output, Contains("validation-00000.tokens: 10 bytes"));
 }
+
+TEST_CASE("data tokenize prints or writes ids, data detokenize brings the text back") {
+  const Workplace w;
+  REQUIRE(w.data("train-tokenizer book.txt --vocab 262 --out t.json").code == 0);
+  CHECK(w.data("tokenize book.txt --tokenizer t.json --out ids.bin").output.empty());
+  CHECK(w.data("detokenize ids.bin --tokenizer t.json").output == w.content("book.txt"));
+  CHECK(w.data("tokenize book.txt --tokenizer bytes").output.substr(0, 11) == "67\n104\n97\n1");
+  std::ofstream(w / "special.txt") << "a<|endoftext|>";
+  CHECK(w.data("tokenize special.txt --tokenizer t.json --parse-special").output == "64\n261\n");
+  const Outcome cut = w.data("detokenize special.txt --tokenizer t.json");
+  CHECK(cut.code == 3);
+  CHECK_THAT(cut.output, Contains("14 bytes"));
+  CHECK(w.data("tokenize book.txt --tokenizer nowhere.json").code == 3);
+}
