@@ -37,7 +37,7 @@ class Tokenizer {
   // Highest id + 1. Ids are dense in the kinds we train; a tokenizer.json may leave holes (is_id() is false there).
   virtual int32_t vocab_size() const = 0;
   // The id that ends a document: eos_token of tokenizer_config.json where a folder has one, else the first of
-  // <|endoftext|>, <|end_of_text|>, </s>, <eos> that is an added token (SentencePiece: the control piece eos_id).
+  // <|endoftext|>, <|end_of_text|>, </s>, <eos> that is an added token (SentencePiece: else the piece eos_id).
   virtual int32_t eot() const = 0;
   // The id that begins one, where the tokenizer has such a token.
   virtual std::optional<int32_t> bos() const { return std::nullopt; }

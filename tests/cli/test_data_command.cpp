@@ -154,3 +154,17 @@ TEST_CASE("conversations are prepared by a template, and mistakes in them named"
   CHECK_THAT(outcome.output, Contains("kind        preferences, by the template phi3") && Contains("2 documents"));
   CHECK_THAT(place.data("inspect out").output, Contains("all files match their hashes"));
 }
+
+TEST_CASE("data tokenize prints or writes ids, data detokenize brings the text back") {
+  const Workplace w;
+  REQUIRE(w.data("train-tokenizer book.txt --vocab 262 --out t.json").code == 0);
+  CHECK(w.data("tokenize book.txt --tokenizer t.json --out ids.bin").output.empty());
+  CHECK(w.data("detokenize ids.bin --tokenizer t.json").output == w.content("book.txt"));
+  CHECK(w.data("tokenize book.txt --tokenizer bytes").output.substr(0, 11) == "67\n104\n97\n1");
+  std::ofstream(w / "special.txt") << "a<|endoftext|>";
+  CHECK(w.data("tokenize special.txt --tokenizer t.json --parse-special").output == "64\n261\n");
+  const Outcome cut = w.data("detokenize special.txt --tokenizer t.json");
+  CHECK(cut.code == 3);
+  CHECK_THAT(cut.output, Contains("14 bytes"));
+  CHECK(w.data("tokenize book.txt --tokenizer nowhere.json").code == 3);
+}

@@ -101,6 +101,7 @@ TEST_CASE("user-defined pieces come first, unused ones last") {
   CHECK(as_text(model(piece("bca", 0, 4)), "abca") == Ids{8, 3, 10});
   CHECK(as_text(model(piece("abc", -0.5, 5) + piece("\u2581abc", -0.6f)), "abc c") == Ids{11, 8, 5});
   CHECK(as_text(model(piece("abc", -0.5, 5)), "cabc") == Ids{8, 5, 6, 5});
+  CHECK(as_text(model(piece("x", 0, 5)), "ax") == Ids{8, 3, 0});  // a character cannot be taken apart: unknown
 }
 
 TEST_CASE("a SentencePiece tokenizer is one text from which it comes back") {

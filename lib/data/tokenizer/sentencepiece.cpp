@@ -122,12 +122,8 @@ class Builder {
       text.replace(at, kSpaceMark.size(), " ");
     switch (piece.type) {
       case kUnused:
-        d_.rules.unused.push_back(id);
-        [[fallthrough]];
       case kNormal:
-        ranked_.push_back({piece.text, id, 0});
-        if (utf8_character(piece.text) == piece.text.size())
-          d_.rules.characters.emplace_back(utf8_decode(piece.text), id);
+        add_joinable(piece, id);
         break;
       case kUserDefined:
         d_.rules.frozen.emplace_back(piece.text, id);
@@ -145,6 +141,14 @@ class Builder {
         if (piece.type == kUnknown) text = model_.unknown_surface;
     }
     d_.tokens.emplace_back(std::move(text));
+  }
+  void add_joinable(const Piece& piece, int32_t id) {
+    const bool character = utf8_character(piece.text) == piece.text.size();
+    // Longer unused pieces are joined and taken apart again; a character is nothing smaller, so it is unknown.
+    if (character && piece.type == kUnused) return;
+    if (piece.type == kUnused) d_.rules.unused.push_back(id);
+    if (character) d_.rules.characters.emplace_back(utf8_decode(piece.text), id);
+    ranked_.push_back({piece.text, id, 0});
   }
   void add_special(const Piece& piece, int32_t id) {
     if (piece.type == kUnknown) {
