@@ -22,7 +22,7 @@ if(FPTRAIN_SANITIZE)
   target_link_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE})
 endif()
 if(FPTRAIN_FUZZ)
-  target_compile_options(fp_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize=vptr)
+  target_compile_options(fp_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize=vptr -Wno-unknown-warning-option)
 endif()
 target_include_directories(fp_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib)
 
