@@ -18,7 +18,8 @@ void add_probe_command(CLI::App& app, CommandResult&) {
       "Run one batch and write its logits, loss, gradients and updated weights, to compare with other programs");
   command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory, or Hugging Face folder")->required();
   command
-      ->add_option("--batch", a->tokens, R"(JSON file: {"tokens": [[1, 2, ...], ...]}, "targets" if not the next, "reference_logp")")
+      ->add_option("--batch", a->tokens,
+                   R"(JSON file: {"tokens": [[1, 2, ...], ...]}, "targets" if not the next, "reference_logp")")
       ->required();
   command->add_option("--out", a->out, "HDF5 file to write")->required();
   command->add_flag("--gradients", a->o.gradients, "also the gradient of the mean loss");

@@ -35,8 +35,8 @@ struct StepMetrics {
   // Only under train.objective dpo: mean reward margin, beta * (margin against the reference), and the share of pairs
   // whose margin is positive, of the step's batch and held out.
   std::optional<double> margin, accuracy, val_margin, val_accuracy;
-  bool skipped = false;                     // loss or gradient was not finite: the update was not applied
-  bool resumed = false;                     // first step after a resume; set by MetricsWriter
+  bool skipped = false;  // loss or gradient was not finite: the update was not applied
+  bool resumed = false;  // first step after a resume; set by MetricsWriter
 };
 
 // One line without its newline. Losses have 9 significant digits; unset options and false flags are left out.

@@ -85,8 +85,10 @@ void read_probe_batch(const std::filesystem::path& file, ProbeOptions& o) {
                std::all_of(scores.begin(), scores.end(), [](const auto& x) { return x.is_number(); });
     if (regular) o.reference_logp = scores.get<std::vector<double>>();
   }
-  if (!regular) throw DataError(where + "rows of tokens and targets must be as many and as long as each other; reference_logp "
-                                  "has a number for each of an even number of rows");
+  if (!regular)
+    throw DataError(where +
+                    "rows of tokens and targets must be as many and as long as each other; reference_logp "
+                    "has a number for each of an even number of rows");
 }
 
 void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, CountingOps& counting, const Groups& groups,

@@ -25,13 +25,15 @@ void in_steps(uint64_t n, int64_t step, const char* what, Task&& task) {
   uint64_t announced = 0;
   for (uint64_t first = 0; first < n; first += static_cast<uint64_t>(step)) {
     task(first, static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(step), n - first)));
-    if (first - announced >= n / 10 && n >= 1000) log::info("reference scores: {} of {} {}", announced = first, n, what);
+    if (first - announced >= n / 10 && n >= 1000)
+      log::info("reference scores: {} of {} {}", announced = first, n, what);
   }
 }
 
 }  // namespace
 
-ReferenceScores::ReferenceScores(const TrainSampler& train, const ValidationSampler* validation, nlohmann::json identity)
+ReferenceScores::ReferenceScores(const TrainSampler& train, const ValidationSampler* validation,
+                                 nlohmann::json identity)
     : train_(train), validation_(validation), identity_(std::move(identity)) {
   for (const auto& d : train.datasets())
     by_document_.emplace_back(d->documents(), std::numeric_limits<double>::quiet_NaN());
@@ -56,9 +58,10 @@ bool ReferenceScores::load(const std::filesystem::path& path) {
                                 path.string()));
   std::memcpy(values.data(), file.data() + line, bytes);
   if (file.substr(0, line) != header_of(identity_, values))
-    throw DataError(fmt::format("{}: is damaged, or of other data or another reference model; delete it to compute it "
-                                "anew",
-                                path.string()));
+    throw DataError(
+        fmt::format("{}: is damaged, or of other data or another reference model; delete it to compute it "
+                    "anew",
+                    path.string()));
   auto at = values.begin();
   for (auto& list : by_document_) {
     std::copy_n(at, list.size(), list.begin());
@@ -93,7 +96,8 @@ void ReferenceScores::attach(uint64_t first, Batch& batch) const {
   batch.reference_logp.clear();
   for (int64_t row = 0; row < batch.n; ++row) {
     const TrainSampler::Place place = train_.place(first + static_cast<uint64_t>(row / 2));
-    const double score = by_document_[static_cast<size_t>(place.dataset)][place.document + static_cast<uint64_t>(row % 2)];
+    const double score =
+        by_document_[static_cast<size_t>(place.dataset)][place.document + static_cast<uint64_t>(row % 2)];
     FP_CHECK(std::isfinite(score), "no reference score for document {}", place.document);
     batch.reference_logp.push_back(score);
   }

@@ -19,9 +19,10 @@ void check_objective(const std::string& objective, const Sampler& sampler) {
     const std::string holds = pairs ? "preferences" : masked ? "conversations" : "text without a loss mask";
     const std::string fits = pairs ? "dpo" : masked ? "sft" : "pretrain";
     if (objective != fits)
-      throw ConfigError(fmt::format("train.objective: {}: {} holds {}, which is for {} (`fptrain data prepare --chat` "
-                                    "makes data for sft, --preferences for dpo)",
-                                    objective, d->name(), holds, fits));
+      throw ConfigError(
+          fmt::format("train.objective: {}: {} holds {}, which is for {} (`fptrain data prepare --chat` "
+                      "makes data for sft, --preferences for dpo)",
+                      objective, d->name(), holds, fits));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -74,8 +75,13 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
     throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt", tokens.size(),
                                   decoder.capacity()));
   StreamingDecoder text(tokenizer, prompt.empty());
+  std::vector<float> logits;
   while (result.new_tokens < options.max_tokens) {
-    const int32_t id = sample_token(decoder.append(tokens), options.sampling, decoder.length());
+    const std::span<const float> all = decoder.append(tokens);
+    logits.assign(all.begin(), all.end());
+    for (size_t i = 0; i < logits.size(); ++i)  // many models have more ids than their tokenizer has tokens
+      if (!tokenizer.is_id(static_cast<int32_t>(i))) logits[i] = -std::numeric_limits<float>::infinity();
+    const int32_t id = sample_token(logits, options.sampling, decoder.length());
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       result.stopped = true;
       break;

@@ -36,7 +36,8 @@ struct GenerationResult {
 // The ids of a prompt: what the tokenizer puts before a text (<s>), then the text; of nothing the end-of-text token.
 std::vector<int32_t> prompt_tokens(const Tokenizer&, const std::string& prompt);
 
-// Continues `prompt`, calling `emit` with each complete piece of new text. ConfigError when the prompt leaves no room in the decoder.
+// Continues `prompt`, calling `emit` with each complete piece of new text. Ids that are no token are never drawn.
+// ConfigError when the prompt leaves no room in the decoder.
 GenerationResult generate(Decoder&, const Tokenizer&, const std::string& prompt, const GenerationOptions&,
                           const std::function<void(const std::string&)>& emit);
 
