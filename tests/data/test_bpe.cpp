@@ -110,6 +110,22 @@ TEST_CASE("added tokens take white space along where they say so, and stand alon
   CHECK(run("") == std::pair(Ids{}, std::string()));
 }
 
+TEST_CASE("white space that a token took along is not taken again by one that strips both sides") {
+  AddedTokenFinder finder;
+  AddedToken line;
+  line.id = 1, line.rstrip = true;
+  Ids ids;
+  finder.add(line, "\n");
+  finder.around("a\n\nb", true, ids, [](std::string_view, bool) {});
+  CHECK(ids == Ids{1, 1});
+  AddedTokenFinder both;
+  line.lstrip = true;
+  ids.clear();
+  both.add(line, "\n");
+  both.around("a\n\nb", true, ids, [](std::string_view, bool) {});
+  CHECK(ids == Ids{1});
+}
+
 TEST_CASE("base64 is read and written as RFC 4648 says") {
   for (const auto& [bytes, text] :
        {std::pair("", ""), {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}}) {

@@ -92,8 +92,9 @@ TEST_CASE("Oniguruma's classes and escapes mean the same in PCRE2") {
   CHECK_FALSE(matches(R"(\s)", "\u180E"));
   CHECK(matches(R"([^\s\p{L}]+)", "\u180E1"));
   CHECK(matches(R"(\w+)", "a\u0301_9"));
-  CHECK_FALSE(matches(R"(\w)", "\u00B2"));  // a number, but no decimal digit
-  CHECK(matches(R"(\W)", "\u00B2"));
+  CHECK(matches(R"(\w+)", "\u00B2\u2160\u24B6"));
+  CHECK_FALSE(matches(R"(\w)", "\u2074"));  // a number, but no decimal digit
+  CHECK(matches(R"(\W)", "\u2074"));
   CHECK(matches(R"(\h+)", "9aF"));
   CHECK(matches(R"([\u4e00-\u9fa5]+)", "\u4E1C"));
   CHECK(matches(R"((?i:'s))", "'\u017F"));
@@ -113,6 +114,7 @@ TEST_CASE("what Oniguruma means otherwise is refused, with its place") {
   CHECK_THAT(refusal(R"(\bword)"), Contains("\\b"));
   CHECK_THAT(refusal(R"([\W])"), Contains("\\W inside a class"));
   CHECK_THAT(refusal("(?m:.)"), Contains("options 'm'"));
+  CHECK_THAT(refusal("(?i:ss)"), Contains("(?i"));
   CHECK_THAT(refusal("\\"), Contains("lone backslash"));
   CHECK_THAT(refusal("\\pL"), Contains("braces"));
 }

@@ -120,6 +120,10 @@ TEST_CASE("what would change ids or text in a component is refused by name") {
   CHECK_THAT(error_of([](Json& j) { j["decoder"]["decoders"][3]["start"] = 2; }),
              Contains("decoder.decoders[3].start"));
   CHECK_THAT(error_of([](Json& j) { j["decoder"] = {{"type", "WordPiece"}}; }), Contains("decoder.type"));
+  CHECK_THAT(error_of([](Json& j) {
+               j["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}};
+             }),
+             Contains("beside the normalizer Prepend"));
   CHECK_THAT(error_of([](Json& j) { j["post_processor"]["single"].erase(1); }), Contains("post_processor.single"));
   CHECK_THAT(error_of([](Json& j) { j["post_processor"]["special_tokens"]["<s>"]["ids"] = {999}; }),
              Contains("post_processor"));

@@ -48,7 +48,7 @@ class AddedTokenFinder {
       if (token.lstrip) begin = std::max(done, begin - white_space_before(text.substr(0, begin)));
       if (token.rstrip) end += white_space_after(text.substr(end));
       if (done < begin) f(text.substr(done, begin - done), at_start && done == 0);
-      ids.push_back(token.id);
+      if (begin < end) ids.push_back(token.id);  // else the token before has taken all of it along
       // Not beyond `end`, although a token that begins with white space may begin before it: as Hugging Face has it.
       done = end;
     }

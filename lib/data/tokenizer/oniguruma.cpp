@@ -10,8 +10,9 @@
 namespace fp {
 namespace {
 
-// Word characters as Oniguruma defines them.
-constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
+// Word characters as Oniguruma defines them; outside a class Latin-1's superscripts and fractions too.
+constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+constexpr std::string_view kLatin1Numbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
 class Translator {
  public:
@@ -60,6 +61,15 @@ class Translator {
     put(1);
   }
 
+  // Letters that Oniguruma also finds in one character: "ss" in U+00DF, the others in ligatures.
+  void check_folds() const {
+    for (size_t i = at_; i + 1 < in_.size(); ++i) {
+      const auto lower = [&](size_t k) { return static_cast<char>(std::tolower(static_cast<unsigned char>(in_[k]))); };
+      for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"})
+        if (lower(i) == pair[0] && lower(i + 1) == pair[1]) fail(fmt::format("\"{}\" behind (?i", pair));
+    }
+  }
+
   // The letters of (?i) or (?i:...): i means the same to both, m and s do not.
   void group() {
     if (next_is(1, '*')) fail("'(*', which only PCRE2 knows");
@@ -68,6 +78,7 @@ class Translator {
            (std::isalpha(static_cast<unsigned char>(in_[end])) || in_[end] == '-'))
       ++end;
     const std::string flags = next_is(1, '?') ? in_.substr(at_ + 2, end - at_ - 2) : "";
+    if (flags.starts_with('i')) check_folds();
     if (flags.find_first_not_of("i-") != std::string::npos) fail("options '" + flags + "'; legal: (?i) (?i:...) (?-i)");
     put(1);
   }
@@ -102,9 +113,9 @@ class Translator {
       case 'S':
         return replace(R"(\P{White_Space})", R"(\P{White_Space})");
       case 'w':
-        return replace(fmt::format("[{}]", kWord), kWord);
+        return replace(fmt::format("[{}{}]", kWord, kLatin1Numbers), kWord);
       case 'W':
-        return replace(fmt::format("[^{}]", kWord), "");
+        return replace(fmt::format("[^{}{}]", kWord, kLatin1Numbers), "");
       case 'h':
         return replace("[0-9A-Fa-f]", "0-9A-Fa-f");
       case 'H':

@@ -17,7 +17,7 @@ class PrefixMatcher {
     int32_t value = -1;
   };
 
-  // `text` is not empty, `value` not negative.
+  // `text` is not empty, `value` not negative. Of equal texts the first one stays.
   void add(std::string_view text, int32_t value) {
     starts_[static_cast<uint8_t>(text[0])] = true;
     int32_t node = 0;
@@ -29,7 +29,7 @@ class PrefixMatcher {
       }
       node = *next;
     }
-    values_[static_cast<size_t>(node)] = value;
+    if (int32_t& here = values_[static_cast<size_t>(node)]; here < 0) here = value;
   }
   bool empty() const { return values_.size() == 1; }
 

@@ -43,6 +43,14 @@ class Parser {
   void read_text_steps(const JsonValue& root) {
     definition_.normalizer = read_normalizer(root.get("normalizer"));
     PreTokenizer pre = read_pre_tokenizer(root.get("pre_tokenizer"));
+    // What Prepend put there counts as start too, in ways that depend on the offsets that tokenizers keeps.
+    const auto& steps = definition_.normalizer;
+    const bool prepends = std::any_of(steps.begin(), steps.end(),
+                                      [](const TextStep& step) { return step.kind == TextStep::Kind::prepend; });
+    const bool at_start = std::any_of(pre.steps.begin(), pre.steps.end(), [](const TextStep& step) {
+      return step.kind == TextStep::Kind::prepend && step.prepend == TextStep::Prepend::at_start_unless_there;
+    });
+    root.get("pre_tokenizer").need(!prepends || !at_start, "no prepend_scheme \"first\" beside the normalizer Prepend");
     definition_.pre_tokenizer = std::move(pre.steps);
     decoder_ = read_decoder(root.get("decoder"));
     root.get("decoder").need(decoder_.byte_level == pre.byte_level,
