@@ -145,6 +145,10 @@ void EventWriter::append(const StepMetrics& m) {
   if (std::isfinite(m.mfu)) scalars.emplace_back("speed/mfu", f(m.mfu));
   if (m.val_loss) scalars.emplace_back("validation/loss", f(*m.val_loss));
   if (m.val_perplexity) scalars.emplace_back("validation/perplexity", f(*m.val_perplexity));
+  if (m.margin) scalars.emplace_back("train/reward_margin", f(*m.margin));
+  if (m.accuracy) scalars.emplace_back("train/preference_accuracy", f(*m.accuracy));
+  if (m.val_margin) scalars.emplace_back("validation/reward_margin", f(*m.val_margin));
+  if (m.val_accuracy) scalars.emplace_back("validation/preference_accuracy", f(*m.val_accuracy));
   if (m.val_bits_per_byte) scalars.emplace_back("validation/bits_per_byte", f(*m.val_bits_per_byte));
   write(scalar_event(now_seconds(), m.step, scalars));
 }

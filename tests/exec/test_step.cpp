@@ -147,3 +147,34 @@ TEST_CASE("a poisoned weight is named", "[exec]") {
     CHECK_THAT(text, Catch::Contains("1000"));
   }
 }
+
+TEST_CASE("DPO's gradient is that of its loss", "[exec]") {
+  const ModelSection m = tiny_model("llama");
+  ExecutorOptions options;
+  options.loss_chunk = 5;  // rows of a sample span chunks, chunks do not span samples
+  options.dpo = DpoSpec{0.7, 0.1, 0.2, ""};
+  Rig rig(make_ref_ops(), m, DType::f32, Recompute::none, options);
+  std::vector<Batch> batches;
+  for (const uint64_t seed : {1u, 2u}) {
+    batches.push_back(random_batch(m, 4, 12, seed));
+    batches.back().reference_logp = {-30, -29, -33, -30.5};
+  }
+  const LossSums s = rig.executor.accumulate(batches);
+  CHECK(s.units == 4);
+  // Along the gradient itself the loss changes by the gradient's squared norm.
+  const std::vector<float> g = rig.host(rig.model.params().grads()), w = rig.host(rig.model.params().master());
+  double squares = 0;
+  for (const float x : g) squares += static_cast<double>(x) * x;
+  const auto loss_at = [&](double step) {
+    std::vector<float> moved(w.size());
+    for (size_t i = 0; i < w.size(); ++i) moved[i] = static_cast<float>(w[i] + step * g[i]);
+    rig.ops->copy_in(rig.model.params().master(), moved.data());
+    rig.ops->weights_changed();
+    LossSums total;
+    for (const Batch& b : batches) total += rig.executor.evaluate(b);
+    return total.mean();
+  };
+  const double h = 1e-3 / std::sqrt(squares);
+  CHECK(loss_at(0) == Approx(s.mean()).epsilon(1e-6));
+  CHECK((loss_at(h) - loss_at(-h)) / (2 * h) == Approx(squares).epsilon(1e-3));
+}

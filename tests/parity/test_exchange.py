@@ -1,6 +1,8 @@
 """Models in and out: byte-identical round trips, what transformers makes of an export, foreign layouts, refusals."""
 import json
 import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -9,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import models
-from parity import Case, fptrain
+from parity import FPTRAIN, Case, fptrain
 
 TOKENS = torch.randint(0, models.VOCAB - 1, (2, 24), generator=torch.Generator().manual_seed(3))
 
@@ -112,6 +114,36 @@ class RoundTrip(Case):
         for name in ("generation_config.json", "chat_template.jinja"):
             with open(self.path(f"hf/{name}"), "rb") as a, open(self.path(f"out/{name}"), "rb") as b:
                 self.assertEqual(a.read(), b.read())
+
+
+class Memory(Case):
+    def test_streaming(self):
+        """Import and export hold less than two of the largest tensor (as fp32), however large the model is."""
+        vocab, hidden, ffn, layers = 16384, 1024, 4096, 6
+        tensors = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (vocab, hidden)}
+        for n in range(layers):
+            tensors |= {f"model.layers.{n}.self_attn.{x}_proj.weight": (hidden, hidden) for x in "qkvo"}
+            tensors |= {f"model.layers.{n}.mlp.{x}_proj.weight": (ffn, hidden) for x in ("gate", "up")}
+            tensors |= {f"model.layers.{n}.mlp.down_proj.weight": (hidden, ffn)}
+            tensors |= {f"model.layers.{n}.{x}_layernorm.weight": (hidden,) for x in ("input", "post_attention")}
+        os.mkdir(self.path("hf"))
+        save_file({k: torch.ones(s, dtype=torch.bfloat16) for k, s in tensors.items()}, self.path("hf/model.safetensors"),
+                  metadata={"format": "pt"})
+        config = models.llama_config(vocab_size=vocab, hidden_size=hidden, intermediate_size=ffn, num_hidden_layers=layers,
+                                     num_attention_heads=8, num_key_value_heads=8)
+        del config["attn_implementation"]
+        with open(self.path("hf/config.json"), "w", encoding="utf-8") as f:
+            json.dump(dict(config, model_type="llama"), f)
+        start = self.peak("doctor")
+        for command in (["import", "--from", self.path("hf"), "--to", self.path("ckpt")],
+                        ["export", self.path("ckpt"), "--to", self.path("out")]):
+            self.assertLess(self.peak("checkpoint", *command) - start, 2 * 4 * vocab * hidden, command[0])
+
+    def peak(self, *arguments):
+        """Peak resident bytes of a run of fptrain."""
+        program = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); " \
+                  "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"
+        return int(subprocess.run([sys.executable, "-c", program, FPTRAIN, *arguments], check=True, stdout=subprocess.PIPE).stdout)
 
 
 class OtherLayouts(Case):

@@ -64,7 +64,7 @@ std::string JsonValue::type() const {
 Json parse_json(std::string_view text, const std::string& where) {
   try {
     return Json::parse(text);
-  } catch (const Json::parse_error& e) {
+  } catch (const Json::exception& e) {
     throw DataError(fmt::format("{}: not JSON: {}", where, e.what()));
   }
 }

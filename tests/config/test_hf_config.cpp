@@ -1,0 +1,87 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "config/expect.h"
+#include "config/hf_config.h"
+#include "config/load.h"
+#include "config/preset.h"
+
+using namespace fp;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that goes when the test ends.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("fptrain-hf-config-" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
+};
+
+constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+  "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 500,
+  "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 500000.0})";
+
+}  // namespace
+
+TEST_CASE("every preset goes through config.json and back", "[config]") {
+  int tried = 0;
+  for (const std::string& name : preset_names()) {
+    CAPTURE(name);
+    ModelSection m = load_preset(name);
+    if (m.vocab == 0 || name == "phi-3-medium-128k") continue;  // the tokenizer's, or factors that were never published
+    if (m.dropout_residual != m.dropout_ffn && m.family != Family::phi3small) continue;
+    ModelSection back = model_from_hf_config(hf_config_of(m).dump(), "config.json");
+    back.name = m.name;
+    back.scaled_residual_init = m.scaled_residual_init;  // how training starts is not in config.json
+    CHECK(back == m);
+    ++tried;
+  }
+  CHECK(tried > 20);
+}
+
+TEST_CASE("a folder with config.json is a preset", "[config]") {
+  const Folder folder;
+  folder.write("config.json", kLlama);
+  const RunSpec spec = parse_run_spec("model: {preset: " + folder.path.string() + ", layers: 5}", "run.yaml", {"data.seq_len=64"});
+  CHECK(spec.model.layers == 5);
+  CHECK(spec.model.kv_heads == 2);
+  CHECK(spec.model.rope.theta == 500000.0);
+  CHECK(spec.model.preset.empty());
+}
+
+TEST_CASE("a run's config.yaml is a preset too", "[config]") {
+  const Folder folder;
+  RunSpec before = parse_run_spec("model: {family: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 77}", "run.yaml");
+  before.model.init_from = "somewhere";
+  folder.write("config.yaml", dump(before));
+  const RunSpec spec = parse_run_spec("model: {preset: " + folder.path.string() + "}", "run.yaml");
+  CHECK(spec.model.hidden == 32);
+  CHECK(spec.model.vocab == 77);
+  CHECK(spec.model.init_from.empty());  // a preset says what the model is, not where its weights are
+}
+
+TEST_CASE("init_from alone says what the model is; resolved, it is not read again", "[config]") {
+  std::string text;
+  {
+    const Folder folder;
+    folder.write("config.json", kLlama);
+    const RunSpec spec = parse_run_spec("model: {init_from: " + folder.path.string() + "}", "run.yaml", {"data.seq_len=64"});
+    CHECK(spec.model.hidden == 64);
+    CHECK(spec.model.init_from == folder.path.string());
+    text = dump(spec);
+  }
+  CHECK(parse_run_spec(text, "config.yaml").model.hidden == 64);  // the folder is gone
+  CHECK_THROWS_AS(parse_run_spec("model: {init_from: /nowhere/at/all}", "run.yaml"), ConfigError);
+}
+
+TEST_CASE("DPO needs a reference model and refuses what has no meaning there", "[config]") {
+  const std::string dpo = "train: {objective: dpo}\nmodel: {family: gpt, layers: 1, hidden: 32, heads: 2";
+  CHECK_THAT(error_of(dpo + "}"), says("needs a reference model"));
+  CHECK_NOTHROW(parse_run_spec(dpo + ", init_from: x}", "run.yaml"));
+  CHECK_THAT(error_of("train: {objective: sft, dpo: {beta: 0.2}}"), says("train.dpo has no effect"));
+}
