@@ -5,11 +5,9 @@
 #include "data/tokenizer/source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  fp::TokenizerSource source;
-  source.format = fp::TokenizerSource::Format::sentencepiece;
-  source.data.assign(reinterpret_cast<const char*>(data), size);
+  const std::string model(reinterpret_cast<const char*>(data), size);
   try {
-    const auto tokenizer = fp::make_tokenizer(source, "fuzz");
+    const auto tokenizer = fp::make_tokenizer(fp::source_of(fp::TokenizerSource::Format::sentencepiece, model), "fuzz");
     tokenizer->decode(tokenizer->encode("Hello  w\u00F6rld</s> \u2581 12\xFF\n"));
   } catch (const fp::UserError&) {
   }

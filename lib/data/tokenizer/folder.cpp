@@ -88,9 +88,7 @@ TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::strin
           fmt::format("{}:{}: legal: two tokens and a space between them", (folder / "merges.txt").string(), number));
     vocabulary.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
-  TokenizerSource source;
-  source.data = write_tokenizer_json(vocabulary);
-  return source;
+  return source_of(Format::tokenizer_json, write_tokenizer_json(vocabulary));
 }
 
 fs::path rank_file(const fs::path& folder) {
@@ -105,10 +103,9 @@ fs::path rank_file(const fs::path& folder) {
 
 TokenizerSource read_main_file(const fs::path& folder, const std::optional<std::string>& eos) {
   const fs::path json = folder / "tokenizer.json", model = folder / "tokenizer.model";
-  if (fs::exists(json)) return {Format::tokenizer_json, read_file(json), {}, false, false, {}, {}};
+  if (fs::exists(json)) return source_of(Format::tokenizer_json, read_file(json));
   if (fs::exists(model)) return recognise_tokenizer(read_file(model), model.string());
-  if (const fs::path ranks = rank_file(folder); !ranks.empty())
-    return {Format::tiktoken, read_file(ranks), {}, false, false, {}, {}};
+  if (const fs::path ranks = rank_file(folder); !ranks.empty()) return source_of(Format::tiktoken, read_file(ranks));
   if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) return read_gpt2(folder, eos);
   throw DataError(fmt::format(
       "{}: holds no tokenizer: legal are tokenizer.json, tokenizer.model, *.tiktoken, or vocab.json with merges.txt",

@@ -79,10 +79,10 @@ TokenizerSource recognise_tokenizer(std::string content, const std::string& wher
       const JsonValue root(document, where);
       if (root.json().is_object() && root.type() == kWrapperType) return unwrap(root);
     }
-    return {Format::tokenizer_json, std::move(content), {}, false, false, {}, {}};
+    return source_of(Format::tokenizer_json, std::move(content));
   }
-  if (looks_like_tiktoken(content)) return {Format::tiktoken, std::move(content), {}, false, false, {}, {}};
-  if (looks_like_sentencepiece(content)) return {Format::sentencepiece, std::move(content), {}, false, false, {}, {}};
+  if (looks_like_tiktoken(content)) return source_of(Format::tiktoken, std::move(content));
+  if (looks_like_sentencepiece(content)) return source_of(Format::sentencepiece, std::move(content));
   throw DataError(fmt::format(
       "{}: not a tokenizer: legal are a tokenizer.json, a SentencePiece model, a tiktoken rank file (lines \"base64 "
       "rank\"), or a folder that holds one",

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/tokenizer.h"
@@ -24,6 +25,14 @@ struct TokenizerSource {
   // Contents of added tokens.
   std::optional<std::string> bos_token, eos_token;
 };
+
+// A main file with nothing beside it.
+inline TokenizerSource source_of(TokenizerSource::Format format, std::string data) {
+  TokenizerSource source;
+  source.format = format;
+  source.data = std::move(data);
+  return source;
+}
 
 // The source of a file's content, or of what serialize() wrote. DataError when it is none of the known formats.
 TokenizerSource recognise_tokenizer(std::string content, const std::string& where);
