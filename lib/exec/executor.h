@@ -16,7 +16,7 @@ namespace fp {
 struct ExecutorOptions {
   double z_loss = 0.0;
   int64_t loss_chunk = 1024;
-  std::optional<DpoSpec> dpo;  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
+  std::optional<DpoSpec> dpo = {};  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
 };
 
 // Sums over units: the valid targets or, under DPO, the pairs. Divide by the global number of units.

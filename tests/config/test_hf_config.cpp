@@ -47,7 +47,8 @@ TEST_CASE("every preset goes through config.json and back", "[config]") {
 TEST_CASE("a folder with config.json is a preset", "[config]") {
   const Folder folder;
   folder.write("config.json", kLlama);
-  const RunSpec spec = parse_run_spec("model: {preset: " + folder.path.string() + ", layers: 5}", "run.yaml", {"data.seq_len=64"});
+  const RunSpec spec =
+      parse_run_spec("model: {preset: " + folder.path.string() + ", layers: 5}", "run.yaml", {"data.seq_len=64"});
   CHECK(spec.model.layers == 5);
   CHECK(spec.model.kv_heads == 2);
   CHECK(spec.model.rope.theta == 500000.0);
@@ -56,7 +57,8 @@ TEST_CASE("a folder with config.json is a preset", "[config]") {
 
 TEST_CASE("a run's config.yaml is a preset too", "[config]") {
   const Folder folder;
-  RunSpec before = parse_run_spec("model: {family: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 77}", "run.yaml");
+  RunSpec before =
+      parse_run_spec("model: {family: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 77}", "run.yaml");
   before.model.init_from = "somewhere";
   folder.write("config.yaml", dump(before));
   const RunSpec spec = parse_run_spec("model: {preset: " + folder.path.string() + "}", "run.yaml");
@@ -65,12 +67,13 @@ TEST_CASE("a run's config.yaml is a preset too", "[config]") {
   CHECK(spec.model.init_from.empty());  // a preset says what the model is, not where its weights are
 }
 
-TEST_CASE("init_from alone says what the model is; resolved, it is not read again", "[config]") {
+TEST_CASE("init_from alone says what the model is, resolved, it is not read again", "[config]") {
   std::string text;
   {
     const Folder folder;
     folder.write("config.json", kLlama);
-    const RunSpec spec = parse_run_spec("model: {init_from: " + folder.path.string() + "}", "run.yaml", {"data.seq_len=64"});
+    const RunSpec spec =
+        parse_run_spec("model: {init_from: " + folder.path.string() + "}", "run.yaml", {"data.seq_len=64"});
     CHECK(spec.model.hidden == 64);
     CHECK(spec.model.init_from == folder.path.string());
     text = dump(spec);

@@ -85,7 +85,7 @@ TEST_CASE("the flags of a SentencePiece model are obeyed") {
   CHECK(as_text(model(), " ab") == Ids{8, 9});
 }
 
-TEST_CASE("byte pieces spell what is no piece; ill-formed bytes are U+FFFD") {
+TEST_CASE("byte pieces spell what is no piece, ill-formed bytes are U+FFFD") {
   std::string more;
   for (int b = 0; b < 256; ++b) more += piece(fmt::format("<0x{:02X}>", b), 0, 6);
   const auto tokenizer = parse(model(more, integer(35, 1)));

@@ -9,7 +9,7 @@ using namespace fp;
 namespace {
 
 // Central difference of the loss with respect to a cross entropy, that is minus a log-probability.
-double slope(PairScores p, const DpoSpec& spec, double PairScores::* score) {
+double slope(PairScores p, const DpoSpec& spec, double PairScores::*score) {
   const double h = 1e-5;
   PairScores up = p, down = p;
   up.*score -= h;
