@@ -149,14 +149,17 @@ void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors,
 
 // Special ids and what else the model's own config.json said come first, then what the spec says.
 Json config_of(const RunSpec& spec, const TrainState& state, const std::vector<Outgoing>& tensors) {
-  Json config = parsed(state, "config.json");
+  // Said even where there are none: an absent key has a default of its own in transformers (phi-3's padding is 32000).
+  Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  config.update(parsed(state, "config.json"));
   for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
   config.update(hf_config_of(spec.model));
   config["torch_dtype"] = torch_name_of(tensors.front().type);
-  if (config.contains("eos_token_id") || state.tokenizer_json.empty()) return config;
+  if (!config["eos_token_id"].is_null() || state.tokenizer_json.empty()) return config;
   const auto tokenizer = parse_tokenizer(state.tokenizer_json, "tokenizer");
-  config["bos_token_id"] = tokenizer->eot();
+  config["bos_token_id"] = tokenizer->bos().value_or(tokenizer->eot());
   config["eos_token_id"] = tokenizer->eot();
+  if (spec.model.family == Family::phi3) config["pad_token_id"] = tokenizer->eot();
   return config;
 }
 
