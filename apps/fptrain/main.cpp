@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -5,6 +6,8 @@
 #include "commands.h"
 
 int main(int argc, char** argv) {
+  // Under `ulimit -f` a save that grows too long must fail as on a full disk, not kill the run.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"fptrain: an LLM trainer driven by config files"};
   app.set_version_flag("--version", FPTRAIN_VERSION);
   app.require_subcommand(1);

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include "base/filesystem.h"
 #include "config/hf_config.h"
 #include "config/load.h"
+#include "data/pending.h"
 #include "data/tokenizer.h"
 #include "interop/safetensors.h"
 #include "interop/transfer.h"
@@ -208,20 +207,11 @@ ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o)
   declare_parameters(spec.model, table);
   checkpoint.require(table);
 
-  const fs::path to = fs::absolute(o.to).lexically_normal();
-  const fs::path staging = to.parent_path() / fmt::format(".export-{}.{}", to.filename().string(), ::getpid());
-  fs::create_directories(staging, error);
-  if (error) throw DataError(fmt::format("{}: cannot be made: {}", staging.string(), error.message()));
+  PendingFolder folder(fs::absolute(o.to).lexically_normal());
   ExportSummary summary;
-  try {
-    write_weights(staging, tensors, o, *checkpoint.tensors(), summary);
-    write_companions(staging, spec, state, tensors, summary);
-    fs::rename(staging, to);
-    fsync_path(to.parent_path());
-  } catch (...) {
-    fs::remove_all(staging, error);
-    throw;
-  }
+  write_weights(folder.path(), tensors, o, *checkpoint.tensors(), summary);
+  write_companions(folder.path(), spec, state, tensors, summary);
+  folder.publish();
   return summary;
 }
 
