@@ -1,6 +1,7 @@
 #include "train/dry_run.h"
 
 #include "exec/executor.h"
+#include "report/machine.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -41,6 +42,15 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   p.arena_bytes = arena.peak();
   p.by_class = arena.by_class_at_peak();
   return p;
+}
+
+void require_fit(const Prediction& p) {
+  const int64_t available = inspect_memory().available_bytes;
+  if (available > 0 && p.arena_bytes > static_cast<size_t>(available))
+    throw ConfigError(
+        fmt::format("this run needs {:.2f} GiB of memory, {:.2f} GiB are available: use a smaller train.micro_batch or "
+                    "data.seq_len, memory.recompute: full, or a smaller model",
+                    gib(p.arena_bytes), gib(static_cast<size_t>(available))));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {

@@ -19,6 +19,9 @@ struct Prediction {
 // `model` must have its vocabulary; counting is reset.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&);
 
+// ConfigError when the machine has not as much memory as this needs: said before the run has touched any.
+void require_fit(const Prediction&);
+
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);
 

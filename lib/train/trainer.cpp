@@ -18,6 +18,7 @@
 #include "train/device_rate.h"
 #include "train/dry_run.h"
 #include "train/evaluation.h"
+#include "train/progression.h"
 #include "train/recorder.h"
 #include "train/resume.h"
 #include "train/run_data.h"
@@ -29,17 +30,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Where training stands: what a checkpoint carries beside the parameters.
-struct Progression {
-  int64_t step = 0;     // finished steps, skipped ones included
-  int64_t updates = 0;  // applied updates: AdamW's bias correction counts these
-  int64_t skipped_in_a_row = 0;
-  uint64_t consumed = 0;
-  int64_t tokens = 0;
-  double elapsed_s = 0;
-  double last_loss = std::numeric_limits<double>::quiet_NaN();
-};
 
 class Trainer {
  public:
@@ -85,16 +75,6 @@ class Trainer {
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
 };
 
-// Refuses a run that cannot fit before it has touched the memory.
-void check_fits(const Prediction& p) {
-  const int64_t available = inspect_memory().available_bytes;
-  if (available > 0 && p.arena_bytes > static_cast<size_t>(available))
-    throw ConfigError(
-        fmt::format("this run needs {:.2f} GiB of memory, {:.2f} GiB are available: use a smaller train.micro_batch or "
-                    "data.seq_len, memory.recompute: full, or a smaller model",
-                    static_cast<double>(p.arena_bytes) / (1 << 30), static_cast<double>(available) / (1 << 30)));
-}
-
 Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, const Groups& groups)
     : request_(request),
       spec_(request_.spec),
@@ -106,7 +86,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, c
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   data_.check_vocab(section_.vocab);
   prediction_ = dry_run(spec_, section_, counting);
-  check_fits(prediction_);
+  require_fit(prediction_);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   prepare_directory();
   start_or_resume();
@@ -182,25 +162,14 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         checkpoint.folder().string(), differences));
   checkpoint.load(model_->params(), ops_);
   carried_ = s.carried;
-  at_.step = saved_step_ = s.step;
-  at_.consumed = s.consumed_samples;
-  at_.last_loss = s.last_loss;
-  at_.updates = s.extra.at("updates");
-  at_.skipped_in_a_row = s.extra.at("skipped_in_a_row");
-  at_.tokens = s.extra.at("tokens");
-  elapsed_before_ = at_.elapsed_s = s.extra.at("elapsed_s");
+  at_ = Progression::from(s);
+  saved_step_ = at_.step;
+  elapsed_before_ = at_.elapsed_s;
 }
 
 TrainState Trainer::state() const {
-  TrainState s;
-  s.step = at_.step;
-  s.consumed_samples = at_.consumed;
-  s.last_loss = at_.last_loss;
-  s.extra = {{"updates", at_.updates},
-             {"skipped_in_a_row", at_.skipped_in_a_row},
-             {"tokens", at_.tokens},
-             {"elapsed_s", at_.elapsed_s},
-             {"data", data_identity(spec_, data_.train())}};
+  TrainState s = at_.state();
+  s.extra["data"] = data_identity(spec_, data_.train());
   RunSpec resolved = spec_;
   resolved.model = section_;
   s.config_yaml = dump(resolved);

@@ -1,0 +1,25 @@
+// Where training stands: what a checkpoint carries beside the parameters.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "checkpoint/checkpoint.h"
+
+namespace fp {
+
+struct Progression {
+  int64_t step = 0;     // finished steps, skipped ones included
+  int64_t updates = 0;  // applied updates: AdamW's bias correction counts these
+  int64_t skipped_in_a_row = 0;
+  uint64_t consumed = 0;  // samples
+  int64_t tokens = 0;
+  double elapsed_s = 0;
+  double last_loss = std::numeric_limits<double>::quiet_NaN();
+
+  static Progression from(const TrainState&);
+  // With everything of this and nothing else.
+  TrainState state() const;
+};
+
+}  // namespace fp
