@@ -1,0 +1,151 @@
+// Import and export of small models of every family, without another program: what goes in comes out.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "base/philox.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/inspect.h"
+#include "config/hf_config.h"
+#include "interop/safetensors.h"
+#include "interop/transfer.h"
+#include "model/architecture.h"
+#include "support/tiny_models.h"
+
+using namespace fp;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("fptrain-transfer-" + std::to_string(::getpid()));
+  Folder() {
+    fs::remove_all(path);
+    fs::create_directories(path / "hf");
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path operator/(const std::string& name) const { return path / name; }
+};
+
+ModelSection model_of(const std::string& name) {
+  ModelSection m = testing::tiny_model(name);
+  m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0;
+  return m;
+}
+
+// A Hugging Face folder of this model with random bytes as bf16 weights; `edit` changes its tensors first.
+template <class Edit>
+void write_folder(const fs::path& folder, const ModelSection& m, Edit&& edit) {
+  ParamTable table;
+  declare_parameters(m, table);
+  SafetensorsHeader header;
+  for (const Param& p : table) {
+    const StoredAs as = stored_as(WeightFormat::hf, m, p);
+    header.tensors[as.name] = {"BF16", as.shape, 0, 0};
+  }
+  edit(header);
+  std::string bytes = lay_out_safetensors(header);
+  uint64_t end = 0, state = 1;
+  for (const auto& [name, e] : header.tensors) end = std::max(end, e.end);
+  for (uint64_t i = 0; i < end; ++i) bytes += static_cast<char>(Philox::mix(state++));
+  write_file_atomically(folder / "model.safetensors", bytes);
+  write_file_atomically(folder / "config.json", hf_config_of(m).dump());
+}
+void write_folder(const fs::path& folder, const ModelSection& m) {
+  write_folder(folder, m, [](SafetensorsHeader&) {});
+}
+
+std::map<std::string, std::string> tensors_in(const fs::path& folder) {
+  std::map<std::string, std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const std::string file = read_file(entry.path());
+    const SafetensorsHeader h = read_safetensors_header(entry.path());
+    for (const auto& [name, e] : h.tensors) {
+      std::string text = e.dtype;
+      for (const int64_t d : e.shape) text += " " + std::to_string(d);
+      found[name] = text + ":" + file.substr(h.data_start + e.begin, e.end - e.begin);
+    }
+  }
+  return found;
+}
+
+std::string import_error(const Folder& folder) {
+  try {
+    import_model({.from = folder / "hf", .to = folder / "bad", .source = {}, .version = "test"});
+  } catch (const DataError& e) {
+    CHECK(!fs::exists(folder / "bad"));
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what is imported is exported byte for byte, in every family", "[transfer]") {
+  for (const std::string& name : testing::tiny_names()) {
+    CAPTURE(name);
+    const Folder folder;
+    write_folder(folder / "hf", model_of(name));
+    import_model({.from = folder / "hf", .to = folder / "checkpoint", .source = {}, .version = "test"});
+    const Checkpoint checkpoint = open_checkpoint_at(folder / "checkpoint");
+    verify_tensors(checkpoint);
+    for (const uint64_t shard_bytes : {uint64_t{1} << 40, uint64_t{3000}}) {
+      const fs::path out = folder / ("out" + std::to_string(shard_bytes));
+      const ExportSummary s = export_model(checkpoint, {.to = out, .type = {}, .shard_bytes = shard_bytes});
+      CHECK((s.files == 1) == (shard_bytes > 3000));
+      CHECK(fs::exists(out / "model.safetensors.index.json") == (s.files > 1));
+      const bool same = tensors_in(folder / "hf") == tensors_in(out);
+      CHECK(same);
+      const ModelSection back = model_from_hf_config(read_file(out / "config.json"), "config.json");
+      CHECK(back.layers == model_of(name).layers);
+    }
+    CHECK_THROWS_AS(export_model(checkpoint, {.to = folder / "hf", .type = {}}), ConfigError);
+  }
+}
+
+TEST_CASE("every problem of a foreign model is listed", "[transfer]") {
+  const Folder folder;
+  const ModelSection m = model_of("llama");
+  write_folder(folder / "hf", m, [](SafetensorsHeader& h) {
+    h.tensors.erase("model.norm.weight");
+    h.tensors["stray"] = {"F32", {2}, 0, 0};
+    h.tensors["model.embed_tokens.weight"].shape[0] -= 1;
+    h.tensors["model.layers.0.mlp.up_proj.weight"].dtype = "I16";
+  });
+  const std::string said = import_error(folder);
+  for (const char* part :
+       {"model.norm.weight", "is missing", "stray [2] belongs to no parameter", "the model needs", "dtype I16"}) {
+    INFO(said);
+    CHECK(said.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("an index must agree with its files", "[transfer]") {
+  const Folder folder;
+  write_folder(folder / "hf", model_of("llama"));
+  const auto index = [&](const std::string& text) {
+    write_file_atomically(folder / "hf/model.safetensors.index.json", text);
+    return import_error(folder);
+  };
+  CHECK(index("{}").find("weight_map") != std::string::npos);
+  CHECK(index(R"({"weight_map": {"a": "../model.safetensors"}})").find("same folder") != std::string::npos);
+  CHECK(index(R"({"weight_map": {"a": "model.safetensors"}})").find("does not hold it") != std::string::npos);
+  CHECK(index(R"({"weight_map": {"a": "none.safetensors"}})").find("none.safetensors") != std::string::npos);
+}
+
+TEST_CASE("files cut short and folders without a model are refused", "[transfer]") {
+  const Folder folder;
+  write_folder(folder / "hf", model_of("gpt"));
+  fs::resize_file(folder / "hf/model.safetensors", fs::file_size(folder / "hf/model.safetensors") - 1);
+  CHECK(import_error(folder).find("data") != std::string::npos);
+  fs::remove(folder / "hf/config.json");
+  CHECK(import_error(folder).find("no config.json") != std::string::npos);
+  fs::remove_all(folder / "hf");
+  CHECK(import_error(folder).find("does not exist") != std::string::npos);
+}
