@@ -58,6 +58,11 @@ void run(const Arguments& a) {
   const auto counting = make_counting_ops();
   const Groups groups = make_self_groups();
   const ValidationSampler sampler(spec.data, a.samples);
+  if (sampler.rows_per_sample() > 1)
+    throw ConfigError(
+        fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "
+                    "conversations (train.objective dpo writes val_loss, val_margin and val_accuracy)",
+                    a.file));
   LoadedModel loaded(a.checkpoint);
   if (sampler.tokenizer().hash() != loaded.tokenizer().hash())
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",

@@ -265,13 +265,13 @@ namespace {
 // Begins a save, has `write` write the rank's file and finishes, or leaves nothing behind.
 template <class WriteFile>
 std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const TrainState& state,
-                                const SaveOptions& options, WriteFile&& write) {
+                                const SaveOptions& options, const std::string& failure, WriteFile&& write) {
   const std::filesystem::path hidden = begin_save(checkpoints_dir, state.step);
   try {
     return finish_save(hidden, {write(hidden)}, state, options);
   } catch (const UserError& e) {
     abandon_save(hidden);
-    throw DataError(fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", state.step, e.what()));
+    throw DataError(fmt::format("{}: {}", failure, e.what()));
   }
 }
 
@@ -279,7 +279,8 @@ std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, co
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
                                       const TrainState& state, const SaveOptions& options) {
-  return save_with(checkpoints_dir, state, options, [&](const std::filesystem::path& hidden) {
+  const std::string failure = fmt::format("checkpoint of step {} not saved (earlier ones are intact)", state.step);
+  return save_with(checkpoints_dir, state, options, failure, [&](const std::filesystem::path& hidden) {
     return write_rank_file(hidden, store, ops, options.rank);
   });
 }
@@ -287,7 +288,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_d
 std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
                                    TensorReader& reader, const TrainState& state, const SaveOptions& options) {
   ReaderSource source(table, reader);
-  return save_with(checkpoints_dir, state, options, [&](const std::filesystem::path& hidden) {
+  return save_with(checkpoints_dir, state, options, "weights not saved", [&](const std::filesystem::path& hidden) {
     return write_rank_file(hidden, table, source, options.rank);
   });
 }

@@ -49,9 +49,10 @@ const YamlNode* model_text(const YamlNode& root, std::string_view key) {
   return &entry->value;
 }
 
-// What the model section builds on: its preset or, where that is all it says, the model it starts from.
-const YamlNode* preset_node(const YamlNode& root) {
-  if (const YamlNode* preset = model_text(root, "preset")) return preset;
+const YamlNode* preset_node(const YamlNode& root) { return model_text(root, "preset"); }
+
+// model.init_from, where the section says nothing else about the model.
+const YamlNode* lone_init_node(const YamlNode& root) {
   const YamlEntry* model = root.find("model");
   return model != nullptr && model->value.entries.size() == 1 ? model_text(root, "init_from") : nullptr;
 }
@@ -69,7 +70,7 @@ YamlNode read_preset(const fs::path& file) {
   YamlNode root = parse_root(text, file.string());
   std::erase_if(root.entries, [](const YamlEntry& e) { return e.key != "model"; });
   for (YamlEntry& e : root.entries)
-    std::erase_if(e.value.entries, [](const YamlEntry& k) { return k.key == "init_from"; });
+    std::erase_if(e.value.entries, [](const YamlEntry& k) { return k.key == "init_from" || k.key == "init_changes"; });
   return root;
 }
 
@@ -97,6 +98,17 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
   return preset;
 }
 
+// The same of the model that a run starts from; a path as the weights will be opened by.
+YamlNode init_tree(const YamlNode& node, Problems& problems) {
+  const fs::path file = model_description_at(node.text);
+  if (!file.empty()) return read_preset(file);
+  problems.add(node.place,
+               fmt::format("model.init_from: '{}' does not say what model it is; legal: a checkpoint, run directory or "
+                           "Hugging Face folder, or any weights together with model.preset",
+                           shown(node.text)));
+  return YamlNode(YamlNode::Kind::map, node.place);
+}
+
 std::string preset_label(const std::string& preset) {
   const std::string name = fs::path(preset).filename().string();
   return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
@@ -107,7 +119,10 @@ YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs:
   YamlNode chooser = root;
   Problems reported_below;
   for (const std::string& set : sets) apply_set(chooser, set, reported_below);
-  if (const YamlNode* preset = preset_node(chooser)) root = merged(preset_tree(*preset, base, problems), root);
+  if (const YamlNode* preset = preset_node(chooser))
+    root = merged(preset_tree(*preset, base, problems), root);
+  else if (const YamlNode* init = lone_init_node(chooser))
+    root = merged(init_tree(*init, problems), root);
   for (const std::string& set : sets) apply_set(root, set, problems);
   return root;
 }
@@ -163,7 +178,7 @@ void resolve(RunSpec& spec) {
   if (m.name.empty()) m.name = m.preset.empty() ? std::string(family) : preset_label(m.preset);
   m.preset.clear();
   if (m.kv_heads == 0) m.kv_heads = m.heads;
-  if (m.head_dim == 0 && m.hidden % m.heads == 0) m.head_dim = m.hidden / m.heads;
+  if (m.head_dim == 0 && m.heads > 0 && m.hidden % m.heads == 0) m.head_dim = m.hidden / m.heads;
   if (m.ffn == 0 && m.family == Family::gpt) m.ffn = 4 * m.hidden;
   if (m.family == Family::gpt && m.rope.kind == RopeKind::standard) m.rope.kind = RopeKind::none;
   if (spec.run.directory.empty()) spec.run.directory = "runs/" + spec.run.name;

@@ -155,6 +155,11 @@ void declare(Fields& f, ModelSection& s) {
         {.doc =
              "A checkpoint, a run directory (its newest one) or a Hugging Face folder: a fresh run starts from these "
              "weights, without optimizer state, instead of random ones. Alone in its section it is the `preset` too."});
+  f.add(
+      "init_changes", s.init_changes,
+      {.doc =
+           "Settings that change what the weights of `init_from` compute (rope, max_position, sliding_window, ...) may "
+           "differ from that model's own, as when its context is made longer. false: a difference is an error."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
   f.add(
       "family", s.family,

@@ -33,11 +33,18 @@ std::vector<std::string> preset_names() {
   return {names.begin(), names.end()};
 }
 
-fs::path model_description_in(const fs::path& folder) {
+fs::path model_description_at(const fs::path& path) {
   std::error_code ignored;
+  if (path.extension() == ".safetensors") {
+    const fs::path beside = path.parent_path() / "config.json";
+    return fs::is_regular_file(beside, ignored) ? beside : fs::path();
+  }
   for (const char* name : {"config.yaml", "config.json"})
-    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
-  return {};
+    if (fs::is_regular_file(path / name, ignored)) return path / name;
+  fs::path newest;  // of a checkpoints folder; step numbers have leading zeros
+  for (const auto& entry : fs::directory_iterator(path, ignored))
+    if (entry.path().filename().string().starts_with("step-") && entry.path() > newest) newest = entry.path();
+  return !newest.empty() && fs::is_regular_file(newest / "config.yaml", ignored) ? newest / "config.yaml" : fs::path();
 }
 
 fs::path find_preset(std::string_view preset, const fs::path& base) {
@@ -50,7 +57,7 @@ fs::path find_preset(std::string_view preset, const fs::path& base) {
     }
   for (const fs::path& path : {base / preset, fs::path(preset)}) {
     if (!is_name && fs::is_regular_file(path, ignored)) return path;
-    if (fs::is_directory(path, ignored)) return model_description_in(path);
+    if (fs::is_directory(path, ignored)) return model_description_at(path);
   }
   return {};
 }

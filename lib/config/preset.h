@@ -15,12 +15,12 @@ std::vector<std::filesystem::path> config_folders();
 // Names of all presets found, sorted.
 std::vector<std::string> preset_names();
 
-// The file of `preset`: a name of preset_names(), the path of a .yaml file or a folder (its model_description_in);
+// The file of `preset`: a name of preset_names(), the path of a .yaml file or a folder (its model_description_at);
 // paths are relative to `base`, then to the working directory. Empty path if there is none.
 std::filesystem::path find_preset(std::string_view preset, const std::filesystem::path& base);
 
-// What describes the model in a folder: config.yaml of a checkpoint or run directory, config.json of a Hugging Face
-// folder. Empty path if there is neither.
-std::filesystem::path model_description_in(const std::filesystem::path& folder);
+// What describes the model at a path: config.yaml of a checkpoint, checkpoints folder (its newest) or run directory,
+// config.json of a Hugging Face folder or beside a .safetensors file. Empty path if there is neither.
+std::filesystem::path model_description_at(const std::filesystem::path& path);
 
 }  // namespace fp

@@ -1,6 +1,9 @@
 #include "interop/foreign_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,8 +18,6 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kTiedHead = "lm_head.weight";
 
 std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
@@ -44,7 +45,7 @@ class ElementReader {
 ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) : path_(path), format_(options.format) {
   std::error_code error;
   if (!fs::exists(path, error)) throw DataError(fmt::format("{}: does not exist", path.string()));
-  folder_ = fs::is_directory(path, error) ? path : path.parent_path();
+  folder_ = fs::is_directory(path, error) ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (!fs::is_directory(path, error) && is_llmc_model(path)) {
     format_ = WeightFormat::llmc;
     section_ = open_llmc_model(path, files_);
@@ -96,7 +97,7 @@ std::vector<std::string> ForeignModel::problems_of(const ParamTable& table) cons
       problems.push_back(fmt::format("{} has dtype {}; legal: F32, F16, BF16", as.name, t->dtype));
   }
   for (const auto& [name, t] : files_.tensors())
-    if (!used.contains(&t) && !is_buffer(name) && !(section_.tied_embeddings && name == kTiedHead))
+    if (!used.contains(&t) && !is_buffer(name) && !(section_.tied_embeddings && name == head_name()))
       problems.push_back(fmt::format("{} {} belongs to no parameter of this model", name, text_of(t.shape)));
   return problems;
 }
@@ -106,14 +107,20 @@ void ForeignModel::require(const ParamTable& table) const {
   if (!problems.empty())
     throw DataError(fmt::format("{}: does not hold the model that it describes:\n  {}", path_.string(),
                                 fmt::join(problems, "\n  ")));
-  if (section_.tied_embeddings && files_.find(kTiedHead) != nullptr) check_tied_copy();
+  if (section_.tied_embeddings && files_.find(head_name()) != nullptr) check_tied_copy();
+}
+
+std::string ForeignModel::head_name() const {
+  Param head;
+  head.name = "lm_head.weight";
+  return stored_as(format_, section_, head).name;
 }
 
 void ForeignModel::check_tied_copy() const {
-  const StoredTensor &head = *files_.find(kTiedHead), &table = *place_of((*table_.begin()).name).tensor;
+  const StoredTensor &head = *files_.find(head_name()), &table = *place_of((*table_.begin()).name).tensor;
   const auto differ = [&] {
     return DataError(
-        fmt::format("{}: {} differs from the embedding, but tie_word_embeddings is true", path_.string(), kTiedHead));
+        fmt::format("{}: {} differs from the embedding, but tie_word_embeddings is true", path_.string(), head_name()));
   };
   if (head.shape != table.shape || head.dtype != table.dtype) throw differ();
   uint64_t bytes = size_of(element_type(head.dtype).value());
@@ -170,10 +177,32 @@ bool is_companion(const fs::path& path) {
                                                "merges.txt",
                                                "chat_template.jinja"};
   const std::string name = path.filename().string();
-  return kNames.contains(name) || path.extension() == ".tiktoken" || path.extension() == ".py";
+  return kNames.contains(name) || path.extension() == ".tiktoken";
+}
+
+// Code that a Hugging Face folder runs, as phi-3-small's does; its config.json says so.
+bool is_model_code(const fs::path& path, const std::string& config) {
+  const std::string stem = path.stem().string();
+  return path.extension() == ".py" && config.find("\"auto_map\"") != std::string::npos && !stem.empty() &&
+         std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 }  // namespace
+
+std::string ForeignModel::identity() const {
+  std::string text;
+  for (const auto& [name, t] : files_.tensors()) text += fmt::format("{} {} {} {}\n", name, t.dtype, t.shape, t.offset);
+  std::vector<std::byte> block(4096);
+  for (size_t f = 0; f < files_.files(); ++f) {
+    const uint64_t bytes = fs::file_size(files_.path(f)), step = std::max<uint64_t>(bytes / 64, block.size());
+    text += fmt::format("{} {}\n", files_.path(f).filename().string(), bytes);
+    for (uint64_t at = 0; at + block.size() <= bytes; at += step) {
+      files_.read(f, at, block);
+      text += hash_bytes(block.data(), block.size());
+    }
+  }
+  return hash_bytes(text.data(), text.size());
+}
 
 std::string ForeignModel::origin() const {
   static constexpr const char* kFormats[] = {"hf", "meta", "llmc"};
@@ -192,8 +221,9 @@ std::map<std::string, std::string> ForeignModel::carried() const {
   constexpr uintmax_t kMaxBytes = uintmax_t{256} << 20;
   std::map<std::string, std::string> files{{kOriginName, origin()}};
   if (format_ == WeightFormat::llmc) return files;
+  const std::string config = fs::is_directory(path_) ? read_file(folder_ / "config.json") : std::string();
   for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (!entry.is_regular_file() || !is_companion(entry.path())) continue;
+    if (!entry.is_regular_file() || (!is_companion(entry.path()) && !is_model_code(entry.path(), config))) continue;
     if (entry.file_size() > kMaxBytes)
       throw DataError(
           fmt::format("{}: {} bytes; legal: at most {}", entry.path().string(), entry.file_size(), kMaxBytes));

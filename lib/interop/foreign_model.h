@@ -34,6 +34,9 @@ class ForeignModel : public TensorReader {
   void require(const ParamTable&) const;
   void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
 
+  // Changes when the weights do: names, shapes, sizes, and a few hundred KiB of each file.
+  std::string identity() const;
+
   // What an export needs to write the same files again: the format, each tensor's element type (as JSON text, under the
   // name kOriginName), config.json, generation settings, tokenizer files, model code. By file name.
   std::map<std::string, std::string> carried() const;
@@ -47,6 +50,7 @@ class ForeignModel : public TensorReader {
   const StoredTensor* find(const StoredAs&) const;
   Place place_of(const std::string& param) const;
   std::vector<std::string> problems_of(const ParamTable&) const;
+  std::string head_name() const;  // of an untied head
   void check_tied_copy() const;
   std::string origin() const;
 

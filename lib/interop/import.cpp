@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "checkpoint/storage.h"
 #include "config/load.h"
+#include "data/pending.h"
 #include "data/tokenizer.h"
 #include "interop/transfer.h"
 #include "model/architecture.h"
@@ -56,12 +57,9 @@ void import_model(const ImportOptions& o) {
   state.extra = {{"imported_from", fs::absolute(o.from).lexically_normal().filename().string()}};
 
   // Saved under the name of its step in a folder of its own, then moved to where it is wanted.
-  const fs::path to = fs::absolute(o.to).lexically_normal(),
-                 staging = to.parent_path() / (".import-" + to.filename().string());
-  storage::make_folders(staging);
-  const fs::path saved = save_weights(staging, table, model, state, {"fptrain " + o.version, Mesh(), 0});
-  storage::rename(saved, to);
-  fs::remove_all(staging, error);
+  const fs::path to = fs::absolute(o.to).lexically_normal();
+  const PendingFolder staging(to);
+  storage::rename(save_weights(staging.path(), table, model, state, {"fptrain " + o.version, Mesh(), 0}), to);
 }
 
 }  // namespace fp

@@ -38,6 +38,7 @@ class TensorFiles {
   const StoredTensor* find(const std::string& name) const;
   const std::filesystem::path& path(size_t file) const { return files_[file].path; }
 
+  size_t files() const { return files_.size(); }
   // Bytes of a file from `offset`. DataError when they are not there.
   void read(size_t file, uint64_t offset, std::span<std::byte> out) const;
 

@@ -8,15 +8,15 @@ namespace fp {
 namespace {
 
 // Plays what the loaded model will be asked to do without memory and returns what it needs.
-size_t memory_needed(const ModelSection& section, const ModelOptions& options, const InferenceOptions& use,
-                     CountingOps& ops, const Groups& groups) {
+size_t memory_needed(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what,
+                     const InferenceOptions& use, CountingOps& ops, const Groups& groups) {
   Arena arena;
   Model model(section, options, ops, arena, groups);
   if (use.micro_batch > 0) {
     Batch b;
     b.resize(use.micro_batch, use.seq_len);
     b.doc_start.back() = 1;
-    Executor(model, groups, {}).evaluate(b);
+    Executor(model, groups, what).evaluate(b);
   }
   if (use.context > 0) {
     Decoder decoder(model, use.context);
@@ -47,10 +47,12 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   if (spec().model.family == Family::gpt && options.positions > spec().model.max_position)
     throw ConfigError(fmt::format("a context of {} tokens is asked for, but this model's learned positions end at {}",
                                   options.positions, spec().model.max_position));
-  arena_ = std::make_unique<Arena>(memory_needed(spec().model, options, use, counting, groups), true);
+  // Whatever the model was trained for, here it predicts tokens.
+  const ExecutorOptions what{0.0, spec().memory.loss_chunk_tokens, {}};
+  arena_ = std::make_unique<Arena>(memory_needed(spec().model, options, what, use, counting, groups), true);
   model_ = std::make_unique<Model>(spec().model, options, ops, *arena_, groups);
   source_.load(model_->params(), ops);
-  executor_ = std::make_unique<Executor>(*model_, groups, executor_options(spec()));
+  executor_ = std::make_unique<Executor>(*model_, groups, what);
 }
 
 }  // namespace fp

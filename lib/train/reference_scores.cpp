@@ -11,11 +11,10 @@
 namespace fp {
 namespace {
 
-// The file: one line of JSON, {"identity", "values", "xxh3"}, then the values as little-endian doubles.
-std::string header_of(const nlohmann::json& identity, const std::vector<double>& values) {
-  const nlohmann::json j = {{"identity", identity},
-                            {"values", values.size()},
-                            {"xxh3", hash_bytes(values.data(), values.size() * sizeof(double))}};
+// A file: one line of JSON, {"identity", "source", "xxh3"}, then the values as little-endian doubles.
+std::string header_of(const nlohmann::json& identity, const std::string& source, const std::vector<double>& values) {
+  const nlohmann::json j = {
+      {"identity", identity}, {"source", source}, {"xxh3", hash_bytes(values.data(), values.size() * sizeof(double))}};
   return j.dump() + "\n";
 }
 
@@ -33,78 +32,103 @@ void in_steps(uint64_t n, int64_t step, const char* what, Task&& task) {
 }  // namespace
 
 ReferenceScores::ReferenceScores(const TrainSampler& train, const ValidationSampler* validation,
-                                 nlohmann::json identity)
-    : train_(train), validation_(validation), identity_(std::move(identity)) {
-  for (const auto& d : train.datasets())
-    by_document_.emplace_back(d->documents(), std::numeric_limits<double>::quiet_NaN());
-  if (validation != nullptr) held_out_.resize(static_cast<size_t>(2 * validation->size()));
+                                 nlohmann::json train_identity, nlohmann::json validation_identity)
+    : train_(train),
+      validation_(validation),
+      training_{"reference-scores.bin", std::move(train_identity), {}},
+      held_out_{"reference-scores-held-out.bin", std::move(validation_identity), {}} {
+  uint64_t documents = 0;
+  for (const auto& d : train.datasets()) {
+    first_document_.push_back(documents);
+    documents += d->documents();
+  }
+  training_.values.resize(documents, std::numeric_limits<double>::quiet_NaN());
+  held_out_.values.resize(validation != nullptr ? static_cast<size_t>(2 * validation->size()) : 0);
+  held_out_.ready = validation == nullptr;
 }
 
-std::vector<double> ReferenceScores::all() const {
-  std::vector<double> values;
-  for (const auto& list : by_document_) values.insert(values.end(), list.begin(), list.end());
-  values.insert(values.end(), held_out_.begin(), held_out_.end());
-  return values;
-}
-
-bool ReferenceScores::load(const std::filesystem::path& path) {
+bool ReferenceScores::read(const std::filesystem::path& folder, Part& part,
+                           const std::optional<std::string>& source) const {
   std::error_code error;
+  const std::filesystem::path path = folder / part.file;
   if (!std::filesystem::exists(path, error)) return false;
   const std::string file = read_file(path);
-  std::vector<double> values = all();
-  const size_t line = file.find('\n') + 1, bytes = values.size() * sizeof(double);
-  if (line == 0 || file.size() - line != bytes)
-    throw DataError(fmt::format("{}: is not the reference scores of this run's data; delete it to compute them anew",
-                                path.string()));
-  std::memcpy(values.data(), file.data() + line, bytes);
-  if (file.substr(0, line) != header_of(identity_, values))
-    throw DataError(
-        fmt::format("{}: is damaged, or of other data or another reference model; delete it to compute it "
-                    "anew",
-                    path.string()));
-  auto at = values.begin();
-  for (auto& list : by_document_) {
-    std::copy_n(at, list.size(), list.begin());
-    at += static_cast<int64_t>(list.size());
+  const size_t line = file.find('\n') + 1, bytes = part.values.size() * sizeof(double);
+  const nlohmann::json header = nlohmann::json::parse(std::string_view(file).substr(0, line), nullptr, false);
+  const bool ours = header.is_object() && header.contains("source") && header["source"].is_string();
+  if (!ours || file.size() - line != bytes) {
+    log::warning("{}: does not hold the reference scores of this run's data; they are computed anew", path.string());
+    return false;
   }
-  std::copy(at, values.end(), held_out_.begin());
+  std::vector<double> values(part.values.size());
+  if (bytes > 0) std::memcpy(values.data(), file.data() + line, bytes);
+  const std::string stored = header["source"].get<std::string>();
+  if (file.substr(0, line) != header_of(part.identity, stored, values) || (source && *source != stored)) {
+    log::warning("{}: is damaged, or of other data or another reference model; it is computed anew", path.string());
+    return false;
+  }
+  part.values = std::move(values);
   return true;
 }
 
-void ReferenceScores::compute(Executor& executor, int64_t samples, const std::filesystem::path& path) {
+void ReferenceScores::write(const std::filesystem::path& folder, const Part& part, const std::string& source) const {
+  const std::string_view raw(reinterpret_cast<const char*>(part.values.data()), part.values.size() * sizeof(double));
+  write_file_atomically(folder / part.file, header_of(part.identity, source, part.values) + std::string(raw));
+}
+
+bool ReferenceScores::load(const std::filesystem::path& folder, const std::optional<std::string>& source) {
+  for (Part* part : {&training_, &held_out_}) part->ready = part->ready || read(folder, *part, source);
+  return training_.ready && held_out_.ready;
+}
+
+void ReferenceScores::score_training(Executor& executor, int64_t samples) {
   Batch batch;
-  for (size_t d = 0; d < by_document_.size(); ++d)
+  for (size_t d = 0; d < first_document_.size(); ++d)
     in_steps(train_.epoch_samples(static_cast<int>(d)), samples, "pairs", [&](uint64_t first, int64_t n) {
       train_.fill_in_order(static_cast<int>(d), first, n, batch);
       const std::vector<double> losses = executor.row_losses(batch);
       for (size_t row = 0; row < losses.size(); ++row) {
         const uint64_t document = train_.document_in_order(static_cast<int>(d), first + row / 2) + row % 2;
-        by_document_[d][document] = -losses[row];
+        training_.values[first_document_[d] + document] = -losses[row];
       }
     });
-  in_steps(held_out_.size() / 2, samples, "held-out pairs", [&](uint64_t first, int64_t n) {
+}
+
+void ReferenceScores::score_held_out(Executor& executor, int64_t samples) {
+  Batch batch;
+  in_steps(held_out_.values.size() / 2, samples, "held-out pairs", [&](uint64_t first, int64_t n) {
     validation_->fill(first, n, batch);
     const std::vector<double> losses = executor.row_losses(batch);
-    for (size_t row = 0; row < losses.size(); ++row) held_out_[2 * first + row] = -losses[row];
+    for (size_t row = 0; row < losses.size(); ++row) held_out_.values[2 * first + row] = -losses[row];
   });
-  const std::vector<double> values = all();
-  const std::string_view raw(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
-  write_file_atomically(path, header_of(identity_, values) + std::string(raw));
+}
+
+void ReferenceScores::compute(Executor& executor, int64_t samples, const std::filesystem::path& folder,
+                              const std::string& source) {
+  if (!training_.ready) {
+    score_training(executor, samples);
+    write(folder, training_, source);
+  }
+  if (!held_out_.ready) {
+    score_held_out(executor, samples);
+    write(folder, held_out_, source);
+  }
+  training_.ready = held_out_.ready = true;
 }
 
 void ReferenceScores::attach(uint64_t first, Batch& batch) const {
   batch.reference_logp.clear();
   for (int64_t row = 0; row < batch.n; ++row) {
     const TrainSampler::Place place = train_.place(first + static_cast<uint64_t>(row / 2));
-    const double score =
-        by_document_[static_cast<size_t>(place.dataset)][place.document + static_cast<uint64_t>(row % 2)];
-    FP_CHECK(std::isfinite(score), "no reference score for document {}", place.document);
+    const uint64_t document = place.document + static_cast<uint64_t>(row % 2);
+    const double score = training_.values[first_document_[static_cast<size_t>(place.dataset)] + document];
+    FP_CHECK(std::isfinite(score), "no reference score for document {}", document);
     batch.reference_logp.push_back(score);
   }
 }
 
 void ReferenceScores::attach_validation(uint64_t first, Batch& batch) const {
-  const auto begin = held_out_.begin() + static_cast<int64_t>(2 * first);
+  const auto begin = held_out_.values.begin() + static_cast<int64_t>(2 * first);
   batch.reference_logp.assign(begin, begin + batch.n);
 }
 

@@ -35,13 +35,17 @@ RunData::RunData(const RunSpec& spec) : train_(spec.data, spec.run.seed) {
     check_objective(spec.train.objective, *validation_);
   }
   if (spec.train.objective != "dpo") return;
-  const std::string& named = spec.train.dpo.reference;
-  nlohmann::json data = data_identity(spec, train_);
-  for (const char* order : {"run.seed", "data.shuffle"}) data.erase(order);  // a score is the same in any order
-  reference_.emplace(train_, validation_ ? &*validation_ : nullptr,
-                     nlohmann::json{{"data", data},
-                                    {"reference", named.empty() ? spec.model.init_from : named},
-                                    {"validation", validation_ ? validation_->datasets().front()->identity() : ""}});
+  nlohmann::json train = data_identity(spec, train_), held_out;
+  for (const char* order : {"run.seed", "data.shuffle"}) train.erase(order);  // a score is the same in any order
+  train["precision.compute"] = spec.precision.compute;
+  if (validation_) {
+    held_out = {{"seq_len", spec.data.seq_len},
+                {"eval.samples", spec.eval.samples},
+                {"data.long_documents", spec.data.long_documents},
+                {"precision.compute", spec.precision.compute}};
+    for (const auto& d : validation_->datasets()) held_out["data"].push_back(d->identity());
+  }
+  reference_.emplace(train_, validation_ ? &*validation_ : nullptr, train, held_out);
 }
 
 void RunData::check_vocab(int64_t model_vocab) const {
@@ -58,12 +62,6 @@ EvaluationResult RunData::evaluate(Executor& executor, int64_t micro_batch, cons
   return fp::evaluate(executor, *validation_, micro_batch, groups, [&](uint64_t first, Batch& batch) {
     if (reference_) reference_->attach_validation(first, batch);
   });
-}
-
-bool RunData::load_reference(const std::filesystem::path& file) { return !reference_ || reference_->load(file); }
-
-void RunData::compute_reference(Executor& executor, int64_t micro_batch, const std::filesystem::path& file) {
-  reference_->compute(executor, micro_batch, file);
 }
 
 }  // namespace fp

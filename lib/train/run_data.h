@@ -26,10 +26,8 @@ class RunData {
   void fill(uint64_t first, int64_t n, Batch&) const;
   EvaluationResult evaluate(Executor&, int64_t micro_batch, const Groups&) const;
 
-  // DPO: reads the scores of an earlier start from `file`; false: there are none, and compute_reference must be called
-  // with the reference model in the executor.
-  bool load_reference(const std::filesystem::path& file);
-  void compute_reference(Executor&, int64_t micro_batch, const std::filesystem::path& file);
+  // DPO's reference scores, null under other objectives.
+  ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }
 
  private:
   TrainSampler train_;

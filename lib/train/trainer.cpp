@@ -39,7 +39,7 @@ class Trainer {
  private:
   void prepare_directory();
   void start_or_resume();
-  void find_reference();
+  void find_reference(bool resuming);
   void start_afresh();
   void restore(const Checkpoint&);
   void run_step();
@@ -117,7 +117,7 @@ void Trainer::start_or_resume() {
   arena_.emplace(prediction_.arena_bytes, spec_.memory.huge_pages);
   model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
   executor_.emplace(*model_, groups_, executor_options(spec_));
-  find_reference();
+  find_reference(checkpoint.has_value());
   if (checkpoint)
     restore(*checkpoint);
   else
@@ -128,20 +128,24 @@ void Trainer::start_or_resume() {
   if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
-// DPO: scores of all answers under the reference model, from an earlier start or computed now.
-void Trainer::find_reference() {
-  const std::filesystem::path file = directory_ / "reference-scores.bin";
-  if (data_.load_reference(file)) return;
+// DPO: scores of all answers under the reference model, from an earlier start or computed now. A resumed run keeps to
+// those it began with, whatever has become of the reference model since.
+void Trainer::find_reference(bool resuming) {
+  ReferenceScores* scores = data_.reference();
+  if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt))) return;
   const std::string& named = spec_.train.dpo.reference;
   const WeightSource source(named.empty() ? spec_.model.init_from : named);
+  require_same_model(section_, source, spec_.model.init_changes);
+  if (scores->load(directory_, source.identity())) return;
   source.load(model_->params(), ops_);
   log::info("scoring all answers with the reference model {}", source.path().string());
-  data_.compute_reference(*executor_, spec_.train.micro_batch, file);
+  scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity());
 }
 
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
   const WeightSource source(spec_.model.init_from);
+  require_same_model(section_, source, spec_.model.init_changes);
   source.load(model_->params(), ops_);
   carried_ = source.carried();
   log::info("initial weights from {}", source.path().string());

@@ -1,8 +1,13 @@
 #include "train/weight_source.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "base/filesystem.h"
+#include "base/log.h"
 #include "checkpoint/folder.h"
+#include "config/compare_models.h"
 #include "config/load.h"
 #include "interop/transfer.h"
 
@@ -46,6 +51,22 @@ std::vector<int32_t> WeightSource::stop_ids() const {
       return eos.get<std::vector<int32_t>>();
   }
   return {};
+}
+
+std::string WeightSource::identity() const {
+  if (foreign_) return foreign_->identity();
+  const std::string manifest = serialize(checkpoint_->manifest());
+  return hash_bytes(manifest.data(), manifest.size());
+}
+
+void require_same_model(const ModelSection& section, const WeightSource& source, bool changes_allowed) {
+  const std::vector<std::string> found = model_differences(section, source.spec().model);
+  if (found.empty()) return;
+  const std::string text =
+      fmt::format("{}: describes another model than this run:\n  {}", source.path().string(), fmt::join(found, "\n  "));
+  if (!changes_allowed)
+    throw ConfigError(text + "\nbuild on it with model.preset, or say model.init_changes: true if this is meant");
+  log::warning("{}", text);
 }
 
 void WeightSource::load(ParamStore& store, Ops& ops) const {

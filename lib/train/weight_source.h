@@ -29,6 +29,9 @@ class WeightSource {
   // Ids that end a generated text by the model's own generation_config.json or config.json (eos_token_id).
   std::vector<int32_t> stop_ids() const;
 
+  // Changes when the weights do.
+  std::string identity() const;
+
   // The weights; moments become 0. DataError when the parameters are not the store's.
   void load(ParamStore&, Ops&) const;
 
@@ -40,5 +43,9 @@ class WeightSource {
   std::string tokenizer_json_;
   std::map<std::string, std::string> carried_;
 };
+
+// ConfigError naming every setting by which the section would make something else of the source's weights than the
+// source's own description does; with `changes_allowed` a warning.
+void require_same_model(const ModelSection&, const WeightSource&, bool changes_allowed);
 
 }  // namespace fp

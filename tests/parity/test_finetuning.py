@@ -1,6 +1,7 @@
 """Supervised fine-tuning and DPO: losses and gradients against PyTorch, and whole runs from the YAML files of configs/."""
 import json
 import os
+import shutil
 import unittest
 
 import torch
@@ -156,6 +157,20 @@ class Runs(Case):
         self.assertEqual(more[: len(metrics) - 1], metrics[:-1])
         self.assertEqual(len(more), 20)
         self.assertEqual(os.stat(self.path("run/reference-scores.bin")).st_mtime_ns, before.st_mtime_ns)
+        # Another number of held-out pairs: those are scored anew, the run goes on.
+        self.train("dpo-phi-3-mini.yaml", 22, lr, "eval.samples=3")
+        said = fptrain("eval", os.path.join(ROOT, "configs", "dpo-phi-3-mini.yaml"), "--set", f"data.train[0].path={self.path('data')}",
+                       "--set", f"model.init_from={self.path('base')}", "--set", "data.seq_len=64", "--checkpoint", self.path("run"),
+                       expect=2)
+        self.assertIn("preferences", said)
+        # A fresh start from other weights in the same folder does not use the old reference's scores.
+        shutil.rmtree(self.path("run/checkpoints"))
+        os.remove(self.path("run/metrics.jsonl"))
+        shutil.rmtree(self.path("base"))
+        torch.manual_seed(5)
+        models.randomize(models.Phi3ForCausalLM.from_pretrained(self.path("hf"))).save_pretrained(self.path("hf"))
+        fptrain("checkpoint", "import", "--from", self.path("hf"), "--to", self.path("base"))
+        self.assertAlmostEqual(self.train("dpo-phi-3-mini.yaml", 2, lr)[0]["loss"], 0.6931, delta=1e-3)
 
 
 if __name__ == "__main__":
