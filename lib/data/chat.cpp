@@ -82,12 +82,14 @@ void ChatEncoder::encode(std::span<const Part> parts, bool apart, std::vector<in
   if (!apart) tokens_->append(whole, ids);
 }
 
-void ChatEncoder::mark_answers(std::span<const int32_t> ids, std::vector<uint8_t>& learned) const {
+void ChatEncoder::mark_answers(std::span<const int32_t> ids, Answers answers, std::vector<uint8_t>& learned) const {
   const auto header = std::span(header_);
+  const auto begin = static_cast<std::ptrdiff_t>(learned.size());
   for (size_t i = 0; i < ids.size();) {
     const auto rest = ids.subspan(i);
     const auto same = std::mismatch(header.begin(), header.end(), rest.begin(), rest.end()).first - header.begin();
     const bool answer = static_cast<size_t>(same) >= header_control_;
+    if (answer && answers == Answers::last) std::fill(learned.begin() + begin, learned.end(), 0);
     const size_t before = answer ? static_cast<size_t>(same) : 1;
     learned.insert(learned.end(), before, 0);
     i += before;
@@ -98,8 +100,8 @@ void ChatEncoder::mark_answers(std::span<const int32_t> ids, std::vector<uint8_t
   }
 }
 
-void ChatEncoder::append(std::span<const Message> messages, const std::string& where, std::vector<int32_t>& ids,
-                         std::vector<uint8_t>& learned) {
+void ChatEncoder::append(std::span<const Message> messages, Answers answers, const std::string& where,
+                         std::vector<int32_t>& ids, std::vector<uint8_t>& learned) {
   const auto parts = render(messages);
   bool apart = false;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -116,7 +118,7 @@ void ChatEncoder::append(std::span<const Message> messages, const std::string& w
   const auto added = std::span(ids).subspan(begin);
   const auto ends = static_cast<size_t>(std::count(added.begin(), added.end(), end_));
   FP_CHECK(ends == messages.size(), "{}: {} messages became {}", where, messages.size(), ends);
-  mark_answers(added, learned);
+  mark_answers(added, answers, learned);
   ids.push_back(tokenizer_.eot());
   learned.push_back(0);
 }

@@ -22,18 +22,21 @@ struct ChatOptions {
   bool allow_special_text = false;  // "<|end|>" written out in a message stays text; false: it is refused
 };
 
+// Which messages of the assistant are answers: all, or only the one that comes last.
+enum class Answers { all, last };
+
 // Encodes on one thread. Must not outlive its tokenizer.
 class ChatEncoder {
  public:
   // ConfigError for an unknown format, DataError when the tokenizer lacks one of its special tokens.
   ChatEncoder(const Tokenizer& tokenizer, const ChatOptions& options);
 
-  // Appends the ids of the conversation, end-of-text token included, and for each 1 when it belongs to an answer (the
-  // assistant's text and the token that ends it), else 0. The ids are those of the whole written-out conversation, so
-  // white space beside special tokens goes where the tokenizer's flags say; a message with the text of a special token
-  // in it is encoded by itself, so that no text becomes a control token.
-  // DataError naming `where` for such a message unless allow_special_text.
-  void append(std::span<const Message> messages, const std::string& where, std::vector<int32_t>& ids,
+  // Appends the ids of the conversation, end-of-text token included, and for each 1 when it belongs to one of `answers`
+  // (the assistant's text and the token that ends it), else 0. The ids are those of the whole written-out conversation,
+  // so white space beside special tokens goes where the tokenizer's flags say; a message with the text of a special
+  // token in it is encoded by itself, so that no text becomes a control token. DataError naming `where` for such a
+  // message unless allow_special_text.
+  void append(std::span<const Message> messages, Answers answers, const std::string& where, std::vector<int32_t>& ids,
               std::vector<uint8_t>& learned);
 
  private:
@@ -44,7 +47,7 @@ class ChatEncoder {
   std::vector<Part> render(std::span<const Message> messages) const;
   bool holds_special_text(const std::string& content);
   void encode(std::span<const Part> parts, bool apart, std::vector<int32_t>& ids);
-  void mark_answers(std::span<const int32_t> ids, std::vector<uint8_t>& learned) const;
+  void mark_answers(std::span<const int32_t> ids, Answers answers, std::vector<uint8_t>& learned) const;
 
   const Tokenizer& tokenizer_;
   ChatOptions options_;

@@ -47,18 +47,18 @@ void DocumentEncoder::append_chat(const DocumentBatch& batch, size_t i, ChatEnco
                                   EncodedBatch& result) const {
   const std::string where = batch.place(i);
   const auto object = batch.object(i);
-  const auto append = [&](const std::vector<Message>& messages) {
-    encoder.append(messages, where, result.ids, result.learned);
+  const auto append = [&](const std::vector<Message>& messages, Answers answers) {
+    encoder.append(messages, answers, where, result.ids, result.learned);
     uint64_t bytes = 0;
     for (const Message& m : messages) bytes += m.content.size();
     result.documents.push_back({result.ids.size(), bytes, sample_hash(batch.raw(i))});
   };
-  if (options_.kind == DataKind::chat) return append(parse_conversation(object, where));
+  if (options_.kind == DataKind::chat) return append(parse_conversation(object, where), Answers::all);
   const Preference p = parse_preference(object, where);
   for (const std::string* answer : {&p.chosen, &p.rejected}) {
     auto messages = p.prompt;
     messages.push_back({"assistant", *answer});
-    append(messages);
+    append(messages, Answers::last);
   }
 }
 

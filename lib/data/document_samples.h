@@ -13,8 +13,9 @@ class DocumentSamples {
  public:
   // A document fits when its targets (all its tokens but the first) are at most seq_len. If one does not,
   // long_documents says: "error": DataError with their number and the longest; "drop": it is left out; "truncate": its
-  // first seq_len + 1 tokens are used. A document without any target is left out. A pair stays or goes as a whole.
-  // What is left out is logged. DataError when nothing is left.
+  // first seq_len + 1 tokens are used. A document without any target in them is left out: one without a token of an
+  // answer, where the dataset has a loss mask. A pair stays or goes as a whole. What is left out is logged. DataError
+  // when nothing is left.
   DocumentSamples(const Dataset& dataset, int64_t seq_len, const std::string& long_documents);
 
   uint64_t size() const { return first_documents_.size(); }

@@ -77,7 +77,8 @@ class Tokenizer {
 //   a tokenizer.json (BPE models), a SentencePiece model (BPE, identity normalization), a tiktoken rank file
 //   (cl100k, Llama 3, GPT-2), what save() wrote: told apart by their content;
 //   a folder: tokenizer.json, else tokenizer.model, else *.tiktoken, else vocab.json with merges.txt; then
-//   added_tokens.json and tokenizer_config.json (eos_token, bos_token, added tokens) are read too.
+//   added_tokens.json and tokenizer_config.json (eos_token, bos_token, added tokens) are read too. A SentencePiece
+//   tokenizer.model has bos as its prefix unless add_bos_token is false or another class than Llama's is named.
 // DataError naming the file and the field for anything that is malformed or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 // The same from the content of a file; `where` names it in errors.

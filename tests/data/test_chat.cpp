@@ -18,11 +18,11 @@ struct Written {
 };
 
 Written write(const Tokenizer& tokenizer, const std::string& format, const std::vector<Message>& messages,
-              bool allow = false) {
+              bool allow = false, Answers answers = Answers::all) {
   ChatEncoder encoder(tokenizer, {format, allow});
   std::vector<int32_t> ids;
   std::vector<uint8_t> learned;
-  encoder.append(messages, "chat.jsonl:1", ids, learned);
+  encoder.append(messages, answers, "chat.jsonl:1", ids, learned);
   REQUIRE(ids.size() == learned.size());
   Written w;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -51,6 +51,18 @@ TEST_CASE("phi-3's template writes every message, and answers end with their end
   CHECK(w.learned == " Hello\n{<|end|>}So long{<|end|>}");
   CHECK(write(*tokenizer, "phi3-small", kTalk).text == "<eot>" + w.text);
   CHECK(write(*tokenizer, "phi3", {{"assistant", ""}}).learned == "{<|end|>}");
+}
+
+TEST_CASE("where only the last answer counts, those before it are part of the question") {
+  const auto phi = parse_tokenizer(phi_tokenizer_json(false), "t"),
+             llama = parse_tokenizer(llama_tokenizer_json(), "t");
+  for (const char* format : {"phi3", "phi3-small"}) {
+    const Written last = write(*phi, format, kTalk, false, Answers::last);
+    CHECK(last.text == write(*phi, format, kTalk).text);
+    CHECK(last.learned == "So long{<|end|>}");
+  }
+  CHECK(write(*llama, "llama3", kTalk, false, Answers::last).learned == "So long{<|eot_id|>}");
+  CHECK(write(*phi, "phi3", {{"assistant", "a"}, {"assistant", ""}}, false, Answers::last).learned == "{<|end|>}");
 }
 
 TEST_CASE("white space after a special token goes where the tokenizer's flags say") {

@@ -1,5 +1,6 @@
 // Prepared conversations and preferences, and samples that are whole documents.
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -172,4 +173,25 @@ TEST_CASE("preferences come in pairs of rows, and stay together in every way") {
   DataSection packed = documents_of(dir, 16);
   packed.sampling = "packed";
   CHECK_THAT(message_of<ConfigError>([&] { TrainSampler(packed, 1); }), Contains("data.sampling: documents"));
+}
+
+TEST_CASE("of a preference with several turns only the two answers are learned from") {
+  const TempDir dir;
+  const std::string turns =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "PRIOR"},)"
+      R"( {"role": "user", "content": "b"}], "chosen": "C", "rejected": "DD"})"
+      "\n";
+  prepare_chat(dir, turns + pair_of("q", "x", "yy"), DataKind::preferences);
+  const TrainSampler sampler(documents_of(dir, 25), 1);
+  Batch b;
+  sampler.fill(0, 1, b);
+  std::vector<int32_t> learned;
+  std::copy_if(b.targets.begin(), b.targets.end(), std::back_inserter(learned),
+               [](int32_t t) { return t != kIgnoredTarget; });
+  const int32_t d = 'D' - '!';
+  CHECK(learned == std::vector<int32_t>{'C' - '!', kEnd, d, d, kEnd});
+  CHECK(b.valid_targets == 5);
+  // Cut before the answers, nothing is left to compare, whatever the assistant said earlier.
+  CHECK(TrainSampler(documents_of(dir, 20, "truncate"), 1).epoch_samples(0) == 1);
+  CHECK(TrainSampler(documents_of(dir, 21, "truncate"), 1).epoch_samples(0) == 2);
 }

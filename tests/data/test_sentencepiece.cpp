@@ -122,6 +122,25 @@ TEST_CASE("a SentencePiece tokenizer is one text from which it comes back") {
   CHECK(copy->encode("ab<|end|> \nab") == Ids{9, 11, 9});
 }
 
+TEST_CASE("a folder with a SentencePiece model puts bos first unless its config says otherwise") {
+  const auto prefix = [](const std::string& config, const std::string& text = model()) {
+    const TempDir dir;
+    write_text(dir / "tokenizer.model", text);
+    if (!config.empty()) write_text(dir / "tokenizer_config.json", config);
+    const auto tokenizer = load_tokenizer(dir.path().string());
+    return Ids(tokenizer->prefix_ids().begin(), tokenizer->prefix_ids().end());
+  };
+  CHECK(prefix("") == Ids{1});
+  CHECK(prefix("{}") == Ids{1});
+  CHECK(prefix(R"({"add_bos_token": false})") == Ids{});
+  CHECK(prefix(R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": false})") == Ids{});
+  CHECK(prefix(R"({"tokenizer_class": "T5Tokenizer"})") == Ids{});
+  CHECK(prefix("", model("", integer(41, uint64_t{0} - 1))) == Ids{1});  // by its name
+  std::string nameless = model();
+  nameless[nameless.find("<s>") + 1] = 'x';
+  CHECK(prefix("", nameless) == Ids{});
+}
+
 TEST_CASE("other SentencePiece models are refused by the field") {
   CHECK_THAT(error_of(model("", integer(3, 1))), Contains("trainer_spec.model_type"));
   CHECK_THAT(error_of(model("", "", bytes(2, "map"))), Contains("precompiled_charsmap"));

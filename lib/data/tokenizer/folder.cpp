@@ -119,6 +119,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   const JsonValue config = config_file.root();
   const std::string where = folder.string();
   const auto eos = token_content(config.get("eos_token")), bos = token_content(config.get("bos_token"));
+  const std::string type = config.get("tokenizer_class").is_null() ? "" : config.at("tokenizer_class").text();
   TokenizerSource source = read_main_file(folder, eos);
   if (source.format == Format::tokenizer_json) {
     // It is complete, so the config matters only where it names another token; most often it does not.
@@ -128,7 +129,6 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
     if (same_eos && same_bos) return tokenizer;
   } else {
     source.added = read_added_tokens(config, folder);
-    const std::string type = config.get("tokenizer_class").is_null() ? "" : config.at("tokenizer_class").text();
     if (source.format == Format::tiktoken && type == "Phi3SmallTokenizer" && source.added.empty())
       source.added = phi3_small_tokens();
     source.add_bos = config.get("add_bos_token").flag(type.starts_with("LlamaTokenizer"));
@@ -136,6 +136,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   }
   source.eos_token = eos;
   source.bos_token = bos;
+  // A folder that names no class is a Llama's, as for transformers, which puts <s> first unless told otherwise.
+  if (source.format == Format::sentencepiece && type.empty() && config.get("add_bos_token").is_null()) {
+    if (!bos && make_tokenizer(source, where)->special_id("<s>")) source.bos_token = "<s>";
+    source.add_bos = source.bos_token.has_value();
+  }
   return make_tokenizer(source, where);
 }
 
