@@ -22,6 +22,9 @@ struct ChatOptions {
   bool allow_special_text = false;  // "<|end|>" written out in a message stays text; false: it is refused
 };
 
+// The special token that ends every message, answers included: what a model trained on such conversations ends with.
+inline const char* end_of_message(const std::string& format) { return format == "llama3" ? "<|eot_id|>" : "<|end|>"; }
+
 // Encodes on one thread. Must not outlive its tokenizer.
 class ChatEncoder {
  public:
