@@ -119,6 +119,8 @@ void read_phi3small(const HfKeys& c, ModelSection& m) {
   m.max_position = c.integer("max_position_embeddings");
   m.norm_eps = c.number("layer_norm_epsilon", 1e-5);
   m.tied_embeddings = c.flag("tie_word_embeddings", true);
+  c.not_null("gegelu_limit", "a number: activations without a limit are not built");
+  c.not_null("dense_attention_every_n_layers", "a whole number: blocksparse attention in every layer is not built");
   m.gegelu_limit = c.number("gegelu_limit", 20.0);
   m.dropout_embedding = c.number("embedding_dropout_prob", 0.1);
   m.dropout_attention = c.number("attention_dropout_prob", 0.0);
@@ -138,6 +140,8 @@ void read_phi3small(const HfKeys& c, ModelSection& m) {
   if (rope.kind != "longrope" && rope.kind != "su") rope.refuse_kind("longrope, su");
   read_longrope(c, rope, m);
   m.rope.scale_short = false;  // its published code multiplies cos and sin for long sequences only
+  if (rope.keys.number("short_mscale", 1.0) != 1.0) rope.keys.refuse("short_mscale", "1.0");
+  if (rope.keys.has("long_mscale")) m.rope.attention_factor = rope.keys.number("long_mscale");
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include "base/error.h"
 #include "config/hf_config.h"
+#include "config/model_facts.h"
 
 namespace fp {
 namespace {
@@ -69,9 +72,7 @@ Out llama_config(const ModelSection& m) {
 }
 
 Out longrope_config(const RopeSpec& r) {
-  Out c = {{"type", "longrope"}, {"short_factor", r.short_factor}, {"long_factor", r.long_factor}};
-  if (r.attention_factor) c["attention_factor"] = *r.attention_factor;
-  return c;
+  return {{"type", "longrope"}, {"short_factor", r.short_factor}, {"long_factor", r.long_factor}};
 }
 
 Out phi3_config(const ModelSection& m) {
@@ -86,7 +87,15 @@ Out phi3_config(const ModelSection& m) {
   c["sliding_window"] = m.sliding_window > 0 ? Out(m.sliding_window) : Out();
   c["embd_pdrop"] = m.dropout_embedding;
   c["resid_pdrop"] = m.dropout_residual;
-  if (longrope) c["rope_scaling"] = longrope_config(m.rope);
+  if (!longrope) return c;
+  // transformers accepts three fields and no other, and derives the factor on cos and sin from the lengths.
+  const double derived = longrope_attention_factor(m.rope, m.max_position);
+  if (m.rope.attention_factor && std::abs(*m.rope.attention_factor - derived) > 1e-12)
+    throw DataError(fmt::format("model.rope.attention_factor: {}: phi-3's config.json cannot say it; legal: {}",
+                                *m.rope.attention_factor, derived));
+  if (!m.rope.scale_short)
+    throw DataError("model.rope.scale_short: false: phi-3's class scales short sequences too; legal: true");
+  c["rope_scaling"] = longrope_config(m.rope);
   return c;
 }
 
@@ -125,8 +134,14 @@ Out phi3small_config(const ModelSection& m) {
            {"blocksparse_homo_head_pattern", m.blocksparse.homo_heads},
            {"blocksparse_triton_kernel_block_size", m.blocksparse.block}};
   if (m.rope.kind == RopeKind::longrope) {
+    if (m.rope.scale_short)
+      throw DataError("model.rope.scale_short: true: phi-3-small's class scales long sequences only; legal: false");
     c["original_max_position_embeddings"] = m.rope.original_max_position;
     c["rope_scaling"] = longrope_config(m.rope);
+    c["rope_scaling"]["short_mscale"] = 1.0;
+    c["rope_scaling"]["long_mscale"] =
+        m.rope.attention_factor.value_or(longrope_attention_factor(m.rope, m.max_position));
+    c["rope_scaling"]["original_max_position_embeddings"] = m.rope.original_max_position;
   }
   return c;
 }
@@ -134,6 +149,9 @@ Out phi3small_config(const ModelSection& m) {
 }  // namespace
 
 Out hf_config_of(const ModelSection& m) {
+  if (!m.masked_ids.empty() && m.family != Family::phi3small)
+    throw DataError(fmt::format("model.masked_ids: {} ids: only phi-3-small's config.json can say them; legal: none",
+                                m.masked_ids.size()));
   switch (m.family) {
     case Family::gpt:
       return gpt2_config(m);

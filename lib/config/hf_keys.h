@@ -71,6 +71,10 @@ class HfKeys {
     return {has(key) ? object_.at(key) : nlohmann::json::object(), where_, prefix_ + key + "."};
   }
 
+  // For keys whose null means something else than their absence.
+  void not_null(const std::string& key, const std::string& legal) const {
+    if (object_.contains(key) && object_.at(key).is_null()) refuse(key, legal);
+  }
   void must_be(const std::string& key, bool value) const {
     if (flag(key, value) != value) refuse(key, value ? "true" : "false");
   }

@@ -1,6 +1,7 @@
 #include "config/model_facts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -98,6 +99,12 @@ double nanogpt_flops_per_token(const ModelSection& m, int64_t seq_len) {
 
 double llmc_flops_per_token(const ModelSection& m, int64_t seq_len) {
   return static_cast<double>(6 * parameter_count(m, padded_vocab(m)) + 6 * m.layers * m.hidden * seq_len);
+}
+
+double longrope_attention_factor(const RopeSpec& r, int64_t max_position) {
+  const double original = static_cast<double>(r.original_max_position),
+               s = static_cast<double>(max_position) / original;
+  return s <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(s) / std::log(original));
 }
 
 }  // namespace fp

@@ -26,6 +26,10 @@ enum class AttentionCount { full, causal, pattern };
 // is usual in FLOP counts (a query's own key counts half).
 double mean_keys(const ModelSection&, int64_t layer, int64_t seq_len, AttentionCount);
 
+// What longrope multiplies cos and sin by where the spec names no attention_factor: with s = max_position /
+// original_max_position, 1 for s <= 1, else sqrt(1 + ln(s) / ln(original_max_position)).
+double longrope_attention_factor(const RopeSpec&, int64_t max_position);
+
 // Multiply-adds of forward and backward, times 2, per token: 6 per weight of every matrix product plus
 // 12 * heads * head_dim * mean keys a layer. Embedding look-ups, norms and recomputation are not counted.
 double flops_per_token(const ModelSection&, int64_t seq_len, AttentionCount);

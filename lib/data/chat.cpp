@@ -51,7 +51,7 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer, const ChatOptions& options)
   tokens_->append(llama_ ? llama_header("assistant") : phi_header("assistant"), header_);
   const int32_t last = *tokenizer.special_id(llama_ ? "<|end_header_id|>" : "<|assistant|>");
   header_control_ = static_cast<size_t>(std::find(header_.begin(), header_.end(), last) - header_.begin()) + 1;
-  end_ = *tokenizer.special_id(llama_ ? "<|eot_id|>" : "<|end|>");
+  end_ = *tokenizer.special_id(end_of_message(options.format));
 }
 
 std::vector<ChatEncoder::Part> ChatEncoder::render(std::span<const Message> messages) const {

@@ -25,6 +25,9 @@ struct ChatOptions {
 // Which messages of the assistant are answers: all, or only the one that comes last.
 enum class Answers { all, last };
 
+// The special token that ends every message, answers included: what a model trained on such conversations ends with.
+inline const char* end_of_message(const std::string& format) { return format == "llama3" ? "<|eot_id|>" : "<|end|>"; }
+
 // Encodes on one thread. Must not outlive its tokenizer.
 class ChatEncoder {
  public:

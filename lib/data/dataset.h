@@ -48,6 +48,8 @@ class Dataset {
   virtual std::pair<uint64_t, uint64_t> document(uint64_t index) const = 0;
   // Documents that form a sample together: 2 in a folder of preferences (chosen, rejected), else 1.
   virtual int documents_per_sample() const { return 1; }
+  // The token that ends a message of the conversations it was prepared from; nothing for text.
+  virtual std::optional<int32_t> end_of_message() const { return std::nullopt; }
   // Tells documents apart in the stream; nothing where only the index of the documents does.
   const std::optional<Separator>& separator() const { return separator_; }
   // starts[i] = 1 where a document begins at tokens[i], the tokens being [begin, begin + tokens.size()) of the stream;

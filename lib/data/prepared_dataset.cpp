@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "data/chat.h"
 
 namespace fp {
 namespace {
@@ -142,6 +143,11 @@ TokenStream PreparedDataset::open_shards(const std::vector<FileRecord>& records,
 
 uint64_t PreparedDataset::tokens_of_shard(size_t shard) const {
   return std::min(manifest_.shard_tokens, record().tokens - shard * manifest_.shard_tokens);
+}
+
+std::optional<int32_t> PreparedDataset::end_of_message() const {
+  if (manifest_.kind == DataKind::text) return std::nullopt;
+  return tokenizer().special_id(fp::end_of_message(manifest_.chat_template));
 }
 
 double PreparedDataset::bytes_per_token() const {

@@ -18,6 +18,7 @@ class PreparedDataset : public Dataset {
   uint64_t documents() const override { return record().documents; }
   std::pair<uint64_t, uint64_t> document(uint64_t index) const override;
   int documents_per_sample() const override { return manifest_.kind == DataKind::preferences ? 2 : 1; }
+  std::optional<int32_t> end_of_message() const override;
   uint64_t held_out_tokens() const override { return manifest_.validation.tokens; }
   uint64_t text_bytes() const { return record().text_bytes; }
   // Bytes of text that one token stands for on average, end-of-text tokens counted as tokens.

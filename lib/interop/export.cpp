@@ -4,10 +4,9 @@
 
 #include "base/error.h"
 #include "base/filesystem.h"
-#include "config/hf_config.h"
 #include "config/load.h"
 #include "data/pending.h"
-#include "data/tokenizer.h"
+#include "interop/companions.h"
 #include "interop/safetensors.h"
 #include "interop/transfer.h"
 #include "model/architecture.h"
@@ -26,16 +25,10 @@ struct Outgoing {
   uint64_t bytes() const { return static_cast<uint64_t>(param.shape.elements()) * size_of(type); }
 };
 
-Json parsed(const TrainState& state, const std::string& name) {
-  const auto it = state.carried.find(name);
-  const Json j = it == state.carried.end() ? Json() : Json::parse(it->second, nullptr, false);
-  return j.is_object() ? j : Json::object();
-}
-
 std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state, const ExportOptions& o) {
   ParamTable table;
   declare_parameters(spec.model, table);
-  const Json origin = parsed(state, ForeignModel::kOriginName);
+  const Json origin = carried_json(state.carried, ForeignModel::kOriginName);
   const ElementType usual = spec.precision.compute == "bf16" ? ElementType::bf16 : ElementType::f32;
   std::vector<Outgoing> list;
   for (const Param& p : table) {
@@ -146,55 +139,7 @@ void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors,
   write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-// Special ids and what else the model's own config.json said come first, then what the spec says.
-Json config_of(const RunSpec& spec, const TrainState& state, const std::vector<Outgoing>& tensors) {
-  // Said even where there are none: an absent key has a default of its own in transformers (phi-3's padding is 32000).
-  Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  config.update(parsed(state, "config.json"));
-  for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
-  config.update(hf_config_of(spec.model));
-  config["torch_dtype"] = torch_name_of(tensors.front().type);
-  if (!config["eos_token_id"].is_null() || state.tokenizer_json.empty()) return config;
-  const auto tokenizer = parse_tokenizer(state.tokenizer_json, "tokenizer");
-  config["bos_token_id"] = tokenizer->bos().value_or(tokenizer->eot());
-  config["eos_token_id"] = tokenizer->eot();
-  if (spec.model.family == Family::phi3) config["pad_token_id"] = tokenizer->eot();
-  return config;
-}
-
-void write_companions(const fs::path& folder, const RunSpec& spec, const TrainState& state,
-                      const std::vector<Outgoing>& tensors, ExportSummary& summary) {
-  const Json config = config_of(spec, state, tensors);
-  for (const auto& [name, content] : state.carried)
-    if (name != ForeignModel::kOriginName && name != "config.json") write_file_atomically(folder / name, content);
-  write_file_atomically(folder / "config.json", config.dump(2) + "\n");
-  if (!state.carried.contains("generation_config.json")) {
-    Json generation = {{"_from_model_config", true}};
-    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
-      if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
-    write_file_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
-  }
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    summary.tokenizer |= state.carried.contains(name);
-  if (summary.tokenizer || state.tokenizer_json.empty()) return;
-  for (const auto& [name, content] : hf_tokenizer_files(*parse_tokenizer(state.tokenizer_json, "tokenizer"))) {
-    write_file_atomically(folder / name, content);
-    summary.tokenizer = true;
-  }
-}
-
 }  // namespace
-
-std::map<std::string, std::string> hf_tokenizer_files(const Tokenizer& tokenizer) {
-  const std::string& text = tokenizer.serialized();
-  const Json j = Json::parse(text, nullptr, false);
-  if (!j.is_object() || !j.contains("model")) return {};  // a kind of our own: no class of theirs reads it
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  for (const Json& added : j.value("added_tokens", Json::array()))
-    if (added.value("id", -1) == tokenizer.eot())
-      config["bos_token"] = config["eos_token"] = added.value("content", "");
-  return {{"tokenizer.json", text}, {"tokenizer_config.json", config.dump(2) + "\n"}};
-}
 
 ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o) {
   std::error_code error;
@@ -210,7 +155,7 @@ ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o)
   PendingFolder folder(fs::absolute(o.to).lexically_normal());
   ExportSummary summary;
   write_weights(folder.path(), tensors, o, *checkpoint.tensors(), summary);
-  write_companions(folder.path(), spec, state, tensors, summary);
+  summary.tokenizer = write_companions(folder.path(), spec, state, tensors.front().type);
   folder.publish();
   return summary;
 }

@@ -5,6 +5,7 @@
 #include "config/load.h"
 #include "data/pending.h"
 #include "data/tokenizer.h"
+#include "interop/companions.h"
 #include "interop/transfer.h"
 #include "model/architecture.h"
 
@@ -53,6 +54,11 @@ void import_model(const ImportOptions& o) {
   TrainState state;
   state.config_yaml = dump(spec);
   state.carried = model.carried();
+  if (o.sliding_window >= 0) {
+    auto origin = carried_json(state.carried, ForeignModel::kOriginName);
+    origin["sliding_window"] = o.sliding_window;  // config.json keeps the published one, which an export writes again
+    state.carried[ForeignModel::kOriginName] = origin.dump(2) + "\n";
+  }
   if (o.tokenizer) state.tokenizer_json = tokenizer_of(model);
   state.extra = {{"imported_from", fs::absolute(o.from).lexically_normal().filename().string()}};
 

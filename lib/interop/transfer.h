@@ -48,8 +48,4 @@ struct ExportSummary {
 // Hugging Face class can express; nothing is left behind then.
 ExportSummary export_model(const Checkpoint&, const ExportOptions&);
 
-class Tokenizer;
-// The files by which transformers reads a tokenizer, by name: empty for kinds that only fptrain has.
-std::map<std::string, std::string> hf_tokenizer_files(const Tokenizer&);
-
 }  // namespace fp

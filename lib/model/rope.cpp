@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "config/model_facts.h"
 #include "model/architecture.h"
 
 namespace fp {
@@ -41,10 +42,7 @@ std::vector<float> rope_frequencies(const RopeSpec& r, int64_t head_dim, int64_t
 double rope_attention_factor(const RopeSpec& r, int64_t max_position, int64_t total_length) {
   if (r.kind != RopeKind::longrope) return 1.0;
   if (!uses_long_factors(r, total_length) && !r.scale_short) return 1.0;
-  if (r.attention_factor) return *r.attention_factor;
-  const double original = static_cast<double>(r.original_max_position),
-               s = static_cast<double>(max_position) / original;
-  return s <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(s) / std::log(original));
+  return r.attention_factor ? *r.attention_factor : longrope_attention_factor(r, max_position);
 }
 
 RopeTable make_rope_table(const RopeSpec& r, int64_t head_dim, int64_t max_position, int64_t positions,

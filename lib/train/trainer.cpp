@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/filesystem.h"
 #include "base/log.h"
@@ -179,6 +180,10 @@ TrainState Trainer::state() const {
   s.config_yaml = dump(resolved);
   s.tokenizer_json = data_.train().tokenizer().serialized();
   s.carried = carried_;
+  std::set<int32_t> ends;
+  for (const auto& dataset : data_.train().datasets())
+    if (const auto id = dataset->end_of_message()) ends.insert(*id);
+  if (!ends.empty()) s.extra["end_of_message_ids"] = ends;
   return s;
 }
 

@@ -27,30 +27,14 @@ WeightSource::WeightSource(const std::filesystem::path& path) : path_(path) {
   if (is_foreign(path)) {
     foreign_ = std::make_unique<ForeignModel>(path);
     spec_ = spec_of(*foreign_);
-    tokenizer_json_ = tokenizer_of(*foreign_);
-    carried_ = foreign_->carried();
+    state_.tokenizer_json = tokenizer_of(*foreign_);
+    state_.carried = foreign_->carried();
     return;
   }
   checkpoint_ = open_checkpoint_at(path);
   path_ = checkpoint_->folder();
-  TrainState state = checkpoint_->state();
-  spec_ = parse_run_spec(state.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
-  tokenizer_json_ = std::move(state.tokenizer_json);
-  carried_ = std::move(state.carried);
-}
-
-std::vector<int32_t> WeightSource::stop_ids() const {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const auto file = carried_.find(name);
-    if (file == carried_.end()) continue;
-    const nlohmann::json j = nlohmann::json::parse(file->second, nullptr, false);
-    if (!j.is_object() || !j.contains("eos_token_id")) continue;
-    const nlohmann::json& eos = j["eos_token_id"];
-    if (eos.is_number_integer()) return {eos.get<int32_t>()};
-    if (eos.is_array() && std::all_of(eos.begin(), eos.end(), [](const auto& id) { return id.is_number_integer(); }))
-      return eos.get<std::vector<int32_t>>();
-  }
-  return {};
+  state_ = checkpoint_->state();
+  spec_ = parse_run_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
 }
 
 std::string WeightSource::identity() const {

@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/run_spec.h"
+#include "interop/companions.h"
 #include "interop/foreign_model.h"
 
 namespace fp {
@@ -23,11 +24,11 @@ class WeightSource {
   const RunSpec& spec() const { return spec_; }  // of the training run, or defaults around the foreign model
   const std::filesystem::path& path() const { return path_; }
   int64_t step() const { return checkpoint_ ? checkpoint_->manifest().step : 0; }
-  const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: none
-  const std::map<std::string, std::string>& carried() const { return carried_; }
+  const std::string& tokenizer_json() const { return state_.tokenizer_json; }  // empty: none
+  const std::map<std::string, std::string>& carried() const { return state_.carried; }
 
-  // Ids that end a generated text by the model's own generation_config.json or config.json (eos_token_id).
-  std::vector<int32_t> stop_ids() const;
+  // Ids that end a generated text (stop_ids_of).
+  std::vector<int32_t> stop_ids() const { return stop_ids_of(state_); }
 
   // Changes when the weights do.
   std::string identity() const;
@@ -40,8 +41,7 @@ class WeightSource {
   std::optional<Checkpoint> checkpoint_;
   std::unique_ptr<ForeignModel> foreign_;
   RunSpec spec_;
-  std::string tokenizer_json_;
-  std::map<std::string, std::string> carried_;
+  TrainState state_;  // of another program's files: the tokenizer and what they carry
 };
 
 // ConfigError naming every setting by which the section would make something else of the source's weights than the

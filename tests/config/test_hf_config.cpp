@@ -6,6 +6,7 @@
 #include "config/expect.h"
 #include "config/hf_config.h"
 #include "config/load.h"
+#include "config/model_facts.h"
 #include "config/preset.h"
 
 using namespace fp;
@@ -87,4 +88,50 @@ TEST_CASE("DPO needs a reference model and refuses what has no meaning there", "
   CHECK_THAT(error_of(dpo + "}"), says("needs a reference model"));
   CHECK_NOTHROW(parse_run_spec(dpo + ", init_from: x}", "run.yaml"));
   CHECK_THAT(error_of("train: {objective: sft, dpo: {beta: 0.2}}"), says("train.dpo has no effect"));
+}
+
+TEST_CASE("phi-3's rope_scaling has three fields, its factor is the derived one", "[config]") {
+  ModelSection m = load_preset("phi-3-mini-128k");
+  m.rope.attention_factor = longrope_attention_factor(m.rope, m.max_position);
+  CHECK(hf_config_of(m)["rope_scaling"].size() == 3);
+  m.rope.attention_factor = 1.25;
+  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.attention_factor: 1.25"));
+  m.rope.attention_factor.reset();
+  m.rope.scale_short = false;
+  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.scale_short"));
+}
+
+TEST_CASE("phi-3-small with longrope goes through config.json and back", "[config]") {
+  ModelSection m = load_preset("phi-3-small-8k");
+  nlohmann::json config = hf_config_of(m);
+  config["max_position_embeddings"] = 131072;
+  config["rope_scaling"] = {{"type", "su"},
+                            {"short_factor", std::vector<double>(64, 1.5)},
+                            {"long_factor", std::vector<double>(64, 2.5)},
+                            {"short_mscale", 1.0},
+                            {"long_mscale", 1.25},
+                            {"original_max_position_embeddings", 8192}};
+  m = model_from_hf_config(config.dump(), "config.json");
+  CHECK(m.rope.attention_factor == 1.25);
+  CHECK(m.rope.original_max_position == 8192);
+  CHECK_FALSE(m.rope.scale_short);
+  CHECK(model_from_hf_config(hf_config_of(m).dump(), "config.json") == m);
+  config["rope_scaling"]["short_mscale"] = 1.1;
+  CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"), says("rope_scaling.short_mscale: 1.1"));
+  m.rope.scale_short = true;
+  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.scale_short"));
+}
+
+TEST_CASE("what null means in phi-3-small's config.json is not its default", "[config]") {
+  for (const char* key : {"gegelu_limit", "dense_attention_every_n_layers"}) {
+    nlohmann::json config = hf_config_of(load_preset("phi-3-small-8k"));
+    config[key] = nullptr;
+    CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"), says(std::string(key) + ": null"));
+  }
+}
+
+TEST_CASE("masked ids are phi-3-small's alone", "[config]") {
+  ModelSection m = load_preset("llama-2-7b");
+  m.masked_ids = {3};
+  CHECK_THROWS_WITH(hf_config_of(m), says("model.masked_ids"));
 }

@@ -135,9 +135,12 @@ class Runs(Case):
             while ids[-1] != end and len(ids) < prompt + 8:
                 ids.append(int(tuned(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
         self.assertEqual(tokenizer.decode(ids[prompt:]), "RED")
-        said = fptrain("generate", "--checkpoint", self.path("out"), "--temperature", 0, "--max-tokens", 8, "--stop", "<|end|>", "--prompt",
-                       "<|user|>\nPaint it red.<|end|>\n<|assistant|>\n")
-        self.assertTrue(said.strip().endswith("RED"), said)
+        ends = [end, 2, 256]  # <|end|>, what config.json said before, <|endoftext|>
+        self.assertEqual([tuned.generation_config.eos_token_id, tuned.config.eos_token_id], [ends, ends])
+        for source in ("run", "out"):  # both know that <|end|> ends an answer
+            said = fptrain("generate", "--checkpoint", self.path(source), "--temperature", 0, "--max-tokens", 8, "--prompt",
+                           "<|user|>\nPaint it red.<|end|>\n<|assistant|>\n")
+            self.assertTrue(said.strip().endswith("RED"), said)
 
     def test_dpo(self):
         """The margin grows from zero, chosen answers win; a resumed run reads the stored reference scores."""

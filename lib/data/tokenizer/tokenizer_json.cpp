@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/tokenizer_json_steps.h"
 #include "data/utf8.h"
@@ -21,7 +22,9 @@ class Parser {
                "decoder", "model"});
     if (const JsonValue version = root.get("version"); !version.is_null())
       version.need(version.json() == "1.0", "\"1.0\"");
-    for (const char* field : {"truncation", "padding"}) root.get(field).need(root.get(field).is_null(), "null");
+    for (const char* field : {"truncation", "padding"})
+      if (!root.get(field).is_null())
+        log::warning("{}: {} is not null: it has no effect here, texts are neither cut nor padded", where_, field);
     read_text_steps(root);
     const JsonValue added = root.get("added_tokens");
     if (!added.is_null()) added.need(added.json().is_array(), "an array");

@@ -1,0 +1,188 @@
+#include "interop/companions.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "config/hf_config.h"
+#include "interop/foreign_model.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kSpecialIds[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+
+bool is_tokenizer_vocabulary(const fs::path& name) {
+  return name == "tokenizer.json" || name == "tokenizer.model" || name == "vocab.json" ||
+         name.extension() == ".tiktoken";
+}
+bool is_tokenizer_file(const fs::path& name) {
+  static const std::set<std::string> kBeside = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                                "merges.txt", "chat_template.jinja"};
+  return is_tokenizer_vocabulary(name) || kBeside.contains(name.string());
+}
+
+bool carries_tokenizer(const CarriedFiles& carried) {
+  return std::any_of(carried.begin(), carried.end(), [](const auto& f) { return is_tokenizer_vocabulary(f.first); });
+}
+
+void append_new(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
+  for (const int32_t id : more)
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+}
+
+std::vector<int32_t> carried_stop_ids(const CarriedFiles& carried) {
+  for (const char* name : {kGeneration, kConfig})
+    if (std::vector<int32_t> ids = eos_ids(carried_json(carried, name), name); !ids.empty()) return ids;
+  return {};
+}
+
+std::vector<int32_t> message_ends(const TrainState& state) {
+  return state.extra.value("end_of_message_ids", std::vector<int32_t>());
+}
+
+// Puts what ends a message first in eos_token_id, and the end of text in it.
+void add_message_ends(const TrainState& state, const Tokenizer& tokenizer, const char* file, Json& config) {
+  std::vector<int32_t> ids = message_ends(state);
+  if (ids.empty()) return;
+  append_new(ids, eos_ids(config, file));
+  append_new(ids, {tokenizer.eot()});
+  config["eos_token_id"] = ids;
+}
+
+// Every id stands for the same bytes.
+bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
+  for (int32_t id = 0; id < a.vocab_size(); ++id)
+    if (a.is_id(id) != b.is_id(id) || (a.is_id(id) && a.bytes_of(id) != b.bytes_of(id))) return false;
+  return true;
+}
+
+// Whether the carried files speak of the run's tokenizer; `folder` holds them.
+bool carries_tokenizer_of_run(const fs::path& folder, const CarriedFiles& carried, const Tokenizer& run) {
+  if (!carries_tokenizer(carried)) {
+    const std::vector<int32_t> stops = carried_stop_ids(carried);
+    return stops.empty() || std::find(stops.begin(), stops.end(), run.eot()) != stops.end();
+  }
+  try {
+    return same_vocabulary(*load_tokenizer(folder.string()), run);
+  } catch (const DataError& e) {
+    log::warning("{}", e.what());
+    return false;
+  }
+}
+
+// Takes away what speaks of the tokenizer, from the folder and from `carried`.
+void drop_tokenizer(const fs::path& folder, CarriedFiles& carried) {
+  log::warning(
+      "the data's tokenizer is not the one that came with the initial weights: its files and special ids are exported, "
+      "and generation_config.json is written anew");
+  Json config = carried_json(carried, kConfig);
+  for (const char* key : kSpecialIds) config.erase(key);
+  carried[kConfig] = config.dump();
+  std::erase_if(carried, [&](const auto& f) {
+    const bool gone = is_tokenizer_file(f.first) || f.first == kGeneration;
+    if (gone) fs::remove(folder / f.first);
+    return gone;
+  });
+}
+
+// Special ids and what else the model's own config.json said come first, then what the spec says.
+Json config_of(const RunSpec& spec, const CarriedFiles& carried, ElementType type) {
+  // Said even where there are none: an absent key has a default of its own in transformers (phi-3's padding is 32000).
+  Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  const Json original = carried_json(carried, kConfig), origin = carried_json(carried, ForeignModel::kOriginName);
+  config.update(original);
+  for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
+  config.update(hf_config_of(spec.model));
+  // The window that `checkpoint import` was told is how this program counts; other readers need the published one.
+  if (origin.contains("sliding_window") && origin["sliding_window"] == spec.model.sliding_window)
+    config["sliding_window"] = original.value("sliding_window", Json());
+  config["torch_dtype"] = torch_name_of(type);
+  return config;
+}
+
+void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokenizer* tokenizer, Json& config) {
+  if (tokenizer == nullptr) return;
+  if (config["eos_token_id"].is_null()) {
+    config["bos_token_id"] = tokenizer->bos().value_or(tokenizer->eot());
+    config["eos_token_id"] = tokenizer->eot();
+    if (spec.model.family == Family::phi3) config["pad_token_id"] = tokenizer->eot();
+  }
+  if (spec.model.family == Family::llama || spec.model.family == Family::phi3)
+    add_message_ends(state, *tokenizer, kConfig, config);
+}
+
+void write_generation_config(const fs::path& folder, const TrainState& state, const CarriedFiles& carried,
+                             const Tokenizer* tokenizer, const Json& config) {
+  const bool there = carried.contains(kGeneration), chat = tokenizer != nullptr && !message_ends(state).empty();
+  if (there && !chat) return;  // byte for byte as it came
+  Json generation = there ? carried_json(carried, kGeneration) : Json{{"_from_model_config", true}};
+  for (const char* key : kSpecialIds)
+    if (!generation.contains(key) && config.contains(key) && !config[key].is_null()) generation[key] = config[key];
+  if (chat) {
+    add_message_ends(state, *tokenizer, kGeneration, generation);
+    generation.erase("_from_model_config");
+  }
+  write_file_atomically(folder / kGeneration, generation.dump(2) + "\n");
+}
+
+}  // namespace
+
+Json carried_json(const CarriedFiles& carried, const std::string& name) {
+  const auto it = carried.find(name);
+  if (it == carried.end()) return Json::object();
+  Json j = Json::parse(it->second, nullptr, false);
+  if (!j.is_object()) throw DataError(fmt::format("{}, which came with the model, is not a JSON object", name));
+  return j;
+}
+
+std::vector<int32_t> eos_ids(const Json& j, const std::string& file) {
+  const Json eos = j.value("eos_token_id", Json());
+  std::vector<int32_t> ids;
+  if (eos.is_null()) return ids;
+  for (const Json& id : eos.is_array() ? eos : Json::array({eos})) {
+    // Numbers above int64 are unsigned and read as negative.
+    const int64_t value = id.is_number_integer() ? id.get<int64_t>() : -1;
+    if (value < 0 || value > INT32_MAX)
+      throw DataError(fmt::format("{}: eos_token_id: {}; legal: an id from 0 to {}, a list of them, null", file,
+                                  eos.dump(-1, ' ', true).substr(0, 80), INT32_MAX));
+    ids.push_back(static_cast<int32_t>(value));
+  }
+  return ids;
+}
+
+std::vector<int32_t> stop_ids_of(const TrainState& state) {
+  std::vector<int32_t> ids = message_ends(state);
+  append_new(ids, carried_stop_ids(state.carried));
+  return ids;
+}
+
+bool write_companions(const fs::path& folder, const RunSpec& spec, const TrainState& state, ElementType type) {
+  CarriedFiles carried = state.carried;
+  for (const auto& [name, content] : carried)
+    if (name != ForeignModel::kOriginName && name != kConfig) write_file_atomically(folder / name, content);
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!state.tokenizer_json.empty()) tokenizer = parse_tokenizer(state.tokenizer_json, "the run's tokenizer");
+  if (tokenizer && !carries_tokenizer_of_run(folder, carried, *tokenizer)) drop_tokenizer(folder, carried);
+
+  Json config = config_of(spec, carried, type);
+  add_special_ids(spec, state, tokenizer.get(), config);
+  write_file_atomically(folder / kConfig, config.dump(2) + "\n");
+  write_generation_config(folder, state, carried, tokenizer.get(), config);
+  if (carries_tokenizer(carried)) return true;
+  if (!tokenizer) return false;
+  const auto files = hf_tokenizer_files(*tokenizer);
+  for (const auto& [name, content] : files)
+    if (!carried.contains(name)) write_file_atomically(folder / name, content);
+  return !files.empty();
+}
+
+}  // namespace fp
