@@ -93,23 +93,29 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   CLI::App* command = app.add_subcommand(
       "eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
   CLI::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
-  command
-      ->add_option("--multiple-choice", a->choices,
-                   "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
-      ->excludes(run_spec);
+  CLI::Option* choices =
+      command
+          ->add_option("--multiple-choice", a->choices,
+                       "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
+          ->excludes(run_spec);
   command->add_option("--rows", a->rows, "completions scored at a time, of --multiple-choice")
+      ->needs(choices)
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--device", a->device, "of --multiple-choice; else the run spec's")
+      ->needs(choices)
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "ref"}));
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
+      ->needs(run_spec)
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--samples", a->samples, "held-out samples; 0: all")->check(CLI::NonNegativeNumber);
+  command->add_option("--samples", a->samples, "held-out samples; 0: all")
+      ->needs(run_spec)
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--precision", a->precision, "as in training unless given")
       ->check(CLI::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");

@@ -34,6 +34,14 @@ std::vector<int32_t> stop_ids(const Arguments& a, const LoadedModel& loaded) {
   return ids;
 }
 
+// The factors are chosen once, by the room made, so that they do not change in the middle of a text.
+void say_factors(const RopeSpec& rope, int64_t context) {
+  if (rope.kind != RopeKind::longrope) return;
+  const bool is_long = context > rope.original_max_position;
+  log::info("longrope: {} factors, for room of {} positions is {} model.rope.original_max_position = {}",
+            is_long ? "long" : "short", context, is_long ? "over" : "within", rope.original_max_position);
+}
+
 void run(Arguments& a) {
   const auto ops = open_device(a.device, a.threads);
   const auto counting = make_counting_ops();
@@ -44,6 +52,7 @@ void run(Arguments& a) {
   use.context = a.context > 0 ? a.context : prompt_length + a.generation.max_tokens;
   if (loaded.spec().model.family == Family::gpt && a.context == 0)
     use.context = std::min(use.context, loaded.spec().model.max_position);
+  say_factors(loaded.spec().model.rope, use.context);
   loaded.load(use, *ops, *counting, make_self_groups());
   a.generation.stop_ids = stop_ids(a, loaded);
   Decoder decoder(loaded.model(), use.context);
@@ -71,7 +80,9 @@ void add_generate_command(CLI::App& app, CommandResult&) {
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
   command->add_option("--prompt", a->prompt, "text to continue; empty: start of a document");
-  command->add_option("--max-tokens", a->generation.max_tokens, "tokens to write at most")
+  command
+      ->add_option("--max-tokens", a->generation.max_tokens,
+                   "tokens to write at most; without --context it sets the room")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 30));
   command->add_option("--temperature", s.temperature, "0: always the likeliest token")
@@ -84,7 +95,11 @@ void add_generate_command(CLI::App& app, CommandResult&) {
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1.0));
   command->add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
-  command->add_option("--context", a->context, "positions to make room for; 0: prompt and max-tokens")
+  command
+      ->add_option("--context", a->context,
+                   "positions to make room for; 0: prompt and max-tokens. longrope takes its long factors for the "
+                   "whole text where "
+                   "this is over model.rope.original_max_position")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--precision", a->precision, "as in training unless given")
       ->check(CLI::IsMember({"bf16", "fp32"}));

@@ -15,21 +15,33 @@ namespace fs = std::filesystem;
 
 fs::path beside(fs::path target, const char* what) { return target += fmt::format(".{}.{}", what, ::getpid()); }
 
-}  // namespace
-
-PendingFile::PendingFile(const fs::path& target)
-    : target_(target), path_(beside(target, "tmp")), file_(std::fopen(path_.c_str(), "wb")) {
-  if (!file_) fail("create");
+[[noreturn]] void fail_at(const fs::path& path, const char* what) {
+  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(errno)));
 }
 
-PendingFile::~PendingFile() {
+}  // namespace
+
+PendingPath::PendingPath(const fs::path& target) : target_(target), path_(beside(target, "tmp")) {
   std::error_code ignored;
   fs::remove(path_, ignored);
 }
 
-void PendingFile::fail(const char* what) const {
-  throw DataError(fmt::format("{}: cannot {}: {}", path_.string(), what, std::strerror(errno)));
+PendingPath::~PendingPath() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
 }
+
+void PendingPath::publish() {
+  fsync_path(path_);
+  if (::rename(path_.c_str(), target_.c_str()) != 0) fail_at(target_, "rename into place");
+  fsync_path(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+}
+
+PendingFile::PendingFile(const fs::path& target) : pending_(target), file_(std::fopen(pending_.path().c_str(), "wb")) {
+  if (!file_) fail("create");
+}
+
+void PendingFile::fail(const char* what) const { fail_at(pending_.path(), what); }
 
 void PendingFile::write(std::span<const std::byte> bytes) {
   if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail("write");
@@ -45,8 +57,7 @@ void PendingFile::publish() {
   if (std::fflush(file_.get()) != 0) fail("write");
   if (::fsync(::fileno(file_.get())) != 0) fail("fsync");
   file_.reset();
-  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("rename into place");
-  fsync_path(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+  pending_.publish();
 }
 
 PendingFolder::PendingFolder(const fs::path& target) : target_(target), path_(beside(target, "tmp")) {

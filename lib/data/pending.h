@@ -9,12 +9,26 @@
 namespace fp {
 
 // All calls throw DataError naming the file or folder and the system's reason.
+
+// The name of a file that another writer makes: path() until it is published.
+class PendingPath {
+ public:
+  explicit PendingPath(const std::filesystem::path& target);
+  ~PendingPath();
+  PendingPath(const PendingPath&) = delete;
+  PendingPath& operator=(const PendingPath&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Flushes to disk and renames into place.
+  void publish();
+
+ private:
+  std::filesystem::path target_, path_;
+};
+
 class PendingFile {
  public:
   explicit PendingFile(const std::filesystem::path& target);
-  ~PendingFile();
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   // Writes over the first bytes of the file; the next write() goes to the end again.
@@ -27,7 +41,7 @@ class PendingFile {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  std::filesystem::path target_, path_;
+  PendingPath pending_;
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -1,10 +1,12 @@
 #include "train/probe.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/filesystem.h"
 #include "checkpoint/hdf5.h"
+#include "data/pending.h"
 #include "exec/executor.h"
 #include "train/setup.h"
 
@@ -59,12 +61,27 @@ void write_flat(h5::File& file, const std::string& group, const ParamStore& stor
   }
 }
 
+int32_t id_of(const nlohmann::json& j, const std::string& where) {
+  constexpr auto kLowest = std::numeric_limits<int32_t>::min(), kHighest = std::numeric_limits<int32_t>::max();
+  // A number over int64's range is unsigned: get<int64_t> would wrap it.
+  const bool fits = j.is_number_integer() && !(j.is_number_unsigned() && j.get<uint64_t>() > uint64_t{kHighest}) &&
+                    j.get<int64_t>() >= kLowest;
+  if (!fits)
+    throw DataError(fmt::format("{}: is {}; legal: an integer from {} to {}", where,
+                                j.is_number() ? j.dump() : j.type_name(), kLowest, kHighest));
+  return j.get<int32_t>();
+}
+
 std::vector<std::vector<int32_t>> rows_of(const nlohmann::json& j, const std::string& where) {
-  try {
-    return j.get<std::vector<std::vector<int32_t>>>();
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(fmt::format("{}; legal: a list of lists of token ids", where));
+  std::vector<std::vector<int32_t>> rows;
+  if (!j.is_array()) throw DataError(fmt::format("{}: legal: a list of lists of token ids", where));
+  for (const nlohmann::json& row : j) {
+    const std::string at = fmt::format("{}[{}]", where, rows.size());
+    if (!row.is_array()) throw DataError(fmt::format("{}: legal: a list of token ids", at));
+    std::vector<int32_t>& ids = rows.emplace_back();
+    for (const nlohmann::json& id : row) ids.push_back(id_of(id, fmt::format("{}[{}]", at, ids.size())));
   }
+  return rows;
 }
 
 }  // namespace
@@ -93,6 +110,8 @@ void read_probe_batch(const std::filesystem::path& file, ProbeOptions& o) {
 
 void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, CountingOps& counting, const Groups& groups,
            const std::filesystem::path& out) {
+  if (out.empty() || (std::filesystem::exists(out) && !std::filesystem::is_regular_file(out)))
+    throw ConfigError(fmt::format("--out {}: is no file; legal: the name of a file to write", out.string()));
   const ModelSection section = without_dropout(source.spec().model);
   const Batch batch = batch_of(o, section.vocab);
   if (section.family == Family::gpt && batch.seq_len > section.max_position)
@@ -114,8 +133,8 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
   Rig rig(section, options, what, ops, arena, groups);
   source.load(rig.model.params(), ops);
 
-  std::filesystem::remove(out);
-  h5::File file = h5::File::create(out);
+  PendingPath pending(out);
+  h5::File file = h5::File::create(pending.path());
   const Shape shape{batch.n, batch.seq_len, section.vocab}, origin{0, 0, 0};
   file.create_dataset("logits", shape).write({origin, shape}, rig.executor.logits(batch).data(), {shape, origin});
   const LossSums sums = rig.executor.accumulate(std::span(&batch, 1));
@@ -129,6 +148,7 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
     write_flat(file, "updated", rig.model.params(), rig.model.params().master(), ops);
   }
   file.close();
+  pending.publish();
 }
 
 }  // namespace fp

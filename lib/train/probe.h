@@ -25,11 +25,12 @@ struct ProbeOptions {
 };
 
 // Reads {"tokens": [[..],..], "targets": [[..],..], "reference_logp": [..]}, of which only the first must be there.
-// DataError for anything else.
+// DataError for anything else, by its place.
 void read_probe_batch(const std::filesystem::path& json_file, ProbeOptions&);
 
 // Writes an HDF5 file: logits [rows, length, vocab] as they enter the softmax, loss [1], gradients/<parameter> and
-// updated/<parameter> in their logical shapes. Without dropout. ConfigError for ids outside the vocabulary.
+// updated/<parameter> in their logical shapes. Without dropout. The file appears when it is complete; one that
+// stood there stays until then. ConfigError for ids outside the vocabulary, and where `out` is no file.
 void probe(const WeightSource&, const ProbeOptions&, Ops&, CountingOps&, const Groups&,
            const std::filesystem::path& out);
 

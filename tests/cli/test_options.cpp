@@ -1,0 +1,43 @@
+// Options that a command would not use are refused, and what a command says about those it uses.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using Catch::Contains;
+
+TEST_CASE("eval refuses the options of its other mode", "[cli]") {
+  const auto refused = [](std::vector<std::string> arguments, const std::string& option, const std::string& other) {
+    arguments.insert(arguments.begin(), {"eval", "--checkpoint", "none"});
+    const Outcome o = run(fptrain(arguments));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(option) && Contains(other));
+  };
+  const std::string choices = "--multiple-choice";
+  refused({choices, "q.bin", "--samples", "1"}, "--samples", "run");
+  refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "run");
+  refused({"run.yaml", choices, "q.bin"}, choices, "run");
+  refused({"run.yaml", "--device", "ref"}, "--device", choices);
+  refused({"run.yaml", "--rows", "4"}, "--rows", choices);
+}
+
+TEST_CASE("generate says which of longrope's factors it takes, and why", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("phi3", "fp32");
+  const Outcome trained =
+      run(w.train(spec, "r",
+                  {"--set", "train.steps=4", "--set", "eval.every=0", "--set", "model.rope.kind=longrope", "--set",
+                   "model.rope.original_max_position=16", "--set", "model.rope.short_factor=[1, 1, 1, 1, 1, 1]",
+                   "--set", "model.rope.long_factor=[1, 1.5, 2, 3, 4, 5]"}));
+  CAPTURE(trained.output);
+  REQUIRE(trained.code == 0);
+  const auto said = [&](const std::string& option, const std::string& value) {
+    return run(fptrain({"generate", "--checkpoint", w.run_directory("r").string(), "--prompt", "Verse", "--max-tokens",
+                        "5", "--temperature", "0", option, value}))
+        .output;
+  };
+  CHECK_THAT(said("--seed", "1"), Contains("longrope: short factors, for room of 10 positions is within"));
+  CHECK_THAT(said("--context", "17"), Contains("longrope: long factors, for room of 17 positions is over"));
+  CHECK_THAT(run(fptrain({"generate", "--help"})).output, Contains("longrope"));
+}

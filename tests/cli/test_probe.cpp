@@ -1,0 +1,46 @@
+// fptrain probe: what is wrong with a batch or the file to write is named, and never costs the file that stood there.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using Catch::Contains;
+
+TEST_CASE("probe refuses what is no token id and keeps the old file until the new one is whole", "[cli]") {
+  const Workspace w;
+  REQUIRE(run(w.train(w.spec("llama", "fp32"), "r", {"--set", "train.steps=4", "--set", "eval.every=0"})).code == 0);
+  const auto out = w.root() / "out";
+  std::filesystem::create_directory(out);
+  const auto probe = [&](const std::string& batch, const std::filesystem::path& file) {
+    std::ofstream(w.root() / "batch.json") << batch;
+    return run(fptrain({"probe", "--checkpoint", w.run_directory("r").string(), "--batch",
+                        (w.root() / "batch.json").string(), "--out", file.string()}));
+  };
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(out), {}); };
+  const auto old = out / "probe.h5";
+  std::ofstream(old) << "old";
+
+  for (const auto& [id, place] : {std::pair<std::string, std::string>{"1.9", "tokens[1][0]: is 1.9"},
+                                  {"4294967298", "tokens[1][0]: is 4294967298"},
+                                  {"-2147483649", "tokens[1][0]: is -2147483649"},
+                                  {"18446744073709551615", "tokens[1][0]: is 18446744073709551615"},
+                                  {"true", "tokens[1][0]: is boolean"}}) {
+    const Outcome o = probe(R"({"tokens": [[1, 2], [)" + id + ", 3]]}", old);
+    CAPTURE(o.output);
+    CHECK(o.code == 3);
+    CHECK_THAT(o.output, Contains(place));
+  }
+  CHECK(probe(R"({"tokens": [1]})", old).code == 3);
+  CHECK_THAT(probe(R"({"tokens": [[1, 2]], "targets": [[1, "x"]]})", old).output, Contains("targets[0][1]"));
+  CHECK(probe(R"({"tokens": [[1, 1000000]]})", old).code == 2);
+  const Outcome folder = probe(R"({"tokens": [[1, 2]]})", out);
+  CHECK(folder.code == 2);
+  CHECK_THAT(folder.output, Contains("is no file"));
+  CHECK(slurp(old) == "old");
+  CHECK(files() == 1);
+
+  CHECK(probe(R"({"tokens": [[1, 2]]})", old).code == 0);
+  CHECK(slurp(old).starts_with("\x89HDF"));
+  CHECK(files() == 1);
+  CHECK(probe(R"({"tokens": [[1, 2]]})", w.root() / "nowhere" / "probe.h5").code == 3);
+}
