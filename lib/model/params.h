@@ -2,8 +2,8 @@
 // weight-decay flag, layer and partition. Initialisation, tensor parallelism, checkpoints and import/export all read
 // this table; nothing else knows how a tensor is cut.
 //
-// Names and logical shapes are those of the published checkpoints (docs/models.md); weights of linear maps are (out,
-// in).
+// Names and logical shapes are those of the published checkpoints; weights of linear maps are
+// (out, in).
 #pragma once
 
 #include <functional>
