@@ -1,4 +1,4 @@
-// Any bytes as the files of llm.c: token files and multiple-choice questions.
+// Any bytes as the files of llm.c, token files and multiple-choice questions: a refusal, or what fits inside the file.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,11 +10,14 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
-    fp::read_llmc_header(bytes, "input");
+    const fp::LlmcHeader h = fp::read_llmc_header(bytes, "input");
+    FP_CHECK(h.tokens <= size, "{} tokens in {} bytes", h.tokens, size);
   } catch (const fp::UserError&) {
   }
   try {
-    fp::parse_multiple_choice(bytes, "input");
+    for (const fp::MultipleChoice& m : fp::parse_multiple_choice(bytes, "input"))
+      FP_CHECK(m.label >= 0 && static_cast<size_t>(m.label) < m.completions.size(), "label {} of {} completions",
+               m.label, m.completions.size());
   } catch (const fp::UserError&) {
   }
   return 0;
