@@ -11,9 +11,10 @@ endif()
 
 add_library(fp_flags INTERFACE)
 # -Wno-restrict: GCC 12 sees overlapping copies in std::string's operator+ (GCC bug 105651).
-target_compile_options(fp_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-restrict)
+target_compile_options(fp_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-restrict>)
 if(FPTRAIN_WERROR)
-  target_compile_options(fp_flags INTERFACE -Werror)
+  target_compile_options(fp_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(FPTRAIN_SANITIZE)
   target_compile_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -40,12 +41,17 @@ function(fp_module name)
   endif()
 endfunction()
 
-# fp_tests(name [RUNS_FPTRAIN] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of this folder, each
-# test case a ctest test labelled <name>, and `slow` too where its tags hold [slow].
+# fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
+# this folder or those named, each test case a ctest test labelled <name>, and `slow` too where its tags hold [slow].
+# A DEPS target of objects (a suite) is linked whole. FP_TEST_PROPERTIES of the caller go to every test.
 # RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
 function(fp_tests name)
-  cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "DEPS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "SOURCES;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    set(sources ${ARG_SOURCES})
+  else()
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  endif()
   if(NOT sources)
     return()
   endif()
@@ -60,9 +66,9 @@ function(fp_tests name)
   endif()
   # Exit code 4 is a skip: tests/support/main.cpp.
   catch_discover_tests(test_${name} TEST_SPEC "~[slow]" TEST_PREFIX "${name}: "
-    PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4)
+    PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
   catch_discover_tests(test_${name} TEST_SPEC "[slow]" TEST_PREFIX "${name}: " TEST_LIST slow_tests_of_${name}
-    PROPERTIES SKIP_RETURN_CODE 4)
+    PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
   # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
   set(labels ${CMAKE_CURRENT_BINARY_DIR}/slow_labels.cmake)
   file(WRITE ${labels} "if(slow_tests_of_${name})

@@ -35,7 +35,7 @@ struct ActivationSpec {
   Activation kind = Activation::gelu;
   double limit = 20.0;  // gegelu; 0: no clamp
   // Columns of the input for `f` columns of output.
-  int64_t inputs(int64_t f) const { return kind == Activation::gelu ? f : 2 * f; }
+  constexpr int64_t inputs(int64_t f) const { return kind == Activation::gelu ? f : 2 * f; }
 };
 
 // How a fused QKV projection lays out its (H+2K)*d columns: blocked [q of all heads | k | v], or grouped per kv head
@@ -43,15 +43,17 @@ struct ActivationSpec {
 struct HeadLayout {
   int64_t heads = 1, kv_heads = 1, head_dim = 1;
   bool grouped = false;
-  int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
-  int64_t q_column(int64_t head) const {
+  constexpr int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  constexpr int64_t q_column(int64_t head) const {
     const int64_t group = heads / kv_heads;
     return grouped ? (head / group * (group + 2) + head % group) * head_dim : head * head_dim;
   }
-  int64_t k_column(int64_t kv) const {
+  constexpr int64_t k_column(int64_t kv) const {
     return grouped ? (kv * (heads / kv_heads + 2) + heads / kv_heads) * head_dim : (heads + kv) * head_dim;
   }
-  int64_t v_column(int64_t kv) const { return grouped ? k_column(kv) + head_dim : (heads + kv_heads + kv) * head_dim; }
+  constexpr int64_t v_column(int64_t kv) const {
+    return grouped ? k_column(kv) + head_dim : (heads + kv_heads + kv) * head_dim;
+  }
 };
 
 // Rotary position embedding: cos and sin, each [positions, d/2] f32, any attention factor already applied; halves (i,
@@ -192,7 +194,7 @@ class Ops {
 };
 
 // The Philox key of a dropout stream; head is used by attention only.
-inline Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
+constexpr Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
   const Philox::Key k = Philox::key(d.seed, d.purpose);
   const uint64_t mixed = Philox::mix((uint64_t{k[1]} << 32 | k[0]) ^ Philox::mix(uint64_t{d.layer} << 32 | head));
   return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
@@ -200,15 +202,15 @@ inline Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
 
 // Factor of one element: 0 when dropped, 1/(1-p) when kept. Element e draws word e%4 of counter (e/4, token, sample
 // words).
-inline float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token,
-                            uint32_t sample_low, uint32_t sample_high) {
+constexpr float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token,
+                               uint32_t sample_low, uint32_t sample_high) {
   const auto words = Philox::block({element / 4, token, sample_low, sample_high}, key);
   return Philox::uniform(words[element % 4]) < static_cast<float>(d.p) ? 0.0f : static_cast<float>(1.0 / (1.0 - d.p));
 }
 
 // Whether query position p of a head sees key position n, the document aside. The definition every backend is tested
 // against.
-inline bool attends(const AttentionSpec& s, int64_t head, int64_t p, int64_t n) {
+constexpr bool attends(const AttentionSpec& s, int64_t head, int64_t p, int64_t n) {
   if (n > p || (s.window > 0 && n <= p - s.window)) return false;
   if (s.block == 0) return true;
   const int64_t qb = p / s.block, kb = n / s.block;

@@ -1,42 +1,19 @@
-#include "ops/backends.h"
+#include "backends.h"
 
 #include <cstdlib>
 
-#include "backends.h"
-#include "ops/cpu/cpu_ops.h"
+#include "ops/backends.h"
 
 namespace fp::test {
-namespace {
 
 std::shared_ptr<void> allocate_on_host(size_t bytes) {
   const size_t rounded = (bytes + 255) / 256 * 256;
   return {std::aligned_alloc(256, rounded), std::free};
 }
 
-}  // namespace
-
 const Backend& oracle() {
   static const Backend ref{"ref", make_ref_ops(), allocate_on_host};
   return ref;
-}
-
-const std::vector<Backend>& backends() {
-  // The CPU backend once for every instruction set that this CPU offers, the one in use first.
-  static const std::vector<Backend> all = [] {
-    std::vector<Backend> cpus;
-    const int best = static_cast<int>(chosen_isa());
-#ifdef __SANITIZE_THREAD__
-    const int last = best;  // threads meet in the same places whatever the instructions
-#else
-    const int last = 0;
-#endif
-    for (int i = best; i >= last; --i) {
-      const auto isa = static_cast<Isa>(i);
-      cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa), allocate_on_host});
-    }
-    return cpus;
-  }();
-  return all;
 }
 
 }  // namespace fp::test

@@ -10,15 +10,25 @@
 
 namespace fp::test {
 
+// What a backend that watches its memory is told of it.
+enum class Mark : uint8_t { forbidden, allowed, unwritten };
+
 struct Backend {
   std::string name;
   std::shared_ptr<Ops> ops;
   // Memory that its tensors may live in.
   std::function<std::shared_ptr<void>(size_t bytes)> allocate;
   bool host_memory = true;
+  // Aligned operands take other kernels than others do: every call is made both ways.
+  bool both_alignments = false;
+  std::function<void(void* address, size_t bytes, Mark)> mark = [](void*, size_t, Mark) {};
+  // What the backend has found wrong with its own kernels since it was asked last.
+  std::function<std::string()> problems = [] { return std::string(); };
 };
 
 const Backend& oracle();
-const std::vector<Backend>& backends();
+const std::vector<Backend>& backends();  // backends_*.cpp: one for each executable that the suite is linked into
+
+std::shared_ptr<void> allocate_on_host(size_t bytes);
 
 }  // namespace fp::test

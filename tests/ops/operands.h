@@ -55,12 +55,13 @@ class Case {
   // bit-equal from run to run, inputs and the memory around every operand untouched.
   void check(const Call& call, const std::function<void(const Backend&)>& after = {});
 
-  // Runs on one backend only; operands keep their memory until the next run. Leaves results in `result`.
-  void run(const Backend&, const Call& call);
+  // Runs on one backend only. Leaves results in `result`. Unless `aligned`, every other operand is off by an element.
+  void run(const Backend&, const Call& call, bool aligned = false);
 
  private:
   class Placement;
   Operand& add(const std::string& name, DType, const Shape&, Role);
+  void check_backend(const Backend&, const Call& call, bool aligned);
 
   uint32_t seed_;
   std::deque<Operand> operands_;  // references stay valid

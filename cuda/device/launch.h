@@ -1,0 +1,54 @@
+// Starting a kernel: launch<kernel<T>>({grid, block, shared}, stream, arguments...), on a GPU and under test alike.
+#pragma once
+
+#include <utility>
+
+#include "base/error.h"
+#include "cuda/device/platform.h"
+
+namespace fp::cuda {
+
+struct Grid {
+  dim3 blocks;
+  dim3 threads;
+  size_t shared_bytes = 0;  // dynamic
+};
+
+#ifdef FP_CUDA_HOST
+
+// The name of a kernel as the compiler spells it, arguments of a template included.
+template <auto Kernel>
+const host::KernelName& kernel_name() {
+  static const host::KernelName name{__PRETTY_FUNCTION__};
+  return name;
+}
+// Makes every instance known before main(), launched or not.
+template <auto Kernel>
+inline const host::KernelName& known_kernel = kernel_name<Kernel>();
+
+template <auto Kernel, class... Args>
+void launch(const Grid& grid, Stream, Args... args) {
+  host::launch(known_kernel<Kernel>, grid.blocks, grid.threads, grid.shared_bytes, [&] { Kernel(args...); });
+}
+
+#elif defined(__CUDACC__)
+
+// DeviceError from cuda/runtime/check.h.
+void check_launch(cudaError_t status, const char* kernel);
+
+template <auto Kernel, class... Args>
+void launch(const Grid& grid, Stream stream, Args... args) {
+  static size_t allowed = 48 * 1024;  // more shared memory has to be asked for once
+  if (grid.shared_bytes > allowed) {
+    check_launch(
+        cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes)),
+        __PRETTY_FUNCTION__);
+    allowed = grid.shared_bytes;
+  }
+  Kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream> > >(args...);
+  check_launch(cudaGetLastError(), __PRETTY_FUNCTION__);
+}
+
+#endif
+
+}  // namespace fp::cuda

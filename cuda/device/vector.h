@@ -1,0 +1,89 @@
+// Elements in registers: N consecutive ones moved by one access of up to 16 bytes, and conversions to and from f32.
+//
+// load<N>(p) and store<N>(p, v) need p aligned to N elements; widest(...) tells the N that a kernel may use.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "cuda/device/platform.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#endif
+
+namespace fp::cuda {
+
+template <class T, int N>
+struct alignas(N * sizeof(T)) Vec {
+  T at[N];
+};
+
+// Elements of T in 16 bytes.
+template <class T>
+constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load(const T* p) {
+  static_assert(N * sizeof(T) <= 16);
+#ifdef FP_CUDA_HOST
+  host::check_alignment(p, N * sizeof(T));
+#endif
+  return *reinterpret_cast<const Vec<T, N>*>(p);
+}
+
+template <int N, class T>
+__device__ __forceinline__ void store(T* p, const Vec<T, N>& v) {
+  static_assert(N * sizeof(T) <= 16);
+#ifdef FP_CUDA_HOST
+  host::check_alignment(p, N * sizeof(T));
+#endif
+  *reinterpret_cast<Vec<T, N>*>(p) = v;
+}
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
+
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float x) {
+#ifdef __CUDA_ARCH__
+  bf16 y;
+  y.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  return y;
+#else
+  return bf16(x);
+#endif
+}
+
+// x as it reads back after being stored as T.
+template <class T>
+__device__ __forceinline__ float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
+// Two values as a register of bf16, the first in the low half.
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+#ifdef __CUDA_ARCH__
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+#else
+  return uint32_t{bf16(low).bits} | uint32_t{bf16(high).bits} << 16;
+#endif
+}
+
+// Elements that one access may move for all these rows: kWide<T> when every address and row length allows 16 bytes,
+// else 1. A null address (an operand left out) allows anything.
+template <class T>
+int widest(int64_t row_elements, std::initializer_list<const void*> addresses) {
+  uintptr_t bits = static_cast<uintptr_t>(row_elements) * sizeof(T);
+  for (const void* p : addresses) bits |= reinterpret_cast<uintptr_t>(p);
+  return bits % 16 == 0 ? kWide<T> : 1;
+}
+
+}  // namespace fp::cuda

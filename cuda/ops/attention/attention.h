@@ -1,0 +1,61 @@
+// Attention on a GPU: an ordered list of implementations, of which the first that takes a call runs it.
+//   cudnn   cuDNN's SDPA graph: the fastest; takes plain causal masks, windows and grouped heads
+//   flash   our own tensor-core kernel, bf16: every mask and offset
+//   simt    f32 without tensor cores (TF32 would not be f32)
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/runtime/device.h"
+#include "ops/ops.h"
+
+namespace fp::cuda {
+
+// The operands of Ops::attention; backward also has gradients.
+struct AttentionCall {
+  Tensor o, lse, q, k, v, doc_start, sample_ids;
+  AttentionSpec spec;
+  Tensor d_o, dq, dk, dv;
+  int64_t batch() const { return q.shape[0]; }
+  int64_t queries() const { return q.shape[1]; }
+  int64_t heads() const { return q.shape[2]; }
+  int64_t head_dim() const { return q.shape[3]; }
+  int64_t keys() const { return k.shape[1]; }
+  int64_t kv_heads() const { return k.shape[2]; }
+};
+
+class AttentionKernel {
+ public:
+  virtual ~AttentionKernel() = default;
+  virtual std::string name() const = 0;
+  // Empty when it can run such a call (addresses are not looked at), else why not, as a clause for people.
+  virtual std::string refuses(const AttentionCall&) const = 0;
+  // Bytes of Device::scratch that a call takes.
+  virtual size_t scratch_bytes(const AttentionCall&, bool backward) const = 0;
+  virtual void forward(Device&, const AttentionCall&) = 0;
+  virtual void backward(Device&, const AttentionCall&) = 0;
+};
+
+// Factories; each in its own file.
+std::unique_ptr<AttentionKernel> make_flash_attention();
+std::unique_ptr<AttentionKernel> make_simt_attention();
+
+class Attention {
+ public:
+  explicit Attention(Device&);
+  void forward(const AttentionCall&);
+  void backward(const AttentionCall&);
+  size_t scratch_bytes(const AttentionCall&, bool backward) const;
+  // "flash (cudnn: attention dropout)": what runs such a call, and why those before it were passed over.
+  std::string explain(const AttentionCall&) const;
+
+ private:
+  AttentionKernel& choose(const AttentionCall&) const;
+
+  Device& device_;
+  std::vector<std::unique_ptr<AttentionKernel>> kernels_;
+};
+
+}  // namespace fp::cuda

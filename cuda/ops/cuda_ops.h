@@ -1,0 +1,84 @@
+// The CUDA backend: checks a call and starts its kernels on the compute stream. One file per family of ops; each opens
+// with what its kernels compute, what a block does and which bytes it moves.
+//
+// Kernels take any shape and any alignment of whole elements; rows of aligned addresses move 16 bytes at a time. No
+// result depends on the order in which threads or blocks run.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "cuda/ops/attention/attention.h"
+#include "cuda/runtime/device.h"
+#include "cuda/runtime/gemm.h"
+#include "ops/ops.h"
+
+namespace fp {
+
+class CudaOps final : public Ops {
+ public:
+  explicit CudaOps(int device_index) : device_(device_index), gemm_(device_), attention_(device_) {}
+
+  std::string_view name() const override { return "cuda"; }
+
+  void copy_in(const Tensor& dst, const void* host) override;
+  void copy_out(void* host, const Tensor& src) override;
+  void copy(const Tensor& dst, const Tensor& src) override;
+  void zero(const Tensor& x) override;
+  void cast(const Tensor& dst, const Tensor& src) override;
+  void synchronize() override { device_.synchronize(); }
+  void weights_changed() override {}  // nothing is kept of them
+
+  void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) override;
+  void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) override;
+  void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write) override;
+  void bias_backward(const Tensor& db, const Tensor& dy, Write) override;
+
+  void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
+                 const Tensor& positions_table, double scale) override;
+  void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) override;
+
+  void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
+            const Tensor& gain, const Tensor& bias, const NormSpec&) override;
+  void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats, const Tensor& gain,
+                           const NormSpec&, Write) override;
+  void norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+                            const Tensor& stats, const NormSpec&, Write) override;
+
+  void activation(const Tensor& y, const Tensor& x, const ActivationSpec&) override;
+  void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec&) override;
+  void add(const Tensor& y, const Tensor& a, const Tensor& b) override;
+  void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
+               const Dropout&) override;
+
+  void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout&, const Rope&,
+                 const Tensor& positions) override;
+  void split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv, const HeadLayout&,
+                          const Rope&, const Tensor& positions) override;
+
+  void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec&) override;
+  void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
+                          const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
+                          const Tensor& sample_ids, const AttentionSpec&) override;
+
+  void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) override;
+  void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override;
+  void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&,
+                              double scale, double z_loss) override;
+
+  void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) override;
+  void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
+             const AdamW&) override;
+
+  cuda::Device& device() { return device_; }
+
+ private:
+  cuda::Stream stream() const { return device_.compute(); }
+
+  cuda::Device device_;
+  cuda::Gemm gemm_;
+  cuda::Attention attention_;
+};
+
+}  // namespace fp

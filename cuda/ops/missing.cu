@@ -1,0 +1,75 @@
+// Ops whose kernels are still to be written. Each leaves this file with its kernel.
+#include "base/error.h"
+#include "cuda/ops/attention/attention.h"
+#include "cuda/ops/cuda_ops.h"
+
+namespace fp {
+
+void CudaOps::bias_backward(const Tensor&, const Tensor&, Write) { FP_CHECK(false, "bias_backward: no kernel yet"); }
+void CudaOps::embedding(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, double) {
+  FP_CHECK(false, "embedding: no kernel yet");
+}
+void CudaOps::embedding_backward(const Tensor&, const Tensor&, const Tensor&, double) {
+  FP_CHECK(false, "embedding_backward: no kernel yet");
+}
+void CudaOps::norm(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                   const Tensor&, const NormSpec&) {
+  FP_CHECK(false, "norm: no kernel yet");
+}
+void CudaOps::norm_backward_input(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                  const NormSpec&, Write) {
+  FP_CHECK(false, "norm_backward_input: no kernel yet");
+}
+void CudaOps::norm_backward_weight(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                   const NormSpec&, Write) {
+  FP_CHECK(false, "norm_backward_weight: no kernel yet");
+}
+void CudaOps::activation(const Tensor&, const Tensor&, const ActivationSpec&) {
+  FP_CHECK(false, "activation: no kernel yet");
+}
+void CudaOps::activation_backward(const Tensor&, const Tensor&, const Tensor&, const ActivationSpec&) {
+  FP_CHECK(false, "activation_backward: no kernel yet");
+}
+void CudaOps::add(const Tensor&, const Tensor&, const Tensor&) { FP_CHECK(false, "add: no kernel yet"); }
+void CudaOps::dropout(const Tensor&, const Tensor&, const Tensor&, int64_t, const Dropout&) {
+  FP_CHECK(false, "dropout: no kernel yet");
+}
+void CudaOps::split_qkv(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const HeadLayout&, const Rope&,
+                        const Tensor&) {
+  FP_CHECK(false, "split_qkv: no kernel yet");
+}
+void CudaOps::split_qkv_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const HeadLayout&,
+                                 const Rope&, const Tensor&) {
+  FP_CHECK(false, "split_qkv_backward: no kernel yet");
+}
+void CudaOps::attention(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const Tensor&, const AttentionSpec&) {
+  FP_CHECK(false, "attention: no kernel yet");
+}
+void CudaOps::attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                 const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                 const Tensor&, const AttentionSpec&) {
+  FP_CHECK(false, "attention_backward: no kernel yet");
+}
+void CudaOps::softmax_stats(const Tensor&, const Tensor&, const Tensor&, const Vocabulary&) {
+  FP_CHECK(false, "softmax_stats: no kernel yet");
+}
+void CudaOps::cross_entropy(const Tensor&, const Tensor&, const Tensor&) {
+  FP_CHECK(false, "cross_entropy: no kernel yet");
+}
+void CudaOps::cross_entropy_backward(const Tensor&, const Tensor&, const Tensor&, const Vocabulary&, double, double) {
+  FP_CHECK(false, "cross_entropy_backward: no kernel yet");
+}
+void CudaOps::sum_squares(const Tensor&, const Tensor&, std::span<const Segment>) {
+  FP_CHECK(false, "sum_squares: no kernel yet");
+}
+void CudaOps::adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const AdamW&) {
+  FP_CHECK(false, "adamw: no kernel yet");
+}
+
+namespace cuda {
+std::unique_ptr<AttentionKernel> make_flash_attention() { return nullptr; }
+std::unique_ptr<AttentionKernel> make_simt_attention() { return nullptr; }
+}  // namespace cuda
+
+}  // namespace fp
