@@ -36,6 +36,7 @@ void launch(const Grid& grid, Stream, Args... args) {
 // DeviceError from cuda/runtime/check.h.
 void check_launch(cudaError_t status, const char* kernel);
 
+// Arguments have the very types of the kernel's parameters.
 template <auto Kernel, class... Args>
 void launch(const Grid& grid, Stream stream, Args... args) {
   static size_t allowed = 48 * 1024;  // more shared memory has to be asked for once
@@ -45,8 +46,12 @@ void launch(const Grid& grid, Stream stream, Args... args) {
         __PRETTY_FUNCTION__);
     allowed = grid.shared_bytes;
   }
-  Kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream> > >(args...);
-  check_launch(cudaGetLastError(), __PRETTY_FUNCTION__);
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = stream;
+  check_launch(cudaLaunchKernelEx(&config, Kernel, args...), __PRETTY_FUNCTION__);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/ops/attention/attention.h"
+#include "cuda/ops/piece_table.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/gemm.h"
 #include "ops/ops.h"
@@ -79,6 +80,7 @@ class CudaOps final : public Ops {
   cuda::Device device_;
   cuda::Gemm gemm_;
   cuda::Attention attention_;
+  cuda::PieceTable pieces_;
 };
 
 }  // namespace fp

@@ -51,21 +51,6 @@ void CudaOps::attention_backward(const Tensor&, const Tensor&, const Tensor&, co
                                  const Tensor&, const AttentionSpec&) {
   FP_CHECK(false, "attention_backward: no kernel yet");
 }
-void CudaOps::softmax_stats(const Tensor&, const Tensor&, const Tensor&, const Vocabulary&) {
-  FP_CHECK(false, "softmax_stats: no kernel yet");
-}
-void CudaOps::cross_entropy(const Tensor&, const Tensor&, const Tensor&) {
-  FP_CHECK(false, "cross_entropy: no kernel yet");
-}
-void CudaOps::cross_entropy_backward(const Tensor&, const Tensor&, const Tensor&, const Vocabulary&, double, double) {
-  FP_CHECK(false, "cross_entropy_backward: no kernel yet");
-}
-void CudaOps::sum_squares(const Tensor&, const Tensor&, std::span<const Segment>) {
-  FP_CHECK(false, "sum_squares: no kernel yet");
-}
-void CudaOps::adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const AdamW&) {
-  FP_CHECK(false, "adamw: no kernel yet");
-}
 
 namespace cuda {
 std::unique_ptr<AttentionKernel> make_flash_attention() { return nullptr; }

@@ -1,0 +1,145 @@
+// Cross entropy over a vocabulary slice: stats (maximum m, sum s of exp(l - m), target's logit), losses from them, and
+// the gradient in place of the logits.
+//
+// A block takes one row. Forward reads it once: each thread keeps a running maximum and sum and rescales the sum when
+// the maximum grows, once per 16 bytes; then the block folds them. Bytes: V elements read, 12 written. Backward reads
+// and writes each logit once.
+#include <algorithm>
+
+#include "cuda/device/launch.h"
+#include "cuda/device/vector.h"
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/vocabulary.cuh"
+#include "ops/checks.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+constexpr float kNone = -INFINITY;
+
+// exp(x - maximum), 0 for x = -infinity whatever the maximum.
+__device__ __forceinline__ float weight(float x, float maximum) { return x == kNone ? 0.0f : expf(x - maximum); }
+
+template <class T, int N>
+__global__ void softmax_stats_kernel(float* stats, const T* logits, const int32_t* targets, Columns c) {
+  FP_DYNAMIC_SHARED(unsigned, bits);
+  const LiveColumns live = live_columns(c, bits);
+  const T* row = logits + int64_t{blockIdx.x} * c.count;
+  float maximum = kNone, sum = 0.0f;
+  for (int at = threadIdx.x * N; at < c.count; at += blockDim.x * N) {
+    const auto v = load<N>(row + at);
+    float x[N], largest = maximum;
+    for (int i = 0; i < N; ++i) {
+      x[i] = live(at + i) ? to_float(v.at[i]) * c.scale : kNone;
+      largest = fmaxf(largest, x[i]);
+    }
+    sum *= weight(maximum, largest);
+    for (int i = 0; i < N; ++i) sum += weight(x[i], largest);
+    maximum = largest;
+  }
+  const float all = block_fold<Max>(maximum);
+  const float total = block_fold<Sum>(sum * weight(maximum, all));
+  if (threadIdx.x != 0) return;
+  const int target = targets[blockIdx.x] - c.first_id;
+  const bool here = targets[blockIdx.x] >= 0 && target >= 0 && target < c.count && live(target);
+  float* out = stats + int64_t{blockIdx.x} * 3;
+  out[0] = all;
+  out[1] = total;
+  out[2] = here ? to_float(row[target]) * c.scale : kNone;
+}
+
+__global__ void cross_entropy_kernel(float* loss, const float* stats, const int32_t* targets, int rows) {
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= rows) return;
+  const bool counts = targets[row] >= 0;
+  const float maximum = stats[3 * row], log_sum = logf(stats[3 * row + 1]);
+  // The difference of the two logits first: they may be large and close.
+  loss[2 * row] = counts ? maximum - stats[3 * row + 2] + log_sum : 0.0f;
+  loss[2 * row + 1] = counts ? maximum + log_sum : 0.0f;
+}
+
+// Grid: rows x pieces of a row.
+template <class T, int N>
+__global__ void cross_entropy_backward_kernel(T* logits, const float* loss, const int32_t* targets, Columns c,
+                                              float scale, float z_loss) {
+  FP_DYNAMIC_SHARED(unsigned, bits);
+  const LiveColumns live = live_columns(c, bits);
+  T* row = logits + int64_t{blockIdx.x} * c.count;
+  const int target = targets[blockIdx.x];
+  const float lse = target < 0 ? 0.0f : loss[2 * int64_t{blockIdx.x} + 1];
+  const float pull = target < 0 ? 0.0f : scale, push = pull * (1.0f + 2.0f * z_loss * lse);
+  for (int at = threadIdx.x * N; at < c.count; at += blockDim.x * N) {
+    auto v = load<N>(row + at);
+    for (int i = 0; i < N; ++i) {
+      const float softmax = expf(to_float(v.at[i]) * c.scale - lse);
+      const float hit = at + i == target - c.first_id ? pull : 0.0f;
+      v.at[i] = from_float<T>(target >= 0 && live(at + i) ? push * softmax - hit : 0.0f);
+    }
+    store<N>(row + at, v);
+  }
+}
+
+// Threads for a row of so many columns: whole warps, about two vectors each.
+unsigned threads_for(int64_t columns, int wide) {
+  return static_cast<unsigned>(std::clamp<int64_t>((columns / (2 * wide) + 31) / 32 * 32, 32, 1024));
+}
+
+template <class T, int N>
+void stats(const Tensor& out, const Tensor& logits, const Tensor& targets, const Columns& c, Stream stream) {
+  launch<softmax_stats_kernel<T, N>>({static_cast<unsigned>(logits.rows()), threads_for(c.count, N), c.shared_bytes()},
+                                     stream, out.ptr<float>(), static_cast<const T*>(logits.ptr<T>()),
+                                     static_cast<const int32_t*>(targets.ptr<int32_t>()), c);
+}
+
+template <class T, int N>
+void backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Columns& c, float scale,
+              float z_loss, Stream stream) {
+  launch<cross_entropy_backward_kernel<T, N>>(
+      {static_cast<unsigned>(logits.rows()), threads_for(c.count, N), c.shared_bytes()}, stream, logits.ptr<T>(),
+      static_cast<const float*>(loss.ptr<float>()), static_cast<const int32_t*>(targets.ptr<int32_t>()), c, scale,
+      z_loss);
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  if (x.dtype == DType::bf16)
+    widest<bf16>(x.cols(), {x.data}) > 1 ? f.template operator()<bf16, kWide<bf16>>()
+                                         : f.template operator()<bf16, 1>();
+  else
+    widest<float>(x.cols(), {x.data}) > 1 ? f.template operator()<float, kWide<float>>()
+                                          : f.template operator()<float, 1>();
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
+                            const Vocabulary& vocabulary) {
+  checks::softmax_stats(stats, logits, targets, vocabulary);
+  if (logits.rows() == 0) return;
+  const cuda::Columns c = cuda::columns_of(logits, vocabulary);
+  cuda::for_type(logits, [&]<class T, int N>() { cuda::stats<T, N>(stats, logits, targets, c, stream()); });
+}
+
+void CudaOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
+  checks::cross_entropy(loss, stats, targets);
+  const auto rows = static_cast<int>(loss.rows());
+  if (rows == 0) return;
+  cuda::launch<cuda::cross_entropy_kernel>({static_cast<unsigned>((rows + 127) / 128), 128}, stream(),
+                                           loss.ptr<float>(), static_cast<const float*>(stats.ptr<float>()),
+                                           static_cast<const int32_t*>(targets.ptr<int32_t>()), rows);
+}
+
+void CudaOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
+                                     const Vocabulary& vocabulary, double scale, double z_loss) {
+  checks::cross_entropy_backward(logits, loss, targets, vocabulary);
+  if (logits.rows() == 0) return;
+  const cuda::Columns c = cuda::columns_of(logits, vocabulary);
+  const auto pull = static_cast<float>(scale * vocabulary.logit_scale);
+  cuda::for_type(logits, [&]<class T, int N>() {
+    cuda::backward<T, N>(logits, loss, targets, c, pull, static_cast<float>(z_loss), stream());
+  });
+}
+
+}  // namespace fp
