@@ -1,4 +1,5 @@
 // At the end of a test program: writes down which kernels it launched, for the test that looks for those never run.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,13 +11,16 @@
 namespace {
 
 struct Notes {
+  Notes() { fp::cuda::host::launched_kernels(); }  // made before this, so it goes after this
   ~Notes() {
     const char* folder = std::getenv("FP_KERNEL_NOTES");
     if (folder == nullptr) return;
     std::filesystem::create_directories(folder);
-    std::ofstream out(std::filesystem::path(folder) / std::to_string(getpid()));
-    for (const std::string& name : fp::cuda::host::launched_kernels()) out << name << '\n';
+    std::ofstream launched(std::filesystem::path(folder) / fmt::format("{}.launched", getpid()));
+    for (const std::string& name : fp::cuda::host::launched_kernels()) launched << name << '\n';
+    std::ofstream known(std::filesystem::path(folder) / fmt::format("{}.known", getpid()));
+    for (const std::string& name : fp::cuda::host::registered_kernels()) known << name << '\n';
   }
-};
+} notes;
 
 }  // namespace

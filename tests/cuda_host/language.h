@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -120,3 +121,33 @@ inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+
+// Atomics: the layer runs one thread at a time, so plain operations; what they touch is marked as atomic.
+namespace fp::cuda::host {
+void touch_atomically(const void* address, size_t bytes);
+template <class T, class F>
+__attribute__((no_sanitize_thread)) T atomically(T* p, F&& f) {
+  touch_atomically(p, sizeof(T));
+  T old;
+  std::memcpy(&old, p, sizeof(T));
+  const T next = f(old);
+  std::memcpy(static_cast<void*>(p), &next, sizeof(T));
+  return old;
+}
+}  // namespace fp::cuda::host
+template <class T>
+__attribute__((no_sanitize_thread)) T atomicAdd(T* p, T x) {
+  return fp::cuda::host::atomically(p, [x](T old) { return old + x; });
+}
+template <class T>
+__attribute__((no_sanitize_thread)) T atomicMax(T* p, T x) {
+  return fp::cuda::host::atomically(p, [x](T old) { return std::max(old, x); });
+}
+template <class T>
+__attribute__((no_sanitize_thread)) T atomicExch(T* p, T x) {
+  return fp::cuda::host::atomically(p, [x](T) { return x; });
+}
+template <class T>
+__attribute__((no_sanitize_thread)) T atomicCAS(T* p, T expected, T x) {
+  return fp::cuda::host::atomically(p, [=](T old) { return old == expected ? x : old; });
+}

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cuda_host/execution.h"
+#include "cuda_host/language.h"
 
 namespace fp::cuda::host {
 
@@ -184,6 +185,8 @@ void touch(const void* address, size_t bytes, Access access) {
     if (const char* problem = judge(r.shadow[i], access, me))
       return complain(problem, (access == Access::read ? "read of " : "write of ") + describe(offset));
 }
+
+void touch_atomically(const void* address, size_t bytes) { touch(address, bytes, Access::atomic); }
 
 std::byte* shared_memory() { return region().base + kRegion; }
 void fresh_shared() {
