@@ -52,7 +52,8 @@ class OpsBenchmark {
 
   // Memory of one op's operands, given back with drop(): values of standard deviation 0.5 or so, ids below `top`.
   Tensor tensor(DType dtype, const Shape& shape, int64_t top = 1) {
-    arenas_.push_back(std::make_unique<Arena>(static_cast<size_t>(shape.elements()) * size_of(dtype) + 512, true));
+    const size_t bytes = static_cast<size_t>(shape.elements()) * size_of(dtype) + 512;
+    arenas_.push_back(std::make_unique<Arena>(ops_.allocate(bytes), bytes));
     held_.push_back(arenas_.back()->alloc(dtype, shape));
     const Tensor t = *held_.back();
     std::vector<std::byte> host(t.bytes());

@@ -74,7 +74,7 @@ void add_bench_train(CLI::App& bench) {
     model.sets.insert(model.sets.begin(), "memory.recompute=" + a->recompute);
     const RunSpec spec = bench_spec(model);
     const auto ops = open_device(a->device, a->threads);
-    const auto counting = make_counting_ops();
+    const auto counting = make_counting_ops(ops.get());
     const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);
     if (a->json)
       fmt::print("{}\n", to_json(*a, spec, b).dump());

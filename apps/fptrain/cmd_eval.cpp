@@ -23,7 +23,7 @@ struct Arguments {
 
 void run_multiple_choice(const Arguments& a) {
   const auto ops = open_device(a.device, 0);
-  const auto counting = make_counting_ops();
+  const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint);
   const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);
   InferenceOptions use;
@@ -55,7 +55,7 @@ void run(const Arguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
   validate_for_training(spec);
   const auto ops = open_device(spec.run.device, spec.run.threads);
-  const auto counting = make_counting_ops();
+  const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();
   const ValidationSampler sampler(spec.data, a.samples);
   if (sampler.rows_per_sample() > 1)

@@ -44,7 +44,7 @@ void say_factors(const RopeSpec& rope, int64_t context) {
 
 void run(Arguments& a) {
   const auto ops = open_device(a.device, a.threads);
-  const auto counting = make_counting_ops();
+  const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint);
   const auto prompt_length = static_cast<int64_t>(prompt_tokens(loaded.tokenizer(), a.prompt).size());
   InferenceOptions use;

@@ -35,7 +35,7 @@ void add_probe_command(CLI::App& app, CommandResult&) {
   command->callback([a] {
     read_probe_batch(a->tokens, a->o);
     const auto ops = open_device(a->device, a->threads);
-    const auto counting = make_counting_ops();
+    const auto counting = make_counting_ops(ops.get());
     probe(WeightSource(a->checkpoint), a->o, *ops, *counting, make_self_groups(), a->out);
   });
 }

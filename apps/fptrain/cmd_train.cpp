@@ -27,7 +27,7 @@ void add_train_command(CLI::App& app, CommandResult& result) {
     TrainRequest request{load_run_spec(a->file, a->sets), a->resume, a->allow_data_change, FPTRAIN_VERSION};
     validate_for_training(request.spec);
     const auto ops = open_device(request.spec.run.device, request.spec.run.threads);
-    const auto counting = make_counting_ops();
+    const auto counting = make_counting_ops(ops.get());
     result.code = run_training(request, *ops, *counting, make_self_groups());
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ops/ops.h"
@@ -28,9 +29,16 @@ struct Counts {
 class CountingOps : public Ops {
  public:
   virtual const Counts& counts() const = 0;
-  virtual void reset() = 0;
+  virtual void reset() = 0;  // of the counts
+  // Scratch that the device would take for the largest of the calls so far, and what that adds to what it holds beside
+  // tensors; reset() leaves both.
+  virtual size_t scratch_bytes() const = 0;
+  virtual size_t own_bytes() const = 0;
+  // What would run the calls of attention so far, one text for each kind of call.
+  virtual const std::set<std::string>& attention_choices() const = 0;
 };
 
-std::unique_ptr<CountingOps> make_counting_ops();
+// `device`: what is to run the calls later and knows what it needs for itself; none: nothing. Must outlive the counter.
+std::unique_ptr<CountingOps> make_counting_ops(const Ops* device = nullptr);
 
 }  // namespace fp

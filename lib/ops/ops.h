@@ -8,7 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/philox.h"
@@ -103,10 +106,38 @@ struct Segment {
   int64_t offset = 0, count = 0;
 };
 
+// Bytes of a device: taken by anyone, and still to be had.
+struct DeviceMemory {
+  size_t used = 0, available = 0;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
   virtual std::string_view name() const = 0;
+
+  // ---- the device: not for use inside a step ------------------------------------------------------------------------
+  // Uninitialised memory that tensors may live in, aligned to 256 bytes, given back with its last owner. ConfigError
+  // when there is not enough. huge_pages: where the device is the host.
+  virtual std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages = true);
+  // Of the device that allocate() takes from; nothing: the host's memory.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  // Scratch that such a call of attention takes; only shapes are looked at.
+  virtual size_t attention_scratch(const Tensor& /*q*/, const Tensor& /*k*/, const Tensor& /*doc_start*/,
+                                   const AttentionSpec&, bool /*backward*/) const {
+    return 0;
+  }
+  // Sets aside scratch for the calls to come, which allocate nothing.
+  virtual void reserve_scratch(size_t /*bytes*/) {}
+  // What the backend holds beside tensors, with so much scratch reserved.
+  virtual size_t own_bytes(size_t /*scratch*/) const { return 0; }
+  // What runs such a call of attention, and why others were passed over: "flash (cudnn: attention dropout)".
+  virtual std::string explain_attention(const Tensor& /*q*/, const Tensor& /*k*/, const Tensor& /*doc_start*/,
+                                        const AttentionSpec&) const {
+    return std::string(name());
+  }
+  // FLOP/s of products in the data sheet; 0: not known.
+  virtual double peak_flops(DType) const { return 0.0; }
 
   // ---- memory -------------------------------------------------------------------------------------------------------
   virtual void copy_in(const Tensor& dst, const void* host) = 0;  // dst.bytes() bytes from host memory

@@ -15,26 +15,23 @@ size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
-Arena::Arena(size_t bytes, bool huge_pages) : capacity_(round_up(std::max<size_t>(bytes, 1), kHugePage)) {
+std::shared_ptr<std::byte> host_memory(size_t bytes, bool huge_pages) {
+  const size_t size = round_up(std::max<size_t>(bytes, 1), kHugePage);
   // Over-allocate by one huge page of address space (not of memory) to align the base.
-  void* map = ::mmap(nullptr, capacity_ + kHugePage, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* map =
+      ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED)
     throw ConfigError(fmt::format(
         "cannot reserve {:.2f} GiB of memory for this run; use a smaller model, micro_batch or more recompute",
-        static_cast<double>(capacity_) / (1 << 30)));
+        static_cast<double>(size) / (1 << 30)));
   const uintptr_t start = reinterpret_cast<uintptr_t>(map), aligned = round_up(start, kHugePage);
   if (aligned > start) ::munmap(map, aligned - start);
-  ::munmap(reinterpret_cast<void*>(aligned + capacity_), kHugePage - (aligned - start));
-  memory_ = reinterpret_cast<std::byte*>(aligned);
-  if (huge_pages) ::madvise(memory_, capacity_, MADV_HUGEPAGE);
+  ::munmap(reinterpret_cast<void*>(aligned + size), kHugePage - (aligned - start));
+  if (huge_pages) ::madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);
+  return {reinterpret_cast<std::byte*>(aligned), [size](std::byte* p) { ::munmap(p, size); }};
 }
 
-Arena::~Arena() {
-  if (memory_ != nullptr) ::munmap(memory_, capacity_);
-}
-
-std::byte* Arena::base() const { return dry() ? reinterpret_cast<std::byte*>(kDryBase) : memory_; }
+std::byte* Arena::base() const { return dry() ? reinterpret_cast<std::byte*>(kDryBase) : memory_.get(); }
 
 ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   const size_t bytes =

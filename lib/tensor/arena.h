@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "tensor/tensor.h"
@@ -51,15 +52,17 @@ class ArenaTensor {
   Tensor tensor_;
 };
 
+// Memory of the host, on huge pages where the system grants them. ConfigError when the addresses cannot be had.
+std::shared_ptr<std::byte> host_memory(size_t bytes, bool huge_pages);
+
 class Arena {
  public:
   static constexpr size_t kAlignment = 256;
 
   // Without memory: counts only.
   Arena() = default;
-  // With `bytes` of memory, on huge pages where the system grants them.
-  Arena(size_t bytes, bool huge_pages);
-  ~Arena();
+  // With memory of a device, aligned to kAlignment: Ops::allocate(bytes).
+  Arena(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), capacity_(bytes) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -84,7 +87,7 @@ class Arena {
   };
   std::byte* base() const;
 
-  std::byte* memory_ = nullptr;
+  std::shared_ptr<std::byte> memory_;
   size_t capacity_ = 0;
   size_t in_use_ = 0;
   size_t peak_ = 0;

@@ -8,8 +8,10 @@
 namespace fp {
 
 double measure_gemm_rate(Ops& ops, DType compute) {
-  constexpr int64_t n = 1024;
-  Arena arena(4 * n * n * size_of(compute), true);
+  if (const double peak = ops.peak_flops(compute); peak > 0) return peak;
+  const int64_t n = ops.device_memory() ? 8192 : 1024;  // large enough to keep the device busy
+  const size_t bytes = static_cast<size_t>(4 * n * n) * size_of(compute);
+  Arena arena(ops.allocate(bytes), bytes);
   const ArenaTensor x = arena.alloc(compute, {n, n}), w = arena.alloc(compute, {n, n}),
                     y = arena.alloc(compute, {n, n});
   ops.zero(x);
@@ -22,7 +24,7 @@ double measure_gemm_rate(Ops& ops, DType compute) {
     ops.linear(y, x, w, {});
     ops.synchronize();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * n * n * n / seconds.count());
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds.count());
   }
   return best;
 }

@@ -1,7 +1,7 @@
 #include "train/dry_run.h"
 
 #include "exec/executor.h"
-#include "report/machine.h"
+#include "train/memory_watch.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -41,16 +41,19 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   executor.evaluate(batch);
   p.arena_bytes = arena.peak();
   p.by_class = arena.by_class_at_peak();
+  p.scratch_bytes = ops.scratch_bytes();
+  p.own_bytes = ops.own_bytes();
+  p.attention = ops.attention_choices();
   return p;
 }
 
-void require_fit(const Prediction& p) {
-  const int64_t available = inspect_memory().available_bytes;
-  if (available > 0 && p.arena_bytes > static_cast<size_t>(available))
-    throw ConfigError(
-        fmt::format("this run needs {:.2f} GiB of memory, {:.2f} GiB are available: use a smaller train.micro_batch or "
-                    "data.seq_len, memory.recompute: full, or a smaller model",
-                    gib(p.arena_bytes), gib(static_cast<size_t>(available))));
+void require_fit(const Prediction& p, const Ops& device) {
+  const int64_t available = MemoryWatch::available(device);
+  if (available > 0 && p.device_bytes() > static_cast<size_t>(available))
+    throw ConfigError(fmt::format(
+        "this run needs {:.2f} GiB of memory, {:.2f} GiB are available on {}: use a smaller train.micro_batch or "
+        "data.seq_len, memory.recompute: full, or a smaller model",
+        gib(p.device_bytes()), gib(static_cast<size_t>(available)), device.name()));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {
@@ -62,12 +65,15 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
     if (bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", name_of(static_cast<MemoryClass>(c)), gib(bytes));
   }
   if (p.arena_bytes > sum) text += fmt::format("  {:<20}{:>12.3f}\n", "gaps", gib(p.arena_bytes - sum));
-  text += fmt::format("  {:<20}{:>12.3f}\n\n", "arena", gib(p.arena_bytes));
+  text += fmt::format("  {:<20}{:>12.3f}\n", "arena", gib(p.arena_bytes));
+  if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
+  text += '\n';
   const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
   text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);
   text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.micro_batch.flops() / 1e12,
                       "of these in GEMMs", p.micro_batch.gemm_flops() / 1e12);
   text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.micro_batch.flops() / tokens / 1e9);
+  for (const std::string& how : p.attention) text += fmt::format("attention             {}\n", how);
   text += fmt::format("micro-batches a step  {:>12}\n", spec.train.global_batch / spec.train.micro_batch);
   return text;
 }

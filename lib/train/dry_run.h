@@ -2,6 +2,9 @@
 // does, before anything is allocated.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "config/run_spec.h"
 #include "ops/counting.h"
 #include "tensor/arena.h"
@@ -9,18 +12,22 @@
 namespace fp {
 
 struct Prediction {
-  size_t arena_bytes = 0;   // what the run's arena needs, exactly
-  BytesByClass by_class{};  // at the moment of the peak
-  Counts micro_batch;       // forward and backward of one micro-batch, recompute included
-  Counts update;            // gradient norm and optimizer step
+  size_t arena_bytes = 0;    // what the run's arena needs, exactly
+  size_t scratch_bytes = 0;  // what the backend has to set aside for its calls
+  size_t own_bytes = 0;      // what that adds to what the backend holds already
+  BytesByClass by_class{};   // at the moment of the peak
+  Counts micro_batch;        // forward and backward of one micro-batch, recompute included
+  Counts update;             // gradient norm and optimizer step
   int64_t parameters = 0;
+  std::set<std::string> attention;  // what runs it, and why others were passed over
+  size_t device_bytes() const { return arena_bytes + own_bytes; }
 };
 
 // `model` must have its vocabulary; counting is reset.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&);
 
-// ConfigError when the machine has not as much memory as this needs: said before the run has touched any.
-void require_fit(const Prediction&);
+// ConfigError when the device has not as much memory as this needs: said before the run has touched any.
+void require_fit(const Prediction&, const Ops& device);
 
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);

@@ -49,7 +49,9 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
                                   options.positions, spec().model.max_position));
   // Whatever the model was trained for, here it predicts tokens.
   const ExecutorOptions what{0.0, spec().memory.loss_chunk_tokens, {}};
-  arena_ = std::make_unique<Arena>(memory_needed(spec().model, options, what, use, counting, groups), true);
+  const size_t bytes = memory_needed(spec().model, options, what, use, counting, groups);
+  ops.reserve_scratch(counting.scratch_bytes());
+  arena_ = std::make_unique<Arena>(ops.allocate(bytes), bytes);
   model_ = std::make_unique<Model>(spec().model, options, ops, *arena_, groups);
   source_.load(model_->params(), ops);
   executor_ = std::make_unique<Executor>(*model_, groups, what);

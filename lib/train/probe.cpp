@@ -129,7 +129,8 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
     dry.executor.accumulate(std::span(&batch, 1));
     dry.executor.update(o.optimizer, o.optimizer.lr, 1, 0.0);
   }
-  Arena arena(counted.peak(), true);
+  ops.reserve_scratch(counting.scratch_bytes());
+  Arena arena(ops.allocate(counted.peak()), counted.peak());
   Rig rig(section, options, what, ops, arena, groups);
   source.load(rig.model.params(), ops);
 

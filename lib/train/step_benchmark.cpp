@@ -6,8 +6,8 @@
 
 #include "config/model_facts.h"
 #include "exec/executor.h"
-#include "report/memory.h"
 #include "train/dry_run.h"
+#include "train/memory_watch.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -48,7 +48,7 @@ class Rig {
   Rig(const RunSpec& spec, size_t arena_bytes, Ops& ops)
       : spec_(spec),
         groups_(make_self_groups()),
-        arena_(arena_bytes, spec.memory.huge_pages),
+        arena_(ops.allocate(arena_bytes, spec.memory.huge_pages), arena_bytes),
         model_(spec.model, model_options(spec), ops, arena_, groups_),
         executor_(model_, groups_, executor_options(spec)),
         batches_(random_batches(spec)),
@@ -78,7 +78,7 @@ class Rig {
 double time_gemm(Ops& ops, const GemmCall& call, DType compute, double budget) {
   const auto [kind, m, n, k] = call;
   const size_t bytes = static_cast<size_t>(m * (n + k) + n * k) * 4 + (size_t{1} << 20);
-  Arena arena(bytes, true);
+  Arena arena(ops.allocate(bytes), bytes);
   const ArenaTensor x = arena.alloc(compute, {m, k}), y = arena.alloc(compute, {m, n});
   const ArenaTensor w = arena.alloc(kind == GemmKind::backward_weight ? DType::f32 : compute, {n, k});
   for (const Tensor& t : {*x, *y, *w}) ops.zero(t);
@@ -101,13 +101,14 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
   const Prediction p = dry_run(spec, spec.model, counting);
   r.tokens = spec.train.global_batch * spec.data.seq_len;
   r.model_flops_per_token = model_flops_per_token(spec.model, spec.data.seq_len);
-  reset_peak_memory();
-  r.predicted_bytes = memory_use().resident_bytes + static_cast<int64_t>(p.arena_bytes);
+  const MemoryWatch watch(ops);
+  r.predicted_bytes = watch.before() + static_cast<int64_t>(p.device_bytes());
+  ops.reserve_scratch(p.scratch_bytes);
   {
     Rig rig(spec, p.arena_bytes, ops);
     for (int i = 0; i < warmup; ++i) rig.step();
     for (int i = 0; i < steps; ++i) r.step_seconds.push_back(seconds_of([&] { rig.step(); }));
-    r.peak_bytes = memory_use().peak_bytes;
+    r.peak_bytes = watch.peak();
   }
   r.median_seconds = median(r.step_seconds);
   r.tokens_per_s = static_cast<double>(r.tokens) / r.median_seconds;

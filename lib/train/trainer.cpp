@@ -14,11 +14,11 @@
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "optim/learning_rate.h"
-#include "report/memory.h"
 #include "report/signals.h"
 #include "train/device_rate.h"
 #include "train/dry_run.h"
 #include "train/evaluation.h"
+#include "train/memory_watch.h"
 #include "train/progression.h"
 #include "train/recorder.h"
 #include "train/resume.h"
@@ -49,6 +49,7 @@ class Trainer {
   void evaluate_now(StepMetrics&);
   void save(bool must_succeed);
   bool time_is_up() const;
+  int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
   TrainState state() const;
   RunFacts facts() const;
   bool due(int64_t every) const { return every > 0 && at_.step % every == 0; }
@@ -68,7 +69,7 @@ class Trainer {
   std::optional<Recorder> recorder_;
   Progression at_;
   int64_t saved_step_ = -1;
-  int64_t predicted_resident_ = 0;
+  std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
   Clock::time_point started_ = Clock::now();
   double elapsed_before_ = 0;
@@ -87,7 +88,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, c
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   data_.check_vocab(section_.vocab);
   prediction_ = dry_run(spec_, section_, counting);
-  require_fit(prediction_);
+  require_fit(prediction_, ops_);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   prepare_directory();
   start_or_resume();
@@ -113,9 +114,9 @@ void Trainer::start_or_resume() {
   write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_));
 
   gemm_rate_ = measure_gemm_rate(ops_, compute_type(spec_.precision));
-  predicted_resident_ = memory_use().resident_bytes + static_cast<int64_t>(prediction_.arena_bytes);
-  reset_peak_memory();
-  arena_.emplace(prediction_.arena_bytes, spec_.memory.huge_pages);
+  memory_.emplace(ops_);
+  ops_.reserve_scratch(prediction_.scratch_bytes);
+  arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
   model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
   executor_.emplace(*model_, groups_, executor_options(spec_));
   find_reference(checkpoint.has_value());
@@ -125,7 +126,7 @@ void Trainer::start_or_resume() {
     start_afresh();
   recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
-            static_cast<double>(predicted_resident_) / (1 << 30));
+            static_cast<double>(predicted_peak()) / (1 << 30));
   if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
@@ -198,7 +199,7 @@ RunFacts Trainer::facts() const {
   f.version = request_.version;
   f.parameters = prediction_.parameters;
   f.total_steps = spec_.train.steps;
-  f.predicted_peak_bytes = predicted_resident_;
+  f.predicted_peak_bytes = predicted_peak();
   f.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   f.machine = inspect_machine(directory_);
   return f;
@@ -267,7 +268,7 @@ void Trainer::run_step() {
   m.step_ms = seconds * 1e3;
   m.tokens_per_s = static_cast<double>(tokens) / seconds;
   m.mfu = m.tokens_per_s * flops_per_token_ / gemm_rate_;
-  m.peak_bytes = memory_use().peak_bytes;
+  m.peak_bytes = memory_->peak();
   m.consumed_samples = static_cast<int64_t>(at_.consumed);
   m.elapsed_s = at_.elapsed_s;
   m.skipped = !accepted;

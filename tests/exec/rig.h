@@ -11,7 +11,7 @@ namespace fp::testing {
 
 struct Rig {
   std::unique_ptr<Ops> ops;
-  Arena arena{size_t{64} << 20, false};
+  Arena arena{host_memory(size_t{64} << 20, false), size_t{64} << 20};
   Groups groups = make_self_groups();
   Model model;
   Executor executor;

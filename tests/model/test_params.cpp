@@ -14,7 +14,7 @@ TEST_CASE("joined parameters form one matrix", "[model]") {
   const ParamId q = table.find("model.layers.1.self_attn.q_proj.weight"),
                 v = table.find("model.layers.1.self_attn.v_proj.weight");
   REQUIRE(v == q + 2);
-  Arena arena(1 << 22, false);
+  Arena arena(host_memory(1 << 22, false), 1 << 22);
   const ParamStore store(table, DType::bf16, ParamStore::Content::training, arena);
   CHECK(store.weight(q, v).shape == Shape{16 + 8 + 8, 16});
   CHECK(store.weight(q).dtype == DType::bf16);
@@ -42,7 +42,7 @@ TEST_CASE("initial values: distribution, residual scaling, padding, independence
   const auto values = [&](int tp, int index, const std::string& name) {
     ParamTable table(tp, index);
     declare_parameters(m, table);
-    Arena arena(size_t{16} << 20, false);
+    Arena arena(host_memory(size_t{16} << 20, false), size_t{16} << 20);
     ParamStore store(table, DType::f32, ParamStore::Content::training, arena);
     store.initialize(*ops, 7);
     std::vector<float> v(static_cast<size_t>(table[table.find(name)].local_elements()));

@@ -73,7 +73,7 @@ TEST_CASE("the batch ramp rises at equal intervals and ends at the global batch"
 
 TEST_CASE("AdamW follows its formula, decay on marked ranges only", "[optim]") {
   const auto ops = make_ref_ops();
-  Arena arena(1 << 20, false);
+  Arena arena(host_memory(1 << 20, false), 1 << 20);
   constexpr int64_t n = 6;
   const auto alloc = [&] { return arena.alloc(DType::f32, {n}); };
   const ArenaTensor p = alloc(), m = alloc(), v = alloc(), g = alloc();

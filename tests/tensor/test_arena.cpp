@@ -27,7 +27,7 @@ TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
   Arena dry;
   const auto expected = play(dry);
   REQUIRE(dry.in_use() == 0);
-  Arena real(dry.peak(), false);
+  Arena real(host_memory(dry.peak(), false), dry.peak());
   REQUIRE(play(real) == expected);
   REQUIRE(real.peak() == dry.peak());
   size_t sum = 0;
@@ -36,7 +36,7 @@ TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
 }
 
 TEST_CASE("live blocks never overlap and memory comes back whole", "[tensor]") {
-  Arena arena(1 << 20, true);
+  Arena arena(host_memory(1 << 20, true), 1 << 20);
   std::mt19937 random(3);
   std::vector<std::pair<ArenaTensor, uint8_t>> live;
   for (int i = 0; i < 500; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE("live blocks never overlap and memory comes back whole", "[tensor]") {
 }
 
 TEST_CASE("a full arena says so", "[tensor]") {
-  Arena arena(1 << 21, false);
+  Arena arena(host_memory(1 << 21, false), 1 << 21);
   const auto a = arena.alloc(DType::u8, {1 << 21});
   REQUIRE_THROWS_AS(arena.alloc(DType::u8, {1}), InternalError);
 }

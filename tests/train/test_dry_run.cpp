@@ -36,7 +36,7 @@ TEST_CASE("the real arena's high-water mark is the dry run's", "[train]") {
   const Prediction p = dry_run(spec, spec.model, *counting);
 
   const auto ops = make_cpu_ops();
-  Arena arena(p.arena_bytes, false);
+  Arena arena(host_memory(p.arena_bytes, false), p.arena_bytes);
   const Groups groups = make_self_groups();
   Model model(spec.model, model_options(spec), *ops, arena, groups);
   model.params().initialize(*ops, 1);

@@ -1,5 +1,7 @@
 #include "ops/counting.h"
 
+#include <algorithm>
+
 #include "ops/checks.h"
 #include "ops/counting/pairs.h"
 
@@ -28,9 +30,16 @@ double count_of(const Tensor& t) { return static_cast<double>(t.elements()); }
 
 class Counter final : public CountingOps {
  public:
+  explicit Counter(const Ops* device) : device_(device) {}
+
   std::string_view name() const override { return "counting"; }
   const Counts& counts() const override { return counts_; }
   void reset() override { counts_ = {}; }
+  size_t scratch_bytes() const override { return scratch_; }
+  const std::set<std::string>& attention_choices() const override { return attention_; }
+  size_t own_bytes() const override {
+    return device_ == nullptr ? 0 : device_->own_bytes(scratch_) - device_->own_bytes(0);
+  }
 
   void copy_in(const Tensor& dst, const void*) override { count("copy_in", 0, bytes_of(dst)); }
   void copy_out(void*, const Tensor& src) override { count("copy_out", 0, bytes_of(src)); }
@@ -124,12 +133,14 @@ class Counter final : public CountingOps {
   void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) override {
     checks::attention(o, lse, q, k, v, doc_start, sample_ids, spec);
+    need_scratch(q, k, doc_start, spec, false);
     count("attention", core_flops(q, k, spec), bytes_of(o, lse, q, k, v, doc_start, sample_ids));
   }
   void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
                           const Tensor& sample_ids, const AttentionSpec& spec) override {
     checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
+    need_scratch(q, k, doc_start, spec, true);
     // Five GEMMs (scores again, dv, dp, dq, dk) where the forward pass has two.
     count("attention_backward", 2.5 * core_flops(q, k, spec),
           bytes_of(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids));
@@ -194,7 +205,17 @@ class Counter final : public CountingOps {
     return 4.0 * static_cast<double>(q.shape[3]) * static_cast<double>(q.shape[0]) * static_cast<double>(pairs);
   }
 
+  void need_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
+                    bool backward) {
+    if (device_ == nullptr) return;
+    scratch_ = std::max(scratch_, device_->attention_scratch(q, k, doc_start, spec, backward));
+    attention_.insert(device_->explain_attention(q, k, doc_start, spec));
+  }
+
+  const Ops* device_;
   Counts counts_;
+  size_t scratch_ = 0;
+  std::set<std::string> attention_;
 };
 
 double sum(const std::map<std::string, OpCount>& counts, double OpCount::*field) {
@@ -209,6 +230,6 @@ double Counts::flops() const { return sum(by_op, &OpCount::flops); }
 double Counts::gemm_flops() const { return sum(gemm_shapes, &OpCount::flops); }
 double Counts::bytes() const { return sum(by_op, &OpCount::bytes); }
 
-std::unique_ptr<CountingOps> make_counting_ops() { return std::make_unique<Counter>(); }
+std::unique_ptr<CountingOps> make_counting_ops(const Ops* device) { return std::make_unique<Counter>(device); }
 
 }  // namespace fp

@@ -12,6 +12,22 @@ class Timing final : public TimingOps {
   const Timings& timings() const override { return timings_; }
   void reset() override { timings_ = {}; }
 
+  std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages) override {
+    return inner_->allocate(bytes, huge_pages);
+  }
+  std::optional<DeviceMemory> device_memory() const override { return inner_->device_memory(); }
+  size_t attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
+                           bool backward) const override {
+    return inner_->attention_scratch(q, k, doc_start, spec, backward);
+  }
+  void reserve_scratch(size_t bytes) override { inner_->reserve_scratch(bytes); }
+  size_t own_bytes(size_t scratch) const override { return inner_->own_bytes(scratch); }
+  std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& doc_start,
+                                const AttentionSpec& spec) const override {
+    return inner_->explain_attention(q, k, doc_start, spec);
+  }
+  double peak_flops(DType compute) const override { return inner_->peak_flops(compute); }
+
   void copy_in(const Tensor& dst, const void* host) override {
     timed("copy_in", [&] { inner_->copy_in(dst, host); });
   }
