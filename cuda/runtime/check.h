@@ -1,0 +1,25 @@
+// The one way a CUDA runtime call is made: FP_CUDA(cudaMemcpyAsync(...)). A failure throws DeviceError with the call as
+// written, the error's name and text, the rank and the device; running out of device memory is a ConfigError.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace fp::cuda {
+
+[[noreturn]] void fail_cuda(cudaError_t, const char* call, const char* file, int line);
+
+// A library's call: `error` is its own words. " on rank 3, GPU 1" is added.
+[[noreturn]] void fail_library(const std::string& error, const char* call, const char* file, int line);
+
+inline void check_cuda(cudaError_t error, const char* call, const char* file, int line) {
+  if (error != cudaSuccess) [[unlikely]]
+    fail_cuda(error, call, file, line);
+}
+
+}  // namespace fp::cuda
+
+#define FP_CUDA(call) ::fp::cuda::check_cuda((call), #call, __FILE__, __LINE__)
+// Right after a kernel<<<>>> launch, which returns nothing itself.
+#define FP_CUDA_LAUNCHED() ::fp::cuda::check_cuda(cudaGetLastError(), "kernel launch", __FILE__, __LINE__)
