@@ -2,7 +2,8 @@
 // runtime (device.cpp here) and on the CPU (tests/cuda_host/device.cpp), so that all of cuda/ops runs under test.
 //
 // Everything is issued on the compute stream, in order, and nothing waits for the device except copy_out() and
-// synchronize(). A failed call throws DeviceError with the call, rank and device.
+// synchronize() (and copy_in() of more than a few MiB). A failed call throws DeviceError with the call, rank and
+// device.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ struct DeviceFacts {
   std::string name;
   int compute_major = 0, compute_minor = 0;
   int multiprocessors = 1;
-  size_t shared_per_block = 48 * 1024;  // bytes a block may have after opting in
-  size_t memory_bytes = 0, free_bytes = 0;
+  size_t shared_per_block = 48 * 1024;      // bytes a block may have after opting in
+  size_t memory_bytes = 0, free_bytes = 0;  // when the Device was made
 };
 
 class Device {
@@ -34,6 +35,11 @@ class Device {
 
   const DeviceFacts& facts() const;
   Stream compute() const;
+  // For copies and for communication beside the computation; order() says what must come before what.
+  Stream copying() const;
+  Stream communication() const;
+  // What is issued on `then` from now on waits, on the device, for what was issued on `first` so far.
+  void order(Stream first, Stream then);
 
   // Device memory, 256-byte aligned, given back with the last owner. ConfigError when there is not enough, with what is
   // free. Not for use inside a step.

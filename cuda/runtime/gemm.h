@@ -4,10 +4,15 @@
 // f32 (never TF32); bf16 operands accumulate in f32.
 #pragma once
 
-#include "cuda/runtime/device.h"
-#include "tensor/tensor.h"
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.h"
 
 namespace fp::cuda {
+
+class Device;
 
 enum class Epilogue : uint8_t {
   none,
@@ -42,6 +47,7 @@ class Gemm {
   // Whether run() takes this epilogue with these shapes and addresses; where not, the caller issues the parts. `none`
   // and any m, n, k, alignment are always taken.
   bool takes(const GemmCall&) const;
+  // The same bits in every run on the same kind of GPU. m, n, k at least 1. InternalError for what takes() denies.
   void run(const GemmCall&);
   // Bytes of device memory this object holds beside its operands (workspace).
   static size_t own_bytes();

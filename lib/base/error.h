@@ -15,10 +15,11 @@ namespace fp {
 // Exit codes are part of the interface (docs/architecture.md, section 4).
 enum class ExitCode : int {
   ok = 0,
-  bad_config = 2,    // bad configuration or usage: never retry
-  bad_data = 3,      // bad data or checkpoint
-  diverged = 4,      // training produced non-finite values
-  interrupted = 75,  // state saved, requeue me
+  device_failed = 1,  // a GPU call failed, as in a crash
+  bad_config = 2,     // bad configuration or usage: never retry
+  bad_data = 3,       // bad data or checkpoint
+  diverged = 4,       // training produced non-finite values
+  interrupted = 75,   // state saved, requeue me
 };
 
 class UserError : public std::runtime_error {
@@ -41,6 +42,11 @@ struct DataError : UserError {
 // Exit 4: training diverged.
 struct DivergedError : UserError {
   explicit DivergedError(const std::string& what) : UserError(ExitCode::diverged, what) {}
+};
+
+// Exit 1: a call of the GPU's driver or libraries failed; nobody's configuration is to blame.
+struct DeviceError : UserError {
+  explicit DeviceError(const std::string& what) : UserError(ExitCode::device_failed, what) {}
 };
 
 // A broken invariant of fptrain itself.

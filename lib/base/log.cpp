@@ -60,6 +60,11 @@ void configure(Level level, int rank, int world_size) {
   state().world_size = world_size;
 }
 
+int rank() {
+  const std::lock_guard lock(state().mutex);
+  return state().rank;
+}
+
 void tee_to(const std::filesystem::path& file) {
   const std::lock_guard lock(state().mutex);
   state().file.close();

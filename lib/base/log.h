@@ -13,6 +13,8 @@ enum class Level { debug, info, warning, error };
 
 // Lines below `level` are dropped; `rank` prefixes messages from ranks other than 0.
 void configure(Level level, int rank, int world_size);
+// This process's rank as configure() was told; 0 before.
+int rank();
 // Also append every line, with a UTC time stamp, to this file (empty path: stop doing so).
 void tee_to(const std::filesystem::path& file);
 // The live line: replaces the previous one on a terminal; ignored when stderr is not a terminal.

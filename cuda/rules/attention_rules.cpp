@@ -1,0 +1,65 @@
+#include "cuda/rules/attention_rules.h"
+
+#include <fmt/format.h>
+
+namespace fp::cuda {
+namespace {
+
+int64_t largest_head(int compute_major) { return compute_major == 9 ? 256 : 128; }
+
+std::string version_text(int64_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string refusal_of_version(int64_t version, int compute_major, const AttentionShape& shape) {
+  // 9.10.0 and 9.10.1 compute wrong results; before 9.10 a mask of -infinity does.
+  if (version < cudnn_version(9, 10, 2)) return fmt::format("cuDNN {} is older than 9.10.2", version_text(version));
+  if (shape.keys % 128 != 0 && version <= cudnn_version(9, 15, 0))
+    return fmt::format("{} keys are no multiple of 128, which cuDNN {} does not mask right", shape.keys,
+                       version_text(version));
+  if (compute_major >= 10 && version < cudnn_version(9, 18, 0))
+    return fmt::format("cuDNN {} has no deterministic backward pass for this GPU (9.18 has)", version_text(version));
+  return "";
+}
+
+}  // namespace
+
+std::string cudnn_refusal(int64_t version, int compute_major, const AttentionShape& shape, const AttentionSpec& spec,
+                          DType dtype, bool has_documents) {
+  if (dtype != DType::bf16) return fmt::format("{} operands", name_of(dtype));
+  if (spec.dropout.p > 0.0) return "attention dropout";
+  if (spec.block != 0) return "blocksparse mask";
+  if (spec.q_offset != spec.k_offset || shape.queries != shape.keys) return "offsets between queries and keys";
+  if (has_documents && spec.q_offset != 0) return "packed documents that start before the first query";
+  if (shape.head_dim % 8 != 0) return fmt::format("head size {} is not a multiple of 8", shape.head_dim);
+  if (shape.head_dim > largest_head(compute_major))
+    return fmt::format("head size {} is above {} on compute capability {}.x", shape.head_dim,
+                       largest_head(compute_major), compute_major);
+  if (shape.queries < 2) return "a sequence of one token";
+  if (compute_major < 8) return "a GPU before compute capability 8.0";
+  if (sequences_at_once(shape) == 0)
+    return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for one sequence",
+                       score_gradient_bytes(shape) >> 20);
+  return refusal_of_version(version, compute_major, shape);
+}
+
+BandBounds band_bounds(const AttentionShape& shape, const AttentionSpec& spec) {
+  if (spec.window <= 0 || spec.window >= shape.keys) return {};
+  return {true, spec.window};
+}
+
+size_t score_gradient_bytes(const AttentionShape& shape) {
+  const auto padded = [](int64_t n) { return (n + 127) / 128 * 128; };
+  return static_cast<size_t>(shape.heads * padded(shape.queries) * padded(shape.keys)) * sizeof(bf16);
+}
+
+int64_t sequences_at_once(const AttentionShape& shape, size_t limit) {
+  const size_t one = score_gradient_bytes(shape);
+  for (int64_t n = shape.batch; n >= 1; --n) {
+    const bool aligned = n == shape.batch || n * shape.heads * shape.queries % 4 == 0;
+    if (shape.batch % n == 0 && aligned && static_cast<size_t>(n) * one <= limit) return n;
+  }
+  return 0;
+}
+
+}  // namespace fp::cuda

@@ -1,0 +1,40 @@
+// Memory as owned objects: of the device, and pinned memory of the host, which the device copies from and to by itself.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cuda/runtime/check.h"
+
+namespace fp::cuda {
+
+// On the current device, 256-byte aligned.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(size_t bytes) {
+    const cudaError_t error = cudaMalloc(&data_, std::max<size_t>(bytes, 1));
+    if (error == cudaErrorMemoryAllocation) fail_memory(bytes);
+    check_cuda(error, "cudaMalloc", __FILE__, __LINE__);
+  }
+  ~DeviceBuffer() { cudaFree(data_); }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(size_t bytes) { FP_CUDA(cudaMallocHost(&data_, std::max<size_t>(bytes, 1))); }
+  ~PinnedBuffer() { cudaFreeHost(data_); }
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace fp::cuda

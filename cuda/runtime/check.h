@@ -1,0 +1,30 @@
+// The one way a CUDA runtime call is made: FP_CUDA(cudaMemcpyAsync(...)). A failure throws DeviceError with the call as
+// written, the error's name and text, the rank and the device; running out of device memory is a ConfigError.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+namespace fp::cuda {
+
+[[noreturn]] void fail_cuda(cudaError_t, const char* call, const char* file, int line);
+
+// ConfigError: so many bytes of device memory are not to be had.
+[[noreturn]] void fail_memory(size_t bytes);
+
+// A library's call: `error` is its own words. " on rank 3, GPU 1" is added.
+[[noreturn]] void fail_library(const std::string& error, const char* call, const char* file, int line);
+
+// Of starting a kernel (cuda/device/launch.h).
+void check_launch(cudaError_t, const char* kernel);
+
+inline void check_cuda(cudaError_t error, const char* call, const char* file, int line) {
+  if (error != cudaSuccess) [[unlikely]]
+    fail_cuda(error, call, file, line);
+}
+
+}  // namespace fp::cuda
+
+#define FP_CUDA(call) ::fp::cuda::check_cuda((call), #call, __FILE__, __LINE__)

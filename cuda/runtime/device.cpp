@@ -1,0 +1,142 @@
+#include "cuda/runtime/device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+#include "cuda/runtime/available.h"
+#include "cuda/runtime/buffer.h"
+#include "cuda/runtime/stream.h"
+
+namespace fp::cuda {
+namespace {
+
+// Two pinned pieces: the host fills or empties one while the device copies the other.
+constexpr size_t kStagingBytes = size_t{8} << 20;
+struct Staging {
+  PinnedBuffer memory{kStagingBytes};
+  Event done;  // the device's last copy from or to it
+};
+
+// Makes `index` current: what is made next is of this device.
+int select(int index) {
+  const std::string reason = cuda_unavailable(index);
+  if (!reason.empty()) throw ConfigError("run.device: cuda: " + reason);
+  FP_CUDA(cudaSetDevice(index));
+  return index;
+}
+
+DeviceFacts facts_of(int index) {
+  cudaDeviceProp p{};
+  FP_CUDA(cudaGetDeviceProperties(&p, index));
+  DeviceFacts facts{index, p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin, p.totalGlobalMem,
+                    0};
+  size_t total = 0;
+  FP_CUDA(cudaMemGetInfo(&facts.free_bytes, &total));
+  return facts;
+}
+
+}  // namespace
+
+struct Device::State {
+  explicit State(int index) : facts(facts_of(select(index))) {}
+
+  // A thread other than the one that made the Device has another current device.
+  void enter() const { FP_CUDA(cudaSetDevice(facts.index)); }
+  Staging& next_staging() {
+    turn = (turn + 1) % staging.size();
+    return staging[turn];
+  }
+
+  DeviceFacts facts;
+  OwnedStream compute, copying, communication{true};
+  std::array<Staging, 2> staging;
+  size_t turn = 0;
+  std::shared_ptr<std::byte> scratch;
+  size_t scratch_bytes = 0;
+};
+
+Device::Device(int index) : state_(std::make_unique<State>(index)) {}
+Device::~Device() = default;
+
+const DeviceFacts& Device::facts() const { return state_->facts; }
+Stream Device::compute() const { return state_->compute.get(); }
+Stream Device::copying() const { return state_->copying.get(); }
+Stream Device::communication() const { return state_->communication.get(); }
+
+void Device::order(Stream first, Stream then) {
+  state_->enter();
+  Event mark;  // may be destroyed before it happens: the driver keeps it until then
+  mark.record(first);
+  mark.hold_back(then);
+}
+
+std::shared_ptr<std::byte> Device::allocate(size_t bytes) {
+  state_->enter();
+  const auto buffer = std::make_shared<DeviceBuffer>(bytes);
+  return {buffer, buffer->data()};
+}
+
+std::byte* Device::scratch(size_t bytes) {
+  FP_CHECK(bytes <= state_->scratch_bytes, "{} bytes of scratch wanted, {} reserved", bytes, state_->scratch_bytes);
+  return state_->scratch.get();
+}
+
+void Device::reserve_scratch(size_t bytes) {
+  if (bytes <= state_->scratch_bytes) return;
+  synchronize();
+  state_->scratch.reset();  // first, so that both need not fit
+  state_->scratch_bytes = 0;
+  state_->scratch = allocate(bytes);
+  state_->scratch_bytes = bytes;
+}
+
+size_t Device::scratch_bytes() const { return state_->scratch_bytes; }
+
+void Device::copy_in(void* device, const void* host, size_t bytes) {
+  state_->enter();
+  for (size_t at = 0; at < bytes; at += kStagingBytes) {
+    const size_t count = std::min(kStagingBytes, bytes - at);
+    Staging& piece = state_->next_staging();
+    piece.done.synchronize();
+    std::memcpy(piece.memory.data(), static_cast<const std::byte*>(host) + at, count);
+    FP_CUDA(cudaMemcpyAsync(static_cast<std::byte*>(device) + at, piece.memory.data(), count, cudaMemcpyHostToDevice,
+                            compute()));
+    piece.done.record(compute());
+  }
+}
+
+void Device::copy_out(void* host, const void* device, size_t bytes) {
+  state_->enter();
+  const Staging* arriving = nullptr;
+  size_t arriving_at = 0, arriving_count = 0;
+  const auto receive = [&] {
+    if (arriving == nullptr) return;
+    arriving->done.synchronize();
+    std::memcpy(static_cast<std::byte*>(host) + arriving_at, arriving->memory.data(), arriving_count);
+  };
+  for (size_t at = 0; at < bytes; at += kStagingBytes) {
+    const size_t count = std::min(kStagingBytes, bytes - at);
+    Staging& piece = state_->next_staging();
+    piece.done.synchronize();
+    FP_CUDA(cudaMemcpyAsync(piece.memory.data(), static_cast<const std::byte*>(device) + at, count,
+                            cudaMemcpyDeviceToHost, compute()));
+    piece.done.record(compute());
+    receive();
+    arriving = &piece, arriving_at = at, arriving_count = count;
+  }
+  receive();
+}
+
+void Device::copy(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) FP_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, compute()));
+}
+
+void Device::zero(void* device, size_t bytes) {
+  if (bytes > 0) FP_CUDA(cudaMemsetAsync(device, 0, bytes, compute()));
+}
+
+void Device::synchronize() { FP_CUDA(cudaStreamSynchronize(compute())); }
+
+}  // namespace fp::cuda
