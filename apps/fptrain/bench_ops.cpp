@@ -15,7 +15,7 @@ namespace {
 
 struct Arguments {
   BenchModel model;
-  std::string device = "cpu";
+  std::string device = "auto";
   int64_t parameters = 124'475'904;  // of adamw and sum_squares
   int repeats = 5, threads = 0;
   bool json = false;
@@ -237,7 +237,7 @@ void add_bench_ops(CLI::App& bench) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
     const RunSpec spec = bench_spec(a->model);

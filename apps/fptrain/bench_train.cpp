@@ -12,7 +12,7 @@ namespace {
 
 struct Arguments {
   BenchModel model;
-  std::string recompute = "none", device = "cpu";
+  std::string recompute = "none", device = "auto";
   int warmup = 2, steps = 5, threads = 0;
   bool json = false, profile = false;
 };
@@ -66,7 +66,7 @@ void add_bench_train(CLI::App& bench) {
   command->add_option("--warmup", a->warmup, "steps not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(CLI::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
   command->add_flag("--profile", a->profile, "also time one step op by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {

@@ -15,7 +15,7 @@ namespace fp {
 namespace {
 
 struct Arguments {
-  std::string file, checkpoint, precision, choices, device = "cpu";
+  std::string file, checkpoint, precision, choices, device = "auto";
   std::vector<std::string> sets;
   int64_t samples = 0, rows = 8;
   bool json = false;
@@ -105,7 +105,7 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   command->add_option("--device", a->device, "of --multiple-choice; else the run spec's")
       ->needs(choices)
       ->capture_default_str()
-      ->check(CLI::IsMember({"cpu", "ref"}));
+      ->check(CLI::IsMember(kDevices));
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();

@@ -11,7 +11,7 @@ namespace fp {
 namespace {
 
 struct Arguments {
-  std::string checkpoint, prompt, precision, device = "cpu";
+  std::string checkpoint, prompt, precision, device = "auto";
   GenerationOptions generation;
   int64_t context = 0;
   int threads = 0;
@@ -103,7 +103,7 @@ void add_generate_command(CLI::App& app, CommandResult&) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--precision", a->precision, "as in training unless given")
       ->check(CLI::IsMember({"bf16", "fp32"}));
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
   command->add_flag("--ignore-eot", a->ignore_eot, "go on after end-of-text and the model's own end tokens");
   command->add_option("--stop", a->stops, "a special token that ends the text, such as <|end|>; repeatable");

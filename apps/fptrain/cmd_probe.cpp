@@ -8,7 +8,7 @@ namespace fp {
 
 void add_probe_command(CLI::App& app, CommandResult&) {
   struct Arguments {
-    std::string checkpoint, tokens, out, device = "cpu";
+    std::string checkpoint, tokens, out, device = "auto";
     int threads = 0;
     ProbeOptions o;
   };
@@ -30,7 +30,7 @@ void add_probe_command(CLI::App& app, CommandResult&) {
   command->add_option("--dpo-label-smoothing", a->o.dpo.label_smoothing)->capture_default_str();
   command->add_option("--dpo-nll-weight", a->o.dpo.nll_weight)->capture_default_str();
   command->add_option("--precision", a->o.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember({"cpu", "ref"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
   command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
   command->callback([a] {
     read_probe_batch(a->tokens, a->o);

@@ -1,16 +1,24 @@
 #include "device.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "ops/backends.h"
 
 namespace fp {
 
+const std::vector<std::string> kDevices = {"auto", "cpu", "cuda", "ref"};
+
 std::unique_ptr<Ops> open_device(const std::string& device, int threads) {
+  constexpr int kFirst = 0;  // one rank, one GPU: the first that CUDA_VISIBLE_DEVICES lets through
   set_threads(threads);
   if (device == "cpu") return make_cpu_ops();
   if (device == "ref") return make_ref_ops();
-  throw ConfigError(fmt::format("run.device: '{}' is not a device of this build; legal: cpu, ref", device));
+  FP_CHECK(device == "auto" || device == "cuda", "device '{}'", device);
+  const std::string missing = cuda_unavailable(kFirst);
+  if (missing.empty() || device == "cuda") return make_cuda_ops(kFirst);
+  log::info("device: cpu, as no GPU can be used: {}", missing);
+  return make_cpu_ops();
 }
 
 }  // namespace fp

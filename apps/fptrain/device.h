@@ -3,12 +3,17 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/ops.h"
 
 namespace fp {
 
-// run.device: ref | cpu. Also sets the number of threads (0: the cores this process may use).
+// Legal names: those of run.device.
+extern const std::vector<std::string> kDevices;
+
+// auto: a GPU where one can be used, else the CPU, said in one line of the log. cuda: ConfigError with the reason where
+// none can. Also sets the number of threads (0: the cores this process may use).
 std::unique_ptr<Ops> open_device(const std::string& device, int threads);
 
 }  // namespace fp

@@ -15,8 +15,10 @@ void declare(Fields& f, RunSection& s) {
              "Source of every random number: initial weights, order of the data, dropout. The same seed gives the same "
              "run, whatever the number of threads or ranks."});
   f.add("device", s.device,
-        {.doc = "`cpu`: oneDNN and OpenMP, the fast path. `ref`: plain loops, the oracle for tests; very slow.",
-         .choices = {"cpu", "ref"}});
+        {.doc = "What computes. `auto`: an NVIDIA GPU where one can be used, else the CPU; the log says which and why. "
+                "`cuda`: a GPU or an error. `cpu`: oneDNN and OpenMP. `ref`: plain loops, the oracle for tests; very "
+                "slow.",
+         .choices = {"auto", "cpu", "cuda", "ref"}});
   f.add("threads", s.threads,
         {.doc = "Threads that compute. 0: one per core this process may use.", .min = 0, .max = 4096});
 }

@@ -1,0 +1,15 @@
+// What a build without CUDA answers when it is asked for a GPU.
+#include "base/error.h"
+#include "ops/backends.h"
+
+namespace fp {
+
+std::string cuda_unavailable(int) { return "this fptrain was built without CUDA"; }
+
+std::unique_ptr<Ops> make_cuda_ops(int index) {
+  throw ConfigError("device cuda: " + cuda_unavailable(index) +
+                    "; to build it in, install the CUDA 13 toolkit and configure with: cmake --preset release "
+                    "-DFPTRAIN_CUDA=ON. Legal here: cpu, ref, auto");
+}
+
+}  // namespace fp
