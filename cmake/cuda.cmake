@@ -33,6 +33,10 @@ endif()
 add_library(fp_cuda_flags INTERFACE)
 target_include_directories(fp_cuda_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lib)
 if(FPTRAIN_HAS_CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 as in Debian 12 does not know that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_EXTENSIONS OFF)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20) # CMake 3.25 does not know that nvcc has it
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)

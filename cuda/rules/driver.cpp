@@ -28,7 +28,7 @@ bool one_runs_on(std::string_view arch, int major, int minor) {
 
 bool built_for(std::string_view archs, int major, int minor) {
   std::istringstream list{std::string(archs)};
-  for (std::string item; std::getline(list, item, ';');)
+  for (std::string item; std::getline(list, item, ',');)
     if (one_runs_on(item, major, minor)) return true;
   return false;
 }

@@ -21,7 +21,7 @@ struct DriverAnswer {
 // One line for people, empty when device `index` can be used. `archs`: what kernels were compiled for.
 std::string unavailable_reason(const DriverAnswer&, int index, std::string_view archs);
 
-// Whether code compiled for `archs` (as CMAKE_CUDA_ARCHITECTURES lists them: 80, 90a, 100f, 90-real, 90-virtual) runs
+// Whether code compiled for `archs` (as CMAKE_CUDA_ARCHITECTURES names them: "80,90a,100f,90-real,90-virtual") runs
 // on a GPU of this compute capability. Machine code runs on its major version from its minor version on, PTX (no
 // suffix, or -virtual) on every later GPU too, `a` on that GPU alone, `f` on its major version.
 bool built_for(std::string_view archs, int major, int minor);

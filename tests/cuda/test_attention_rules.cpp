@@ -1,0 +1,94 @@
+#include <catch2/catch.hpp>
+
+#include "cuda/rules/attention_rules.h"
+
+using namespace fp;
+using namespace fp::cuda;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr AttentionShape kShape{4, 256, 256, 8, 2, 64};
+constexpr int64_t kVersion = cudnn_version(9, 19, 0);
+
+std::string refusal(const AttentionShape& shape, const AttentionSpec& spec = {}, DType dtype = DType::bf16,
+                    bool documents = false, int64_t version = kVersion, int major = 9) {
+  return cudnn_refusal(version, major, shape, spec, dtype, documents);
+}
+
+template <class Change>
+AttentionShape with(Change change) {
+  AttentionShape s = kShape;
+  change(s);
+  return s;
+}
+template <class Change>
+AttentionSpec spec_with(Change change) {
+  AttentionSpec s;
+  change(s);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("cuDNN takes causal attention, windows, documents and grouped heads") {
+  CHECK(refusal(kShape).empty());
+  CHECK(refusal(kShape, spec_with([](auto& s) { s.window = 100; }), DType::bf16, true).empty());
+  CHECK(refusal(kShape, spec_with([](auto& s) { s.q_offset = s.k_offset = 512; })).empty());
+  for (const int64_t d : {64, 80, 96, 128, 256}) CHECK(refusal(with([d](auto& s) { s.head_dim = d; })).empty());
+}
+
+TEST_CASE("what cuDNN cannot do is refused in words") {
+  CHECK_THAT(refusal(kShape, {}, DType::f32), Contains("fp32"));
+  CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.dropout.p = 0.1; })), Contains("attention dropout"));
+  CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.block = 64; })), Contains("blocksparse mask"));
+  CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.q_offset = 64; })), Contains("offsets"));
+  CHECK_THAT(refusal(with([](auto& s) { s.keys = 512; })), Contains("offsets"));
+  CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.q_offset = s.k_offset = 64; }), DType::bf16, true),
+             Contains("documents"));
+  CHECK_THAT(refusal(with([](auto& s) { s.head_dim = 84; })), Contains("84") && Contains("multiple of 8"));
+  CHECK_THAT(refusal(with([](auto& s) { s.head_dim = 264; })), Contains("256"));
+  CHECK_THAT(refusal(with([](auto& s) { s.head_dim = 136; }), {}, DType::bf16, false, kVersion, 8), Contains("128"));
+  CHECK_THAT(refusal(with([](auto& s) { s.queries = s.keys = 1; })), Contains("one token"));
+  CHECK_THAT(refusal(kShape, {}, DType::bf16, false, kVersion, 7), Contains("8.0"));
+  CHECK_THAT(refusal(with([](auto& s) { s.queries = s.keys = 65536; })), Contains("MiB"));
+}
+
+TEST_CASE("versions of cuDNN with known mistakes are refused") {
+  const auto of = [](int64_t version, const AttentionShape& s = kShape, int major = 9) {
+    return refusal(s, {}, DType::bf16, false, version, major);
+  };
+  const AttentionShape odd = with([](auto& s) { s.queries = s.keys = 200; });
+  CHECK_THAT(of(cudnn_version(9, 10, 1)), Contains("9.10.1"));
+  CHECK(of(cudnn_version(9, 10, 2)).empty());
+  CHECK_THAT(of(cudnn_version(9, 15, 0), odd), Contains("200"));
+  CHECK(of(cudnn_version(9, 15, 1), odd).empty());
+  CHECK_THAT(of(cudnn_version(9, 17, 1), kShape, 10), Contains("deterministic"));
+  CHECK(of(kVersion, kShape, 10).empty());
+}
+
+TEST_CASE("the bounds of the band see the keys that attends() sees") {
+  const AttentionShape shape = with([](auto& s) { s.queries = s.keys = 20; });
+  for (const int64_t window : {0, 1, 3, 19, 20, 50}) {
+    const AttentionSpec spec = spec_with([window](auto& s) { s.window = window; });
+    const BandBounds band = band_bounds(shape, spec);
+    for (int64_t row = 0; row < 20; ++row)
+      for (int64_t column = 0; column < 20; ++column) {
+        const bool seen = column <= row && (!band.has_left || column + band.left > row);
+        CHECK(seen == attends(spec, 0, row, column));
+      }
+  }
+}
+
+TEST_CASE("the backward pass takes as many sequences at once as fit") {
+  const size_t one = score_gradient_bytes(kShape);
+  CHECK(one == size_t{8} * 256 * 256 * 2);
+  CHECK(score_gradient_bytes(with([](auto& s) { s.queries = s.keys = 200; })) == one);  // padded to tiles
+  CHECK(sequences_at_once(kShape, 4 * one) == 4);
+  CHECK(sequences_at_once(kShape, 3 * one) == 2);  // a divisor of the batch
+  CHECK(sequences_at_once(kShape, one) == 1);
+  CHECK(sequences_at_once(kShape, one - 1) == 0);
+  // 5 heads of 3 queries: slices of lse would not start on 16 bytes.
+  const AttentionShape odd{4, 3, 3, 5, 5, 64};
+  CHECK(sequences_at_once(odd, 2 * score_gradient_bytes(odd)) == 0);
+}

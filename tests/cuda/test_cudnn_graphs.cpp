@@ -1,0 +1,95 @@
+// cuDNN itself builds the plans of our attention graphs here, for GPUs that are only described to it: that its engines
+// know the patterns is tested on every machine with its library. What the plans compute takes a GPU.
+#include <catch2/catch.hpp>
+
+#include "support/skip.h"
+
+#ifdef FP_HAS_CUDA
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cuda/runtime/cudnn_attention_graphs.h"
+
+using namespace fp;
+using namespace fp::cuda;
+using cudnn_api::Descriptor;
+
+namespace {
+
+// Empty when cuDNN can be used here, else why not.
+std::string missing() {
+  if (dlopen(FP_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) return dlerror();
+  try {
+    const auto version = static_cast<int64_t>(cudnn().cudnnGetVersion());
+    if (version < cudnn_version(9, 18, 0)) return "its cuDNN is older than 9.18";
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+// A GPU as cuDNN writes it down. Only version, multiprocessors and shared memory are of that GPU.
+Descriptor described_gpu(int version, int multiprocessors, int shared_bytes) {
+  const std::string json = fmt::format(
+      R"({{"deviceName":"described","cudaDeviceId":0,"deviceVer":{},"multiProcessorCount":{},"driverVer":13000,)"
+      R"("maxSharedMemoryPerBlockOptin":{},"totalGlobalMem":85000000000,"maxBlockSize":[1024,1024,64],)"
+      R"("maxGridSize":[2147483647,65535,65535],"regsPerBlock":65536,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+      R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+      R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
+      R"("memClockRateKHz":2619000,"l2CacheSize":52428800}})",
+      version, multiprocessors, shared_bytes);
+  Descriptor gpu(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  gpu.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(json.size()), json.data());
+  gpu.finalize();
+  return gpu;
+}
+
+Descriptor h100() { return described_gpu(900, 132, 232448); }
+
+void both_passes(const AttentionShape& shape, int64_t window, bool documents, const Descriptor& gpu) {
+  const cudnn_api::Target target{nullptr, &gpu};
+  AttentionSpec spec;
+  spec.scale = 0.125, spec.window = window;
+  CAPTURE(shape.head_dim, shape.queries, shape.kv_heads, window, documents);
+  CHECK(forward_graph(shape, spec, documents, target).plan.workspace_bytes() < 4096);
+  const BackwardGraph backward = backward_graph(shape, spec, documents, target);
+  // No less: the gradient of the scores is there, not added up by atomics.
+  CHECK(backward.plan.workspace_bytes() >= static_cast<size_t>(shape.batch) * score_gradient_bytes(shape));
+}
+
+}  // namespace
+
+TEST_CASE("cuDNN builds both passes for the shapes of GPT-2 and Llama on an H100") {
+  if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
+  const Descriptor gpu = h100();
+  both_passes({8, 1024, 1024, 25, 25, 64}, 0, false, gpu);
+  both_passes({1, 4096, 4096, 32, 8, 128}, 512, false, gpu);
+}
+
+TEST_CASE("cuDNN builds both passes for odd lengths and head sizes on an H100") {
+  if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
+  const Descriptor gpu = h100();
+  both_passes({2, 77, 77, 4, 2, 80}, 5, false, gpu);
+  both_passes({2, 200, 200, 4, 4, 256}, 0, false, gpu);
+}
+
+TEST_CASE("cuDNN builds both passes for packed documents on an H100") {
+  if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
+  both_passes({2, 1024, 1024, 8, 2, 128}, 300, true, h100());
+}
+
+TEST_CASE("cuDNN builds both passes on an A100 and a B200, but not for documents") {
+  if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
+  for (const Descriptor& gpu : {described_gpu(800, 108, 166912), described_gpu(1000, 148, 232448)}) {
+    both_passes({2, 512, 512, 8, 2, 64}, 0, false, gpu);
+    CHECK_THROWS_AS(backward_graph({2, 512, 512, 8, 2, 64}, {}, true, {nullptr, &gpu}), cudnn_api::Unsupported);
+  }
+}
+
+#else
+
+TEST_CASE("cuDNN builds plans for described GPUs") { FP_SKIP("built without CUDA"); }
+
+#endif

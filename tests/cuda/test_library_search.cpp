@@ -1,0 +1,53 @@
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "cuda/rules/library_search.h"
+
+using namespace fp::cuda;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "fptrain-cuda-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+fs::path put(const fs::path& file) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << "x";
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("libraries are looked for by name, beside the executable, in wheels, in toolkits") {
+  const TemporaryFolder dir;
+  const std::string name = "libcudnn.so.9";
+  const fs::path beside = put(dir.path / "bundle/lib" / name);
+  const fs::path wheel = put(dir.path / "env/lib/python3.12/site-packages/nvidia/cudnn/lib" / name);
+  put(dir.path / "env/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13");
+  const fs::path toolkit = put(dir.path / "cuda/lib64" / name);
+  const SearchPlaces places{dir.path / "bundle/bin", {dir.path / "env"}, {dir.path / "cuda", "/nowhere"}};
+  CHECK(library_candidates(name, places) == std::vector<std::string>{name, beside, wheel, toolkit});
+  CHECK(library_candidates("libnothing.so.1", places) == std::vector<std::string>{"libnothing.so.1"});
+}
+
+TEST_CASE("where this process looks includes its own folder") {
+  CHECK(fs::exists(search_places().executable));
+  CHECK_FALSE(search_places().toolkits.empty());
+}
+
+TEST_CASE("a missing library's line says what to do") {
+  const std::string line = library_missing("libcudnn.so.9", "nvidia-cudnn-cu13", "no such file");
+  for (const char* part :
+       {"libcudnn.so.9", "no such file", "module load", "pip install nvidia-cudnn-cu13", "LD_LIBRARY_PATH"})
+    CHECK(line.find(part) != std::string::npos);
+}
