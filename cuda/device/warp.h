@@ -19,6 +19,12 @@ struct Sum {
 struct Max {
   static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
+struct Min {
+  template <class T>
+  static __device__ __forceinline__ T of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
 
 // Over the `width` lanes of the thread's segment (a power of two); all of them get the result.
 template <class Fold, class T>

@@ -27,6 +27,8 @@ class CudaOps final : public Ops {
   void copy(const Tensor& dst, const Tensor& src) override;
   void zero(const Tensor& x) override;
   void cast(const Tensor& dst, const Tensor& src) override;
+  void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override;
+  void find_nonfinite(const Tensor& first, const Tensor& x) override;
   void synchronize() override { device_.synchronize(); }
   void weights_changed() override {}  // nothing is kept of them
 

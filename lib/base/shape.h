@@ -1,4 +1,4 @@
-// A shape of up to 4 dimensions, row-major (the last dimension is contiguous).
+// A shape of up to 5 dimensions, row-major (the last dimension is contiguous).
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace fp {
 
 class Shape {
  public:
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 5;
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) {

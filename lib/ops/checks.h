@@ -12,6 +12,9 @@ namespace fp::checks {
 void copy(const Tensor& dst, const Tensor& src);
 void cast(const Tensor& dst, const Tensor& src);
 
+void permute(const Tensor& y, const Tensor& x, std::span<const int> order);
+void find_nonfinite(const Tensor& first, const Tensor& x);
+
 void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias);
 void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w);
 void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x);

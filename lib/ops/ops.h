@@ -146,6 +146,12 @@ class Ops {
   virtual void zero(const Tensor& x) = 0;
   virtual void cast(const Tensor& dst,
                     const Tensor& src) = 0;  // f32 <-> bf16 (round to nearest even), same element count
+  // y = x with its dimensions in another order: dimension i of y is dimension order[i] of x; f32, bf16 or i32. Packs
+  // heads for an exchange between P ranks: [B,T,P,H/P,d] by {2,0,1,3,4} -> [P,B,T,H/P,d], one piece for each rank.
+  virtual void permute(const Tensor& y, const Tensor& x, std::span<const int> order) = 0;
+  // first i32 [rows of x]: column of the first infinite or NaN element of each row of x, -1: all are finite. f32 or
+  // bf16, fewer than 2^31 columns.
+  virtual void find_nonfinite(const Tensor& first, const Tensor& x) = 0;
   virtual void synchronize() = 0;
   // The weights have changed since the last forward pass: any cached copy in another layout is stale.
   virtual void weights_changed() = 0;

@@ -52,6 +52,14 @@ class Counter final : public CountingOps {
     checks::cast(dst, src);
     count("cast", 0, bytes_of(dst, src));
   }
+  void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
+    checks::permute(y, x, order);
+    count("permute", 0, bytes_of(y, x));
+  }
+  void find_nonfinite(const Tensor& first, const Tensor& x) override {
+    checks::find_nonfinite(first, x);
+    count("find_nonfinite", count_of(x), bytes_of(first, x));
+  }
   void synchronize() override {}
   void weights_changed() override {}
 

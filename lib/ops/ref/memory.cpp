@@ -25,4 +25,33 @@ void RefOps::cast(const Tensor& dst, const Tensor& src) {
   ref::store(dst, ref::load(src));
 }
 
+// Element by element: the place in x of an element of y, dimension by dimension.
+void RefOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
+  checks::permute(y, x, order);
+  const int rank = x.shape.rank();
+  const auto size = static_cast<int64_t>(size_of(x.dtype));
+  auto* to = static_cast<std::byte*>(y.data);
+  const auto* source = static_cast<const std::byte*>(x.data);
+  for (int64_t at = 0; at < y.elements(); ++at) {
+    int64_t rest = at, from = 0;
+    for (int i = rank - 1; i >= 0; --i) {
+      int64_t stride = 1;
+      for (int j = order[static_cast<size_t>(i)] + 1; j < rank; ++j) stride *= x.shape[j];
+      from += rest % y.shape[i] * stride;
+      rest /= y.shape[i];
+    }
+    std::memcpy(to + at * size, source + from * size, static_cast<size_t>(size));
+  }
+}
+
+void RefOps::find_nonfinite(const Tensor& first, const Tensor& x) {
+  checks::find_nonfinite(first, x);
+  const ref::Values X = ref::load(x);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    int32_t& found = first.ptr<int32_t>()[r] = -1;
+    for (int64_t c = x.cols() - 1; c >= 0; --c)
+      if (!std::isfinite(X[r * x.cols() + c])) found = static_cast<int32_t>(c);
+  }
+}
+
 }  // namespace fp

@@ -16,6 +16,8 @@ class RefOps final : public Ops {
   void copy(const Tensor& dst, const Tensor& src) override;
   void zero(const Tensor& x) override;
   void cast(const Tensor& dst, const Tensor& src) override;
+  void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override;
+  void find_nonfinite(const Tensor& first, const Tensor& x) override;
   void synchronize() override {}
   void weights_changed() override {}
 

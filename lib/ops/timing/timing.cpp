@@ -43,6 +43,12 @@ class Timing final : public TimingOps {
   void cast(const Tensor& dst, const Tensor& src) override {
     timed("cast", [&] { inner_->cast(dst, src); });
   }
+  void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
+    timed("permute", [&] { inner_->permute(y, x, order); });
+  }
+  void find_nonfinite(const Tensor& first, const Tensor& x) override {
+    timed("find_nonfinite", [&] { inner_->find_nonfinite(first, x); });
+  }
   void synchronize() override { inner_->synchronize(); }
   void weights_changed() override {
     timed("weights_changed", [&] { inner_->weights_changed(); });

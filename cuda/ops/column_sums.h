@@ -1,0 +1,88 @@
+// Sums over the rows of a matrix, one for each column, or two: gradients of biases and of gains.
+//
+// A block takes 32 threads' width of columns and a stretch of rows. Its 8 warps take every eighth row, 16 bytes a
+// thread, and add their sums up in order. Stretches leave partial sums in scratch (2 MiB at most for up to 2^18
+// columns), which a second launch adds up the same way. Everything is read once; the order of every sum is fixed.
+#pragma once
+
+#include "cuda/ops/rows.h"
+#include "ops/ops.h"
+
+namespace fp::cuda {
+
+// Of a term: kSums, and add<N>(sums[kSums][N], row, column), which adds N columns of a row.
+template <class T>
+struct Elements {
+  static constexpr int kSums = 1;
+  const T* x;
+  int cols;
+
+  template <int N>
+  __device__ __forceinline__ void add(float (&sums)[1][N], int64_t row, int c) const {
+    const auto v = load<N>(x + row * cols + c);
+    for (int i = 0; i < N; ++i) sums[0][i] += to_float(v.at[i]);
+  }
+};
+
+struct SumTargets {
+  float* at[2];  // each [stretches, cols]
+};
+
+constexpr int kSumWarps = 8;
+
+template <class Term, int N>
+__global__ void column_sums_kernel(SumTargets out, Term term, int64_t rows, int cols, int64_t rows_per_block,
+                                   Write write) {
+  constexpr int kWidth = kWarp * N;
+  FP_SHARED(float, parts, kSumWarps* Term::kSums* kWidth);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp,
+            first_column = static_cast<int>(blockIdx.x) * kWidth;
+  const int64_t first = blockIdx.y * rows_per_block,
+                last = first + rows_per_block < rows ? first + rows_per_block : rows;
+  float sums[Term::kSums][N] = {};
+  if (first_column + lane * N < cols) {
+#pragma unroll 4
+    for (int64_t row = first + warp; row < last; row += kSumWarps) term.add(sums, row, first_column + lane * N);
+  }
+  for (int s = 0; s < Term::kSums; ++s)
+    for (int i = 0; i < N; ++i) parts[(warp * Term::kSums + s) * kWidth + lane * N + i] = sums[s][i];
+  __syncthreads();
+  for (int s = 0; s < Term::kSums; ++s)
+    for (int c = static_cast<int>(threadIdx.x); c < kWidth && first_column + c < cols; c += kSumWarps * kWarp) {
+      float sum = parts[s * kWidth + c];
+      for (int w = 1; w < kSumWarps; ++w) sum += parts[(w * Term::kSums + s) * kWidth + c];
+      float& to = out.at[s][int64_t{blockIdx.y} * cols + first_column + c];
+      to = write == Write::add ? to + sum : sum;
+    }
+}
+
+template <class Term, int N>
+void launch_column_sums(const SumTargets& out, const Term& term, int64_t rows, int64_t cols, int64_t stretches,
+                        int64_t rows_per_block, Write write, Stream stream) {
+  const auto strips = static_cast<unsigned>((cols + kWarp * N - 1) / (kWarp * N));
+  launch<column_sums_kernel<Term, N>>({dim3(strips, static_cast<unsigned>(stretches)), kSumWarps * kWarp}, stream, out,
+                                      term, rows, static_cast<int>(cols), rows_per_block, write);
+}
+
+// out[s][c] = (or +=) sum over rows of `term`, N columns at a time.
+template <int N, class Term>
+void column_sums(Device& device, const SumTargets& out, const Term& term, int64_t rows, int64_t cols, Write write) {
+  constexpr int64_t kBlocks = 1024, kFewestRows = 32;
+  const int64_t strips = (cols + kWarp * N - 1) / (kWarp * N);
+  const int64_t wanted = std::max<int64_t>(std::min(kBlocks / strips, rows / kFewestRows), 1);
+  const int64_t rows_per_block = (rows + wanted - 1) / wanted;
+  const int64_t stretches = rows == 0 ? 1 : (rows + rows_per_block - 1) / rows_per_block;
+  if (stretches == 1) return launch_column_sums<Term, N>(out, term, rows, cols, 1, rows, write, device.compute());
+  const int64_t count = stretches * cols;
+  auto* partial = reinterpret_cast<float*>(device.scratch(static_cast<size_t>(Term::kSums * count) * sizeof(float)));
+  launch_column_sums<Term, N>({{partial, partial + count}}, term, rows, cols, stretches, rows_per_block, Write::set,
+                              device.compute());
+  for (int s = 0; s < Term::kSums; ++s)
+    by_width<float>(cols, {partial}, [&](auto width) {
+      launch_column_sums<Elements<float>, width.value>({{out.at[s], nullptr}},
+                                                       {partial + s * count, static_cast<int>(cols)}, stretches, cols,
+                                                       1, stretches, write, device.compute());
+    });
+}
+
+}  // namespace fp::cuda

@@ -1,0 +1,92 @@
+// Addition and dropout.
+//
+// add: y = a + b, 16 bytes a thread; reads 2, writes 1 tensor.
+// dropout: y[b,t,c] = x[b,t,c] * factor, a block a token, its threads take 4 or 8 neighbouring elements: one or two
+// Philox calls of 4 words each. Reads 1, writes 1 tensor.
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/rows.h"
+#include "ops/checks.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T, int N>
+__global__ void add_kernel(T* y, const T* a, const T* b, int64_t count) {
+  const int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
+  if (at >= count) return;
+  Vec<T, N> left = load<N>(a + at);
+  const Vec<T, N> right = load<N>(b + at);
+  for (int i = 0; i < N; ++i) left.at[i] = from_float<T>(to_float(left.at[i]) + to_float(right.at[i]));
+  store<N>(y + at, left);
+}
+
+// Elements with the words of one or two counters.
+template <int N>
+constexpr int kDrawn = N < 4 ? 4 : N;
+
+struct DropoutArgs {
+  Philox::Key key;
+  float p, kept;  // kept elements are multiplied by this
+  uint32_t first_token, tokens;
+};
+
+template <class T, int N>
+__global__ void dropout_kernel(T* y, const T* x, const int32_t* sample_ids, int cols, DropoutArgs d) {
+  const int c = row_item() * kDrawn<N>;
+  if (c >= cols) return;
+  const uint32_t b = blockIdx.x / d.tokens, t = blockIdx.x % d.tokens;
+  const auto low = static_cast<uint32_t>(sample_ids[2 * b]), high = static_cast<uint32_t>(sample_ids[2 * b + 1]);
+  const int64_t at = int64_t{blockIdx.x} * cols + c;
+  for (int group = 0; group < kDrawn<N>; group += 4) {
+    const auto words = Philox::block({static_cast<uint32_t>(c + group) / 4, d.first_token + t, low, high}, d.key);
+    constexpr int kStep = N < 4 ? N : 4;  // a group of 8 is moved in halves
+    for (int i = 0; i < 4 && c + group + i < cols; i += kStep) {
+      Vec<T, kStep> v = load<kStep>(x + at + group + i);
+      for (int j = 0; j < kStep; ++j)
+        v.at[j] = from_float<T>(to_float(v.at[j]) * (Philox::uniform(words[i + j]) < d.p ? 0.0f : d.kept));
+      store<kStep>(y + at + group + i, v);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::add(const Tensor& y, const Tensor& a, const Tensor& b) {
+  checks::add(y, a, b);
+  const int64_t n = y.elements();
+  if (n == 0) return;
+  cuda::by_type(y.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(n, {y.data, a.data, b.data}, [&](auto width) {
+      constexpr int N = width.value;
+      const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
+      cuda::launch<cuda::add_kernel<T, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(), y.ptr<T>(),
+                                           a.ptr<T>(), b.ptr<T>(), n);
+    });
+  });
+}
+
+void CudaOps::dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
+                      const Dropout& spec) {
+  checks::dropout(y, x, sample_ids, spec);
+  if (x.elements() == 0) return;
+  if (spec.p == 0.0) {
+    if (y.data != x.data) copy(y, x);
+    return;
+  }
+  const cuda::DropoutArgs d{dropout_key(spec), static_cast<float>(spec.p), static_cast<float>(1.0 / (1.0 - spec.p)),
+                            static_cast<uint32_t>(first_token), static_cast<uint32_t>(x.shape[1])};
+  cuda::by_type(x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(x.cols(), {y.data, x.data}, [&](auto width) {
+      constexpr int N = width.value;
+      const int64_t groups = (x.cols() + cuda::kDrawn<N> - 1) / cuda::kDrawn<N>;
+      cuda::launch<cuda::dropout_kernel<T, N>>(cuda::row_grid(x.rows(), groups), stream(), y.ptr<T>(), x.ptr<T>(),
+                                               sample_ids.ptr<int32_t>(), static_cast<int>(x.cols()), d);
+    });
+  });
+}
+
+}  // namespace fp

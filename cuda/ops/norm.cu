@@ -1,0 +1,99 @@
+// LayerNorm and RMSNorm forward, with the residual addition before it.
+//
+// sum = x + residual, y = round((sum - mean) / std) * gain + bias, rows of h elements. A block takes a row, which stays
+// in shared memory between the two passes of the statistics and the result: everything is read once and written once.
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/rows.h"
+#include "ops/checks.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+template <class T>
+struct NormArgs {
+  T *y, *sum;  // sum null: no residual
+  float* stats;
+  const T *x, *residual, *gain, *bias;  // bias may be null
+  int cols;
+  float eps;
+  bool layernorm;
+};
+
+// A thread touches no element but its own of the row, in shared memory too; `sum` may lie over x or residual.
+template <class T, int N>
+__global__ void norm_kernel(NormArgs<T> a) {
+  FP_DYNAMIC_SHARED(T, row);
+  const int64_t base = int64_t{blockIdx.x} * a.cols;
+  const int first = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
+  const auto n = static_cast<float>(a.cols);
+  float total = 0.0f;
+  for (int c = first; c < a.cols; c += step) {
+    Vec<T, N> v = load<N>(a.x + base + c);
+    if (a.sum != nullptr) {
+      const auto r = load<N>(a.residual + base + c);
+      for (int i = 0; i < N; ++i) v.at[i] = from_float<T>(to_float(v.at[i]) + to_float(r.at[i]));
+    }
+    for (int i = 0; i < N; ++i) total += to_float(v.at[i]);
+    store<N>(row + c, v);
+  }
+  const float mean = a.layernorm ? block_fold<Sum>(total) / n : 0.0f;
+  float squares = 0.0f;
+  for (int c = first; c < a.cols; c += step) {
+    const auto v = load<N>(row + c);
+    for (int i = 0; i < N; ++i) {
+      const float centred = to_float(v.at[i]) - mean;
+      squares += centred * centred;
+    }
+  }
+  const float inverse_std = 1.0f / sqrtf(block_fold<Sum>(squares) / n + a.eps);
+  for (int c = first; c < a.cols; c += step) {
+    const auto v = load<N>(row + c);
+    const auto gain = load<N>(a.gain + c);
+    Vec<T, N> bias{}, y;
+    if (a.bias != nullptr) bias = load<N>(a.bias + c);
+    for (int i = 0; i < N; ++i) {
+      const float normalised = rounded<T>((to_float(v.at[i]) - mean) * inverse_std);
+      y.at[i] = from_float<T>(normalised * to_float(gain.at[i]) + to_float(bias.at[i]));
+    }
+    if (a.sum != nullptr) store<N>(a.sum + base + c, v);
+    store<N>(a.y + base + c, y);
+  }
+  if (threadIdx.x != 0) return;
+  a.stats[2 * int64_t{blockIdx.x}] = mean;
+  a.stats[2 * int64_t{blockIdx.x} + 1] = inverse_std;
+}
+
+template <class T>
+T* ptr_or_null(const Tensor& t) {
+  return t ? t.ptr<T>() : nullptr;
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
+                   const Tensor& gain, const Tensor& bias, const NormSpec& spec) {
+  checks::norm(y, sum, stats, x, residual, gain, bias, spec);
+  if (x.elements() == 0) return;
+  cuda::by_type(x.dtype, [&]<class T>(T) {
+    const cuda::NormArgs<T> args{y.ptr<T>(),
+                                 cuda::ptr_or_null<T>(sum),
+                                 stats.ptr<float>(),
+                                 x.ptr<T>(),
+                                 cuda::ptr_or_null<T>(residual),
+                                 gain.ptr<T>(),
+                                 cuda::ptr_or_null<T>(bias),
+                                 static_cast<int>(x.cols()),
+                                 static_cast<float>(spec.eps),
+                                 spec.kind == Norm::layernorm};
+    cuda::by_width<T>(x.cols(), {y.data, sum.data, x.data, residual.data, gain.data, bias.data}, [&](auto width) {
+      constexpr int N = width.value;
+      const auto grid = cuda::kept_row_grid("norm", x.rows(), x.cols() / N, static_cast<size_t>(x.cols()) * sizeof(T),
+                                            device_.facts());
+      cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
+    });
+  });
+}
+
+}  // namespace fp

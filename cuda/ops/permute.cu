@@ -1,0 +1,98 @@
+// Dimensions in another order, and the search for what is not finite.
+//
+// permute: y is made of runs of elements that are neighbours in x (ops/permutation.h). A thread moves N of them, 16
+// bytes where runs and addresses allow it, in the order of y; where the last dimension moves, a run is one element and
+// reads are scattered. Reads and writes everything once.
+// find_nonfinite: a block a row, each of its threads stops at the first it finds. Made for diagnosis, a few rows.
+#include <limits>
+
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/rows.h"
+#include "ops/checks.h"
+#include "ops/permutation.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+// Moves of N elements: those of a run, then ops/permutation.h with strides in elements.
+struct Moves {
+  uint32_t count, per_run;
+  int rank;
+  uint32_t size[Shape::kMaxRank];
+  int64_t stride[Shape::kMaxRank];
+};
+
+template <class T, int N>
+__global__ void permute_kernel(T* y, const T* x, Moves m) {
+  const uint32_t at = blockIdx.x * kThreads + threadIdx.x;
+  if (at >= m.count) return;
+  uint32_t rest = at / m.per_run;
+  int64_t from = int64_t{at - rest * m.per_run} * N;
+#pragma unroll
+  for (int i = Shape::kMaxRank - 1; i >= 0; --i) {
+    if (i >= m.rank) continue;
+    const uint32_t above = rest / m.size[i];
+    from += (rest - above * m.size[i]) * m.stride[i];
+    rest = above;
+  }
+  store<N>(y + int64_t{at} * N, load<N>(x + from));
+}
+
+template <class T>
+void permute(const Tensor& y, const Tensor& x, const Permutation& p, Stream stream) {
+  auto* to = static_cast<T*>(y.data);
+  const auto* from = static_cast<const T*>(x.data);
+  by_width<T>(p.run, {to, from}, [&](auto width) {
+    constexpr int N = width.value;
+    const int64_t count = x.elements() / N;
+    if (count > std::numeric_limits<int32_t>::max())
+      throw ConfigError(fmt::format("permute: {} of {} {} takes {} moves of {} elements, at most 2^31-1 are possible",
+                                    x.shape.str(), size_of(x.dtype), "bytes an element", count, N));
+    Moves m{static_cast<uint32_t>(count), static_cast<uint32_t>(p.run / N), p.rank, {}, {}};
+    for (int i = 0; i < p.rank; ++i) m.size[i] = static_cast<uint32_t>(p.size[i]), m.stride[i] = p.stride[i];
+    launch<permute_kernel<T, N>>({(m.count + kThreads - 1) / kThreads, kThreads}, stream, to, from, m);
+  });
+}
+
+template <class T, int N>
+__global__ void find_nonfinite_kernel(int32_t* first, const T* x, int cols) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  const T* const row = x + int64_t{blockIdx.x} * cols;
+  int found = cols;
+  for (int64_t c = int64_t{threadIdx.x} * N; c < cols && found == cols; c += int64_t{blockDim.x} * N) {
+    const auto v = load<N>(row + c);
+    for (int i = N - 1; i >= 0; --i)
+      if ((__float_as_uint(to_float(v.at[i])) & kExponent) == kExponent) found = static_cast<int>(c) + i;
+  }
+  found = block_fold<Min>(found);
+  if (threadIdx.x == 0) first[blockIdx.x] = found == cols ? -1 : found;
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
+  checks::permute(y, x, order);
+  if (x.elements() == 0) return;
+  const Permutation p = permutation(x.shape, order);
+  size_of(x.dtype) == sizeof(int32_t) ? cuda::permute<int32_t>(y, x, p, stream())
+                                      : cuda::permute<bf16>(y, x, p, stream());
+}
+
+void CudaOps::find_nonfinite(const Tensor& first, const Tensor& x) {
+  checks::find_nonfinite(first, x);
+  if (x.elements() == 0) return;
+  cuda::by_type(x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(x.cols(), {x.data}, [&](auto width) {
+      constexpr int N = width.value;
+      const cuda::Grid grid{static_cast<unsigned>(x.rows()), cuda::threads_for(x.cols() / N, 1024)};
+      cuda::launch<cuda::find_nonfinite_kernel<T, N>>(grid, stream(), first.ptr<int32_t>(), x.ptr<T>(),
+                                                      static_cast<int>(x.cols()));
+    });
+  });
+}
+
+}  // namespace fp

@@ -1,0 +1,130 @@
+// Columns of a fused QKV projection [M, (H+2K)d] to q [M,H,d], k and v [M,K,d] and back, q and k rotated on the way.
+//
+// A block takes a token, or a stretch of one; a thread N neighbouring elements of a head and, where heads are rotated,
+// the N in its other half that they are rotated with:
+//   low' = low cos - high sin, high' = high cos + low sin; backward with -sin.
+// Everything is read once and written once; the heads of a token share its row of the tables through the cache.
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/rows.h"
+#include "ops/checks.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+template <class T>
+struct QkvArgs {
+  T *fused, *q, *k, *v;
+  const float *cos, *sin;    // null: no rotation
+  const int32_t* positions;  // of tokens
+  int heads, kv_heads, head_dim;
+  bool grouped;
+};
+
+// A head by its place in the fused columns: whose it is.
+struct HeadPlace {
+  int part;  // 0: q, 1: k, 2: v
+  int head;
+};
+
+template <class T>
+__device__ __forceinline__ HeadPlace head_at(const QkvArgs<T>& a, int place) {
+  if (a.grouped) {
+    const int group = a.heads / a.kv_heads, kv = place / (group + 2), within = place % (group + 2);
+    return within < group ? HeadPlace{0, kv * group + within} : HeadPlace{within - group + 1, kv};
+  }
+  if (place < a.heads) return {0, place};
+  return place < a.heads + a.kv_heads ? HeadPlace{1, place - a.heads} : HeadPlace{2, place - a.heads - a.kv_heads};
+}
+
+template <int N>
+__device__ __forceinline__ Vec<float, 4> table_entries(const float* row, int i) {
+  Vec<float, 4> v{};
+  if constexpr (N == 1)
+    v.at[0] = row[i];
+  else
+    v = load<4>(row + i);
+  return v;
+}
+
+template <class T, int N, bool Backward>
+__device__ __forceinline__ void rotate(Vec<T, N>& low, Vec<T, N>& high, const QkvArgs<T>& a, int64_t token, int i) {
+  const int64_t row = int64_t{a.positions[token]} * (a.head_dim / 2);
+  constexpr int kStep = N < 4 ? N : 4;
+  for (int first = 0; first < N; first += kStep) {
+    const auto cos = table_entries<N>(a.cos + row, i + first), sin = table_entries<N>(a.sin + row, i + first);
+    for (int j = 0; j < kStep; ++j) {
+      const float x = to_float(low.at[first + j]), y = to_float(high.at[first + j]), c = cos.at[j],
+                  s = Backward ? -sin.at[j] : sin.at[j];
+      low.at[first + j] = from_float<T>(x * c - y * s);
+      high.at[first + j] = from_float<T>(y * c + x * s);
+    }
+  }
+}
+
+template <class T, int N, bool Backward, bool Rotated>
+__global__ void qkv_kernel(QkvArgs<T> a) {
+  const int places = a.heads + 2 * a.kv_heads, span = Rotated ? a.head_dim / 2 : a.head_dim, per_head = span / N;
+  const int item = row_item();
+  if (item >= places * per_head) return;
+  const int place = item / per_head, i = item % per_head * N;
+  const HeadPlace at = head_at(a, place);
+  const int64_t token = blockIdx.x;
+  T* const fused = a.fused + (token * places + place) * a.head_dim + i;
+  T* const own = (at.part == 0   ? a.q + token * a.heads * a.head_dim
+                  : at.part == 1 ? a.k + token * a.kv_heads * a.head_dim
+                                 : a.v + token * a.kv_heads * a.head_dim) +
+                 int64_t{at.head} * a.head_dim + i;
+  T *const to = Backward ? fused : own, *const from = Backward ? own : fused;
+  Vec<T, N> low = load<N>(from);
+  if constexpr (Rotated) {
+    Vec<T, N> high = load<N>(from + span);
+    if (at.part < 2) rotate<T, N, Backward>(low, high, a, token, i);
+    store<N>(to + span, high);
+  }
+  store<N>(to, low);
+}
+
+template <bool Backward>
+void move_heads(const Tensor& fused, const Tensor& q, const Tensor& k, const Tensor& v, const HeadLayout& layout,
+                const Rope& rope, const Tensor& positions, Stream stream) {
+  if (fused.elements() == 0) return;
+  by_type(fused.dtype, [&]<class T>(T) {
+    const bool rotated = static_cast<bool>(rope.cos);
+    const QkvArgs<T> args{fused.ptr<T>(),
+                          q.ptr<T>(),
+                          k.ptr<T>(),
+                          v.ptr<T>(),
+                          rotated ? rope.cos.ptr<float>() : nullptr,
+                          rotated ? rope.sin.ptr<float>() : nullptr,
+                          rotated ? positions.ptr<int32_t>() : nullptr,
+                          static_cast<int>(layout.heads),
+                          static_cast<int>(layout.kv_heads),
+                          static_cast<int>(layout.head_dim),
+                          layout.grouped};
+    const int64_t span = rotated ? layout.head_dim / 2 : layout.head_dim;
+    by_width<T>(span, {fused.data, q.data, k.data, v.data, rope.cos.data, rope.sin.data}, [&](auto width) {
+      constexpr int N = width.value;
+      const Grid grid = row_grid(fused.rows(), (layout.heads + 2 * layout.kv_heads) * (span / N));
+      rotated ? launch<qkv_kernel<T, N, Backward, true>>(grid, stream, args)
+              : launch<qkv_kernel<T, N, Backward, false>>(grid, stream, args);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
+                        const Rope& rope, const Tensor& positions) {
+  checks::split_qkv(q, k, v, qkv, layout, rope, positions);
+  cuda::move_heads<false>(qkv, q, k, v, layout, rope, positions, stream());
+}
+
+void CudaOps::split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                                 const HeadLayout& layout, const Rope& rope, const Tensor& positions) {
+  checks::split_qkv_backward(dqkv, dq, dk, dv, layout, rope, positions);
+  cuda::move_heads<true>(dqkv, dq, dk, dv, layout, rope, positions, stream());
+}
+
+}  // namespace fp
