@@ -1,0 +1,29 @@
+// Plain f32 attention as an implementation to choose: every mask and offset, head sizes up to 256, no TF32.
+#include "cuda/ops/attention/simt.h"
+
+namespace fp::cuda {
+namespace {
+
+class SimtAttention final : public AttentionKernel {
+ public:
+  std::string name() const override { return "simt"; }
+  std::string refuses(const AttentionCall& c) const override {
+    if (c.q.dtype != DType::f32) return fmt::format("it computes in fp32, not {}", name_of(c.q.dtype));
+    if (c.head_dim() > kLargestSimtHead)
+      return fmt::format("a head of {} is larger than {}", c.head_dim(), kLargestSimtHead);
+    return {};
+  }
+  size_t scratch_bytes(const AttentionCall& c, bool backward) const override { return prepared_bytes(c, backward); }
+  void forward(Device& device, const AttentionCall& c) override {
+    simt_forward(prepare<float>(device, c, false), device.compute());
+  }
+  void backward(Device& device, const AttentionCall& c) override {
+    simt_backward(prepare<float>(device, c, true), device.compute());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionKernel> make_simt_attention() { return std::make_unique<SimtAttention>(); }
+
+}  // namespace fp::cuda

@@ -1,0 +1,103 @@
+// Attention forward in f32, without tensor cores: o = softmax(scale q k^T) v and lse, in one pass.
+//
+// A block owns 32 queries of one head of one sample and streams tiles of keys and values, keeping the running maximum
+// and sum of each row (flash_forward.cu has the scheme). Reads q once and k, v once per 32 queries; writes o and lse.
+#include "cuda/ops/attention/simt.h"
+
+namespace fp::cuda {
+namespace {
+
+template <int D>
+struct Rows {
+  typename SimtTiles<D>::Result o = {};
+  float top[kRowSlots] = {-INFINITY, -INFINITY}, sum[kRowSlots] = {};
+
+  // Scores (base 2) to probabilities, relative to the new maximum.
+  __device__ __forceinline__ void absorb(typename SimtTiles<D>::Scores& s) {
+    for (int i = 0; i < kRowSlots; ++i) {
+      float highest = top[i];
+      for (const float x : s[i]) highest = fmaxf(highest, x);
+      highest = warp_fold<Max>(highest, kSharers);
+      const float base = highest == -INFINITY ? 0.0f : highest, shrink = exp2_approx(top[i] - base);
+      top[i] = highest;
+      float added = 0;
+      for (float& x : s[i]) {
+        x = exp2_approx(x - base);
+        added += x;
+      }
+      sum[i] = sum[i] * shrink + warp_fold<Sum>(added, kSharers);
+#pragma unroll
+      for (int j = 0; j < D / 8; ++j) o[i][j / 4][j % 4] *= shrink;
+    }
+  }
+};
+
+template <int D>
+__global__ void __launch_bounds__(SimtTiles<D>::kThreads) forward_kernel(const Operands<float> a) {
+  using T = SimtTiles<D>;
+  const QueryOwner owner(a, T::kOwn);
+  const int sample = owner.sample, head = owner.head, first = owner.first;
+  const HeadMask mask(a.mask, sample, head);
+  const Queries all = mask.queries(first, T::kOwn);
+
+  FP_DYNAMIC_SHARED(float, q_tile);
+  float* const k_tiles = q_tile + kTile<float, D>(T::kOwn);
+  float* const v_tiles = k_tiles + 2 * kTile<float, D>(T::kStream);
+  float* const weights = v_tiles + 2 * kTile<float, D>(T::kStream);
+  auto* const kept = reinterpret_cast<uint32_t*>(weights + T::kOwn * T::kWeightRow);
+  load_tile<D, T::kOwn, T::kThreads>(q_tile, a.q + a.at_query(sample, first, head), a.q_step(), a.mask.queries - first,
+                                     a.head_dim, a.aligned);
+  const auto issue = [&](int tile, int stage) {
+    const int key = tile * T::kStream, left = a.mask.keys - key, at = kTile<float, D>(stage * T::kStream);
+    const int64_t from = a.at_key(sample, key, owner.kv_head);
+    load_tile<D, T::kStream, T::kThreads>(k_tiles + at, a.k + from, a.k_step(), left, a.head_dim, a.aligned);
+    load_tile<D, T::kStream, T::kThreads>(v_tiles + at, a.v + from, a.k_step(), left, a.head_dim, a.aligned);
+    if (a.drops.on())
+      draw_kept<T::kOwn, T::kStream, T::kThreads>(kept + stage * T::kOwn, a.drops, sample, head, all.first,
+                                                  a.mask.k_offset + key);
+  };
+  Rows<D> rows;
+  const float factor = a.scale * kLog2E;
+  const auto compute = [&](int tile, int stage) {
+    typename T::Scores s;
+    dot_rows_of_tiles<D>(s, q_tile, k_tiles + kTile<float, D>(stage * T::kStream));
+    for_each_score(s, [&](float& x, int row, int column) {
+      x = sees(mask.query(first + row), mask.key(tile * T::kStream + column)) ? x * factor : -INFINITY;
+    });
+    rows.absorb(s);
+    if (a.drops.on())
+      for_each_score(s, [&](float& x, int row, int column) {
+        if (!is_kept<T::kStream>(kept + stage * T::kOwn, row, column)) x = 0;
+      });
+    put_weights<D>(weights, s);
+    __syncwarp();
+    add_weighted_rows<D>(rows.o, weights, v_tiles + kTile<float, D>(stage * T::kStream));
+  };
+  stream_tiles(
+      mask.first_key(all) / T::kStream, (mask.end_key(all) + T::kStream - 1) / T::kStream,
+      [&](int tile) { return mask.look(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue, compute);
+
+  const int count = a.mask.queries - first;
+  float factors[kRowSlots];
+  for (int i = 0; i < kRowSlots; ++i) {
+    const bool nothing = rows.sum[i] == 0.0f;
+    factors[i] = nothing ? 0.0f : a.drops.kept_factor / rows.sum[i];
+    if (column_of(0) == 0 && row_of(i) < count)
+      a.lse[a.at_row(sample, first + row_of(i), head)] =
+          nothing ? -INFINITY : (rows.top[i] + log2f(rows.sum[i])) * kLn2;
+  }
+  store_result<D>(a.o + a.at_query(sample, first, head), a.q_step(), count, a.head_dim, a.aligned, rows.o, factors);
+}
+
+}  // namespace
+
+void simt_forward(const Operands<float>& a, Stream stream) {
+  with_simt_head_size(a.head_dim, [&](auto size) {
+    using T = SimtTiles<size>;
+    constexpr int kFloats = kTile<float, size>(T::kOwn) + 4 * kTile<float, size>(T::kStream) + T::kOwn * T::kWeightRow;
+    const size_t shared = (kFloats + (a.drops.on() ? 2 * T::kOwn : 0)) * sizeof(float);
+    launch<forward_kernel<size>>(Grid{QueryOwner::blocks(a, T::kOwn), T::kThreads, shared}, stream, a);
+  });
+}
+
+}  // namespace fp::cuda

@@ -1,0 +1,69 @@
+// Tiles of rows in shared memory and the loop that streams them.
+//
+// A row of a tile is D elements (the head size, padded with zeros) and 16 bytes more that nobody reads: rows are an odd
+// number of 16-byte chunks apart, so that chunks of 8 consecutive rows lie in different banks.
+#pragma once
+
+#include "cuda/device/async_copy.h"
+#include "cuda/device/vector.h"
+#include "cuda/device/warp.h"
+
+namespace fp::cuda {
+
+template <class T, int D>
+constexpr int kTileRow = D + kWide<T>;
+// Elements of a tile.
+template <class T, int D>
+constexpr int kTile(int rows) {
+  return rows * kTileRow<T, D>;
+}
+
+__device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// Copies rows of `columns` elements, `step` apart, into a tile of Rows rows; all threads of the block. Rows from
+// `count` on and columns beyond become 0. Aligned rows arrive with the group of copies that is open, others at once.
+template <int D, int Rows, int Threads, class T>
+__device__ __forceinline__ void load_tile(T* tile, const T* from, int step, int count, int columns, bool aligned) {
+  constexpr int kChunks = D / kWide<T>;
+#pragma unroll
+  for (int first = 0; first < Rows * kChunks; first += Threads) {
+    const int i = first + static_cast<int>(threadIdx.x), row = i / kChunks, column = i % kChunks * kWide<T>;
+    if (Rows * kChunks % Threads != 0 && i >= Rows * kChunks) break;
+    T* to = tile + row * kTileRow<T, D> + column;
+    const bool inside = row < count && column < columns;
+    const T* source = inside ? from + int64_t{row} * step + column : from;
+    if (aligned) {
+      copy_async_16(to, source, inside ? 16 : 0);
+      continue;
+    }
+    Vec<T, kWide<T>> chunk;
+    for (int e = 0; e < kWide<T>; ++e) chunk.at[e] = inside && column + e < columns ? source[e] : from_float<T>(0.0f);
+    store<kWide<T>>(to, chunk);
+  }
+}
+
+// Visits the tiles of [tile, end) that `wanted`: issue(tile, stage) starts copying one into the buffers of a stage (0
+// or 1), compute(tile, stage) runs when they are there, while the next one is on its way. All threads of the block;
+// what was copied before joins the first group.
+template <class Wanted, class Issue, class Compute>
+__device__ __forceinline__ void stream_tiles(int tile, int end, Wanted&& wanted, Issue&& issue, Compute&& compute) {
+  while (tile < end && !wanted(tile)) ++tile;
+  if (tile < end) issue(tile, 0);
+  commit_copies();
+  for (int stage = 0; tile < end; stage ^= 1) {
+    int next = tile + 1;
+    while (next < end && !wanted(next)) ++next;
+    if (next < end) issue(next, stage ^ 1);
+    commit_copies();
+    wait_copies<1>();
+    __syncthreads();
+    compute(tile, stage);
+    __syncthreads();
+    tile = next;
+  }
+  wait_copies<0>();
+  __syncthreads();  // where no tile was wanted, what was copied before has arrived for all only now
+}
+
+}  // namespace fp::cuda
