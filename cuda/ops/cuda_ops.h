@@ -18,9 +18,19 @@ namespace fp {
 
 class CudaOps final : public Ops {
  public:
-  explicit CudaOps(int device_index) : device_(device_index), gemm_(device_), attention_(device_) {}
+  explicit CudaOps(int device_index);
 
   std::string_view name() const override { return "cuda"; }
+
+  std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages) override;
+  std::optional<DeviceMemory> device_memory() const override;
+  size_t attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec&,
+                           bool backward) const override;
+  void reserve_scratch(size_t bytes) override;
+  size_t own_bytes(size_t scratch) const override;
+  std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& doc_start,
+                                const AttentionSpec&) const override;
+  double peak_flops(DType) const override;
 
   void copy_in(const Tensor& dst, const void* host) override;
   void copy_out(void* host, const Tensor& src) override;

@@ -91,7 +91,6 @@ void PieceTable::prepare(Device& device, std::span<const Segment> segments) {
   if (std::equal(segments.begin(), segments.end(), known_.begin(), known_.end(),
                  [](const Segment& a, const Segment& b) { return a.offset == b.offset && a.count == b.count; }))
     return;
-  if (!memory_) memory_ = device.allocate(kBytes);
   std::vector<Segment> table;
   for (int64_t piece = 1 << 18;; piece *= 2) {
     table.clear();

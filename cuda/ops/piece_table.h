@@ -14,6 +14,7 @@ class PieceTable {
  public:
   static constexpr size_t kBytes = size_t{1} << 20;  // on the device
 
+  explicit PieceTable(Device& device) : memory_(device.allocate(kBytes)) {}
   void prepare(Device&, std::span<const Segment>);
   int64_t count() const { return pieces_; }
   const Segment* pieces() const { return reinterpret_cast<const Segment*>(memory_.get()); }

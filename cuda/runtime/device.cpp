@@ -30,11 +30,7 @@ int select(int index) {
 DeviceFacts facts_of(int index) {
   cudaDeviceProp p{};
   FP_CUDA(cudaGetDeviceProperties(&p, index));
-  DeviceFacts facts{index, p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin, p.totalGlobalMem,
-                    0};
-  size_t total = 0;
-  FP_CUDA(cudaMemGetInfo(&facts.free_bytes, &total));
-  return facts;
+  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin, p.totalGlobalMem};
 }
 
 }  // namespace
@@ -61,6 +57,12 @@ Device::Device(int index) : state_(std::make_unique<State>(index)) {}
 Device::~Device() = default;
 
 const DeviceFacts& Device::facts() const { return state_->facts; }
+size_t Device::free_bytes() const {
+  state_->enter();
+  size_t free = 0, total = 0;
+  FP_CUDA(cudaMemGetInfo(&free, &total));
+  return free;
+}
 Stream Device::compute() const { return state_->compute.get(); }
 Stream Device::copying() const { return state_->copying.get(); }
 Stream Device::communication() const { return state_->communication.get(); }

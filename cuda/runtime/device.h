@@ -21,8 +21,8 @@ struct DeviceFacts {
   std::string name;
   int compute_major = 0, compute_minor = 0;
   int multiprocessors = 1;
-  size_t shared_per_block = 48 * 1024;      // bytes a block may have after opting in
-  size_t memory_bytes = 0, free_bytes = 0;  // when the Device was made
+  size_t shared_per_block = 48 * 1024;  // bytes a block may have after opting in
+  size_t memory_bytes = 0;              // when the Device was made
 };
 
 class Device {
@@ -34,6 +34,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   const DeviceFacts& facts() const;
+  size_t free_bytes() const;  // now, of the whole device
   Stream compute() const;
   // For copies and for communication beside the computation; order() says what must come before what.
   Stream copying() const;

@@ -5,6 +5,7 @@
 namespace fp::cuda {
 
 Attention::Attention(Device& device) : device_(device) {
+  if (auto cudnn = make_cudnn_attention(device)) kernels_.push_back(std::move(cudnn));
   kernels_.push_back(make_flash_attention());
   kernels_.push_back(make_simt_attention());
 }

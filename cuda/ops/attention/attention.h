@@ -39,6 +39,8 @@ class AttentionKernel {
 };
 
 // Factories; each in its own file.
+// Null where there is no cuDNN by construction: on the CPU under test.
+std::unique_ptr<AttentionKernel> make_cudnn_attention(Device&);
 std::unique_ptr<AttentionKernel> make_flash_attention();
 std::unique_ptr<AttentionKernel> make_simt_attention();
 

@@ -9,7 +9,7 @@
 namespace fp::cuda {
 
 struct Device::State {
-  DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30, size_t{1} << 30};
+  DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30};
   std::shared_ptr<std::byte> scratch;
   size_t scratch_bytes = 0;
 };
@@ -17,6 +17,7 @@ struct Device::State {
 Device::Device(int) : state_(std::make_unique<State>()) {}
 Device::~Device() = default;
 const DeviceFacts& Device::facts() const { return state_->facts; }
+size_t Device::free_bytes() const { return state_->facts.memory_bytes; }
 Stream Device::compute() const { return nullptr; }
 std::shared_ptr<std::byte> Device::allocate(size_t bytes) { return host::allocate(bytes); }
 

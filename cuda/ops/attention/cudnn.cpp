@@ -1,0 +1,37 @@
+// cuDNN as one of the implementations: the runtime's CudnnAttention behind the interface of the list.
+#include "cuda/ops/attention/attention.h"
+#include "cuda/runtime/cudnn_attention.h"
+
+namespace fp::cuda {
+namespace {
+
+AttentionShape shape_of(const AttentionCall& c) {
+  return {c.batch(), c.queries(), c.keys(), c.heads(), c.kv_heads(), c.head_dim()};
+}
+
+class Cudnn final : public AttentionKernel {
+ public:
+  explicit Cudnn(Device& device) : cudnn_(device) {}
+  std::string name() const override { return "cudnn"; }
+  std::string refuses(const AttentionCall& c) const override {
+    return cudnn_.refuses(shape_of(c), c.spec, c.q.dtype, static_cast<bool>(c.doc_start));
+  }
+  size_t scratch_bytes(const AttentionCall& c, bool backward) const override {
+    return cudnn_.workspace_bytes(shape_of(c), c.spec, static_cast<bool>(c.doc_start), backward);
+  }
+  void forward(Device&, const AttentionCall& c) override {
+    cudnn_.forward(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.spec);
+  }
+  void backward(Device&, const AttentionCall& c) override {
+    cudnn_.backward(c.dq, c.dk, c.dv, c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.spec);
+  }
+
+ private:
+  mutable CudnnAttention cudnn_;  // asking it builds and keeps the graphs
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionKernel> make_cudnn_attention(Device& device) { return std::make_unique<Cudnn>(device); }
+
+}  // namespace fp::cuda

@@ -1,0 +1,48 @@
+// What the backend says of its device, and what it holds there beside tensors.
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/rules/data_sheet.h"
+
+namespace fp {
+namespace {
+
+// Partial sums of every op but attention fit in this.
+constexpr size_t kSmallScratch = size_t{16} << 20;
+
+// A call of which only shapes and the mask are known.
+cuda::AttentionCall shape_only(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec) {
+  const Tensor lse(q.data, DType::f32, {q.shape[0], q.shape[2], q.shape[1]});
+  return {q, lse, q, k, k, doc_start, {}, spec, q, q, k, k};
+}
+
+}  // namespace
+
+CudaOps::CudaOps(int device_index) : device_(device_index), gemm_(device_), attention_(device_), pieces_(device_) {
+  device_.reserve_scratch(kSmallScratch);
+}
+
+std::shared_ptr<std::byte> CudaOps::allocate(size_t bytes, bool) { return device_.allocate(bytes); }
+
+std::optional<DeviceMemory> CudaOps::device_memory() const {
+  const size_t free = device_.free_bytes();
+  return DeviceMemory{device_.facts().memory_bytes - free, free};
+}
+
+size_t CudaOps::attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
+                                  bool backward) const {
+  return attention_.scratch_bytes(shape_only(q, k, doc_start, spec), backward);
+}
+
+void CudaOps::reserve_scratch(size_t bytes) { device_.reserve_scratch(bytes); }
+
+size_t CudaOps::own_bytes(size_t scratch) const {
+  return cuda::Gemm::own_bytes() + cuda::PieceTable::kBytes + std::max(scratch, kSmallScratch);
+}
+
+std::string CudaOps::explain_attention(const Tensor& q, const Tensor& k, const Tensor& doc_start,
+                                       const AttentionSpec& spec) const {
+  return attention_.explain(shape_only(q, k, doc_start, spec));
+}
+
+double CudaOps::peak_flops(DType compute) const { return cuda::data_sheet_flops(device_.facts().name, compute); }
+
+}  // namespace fp
