@@ -41,6 +41,26 @@ __device__ __forceinline__ void store(T* p, const Vec<T, N>& v) {
   *reinterpret_cast<Vec<T, N>*>(p) = v;
 }
 
+// N floats, any N up to 4 or a multiple of 4, by accesses of up to 16 bytes: p aligned to min(N, 4) elements.
+template <int N>
+__device__ __forceinline__ void load_floats(float (&x)[N], const float* p) {
+  constexpr int kStep = N < 4 ? N : 4;
+  for (int i = 0; i < N; i += kStep) {
+    const auto v = load<kStep>(p + i);
+    for (int j = 0; j < kStep; ++j) x[i + j] = v.at[j];
+  }
+}
+
+template <int N>
+__device__ __forceinline__ void store_floats(float* p, const float (&x)[N]) {
+  constexpr int kStep = N < 4 ? N : 4;
+  for (int i = 0; i < N; i += kStep) {
+    Vec<float, kStep> v;
+    for (int j = 0; j < kStep; ++j) v.at[j] = x[i + j];
+    store<kStep>(p + i, v);
+  }
+}
+
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 

@@ -40,15 +40,18 @@ __global__ void dropout_kernel(T* y, const T* x, const int32_t* sample_ids, int 
   const uint32_t b = blockIdx.x / d.tokens, t = blockIdx.x % d.tokens;
   const auto low = static_cast<uint32_t>(sample_ids[2 * b]), high = static_cast<uint32_t>(sample_ids[2 * b + 1]);
   const int64_t at = int64_t{blockIdx.x} * cols + c;
-  for (int group = 0; group < kDrawn<N>; group += 4) {
-    const auto words = Philox::block({static_cast<uint32_t>(c + group) / 4, d.first_token + t, low, high}, d.key);
-    constexpr int kStep = N < 4 ? N : 4;  // a group of 8 is moved in halves
-    for (int i = 0; i < 4 && c + group + i < cols; i += kStep) {
-      Vec<T, kStep> v = load<kStep>(x + at + group + i);
-      for (int j = 0; j < kStep; ++j)
-        v.at[j] = from_float<T>(to_float(v.at[j]) * (Philox::uniform(words[i + j]) < d.p ? 0.0f : d.kept));
-      store<kStep>(y + at + group + i, v);
-    }
+  float factor[kDrawn<N>];
+#pragma unroll
+  for (int i = 0; i < kDrawn<N>; i += 4) {
+    const auto words = Philox::block({static_cast<uint32_t>(c + i) / 4, d.first_token + t, low, high}, d.key);
+    for (int j = 0; j < 4; ++j) factor[i + j] = Philox::uniform(words[j]) < d.p ? 0.0f : d.kept;
+  }
+#pragma unroll
+  for (int i = 0; i < kDrawn<N>; i += N) {
+    if (c + i >= cols) return;
+    Vec<T, N> v = load<N>(x + at + i);
+    for (int j = 0; j < N; ++j) v.at[j] = from_float<T>(to_float(v.at[j]) * factor[i + j]);
+    store<N>(y + at + i, v);
   }
 }
 

@@ -64,7 +64,7 @@ __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdTo
   if ((first > 0 && sorted[first - 1].at[0] == id) || c >= cols) return;
   float* const to = dtable + int64_t{id} * cols + c;
   float sum[N];
-  for (int i = 0; i < N; ++i) sum[i] = to[i];
+  load_floats(sum, to);
   constexpr int kBatch = 8;  // rows in flight
   for (int at = first;; at += kBatch) {
     Vec<T, N> rows[kBatch];
@@ -81,7 +81,7 @@ __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdTo
         for (int i = 0; i < N; ++i) sum[i] += scale * to_float(rows[r].at[i]);
     if (used < kBatch) break;
   }
-  for (int i = 0; i < N; ++i) to[i] = sum[i];
+  store_floats(to, sum);
 }
 
 }  // namespace

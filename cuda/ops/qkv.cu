@@ -37,28 +37,16 @@ __device__ __forceinline__ HeadPlace head_at(const QkvArgs<T>& a, int place) {
   return place < a.heads + a.kv_heads ? HeadPlace{1, place - a.heads} : HeadPlace{2, place - a.heads - a.kv_heads};
 }
 
-template <int N>
-__device__ __forceinline__ Vec<float, 4> table_entries(const float* row, int i) {
-  Vec<float, 4> v{};
-  if constexpr (N == 1)
-    v.at[0] = row[i];
-  else
-    v = load<4>(row + i);
-  return v;
-}
-
-template <class T, int N, bool Backward>
+template <bool Backward, class T, int N>
 __device__ __forceinline__ void rotate(Vec<T, N>& low, Vec<T, N>& high, const QkvArgs<T>& a, int64_t token, int i) {
-  const int64_t row = int64_t{a.positions[token]} * (a.head_dim / 2);
-  constexpr int kStep = N < 4 ? N : 4;
-  for (int first = 0; first < N; first += kStep) {
-    const auto cos = table_entries<N>(a.cos + row, i + first), sin = table_entries<N>(a.sin + row, i + first);
-    for (int j = 0; j < kStep; ++j) {
-      const float x = to_float(low.at[first + j]), y = to_float(high.at[first + j]), c = cos.at[j],
-                  s = Backward ? -sin.at[j] : sin.at[j];
-      low.at[first + j] = from_float<T>(x * c - y * s);
-      high.at[first + j] = from_float<T>(y * c + x * s);
-    }
+  const int64_t at = int64_t{a.positions[token]} * (a.head_dim / 2) + i;
+  float cos[N], sin[N];
+  load_floats(cos, a.cos + at);
+  load_floats(sin, a.sin + at);
+  for (int j = 0; j < N; ++j) {
+    const float x = to_float(low.at[j]), y = to_float(high.at[j]), s = Backward ? -sin[j] : sin[j];
+    low.at[j] = from_float<T>(x * cos[j] - y * s);
+    high.at[j] = from_float<T>(y * cos[j] + x * s);
   }
 }
 
@@ -79,7 +67,7 @@ __global__ void qkv_kernel(QkvArgs<T> a) {
   Vec<T, N> low = load<N>(from);
   if constexpr (Rotated) {
     Vec<T, N> high = load<N>(from + span);
-    if (at.part < 2) rotate<T, N, Backward>(low, high, a, token, i);
+    if (at.part < 2) rotate<Backward>(low, high, a, token, i);
     store<N>(to + span, high);
   }
   store<N>(to, low);

@@ -1,5 +1,4 @@
-// Finding where a step went wrong: the same forward pass again, every intermediate result inspected on the host.
-#include <cmath>
+// Finding where a step went wrong: the same forward pass again, every intermediate result searched on the device.
 #include <optional>
 #include <set>
 
@@ -13,25 +12,23 @@ struct Finding {
   std::set<uint64_t> samples;
 };
 
-std::vector<float> to_host(const ModelEnv& e, const Tensor& t) {
-  std::vector<float> host(static_cast<size_t>(t.elements()));
-  if (t.dtype == DType::f32) {
-    e.ops->copy_out(host.data(), t);
-  } else {
-    std::vector<bf16> narrow(host.size());
-    e.ops->copy_out(narrow.data(), t);
-    for (size_t i = 0; i < host.size(); ++i) host[i] = narrow[i];
-  }
-  return host;
+// Those of the `rows` rows of t that hold a value that is not finite.
+std::vector<size_t> nonfinite_rows(const ModelEnv& e, const Tensor& t, int64_t rows) {
+  const ArenaTensor first = e.arena->alloc(DType::i32, {rows});
+  e.ops->find_nonfinite(first, t.reshaped({rows, t.elements() / rows}));
+  std::vector<int32_t> columns(static_cast<size_t>(rows));
+  e.ops->copy_out(columns.data(), first);
+  std::vector<size_t> bad;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (columns[i] >= 0) bad.push_back(i);
+  return bad;
 }
 
-// Samples with a non-finite value in t, whose first dimension is tokens or samples of the batch.
+// Samples with a non-finite value in t, whose first dimensions are the batch's tokens.
 std::optional<Finding> inspect(const ModelEnv& e, const Batch& b, const std::string& name, const Tensor& t) {
-  const std::vector<float> host = to_host(e, t);
-  const size_t per_sample = host.size() / static_cast<size_t>(b.n);
   Finding f{name, {}};
-  for (size_t i = 0; i < host.size(); ++i)
-    if (!std::isfinite(host[i])) f.samples.insert(b.sample_ids[i / per_sample]);
+  for (const size_t token : nonfinite_rows(e, t, b.n * b.seq_len))
+    f.samples.insert(b.sample_ids[token / static_cast<size_t>(b.seq_len)]);
   if (f.samples.empty()) return std::nullopt;
   return f;
 }
@@ -71,9 +68,10 @@ std::string Executor::diagnose(std::span<const Batch> micro_batches) {
   ModelEnv env = model_->env();
   env.recompute = Recompute::none;  // keeps every intermediate of the one block under inspection
   const ParamTable& table = model_->table();
+  const auto finite = [&](const Tensor& t) { return nonfinite_rows(env, t, t.rows()).empty(); };
   for (const Param& p : table)
-    for (const float v : to_host(env, env.params->weight(table.find(p.name))))
-      if (!std::isfinite(v)) return fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer);
+    if (!finite(env.params->weight(table.find(p.name))))
+      return fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer);
 
   for (const Batch& b : micro_batches) {
     const Staged staged = stage(b, true);
@@ -91,11 +89,8 @@ std::string Executor::diagnose(std::span<const Batch> micro_batches) {
   // Backward runs from the last layer to the first, so the last bad one in table order went bad first.
   Finding f;
   for (const Param& p : table)
-    for (const float v : to_host(env, env.params->grad(table.find(p.name))))
-      if (!std::isfinite(v)) {
-        f.tensor = fmt::format("gradient of {} (layer {})", p.name, p.layer);
-        break;
-      }
+    if (!finite(env.params->grad(table.find(p.name))))
+      f.tensor = fmt::format("gradient of {} (layer {})", p.name, p.layer);
   for (const Batch& b : micro_batches) f.samples.insert(b.sample_ids.begin(), b.sample_ids.end());
   if (!f.tensor.empty()) return describe(f);
   return "every tensor of the repeated step is finite: the fault did not happen again (suspect the hardware)";

@@ -1,52 +1,9 @@
 #include "ops/checks.h"
 
-#include <limits>
-#include <string>
+#include "ops/checks_op.h"
 
 namespace fp::checks {
 namespace {
-
-std::string describe(const Tensor& t) {
-  return t ? fmt::format("{} {}", name_of(t.dtype), t.shape.str()) : std::string("empty");
-}
-
-// The checks of one op; every message starts with its name.
-struct Op {
-  const char* name;
-
-  // Any rank: all dimensions but the last are rows.
-  void matrix(const char* what, const Tensor& t, DType dtype, int64_t rows, int64_t cols) const {
-    FP_CHECK(t && t.dtype == dtype && t.shape.rank() >= 1 && t.cols() == cols && t.shape.elements() == rows * cols,
-             "{}: {} is {}, expected {} [{},{}]", name, what, describe(t), name_of(dtype), rows, cols);
-  }
-  void exactly(const char* what, const Tensor& t, DType dtype, const Shape& shape) const {
-    FP_CHECK(t && t.dtype == dtype && t.shape == shape, "{}: {} is {}, expected {} {}", name, what, describe(t),
-             name_of(dtype), shape.str());
-  }
-  void count(const char* what, const Tensor& t, DType dtype, int64_t elements) const {
-    FP_CHECK(t && t.dtype == dtype && t.shape.elements() == elements, "{}: {} is {}, expected {} with {} elements",
-             name, what, describe(t), name_of(dtype), elements);
-  }
-  void same(const char* what, const Tensor& t, const Tensor& model) const {
-    matrix(what, t, model.dtype, model.rows(), model.cols());
-  }
-  // f32 or bf16, with columns.
-  void compute(const char* what, const Tensor& t) const {
-    FP_CHECK(t && (t.dtype == DType::f32 || t.dtype == DType::bf16) && t.shape.rank() >= 1 && t.cols() > 0,
-             "{}: {} is {}, expected fp32 or bf16 with at least one column", name, what, describe(t));
-  }
-  void rank(const char* what, const Tensor& t, int expected) const {
-    FP_CHECK(t && t.shape.rank() == expected, "{}: {} is {}, expected {} dimensions", name, what, describe(t),
-             expected);
-  }
-  void empty(const char* what, const Tensor& t, const char* because) const {
-    FP_CHECK(!t, "{}: {} is {}, expected empty {}", name, what, describe(t), because);
-  }
-  void drop(const Dropout& d, const Tensor& sample_ids, int64_t batch) const {
-    FP_CHECK(d.p >= 0.0 && d.p < 1.0, "{}: dropout p is {}, expected [0,1)", name, d.p);
-    if (d.p > 0.0 || sample_ids) exactly("sample_ids", sample_ids, DType::i32, {batch, 2});
-  }
-};
 
 void gated(const Op& op, const Tensor& x, const char* wide, const Tensor& y, const char* narrow,
            const ActivationSpec& s) {
@@ -102,40 +59,6 @@ void vocabulary(const Op& op, const Tensor& logits, const Tensor& targets, const
 }
 
 }  // namespace
-
-void copy(const Tensor& dst, const Tensor& src) { Op{"copy"}.count("dst", dst, src.dtype, src.elements()); }
-
-void cast(const Tensor& dst, const Tensor& src) {
-  const Op op{"cast"};
-  op.compute("src", src);
-  op.count("dst", dst, src.dtype == DType::f32 ? DType::bf16 : DType::f32, src.elements());
-}
-
-void permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
-  const Op op{"permute"};
-  FP_CHECK(x && (x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::i32),
-           "permute: x is {}, expected fp32, bf16 or i32", describe(x));
-  const int rank = x.shape.rank();
-  Shape expected;
-  unsigned seen = 0;
-  for (const int from : order) {
-    const bool fresh = from >= 0 && from < rank && (seen >> from & 1u) == 0;
-    FP_CHECK(fresh, "permute: order names dimension {} of x {}, expected each of them once", from, x.shape.str());
-    seen |= 1u << from;
-    expected.push_back(x.shape[from]);
-  }
-  FP_CHECK(rank > 0 && expected.rank() == rank, "permute: an order of {} dimensions for x {}", order.size(),
-           x.shape.str());
-  op.exactly("y", y, x.dtype, expected);
-}
-
-void find_nonfinite(const Tensor& first, const Tensor& x) {
-  const Op op{"find_nonfinite"};
-  op.compute("x", x);
-  FP_CHECK(x.cols() <= std::numeric_limits<int32_t>::max(), "find_nonfinite: x is {}, expected fewer than 2^31 columns",
-           describe(x));
-  op.count("first", first, DType::i32, x.rows());
-}
 
 void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
   const Op op{"linear"};

@@ -134,6 +134,15 @@ TEST_CASE("wrong shapes and types of token-local ops are refused by name") {
       {"dropout: dropout p is 1"});
   refused([](Ops& o) { o.cast(half({4}), half({4})); }, {"cast: dst is bf16 [4]", "fp32"});
   refused([](Ops& o) { o.copy(half({4}), half({5})); }, {"copy: dst is bf16 [4]", "5"});
+  const std::vector<int> swapped{1, 0}, twice{1, 1}, beyond{0, 2};
+  refused([&](Ops& o) { o.permute(half({4, 5}), half({4, 5}), swapped); }, {"permute: y is bf16 [4,5]", "[5,4]"});
+  refused([&](Ops& o) { o.permute(single({5, 4}), half({4, 5}), swapped); }, {"permute: y is fp32 [5,4]", "bf16"});
+  refused([&](Ops& o) { o.permute(half({5, 5}), half({4, 5}), twice); }, {"permute: order names dimension 1", "once"});
+  refused([&](Ops& o) { o.permute(half({4, 5}), half({4, 5}), beyond); }, {"permute: order names dimension 2"});
+  refused([&](Ops& o) { o.permute(half({5, 4}), half({4, 5, 6}), swapped); }, {"permute: an order of 2", "[4,5,6]"});
+  refused([](Ops& o) { o.find_nonfinite(ids({4}), half({5, 8})); }, {"find_nonfinite: first is i32 [4]", "5"});
+  refused([](Ops& o) { o.find_nonfinite(ids({1}), ids({8})); }, {"find_nonfinite: x is i32 [8]"});
+  refused([](Ops& o) { o.find_nonfinite(ids({1}), half({int64_t{1} << 31})); }, {"fewer than 2^31 columns"});
 }
 
 TEST_CASE("wrong shapes of attention and of the QKV split are refused by name") {

@@ -1,0 +1,43 @@
+// Checks of the ops that move bytes or look at them.
+#include <limits>
+
+#include "ops/checks.h"
+#include "ops/checks_op.h"
+
+namespace fp::checks {
+
+void copy(const Tensor& dst, const Tensor& src) { Op{"copy"}.count("dst", dst, src.dtype, src.elements()); }
+
+void cast(const Tensor& dst, const Tensor& src) {
+  const Op op{"cast"};
+  op.compute("src", src);
+  op.count("dst", dst, src.dtype == DType::f32 ? DType::bf16 : DType::f32, src.elements());
+}
+
+void permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
+  const Op op{"permute"};
+  FP_CHECK(x && (x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::i32),
+           "permute: x is {}, expected fp32, bf16 or i32", describe(x));
+  const int rank = x.shape.rank();
+  Shape expected;
+  unsigned seen = 0;
+  for (const int from : order) {
+    const bool fresh = from >= 0 && from < rank && (seen >> from & 1u) == 0;
+    FP_CHECK(fresh, "permute: order names dimension {} of x {}, expected each of them once", from, x.shape.str());
+    seen |= 1u << from;
+    expected.push_back(x.shape[from]);
+  }
+  FP_CHECK(rank > 0 && expected.rank() == rank, "permute: an order of {} dimensions for x {}", order.size(),
+           x.shape.str());
+  op.exactly("y", y, x.dtype, expected);
+}
+
+void find_nonfinite(const Tensor& first, const Tensor& x) {
+  const Op op{"find_nonfinite"};
+  op.compute("x", x);
+  FP_CHECK(x.cols() <= std::numeric_limits<int32_t>::max(), "find_nonfinite: x is {}, expected fewer than 2^31 columns",
+           describe(x));
+  op.count("first", first, DType::i32, x.rows());
+}
+
+}  // namespace fp::checks
