@@ -50,8 +50,8 @@ struct Region {
   size_t offset(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base); }
 };
 Region& region() {
-  static auto* const r = new Region;  // never destroyed: memory is given back until the end of the program
-  return *r;
+  static Region& r = *new Region;  // outlives the devices in other statics, which give memory back when they go
+  return r;
 }
 
 size_t opened_shared = 0;  // bytes of shared memory that this block may touch, at most
