@@ -59,7 +59,7 @@ if(FPTRAIN_HAS_CUDA)
   target_link_libraries(fp_cuda_flags INTERFACE fmt::fmt)
   target_include_directories(fp_cuda_flags SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
   target_compile_options(fp_cuda_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra -lineinfo>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-restrict -lineinfo>)
   # fmt 9 leaves constexpr out under nvcc, and then its own check of format strings does not compile.
   target_compile_definitions(fp_cuda_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
   if(FPTRAIN_WERROR)
