@@ -2,11 +2,11 @@
 //
 // Forward: y[m] = scale * table[ids[m]] + positions_table[positions[m]], a block for (a stretch of) each token; reads
 // one or two rows and writes one.
-// Backward: dtable[id] += scale * dy[m] for the tokens m of each id, in token order and without atomics. The first
-// kernel puts the tokens in order of (id, token): the place of a token is the number of those before it in that order,
-// which its thread counts: M^2 comparisons, 2 ms of an H100 for M = 2^17 by its integer rate, 0.03 ms for 2^14. The
-// second has a block for (a stretch of) each place; where an id begins, the block adds up the rows of all tokens of
-// that id. dy is read once, rows of dtable in use are read and written once; 8 bytes of scratch a token.
+// Backward: dtable[id] += scale * dy[m] for the tokens m of each id, in token order and without atomics, 8192 tokens at
+// a time. The first kernel puts these in order of (id, token): the place of a token is the number of those before it in
+// that order, which its thread counts. The second has a block for (a stretch of) each place; where an id begins, the
+// block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and written once for
+// each 8192 tokens.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 #include "ops/checks.h"
@@ -108,22 +108,24 @@ void CudaOps::embedding(const Tensor& y, const Tensor& ids, const Tensor& table,
 
 void CudaOps::embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) {
   checks::embedding_backward(dtable, dy, ids);
-  const int64_t tokens = dy.rows();
-  if (tokens == 0) return;
-  constexpr unsigned kThreads = 128;
-  auto* sorted = reinterpret_cast<cuda::IdToken*>(device_.scratch(static_cast<size_t>(tokens) * sizeof(cuda::IdToken)));
-  const cuda::Grid grid{(static_cast<unsigned>(tokens) + kThreads - 1) / kThreads, kThreads};
-  cuda::by_width<int32_t>(cuda::kWide<int32_t>, {ids.data}, [&](auto width) {
-    cuda::launch<cuda::sort_tokens_kernel<width.value>>(grid, stream(), sorted, ids.ptr<int32_t>(),
-                                                        static_cast<int>(tokens));
-  });
-  cuda::by_type(dy.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(dy.cols(), {dy.data, dtable.data}, [&](auto width) {
-      cuda::launch<cuda::embedding_backward_kernel<T, width.value>>(
-          cuda::row_grid(tokens, dy.cols() / width.value), stream(), dtable.ptr<float>(), dy.ptr<T>(), sorted,
-          static_cast<int>(tokens), static_cast<int>(dy.cols()), static_cast<float>(scale));
+  if (dy.elements() == 0) return;
+  constexpr int64_t kPiece = 8192;
+  constexpr unsigned kThreads = 64;
+  auto* sorted = reinterpret_cast<cuda::IdToken*>(device_.scratch(kPiece * sizeof(cuda::IdToken)));
+  for (int64_t first = 0; first < dy.rows(); first += kPiece) {
+    const auto tokens = static_cast<int>(std::min(kPiece, dy.rows() - first));
+    const cuda::Grid grid{(static_cast<unsigned>(tokens) + kThreads - 1) / kThreads, kThreads};
+    cuda::by_width<int32_t>(cuda::kWide<int32_t>, {ids.data}, [&](auto width) {
+      cuda::launch<cuda::sort_tokens_kernel<width.value>>(grid, stream(), sorted, ids.ptr<int32_t>() + first, tokens);
     });
-  });
+    cuda::by_type(dy.dtype, [&]<class T>(T) {
+      cuda::by_width<T>(dy.cols(), {dy.data, dtable.data}, [&](auto width) {
+        cuda::launch<cuda::embedding_backward_kernel<T, width.value>>(
+            cuda::row_grid(tokens, dy.cols() / width.value), stream(), dtable.ptr<float>(),
+            dy.ptr<T>() + first * dy.cols(), sorted, tokens, static_cast<int>(dy.cols()), static_cast<float>(scale));
+      });
+    });
+  }
 }
 
 }  // namespace fp
