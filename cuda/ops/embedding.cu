@@ -67,13 +67,16 @@ __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdTo
   load_floats(sum, to);
   constexpr int kBatch = 8;  // rows in flight
   for (int at = first;; at += kBatch) {
+    IdToken next[kBatch];
     Vec<T, N> rows[kBatch];
     int used = 0;
 #pragma unroll
+    for (int r = 0; r < kBatch; ++r) next[r] = at + r < tokens ? load<2>(&sorted[at + r].at[0]) : IdToken{{-1, 0}};
+#pragma unroll
     for (int r = 0; r < kBatch; ++r) {
-      const bool mine = at + r < tokens && sorted[at + r].at[0] == id;
-      if (mine) rows[r] = load<N>(dy + int64_t{sorted[at + r].at[1]} * cols + c);
-      used += mine;
+      if (next[r].at[0] != id) continue;
+      rows[r] = load<N>(dy + int64_t{next[r].at[1]} * cols + c);
+      ++used;
     }
 #pragma unroll
     for (int r = 0; r < kBatch; ++r)
