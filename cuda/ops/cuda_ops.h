@@ -45,6 +45,10 @@ class CudaOps final : public Ops {
   void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) override;
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) override;
   void linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write) override;
+  void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const Tensor& w, const Tensor& bias) override;
+  void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& w, const Tensor& u) override;
+  void linear_backward_weight_bias(const Tensor& dw, const Tensor& db, const Tensor& dy, const Tensor& x,
+                                   Write dw_write, Write db_write) override;
   void bias_backward(const Tensor& db, const Tensor& dy, Write) override;
 
   void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,

@@ -48,7 +48,14 @@ void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
   s.n2 = e.alloc({m, h});
   e.norm(s.n2, s.x1, s.stats2, s.x, attended, ids().norm2);
   s.u = e.alloc({m, e.arch->activation.inputs(e.arch->ffn)});
-  e.linear(s.u, s.n2, ids().up);
+  // What is computed again from u alone has to be computed from u alone the first time.
+  if (e.arch->activation.kind == Activation::gelu && e.recompute != Recompute::selective) {
+    s.g = e.alloc({m, e.arch->ffn});
+    e.linear_gelu(s.g, s.u, s.n2, ids().up);
+  } else {
+    e.linear(s.u, s.n2, ids().up);
+    activate(batch, s);
+  }
 }
 
 void Block::activate(const MicroBatch& batch, BlockState& s) const {
@@ -69,7 +76,6 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   project_qkv(batch, s);
   attend(batch, s);
   mlp_input(batch, s);
-  activate(batch, s);
   ArenaTensor y = mlp_output(batch, s);
   if (!batch.training) {
     s = {};
@@ -96,8 +102,8 @@ void Block::recompute(const MicroBatch& batch, BlockState& s) const {
     e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
     s.n2 = e.alloc(s.x->shape);
     e.norm(s.n2, {}, s.stats2, s.x1, {}, ids().norm2);
+    activate(batch, s);
   }
-  if (!s.g) activate(batch, s);
 }
 
 ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
@@ -105,10 +111,14 @@ ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockSt
   s.d_down = e.alloc(dy->shape);
   e.ops->copy(s.d_down, dy);
   e.drop(s.d_down, batch, ffn_dropout());
-  const ArenaTensor d_g = e.alloc(s.g->shape);
-  e.linear_backward_input(d_g, s.d_down, ids().down);
   s.d_u = e.alloc(s.u->shape);
-  e.ops->activation_backward(s.d_u, d_g, s.u, e.arch->activation);
+  if (e.arch->activation.kind == Activation::gelu) {
+    e.linear_backward_input_gelu(s.d_u, s.d_down, s.u, ids().down);
+  } else {
+    const ArenaTensor d_g = e.alloc(s.g->shape);
+    e.linear_backward_input(d_g, s.d_down, ids().down);
+    e.ops->activation_backward(s.d_u, d_g, s.u, e.arch->activation);
+  }
   s.d_n2 = e.alloc(s.x->shape);
   e.linear_backward_input(s.d_n2, s.d_u, ids().up);
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
@@ -181,7 +191,6 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   spec.q_offset = past;
   e.ops->attention(s.o, s.lse, s.q, seen(k_cache), seen(v_cache), {}, {}, spec);
   mlp_input(batch, s);
-  activate(batch, s);
   return mlp_output(batch, s);
 }
 

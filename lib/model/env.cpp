@@ -5,8 +5,9 @@ namespace fp {
 void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const {
   Write write = Write::set;
   for (ParamId id = l.first; id <= l.last; ++id) write = params->grad_write(id);
-  ops->linear_backward_weight(params->grad(l.first, l.last), dy, x, write);
-  if (l.bias >= 0) ops->bias_backward(params->grad(l.bias), dy, params->grad_write(l.bias));
+  const Tensor dw = params->grad(l.first, l.last);
+  if (l.bias < 0) return ops->linear_backward_weight(dw, dy, x, write);
+  ops->linear_backward_weight_bias(dw, params->grad(l.bias), dy, x, write, params->grad_write(l.bias));
 }
 
 void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const {

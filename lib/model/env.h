@@ -45,6 +45,12 @@ struct ModelEnv {
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const LinearIds& l) const {
     ops->linear_backward_input(dx, dy, params->weight(l.first, l.last));
   }
+  void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const LinearIds& l) const {
+    ops->linear_gelu(y, u, x, params->weight(l.first, l.last), weight(l.bias));
+  }
+  void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& u, const LinearIds& l) const {
+    ops->linear_backward_input_gelu(du, dy, params->weight(l.first, l.last), u);
+  }
   void linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const;
   void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
             const NormIds& n) const {

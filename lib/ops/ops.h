@@ -163,6 +163,16 @@ class Ops {
                                       Write) = 0;                             // dw f32 = dy^T x
   virtual void bias_backward(const Tensor& db, const Tensor& dy, Write) = 0;  // db f32 = column sums
 
+  // Fused with their neighbours where a backend can; else made of the parts. The same results, but that a backend may
+  // leave out the rounding in between.
+  // u = x w^T + bias, y = gelu(u).
+  virtual void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const Tensor& w, const Tensor& bias);
+  // du = gelu'(u) * (dy w).
+  virtual void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& w, const Tensor& u);
+  // linear_backward_weight and bias_backward.
+  virtual void linear_backward_weight_bias(const Tensor& dw, const Tensor& db, const Tensor& dy, const Tensor& x,
+                                           Write dw_write, Write db_write);
+
   // ---- token-local --------------------------------------------------------------------------------------------------
   // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty)
   virtual void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
@@ -183,6 +193,7 @@ class Ops {
                                     const Tensor& x, const Tensor& stats, const NormSpec&, Write) = 0;
 
   virtual void activation(const Tensor& y, const Tensor& x, const ActivationSpec&) = 0;
+  // Of gelu, dx may alias dy.
   virtual void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec&) = 0;
   virtual void add(const Tensor& y, const Tensor& a, const Tensor& b) = 0;  // y may alias a or b
   // x [B,T,C] -> y (may alias x). sample_ids i32 [B,2] = (low, high) words of the global sample index; the token is

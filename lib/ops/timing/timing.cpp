@@ -65,6 +65,20 @@ class Timing final : public TimingOps {
     count(GemmKind::backward_weight, dy.rows(), dw);
     timed("linear_backward_weight", [&] { inner_->linear_backward_weight(dw, dy, x, write); });
   }
+  void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const Tensor& w, const Tensor& bias) override {
+    count(GemmKind::forward, y.rows(), w);
+    timed("linear_gelu", [&] { inner_->linear_gelu(y, u, x, w, bias); });
+  }
+  void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& w, const Tensor& u) override {
+    count(GemmKind::backward_input, dy.rows(), w);
+    timed("linear_backward_input_gelu", [&] { inner_->linear_backward_input_gelu(du, dy, w, u); });
+  }
+  void linear_backward_weight_bias(const Tensor& dw, const Tensor& db, const Tensor& dy, const Tensor& x,
+                                   Write dw_write, Write db_write) override {
+    count(GemmKind::backward_weight, dy.rows(), dw);
+    timed("linear_backward_weight_bias",
+          [&] { inner_->linear_backward_weight_bias(dw, db, dy, x, dw_write, db_write); });
+  }
   void bias_backward(const Tensor& db, const Tensor& dy, Write write) override {
     timed("bias_backward", [&] { inner_->bias_backward(db, dy, write); });
   }
