@@ -38,7 +38,7 @@ class Block {
   const BlockIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)]; }
   void project_qkv(const MicroBatch&, BlockState&) const;                          // x -> n1, q, k, v
   void attend(const MicroBatch&, BlockState&) const;                               // q, k, v -> o
-  void mlp_input(const MicroBatch&, BlockState&) const;                            // o, x -> x1, n2, u
+  void mlp_input(const MicroBatch&, BlockState&) const;                            // o, x -> x1, n2, u, g
   void activate(const MicroBatch&, BlockState&) const;                             // u -> g
   ArenaTensor mlp_output(const MicroBatch&, BlockState&) const;                    // g, x1 -> output
   void recompute(const MicroBatch&, BlockState&) const;                            // restores what was not kept
