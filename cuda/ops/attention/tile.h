@@ -21,6 +21,11 @@ constexpr int kTile(int rows) {
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
 
+// Where an element of a lane's scores lies: row of the warp's, which of the lane's rows that is, column.
+struct Spot {
+  int row, slot, column;
+};
+
 // Copies rows of `columns` elements, `step` apart, into a tile of Rows rows; all threads of the block. Rows from
 // `count` on and columns beyond become 0. Aligned rows arrive with the group of copies that is open, others at once.
 template <int D, int Rows, int Threads, class T>
