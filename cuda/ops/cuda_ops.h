@@ -75,6 +75,7 @@ class CudaOps final : public Ops {
 
   void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec&) override;
+  void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) override;
   void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
                           const Tensor& sample_ids, const AttentionSpec&) override;

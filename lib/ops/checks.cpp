@@ -197,6 +197,16 @@ void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, co
   op.exactly("dv", dv, q.dtype, v.shape);
 }
 
+void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
+  const Op op{"attention_merge"};
+  op.rank("o", o, 4);
+  op.exactly("o", o, DType::f32, o.shape);
+  op.compute("o_part", o_part);
+  op.exactly("o_part", o_part, o_part.dtype, o.shape);
+  op.exactly("lse", lse, DType::f32, {o.shape[0], o.shape[2], o.shape[1]});
+  op.exactly("lse_part", lse_part, DType::f32, lse.shape);
+}
+
 void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary& v) {
   const Op op{"softmax_stats"};
   vocabulary(op, logits, targets, v);

@@ -214,6 +214,10 @@ class Ops {
   // 0. A query that sees no key gets o = 0 and lse = -infinity, so that partial results can be merged.
   virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                          const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec&) = 0;
+  // o and lse over one set of keys become those over it and another: with l = log(exp(lse) + exp(lse_part)),
+  // o = exp(lse - l) o + exp(lse_part - l) o_part and lse = l. o f32 [B,T,H,d], lse and lse_part f32 [B,H,T], o_part
+  // f32 or bf16. A side whose lse is -infinity adds nothing, whatever its o holds; two such sides give 0 and -infinity.
+  virtual void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) = 0;
   // Needs o and lse of the whole row (after any merge). Writes dq, dk, dv.
   virtual void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
                                   const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,

@@ -184,6 +184,17 @@ TEST_CASE("wrong shapes of attention and of the QKV split are refused by name") 
         o.attention(q, lse, q, k, k, ids({2, 7}), {}, {});
       },
       {"attention: doc_start is i32 [2,7]", "[2,5]"});
+  refused([&](Ops& o) { o.attention_merge(q, lse, q, lse); }, {"attention_merge: o is bf16 [2,5,4,8]", "fp32"});
+  refused(
+      [&](Ops& o) {
+        o.attention_merge(single({2, 5, 4, 8}), single({2, 5, 4}), q, lse);
+      },
+      {"attention_merge: lse is fp32 [2,5,4]", "[2,4,5]"});
+  refused(
+      [&](Ops& o) {
+        o.attention_merge(single({2, 5, 4, 8}), lse, half({2, 7, 4, 8}), lse);
+      },
+      {"attention_merge: o_part is bf16 [2,7,4,8]", "[2,5,4,8]"});
   AttentionSpec sparse;
   sparse.block = 64;
   refused([&](Ops& o) { o.attention(q, lse, q, k, k, {}, {}, sparse); },

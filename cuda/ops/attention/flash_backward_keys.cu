@@ -68,13 +68,13 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
     };
     float p[1][T::kStream / 8][4] = {}, ds[1][T::kStream / 8][4] = {};
     add_product_transposed<D>(p, k_tile + mine, q);
-    for_each(p, [&](float& x, int, int) { x *= factor; });
+    for_each(p, [&](float& x, Spot) { x *= factor; });
     if (seen == Visibility::some) hide<false>(p, visits.mask(visit), own, visits.query(visit));
-    for_each(p, [&](float& x, int, int column) { x = x == -INFINITY ? 0.0f : exp2_approx(x - lse[column]); });
+    for_each(p, [&](float& x, Spot at) { x = exp2_approx(x - lse[at.column]); });
     add_product_transposed<D>(ds, v_tile + mine, d_o);
-    for_each_two(ds, p, [&](float& x, float& prob, int row, int column) {
-      const bool keep = keeps(row, column);
-      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[column]);
+    for_each_pair(ds, p, [&](float& x, float& prob, Spot at) {
+      const bool keep = keeps(at.row, at.column);
+      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[at.column]);
       prob = keep ? prob : 0.0f;
     });
     add_product<D>(dv, p, d_o + part);
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
       0, visits.count(), [&](int visit) { return visits.look(visit, first, T::kOwn) != Visibility::none; }, issue,
       compute);
 
-  for_each(dk, [&](float& x, int, int) { x *= a.scale; });
-  for_each(dv, [&](float& x, int, int) { x *= a.drops.kept_factor; });
+  for_each(dk, [&](float& x, Spot) { x *= a.scale; });
+  for_each(dv, [&](float& x, Spot) { x *= a.drops.kept_factor; });
   const int64_t at = a.at_key(sample, own, kv_head) + part;
   const int columns = a.head_dim - part;
   store_rows<D>(a.dk + at, a.k_step(), a.mask.keys - own, columns, a.aligned, dk[0], k_tile + mine);

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
   for (int half = 0; half < 2; ++half) {
     const int query = own + lane_row() + 8 * half;
     if (query >= a.mask.queries) continue;
-    lse[half] = a.lse[a.at_row(sample, query, head)] * kLog2E;
+    lse[half] = base2(a.lse[a.at_row(sample, query, head)]);
     delta[half] = a.delta[a.at_row(sample, query, head)];
   }
 
@@ -59,14 +59,14 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
     const bf16* const k = k_tiles + kTile<bf16, D>(stage * T::kStream);
     float p[1][T::kStream / 8][4] = {}, ds[1][T::kStream / 8][4] = {};
     add_product_transposed<D>(p, q_tile + my_tile, k);
-    for_each(p, [&](float& x, int, int) { x *= factor; });
+    for_each(p, [&](float& x, Spot) { x *= factor; });
     if (seen == Visibility::some) hide<true>(p, mask, own, tile * T::kStream);
     add_product_transposed<D>(ds, do_tile + my_tile, v_tiles + kTile<bf16, D>(stage * T::kStream));
-    for_each_two(ds, p, [&](float& x, float& score, int row, int column) {
-      const int half = row / 8 % 2;
-      const bool keep = !a.drops.on() || is_kept<T::kStream>(kept + stage * T::kKept / 2, own - first + row, column);
-      const float prob = score == -INFINITY ? 0.0f : exp2_approx(score - lse[half]);
-      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[half]);
+    for_each_pair(ds, p, [&](float& x, float& score, Spot at) {
+      const bool keep =
+          !a.drops.on() || is_kept<T::kStream>(kept + stage * T::kKept / 2, own - first + at.row, at.column);
+      const float prob = exp2_approx(score - lse[at.slot]);
+      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[at.slot]);
     });
     add_product<D>(dq, ds, k);
   };
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
       mask.first_key(all) / T::kStream, tiles_of(mask.end_key(all), T::kStream),
       [&](int tile) { return mask.look(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue, compute);
 
-  for_each(dq, [&](float& x, int, int) { x *= a.scale; });
+  for_each(dq, [&](float& x, Spot) { x *= a.scale; });
   store_rows<D>(a.dq + a.at_query(sample, own, head), a.q_step(), a.mask.queries - own, a.head_dim, a.aligned, dq[0],
                 q_tile + my_tile);
 }

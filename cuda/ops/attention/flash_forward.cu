@@ -109,12 +109,12 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) forward_kernel(const Opera
     if (seen == Visibility::none) return;
     float s[T::kRowTiles][T::kKeys / 8][4] = {};
     add_product_transposed<D>(s, my_q, k_tiles + kTile<bf16, D>(stage * T::kKeys));
-    for_each(s, [&](float& x, int, int) { x *= factor; });
+    for_each(s, [&](float& x, Spot) { x *= factor; });
     if (seen == Visibility::some) hide<true>(s, mask, mine, tile * T::kKeys);
     rows.absorb(s);
     if (a.drops.on())
-      for_each(s, [&](float& x, int row, int column) {
-        if (!is_kept<T::kKeys>(kept + stage * T::kKept / 2, mine - first + row, column)) x = 0;
+      for_each(s, [&](float& x, Spot at) {
+        if (!is_kept<T::kKeys>(kept + stage * T::kKept / 2, mine - first + at.row, at.column)) x = 0;
       });
     add_product<D>(rows.o, s, v_tiles + kTile<bf16, D>(stage * T::kKeys));
   };

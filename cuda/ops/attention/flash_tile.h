@@ -10,7 +10,7 @@ namespace fp::cuda {
 __device__ __forceinline__ int lane_row() { return lane_id() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_id() % 4 * 2; }
 
-// f(element, row, column) for what this lane has of the warp's accumulators.
+// f(element, spot) for what this lane has of the warp's accumulators.
 template <int M, int N, class F>
 __device__ __forceinline__ void for_each(float (&c)[M][N][4], F&& f) {
 #pragma unroll
@@ -18,16 +18,17 @@ __device__ __forceinline__ void for_each(float (&c)[M][N][4], F&& f) {
 #pragma unroll
     for (int n = 0; n < N; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) f(c[m][n][e], 16 * m + lane_row() + e / 2 * 8, 8 * n + lane_column() + e % 2);
+      for (int e = 0; e < 4; ++e)
+        f(c[m][n][e], Spot{16 * m + lane_row() + e / 2 * 8, 2 * m + e / 2, 8 * n + lane_column() + e % 2});
 }
-// The same for two of one shape: f(element, other's element, row, column).
+// The same for two of one shape: f(element, other's element, spot).
 template <int M, int N, class F>
-__device__ __forceinline__ void for_each_two(float (&c)[M][N][4], float (&d)[M][N][4], F&& f) {
+__device__ __forceinline__ void for_each_pair(float (&c)[M][N][4], float (&d)[M][N][4], F&& f) {
   int i = 0;
-  for_each(c, [&](float& x, int row, int column) {
+  for_each(c, [&](float& x, Spot at) {
     float& y = d[i / (4 * N)][i / 4 % N][i % 4];
     ++i;
-    f(x, y, row, column);
+    f(x, y, at);
   });
 }
 

@@ -1,6 +1,7 @@
 // An attention call as our kernels take it, by value, and what is computed ahead of them.
 #pragma once
 
+#include "cuda/device/math.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/attention/attention.h"
 #include "cuda/ops/attention/drops.h"
@@ -37,6 +38,9 @@ struct Operands {
     return (int64_t{sample} * heads + head) * mask.queries + i;
   }
 };
+
+// lse in base 2, for 2^(score - lse): finite also where nothing is seen, so that hidden scores of -infinity give 0.
+__device__ __forceinline__ float base2(float lse) { return lse == -INFINITY ? 0.0f : lse * kLog2E; }
 
 // Which of the queries a block owns: Rows of one head of one sample. The last ones have the most to do under a causal
 // mask, they start first.

@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_row_values(float* to, const Operands<T>& a,
   for (int i = static_cast<int>(threadIdx.x); i < 2 * Count; i += Threads) {
     const int query = first + i % Count;
     const int64_t at = a.at_row(sample, query, head);
-    to[i] = query >= a.mask.queries ? 0.0f : i < Count ? a.lse[at] * kLog2E : a.delta[at];
+    to[i] = query >= a.mask.queries ? 0.0f : i < Count ? base2(a.lse[at]) : a.delta[at];
   }
 }
 

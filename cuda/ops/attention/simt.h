@@ -1,9 +1,9 @@
-// What the f32 kernels of attention share: tiles of 32 rows against streamed tiles, products by plain FMA out of shared
-// memory, 128 threads.
+// What the f32 kernels of attention share: a block's own rows against streamed tiles, products by plain FMA out of
+// shared memory, 128 threads.
 //
-// Of 32 rows a thread has rows r and r + 16 with r = thread / 8, so that 8 neighbouring lanes share a row. Of the
-// Stream columns of scores it has c, c + 8, ... with c = thread % 8; of the D columns of a result 4c .. 4c+3, 32 + 4c
-// .. and so on.
+// A warp owns consecutive rows, of which a lane has every fourth, so that 8 neighbouring lanes share a row. Of the
+// Stream columns of scores a lane has c, c + 8, ... with c = lane % 8; of the D columns of a result 4c .. 4c+3,
+// 32 + 4c .. and so on.
 #pragma once
 
 #include <type_traits>
@@ -28,74 +28,86 @@ void with_simt_head_size(int head_dim, F&& f) {
   f(std::integral_constant<int, kLargestSimtHead>{});
 }
 
-constexpr int kRowSlots = 2, kSharers = 8;  // rows of a thread; threads of a row
+constexpr int kSharers = 8;  // lanes of a row
 
 template <int D>
 struct SimtTiles {
-  static constexpr int kThreads = 128, kOwn = kRowSlots * kThreads / kSharers;
+  static constexpr int kThreads = 128, kRowSlots = D <= 128 ? 4 : 2, kWarpRows = kRowSlots * kWarp / kSharers;
+  static constexpr int kOwn = kWarpRows * kThreads / kWarp;
   static constexpr int kStream = D <= 128 ? 32 : 16, kColumnSlots = kStream / kSharers;
   static constexpr int kWeightRow = kStream + 4;  // of a tile of probabilities
   using Scores = float[kRowSlots][kColumnSlots];
   using Result = float[kRowSlots][D / 32][4];
 };
 
-__device__ __forceinline__ int row_of(int slot) { return static_cast<int>(threadIdx.x) / kSharers + 16 * slot; }
-__device__ __forceinline__ int column_of(int slot) {
-  return static_cast<int>(threadIdx.x) % kSharers + kSharers * slot;
+// Within the warp's rows, and within the tile.
+__device__ __forceinline__ int row_of(int slot) { return lane_id() / kSharers + kWarp / kSharers * slot; }
+__device__ __forceinline__ int column_of(int slot) { return lane_id() % kSharers + kSharers * slot; }
+
+// f(element, spot) for the scores of this lane.
+template <int M, int N, class F>
+__device__ __forceinline__ void for_each(float (&s)[M][N], F&& f) {
+#pragma unroll
+  for (int i = 0; i < M; ++i)
+#pragma unroll
+    for (int j = 0; j < N; ++j) f(s[i][j], Spot{row_of(i), i, column_of(j)});
 }
 
-// f(element, row, column) for the scores of this thread.
-template <int N, class F>
-__device__ __forceinline__ void for_each_score(float (&s)[kRowSlots][N], F&& f) {
+// The same for two of one shape: f(element, other's element, spot).
+template <int M, int N, class F>
+__device__ __forceinline__ void for_each_pair(float (&s)[M][N], float (&t)[M][N], F&& f) {
 #pragma unroll
-  for (int i = 0; i < kRowSlots; ++i)
+  for (int i = 0; i < M; ++i)
 #pragma unroll
-    for (int j = 0; j < N; ++j) f(s[i][j], row_of(i), column_of(j));
+    for (int j = 0; j < N; ++j) f(s[i][j], t[i][j], Spot{row_of(i), i, column_of(j)});
 }
 
-// s = a b^T over D columns.
-template <int D, int N>
-__device__ __forceinline__ void dot_rows_of_tiles(float (&s)[kRowSlots][N], const float* a, const float* b) {
-  for_each_score(s, [](float& x, int, int) { x = 0; });
+// s = a b^T over D columns; a: the warp's rows of a tile.
+template <int D, int M, int N>
+__device__ __forceinline__ void dot_rows_of_tiles(float (&s)[M][N], const float* a, const float* b) {
+  for_each(s, [](float& x, Spot) { x = 0; });
   for (int k = 0; k < D; k += 4) {
-    Vec<float, 4> left[kRowSlots];
-    for (int i = 0; i < kRowSlots; ++i) left[i] = load<4>(a + row_of(i) * kTileRow<float, D> + k);
+    Vec<float, 4> left[M];
+    for (int i = 0; i < M; ++i) left[i] = load<4>(a + row_of(i) * kTileRow<float, D> + k);
     for (int j = 0; j < N; ++j) {
       const Vec<float, 4> right = load<4>(b + column_of(j) * kTileRow<float, D> + k);
-      for (int i = 0; i < kRowSlots; ++i)
+      for (int i = 0; i < M; ++i)
         for (int e = 0; e < 4; ++e) s[i][j] += left[i].at[e] * right.at[e];
     }
   }
 }
 
-// Lays this thread's scores where its row's other threads find them; `weights` may not be in use any more.
+// Lays this lane's scores into the warp's rows of `weights`, where the other lanes of its rows find them.
 template <int D>
 __device__ __forceinline__ void put_weights(float* weights, typename SimtTiles<D>::Scores& s) {
-  for_each_score(s, [&](float& x, int row, int column) { weights[row * SimtTiles<D>::kWeightRow + column] = x; });
+  for_each(s, [&](float& x, Spot at) { weights[at.row * SimtTiles<D>::kWeightRow + at.column] = x; });
+  __syncwarp();
 }
 
-// c += weights b, b a tile of Stream rows.
+// c += weights b with b a tile of Stream rows.
 template <int D>
 __device__ __forceinline__ void add_weighted_rows(typename SimtTiles<D>::Result& c, const float* weights,
                                                   const float* b) {
-  for (int k = 0; k < SimtTiles<D>::kStream; ++k) {
-    float w[kRowSlots];
-    for (int i = 0; i < kRowSlots; ++i) w[i] = weights[row_of(i) * SimtTiles<D>::kWeightRow + k];
+  using T = SimtTiles<D>;
+  for (int k = 0; k < T::kStream; ++k) {
+    float w[T::kRowSlots];
+    for (int i = 0; i < T::kRowSlots; ++i) w[i] = weights[row_of(i) * T::kWeightRow + k];
 #pragma unroll
     for (int j = 0; j < D / 32; ++j) {
       const Vec<float, 4> right = load<4>(b + k * kTileRow<float, D> + 32 * j + 4 * column_of(0));
-      for (int i = 0; i < kRowSlots; ++i)
+      for (int i = 0; i < T::kRowSlots; ++i)
         for (int e = 0; e < 4; ++e) c[i][j][e] += w[i] * right.at[e];
     }
   }
 }
 
-// Writes factor[i] * c, `count` rows `step` apart and `columns` wide.
+// Writes factor[i] * c, the warp's rows, of which `count` exist, `step` apart and `columns` wide.
 template <int D>
 __device__ __forceinline__ void store_result(float* to, int step, int count, int columns, bool aligned,
-                                             const typename SimtTiles<D>::Result& c, const float (&factor)[kRowSlots]) {
+                                             const typename SimtTiles<D>::Result& c,
+                                             const float (&factor)[SimtTiles<D>::kRowSlots]) {
 #pragma unroll
-  for (int i = 0; i < kRowSlots; ++i)
+  for (int i = 0; i < SimtTiles<D>::kRowSlots; ++i)
 #pragma unroll
     for (int j = 0; j < D / 32; ++j) {
       const int column = 32 * j + 4 * column_of(0);

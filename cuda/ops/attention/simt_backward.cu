@@ -1,8 +1,8 @@
 // Attention backward in f32, without tensor cores. With p recomputed from lse, dp = d_o v^T and ds = p * (dp - delta):
 //   dv = p^T d_o,   dk = scale * ds^T q,   summed over all queries of all heads that share the keys
 //   dq = scale * ds k
-// One kernel owns 32 keys a block and streams tiles of queries, computing scores transposed; the other owns 32 queries
-// and streams tiles of keys. Every sum has one owner and a fixed order.
+// One kernel owns 64 keys a block (head size 256: 32) and streams tiles of queries, computing scores transposed; the
+// other owns as many queries and streams tiles of keys. Every sum has one owner and a fixed order.
 #include "cuda/ops/attention/query_visits.h"
 #include "cuda/ops/attention/simt.h"
 
@@ -14,8 +14,13 @@ struct Tiles : SimtTiles<D> {
   using Base = SimtTiles<D>;
   static constexpr int kFloats = 2 * kTile<float, D>(Base::kOwn) + 4 * kTile<float, D>(Base::kStream) +
                                  2 * Base::kOwn * Base::kWeightRow + 4 * Base::kStream;
-  // Kept bits: a word for each streamed query (32 keys) or for each own query; two stages.
-  static constexpr size_t shared_bytes(bool drops) { return (kFloats + (drops ? 2 * Base::kOwn : 0)) * sizeof(float); }
+  // Kept bits of one stage: of the streamed queries with the own keys, or the other way round.
+  static constexpr int kKeptOfKeys = Base::kStream * kKeptWords<Base::kOwn>;
+  static constexpr int kKeptOfQueries = Base::kOwn * kKeptWords<Base::kStream>;
+  static constexpr size_t shared_bytes(bool drops) {
+    constexpr int kKept = kKeptOfKeys > kKeptOfQueries ? kKeptOfKeys : kKeptOfQueries;
+    return (kFloats + (drops ? 2 * kKept : 0)) * sizeof(float);
+  }
 };
 
 template <int D>
@@ -23,6 +28,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
   using T = Tiles<D>;
   const KeyOwner owner(a, T::kOwn, 1);
   const int sample = owner.sample, first = owner.first, left = a.mask.keys - first;
+  const int row0 = warp_id() * T::kWarpRows;  // of this warp
   const int64_t at_keys = a.at_key(sample, first, owner.kv_head);
   FP_DYNAMIC_SHARED(float, k_tile);
   float* const v_tile = k_tile + kTile<float, D>(T::kOwn);
@@ -44,7 +50,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
     load_tile<D, T::kStream, T::kThreads>(do_tiles + at, a.d_o + from, a.q_step(), rows, a.head_dim, a.aligned);
     load_row_values<T::kStream, T::kThreads>(row_values + stage * 2 * T::kStream, a, sample, head, query);
     if (a.drops.on())
-      draw_kept<T::kStream, T::kOwn, T::kThreads>(kept + stage * T::kStream, a.drops, sample, head,
+      draw_kept<T::kStream, T::kOwn, T::kThreads>(kept + stage * T::kKeptOfKeys, a.drops, sample, head,
                                                   a.mask.q_offset + query, a.mask.k_offset + first);
   };
   typename T::Result dk = {}, dv = {};
@@ -53,30 +59,36 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
     const float* const q = q_tiles + kTile<float, D>(stage * T::kStream);
     const float* const d_o = do_tiles + kTile<float, D>(stage * T::kStream);
     const float* const lse = row_values + stage * 2 * T::kStream;
+    float* const my_p = p_weights + row0 * T::kWeightRow;
+    float* const my_ds = ds_weights + row0 * T::kWeightRow;
     const HeadMask mask = visits.mask(visit);
+    const Visibility visible = visits.look(visit, first + row0, T::kWarpRows);
+    if (visible == Visibility::none) return;
     typename T::Scores p, ds;
-    dot_rows_of_tiles<D>(p, k_tile, q);
-    dot_rows_of_tiles<D>(ds, v_tile, d_o);
-    for_each_score(p, [&](float& x, int row, int column) {
-      const bool seen = sees(mask.query(visits.query(visit) + column), mask.key(first + row));
-      const bool keep = !a.drops.on() || is_kept<T::kOwn>(kept + stage * T::kStream, column, row);
-      const float prob = seen ? exp2_approx(x * factor - lse[column]) : 0.0f;
-      float& dp = ds[row / 16][column / kSharers];
-      dp = prob * ((keep ? dp * a.drops.kept_factor : 0.0f) - lse[T::kStream + column]);
+    dot_rows_of_tiles<D>(p, k_tile + kTile<float, D>(row0), q);
+    dot_rows_of_tiles<D>(ds, v_tile + kTile<float, D>(row0), d_o);
+    for_each_pair(p, ds, [&](float& x, float& dp, Spot at) {
+      const bool seen = visible == Visibility::all ||
+                        sees(mask.query(visits.query(visit) + at.column), mask.key(first + row0 + at.row));
+      const bool keep = !a.drops.on() || is_kept<T::kOwn>(kept + stage * T::kKeptOfKeys, at.column, row0 + at.row);
+      const float prob = seen ? exp2_approx(x * factor - lse[at.column]) : 0.0f;
+      dp = prob * ((keep ? dp * a.drops.kept_factor : 0.0f) - lse[T::kStream + at.column]);
       x = keep ? prob : 0.0f;
     });
-    put_weights<D>(p_weights, p);
-    put_weights<D>(ds_weights, ds);
-    __syncwarp();
-    add_weighted_rows<D>(dv, p_weights, d_o);
-    add_weighted_rows<D>(dk, ds_weights, q);
+    put_weights<D>(my_p, p);
+    put_weights<D>(my_ds, ds);
+    add_weighted_rows<D>(dv, my_p, d_o);
+    add_weighted_rows<D>(dk, my_ds, q);
   };
   stream_tiles(
       0, visits.count(), [&](int visit) { return visits.look(visit, first, T::kOwn) != Visibility::none; }, issue,
       compute);
-  store_result<D>(a.dk + at_keys, a.k_step(), left, a.head_dim, a.aligned, dk, {a.scale, a.scale});
-  store_result<D>(a.dv + at_keys, a.k_step(), left, a.head_dim, a.aligned, dv,
-                  {a.drops.kept_factor, a.drops.kept_factor});
+  float dk_factors[T::kRowSlots], dv_factors[T::kRowSlots];
+  for (float& x : dk_factors) x = a.scale;
+  for (float& x : dv_factors) x = a.drops.kept_factor;
+  const int64_t mine = at_keys + int64_t{row0} * a.k_step();
+  store_result<D>(a.dk + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dk, dk_factors);
+  store_result<D>(a.dv + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dv, dv_factors);
 }
 
 template <int D>
@@ -84,22 +96,26 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
   using T = Tiles<D>;
   const QueryOwner owner(a, T::kOwn);
   const int sample = owner.sample, head = owner.head, first = owner.first, left = a.mask.queries - first;
+  const int row0 = warp_id() * T::kWarpRows;  // of this warp
   const HeadMask mask(a.mask, sample, head);
-  const Queries all = mask.queries(first, T::kOwn);
+  const Queries all = mask.queries(first, T::kOwn), own = mask.queries(first + row0, T::kWarpRows);
   const int64_t at_queries = a.at_query(sample, first, head);
   FP_DYNAMIC_SHARED(float, q_tile);
   float* const do_tile = q_tile + kTile<float, D>(T::kOwn);
   float* const k_tiles = do_tile + kTile<float, D>(T::kOwn);
   float* const v_tiles = k_tiles + 2 * kTile<float, D>(T::kStream);
-  float* const weights = v_tiles + 2 * kTile<float, D>(T::kStream);
-  auto* const kept = reinterpret_cast<uint32_t*>(weights + T::kOwn * T::kWeightRow);
+  float* const all_weights = v_tiles + 2 * kTile<float, D>(T::kStream);
+  float* const weights = all_weights + row0 * T::kWeightRow;
+  auto* const kept = reinterpret_cast<uint32_t*>(all_weights + T::kOwn * T::kWeightRow);
   load_tile<D, T::kOwn, T::kThreads>(q_tile, a.q + at_queries, a.q_step(), left, a.head_dim, a.aligned);
   load_tile<D, T::kOwn, T::kThreads>(do_tile, a.d_o + at_queries, a.q_step(), left, a.head_dim, a.aligned);
-  float lse[kRowSlots] = {}, delta[kRowSlots] = {};
-  for (int i = 0; i < kRowSlots; ++i) {
-    if (row_of(i) >= left) continue;
-    lse[i] = a.lse[a.at_row(sample, first + row_of(i), head)] * kLog2E;
-    delta[i] = a.delta[a.at_row(sample, first + row_of(i), head)];
+  float lse[T::kRowSlots] = {}, delta[T::kRowSlots] = {};
+#pragma unroll
+  for (int i = 0; i < T::kRowSlots; ++i) {
+    if (row0 + row_of(i) >= left) continue;
+    const int64_t at = a.at_row(sample, first + row0 + row_of(i), head);
+    lse[i] = base2(a.lse[at]);
+    delta[i] = a.delta[at];
   }
   const auto issue = [&](int tile, int stage) {
     const int key = tile * T::kStream, rows = a.mask.keys - key, at = kTile<float, D>(stage * T::kStream);
@@ -107,31 +123,36 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
     load_tile<D, T::kStream, T::kThreads>(k_tiles + at, a.k + from, a.k_step(), rows, a.head_dim, a.aligned);
     load_tile<D, T::kStream, T::kThreads>(v_tiles + at, a.v + from, a.k_step(), rows, a.head_dim, a.aligned);
     if (a.drops.on())
-      draw_kept<T::kOwn, T::kStream, T::kThreads>(kept + stage * T::kOwn, a.drops, sample, head, all.first,
+      draw_kept<T::kOwn, T::kStream, T::kThreads>(kept + stage * T::kKeptOfQueries, a.drops, sample, head, all.first,
                                                   a.mask.k_offset + key);
   };
   typename T::Result dq = {};
   const float factor = a.scale * kLog2E;
   const auto compute = [&](int tile, int stage) {
     const float* const k = k_tiles + kTile<float, D>(stage * T::kStream);
+    const Visibility visible = mask.look(own, tile * T::kStream, T::kStream);
+    if (visible == Visibility::none) return;
     typename T::Scores s, ds;
-    dot_rows_of_tiles<D>(s, q_tile, k);
-    dot_rows_of_tiles<D>(ds, do_tile, v_tiles + kTile<float, D>(stage * T::kStream));
-    for_each_score(ds, [&](float& x, int row, int column) {
-      const bool seen = sees(mask.query(first + row), mask.key(tile * T::kStream + column));
-      const bool keep = !a.drops.on() || is_kept<T::kStream>(kept + stage * T::kOwn, row, column);
-      const float score = s[row / 16][column / kSharers];
-      const float prob = seen ? exp2_approx(score * factor - lse[row / 16]) : 0.0f;
-      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[row / 16]);
+    dot_rows_of_tiles<D>(s, q_tile + kTile<float, D>(row0), k);
+    dot_rows_of_tiles<D>(ds, do_tile + kTile<float, D>(row0), v_tiles + kTile<float, D>(stage * T::kStream));
+    for_each_pair(ds, s, [&](float& x, float& score, Spot at) {
+      const bool seen = visible == Visibility::all ||
+                        sees(mask.query(first + row0 + at.row), mask.key(tile * T::kStream + at.column));
+      const bool keep =
+          !a.drops.on() || is_kept<T::kStream>(kept + stage * T::kKeptOfQueries, row0 + at.row, at.column);
+      const float prob = seen ? exp2_approx(score * factor - lse[at.slot]) : 0.0f;
+      x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[at.slot]);
     });
     put_weights<D>(weights, ds);
-    __syncwarp();
     add_weighted_rows<D>(dq, weights, k);
   };
   stream_tiles(
       mask.first_key(all) / T::kStream, (mask.end_key(all) + T::kStream - 1) / T::kStream,
       [&](int tile) { return mask.look(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue, compute);
-  store_result<D>(a.dq + at_queries, a.q_step(), left, a.head_dim, a.aligned, dq, {a.scale, a.scale});
+  float factors[T::kRowSlots];
+  for (float& x : factors) x = a.scale;
+  store_result<D>(a.dq + at_queries + int64_t{row0} * a.q_step(), a.q_step(), left - row0, a.head_dim, a.aligned, dq,
+                  factors);
 }
 
 }  // namespace

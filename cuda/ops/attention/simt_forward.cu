@@ -1,7 +1,8 @@
 // Attention forward in f32, without tensor cores: o = softmax(scale q k^T) v and lse, in one pass.
 //
-// A block owns 32 queries of one head of one sample and streams tiles of keys and values, keeping the running maximum
-// and sum of each row (flash_forward.cu has the scheme). Reads q once and k, v once per 32 queries; writes o and lse.
+// A block owns 64 queries (head size 256: 32) of one head of one sample, a warp a quarter of them, and streams tiles of
+// keys and values, keeping the running maximum and sum of each row (flash_forward.cu has the scheme). Reads q once and
+// k, v once per 64 queries; writes o and lse.
 #include "cuda/ops/attention/simt.h"
 
 namespace fp::cuda {
@@ -10,11 +11,17 @@ namespace {
 template <int D>
 struct Rows {
   typename SimtTiles<D>::Result o = {};
-  float top[kRowSlots] = {-INFINITY, -INFINITY}, sum[kRowSlots] = {};
+  static constexpr int kSlots = SimtTiles<D>::kRowSlots;
+  float top[kSlots], sum[kSlots] = {};
+
+  __device__ __forceinline__ Rows() {
+    for (float& x : top) x = -INFINITY;
+  }
 
   // Scores (base 2) to probabilities, relative to the new maximum.
   __device__ __forceinline__ void absorb(typename SimtTiles<D>::Scores& s) {
-    for (int i = 0; i < kRowSlots; ++i) {
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
       float highest = top[i];
       for (const float x : s[i]) highest = fmaxf(highest, x);
       highest = warp_fold<Max>(highest, kSharers);
@@ -38,13 +45,15 @@ __global__ void __launch_bounds__(SimtTiles<D>::kThreads) forward_kernel(const O
   const QueryOwner owner(a, T::kOwn);
   const int sample = owner.sample, head = owner.head, first = owner.first;
   const HeadMask mask(a.mask, sample, head);
-  const Queries all = mask.queries(first, T::kOwn);
+  const int row0 = warp_id() * T::kWarpRows;  // of this warp
+  const Queries all = mask.queries(first, T::kOwn), own = mask.queries(first + row0, T::kWarpRows);
 
   FP_DYNAMIC_SHARED(float, q_tile);
   float* const k_tiles = q_tile + kTile<float, D>(T::kOwn);
   float* const v_tiles = k_tiles + 2 * kTile<float, D>(T::kStream);
-  float* const weights = v_tiles + 2 * kTile<float, D>(T::kStream);
-  auto* const kept = reinterpret_cast<uint32_t*>(weights + T::kOwn * T::kWeightRow);
+  float* const all_weights = v_tiles + 2 * kTile<float, D>(T::kStream);
+  float* const weights = all_weights + row0 * T::kWeightRow;
+  auto* const kept = reinterpret_cast<uint32_t*>(all_weights + T::kOwn * T::kWeightRow);
   load_tile<D, T::kOwn, T::kThreads>(q_tile, a.q + a.at_query(sample, first, head), a.q_step(), a.mask.queries - first,
                                      a.head_dim, a.aligned);
   const auto issue = [&](int tile, int stage) {
@@ -59,34 +68,38 @@ __global__ void __launch_bounds__(SimtTiles<D>::kThreads) forward_kernel(const O
   Rows<D> rows;
   const float factor = a.scale * kLog2E;
   const auto compute = [&](int tile, int stage) {
+    const Visibility seen = mask.look(own, tile * T::kStream, T::kStream);
+    if (seen == Visibility::none) return;
     typename T::Scores s;
-    dot_rows_of_tiles<D>(s, q_tile, k_tiles + kTile<float, D>(stage * T::kStream));
-    for_each_score(s, [&](float& x, int row, int column) {
-      x = sees(mask.query(first + row), mask.key(tile * T::kStream + column)) ? x * factor : -INFINITY;
+    dot_rows_of_tiles<D>(s, q_tile + kTile<float, D>(row0), k_tiles + kTile<float, D>(stage * T::kStream));
+    for_each(s, [&](float& x, Spot at) {
+      const bool visible =
+          seen == Visibility::all || sees(mask.query(first + row0 + at.row), mask.key(tile * T::kStream + at.column));
+      x = visible ? x * factor : -INFINITY;
     });
     rows.absorb(s);
     if (a.drops.on())
-      for_each_score(s, [&](float& x, int row, int column) {
-        if (!is_kept<T::kStream>(kept + stage * T::kOwn, row, column)) x = 0;
+      for_each(s, [&](float& x, Spot at) {
+        if (!is_kept<T::kStream>(kept + stage * T::kOwn, row0 + at.row, at.column)) x = 0;
       });
     put_weights<D>(weights, s);
-    __syncwarp();
     add_weighted_rows<D>(rows.o, weights, v_tiles + kTile<float, D>(stage * T::kStream));
   };
   stream_tiles(
       mask.first_key(all) / T::kStream, (mask.end_key(all) + T::kStream - 1) / T::kStream,
       [&](int tile) { return mask.look(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue, compute);
 
-  const int count = a.mask.queries - first;
-  float factors[kRowSlots];
-  for (int i = 0; i < kRowSlots; ++i) {
+  const int count = a.mask.queries - first - row0;
+  float factors[T::kRowSlots];
+  for (int i = 0; i < T::kRowSlots; ++i) {
     const bool nothing = rows.sum[i] == 0.0f;
     factors[i] = nothing ? 0.0f : a.drops.kept_factor / rows.sum[i];
     if (column_of(0) == 0 && row_of(i) < count)
-      a.lse[a.at_row(sample, first + row_of(i), head)] =
+      a.lse[a.at_row(sample, first + row0 + row_of(i), head)] =
           nothing ? -INFINITY : (rows.top[i] + log2f(rows.sum[i])) * kLn2;
   }
-  store_result<D>(a.o + a.at_query(sample, first, head), a.q_step(), count, a.head_dim, a.aligned, rows.o, factors);
+  store_result<D>(a.o + a.at_query(sample, first + row0, head), a.q_step(), count, a.head_dim, a.aligned, rows.o,
+                  factors);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 // number of 16-byte chunks apart, so that chunks of 8 consecutive rows lie in different banks.
 #pragma once
 
+#include <bit>
+
 #include "cuda/device/async_copy.h"
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
@@ -21,20 +23,30 @@ constexpr int kTile(int rows) {
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
 
+// Where an element of a lane's scores lies: row of the warp's, which of the lane's rows that is, column.
+struct Spot {
+  int row, slot, column;
+};
+
 // Copies rows of `columns` elements, `step` apart, into a tile of Rows rows; all threads of the block. Rows from
 // `count` on and columns beyond become 0. Aligned rows arrive with the group of copies that is open, others at once.
 template <int D, int Rows, int Threads, class T>
 __device__ __forceinline__ void load_tile(T* tile, const T* from, int step, int count, int columns, bool aligned) {
   constexpr int kChunks = D / kWide<T>;
+  constexpr int kLanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kChunks)));  // of a row
+  constexpr int kRows = Threads / kLanes;                                                  // at a time
+  static_assert(Rows % kRows == 0);
+  const int first = static_cast<int>(threadIdx.x) / kLanes;
+  const int column = static_cast<int>(threadIdx.x) % kLanes * kWide<T>;
+  if (column >= D) return;
+  T* to = tile + first * kTileRow<T, D> + column;
+  const T* source = from + int64_t{first} * step + column;
 #pragma unroll
-  for (int first = 0; first < Rows * kChunks; first += Threads) {
-    const int i = first + static_cast<int>(threadIdx.x), row = i / kChunks, column = i % kChunks * kWide<T>;
-    if (Rows * kChunks % Threads != 0 && i >= Rows * kChunks) break;
-    T* to = tile + row * kTileRow<T, D> + column;
+  for (int row = first; row < first + Rows;
+       row += kRows, to += kRows * kTileRow<T, D>, source += int64_t{kRows} * step) {
     const bool inside = row < count && column < columns;
-    const T* source = inside ? from + int64_t{row} * step + column : from;
     if (aligned) {
-      copy_async_16(to, source, inside ? 16 : 0);
+      copy_async_16(to, inside ? source : from, inside ? 16 : 0);
       continue;
     }
     Vec<T, kWide<T>> chunk;

@@ -144,6 +144,10 @@ class Counter final : public CountingOps {
     need_scratch(q, k, doc_start, spec, false);
     count("attention", core_flops(q, k, spec), bytes_of(o, lse, q, k, v, doc_start, sample_ids));
   }
+  void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) override {
+    checks::attention_merge(o, lse, o_part, lse_part);
+    count("attention_merge", 3 * count_of(o), 2 * bytes_of(o, lse) + bytes_of(o_part, lse_part));
+  }
   void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
                           const Tensor& sample_ids, const AttentionSpec& spec) override {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -50,6 +53,26 @@ std::vector<uint32_t> dropout_keys(const AttentionSpec& s, int64_t heads) {
   return keys;
 }
 
+template <class T>
+void merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
+  const int64_t tokens = o.shape[1], heads = o.shape[2], d = o.shape[3];
+  parallel_for(o.rows(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t token = row / heads, at = (token / tokens * heads + row % heads) * tokens + token % tokens;
+      float* y = o.ptr<float>() + row * d;
+      const T* x = o_part.ptr<T>() + row * d;
+      float& l = lse.ptr<float>()[at];
+      const float part = lse_part.ptr<float>()[at], top = std::max(l, part);
+      const float none = -std::numeric_limits<float>::infinity(), base = top == none ? 0.0f : top;
+      const float own_weight = std::exp(l - base), part_weight = std::exp(part - base), sum = own_weight + part_weight;
+      if (l == none) std::fill(y, y + d, 0.0f);
+      if (part != none)
+        for (int64_t i = 0; i < d; ++i) y[i] = (own_weight * y[i] + part_weight * static_cast<float>(x[i])) / sum;
+      l = base + std::log(sum);
+    }
+  });
+}
+
 }  // namespace
 
 void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -63,6 +86,11 @@ void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   decode ? attention_.attention_decode(args) : attention_.attention(args);
+}
+
+void CpuOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
+  checks::attention_merge(o, lse, o_part, lse_part);
+  o_part.dtype == DType::bf16 ? merge<bf16>(o, lse, o_part, lse_part) : merge<float>(o, lse, o_part, lse_part);
 }
 
 void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,

@@ -91,6 +91,23 @@ void RefOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   ref::store(lse, LSE);
 }
 
+void RefOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
+  checks::attention_merge(o, lse, o_part, lse_part);
+  Values O = ref::load(o), LSE = ref::load(lse);
+  const Values part = ref::load(o_part), lse_of_part = ref::load(lse_part);
+  const int64_t T = o.shape[1], H = o.shape[2], d = o.shape[3];
+  for (int64_t row = 0; row < o.rows(); ++row) {
+    const int64_t token = row / H, at = (token / T * H + row % H) * T + token % T;
+    const double a = LSE[at], b = lse_of_part[at], top = std::max(a, b);
+    const double l = top == -ref::kInfinity ? top : top + std::log(std::exp(a - top) + std::exp(b - top));
+    const auto weighted = [l](double side, double x) { return side == -ref::kInfinity ? 0.0 : std::exp(side - l) * x; };
+    for (int64_t i = row * d; i < (row + 1) * d; ++i) O[i] = weighted(a, O[i]) + weighted(b, part[i]);
+    LSE[at] = l;
+  }
+  ref::store(o, O);
+  ref::store(lse, LSE);
+}
+
 void RefOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
                                 const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                                 const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {

@@ -126,6 +126,9 @@ class Timing final : public TimingOps {
                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) override {
     timed("attention", [&] { inner_->attention(o, lse, q, k, v, doc_start, sample_ids, spec); });
   }
+  void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) override {
+    timed("attention_merge", [&] { inner_->attention_merge(o, lse, o_part, lse_part); });
+  }
   void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
                           const Tensor& sample_ids, const AttentionSpec& spec) override {
