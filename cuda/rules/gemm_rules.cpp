@@ -21,6 +21,8 @@ uint32_t alignment_of(const void* address) {
 }
 
 bool epilogue_fits(const GemmCall& g) {
+  constexpr uint32_t kNeeded = 16;
+  if (g.epilogue != Epilogue::none && g.vector != nullptr && alignment_of(g.vector) < kNeeded) return false;
   switch (g.epilogue) {
     case Epilogue::none:
       return true;
@@ -28,7 +30,7 @@ bool epilogue_fits(const GemmCall& g) {
       return g.result == g.operands;
     case Epilogue::gelu:
     case Epilogue::gelu_backward:
-      return g.result == g.operands && g.n % 8 == 0 && alignment_of(g.aux) >= 16;
+      return g.result == g.operands && g.n % 8 == 0 && alignment_of(g.aux) >= kNeeded;
     case Epilogue::bias_gradient_of_a:
       return g.result == DType::f32 && !g.add;
   }

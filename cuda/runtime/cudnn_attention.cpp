@@ -95,12 +95,12 @@ CudnnAttention::CudnnAttention(Device& device) : state_(std::make_unique<State>(
 CudnnAttention::~CudnnAttention() = default;
 
 std::string CudnnAttention::refuses(const AttentionShape& shape, const AttentionSpec& spec, DType dtype,
-                                    bool has_documents) {
+                                    bool has_documents) const {
   return state_->refuses(shape, spec, dtype, has_documents);
 }
 
 size_t CudnnAttention::workspace_bytes(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents,
-                                       bool backward) {
+                                       bool backward) const {
   if (!refuses(shape, spec, DType::bf16, has_documents).empty()) return 0;
   const State::Graphs& graphs = state_->graphs(shape, spec, has_documents);
   if (!backward) return graphs.forward->plan.workspace_bytes();

@@ -24,10 +24,10 @@ class CudnnAttention {
 
   // Why cuDNN does not run this, as a clause for people; empty when it does, backward pass included. Asked before the
   // first step: it builds the graphs.
-  std::string refuses(const AttentionShape&, const AttentionSpec&, DType, bool has_documents);
+  std::string refuses(const AttentionShape&, const AttentionSpec&, DType, bool has_documents) const;
 
   // Bytes of Device::scratch() that the pass takes; the caller reserves the largest. 0 for what is refused.
-  size_t workspace_bytes(const AttentionShape&, const AttentionSpec&, bool has_documents, bool backward);
+  size_t workspace_bytes(const AttentionShape&, const AttentionSpec&, bool has_documents, bool backward) const;
 
   // InternalError for what is refused. doc_start empty: one document.
   void forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,

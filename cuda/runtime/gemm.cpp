@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 
@@ -132,6 +133,9 @@ Plan make_plan(cublasLtHandle_t handle, const GemmCall& g) {
   return plan;
 }
 
+// Whether the bias can be written to c first, where a fused one is not to be had.
+bool can_spread(const GemmCall& g) { return g.epilogue == Epilogue::bias && g.result == g.operands && !g.add; }
+
 }  // namespace
 
 struct Gemm::State {
@@ -144,12 +148,27 @@ struct Gemm::State {
   }
 
   const Plan& plan(const GemmCall& g) {
-    FP_CHECK(g.m > 0 && g.n > 0 && g.k > 0, "an empty product: {} x {} x {}", g.m, g.n, g.k);
-    FP_CHECK(!g.add || g.result == DType::f32, "products are added to f32 only");
-    FP_CHECK(g.result == DType::f32 || g.result == g.operands, "{} from {}", name_of(g.result), name_of(g.operands));
     const auto [entry, is_new] = plans.try_emplace(key_of(g));
     if (is_new) entry->second = make_plan(handle, g);
     return entry->second;
+  }
+
+  // c (or, not adding, nothing) + product.
+  void start(const Plan& plan, const GemmCall& g) const {
+    set_epilogue_addresses(plan.description, g);
+    const float one = 1.0f, kept = g.add ? 1.0f : 0.0f;
+    FP_CUBLASLT(cublasLtMatmul(handle, plan.description.get(), &one, g.b, plan.first.get(), g.a, plan.second.get(),
+                               &kept, g.c, plan.result.get(), g.c, plan.result.get(), &plan.algorithm, workspace.get(),
+                               kWorkspaceBytes, device.compute()));
+  }
+
+  // Fills the rows of c with the vector, each copy doubling those filled.
+  void spread_bias(const GemmCall& g) const {
+    const size_t row = static_cast<size_t>(g.n) * size_of(g.result);
+    device.copy(g.c, g.vector, row);
+    for (int64_t filled = 1; filled < g.m; filled *= 2)
+      device.copy(static_cast<std::byte*>(g.c) + static_cast<size_t>(filled) * row, g.c,
+                  static_cast<size_t>(std::min(filled, g.m - filled)) * row);
   }
 
   Device& device;
@@ -162,17 +181,28 @@ Gemm::Gemm(Device& device) : state_(std::make_unique<State>(device)) {}
 Gemm::~Gemm() = default;
 size_t Gemm::own_bytes() { return kWorkspaceBytes; }
 
-bool Gemm::takes(const GemmCall& g) const { return g.epilogue == Epilogue::none || state_->plan(g).found; }
+bool Gemm::takes(const GemmCall& g) const {
+  if (g.epilogue == Epilogue::none) return true;
+  return can_spread(g) || state_->plan(g).found;
+}
 
 void Gemm::run(const GemmCall& g) {
-  const Plan& plan = state_->plan(g);
-  FP_CHECK(plan.found, "cuBLASLt has no algorithm for {} x {} x {}, {} to {}, epilogue {}", g.m, g.n, g.k,
-           name_of(g.operands), name_of(g.result), static_cast<int>(g.epilogue));
-  set_epilogue_addresses(plan.description, g);
-  const float one = 1.0f, kept = g.add ? 1.0f : 0.0f;
-  FP_CUBLASLT(cublasLtMatmul(state_->handle, plan.description.get(), &one, g.b, plan.first.get(), g.a,
-                             plan.second.get(), &kept, g.c, plan.result.get(), g.c, plan.result.get(), &plan.algorithm,
-                             state_->workspace.get(), kWorkspaceBytes, state_->device.compute()));
+  FP_CHECK(g.m > 0 && g.n > 0 && g.k > 0, "an empty product: {} x {} x {}", g.m, g.n, g.k);
+  FP_CHECK(!g.add || g.result == DType::f32, "products are added to f32 only");
+  FP_CHECK(g.result == DType::f32 || g.result == g.operands, "{} from {}", name_of(g.result), name_of(g.operands));
+  const Plan* plan = &state_->plan(g);
+  if (plan->found) return state_->start(*plan, g);
+
+  // Same sum, rounded once as well: the product is added in f32 to rows that hold the bias.
+  GemmCall plain = g;
+  plain.epilogue = Epilogue::none;
+  plain.vector = nullptr;
+  plain.add = true;
+  plan = &state_->plan(plain);
+  FP_CHECK(can_spread(g) && plan->found, "cuBLASLt has no algorithm for {} x {} x {}, {} to {}, epilogue {}", g.m, g.n,
+           g.k, name_of(g.operands), name_of(g.result), static_cast<int>(g.epilogue));
+  state_->spread_bias(g);
+  state_->start(*plan, plain);
 }
 
 }  // namespace fp::cuda

@@ -44,8 +44,8 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  // Whether run() takes this epilogue with these shapes and addresses; where not, the caller issues the parts. `none`
-  // and any m, n, k, alignment are always taken.
+  // Whether run() takes this epilogue with these shapes and addresses; where not, the caller issues the parts. `none`,
+  // and `bias` to a result of the operands' type, are always taken, with any m, n, k and alignment.
   bool takes(const GemmCall&) const;
   // The same bits in every run on the same kind of GPU. m, n, k at least 1. InternalError for what takes() denies.
   void run(const GemmCall&);

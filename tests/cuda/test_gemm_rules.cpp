@@ -92,7 +92,12 @@ TEST_CASE("epilogues are taken for the types and sizes the library documents") {
   g.m = 4, g.n = 24, g.k = 8;
   CHECK(epilogue_fits(g));
   g.epilogue = Epilogue::bias;
+  alignas(16) static std::byte vector[64];
+  g.vector = vector;
   CHECK(epilogue_fits(g));
+  g.vector = vector + 2;
+  CHECK_FALSE(epilogue_fits(g));
+  g.vector = vector;
   g.result = DType::f32;
   CHECK_FALSE(epilogue_fits(g));  // its bias would have to be f32
 

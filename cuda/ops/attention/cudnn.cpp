@@ -27,7 +27,7 @@ class Cudnn final : public AttentionKernel {
   }
 
  private:
-  mutable CudnnAttention cudnn_;  // asking it builds and keeps the graphs
+  CudnnAttention cudnn_;
 };
 
 }  // namespace
