@@ -1,6 +1,7 @@
 #include "attention_cases.h"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "compare.h"
@@ -149,6 +150,20 @@ void AttentionOperands::bound_backward() const {
           }
         }
       }
+}
+
+void check_both_passes(const AttentionCase& a) {
+  INFO(a.str());
+  {
+    Case c;
+    const AttentionOperands o(c, a, AttentionOperands::Pass::forward);
+    o.bound_forward();
+    c.check([&](Ops& ops) { o.forward(ops); });
+  }
+  Case c;
+  const AttentionOperands o(c, a, AttentionOperands::Pass::backward);
+  o.bound_backward();
+  c.check([&](Ops& ops) { o.backward(ops); });
 }
 
 namespace {

@@ -44,6 +44,9 @@ struct AttentionOperands {
   size_t at_lse(int64_t b, int64_t h, int64_t i) const { return static_cast<size_t>((b * a.H + h) * a.Tq + i); }
 };
 
+// Every backend against the oracle, forward and backward.
+void check_both_passes(const AttentionCase& a);
+
 // A deterministic choice of shapes and masks with sequences up to `longest`.
 std::vector<AttentionCase> attention_cases(int count, int64_t longest, uint32_t seed);
 

@@ -12,20 +12,6 @@ namespace {
 using Pass = AttentionOperands::Pass;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void check_both_passes(const AttentionCase& a) {
-  INFO(a.str());
-  {
-    Case c;
-    const AttentionOperands o(c, a, Pass::forward);
-    o.bound_forward();
-    c.check([&](Ops& ops) { o.forward(ops); });
-  }
-  Case c;
-  const AttentionOperands o(c, a, Pass::backward);
-  o.bound_backward();
-  c.check([&](Ops& ops) { o.backward(ops); });
-}
-
 }  // namespace
 
 TEST_CASE("attention agrees with the oracle on short sequences") {
