@@ -11,14 +11,15 @@ namespace fp::testing {
 
 struct Rig {
   std::unique_ptr<Ops> ops;
-  Arena arena{host_memory(size_t{64} << 20, false), size_t{64} << 20};
+  Arena arena;
   Groups groups = make_self_groups();
   Model model;
   Executor executor;
 
   Rig(std::unique_ptr<Ops> device, const ModelSection& section, DType compute, Recompute recompute = Recompute::none,
-      const ExecutorOptions& options = {}, int64_t positions = 32)
+      const ExecutorOptions& options = {}, int64_t positions = 32, size_t bytes = size_t{64} << 20)
       : ops(std::move(device)),
+        arena(ops->allocate(bytes, false), bytes),
         model(section, {compute, ParamStore::Content::training, recompute, 11, positions}, *ops, arena, groups),
         executor(model, groups, options) {
     model.params().initialize(*ops, 5);

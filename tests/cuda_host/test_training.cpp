@@ -1,0 +1,65 @@
+// Whole models on the CUDA backend under test: they train like the oracle.
+#include <catch2/catch.hpp>
+
+#include "cuda/ops/cuda_ops.h"
+#include "cuda_host/execution.h"
+#include "exec/rig.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+constexpr size_t kBytes = size_t{4} << 20;
+
+ModelSection with_dropout(ModelSection m) {
+  m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0.1;
+  return m;
+}
+
+std::vector<double> losses_of(Rig& rig, const ModelSection& m, int steps) {
+  std::vector<double> losses;
+  const OptimizerSection optimizer;
+  for (int step = 1; step <= steps; ++step) {
+    const std::vector<Batch> batches{random_batch(m, 2, 20, static_cast<uint64_t>(step), step % 2 == 0)};
+    losses.push_back(rig.executor.accumulate(batches).mean());
+    const GradientNorm g = rig.executor.gradient_norm();
+    REQUIRE(g.finite);
+    rig.executor.update(optimizer, 1e-3, step, g.norm);
+  }
+  return losses;
+}
+
+std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute recompute, int steps, uint64_t order) {
+  cuda::host::set_seed(order);
+  auto ops = std::make_unique<CudaOps>(0);
+  ops->reserve_scratch(size_t{1} << 20);
+  Rig rig(std::move(ops), m, compute, recompute, {}, 32, kBytes);
+  const auto losses = losses_of(rig, m, steps);
+  CHECK(cuda::host::take_problems() == "");
+  return losses;
+}
+
+}  // namespace
+
+TEST_CASE("twenty steps on cuda-host lose as on the oracle") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  CAPTURE(name);
+  const ModelSection m = with_dropout(tiny_model(name));
+  Rig ref(make_ref_ops(), m, DType::f32);
+  const auto expected = losses_of(ref, m, 20), got = on_cuda(m, DType::f32, Recompute::none, 20, 1);
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(got[i] == Approx(expected[i]).epsilon(1e-5));
+}
+
+TEST_CASE("bf16 training on cuda-host is the same bits in any order of threads, and near the oracle's") {
+  const std::string name = GENERATE(from_range(tiny_names()));
+  CAPTURE(name);
+  const ModelSection m = with_dropout(tiny_model(name));
+  const auto one = on_cuda(m, DType::bf16, Recompute::none, 4, 1), two = on_cuda(m, DType::bf16, Recompute::none, 4, 2);
+  CHECK(one == two);
+  CHECK(on_cuda(m, DType::bf16, Recompute::full, 4, 3) == one);
+  Rig ref(make_ref_ops(), m, DType::bf16);
+  const auto expected = losses_of(ref, m, 4);
+  for (size_t i = 0; i < expected.size(); ++i)
+    CHECK(one[i] == Approx(expected[i]).epsilon(8 * epsilon_of(DType::bf16)));
+}
