@@ -73,8 +73,13 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.micro_batch.flops() / 1e12,
                       "of these in GEMMs", p.micro_batch.gemm_flops() / 1e12);
   text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.micro_batch.flops() / tokens / 1e9);
-  for (const std::string& how : p.attention) text += fmt::format("attention             {}\n", how);
   text += fmt::format("micro-batches a step  {:>12}\n", spec.train.global_batch / spec.train.micro_batch);
+  return text;
+}
+
+std::string explain(const Prediction& p) {
+  std::string text;
+  for (const std::string& how : p.attention) text += fmt::format("attention is run by   {}\n", how);
   return text;
 }
 

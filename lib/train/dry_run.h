@@ -31,5 +31,7 @@ void require_fit(const Prediction&, const Ops& device);
 
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);
+// Which implementations run, and why others were passed over.
+std::string explain(const Prediction&);
 
 }  // namespace fp

@@ -111,7 +111,7 @@ void Trainer::start_or_resume() {
   RunSpec resolved = spec_;
   resolved.model = section_;
   write_file_atomically(directory_ / "config.yaml", dump(resolved));
-  write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_));
+  write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
 
   gemm_rate_ = measure_gemm_rate(ops_, compute_type(spec_.precision));
   memory_.emplace(ops_);

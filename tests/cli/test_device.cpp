@@ -1,0 +1,55 @@
+// run.device on a machine whatever it has: the log says what computes, or the error what is missing.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using Catch::Contains;
+
+namespace {
+
+// Where no GPU is to be seen, by this driver's own switch.
+const std::vector<std::string> kNoGpu = {"env", "CUDA_VISIBLE_DEVICES="};
+
+Outcome without_gpu(std::vector<std::string> command) {
+  command.insert(command.begin(), kNoGpu.begin(), kNoGpu.end());
+  return run(command);
+}
+
+}  // namespace
+
+TEST_CASE("asking for a GPU where there is none ends with 2 and the reason", "[cli]") {
+  const Workspace w;
+  const Outcome o = without_gpu(w.train(w.spec("llama", "fp32"), "r", {"--set", "run.device=cuda"}));
+  CAPTURE(o.output);
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("cuda") &&
+                           (Contains("FPTRAIN_CUDA=ON") || Contains("driver") || Contains("CUDA_VISIBLE_DEVICES")));
+  CHECK(!std::filesystem::exists(w.run_directory("r")));
+}
+
+TEST_CASE("auto says in one line that it takes the CPU and why", "[cli]") {
+  const Workspace w;
+  const Outcome o =
+      without_gpu(w.train(w.spec("llama", "fp32"), "r", {"--set", "run.device=auto", "--set", "train.steps=2"}));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  const size_t first = o.output.find("device: cpu, as no GPU can be used: ");
+  REQUIRE(first != std::string::npos);
+  CHECK(o.output.find("device: cpu", first + 1) == std::string::npos);
+}
+
+TEST_CASE("plan says what a run would need and what runs its attention", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const Outcome o = without_gpu(fptrain({"plan", spec.string(), "--explain"}));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains("memory at the peak of a step") && Contains("attention is run by   cpu"));
+  CHECK(!std::filesystem::exists(w.root() / "runs"));
+
+  const Outcome large =
+      without_gpu(fptrain({"plan", "--set", "model.preset=llama-2-70b", "--set", "run.device=cpu", spec.string()}));
+  CAPTURE(large.output);
+  CHECK(large.code == 2);
+}
