@@ -1,14 +1,13 @@
 // fptrain bench ops: what each op of a model achieves on this machine, at the shapes of one of its training steps.
 #include <algorithm>
-#include <chrono>
-#include <functional>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "bench.h"
 #include "device.h"
-#include "tensor/arena.h"
-#include "train/step_benchmark.h"
+#include "op_benchmark.h"
 
 namespace fp {
 namespace {
@@ -21,206 +20,109 @@ struct Arguments {
   bool json = false;
 };
 
-struct Row {
-  std::string op, shape;
-  double ms = 0, rate = 0;
-  const char* unit = "";
+struct OpsReport {
+  std::string title, device;
+  std::vector<OpRow> rows;
+  std::vector<std::string> notes;
+  double copy = 0, product = 0;  // the yardsticks: bytes/s of the large copy, FLOP/s of the fastest product
+  double data_sheet = 0;         // FLOP/s; 0: not known
 };
 
-// Sizes of the model that ops see.
-struct Sizes {
-  int64_t tokens, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  ActivationSpec activation;
+// How much of its yardstick an op reaches.
+double share(const OpsReport& r, const OpRow& row) {
+  return row.rate() / (row.bound == Bound::bytes ? r.copy : r.product);
+}
 
-  Sizes(const ModelSection& m, int64_t tokens_)
-      : tokens(tokens_),
-        hidden(m.hidden),
-        heads(m.heads),
-        kv_heads(m.kv_heads ? m.kv_heads : m.heads),
-        head_dim(m.head_dim ? m.head_dim : m.hidden / m.heads),
-        ffn(m.ffn ? m.ffn : 4 * m.hidden),
-        vocab((m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to) {
-    if (m.family == Family::llama) activation.kind = Activation::swiglu;
-    if (m.family == Family::phi3) activation.kind = m.blocksparse.block > 0 ? Activation::gegelu : Activation::swiglu;
-  }
-  HeadLayout layout() const { return {.heads = heads, .kv_heads = kv_heads, .head_dim = head_dim}; }
-};
-
-class OpsBenchmark {
- public:
-  OpsBenchmark(Ops& ops, DType compute, int repeats) : ops_(ops), t_(compute), repeats_(repeats) {}
-
-  // Memory of one op's operands, given back with drop(): values of standard deviation 0.5 or so, ids below `top`.
-  Tensor tensor(DType dtype, const Shape& shape, int64_t top = 1) {
-    const size_t bytes = static_cast<size_t>(shape.elements()) * size_of(dtype) + 512;
-    arenas_.push_back(std::make_unique<Arena>(ops_.allocate(bytes), bytes));
-    held_.push_back(arenas_.back()->alloc(dtype, shape));
-    const Tensor t = *held_.back();
-    std::vector<std::byte> host(t.bytes());
-    uint64_t state = 1;
-    for (int64_t i = 0; i < t.elements(); ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      const double uniform = static_cast<double>(state >> 33) * 0x1p-31;
-      std::byte* at = host.data() + static_cast<size_t>(i) * size_of(dtype);
-      if (dtype == DType::i32)
-        *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(uniform * static_cast<double>(top));
-      if (dtype == DType::f32) *reinterpret_cast<float*>(at) = static_cast<float>(uniform * 2 - 1);
-      if (dtype == DType::bf16) *reinterpret_cast<bf16*>(at) = bf16(static_cast<float>(uniform * 2 - 1));
+// The implementations of attention one by one, each on a device of its own, as FPTRAIN_ATTENTION is read when it opens.
+void compare_attention(const Arguments& a, const OpSizes& sizes, DType compute, OpsReport& r) {
+  constexpr const char* kVariable = "FPTRAIN_ATTENTION";
+  if (std::getenv(kVariable)) return;
+  for (const std::string name : {"cudnn", "flash", "simt"}) {
+    ::setenv(kVariable, name.c_str(), 1);
+    try {
+      const auto ops = open_device(a.device, a.threads);
+      OpBenchmark b(*ops, compute, a.repeats);
+      for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len}) b.attention(sizes, length, " [" + name + "]");
+      r.rows.insert(r.rows.end(), b.rows.begin(), b.rows.end());
+    } catch (const ConfigError& refused) {
+      r.notes.push_back(refused.what());
     }
-    ops_.copy_in(t, host.data());
-    return t;
+    ::unsetenv(kVariable);
   }
-  Tensor tensor(const Shape& shape) { return tensor(t_, shape); }
-  void drop() {
-    held_.clear();
-    arenas_.clear();
+}
+
+OpsReport measure(const Arguments& a) {
+  const RunSpec spec = bench_spec(a.model);
+  const DType compute = a.model.precision == "bf16" ? DType::bf16 : DType::f32;
+  const OpSizes sizes(spec.model, a.model.batch * a.model.seq_len);
+  OpsReport r;
+  {
+    const auto ops = open_device(a.device, a.threads);
+    r.device = ops->name();
+    r.data_sheet = ops->peak_flops(compute);
+    OpBenchmark b(*ops, compute, a.repeats);
+    b.copies();
+    b.products(sizes);
+    for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len})
+      b.attention(sizes, length, "");
+    b.norms(sizes);
+    b.token_local(sizes);
+    b.embeddings(sizes);
+    b.heads(sizes);
+    b.loss(sizes);
+    b.optimizer(a.parameters);
+    r.rows = std::move(b.rows);
   }
-
-  double seconds(const std::function<void()>& call) {
-    std::vector<double> times;
-    for (int i = 0; i <= repeats_; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      call();
-      ops_.synchronize();
-      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    times.erase(times.begin());  // the first call warms up
-    std::ranges::nth_element(times, times.begin() + repeats_ / 2);
-    return times[static_cast<size_t>(repeats_ / 2)];
+  if (r.device == "cuda") compare_attention(a, sizes, compute, r);
+  r.title = fmt::format("{}, {}, {}, {} threads", spec.model.name, a.model.precision, r.device, max_threads());
+  for (const OpRow& row : r.rows) {
+    if (row.op == "copy") r.copy = row.rate();
+    if (row.op.starts_with("linear")) r.product = std::max(r.product, row.rate());
   }
+  return r;
+}
 
-  void add(const std::string& op, const std::string& shape, double s, double amount, const char* unit) {
-    rows_.push_back({op, shape, s * 1e3, amount / s * 1e-9, unit});
+void print(const OpsReport& r) {
+  fmt::print("{}\n\n{:<32}{:<36}{:>10}{:>12}{:>16}{:>8}\n", r.title, "op", "shape", "ms", "moved", "rate", "share");
+  for (const OpRow& row : r.rows) {
+    const bool bytes = row.bound == Bound::bytes;
+    const std::string amount = fmt::format("{:.3g} {}", row.amount * 1e-9, bytes ? "GB" : "GFLOP");
+    const std::string rate = fmt::format("{:.1f} {}", row.rate() * 1e-9, bytes ? "GB/s" : "GFLOP/s");
+    fmt::print("{:<32}{:<36}{:>10.3f}{:>12}{:>16}{:>7.0f}%\n", row.op, row.shape, row.seconds * 1e3, amount, rate,
+               100 * share(r, row));
   }
-  // An op bound by memory: `operands` are read or written once each.
-  void memory(const std::string& op, const std::vector<Tensor>& operands, const std::function<void()>& call) {
-    double bytes = 0;
-    for (const Tensor& x : operands) bytes += static_cast<double>(x.bytes());
-    add(op, operands.front().shape.str(), seconds(call), bytes, "GB/s");
-    drop();
-  }
-
-  void gemms(const Sizes& s);
-  void attention(const Sizes& s, int64_t tokens);
-  void token_local(const Sizes& s);
-  void loss(const Sizes& s);
-  void optimizer(int64_t parameters);
-  const std::vector<Row>& rows() const { return rows_; }
-
- private:
-  Ops& ops_;
-  DType t_;
-  int repeats_;
-  std::vector<std::unique_ptr<Arena>> arenas_;
-  std::vector<ArenaTensor> held_;  // after the arenas: given back before they go
-  std::vector<Row> rows_;
-};
-
-void OpsBenchmark::gemms(const Sizes& s) {
-  const std::vector<std::pair<int64_t, int64_t>> layers = {{s.layout().columns(), s.hidden},
-                                                           {s.hidden, s.heads * s.head_dim},
-                                                           {s.activation.inputs(s.ffn), s.hidden},
-                                                           {s.hidden, s.ffn},
-                                                           {s.vocab, s.hidden}};
-  constexpr const char* names[] = {"linear", "linear_backward_input", "linear_backward_weight"};
-  for (const auto& [n, k] : layers)
-    for (const GemmKind kind : {GemmKind::forward, GemmKind::backward_input, GemmKind::backward_weight}) {
-      const auto flops = 2.0 * static_cast<double>(s.tokens * n * k);
-      const double time = time_gemm(ops_, {kind, s.tokens, n, k}, t_, 0.05 * repeats_);
-      add(names[static_cast<int>(kind)], fmt::format("M={} N={} K={}", s.tokens, n, k), time, flops, "GFLOP/s");
-    }
+  fmt::print(
+      "\nshare: of the copy's {:.1f} GB/s (bytes read and written), or of the fastest product's {:.1f} GFLOP/s\n",
+      r.copy * 1e-9, r.product * 1e-9);
+  if (r.data_sheet > 0)
+    fmt::print("the fastest product reaches {:.0f}% of the data sheet's {:.0f} GFLOP/s\n",
+               100 * r.product / r.data_sheet, r.data_sheet * 1e-9);
+  for (const std::string& note : r.notes) fmt::print("{}\n", note);
 }
 
-void OpsBenchmark::attention(const Sizes& s, int64_t length) {
-  const int64_t batch = std::max<int64_t>(1, s.tokens / length);
-  const Shape q_shape = {batch, length, s.heads, s.head_dim}, k_shape = {batch, length, s.kv_heads, s.head_dim};
-  const Tensor q = tensor(q_shape), k = tensor(k_shape), v = tensor(k_shape), o = tensor(q_shape),
-               d_o = tensor(q_shape);
-  const Tensor dq = tensor(q_shape), dk = tensor(k_shape), dv = tensor(k_shape);
-  const Tensor lse = tensor(DType::f32, {batch, s.heads, length});
-  AttentionSpec spec;
-  spec.scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
-  // Visible (query, key) pairs times head size, two products forward and five backward.
-  const double pairs = static_cast<double>(batch * s.heads) * 0.5 * static_cast<double>(length * (length + 1));
-  const double flops = 4.0 * pairs * static_cast<double>(s.head_dim);
-  const std::string shape = fmt::format("B={} T={} H={} K={} d={}", batch, length, s.heads, s.kv_heads, s.head_dim);
-  add("attention", shape, seconds([&] { ops_.attention(o, lse, q, k, v, {}, {}, spec); }), flops, "GFLOP/s");
-  add("attention_backward", shape,
-      seconds([&] { ops_.attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, {}, {}, spec); }), 2.5 * flops,
-      "GFLOP/s");
-  drop();
-}
-
-void OpsBenchmark::token_local(const Sizes& s) {
-  const int64_t m = s.tokens, h = s.hidden;
-  const NormSpec norm;
-  Tensor x = tensor({m, h}), y = tensor({m, h}), r = tensor({m, h}), sum = tensor({m, h}), gain = tensor({h});
-  Tensor stats = tensor(DType::f32, {m, 2}), dgain = tensor(DType::f32, {h});
-  memory("norm + residual", {x, y, r, sum}, [&] { ops_.norm(y, sum, stats, x, r, gain, gain, norm); });
-  x = tensor({m, h}), y = tensor({m, h}), r = tensor({m, h}), gain = tensor({h}), stats = tensor(DType::f32, {m, 2});
-  memory("norm_backward_input", {x, y, r, r},
-         [&] { ops_.norm_backward_input(r, y, x, stats, gain, norm, Write::add); });
-  x = tensor({m, h}), y = tensor({m, h}), stats = tensor(DType::f32, {m, 2}), dgain = tensor(DType::f32, {h});
-  memory("norm_backward_weight", {x, y},
-         [&] { ops_.norm_backward_weight(dgain, dgain, y, x, stats, norm, Write::set); });
-  const int64_t inputs = s.activation.inputs(s.ffn);
-  x = tensor({m, inputs}), y = tensor({m, s.ffn});
-  memory("activation", {y, x}, [&] { ops_.activation(y, x, s.activation); });
-  x = tensor({m, inputs}), y = tensor({m, s.ffn}), r = tensor({m, inputs});
-  memory("activation_backward", {y, x, r}, [&] { ops_.activation_backward(r, y, x, s.activation); });
-  x = tensor({m, h}), y = tensor({m, h}), r = tensor({m, h});
-  memory("add", {x, y, r}, [&] { ops_.add(x, y, r); });
-  x = tensor({1, m, h}), y = tensor({1, m, h});
-  const Tensor samples = tensor(DType::i32, {1, 2});
-  memory("dropout", {x, y}, [&] { ops_.dropout(y, x, samples, 0, {.p = 0.1}); });
-  x = tensor({m, s.ffn}), dgain = tensor(DType::f32, {s.ffn});
-  memory("bias_backward", {x}, [&] { ops_.bias_backward(dgain, x, Write::set); });
-  const HeadLayout layout = s.layout();
-  const Tensor q = tensor({m, s.heads, s.head_dim}), k = tensor({m, s.kv_heads, s.head_dim}), v = tensor(k.shape);
-  x = tensor({m, layout.columns()});
-  memory("split_qkv", {x, x}, [&] { ops_.split_qkv(q, k, v, x, layout, {}, {}); });
-}
-
-void OpsBenchmark::loss(const Sizes& s) {
-  const Tensor targets = tensor(DType::i32, {s.tokens}, s.vocab), stats = tensor(DType::f32, {s.tokens, 3});
-  const Tensor loss = tensor(DType::f32, {s.tokens, 2}), logits = tensor({s.tokens, s.vocab});
-  const Vocabulary vocabulary{.first_id = 0, .valid_ids = s.vocab, .masked_ids = {}};
-  ops_.softmax_stats(stats, logits, targets, vocabulary);
-  ops_.cross_entropy(loss, stats, targets);
-  const auto bytes = static_cast<double>(logits.bytes());
-  add("softmax_stats", logits.shape.str(), seconds([&] { ops_.softmax_stats(stats, logits, targets, vocabulary); }),
-      bytes, "GB/s");
-  add("cross_entropy_backward", logits.shape.str(),
-      seconds([&] { ops_.cross_entropy_backward(logits, loss, targets, vocabulary, 1e-3, 0.0); }), 2 * bytes, "GB/s");
-  drop();
-}
-
-void OpsBenchmark::optimizer(int64_t parameters) {
-  const Shape shape = {parameters};
-  const Tensor param = tensor(DType::f32, shape), m = tensor(DType::f32, shape), v = tensor(DType::f32, shape);
-  const Tensor grad = tensor(DType::f32, shape), sums = tensor(DType::f32, {1});
-  const Tensor weights = t_ == DType::bf16 ? tensor(shape) : Tensor();
-  ops_.zero(v);
-  const AdamW step{.lr = 1e-4, .weight_decay = 0.1};
-  const double bytes = 7.0 * static_cast<double>(param.bytes()) + static_cast<double>(weights.bytes());
-  add("adamw", shape.str(), seconds([&] { ops_.adamw(param, m, v, grad, weights, step); }), bytes, "GB/s");
-  const std::vector<Segment> all = {{0, parameters}};
-  add("sum_squares", shape.str(), seconds([&] { ops_.sum_squares(sums, grad, all); }),
-      static_cast<double>(grad.bytes()), "GB/s");
-  drop();
-}
-
-void print(const std::vector<Row>& rows, const std::string& title) {
-  fmt::print("{}\n\n{:<24}{:<36}{:>10}{:>11}\n", title, "op", "shape", "ms", "rate");
-  for (const Row& r : rows) fmt::print("{:<24}{:<36}{:>10.3f}{:>11.1f} {}\n", r.op, r.shape, r.ms, r.rate, r.unit);
-}
-
-void print_json(const std::vector<Row>& rows, const Arguments& a, const RunSpec& spec) {
+void print_json(const OpsReport& r, const Arguments& a) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Row& r : rows)
-    list.push_back({{"op", r.op}, {"shape", r.shape}, {"ms", r.ms}, {"rate", r.rate}, {"unit", r.unit}});
-  const nlohmann::json all = {{"model", spec.model.name},   {"precision", a.model.precision}, {"batch", a.model.batch},
-                              {"seq_len", a.model.seq_len}, {"threads", max_threads()},       {"ops", list}};
+  for (const OpRow& row : r.rows) {
+    const bool bytes = row.bound == Bound::bytes;
+    list.push_back({{"op", row.op},
+                    {"shape", row.shape},
+                    {"ms", row.seconds * 1e3},
+                    {bytes ? "bytes" : "flops", row.amount},
+                    {"rate", row.rate() * 1e-9},
+                    {"unit", bytes ? "GB/s" : "GFLOP/s"},
+                    {"share", share(r, row)}});
+  }
+  const nlohmann::json all = {{"model", a.model.preset},
+                              {"precision", a.model.precision},
+                              {"batch", a.model.batch},
+                              {"seq_len", a.model.seq_len},
+                              {"threads", max_threads()},
+                              {"device", r.device},
+                              {"copy_gb_per_s", r.copy * 1e-9},
+                              {"product_gflops_per_s", r.product * 1e-9},
+                              {"data_sheet_gflops_per_s", r.data_sheet * 1e-9},
+                              {"notes", r.notes},
+                              {"ops", list}};
   fmt::print("{}\n", all.dump());
 }
 
@@ -240,20 +142,11 @@ void add_bench_ops(CLI::App& bench) {
   command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
-    const RunSpec spec = bench_spec(a->model);
-    const auto ops = open_device(a->device, a->threads);
-    const Sizes sizes(spec.model, a->model.batch * a->model.seq_len);
-    OpsBenchmark b(*ops, a->model.precision == "bf16" ? DType::bf16 : DType::f32, a->repeats);
-    b.gemms(sizes);
-    for (const int64_t length : {a->model.seq_len, 4 * a->model.seq_len, 16 * a->model.seq_len})
-      b.attention(sizes, length);
-    b.token_local(sizes);
-    b.loss(sizes);
-    b.optimizer(a->parameters);
+    const OpsReport r = measure(*a);
     if (a->json)
-      print_json(b.rows(), *a, spec);
+      print_json(r, *a);
     else
-      print(b.rows(), fmt::format("{}, {}, {} threads", spec.model.name, a->model.precision, max_threads()));
+      print(r);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "exec/executor.h"
 #include "train/dry_run.h"
 #include "train/memory_watch.h"
+#include "train/op_timer.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -75,29 +76,10 @@ class Rig {
 
 }  // namespace
 
-double time_gemm(Ops& ops, const GemmCall& call, DType compute, double budget) {
-  const auto [kind, m, n, k] = call;
-  const size_t bytes = static_cast<size_t>(m * (n + k) + n * k) * 4 + (size_t{1} << 20);
-  Arena arena(ops.allocate(bytes), bytes);
-  const ArenaTensor x = arena.alloc(compute, {m, k}), y = arena.alloc(compute, {m, n});
-  const ArenaTensor w = arena.alloc(kind == GemmKind::backward_weight ? DType::f32 : compute, {n, k});
-  for (const Tensor& t : {*x, *y, *w}) ops.zero(t);
-  const auto once = [&] {
-    if (kind == GemmKind::forward) ops.linear(y, x, w, {});
-    if (kind == GemmKind::backward_input) ops.linear_backward_input(x, y, w);
-    if (kind == GemmKind::backward_weight) ops.linear_backward_weight(w, y, x, Write::set);
-    ops.synchronize();
-  };
-  once();
-  std::vector<double> times;
-  double total = 0;
-  while (times.size() < 5 || (total < budget && times.size() < 1000)) total += times.emplace_back(seconds_of(once));
-  return median(times);
-}
-
 StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool profile, Ops& ops,
                              CountingOps& counting) {
   StepBenchmark r;
+  r.device = ops.name();
   const Prediction p = dry_run(spec, spec.model, counting);
   r.tokens = spec.train.global_batch * spec.data.seq_len;
   r.model_flops_per_token = model_flops_per_token(spec.model, spec.data.seq_len);
@@ -121,7 +103,9 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
     r.profile = timed->timings();
   }
   for (const auto& [call, times] : r.profile.gemms)
-    r.gemm_alone_seconds += static_cast<double>(times) * time_gemm(ops, call, compute_type(spec.precision), 0.3);
+    r.gemm_alone_seconds += static_cast<double>(times) * time_gemm(ops, call, compute_type(spec.precision), 5);
+  r.peak = peak_rate(ops, compute_type(spec.precision));
+  r.mfu = r.tokens_per_s * r.model_flops_per_token / r.peak.flops;
   return r;
 }
 

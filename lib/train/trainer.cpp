@@ -15,10 +15,10 @@
 #include "config/model_facts.h"
 #include "optim/learning_rate.h"
 #include "report/signals.h"
-#include "train/device_rate.h"
 #include "train/dry_run.h"
 #include "train/evaluation.h"
 #include "train/memory_watch.h"
+#include "train/op_timer.h"
 #include "train/progression.h"
 #include "train/recorder.h"
 #include "train/resume.h"
@@ -113,7 +113,7 @@ void Trainer::start_or_resume() {
   write_file_atomically(directory_ / "config.yaml", dump(resolved));
   write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
 
-  gemm_rate_ = measure_gemm_rate(ops_, compute_type(spec_.precision));
+  gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;
   memory_.emplace(ops_);
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);

@@ -1,18 +1,49 @@
 #include "cuda/ops/attention/attention.h"
 
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
 #include "base/error.h"
 
 namespace fp::cuda {
+namespace {
+
+constexpr const char* kVariable = "FPTRAIN_ATTENTION";
+
+std::set<std::string> names_in(const std::string& list) {
+  std::set<std::string> names;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');) names.insert(name);
+  return names;
+}
+
+}  // namespace
 
 Attention::Attention(Device& device) : device_(device) {
   if (auto cudnn = make_cudnn_attention(device)) kernels_.push_back(std::move(cudnn));
   kernels_.push_back(make_flash_attention());
   kernels_.push_back(make_simt_attention());
+  if (const char* value = std::getenv(kVariable)) keep_only(value);
+}
+
+void Attention::keep_only(const std::string& list) {
+  std::set<std::string> wanted = names_in(list);
+  std::string legal;
+  for (const auto& kernel : kernels_) legal += (legal.empty() ? "" : ", ") + kernel->name();
+  std::erase_if(kernels_, [&](const auto& kernel) { return wanted.erase(kernel->name()) == 0; });
+  if (!wanted.empty() || kernels_.empty())
+    throw ConfigError(fmt::format("{}={}: names of implementations of attention, with commas between, out of: {}",
+                                  kVariable, list, legal));
+  only_ = list;
 }
 
 AttentionKernel& Attention::choose(const AttentionCall& call) const {
   for (const auto& kernel : kernels_)
     if (kernel->refuses(call).empty()) return *kernel;
+  if (!only_.empty())
+    throw ConfigError(
+        fmt::format("{}={}: what this leaves cannot run such attention: {}", kVariable, only_, explain(call)));
   FP_CHECK(false, "attention: {}", explain(call));
 }
 

@@ -2,6 +2,8 @@
 //   cudnn   cuDNN's SDPA graph: the fastest; takes plain causal masks, windows and grouped heads
 //   flash   our own tensor-core kernel, bf16: every mask and offset
 //   simt    f32 without tensor cores (TF32 would not be f32)
+// The environment variable FPTRAIN_ATTENTION=flash,simt leaves only these in the list, to measure and test them; a call
+// that they all refuse is then a ConfigError.
 #pragma once
 
 #include <memory>
@@ -46,7 +48,7 @@ std::unique_ptr<AttentionKernel> make_simt_attention();
 
 class Attention {
  public:
-  explicit Attention(Device&);
+  explicit Attention(Device&);  // ConfigError where FPTRAIN_ATTENTION names another
   void forward(const AttentionCall&);
   void backward(const AttentionCall&);
   size_t scratch_bytes(const AttentionCall&, bool backward) const;
@@ -54,10 +56,12 @@ class Attention {
   std::string explain(const AttentionCall&) const;
 
  private:
+  void keep_only(const std::string& list);
   AttentionKernel& choose(const AttentionCall&) const;
 
   Device& device_;
   std::vector<std::unique_ptr<AttentionKernel>> kernels_;
+  std::string only_;  // FPTRAIN_ATTENTION
 };
 
 }  // namespace fp::cuda

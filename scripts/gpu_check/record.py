@@ -1,0 +1,24 @@
+"""Results as rows of the table "On NVIDIA GPUs" in docs/benchmarks.md."""
+import datetime
+
+HEADING = "## On NVIDIA GPUs"
+NOT_YET = "**Not yet run on a GPU.**"
+RULE = "|---|---|---|---|---|---|---|"
+
+
+def add(file, device, results):
+    """Adds a row for each result below the table's rule, the newest run first, and takes back that none was made yet."""
+    with open(file, encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    try:
+        start = lines.index(HEADING)
+        rule = lines.index(RULE, start)
+    except ValueError:
+        raise SystemExit(f"error: {file} has no table of 7 columns below '{HEADING}'") from None
+    today = datetime.date.today().isoformat()
+    rows = ["| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in
+                              (today, device, r.part, r.check, r.result, r.limit, r.status)) + " |" for r in results]
+    lines[rule + 1:rule + 1] = rows
+    lines = [line for line in lines if not line.startswith(NOT_YET)]
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines))
