@@ -63,6 +63,7 @@ OpsReport measure(const Arguments& a) {
     OpBenchmark b(*ops, compute, a.repeats);
     b.copies();
     b.products(sizes);
+    b.fused_products(sizes);
     for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len})
       b.attention(sizes, length, "");
     b.norms(sizes);
@@ -83,12 +84,12 @@ OpsReport measure(const Arguments& a) {
 }
 
 void print(const OpsReport& r) {
-  fmt::print("{}\n\n{:<32}{:<36}{:>10}{:>12}{:>16}{:>8}\n", r.title, "op", "shape", "ms", "moved", "rate", "share");
+  fmt::print("{}\n\n{:<32}{:<36}{:>10}{:>20}{:>18}{:>7}\n", r.title, "op", "shape", "ms", "moved", "rate", "share");
   for (const OpRow& row : r.rows) {
     const bool bytes = row.bound == Bound::bytes;
-    const std::string amount = fmt::format("{:.3g} {}", row.amount * 1e-9, bytes ? "GB" : "GFLOP");
+    const std::string amount = fmt::format("{:.1f} {}", row.amount * 1e-6, bytes ? "MB" : "MFLOP");
     const std::string rate = fmt::format("{:.1f} {}", row.rate() * 1e-9, bytes ? "GB/s" : "GFLOP/s");
-    fmt::print("{:<32}{:<36}{:>10.3f}{:>12}{:>16}{:>7.0f}%\n", row.op, row.shape, row.seconds * 1e3, amount, rate,
+    fmt::print("{:<32}{:<36}{:>10.3f}{:>20}{:>18}{:>6.0f}%\n", row.op, row.shape, row.seconds * 1e3, amount, rate,
                100 * share(r, row));
   }
   fmt::print(
