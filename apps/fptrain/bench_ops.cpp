@@ -61,9 +61,9 @@ OpsReport measure(const Arguments& a) {
     r.device = ops->name();
     r.data_sheet = ops->peak_flops(compute);
     OpBenchmark b(*ops, compute, a.repeats);
-    b.copies();
     b.products(sizes);
     b.fused_products(sizes);
+    b.copies();  // not first: a GPU that was idle takes a while to reach its clocks
     for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len})
       b.attention(sizes, length, "");
     b.norms(sizes);

@@ -83,9 +83,15 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
 
 PeakRate peak_rate(Ops& ops, DType compute) {
   if (const double sheet = ops.peak_flops(compute); sheet > 0) return {sheet, true};
-  const int64_t n = ops.device_memory() ? 8192 : 1024;  // large enough to keep the device busy
-  const double flops = 2.0 * static_cast<double>(n * n * n);
-  return {flops / time_gemm(ops, {GemmKind::forward, n, n, n}, compute, 5), false};
+  constexpr double kBusy = 2e-3, kSlow = 0.1;  // seconds
+  constexpr int64_t kSmallest = 128, kLargest = 8192;
+  for (int64_t n = kSmallest;; n *= 2) {
+    const GemmCall square = {GemmKind::forward, n, n, n};
+    double seconds = time_gemm(ops, square, compute, 1);
+    if (seconds < kBusy && n < kLargest) continue;
+    if (seconds < kSlow) seconds = time_gemm(ops, square, compute, 5);
+    return {2.0 * static_cast<double>(n * n * n) / seconds, false};
+  }
 }
 
 }  // namespace fp

@@ -70,7 +70,7 @@ class State {
  public:
   explicit State(ParamTable t, DType compute = DType::f32, ParamStore::Content content = ParamStore::Content::training)
       : table(std::move(t)),
-        arena(bytes_needed(table, compute, content), false),
+        arena(host_memory(bytes_needed(table, compute, content), false), bytes_needed(table, compute, content)),
         store(table, compute, content, arena) {
     std::memset(store.weights().data, 0x5a, store.weights().bytes());
     for (const Tensor& flat : {store.master(), store.moment1(), store.moment2(), store.grads()})
