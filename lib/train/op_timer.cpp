@@ -83,15 +83,12 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
 
 PeakRate peak_rate(Ops& ops, DType compute) {
   if (const double sheet = ops.peak_flops(compute); sheet > 0) return {sheet, true};
-  constexpr double kBusy = 2e-3, kSlow = 0.1;  // seconds
+  constexpr double kBusy = 2e-3;  // seconds
   constexpr int64_t kSmallest = 128, kLargest = 8192;
-  for (int64_t n = kSmallest;; n *= 2) {
-    const GemmCall square = {GemmKind::forward, n, n, n};
-    double seconds = time_gemm(ops, square, compute, 1);
-    if (seconds < kBusy && n < kLargest) continue;
-    if (seconds < kSlow) seconds = time_gemm(ops, square, compute, 5);
-    return {2.0 * static_cast<double>(n * n * n) / seconds, false};
-  }
+  int64_t n = kSmallest;
+  const auto seconds = [&](int repeats) { return time_gemm(ops, {GemmKind::forward, n, n, n}, compute, repeats); };
+  while (n < kLargest && seconds(1) < kBusy) n *= 2;
+  return {2.0 * static_cast<double>(n * n * n) / seconds(5), false};
 }
 
 }  // namespace fp
