@@ -46,9 +46,9 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
   fmt::print("step {:.1f} ms (median of {}; {:.1f} to {:.1f}), {:.0f} tokens/s, {:.0f} model GFLOP/s\n",
              b.median_seconds * 1e3, b.step_seconds.size(), *low * 1e3, *high * 1e3, b.tokens_per_s,
              b.tokens_per_s * b.model_flops_per_token / 1e9);
-  fmt::print("MFU {:.1f}%: tokens/s x {:.4g} model GFLOP a token / {:.1f} TFLOP/s ({})\n", 100 * b.mfu,
-             b.model_flops_per_token / 1e9, b.peak.flops / 1e12,
-             b.peak.from_data_sheet ? "the data sheet's" : "a large square product's, measured here");
+  fmt::print("MFU {:.1f}%: tokens/s x {:.4g} model GFLOP a token / {:.0f} GFLOP/s ({})\n", 100 * b.mfu,
+             b.model_flops_per_token / 1e9, b.peak.flops / 1e9,
+             b.peak.from_data_sheet ? "data sheet" : "a large square product, measured here");
   fmt::print("model FLOPs: 6 per weight of every product + 12 x heads x head_dim x mean keys seen, a layer\n");
   fmt::print("peak memory {:.3f} GiB, predicted {:.3f} GiB\n", static_cast<double>(b.peak_bytes) / (1 << 30),
              static_cast<double>(b.predicted_bytes) / (1 << 30));

@@ -10,6 +10,7 @@ namespace {
 
 // The copy that other ops are held against.
 constexpr int64_t kDeviceCopy = int64_t{1} << 30, kHostCopy = int64_t{1} << 27;  // bytes
+constexpr int64_t kHostPart = int64_t{1} << 24;                                  // elements to and from the host
 
 }  // namespace
 
@@ -45,6 +46,10 @@ void OpBenchmark::copies() {
   memory("zero", {y}, [&] { ops_.zero(y); });
   memory("cast fp32 to bf16", {x, b}, [&] { ops_.cast(b, x); });
   memory("cast bf16 to fp32", {b, y}, [&] { ops_.cast(y, b); });
+  const Tensor part = y.slice(0, kHostPart);
+  std::vector<std::byte> host(part.bytes());
+  memory("copy_in", {part}, [&] { ops_.copy_in(part, host.data()); });
+  memory("copy_out", {part}, [&] { ops_.copy_out(host.data(), part); });
   timer_.drop();
 }
 
@@ -62,6 +67,24 @@ void OpBenchmark::products(const OpSizes& s) {
       rows.push_back(
           {names[static_cast<int>(kind)], fmt::format("M={} N={} K={}", s.tokens, n, k), seconds, flops, Bound::flops});
     }
+}
+
+void OpBenchmark::fused_products(const OpSizes& s) {
+  if (!s.biases) return;
+  const int64_t inputs = s.activation.inputs(s.ffn);
+  const Tensor x = operand({s.tokens, s.hidden}), u = operand({s.tokens, inputs}), y = operand(u.shape);
+  const Tensor up = operand({inputs, s.hidden}), down = operand({s.hidden, inputs}), bias = operand({inputs});
+  const Tensor d_up = f32(up.shape), d_bias = f32({inputs});
+  const double flops = 2.0 * static_cast<double>(s.tokens) * static_cast<double>(inputs * s.hidden);
+  const std::string shape = fmt::format("M={} N={} K={}", s.tokens, inputs, s.hidden);
+  add("linear_backward_weight_bias", shape, flops, Bound::flops,
+      [&] { ops_.linear_backward_weight_bias(d_up, d_bias, y, x, Write::set, Write::set); });
+  if (s.activation.kind == Activation::gelu) {
+    add("linear_gelu", shape, flops, Bound::flops, [&] { ops_.linear_gelu(y, u, x, up, bias); });
+    add("linear_backward_input_gelu", fmt::format("M={} N={} K={}", s.tokens, s.hidden, inputs), flops, Bound::flops,
+        [&] { ops_.linear_backward_input_gelu(y, x, down, u); });
+  }
+  timer_.drop();
 }
 
 void OpBenchmark::attention(const OpSizes& s, int64_t length, const std::string& title) {

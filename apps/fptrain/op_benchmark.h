@@ -37,6 +37,7 @@ class OpBenchmark {
 
   void copies();  // among them the yardstick of memory: a copy larger than any cache
   void products(const OpSizes&);
+  void fused_products(const OpSizes&);
   // `title` comes after the op's name. Sets aside the scratch that it needs.
   void attention(const OpSizes&, int64_t length, const std::string& title);
   void norms(const OpSizes&);

@@ -83,9 +83,12 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
 
 PeakRate peak_rate(Ops& ops, DType compute) {
   if (const double sheet = ops.peak_flops(compute); sheet > 0) return {sheet, true};
-  const int64_t n = ops.device_memory() ? 8192 : 1024;  // large enough to keep the device busy
-  const double flops = 2.0 * static_cast<double>(n * n * n);
-  return {flops / time_gemm(ops, {GemmKind::forward, n, n, n}, compute, 5), false};
+  constexpr double kBusy = 2e-3;  // seconds
+  constexpr int64_t kSmallest = 128, kLargest = 8192;
+  int64_t n = kSmallest;
+  const auto seconds = [&](int repeats) { return time_gemm(ops, {GemmKind::forward, n, n, n}, compute, repeats); };
+  while (n < kLargest && seconds(1) < kBusy) n *= 2;
+  return {2.0 * static_cast<double>(n * n * n) / seconds(5), false};
 }
 
 }  // namespace fp

@@ -36,8 +36,8 @@ class OpTimer {
 // Seconds of one matrix product run alone.
 double time_gemm(Ops&, const GemmCall&, DType compute, int repeats);
 
-// FLOP/s that this device can do in this compute type: its data sheet's where that is known, else a large square
-// product's.
+// FLOP/s that this device can do in this compute type: its data sheet's where that is known, else a square product's
+// that is large enough to keep it busy for a few milliseconds.
 struct PeakRate {
   double flops = 0;
   bool from_data_sheet = false;
