@@ -30,7 +30,7 @@ bool epilogue_fits(const GemmCall& g) {
       return g.result == g.operands;
     case Epilogue::gelu:
     case Epilogue::gelu_backward:
-      return g.result == g.operands && g.n % 8 == 0 && alignment_of(g.aux) >= kNeeded;
+      return g.operands == DType::bf16 && g.result == g.operands && g.n % 8 == 0 && alignment_of(g.aux) >= kNeeded;
     case Epilogue::bias_gradient_of_a:
       return g.result == DType::f32 && !g.add;
   }

@@ -24,7 +24,7 @@ uint32_t alignment_of(const void*);
 // Whether cuBLASLt documents this epilogue for these types and sizes (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and
 // CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h): bias and aux have the result's type, aux rows are multiples of 8
 // elements, a bias gradient is set, not added to. Its kernels may read the vector and aux 16 bytes at a time, which no
-// preference tells the heuristics.
+// preference tells the heuristics. How exact its tanh is it does not say: gelu is left to it in bf16 only.
 bool epilogue_fits(const GemmCall&);
 
 // Calls with the same key may share a plan: everything but the addresses, of which the alignment counts.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 namespace fp::cuda {
 namespace {
@@ -13,6 +14,16 @@ namespace fs = std::filesystem;
 void add_variable(std::vector<fs::path>& to, const char* variable) {
   const char* value = std::getenv(variable);
   if (value != nullptr && *value != '\0') to.emplace_back(value);
+}
+
+// The prefix of the python3 that a shell finds: its environment need not be active in any other way.
+void add_python(std::vector<fs::path>& to) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  std::error_code failed;
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (!folder.empty() && fs::exists(fs::path(folder) / "python3", failed))
+      return to.push_back(fs::path(folder).parent_path());
 }
 
 // The sub-folders of `parent` whose names start with `prefix`, in order of their names.
@@ -32,6 +43,7 @@ SearchPlaces search_places() {
   std::error_code failed;
   places.executable = fs::read_symlink("/proc/self/exe", failed).parent_path();
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) add_variable(places.environments, variable);
+  add_python(places.environments);
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) add_variable(places.toolkits, variable);
   places.toolkits.emplace_back("/usr/local/cuda");
   return places;

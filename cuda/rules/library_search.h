@@ -2,7 +2,7 @@
 // without them, so none is linked.
 //
 // Order: what the loader finds by name (LD_LIBRARY_PATH, ld.so.cache), beside the executable and in ../lib (a bundle),
-// the folders of NVIDIA's Python wheels in an active environment, the CUDA toolkit.
+// the folders of NVIDIA's Python wheels in an active environment or that of the python3 in PATH, the CUDA toolkit.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct SearchPlaces {
   std::vector<std::filesystem::path> toolkits;      // CUDA installations
 };
 
-// Of this process: /proc/self/exe, VIRTUAL_ENV, CONDA_PREFIX, CUDA_HOME, CUDA_PATH, /usr/local/cuda.
+// Of this process: /proc/self/exe, VIRTUAL_ENV, CONDA_PREFIX, PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda.
 SearchPlaces search_places();
 
 // What to pass to dlopen, in order: `soname` itself, then existing files of that name.

@@ -117,5 +117,8 @@ TEST_CASE("epilogues are taken for the types and sizes the library documents") {
     CHECK_FALSE(epilogue_fits(g));
     g.n = 20, g.aux = aux;
     CHECK_FALSE(epilogue_fits(g));
+    g.n = 24, g.operands = g.result = DType::f32;
+    CHECK_FALSE(epilogue_fits(g));
+    g.operands = g.result = DType::bf16;
   }
 }

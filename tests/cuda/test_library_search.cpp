@@ -45,6 +45,16 @@ TEST_CASE("where this process looks includes its own folder") {
   CHECK_FALSE(search_places().toolkits.empty());
 }
 
+TEST_CASE("where this process looks includes the environment of the python3 in PATH") {
+  const TemporaryFolder dir;
+  put(dir.path / "env/bin/python3");
+  const std::string before = getenv("PATH");
+  setenv("PATH", ((dir.path / "empty").string() + ":" + (dir.path / "env/bin").string() + ":" + before).c_str(), 1);
+  const SearchPlaces places = search_places();
+  setenv("PATH", before.c_str(), 1);
+  CHECK(places.environments.back() == dir.path / "env");
+}
+
 TEST_CASE("a missing library's line says what to do") {
   const std::string line = library_missing("libcudnn.so.9", "nvidia-cudnn-cu13", "no such file");
   for (const char* part :

@@ -32,7 +32,8 @@ class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;
   virtual std::string name() const = 0;
-  // Empty when it can run such a call (addresses are not looked at), else why not, as a clause for people.
+  // Empty when it can run this call, addresses included (null ones allow anything), else why not, as a clause for
+  // people.
   virtual std::string refuses(const AttentionCall&) const = 0;
   // Bytes of Device::scratch that a call takes.
   virtual size_t scratch_bytes(const AttentionCall&, bool backward) const = 0;

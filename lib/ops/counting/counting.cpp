@@ -221,6 +221,8 @@ class Counter final : public CountingOps {
                     bool backward) {
     if (device_ == nullptr) return;
     scratch_ = std::max(scratch_, device_->attention_scratch(q, k, doc_start, spec, backward));
+    // A batch without borders of documents comes without doc_start, and another implementation may take it.
+    if (doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(q, k, {}, spec, backward));
     attention_.insert(device_->explain_attention(q, k, doc_start, spec));
   }
 
