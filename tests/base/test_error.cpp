@@ -27,7 +27,7 @@ TEST_CASE("a failed check says where, what and the values") {
   }
 }
 
-TEST_CASE("shapes compare, count and print - a fifth dimension is refused") {
+TEST_CASE("shapes compare, count and print - a sixth dimension is refused") {
   const Shape s{2, 3, 5};
   CHECK(s.elements() == 30);
   CHECK(s.str() == "[2,3,5]");
@@ -39,6 +39,7 @@ TEST_CASE("shapes compare, count and print - a fifth dimension is refused") {
   Shape grown = s;
   grown.push_back(7);
   CHECK(grown.elements() == 210);
+  grown.push_back(1);
   CHECK_THROWS_AS(grown.push_back(1), InternalError);
-  CHECK_THROWS_AS((Shape{1, 2, 3, 4, 5}), InternalError);
+  CHECK_THROWS_AS((Shape{1, 2, 3, 4, 5, 6}), InternalError);
 }

@@ -9,7 +9,7 @@ using Catch::Contains;
 namespace {
 
 // Where no GPU is to be seen, by this driver's own switch.
-const std::vector<std::string> kNoGpu = {"env", "CUDA_VISIBLE_DEVICES="};
+const std::vector<std::string> kNoGpu = {"/usr/bin/env", "CUDA_VISIBLE_DEVICES="};
 
 Outcome without_gpu(std::vector<std::string> command) {
   command.insert(command.begin(), kNoGpu.begin(), kNoGpu.end());

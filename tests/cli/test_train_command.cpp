@@ -37,7 +37,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
 
   SECTION("generation is reproducible and streams the prompt first") {
     const auto command = fptrain({"generate", "--checkpoint", w.run_directory("r").string(), "--prompt", "Verse 7",
-                                  "--max-tokens", "20", "--seed", "3"});
+                                  "--max-tokens", "20", "--seed", "3", "--device", "cpu"});
     const Outcome a = run(command), b = run(command);
     REQUIRE(a.code == 0);
     CHECK_THAT(a.output, Catch::StartsWith("Verse 7"));
