@@ -36,7 +36,7 @@ Workspace::Workspace() {
 std::filesystem::path Workspace::spec(const std::string& family, const std::string& precision) const {
   const std::filesystem::path file = root() / (family + "-" + precision + ".yaml");
   std::ofstream(file) << fmt::format(
-      "run: {{threads: 1}}\n"
+      "run: {{threads: 1, device: cpu}}\n"
       "model: {{{}, max_position: 32, dropout_embedding: 0.1, dropout_attention: 0.1, dropout_residual: 0.1, "
       "dropout_ffn: 0.1}}\n"
       "data: {{train: [{{path: {}}}], seq_len: 32, mask_documents: true}}\n"
