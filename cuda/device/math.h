@@ -20,4 +20,15 @@ __device__ __forceinline__ float exp2_approx(float x) {
 #endif
 }
 
+// 1/x to 1 ulp (PTX manual, "rcp").
+__device__ __forceinline__ float reciprocal_approx(float x) {
+#ifdef FP_CUDA_HOST
+  return 1.0f / x;
+#else
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
 }  // namespace fp::cuda

@@ -3,6 +3,7 @@
 //
 // A thread computes N neighbouring outputs of a row, 16 bytes of each operand. Every operand is read or written once.
 // The tanh form of gelu is x * sigmoid(2u): 0.5 (1 + tanh u) = sigmoid(2u).
+#include "cuda/device/math.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 #include "ops/checks.h"
@@ -20,7 +21,7 @@ struct Pair {
   float a, b;
 };
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ __forceinline__ float sigmoid(float x) { return reciprocal_approx(1.0f + expf(-x)); }
 
 // Limits hold for finite values only; infinities pass. No limit: limit = 0.
 __device__ __forceinline__ bool above(float x, float limit) {

@@ -4,7 +4,7 @@
 // one or two rows and writes one.
 // Backward: dtable[id] += scale * dy[m] for the tokens m of each id, in token order and without atomics, 8192 tokens at
 // a time. The first kernel puts these in order of (id, token): the place of a token is the number of those before it in
-// that order, which its thread counts. The second has a block for (a stretch of) each place; where an id begins, the
+// that order, which its threads count. The second has a block for (a stretch of) each place; where an id begins, the
 // block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and written once for
 // each 8192 tokens.
 #include "cuda/ops/cuda_ops.h"
@@ -39,22 +39,24 @@ __global__ void embedding_kernel(EmbeddingArgs<T> a) {
 
 using IdToken = Vec<int32_t, 2>;  // (id, token)
 
-// sorted = the tokens in order of (id, token).
+constexpr int kSortThreads = 256, kSharers = 8, kSorted = kSortThreads / kSharers;
+
+// sorted = the tokens in order of (id, token). Neighbouring lanes share the counting for a token.
 template <int N>
 __global__ void sort_tokens_kernel(IdToken* sorted, const int32_t* ids, int tokens) {
-  const int token = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (token >= tokens) return;
-  const int32_t id = ids[token];
+  const int token = static_cast<int>(blockIdx.x) * kSorted + static_cast<int>(threadIdx.x) / kSharers;
+  const int share = static_cast<int>(threadIdx.x) % kSharers, whole = tokens / N * N;
+  const int32_t id = token < tokens ? ids[token] : 0;
   int before = 0;
   const auto count = [&](int32_t other, int j) { before += other < id + (j < token ? 1 : 0); };
-  int j = 0;
 #pragma unroll 4
-  for (; j + N <= tokens; j += N) {
+  for (int j = share * N; j < whole; j += kSharers * N) {
     const auto others = load<N>(ids + j);
     for (int i = 0; i < N; ++i) count(others.at[i], j + i);
   }
-  for (; j < tokens; ++j) count(ids[j], j);
-  sorted[before] = {{id, token}};
+  for (int j = whole + share; j < tokens; j += kSharers) count(ids[j], j);
+  before = warp_fold<Sum>(before, kSharers);
+  if (token < tokens && share == 0) sorted[before] = {{id, token}};
 }
 
 template <class T, int N>
@@ -113,11 +115,10 @@ void CudaOps::embedding_backward(const Tensor& dtable, const Tensor& dy, const T
   checks::embedding_backward(dtable, dy, ids);
   if (dy.elements() == 0) return;
   constexpr int64_t kPiece = 8192;
-  constexpr unsigned kThreads = 64;
   auto* sorted = reinterpret_cast<cuda::IdToken*>(device_.scratch(kPiece * sizeof(cuda::IdToken)));
   for (int64_t first = 0; first < dy.rows(); first += kPiece) {
     const auto tokens = static_cast<int>(std::min(kPiece, dy.rows() - first));
-    const cuda::Grid grid{(static_cast<unsigned>(tokens) + kThreads - 1) / kThreads, kThreads};
+    const cuda::Grid grid{static_cast<unsigned>((tokens + cuda::kSorted - 1) / cuda::kSorted), cuda::kSortThreads};
     cuda::by_width<int32_t>(cuda::kWide<int32_t>, {ids.data}, [&](auto width) {
       cuda::launch<cuda::sort_tokens_kernel<width.value>>(grid, stream(), sorted, ids.ptr<int32_t>() + first, tokens);
     });

@@ -30,12 +30,13 @@ __global__ void softmax_stats_kernel(float* stats, const T* logits, const int32_
   for (int at = threadIdx.x * N; at < c.count; at += blockDim.x * N) {
     const auto v = load<N>(row + at);
     float x[N], largest = maximum;
-    for (int i = 0; i < N; ++i) {
-      x[i] = live(at + i) ? to_float(v.at[i]) * c.scale : kNone;
-      largest = fmaxf(largest, x[i]);
-    }
-    sum *= weight(maximum, largest);
-    for (int i = 0; i < N; ++i) sum += weight(x[i], largest);
+    for (int i = 0; i < N; ++i) x[i] = to_float(v.at[i]) * c.scale;
+    if (!live.all(at, N))
+      for (int i = 0; i < N; ++i) x[i] = live(at + i) ? x[i] : kNone;
+    for (int i = 0; i < N; ++i) largest = fmaxf(largest, x[i]);
+    const float base = largest == kNone ? 0.0f : largest;
+    sum *= expf(maximum - base);
+    for (int i = 0; i < N; ++i) sum += expf(x[i] - base);
     maximum = largest;
   }
   const float all = block_fold<Max>(maximum);

@@ -1,8 +1,8 @@
 // AdamW and the sums of squares behind the gradient norm, on flat f32 buffers.
 //
 // adamw: one pass; a thread takes 4 elements of each buffer. Bytes an element: 16 read, 12 written, 2 more with the
-// bf16 copy. sum_squares: a block takes one piece of a segment (a megabyte) and leaves one double; a second kernel adds
-// a segment's pieces in order. The table of pieces stays on the device for as long as the segments stay the same.
+// bf16 copy. sum_squares: a block takes one piece of a segment (half a megabyte) and leaves one double; a second kernel
+// adds a segment's pieces in order. The table of pieces stays on the device for as long as the segments stay the same.
 #include <cmath>
 
 #include "cuda/device/launch.h"
@@ -92,7 +92,7 @@ void PieceTable::prepare(Device& device, std::span<const Segment> segments) {
                  [](const Segment& a, const Segment& b) { return a.offset == b.offset && a.count == b.count; }))
     return;
   std::vector<Segment> table;
-  for (int64_t piece = 1 << 18;; piece *= 2) {
+  for (int64_t piece = 1 << 17;; piece *= 2) {
     table.clear();
     std::vector<Segment> ranges;
     for (const Segment& s : segments) {

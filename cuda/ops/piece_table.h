@@ -1,4 +1,4 @@
-// The segments of a flat buffer cut into pieces of about a megabyte, kept on the device while they stay the same.
+// The segments of a flat buffer cut into pieces of about half a megabyte, kept on the device while they stay the same.
 #pragma once
 
 #include <memory>

@@ -32,6 +32,8 @@ inline Columns columns_of(const Tensor& logits, const Vocabulary& v) {
 struct LiveColumns {
   const unsigned* dead;
   int valid;
+  // Whether all of so many columns count; false where only single ones tell.
+  __device__ bool all(int first, int count) const { return dead == nullptr && first + count <= valid; }
   __device__ bool operator()(int column) const {
     return column < valid && (dead == nullptr || (dead[column / 32] >> (column % 32) & 1u) == 0);
   }
