@@ -2,7 +2,7 @@
 // from another.
 #pragma once
 
-#include "cuda/runtime/gemm.h"
+#include "cuda/rules/gemm_call.h"
 
 namespace fp::cuda {
 
