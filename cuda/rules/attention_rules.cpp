@@ -56,7 +56,7 @@ size_t score_gradient_bytes(const AttentionShape& shape) {
 int64_t sequences_at_once(const AttentionShape& shape, size_t limit) {
   const size_t one = score_gradient_bytes(shape);
   for (int64_t n = shape.batch; n >= 1; --n) {
-    const bool aligned = n == shape.batch || n * shape.heads * shape.queries % 4 == 0;
+    const bool aligned = n == shape.batch || n * shape.queries % 4 == 0;
     if (shape.batch % n == 0 && aligned && static_cast<size_t>(n) * one <= limit) return n;
   }
   return 0;

@@ -39,7 +39,7 @@ BandBounds band_bounds(const AttentionShape&, const AttentionSpec&);
 // this.
 constexpr size_t kScoreGradientLimit = size_t{2} << 30;
 size_t score_gradient_bytes(const AttentionShape&);  // of one sequence
-// A divisor of the batch that leaves every slice of lse 16-byte aligned; 0: not even one sequence fits.
+// A divisor of the batch that leaves every slice of lse and doc_start 16-byte aligned; 0: there is none that fits.
 int64_t sequences_at_once(const AttentionShape&, size_t limit = kScoreGradientLimit);
 
 }  // namespace fp::cuda

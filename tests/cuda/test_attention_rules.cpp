@@ -91,4 +91,8 @@ TEST_CASE("the backward pass takes as many sequences at once as fit") {
   // 5 heads of 3 queries: slices of lse would not start on 16 bytes.
   const AttentionShape odd{4, 3, 3, 5, 5, 64};
   CHECK(sequences_at_once(odd, 2 * score_gradient_bytes(odd)) == 0);
+  // And those of doc_start would not, whatever the heads.
+  const AttentionShape even_heads{4, 3, 3, 4, 4, 64};
+  CHECK(sequences_at_once(even_heads, 2 * score_gradient_bytes(even_heads)) == 0);
+  CHECK(sequences_at_once(even_heads, 4 * score_gradient_bytes(even_heads)) == 4);
 }
