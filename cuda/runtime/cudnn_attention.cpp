@@ -53,9 +53,11 @@ struct CudnnAttention::State {
   }
 
   const Graphs& graphs(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) {
-    const auto [entry, is_new] = known.try_emplace(key_of(shape, spec, has_documents));
-    if (is_new) build(entry->second, shape, spec, has_documents);
-    return entry->second;
+    const auto key = key_of(shape, spec, has_documents);
+    if (const auto entry = known.find(key); entry != known.end()) return entry->second;
+    Graphs made;
+    build(made, shape, spec, has_documents);
+    return known.emplace(key, std::move(made)).first->second;
   }
 
   void build(Graphs& graphs, const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) const {
