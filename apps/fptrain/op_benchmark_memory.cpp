@@ -90,6 +90,7 @@ void OpBenchmark::optimizer(int64_t parameters) {
   ops_.zero(v);
   const AdamW step{.lr = 1e-4, .weight_decay = 0.1};
   memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] { ops_.adamw(param, m, v, grad, weights, step); });
+  if (weights) memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically(weights, param, {}); });
   const std::vector<Segment> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares(sums, grad, all); });
   timer_.drop();

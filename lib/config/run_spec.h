@@ -179,6 +179,7 @@ struct MemorySection {
 
 struct PrecisionSection {
   std::string compute = "bf16";  // bf16 (fp32 master weights, moments, gradients) | fp32
+  bool stochastic_rounding = false;
 
   bool operator==(const PrecisionSection&) const = default;
 };

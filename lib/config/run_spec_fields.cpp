@@ -209,6 +209,10 @@ void declare(Fields& f, PrecisionSection& s) {
         {.doc = "`bf16`: products in bf16 with fp32 sums, master weights, moments and gradients. `fp32`: everything in "
                 "fp32.",
          .choices = {"bf16", "fp32"}});
+  f.add(
+      "stochastic_rounding", s.stochastic_rounding,
+      {.doc = "Round the bf16 weights from their fp32 masters up or down by chance, with the right mean, instead of to "
+              "the nearest."});
 }
 
 void declare(Fields& f, CheckpointSection& s) {

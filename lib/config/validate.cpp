@@ -118,6 +118,12 @@ void check_objective(const RunSpec& s, Checker& check) {
                 "train.z_loss has no meaning with train.objective dpo; remove it");
 }
 
+void check_precision(const PrecisionSection& p, Checker& check) {
+  check.require(
+      !p.stochastic_rounding || p.compute == "bf16", {"precision.stochastic_rounding", "precision.compute"},
+      "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
+}
+
 void check_checkpoint(const CheckpointSection& c, Checker& check) {
   const bool saved = c.keep_every == 0 || (c.every > 0 && c.keep_every % c.every == 0);
   check.require(
@@ -134,6 +140,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_schedule(spec, check);
   check_batch(spec.train, check);
   check_objective(spec, check);
+  check_precision(spec.precision, check);
   check_checkpoint(spec.checkpoint, check);
 }
 

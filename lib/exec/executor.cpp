@@ -147,9 +147,15 @@ void Executor::update(const OptimizerSection& spec, double lr, int64_t step, dou
   const ModelEnv& e = model_->env();
   ParamStore& p = *e.params;
   const FlatState state{p.master(), p.moment1(), p.moment2(), p.grads(),
-                        p.compute() == DType::f32 ? Tensor{} : p.weights()};
+                        p.compute() == DType::f32 || options_.rounding_seed ? Tensor{} : p.weights()};
   adamw_step(*e.ops, state, ranges_, spec, lr, step, clip_scale(norm, spec.grad_clip));
+  restore_weights(step);
   e.ops->weights_changed();
+}
+
+void Executor::restore_weights(int64_t step) {
+  const ModelEnv& e = model_->env();
+  if (options_.rounding_seed && step > 0) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
 }
 
 ArenaTensor Executor::forward(const MicroBatch& batch) {

@@ -16,6 +16,7 @@ namespace fp {
 struct ExecutorOptions {
   double z_loss = 0.0;
   int64_t loss_chunk = 1024;
+  std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
   std::optional<DpoSpec> dpo = {};  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
 };
 
@@ -46,6 +47,8 @@ class Executor {
   GradientNorm gradient_norm();
   // Clips and applies the gradients; step counts from 1.
   void update(const OptimizerSection&, double lr, int64_t step, double norm);
+  // After a load: the weights as the update of this step (from 1; 0: none yet) had left them.
+  void restore_weights(int64_t step);
   // Forward only, without dropout, of one micro-batch.
   LossSums evaluate(const Batch&);
   // The cross entropy of each row of a batch, summed over its targets: minus the log-probability of a row's answer.

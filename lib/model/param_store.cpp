@@ -95,6 +95,15 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
   refresh_weights(ops);
 }
 
+void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
+  for (const Param& p : *table_) {
+    const auto part = [&](const Tensor& flat) { return flat.slice(p.offset, p.local_elements()); };
+    ops.round_stochastically(part(weights_), part(master_),
+                             {seed, Philox::name_id(p.name), static_cast<uint32_t>(step)});
+  }
+  ops.weights_changed();
+}
+
 void ParamStore::refresh_weights(Ops& ops) {
   if (master() && compute_ != DType::f32) ops.cast(weights_, master_);
   ops.weights_changed();

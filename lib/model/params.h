@@ -103,6 +103,8 @@ class ParamStore {
 
   void initialize(Ops&, uint64_t seed);  // also zeroes the moments
   void refresh_weights(Ops&);            // weights = master, after a load
+  // bf16 weights = master rounded stochastically, as the update of this step (from 1) leaves them.
+  void round_weights(Ops&, uint64_t seed, int64_t step);
 
  private:
   Tensor view(const Tensor& flat, ParamId first, ParamId last) const;

@@ -13,6 +13,7 @@ void copy(const Tensor& dst, const Tensor& src);
 void cast(const Tensor& dst, const Tensor& src);
 
 void permute(const Tensor& y, const Tensor& x, std::span<const int> order);
+void round_stochastically(const Tensor& dst, const Tensor& src);
 void find_nonfinite(const Tensor& first, const Tensor& x);
 
 void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias);

@@ -14,6 +14,12 @@ void cast(const Tensor& dst, const Tensor& src) {
   op.count("dst", dst, src.dtype == DType::f32 ? DType::bf16 : DType::f32, src.elements());
 }
 
+void round_stochastically(const Tensor& dst, const Tensor& src) {
+  const Op op{"round_stochastically"};
+  op.count("src", src, DType::f32, src.elements());
+  op.count("dst", dst, DType::bf16, src.elements());
+}
+
 void permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
   const Op op{"permute"};
   FP_CHECK(x && (x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::i32),

@@ -101,6 +101,14 @@ struct AdamW {
   double grad_scale = 1.0;  // gradients are multiplied by it first (clipping)
 };
 
+// One stream of stochastic roundings of f32 to bf16. Element i draws 16 bits, half i%2 of word i/2%4, of the Philox
+// block with counter (i/8, high word of i/8, step, 0).
+struct StochasticRounding {
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // Philox::name_id of the parameter
+  uint32_t step = 0;
+};
+
 // A range of a flat buffer.
 struct Segment {
   int64_t offset = 0, count = 0;
@@ -152,6 +160,8 @@ class Ops {
   // first i32 [rows of x]: column of the first infinite or NaN element of each row of x, -1: all are finite. f32 or
   // bf16, fewer than 2^31 columns.
   virtual void find_nonfinite(const Tensor& first, const Tensor& x) = 0;
+  // dst bf16 [n] = src f32 [n], each element up or down with the probabilities whose mean is the element itself.
+  virtual void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) = 0;
   virtual void synchronize() = 0;
   // The weights have changed since the last forward pass: any cached copy in another layout is stale.
   virtual void weights_changed() = 0;
@@ -258,6 +268,23 @@ constexpr float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_
                                uint32_t sample_low, uint32_t sample_high) {
   const auto words = Philox::block({element / 4, token, sample_low, sample_high}, key);
   return Philox::uniform(words[element % 4]) < static_cast<float>(d.p) ? 0.0f : static_cast<float>(1.0 / (1.0 - d.p));
+}
+
+constexpr Philox::Key rounding_key(const StochasticRounding& r) {
+  const Philox::Key k = Philox::key(r.seed, Purpose::rounding);
+  const uint64_t mixed = Philox::mix((uint64_t{k[1]} << 32 | k[0]) ^ r.stream);
+  return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
+}
+constexpr Philox::Counter rounding_words(const StochasticRounding& r, const Philox::Key& key, uint64_t eight) {
+  return Philox::block({static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32), r.step, 0}, key);
+}
+// Half i of the words, i in [0,8), as what is added to the half of x that bf16 cuts off. Infinities and NaN stay.
+constexpr bf16 rounded_up_by(float x, const Philox::Counter& words, unsigned i) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return bf16(x);
+  bf16 y{};
+  y.bits = static_cast<uint16_t>((bits + (words[i / 2] >> (i % 2 * 16) & 0xffffu)) >> 16);
+  return y;
 }
 
 // Whether query position p of a head sees key position n, the document aside. The definition every backend is tested

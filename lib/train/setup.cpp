@@ -20,7 +20,8 @@ ModelOptions model_options(const RunSpec& spec) {
 }
 
 ExecutorOptions executor_options(const RunSpec& spec) {
-  ExecutorOptions o{spec.train.z_loss, spec.memory.loss_chunk_tokens, {}};
+  ExecutorOptions o{spec.train.z_loss, spec.memory.loss_chunk_tokens};
+  if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
   if (spec.train.objective == "dpo") o.dpo = spec.train.dpo;
   return o;
 }

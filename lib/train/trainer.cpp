@@ -169,6 +169,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   checkpoint.load(model_->params(), ops_);
   carried_ = s.carried;
   at_ = Progression::from(s);
+  executor_->restore_weights(at_.updates);
   saved_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
 }

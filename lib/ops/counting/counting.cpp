@@ -56,6 +56,10 @@ class Counter final : public CountingOps {
     checks::permute(y, x, order);
     count("permute", 0, bytes_of(y, x));
   }
+  void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override {
+    checks::round_stochastically(dst, src);
+    count("round_stochastically", 0, bytes_of(dst, src));
+  }
   void find_nonfinite(const Tensor& first, const Tensor& x) override {
     checks::find_nonfinite(first, x);
     count("find_nonfinite", count_of(x), bytes_of(first, x));

@@ -44,6 +44,14 @@ void RefOps::permute(const Tensor& y, const Tensor& x, std::span<const int> orde
   }
 }
 
+void RefOps::round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) {
+  checks::round_stochastically(dst, src);
+  const Philox::Key key = rounding_key(r);
+  for (int64_t i = 0; i < src.elements(); ++i)
+    dst.ptr<bf16>()[i] = rounded_up_by(src.ptr<float>()[i], rounding_words(r, key, static_cast<uint64_t>(i) / 8),
+                                       static_cast<unsigned>(i % 8));
+}
+
 void RefOps::find_nonfinite(const Tensor& first, const Tensor& x) {
   checks::find_nonfinite(first, x);
   const ref::Values X = ref::load(x);

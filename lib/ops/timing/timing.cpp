@@ -46,6 +46,9 @@ class Timing final : public TimingOps {
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
     timed("permute", [&] { inner_->permute(y, x, order); });
   }
+  void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) override {
+    timed("round_stochastically", [&] { inner_->round_stochastically(dst, src, r); });
+  }
   void find_nonfinite(const Tensor& first, const Tensor& x) override {
     timed("find_nonfinite", [&] { inner_->find_nonfinite(first, x); });
   }
