@@ -40,6 +40,16 @@ TEST_CASE("what FPTRAIN_ATTENTION leaves may refuse a call, and says why") {
                     Catch::Contains("FPTRAIN_ATTENTION=flash") && Catch::Contains("flash: "));
 }
 
+TEST_CASE("heads that no implementation takes are a mistake of the model, said in set-up") {
+  CudaOps ops(0);
+  for (const DType t : {DType::f32, DType::bf16}) {
+    const Tensor wide(reinterpret_cast<void*>(uintptr_t{1} << 60), t, {1, 16, 2, 264});
+    CHECK_THROWS_AS(ops.attention_scratch(wide, wide, {}, {}, true), ConfigError);
+    CHECK_THROWS_WITH(ops.attention_scratch(wide, wide, {}, {}, true),
+                      Catch::Contains("264") && Catch::Contains("cpu"));
+  }
+}
+
 TEST_CASE("FPTRAIN_ATTENTION with another name is refused with the legal ones") {
   for (const char* list : {"fast", "flash,fast", "", "flash;simt"}) {
     INFO(list);

@@ -44,7 +44,8 @@ AttentionKernel& Attention::choose(const AttentionCall& call) const {
   if (!only_.empty())
     throw ConfigError(
         fmt::format("{}={}: what this leaves cannot run such attention: {}", kVariable, only_, explain(call)));
-  FP_CHECK(false, "attention: {}", explain(call));
+  throw ConfigError(fmt::format("no attention on this device takes heads of {} in {}: {}; use run.device: cpu",
+                                call.head_dim(), name_of(call.q.dtype), explain(call)));
 }
 
 void Attention::forward(const AttentionCall& call) { choose(call).forward(device_, call); }
