@@ -26,7 +26,8 @@ Extents extents_of(const Shape& s) {
 
 // HDF5 must neither print its error stack (a setting of each thread) nor write to files when the process exits.
 void quiet() {
-  // Fails, without harm, when something else in the process (a look at its version) has set HDF5 up before.
+  // Fails, without harm, when something else in the process has set HDF5 up before: a look at its version, which makes
+  // this call itself (lib/report/machine_libraries.cpp).
   static const bool once [[maybe_unused]] = H5dont_atexit() >= 0;
   thread_local const bool this_thread = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   FP_CHECK(this_thread, "HDF5 cannot be set up");

@@ -44,6 +44,9 @@ std::string hdf5_version() {
   const Library library{"libhdf5_serial.so.103", "libhdf5.so.103", "libhdf5_serial.so.310", "libhdf5.so.310",
                         "libhdf5.so.200"};
   auto* get = library.symbol<int(unsigned*, unsigned*, unsigned*)>("H5get_libversion");
+  // Asking sets the library up, which may be the one of the checkpoints: it must not close files when the process ends,
+  // where one whose last write failed (a full disk) crashes it.
+  if (auto* no_exit_handler = library.symbol<int()>("H5dont_atexit"); no_exit_handler != nullptr) no_exit_handler();
   unsigned major = 0, minor = 0, release = 0;
   if (get == nullptr || get(&major, &minor, &release) < 0) return "";
   return fmt::format("{}.{}.{}", major, minor, release);

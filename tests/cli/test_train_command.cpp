@@ -20,6 +20,17 @@ void flip_a_byte(const std::filesystem::path& file) {
 
 }  // namespace
 
+TEST_CASE("a disk that is full at the last save ends the run with 3", "[cli]") {
+  const Workspace w;
+  const auto arguments = w.train(w.spec("llama", "fp32"), "r", {"--set", "checkpoint.every=0"});
+  std::string command = "ulimit -f 40; exec";  // files of 40 blocks at most: writing the checkpoint fails
+  for (const std::string& a : arguments) command += " '" + a + "'";
+  const Outcome o = run({"/bin/bash", "-c", command});
+  CAPTURE(o.output);
+  CHECK(o.code == 3);
+  CHECK_THAT(o.output, Contains("checkpoint of step 20 not saved") && Contains("cannot write"));
+}
+
 TEST_CASE("a run leaves everything a person looks for", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
