@@ -9,7 +9,7 @@
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"
-#include "cuda/ops/vocabulary.cuh"
+#include "cuda/ops/vocabulary.h"
 #include "ops/checks.h"
 
 namespace fp {
