@@ -1,39 +1,147 @@
-// Comm: the process-group seam. A Group is a set of ranks that act together; it moves and sums data and never computes
-// anything else. The model and the trainer name groups by what they are for; with one rank every call is a no-op.
+// Comm: the process-group seam. A Group is a set of ranks that act together: it moves data and adds it up over the
+// ranks, and computes nothing else. A World makes groups; its implementations are self (one rank), thread, mpi, nccl
+// and counting.
+//
+// All ranks of a group make the same calls in the same order. Sums are taken in rank order, in f32, and rounded once to
+// the tensor's type, so every rank ends with the same bits, run after run (nccl: as its algorithms do it). Calls throw
+// CommError when a peer failed. What is counted as sent: the data that leaves this rank, under the bandwidth-optimal
+// algorithm: N-1 of N parts for all-gather, reduce-scatter and all-to-all, twice that for all-reduce.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "comm/record.h"
+#include "ops/ops.h"
 #include "tensor/tensor.h"
 
 namespace fp {
 
+// A peer failed or the world is being torn down: whoever failed says why, this rank only has to end.
+struct CommError : UserError {
+  explicit CommError(const std::string& what) : UserError(ExitCode::device_failed, what) {}
+};
+
+enum class Reduction : uint8_t { sum, max };
+
+// One communication on tensors of the device, f32, bf16 or i32 (reductions: f32 or bf16).
+struct CommCall {
+  CommKind kind;
+  Tensor to, from;  // all_reduce, broadcast: to == from, in place
+  Reduction reduction = Reduction::sum;
+  int peer = -1;                      // send: to whom, recv: from whom, broadcast: whose
+  std::vector<int64_t> sends, recvs;  // all_to_all: elements for and of each rank
+};
+
+// What an implementation keeps of a communication under way.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual void wait() = 0;
+};
+
+// A communication under way. Until wait() returns its sources must stay as they are and its destinations untouched; ops
+// issued after wait() see the result. Requests of a group are waited for in the order in which they were started. One
+// that is never waited for is abandoned: only on the way out of a failed run.
+class Request {
+ public:
+  Request() = default;
+  Request(CommRecord* record, CommRecord::Entry entry, std::unique_ptr<Operation> operation)
+      : record_(record), entry_(std::move(entry)), operation_(std::move(operation)) {}
+  void wait();
+  bool pending() const { return operation_ != nullptr; }
+
+ private:
+  CommRecord* record_ = nullptr;
+  CommRecord::Entry entry_;
+  std::unique_ptr<Operation> operation_;
+};
+
 class Group {
  public:
+  // A group of one, of every backend, moves nothing.
+  Group(std::string name, int rank, int size, CommRecord& record)
+      : name_(std::move(name)), rank_(rank), size_(size), record_(&record) {}
   virtual ~Group() = default;
-  virtual std::string_view backend() const = 0;
-  virtual int size() const = 0;
-  virtual int rank() const = 0;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
-  // Element-wise over the ranks, in place, f32 or bf16 tensors; every rank ends with the same bits.
-  virtual void all_reduce_sum(const Tensor& x) = 0;
-  virtual void all_reduce_max(const Tensor& x) = 0;
-  // Small host values that steer the run: losses, counts, flags.
-  virtual void all_reduce_sum(std::span<double> values) = 0;
-  virtual void all_reduce_max(std::span<double> values) = 0;
-  virtual void barrier() = 0;
+  const std::string& name() const { return name_; }  // what it is for: "tensor", "data"
+  int rank() const { return rank_; }                 // in this group
+  int size() const { return size_; }
+
+  // x becomes the sum or maximum over the ranks.
+  [[nodiscard]] Request start_all_reduce(const Tensor& x, Reduction = Reduction::sum);
+  // whole [N * n] = the parts [n] of all ranks in rank order; part may be its own place in whole.
+  [[nodiscard]] Request start_all_gather(const Tensor& whole, const Tensor& part);
+  // part [n] = the sum over the ranks of piece rank() of their wholes [N * n]; part may be its own place in whole. What
+  // is left in the rest of whole is undefined.
+  [[nodiscard]] Request start_reduce_scatter(const Tensor& part, const Tensor& whole);
+  // Piece r of `from`, sends[r] elements, becomes piece rank() of rank r's `to`, whose recvs[rank()] must be equal. In
+  // rank order without gaps. Empty counts: equal pieces.
+  [[nodiscard]] Request start_all_to_all(const Tensor& to, const Tensor& from, std::vector<int64_t> sends = {},
+                                         std::vector<int64_t> recvs = {});
+  [[nodiscard]] Request start_broadcast(const Tensor& x, int root);
+  [[nodiscard]] Request start_send(const Tensor& x, int to);
+  [[nodiscard]] Request start_recv(const Tensor& x, int from);
+
+  void all_reduce(const Tensor& x, Reduction r = Reduction::sum) { start_all_reduce(x, r).wait(); }
+  void all_gather(const Tensor& whole, const Tensor& part) { start_all_gather(whole, part).wait(); }
+  void reduce_scatter(const Tensor& part, const Tensor& whole) { start_reduce_scatter(part, whole).wait(); }
+  void all_to_all(const Tensor& to, const Tensor& from) { start_all_to_all(to, from).wait(); }
+  void broadcast(const Tensor& x, int root) { start_broadcast(x, root).wait(); }
+
+  // Small host values that steer the run: losses, counts, flags, names. Counted as kind `host`.
+  void all_reduce(std::span<double> values, Reduction = Reduction::sum);
+  std::vector<std::string> all_gather(const std::string& mine);  // of all ranks, in rank order; lengths may differ
+  std::string broadcast(const std::string& mine, int root);
+  void barrier();
+
+ protected:
+  // Both only with more than one rank. `all` receives the bytes of every rank in rank order, `mine` is as long as any.
+  virtual std::unique_ptr<Operation> start(const CommCall&);
+  virtual void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine);
+
+ private:
+  Request issue(const CommCall&, int64_t sent);
+  void gather_host(std::span<std::byte> all, std::span<const std::byte> mine);
+
+  std::string name_;
+  int rank_, size_;
+  CommRecord* record_;
+  int64_t sequence_ = 0;
 };
 
-// The groups a rank belongs to.
-struct Groups {
-  std::shared_ptr<Group> world;   // everybody
-  std::shared_ptr<Group> tensor;  // holds the other cuts of my tensors
-  std::shared_ptr<Group> data;    // holds my weights, sees other tokens (data x sequence)
-};
+class World {
+ public:
+  World(int rank, int size) : rank_(rank), size_(size) {}
+  virtual ~World() = default;
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
-// All groups of a run with a single rank.
-Groups make_self_groups();
+  virtual std::string_view backend() const { return "self"; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // What this rank has sent and is doing. Outlives its groups, which must not outlive the world.
+  CommRecord& record() { return record_; }
+
+  // Where the tensors of all groups live, from now on; before, the host. `ops` must outlive the world's use.
+  virtual void attach(Ops&) {}
+  // The group of these world ranks, ascending, of which this one must be one. Called by each of them, in the same order
+  // of calls.
+  std::shared_ptr<Group> group(const std::string& name, const std::vector<int>& ranks);
+
+ protected:
+  // Of more than one rank; `rank`: this one's place in `ranks`.
+  virtual std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank);
+
+ private:
+  int rank_, size_;
+  CommRecord record_;
+};
 
 }  // namespace fp

@@ -100,7 +100,7 @@ LossSums Executor::sums(const Batch& b, const Tensor& loss, std::vector<double>*
 LossSpec Executor::loss_spec(std::span<const Batch> micro_batches) const {
   double units = 0;
   for (const Batch& b : micro_batches) units += static_cast<double>(units_of(b, options_));
-  groups_.data->all_reduce_sum(std::span(&units, 1));
+  groups_.data->all_reduce(std::span(&units, 1));
   return {1.0 / std::max(units, 1.0), options_.z_loss, options_.loss_chunk};
 }
 

@@ -1,8 +1,8 @@
 // What every part of a model works with: the architecture, its parameters, the device and its memory.
 #pragma once
 
-#include "comm/comm.h"
 #include "model/architecture.h"
+#include "model/groups.h"
 
 namespace fp {
 

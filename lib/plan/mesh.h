@@ -2,6 +2,8 @@
 // Order of dimensions (pp, dp, sp, tp), tp fastest: rank = ((pp_i * dp + dp_i) * sp + sp_i) * tp + tp_i.
 #pragma once
 
+#include <vector>
+
 #include "base/error.h"
 
 namespace fp {
@@ -15,12 +17,7 @@ class Mesh {
  public:
   Mesh() = default;
   // ConfigError when a degree is below 1 or the product is not the world size.
-  Mesh(int pp, int dp, int sp, int tp, int world_size) : pp_(pp), dp_(dp), sp_(sp), tp_(tp) {
-    if (pp < 1 || dp < 1 || sp < 1 || tp < 1 || size() != world_size)
-      throw ConfigError(
-          fmt::format("parallel: pipeline {} x data {} x sequence {} x tensor {} = {} ranks, but this run has {}", pp,
-                      dp, sp, tp, size(), world_size));
-  }
+  Mesh(int pp, int dp, int sp, int tp, int world_size);
 
   int pp() const { return pp_; }
   int dp() const { return dp_; }
@@ -31,6 +28,12 @@ class Mesh {
     return {rank / (dp_ * sp_ * tp_), rank / (sp_ * tp_) % dp_, rank / tp_ % sp_, rank % tp_};
   }
   int rank_of(const Coordinate& c) const { return ((c.pp * dp_ + c.dp) * sp_ + c.sp) * tp_ + c.tp; }
+
+  // The groups of a rank, by what they are for, each ascending.
+  std::vector<int> world() const;
+  std::vector<int> tensor(int rank) const;    // hold the other cuts of my tensors
+  std::vector<int> sequence(int rank) const;  // hold the other tokens of my sequences
+  std::vector<int> data(int rank) const;      // hold my weights and see other tokens: data x sequence
 
  private:
   int pp_ = 1, dp_ = 1, sp_ = 1, tp_ = 1;

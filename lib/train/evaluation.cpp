@@ -20,7 +20,7 @@ EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, 
     sums[3] += s.margin;
     sums[4] += static_cast<double>(s.preferred);
   }
-  groups.data->all_reduce_sum(sums);
+  groups.data->all_reduce(sums);
   EvaluationResult r;
   r.tokens = static_cast<int64_t>(sums[1]);
   r.loss = sums[0] / std::max(sums[1], 1.0);

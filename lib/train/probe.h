@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/comm.h"
 #include "config/run_spec.h"
+#include "model/groups.h"
 #include "ops/counting.h"
 #include "train/weight_source.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "comm/comm.h"
 #include "config/run_spec.h"
+#include "model/groups.h"
 #include "ops/counting.h"
 
 namespace fp {

@@ -1,0 +1,24 @@
+// Factories of the worlds. Only apps/ and tests/ name them, and the dry run the counting one.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/comm.h"
+
+namespace fp {
+
+// Ranks as threads of this process: calls body(world of the rank) on `size` threads and waits for all. When one throws,
+// the others get CommError in whatever they communicate next or are waiting in, and the first exception (of the
+// failing rank, not a CommError) is thrown again here. Tensors live on the host.
+void run_thread_ranks(int size, const std::function<void(World&)>& body);
+
+// Moves nothing and computes nothing: rank `rank` of a world of any size, for dry runs. Traffic is counted. Host values
+// come back as if all ranks had given the same.
+std::unique_ptr<World> make_counting_world(int rank, int size);
+
+// The ranks mpirun or srun has started, over Open MPI. Made once a process; MPI is finalized with it. Sums are taken on
+// the host; tensors of a device are staged through host memory.
+std::unique_ptr<World> make_mpi_world();
+
+}  // namespace fp

@@ -1,0 +1,47 @@
+#include "comm/record.h"
+
+namespace fp {
+
+void CommRecord::count(const Entry& e, int64_t sent) {
+  const std::lock_guard lock(mutex_);
+  Traffic& t = traffic_[{e.group, e.kind}];
+  ++t.calls;
+  t.bytes += sent;
+}
+
+TrafficTable CommRecord::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+void CommRecord::reset_traffic() {
+  const std::lock_guard lock(mutex_);
+  traffic_.clear();
+}
+
+void CommRecord::enter_phase(std::string_view phase, int64_t step) {
+  const std::lock_guard lock(mutex_);
+  activity_.phase = phase;
+  activity_.step = step;
+  ++activity_.progress;
+}
+
+void CommRecord::begin_wait(const Entry& e) {
+  const std::lock_guard lock(mutex_);
+  activity_.entry = e;
+  activity_.waiting = true;
+  ++activity_.progress;
+}
+
+void CommRecord::end_wait() {
+  const std::lock_guard lock(mutex_);
+  activity_.waiting = false;
+  ++activity_.progress;
+}
+
+CommRecord::Activity CommRecord::activity() const {
+  const std::lock_guard lock(mutex_);
+  return activity_;
+}
+
+}  // namespace fp

@@ -1,0 +1,28 @@
+// The process groups of a rank, by what the model and the trainer need them for.
+#pragma once
+
+#include <memory>
+
+#include "comm/comm.h"
+#include "plan/mesh.h"
+
+namespace fp {
+
+struct Groups {
+  std::shared_ptr<World> own_world;  // where no one else keeps it
+  Mesh mesh;
+  Coordinate at;                    // of this rank
+  CommRecord* record = nullptr;     // of the world's
+  std::shared_ptr<Group> world;     // everybody
+  std::shared_ptr<Group> tensor;    // holds the other cuts of my tensors
+  std::shared_ptr<Group> sequence;  // holds the other tokens of my sequences
+  std::shared_ptr<Group> data;      // holds my weights, sees other tokens: data x sequence
+};
+
+// Every rank of the world calls it. The world must outlive the groups.
+Groups make_groups(World&, const Mesh&);
+
+// Of a run with a single rank.
+Groups make_self_groups();
+
+}  // namespace fp
