@@ -14,7 +14,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor_reader.h"
-#include "model/params.h"
+#include "model/param_store.h"
 
 namespace fp {
 
@@ -72,7 +72,7 @@ class Checkpoint {
   // DataError listing them, if there are any.
   void require(const ParamTable&) const;
 
-  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed. DataError when the
+  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed (of this rank's shard, where masters are sharded). DataError when the
   // parameters mismatch or, where this rank holds the whole model, when what was loaded has another fingerprint than
   // what was saved.
   void load(ParamStore&, Ops&) const;

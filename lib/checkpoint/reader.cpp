@@ -40,41 +40,33 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, bool h
   return manifest;
 }
 
-// Copies host values into rows of a parameter, rounding to nearest even where the store holds bf16.
-void copy_rows(Ops& ops, const Tensor& rows, const std::vector<float>& host, std::vector<bf16>& rounded) {
-  if (rows.dtype == DType::f32) return ops.copy_in(rows, host.data());
-  rounded.resize(host.size());
-  std::transform(host.begin(), host.end(), rounded.begin(), [](float x) { return bf16(x); });
-  ops.copy_in(rows, rounded.data());
-}
-
 struct Staging {
   std::vector<float> host;
   std::vector<bf16> rounded;
 };
 
-// Reads this rank's part of one logical tensor into `flat`; returns the fingerprint of the elements it owns, as read.
-uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, ParamId id, StateKind kind,
-                     const Tensor& flat, Staging& staging) {
+// Copies host values into a tensor, rounding to nearest even where it holds bf16.
+void copy_rounded(Ops& ops, const Tensor& to, Staging& staging) {
+  if (to.dtype == DType::f32) return ops.copy_in(to, staging.host.data());
+  staging.rounded.resize(staging.host.size());
+  std::transform(staging.host.begin(), staging.host.end(), staging.rounded.begin(), [](float x) { return bf16(x); });
+  ops.copy_in(to, staging.rounded.data());
+}
+
+// Reads what the store keeps of one logical tensor; returns the fingerprint of what was read.
+uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, const ParamPart& part, StateKind kind,
+                     Staging& staging) {
   const ParamTable& table = store.table();
-  const Param& p = table[id];
-  const std::vector<Slab> held = table.slabs_of(id), owned = owned_slabs(table, id);
-  int64_t elements = 0;
-  for (const Slab& s : held) elements += s.count.elements();
-  const bool padded = elements < p.local_elements();
+  const Param& p = table[part.id];
   uint64_t print = 0;
-  for_each_block(p, [&](const RowBlock& block) {
-    const Tensor rows = store.part(flat, id).slice(block.first, block.count);
-    staging.host.resize(static_cast<size_t>(rows.elements()));
-    if (padded) std::fill(staging.host.begin(), staging.host.end(), 0.0f);
-    for (const Slab& s : held)
-      if (const auto o = overlap(p, s, block)) reader.read(p.name, kind, o->logical, staging.host.data(), o->window);
-    for (const Slab& s : owned)
-      if (const auto o = overlap(p, s, block))
-        print += fingerprint(p.shape, o->logical, staging.host.data(), o->window);
-    copy_rows(ops, rows, staging.host, staging.rounded);
-    ops.synchronize();  // the host memory is used again
-  });
+  for (const Fragment& whole : table.fragments_of(part))
+    for (const Fragment& f : chunks(whole, kBlockElements)) {
+      staging.host.resize(static_cast<size_t>(f.count.elements()));
+      reader.read(p.name, kind, box_of(f), staging.host.data(), dense_window(f));
+      print += fingerprint(p.shape, box_of(f), staging.host.data(), dense_window(f));
+      copy_rounded(ops, store.state(kind, {part.id, f.offset, f.count.elements()}), staging);
+      ops.synchronize();  // the host memory is used again
+    }
   return print;
 }
 
@@ -104,7 +96,7 @@ class IndexReader : public TensorReader {
   std::optional<h5::Dataset> dataset_;
 };
 
-bool holds_everything(const ParamTable& table) { return table.tp() == 1; }
+bool holds_everything(const ParamTable& table) { return table.tp() == 1 && table.shards() == 1; }
 
 }  // namespace
 
@@ -159,7 +151,7 @@ void Checkpoint::require(const ParamTable& table) const {
 std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<IndexReader>(*this); }
 
 void Checkpoint::load(ParamStore& store, Ops& ops) const {
-  if (!store.moment1()) return load_weights(store, ops);
+  if (!store.options().training) return load_weights(store, ops);
   const ParamTable& table = store.table();
   require(table);
   if (!manifest_.has_moments())
@@ -182,13 +174,12 @@ void Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
 
 Fingerprints fill_store(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader) {
   const ParamTable& table = store.table();
-  const bool weights_only = kind == StateKind::param && !store.master();
-  const Tensor& target = weights_only ? store.weights() : flat_of(store, kind);
-  ops.zero(target);
+  ops.zero(kind == StateKind::param ? store.master() : kind == StateKind::exp_avg ? store.moment1() : store.moment2());
   Fingerprints prints(table.size());
   Staging staging;
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
-    prints[static_cast<size_t>(id)][kind] = fill_tensor(reader, store, ops, id, kind, target, staging);
+  for (const ParamUnit& u : table.units())
+    for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
+      prints[static_cast<size_t>(part.id)][kind] = fill_tensor(reader, store, ops, part, kind, staging);
   return prints;
 }
 

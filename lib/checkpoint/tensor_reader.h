@@ -15,11 +15,11 @@ class TensorReader {
 };
 
 // Fills what the store holds of `kind` (param: its weights); padding and the gaps between parameters become 0. The
-// compute weights are not refreshed. Returns the fingerprints of the elements that this rank owns, as they were read.
+// compute weights are not refreshed. Returns the fingerprints of what was read.
 Fingerprints fill_store(ParamStore&, Ops&, StateKind kind, TensorReader&);
 
-// The weights of a store, compute copy included, from any source; moments and gradients become 0. Returns the
-// fingerprints of what was read.
+// The weights of a store, compute copy included, from any source; moments and gradients become 0. What other shards
+// hold of the compute weights is left to who gathers them. Returns the fingerprints of what was read.
 Fingerprints load_weights_from(TensorReader&, ParamStore&, Ops&);
 
 }  // namespace fp

@@ -25,7 +25,7 @@ Shape shape_from(const std::vector<uint64_t>& n) {
 
 // One fragment of a kind of a parameter in a rank's file, as it is written.
 struct OpenFragment {
-  Slab slab;
+  Fragment box;
   h5::Dataset dataset;
   std::string name;
   uint64_t print = 0;
@@ -36,16 +36,16 @@ class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual bool has(StateKind) const = 0;
-  // Rows of the rank's local tensor, `host` long enough for them.
-  virtual void read(ParamId, StateKind, const RowBlock&, float* host) = 0;
+  // A fragment of the rank's local tensor, `host` long enough for it.
+  virtual void read(ParamId, StateKind, const Fragment&, float* host) = 0;
 };
 
 class StoreSource : public BlockSource {
  public:
   StoreSource(const ParamStore& store, Ops& ops) : store_(store), ops_(ops) {}
-  bool has(StateKind kind) const override { return static_cast<bool>(flat_of(store_, kind)); }
-  void read(ParamId id, StateKind kind, const RowBlock& block, float* host) override {
-    ops_.copy_out(host, store_.part(flat_of(store_, kind), id).slice(block.first, block.count));
+  bool has(StateKind kind) const override { return store_.has(kind); }
+  void read(ParamId id, StateKind kind, const Fragment& f, float* host) override {
+    ops_.copy_out(host, store_.state(kind, {id, f.offset, f.count.elements()}));
   }
 
  private:
@@ -53,15 +53,13 @@ class StoreSource : public BlockSource {
   Ops& ops_;
 };
 
-// Weights from elsewhere; the rank holds the whole model, so that logical and local tensors differ by padding only.
+// Weights from elsewhere.
 class ReaderSource : public BlockSource {
  public:
   ReaderSource(const ParamTable& table, TensorReader& reader) : table_(table), reader_(reader) {}
   bool has(StateKind kind) const override { return kind == StateKind::param; }
-  void read(ParamId id, StateKind kind, const RowBlock& block, float* host) override {
-    for (const Slab& s : owned_slabs(table_, id))
-      if (const auto o = overlap(table_[id], s, block))
-        reader_.read(table_[id].name, kind, o->logical, host, o->window);
+  void read(ParamId id, StateKind kind, const Fragment& f, float* host) override {
+    reader_.read(table_[id].name, kind, box_of(f), host, dense_window(f));
   }
 
  private:
@@ -70,29 +68,25 @@ class ReaderSource : public BlockSource {
 };
 
 // Streams one kind of one parameter into its fragments.
-void write_kind(h5::File& file, const std::filesystem::path& path, const ParamTable& table, BlockSource& source,
-                ParamId id, StateKind kind, const std::vector<Slab>& owned, std::vector<float>& host) {
-  const Param& p = table[id];
+void write_kind(h5::File& file, const std::filesystem::path& path, const Param& p, BlockSource& source, ParamId id,
+                StateKind kind, const std::vector<Fragment>& owned, std::vector<float>& host) {
   std::vector<OpenFragment> fragments;
-  for (const Slab& s : owned) {
+  for (const Fragment& f : owned) {
     const std::string name = fmt::format("{}/{}/{}", p.name, name_of(kind), fragments.size());
-    fragments.push_back({s, file.create_dataset(name, s.count), name});
+    fragments.push_back({f, file.create_dataset(name, f.count), name});
   }
-  for_each_block(p, [&](const RowBlock& block) {
-    host.resize(static_cast<size_t>(block.count * (p.local.elements() / p.local[0])));
-    source.read(id, kind, block, host.data());
-    for (OpenFragment& f : fragments) {
-      const auto o = overlap(p, f.slab, block);
-      if (!o) continue;
-      f.print += fingerprint(p.shape, o->logical, host.data(), o->window);
-      h5::Box inside = o->logical;  // the fragment's own coordinates
-      for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= f.slab.start[i];
+  for (OpenFragment& open : fragments)
+    for (const Fragment& f : chunks(open.box, kBlockElements)) {
+      host.resize(static_cast<size_t>(f.count.elements()));
+      source.read(id, kind, f, host.data());
+      open.print += fingerprint(p.shape, box_of(f), host.data(), dense_window(f));
+      h5::Box inside = box_of(f);  // the fragment's own coordinates
+      for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= open.box.start[i];
       storage::announce(storage::Step::write, path);
-      f.dataset.write(inside, host.data(), o->window);
+      open.dataset.write(inside, host.data(), dense_window(f));
     }
-  });
   for (const OpenFragment& f : fragments) {
-    file.set_attribute(f.name, "start", numbers(f.slab.start));
+    file.set_attribute(f.name, "start", numbers(f.box.start));
     file.set_attribute(f.name, "fingerprint", {&f.print, 1});
   }
 }
@@ -188,10 +182,10 @@ CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamT
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     const Param& p = table[id];
     FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
-    const std::vector<Slab> owned = owned_slabs(table, id);
+    const std::vector<Fragment> owned = table.owned(id);
     if (owned.empty()) continue;
     for (const StateKind kind : kStateKinds)
-      if (source.has(kind)) write_kind(file, path, table, source, id, kind, owned, host);
+      if (source.has(kind)) write_kind(file, path, p, source, id, kind, owned, host);
     const uint64_t order = static_cast<uint64_t>(id);
     file.set_attribute(p.name, "shape", numbers(p.shape));
     file.set_attribute(p.name, "order", {&order, 1});

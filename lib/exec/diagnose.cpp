@@ -1,41 +1,99 @@
-// Finding where a step went wrong: the same forward pass again, every intermediate result searched on the device.
+// Finding where a step went wrong: the same forward pass again, every intermediate result searched on the device. All
+// ranks search all of it, as they have to communicate on the way; the first finding of any of them counts.
 #include <optional>
 #include <set>
 
+#include "exec/executor.h"
 #include "exec/staged.h"
 
 namespace fp {
 namespace {
 
 struct Finding {
-  std::string tensor;
-  std::set<uint64_t> samples;
+  int order = 0;  // place in the order of computation, the same on all ranks
+  std::string text;
 };
 
+class Search {
+ public:
+  explicit Search(const ModelEnv& env) : env_(&env) {}
+  void begin(const Batch& b, const MicroBatch& m) {
+    batch_ = &b;
+    micro_batch_ = &m;
+  }
+
+  void parameters();
+  // A result with the own rows of the micro-batch, with all of this rank's, or with all tokens of its heads.
+  void tokens(const std::string& name, const Tensor&);
+  void block(int64_t layer, const BlockState&, const Tensor& out);
+  void gradients(std::span<const Batch>);
+  const std::optional<Finding>& first() const { return first_; }
+
+ private:
+  std::vector<size_t> bad_rows(const Tensor&, int64_t rows) const;
+  uint64_t sample_of(int64_t row, int64_t rows) const;
+
+  const ModelEnv* env_;
+  const Batch* batch_ = nullptr;
+  const MicroBatch* micro_batch_ = nullptr;
+  int order_ = 0;
+  std::optional<Finding> first_;
+};
+
+std::string list(const std::set<uint64_t>& ids) {
+  std::string text;
+  size_t shown = 0;
+  for (const uint64_t id : ids) {
+    if (shown++ == 8) break;
+    text += (text.empty() ? "" : ", ") + std::to_string(id);
+  }
+  return ids.size() > 8 ? fmt::format("{} and {} more", text, ids.size() - 8) : text;
+}
+
 // Those of the `rows` rows of t that hold a value that is not finite.
-std::vector<size_t> nonfinite_rows(const ModelEnv& e, const Tensor& t, int64_t rows) {
-  const ArenaTensor first = e.arena->alloc(DType::i32, {rows});
-  e.ops->find_nonfinite(first, t.reshaped({rows, t.elements() / rows}));
+std::vector<size_t> Search::bad_rows(const Tensor& t, int64_t rows) const {
+  const ArenaTensor first = env_->arena->alloc(DType::i32, {rows});
+  env_->ops->find_nonfinite(first, t.reshaped({rows, t.elements() / rows}));
   std::vector<int32_t> columns(static_cast<size_t>(rows));
-  e.ops->copy_out(columns.data(), first);
+  env_->ops->copy_out(columns.data(), first);
   std::vector<size_t> bad;
   for (size_t i = 0; i < columns.size(); ++i)
     if (columns[i] >= 0) bad.push_back(i);
   return bad;
 }
 
-// Samples with a non-finite value in t, whose first dimensions are the batch's tokens.
-std::optional<Finding> inspect(const ModelEnv& e, const Batch& b, const std::string& name, const Tensor& t) {
-  Finding f{name, {}};
-  for (const size_t token : nonfinite_rows(e, t, b.n * b.seq_len))
-    f.samples.insert(b.sample_ids[token / static_cast<size_t>(b.seq_len)]);
-  if (f.samples.empty()) return std::nullopt;
-  return f;
+uint64_t Search::sample_of(int64_t row, int64_t rows) const {
+  const TokenShare& share = micro_batch_->share;
+  int64_t sample = row / (rows / share.samples);  // whole samples, of which ever so many tokens
+  if (rows == share.local_rows) sample = (share.first_row + row) / share.tokens;
+  return batch_->sample_ids[static_cast<size_t>(sample)];
 }
 
-std::optional<Finding> inspect_block(const ModelEnv& e, const Batch& b, int64_t layer, const BlockState& s,
-                                     const Tensor& out) {
-  const std::string where = fmt::format("layer {} ", layer);
+void Search::parameters() {
+  for (ParamId id = 0; id < static_cast<ParamId>(env_->params->table().size()); ++id) {
+    const Param& p = env_->params->table()[id];
+    ++order_;
+    if (first_ || env_->params->weights_sharded()) continue;  // what ZeRO 3 gathers is searched in use
+    const Tensor w = env_->params->weight(id);
+    if (!bad_rows(w, w.rows()).empty())
+      first_ = {order_, fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer)};
+  }
+}
+
+void Search::tokens(const std::string& name, const Tensor& t) {
+  ++order_;
+  if (first_) return;
+  const TokenShare& share = micro_batch_->share;
+  const int64_t all = share.samples * share.length, elements = t.elements();
+  const int64_t leading = t.shape.rank() == 4 ? all : t.shape[0];
+  FP_CHECK(elements % leading == 0, "{} of shape {}", name, t.shape.str());
+  std::set<uint64_t> samples;
+  for (const size_t row : bad_rows(t, leading)) samples.insert(sample_of(static_cast<int64_t>(row), leading));
+  if (!samples.empty())
+    first_ = {order_, fmt::format("first non-finite tensor: {}; sample ids: {}", name, list(samples))};
+}
+
+void Search::block(int64_t layer, const BlockState& s, const Tensor& out) {
   const std::pair<const char*, const Tensor&> steps[] = {{"attention norm", s.n1},
                                                          {"queries", s.q},
                                                          {"keys", s.k},
@@ -46,20 +104,46 @@ std::optional<Finding> inspect_block(const ModelEnv& e, const Batch& b, int64_t 
                                                          {"MLP pre-activation", s.u},
                                                          {"MLP activation", s.g},
                                                          {"block output", out}};
-  for (const auto& [name, tensor] : steps)
-    if (auto f = inspect(e, b, where + name, tensor)) return f;
-  return std::nullopt;
+  for (const auto& [name, tensor] : steps) tokens(fmt::format("layer {} {}", layer, name), tensor);
 }
 
-std::string describe(const Finding& f) {
-  std::string samples;
-  size_t shown = 0;
-  for (const uint64_t id : f.samples) {
-    if (shown++ == 8) break;
-    samples += (samples.empty() ? "" : ", ") + std::to_string(id);
+// Backward runs from the last layer to the first, so the last bad one in table order went bad first.
+void Search::gradients(std::span<const Batch> micro_batches) {
+  const ParamStore& store = *env_->params;
+  std::set<uint64_t> samples;
+  for (const Batch& b : micro_batches) samples.insert(b.sample_ids.begin(), b.sample_ids.end());
+  const auto& units = store.table().units();
+  for (size_t u = units.size(); u-- > 0;) {
+    const std::vector<ParamPart> parts = store.table().parts(units[u], false);
+    const Tensor shard = store.shard_of_gradients(units[u]);
+    const int64_t origin = store.table().shard_of(units[u], store.table().shard()).offset;
+    for (ParamId id = units[u].last; id >= units[u].first; --id) {
+      ++order_;
+      for (const ParamPart& part : parts) {
+        if (first_ || part.id != id) continue;
+        const Param& p = store.table()[id];
+        ArenaTensor wide = env_->alloc_f32({part.count});
+        const Tensor g = shard.slice(p.offset + part.first - origin, part.count);
+        g.dtype == DType::f32 ? env_->ops->copy(wide, g) : env_->ops->cast(wide, g);
+        if (!bad_rows(wide, 1).empty())
+          first_ = {order_, fmt::format("first non-finite tensor: gradient of {} (layer {}); sample ids: {}", p.name,
+                                        p.layer, list(samples))};
+      }
+    }
   }
-  if (f.samples.size() > 8) samples += fmt::format(" and {} more", f.samples.size() - 8);
-  return fmt::format("first non-finite tensor: {}; sample ids: {}", f.tensor, samples);
+}
+
+// The first of all ranks' findings, with the rank where there are several.
+std::string agree(const std::optional<Finding>& mine, Group& world) {
+  const std::vector<std::string> all = world.all_gather(mine ? fmt::format("{:09d} {}", mine->order, mine->text) : "");
+  std::string best;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty() || (!best.empty() && all[r].substr(0, 9) >= best.substr(0, 9))) continue;
+    best = all[r] + (all.size() > 1 ? fmt::format("; on rank {}", r) : "");
+  }
+  if (best.empty())
+    return "every tensor of the repeated step is finite: the fault did not happen again (suspect the hardware)";
+  return best.substr(10);
 }
 
 }  // namespace
@@ -67,33 +151,31 @@ std::string describe(const Finding& f) {
 std::string Executor::diagnose(std::span<const Batch> micro_batches) {
   ModelEnv env = model_->env();
   env.recompute = Recompute::none;  // keeps every intermediate of the one block under inspection
-  const ParamTable& table = model_->table();
-  const auto finite = [&](const Tensor& t) { return nonfinite_rows(env, t, t.rows()).empty(); };
-  for (const Param& p : table)
-    if (!finite(env.params->weight(table.find(p.name))))
-      return fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer);
-
+  Search search(env);
+  search.parameters();
   for (const Batch& b : micro_batches) {
-    const Staged staged = stage(b, true);
+    const Staged staged = stage(env, b, true);
+    search.begin(b, staged.view);
     const ArenaTensor loss = env.alloc_f32({staged.view.rows(), 2});
+    weights_.acquire(stem_unit());
     ArenaTensor x = Stem(env).forward(staged.view);
-    if (auto f = inspect(env, b, "embedding output", x)) return describe(*f);
+    weights_.release(stem_unit());
+    search.tokens("embedding output", x);
     for (int64_t l = 0; l < model_->architecture().layers; ++l) {
+      const int unit = layer_unit(static_cast<size_t>(l));
       BlockState state;
+      weights_.acquire(unit);
       x = Block(env, l).forward(std::move(x), staged.view, state);
-      if (auto f = inspect_block(env, b, l, state, x)) return describe(*f);
+      weights_.release(unit);
+      search.block(l, state, x);
     }
+    open_head(false);
     Head(env).forward(std::move(x), staged.view, loss, {1.0, 0.0, options_.loss_chunk});
-    if (auto f = inspect(env, b, "loss", loss)) return describe(*f);
+    close_head(false);
+    search.tokens("loss", loss);
   }
-  // Backward runs from the last layer to the first, so the last bad one in table order went bad first.
-  Finding f;
-  for (const Param& p : table)
-    if (!finite(env.params->grad(table.find(p.name))))
-      f.tensor = fmt::format("gradient of {} (layer {})", p.name, p.layer);
-  for (const Batch& b : micro_batches) f.samples.insert(b.sample_ids.begin(), b.sample_ids.end());
-  if (!f.tensor.empty()) return describe(f);
-  return "every tensor of the repeated step is finite: the fault did not happen again (suspect the hardware)";
+  search.gradients(micro_batches);
+  return agree(search.first(), *groups_.world);
 }
 
 }  // namespace fp

@@ -6,6 +6,7 @@ namespace fp {
 
 AttentionSpec Block::attention_spec(bool training) const {
   AttentionSpec s = env_->arch->attention(layer_);
+  s.first_head = env_->first_head;
   if (training) s.dropout = env_->dropout(Purpose::attention_dropout, env_->arch->dropout_attention, layer_);
   return s;
 }
@@ -15,42 +16,59 @@ Dropout Block::residual_dropout() const {
 }
 Dropout Block::ffn_dropout() const { return env_->dropout(Purpose::ffn_dropout, env_->arch->dropout_ffn, layer_); }
 
+HeadExchange::Place Block::exchange_of(const MicroBatch& batch) const {
+  return {env_->ops, env_->arena, env_->sequence, batch.share};
+}
+
 void Block::project_qkv(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  const HeadLayout& heads = e.arch->heads;
-  const int64_t m = batch.rows();
-  if (!s.stats1) s.stats1 = e.alloc_f32({m, 2});
+  const HeadLayout& core = e.core;
+  const int64_t m = batch.rows(), tokens = batch.samples() * batch.length();
+  if (!s.stats1) s.stats1 = e.alloc_f32({batch.local_rows(), 2});
   if (!s.n1) s.n1 = e.alloc({m, e.arch->hidden});
-  e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
-  const ArenaTensor qkv = e.alloc({m, heads.columns()});
+  e.norm(e.own_rows(s.n1, batch), {}, s.stats1, s.x, {}, ids().norm1);
+  e.gather(s.n1, batch);
+  ArenaTensor qkv = e.alloc({m, e.heads.columns()});
   e.linear(qkv, s.n1, ids().qkv);
-  s.q = e.alloc({batch.samples, batch.tokens, heads.heads, heads.head_dim});
-  s.k = e.alloc({batch.samples, batch.tokens, heads.kv_heads, heads.head_dim});
-  s.v = e.alloc({batch.samples, batch.tokens, heads.kv_heads, heads.head_dim});
-  const auto flat = [m](const Tensor& t) { return t.reshaped({m, t.shape[2], t.shape[3]}); };
-  e.ops->split_qkv(flat(s.q), flat(s.k), flat(s.v), qkv, heads, e.rope, batch.positions);
+  qkv = e.exchange.qkv_to_core(exchange_of(batch), std::move(qkv));
+  s.q = e.alloc({batch.samples(), batch.length(), core.heads, core.head_dim});
+  s.k = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
+  s.v = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
+  const auto flat = [tokens](const Tensor& t) { return t.reshaped({tokens, t.shape[2], t.shape[3]}); };
+  e.ops->split_qkv(flat(s.q), flat(s.k), flat(s.v), qkv, core, e.rope, batch.positions);
 }
 
 void Block::attend(const MicroBatch& batch, BlockState& s) const {
-  s.o = env_->alloc(s.q->shape);
-  s.lse = env_->alloc_f32({batch.samples, env_->arch->heads.heads, batch.tokens});
-  env_->ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(batch.training));
+  const ModelEnv& e = *env_;
+  s.o = e.alloc(s.q->shape);
+  s.lse = e.alloc_f32({batch.samples(), e.core.heads, batch.length()});
+  e.ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(batch.training));
+  if (batch.share.tokens == batch.length()) return;
+  ArenaTensor o = e.alloc({batch.samples() * batch.length(), e.core.heads * e.core.head_dim});
+  e.ops->copy(o, s.o);
+  s.o_rows = e.exchange.q_to_rows(exchange_of(batch), std::move(o));
+}
+
+Tensor Block::o_rows(const BlockState& s, int64_t rows) const {
+  return s.o_rows ? *s.o_rows : s.o->reshaped({rows, s.o->elements() / rows});
 }
 
 void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  const int64_t m = batch.rows(), h = e.arch->hidden;
-  const ArenaTensor attended = e.alloc({m, h});
-  e.linear(attended, s.o->reshaped({m, e.arch->heads.heads * e.arch->heads.head_dim}), ids().proj);
+  const int64_t m = batch.rows(), own = batch.local_rows(), h = e.arch->hidden;
+  ArenaTensor attended = e.alloc({m, h});
+  e.linear_part(attended, o_rows(s, m), ids().proj);
+  attended = e.reduce(std::move(attended), batch);
   e.drop(attended, batch, residual_dropout());
-  s.x1 = e.alloc({m, h});
-  s.stats2 = e.alloc_f32({m, 2});
+  s.x1 = e.alloc({own, h});
+  s.stats2 = e.alloc_f32({own, 2});
   s.n2 = e.alloc({m, h});
-  e.norm(s.n2, s.x1, s.stats2, s.x, attended, ids().norm2);
-  s.u = e.alloc({m, e.arch->activation.inputs(e.arch->ffn)});
+  e.norm(e.own_rows(s.n2, batch), s.x1, s.stats2, s.x, attended, ids().norm2);
+  e.gather(s.n2, batch);
+  s.u = e.alloc({m, e.arch->activation.inputs(ffn())});
   // What is computed again from u alone has to be computed from u alone the first time.
   if (e.arch->activation.kind == Activation::gelu && e.recompute != Recompute::selective) {
-    s.g = e.alloc({m, e.arch->ffn});
+    s.g = e.alloc({m, ffn()});
     e.linear_gelu(s.g, s.u, s.n2, ids().up);
   } else {
     e.linear(s.u, s.n2, ids().up);
@@ -59,13 +77,14 @@ void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
 }
 
 void Block::activate(const MicroBatch& batch, BlockState& s) const {
-  s.g = env_->alloc({batch.rows(), env_->arch->ffn});
+  s.g = env_->alloc({batch.rows(), ffn()});
   env_->ops->activation(s.g, s.u, env_->arch->activation);
 }
 
 ArenaTensor Block::mlp_output(const MicroBatch& batch, BlockState& s) const {
-  ArenaTensor y = env_->alloc(s.x->shape);
-  env_->linear(y, s.g, ids().down);
+  ArenaTensor y = env_->alloc({batch.rows(), env_->arch->hidden});
+  env_->linear_part(y, s.g, ids().down);
+  y = env_->reduce(std::move(y), batch);
   env_->drop(y, batch, ffn_dropout());
   env_->ops->add(y, s.x1, y);
   return y;
@@ -98,19 +117,29 @@ void Block::recompute(const MicroBatch& batch, BlockState& s) const {
     attend(batch, s);
     mlp_input(batch, s);
   } else if (e.recompute == Recompute::selective) {
-    s.n1 = e.alloc(s.x->shape);
-    e.norm(s.n1, {}, s.stats1, s.x, {}, ids().norm1);
-    s.n2 = e.alloc(s.x->shape);
-    e.norm(s.n2, {}, s.stats2, s.x1, {}, ids().norm2);
+    const auto again = [&](ArenaTensor& n, const Tensor& stats, const Tensor& x, const NormIds& norm) {
+      n = e.alloc({batch.rows(), e.arch->hidden});
+      e.norm(e.own_rows(n, batch), {}, stats, x, {}, norm);
+      e.gather(n, batch);
+    };
+    again(s.n1, s.stats1, s.x, ids().norm1);
+    again(s.n2, s.stats2, s.x1, ids().norm2);
     activate(batch, s);
   }
 }
 
+// The gradient dy [M',h] of a sum over the ranks, as the products in it need it [M,h].
+ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, const Dropout& dropout) const {
+  const ModelEnv& e = *env_;
+  ArenaTensor d = e.alloc(dy.shape);
+  e.ops->copy(d, dy);
+  e.drop(d, batch, dropout);
+  return e.whole(std::move(d), batch);
+}
+
 ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  s.d_down = e.alloc(dy->shape);
-  e.ops->copy(s.d_down, dy);
-  e.drop(s.d_down, batch, ffn_dropout());
+  s.d_down = whole_gradient(dy, batch, ffn_dropout());
   s.d_u = e.alloc(s.u->shape);
   if (e.arch->activation.kind == Activation::gelu) {
     e.linear_backward_input_gelu(s.d_u, s.d_down, s.u, ids().down);
@@ -119,36 +148,41 @@ ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockSt
     e.linear_backward_input(d_g, s.d_down, ids().down);
     e.ops->activation_backward(s.d_u, d_g, s.u, e.arch->activation);
   }
-  s.d_n2 = e.alloc(s.x->shape);
+  s.d_n2 = e.alloc({batch.rows(), e.arch->hidden});
   e.linear_backward_input(s.d_n2, s.d_u, ids().up);
+  s.d_n2 = e.reduce(std::move(s.d_n2), batch);
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
   return dy;
 }
 
 void Block::backward_attention(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  const HeadLayout& heads = e.arch->heads;
-  const int64_t m = batch.rows();
-  const ArenaTensor d_o = e.alloc(s.o->shape), d_q = e.alloc(s.q->shape), d_k = e.alloc(s.k->shape),
-                    d_v = e.alloc(s.v->shape);
-  e.linear_backward_input(d_o->reshaped({m, heads.heads * heads.head_dim}), s.d_proj, ids().proj);
-  e.ops->attention_backward(d_q, d_k, d_v, d_o, s.q, s.k, s.v, s.o, s.lse, batch.doc_start, batch.sample_ids,
-                            attention_spec(true));
-  s.d_qkv = e.alloc({m, heads.columns()});
-  const auto flat = [m](const Tensor& t) { return t.reshaped({m, t.shape[2], t.shape[3]}); };
-  e.ops->split_qkv_backward(s.d_qkv, flat(d_q), flat(d_k), flat(d_v), heads, e.rope, batch.positions);
+  const int64_t m = batch.rows(), tokens = batch.samples() * batch.length();
+  ArenaTensor d_o = e.alloc({m, e.heads.heads * e.heads.head_dim});
+  e.linear_backward_input(d_o, s.d_proj, ids().proj);
+  d_o = e.exchange.q_to_core(exchange_of(batch), std::move(d_o));
+  ArenaTensor d_qkv;
+  {
+    const ArenaTensor d_q = e.alloc(s.q->shape), d_k = e.alloc(s.k->shape), d_v = e.alloc(s.v->shape);
+    e.ops->attention_backward(d_q, d_k, d_v, d_o->reshaped(s.o->shape), s.q, s.k, s.v, s.o, s.lse, batch.doc_start,
+                              batch.sample_ids, attention_spec(true));
+    d_qkv = e.alloc({tokens, e.core.columns()});
+    const auto flat = [tokens](const Tensor& t) { return t.reshaped({tokens, t.shape[2], t.shape[3]}); };
+    e.ops->split_qkv_backward(d_qkv, flat(d_q), flat(d_k), flat(d_v), e.core, e.rope, batch.positions);
+  }
+  d_o.reset();
+  s.d_qkv = e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv));
 }
 
 ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
   recompute(batch, s);
   ArenaTensor dx = backward_mlp(std::move(dy), batch, s);
-  s.d_proj = e.alloc(dx->shape);
-  e.ops->copy(s.d_proj, dx);
-  e.drop(s.d_proj, batch, residual_dropout());
+  s.d_proj = whole_gradient(dx, batch, residual_dropout());
   backward_attention(batch, s);
-  s.d_n1 = e.alloc(dx->shape);
+  s.d_n1 = e.alloc({batch.rows(), e.arch->hidden});
   e.linear_backward_input(s.d_n1, s.d_qkv, ids().qkv);
+  s.d_n1 = e.reduce(std::move(s.d_n1), batch);
   e.norm_backward_input(dx, s.d_n1, s.x, s.stats1, ids().norm1, Write::add);
   return dx;
 }
@@ -158,7 +192,7 @@ void Block::backward_weight(BlockState& s) const {
   e.linear_backward_weight(s.d_down, s.g, ids().down);
   e.linear_backward_weight(s.d_u, s.n2, ids().up);
   e.norm_backward_weight(s.d_n2, s.x1, s.stats2, ids().norm2);
-  e.linear_backward_weight(s.d_proj, s.o->reshaped({s.x->shape[0], s.o->elements() / s.x->shape[0]}), ids().proj);
+  e.linear_backward_weight(s.d_proj, o_rows(s, s.d_proj->shape[0]), ids().proj);
   e.linear_backward_weight(s.d_qkv, s.n1, ids().qkv);
   e.norm_backward_weight(s.d_n1, s.x, s.stats1, ids().norm1);
   s = {};
@@ -167,12 +201,11 @@ void Block::backward_weight(BlockState& s) const {
 ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, const Tensor& k_cache,
                           const Tensor& v_cache) const {
   const ModelEnv& e = *env_;
-  const HeadLayout& heads = e.arch->heads;
+  const HeadLayout& heads = e.core;
   const int64_t n = x->shape[0], total = past + n;
   BlockState s;
   MicroBatch batch;
-  batch.samples = 1;
-  batch.tokens = n;
+  batch.share = share_tokens(1, n, {});
   s.x = std::move(x);
   s.stats1 = e.alloc_f32({n, 2});
   s.n1 = e.alloc(s.x->shape);

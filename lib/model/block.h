@@ -1,6 +1,6 @@
 // One decoder block, in three parts (docs/architecture.md, section 3):
-//   token-local A: norm, QKV projection, rotary positions
-//   attention core: the only place where tokens meet
+//   token-local A: norm, QKV projection
+//   attention core: rotary positions and attention, the only place where tokens meet
 //   token-local B: output projection, residual, norm, MLP, residual
 // Backward of inputs and of weights are separate, so that a schedule may run them at different times.
 #pragma once
@@ -9,12 +9,14 @@
 
 namespace fp {
 
-// Activations and gradients of one block for one micro-batch, between its passes. M tokens, h hidden, f ffn columns.
+// Activations and gradients of one block for one micro-batch, between its passes. M rows, M' of them own (model/env.h),
+// h hidden, f ffn columns, H heads of the core.
 struct BlockState {
-  ArenaTensor x, stats1, n1;                           // input [M,h], norm statistics, normed input
+  ArenaTensor x, stats1, n1;                           // input [M',h], norm statistics [M',2], normed input [M,h]
   ArenaTensor q, k, v, o, lse;                         // [B,T,heads,d]; log-sum-exp [B,H,T] f32
-  ArenaTensor x1, stats2, n2;                          // after attention
-  ArenaTensor u, g;                                    // MLP before and after the activation
+  ArenaTensor o_rows;                                  // [M, columns] o after the exchange of heads; empty: o itself
+  ArenaTensor x1, stats2, n2;                          // after attention [M',h]; n2 [M,h]
+  ArenaTensor u, g;                                    // MLP before and after the activation [M,.]
   ArenaTensor d_down, d_u, d_n2, d_proj, d_qkv, d_n1;  // what the weight gradients need, left by backward_input
 };
 
@@ -22,9 +24,9 @@ class Block {
  public:
   Block(const ModelEnv& env, int64_t layer) : env_(&env), layer_(layer) {}
 
-  // x [M,h] -> output [M,h]. In training the state keeps what the backward pass needs.
+  // x [M',h] -> output [M',h]. In training the state keeps what the backward pass needs.
   ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;
-  // Gradient of the output [M,h] -> gradient of the input; leaves in the state what backward_weight needs.
+  // Gradient of the output [M',h] -> gradient of the input; leaves in the state what backward_weight needs.
   ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&) const;
   // Adds to the parameters' gradients and empties the state.
   void backward_weight(BlockState&) const;
@@ -44,7 +46,11 @@ class Block {
   void recompute(const MicroBatch&, BlockState&) const;                            // restores what was not kept
   ArenaTensor backward_mlp(ArenaTensor dy, const MicroBatch&, BlockState&) const;  // -> gradient of x1
   void backward_attention(const MicroBatch&, BlockState&) const;                   // d_proj -> d_qkv
+  ArenaTensor whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&) const;
+  int64_t ffn() const { return env_->params->table()[ids().down.first].local[1]; }  // of this rank
 
+  HeadExchange::Place exchange_of(const MicroBatch&) const;
+  Tensor o_rows(const BlockState&, int64_t rows) const;
   AttentionSpec attention_spec(bool training) const;
   Dropout residual_dropout() const;
   Dropout ffn_dropout() const;

@@ -16,7 +16,7 @@ ArenaTensor Stem::embed(const Tensor& ids, const Tensor& positions) const {
 }
 
 ArenaTensor Stem::forward(const MicroBatch& batch) const {
-  ArenaTensor x = embed(batch.ids, batch.positions);
+  ArenaTensor x = env_->reduce(embed(batch.ids, batch.embed_positions), batch);
   env_->drop(x, batch, env_->dropout(Purpose::embedding_dropout, env_->arch->dropout_embedding, 0));
   return x;
 }
@@ -24,15 +24,18 @@ ArenaTensor Stem::forward(const MicroBatch& batch) const {
 void Stem::backward_weight(ArenaTensor dx, const MicroBatch& batch) const {
   const ModelEnv& e = *env_;
   e.drop(dx, batch, e.dropout(Purpose::embedding_dropout, e.arch->dropout_embedding, 0));
+  const ArenaTensor d = e.whole(std::move(dx), batch);
   const auto add_rows = [&](ParamId id, const Tensor& rows, double scale) {
     if (e.params->grad_write(id) == Write::set) e.ops->zero(e.params->grad(id));
-    e.ops->embedding_backward(e.params->grad(id), dx, rows, scale);
+    e.ops->embedding_backward(e.params->grad(id), d, rows, scale);
   };
   add_rows(e.ids->embedding, batch.ids, e.arch->embedding_scale);
-  if (e.ids->positions >= 0) add_rows(e.ids->positions, batch.positions, 1.0);
+  if (e.ids->positions >= 0) add_rows(e.ids->positions, batch.row_positions, 1.0);
 }
 
-Vocabulary Head::vocabulary() const { return {0, env_->arch->vocab, env_->masked_ids, env_->arch->logit_scale}; }
+Vocabulary Head::vocabulary() const {
+  return {env_->vocabulary.first, env_->arch->vocab, env_->masked_ids, env_->arch->logit_scale};
+}
 
 namespace {
 
@@ -49,38 +52,50 @@ template <class Body>
 void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec, Body&& body) {
   const bool scaled = !spec.sample_scales.empty();
   for (int64_t first = 0, count = 0; first < batch.rows(); first += count) {
-    const int64_t sample = first / batch.tokens, end = scaled ? (sample + 1) * batch.tokens : batch.rows();
+    const int64_t tokens = batch.share.tokens, sample = first / tokens;
+    const int64_t end = scaled ? (sample + 1) * tokens : batch.rows();
     count = std::min(spec.chunk, end - first);
     const double scale = scaled ? spec.scale * spec.sample_scales[static_cast<size_t>(sample)] : spec.scale;
     body(Chunk{first, scale, n.slice(first, count), batch.targets.slice(first, count), loss.slice(first, count)});
   }
 }
 
-// Logits of a chunk and their losses.
+// This rank's logits of a chunk, and the losses of its tokens over the whole vocabulary.
 ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& vocabulary) {
-  const int64_t count = c.n.shape[0];
-  ArenaTensor logits = e.arena->alloc(e.params->compute(), {count, e.arch->padded_vocab}, MemoryClass::logits);
+  const int64_t count = c.n.shape[0], ranks = e.tokens.tensor;
+  ArenaTensor logits = e.arena->alloc(e.params->compute(), {count, e.vocabulary.count}, MemoryClass::logits);
   e.ops->linear(logits, c.n, e.weight(e.ids->head), {});
   const ArenaTensor stats = e.alloc_f32({count, 3});
   e.ops->softmax_stats(stats, logits, c.targets, vocabulary);
+  if (ranks > 1) {
+    const ArenaTensor parts = e.alloc_f32({ranks, count, 3});
+    e.tensor->all_gather(parts, stats);
+    e.ops->softmax_stats_merge(stats, parts);
+  }
   e.ops->cross_entropy(c.loss, stats, c.targets);
   return logits;
 }
 
 }  // namespace
 
+ArenaTensor Head::final_norm(const Tensor& x, const Tensor& stats, const MicroBatch& batch) const {
+  ArenaTensor n = env_->alloc({batch.rows(), x.cols()});
+  env_->norm(env_->own_rows(n, batch), {}, stats, x, {}, env_->ids->final_norm);
+  env_->gather(n, batch);
+  return n;
+}
+
 void Head::forward(const Tensor& x, const MicroBatch& batch, const Tensor& loss, const LossSpec& spec) const {
   const ModelEnv& e = *env_;
-  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x.shape);
-  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  const ArenaTensor stats = e.alloc_f32({batch.local_rows(), 2}), n = final_norm(x, stats, batch);
   for_chunks(n, batch, loss, spec, [&](const Chunk& c) { chunk_loss(e, c, vocabulary()); });
 }
 
 ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const Tensor& loss,
                                    const LossSpec& spec) const {
   const ModelEnv& e = *env_;
-  const ArenaTensor stats = e.alloc_f32({batch.rows(), 2}), n = e.alloc(x->shape), dn = e.alloc(x->shape);
-  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  const ArenaTensor stats = e.alloc_f32({batch.local_rows(), 2}), n = final_norm(x, stats, batch);
+  ArenaTensor dn = e.alloc(n->shape);
   const LinearIds head{e.ids->head, e.ids->head, -1};
   for_chunks(n, batch, loss, spec, [&](const Chunk& c) {
     const ArenaTensor logits = chunk_loss(e, c, vocabulary());
@@ -88,6 +103,7 @@ ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const
     e.linear_backward_input(dn->slice(c.first, c.n.shape[0]), logits, head);
     e.linear_backward_weight(logits, c.n, head);
   });
+  dn = e.reduce(std::move(dn), batch);
   ArenaTensor dx = e.alloc(x->shape);
   e.norm_backward_input(dx, dn, x, stats, e.ids->final_norm, Write::set);
   e.norm_backward_weight(dn, x, stats, e.ids->final_norm);
@@ -97,6 +113,7 @@ ArenaTensor Head::forward_backward(ArenaTensor x, const MicroBatch& batch, const
 void Head::logits(ArenaTensor x, std::span<float> out) const {
   const ModelEnv& e = *env_;
   const int64_t m = x->shape[0], vocab = e.arch->vocab, padded = e.arch->padded_vocab;
+  FP_CHECK(e.tokens.tensor == 1 && e.tokens.sequence == 1, "logits are for one rank");
   FP_CHECK(static_cast<int64_t>(out.size()) == m * vocab, "{} rows of logits of {} ids into {} places", m, vocab,
            out.size());
   const ArenaTensor stats = e.alloc_f32({m, 2}), n = e.alloc(x->shape);

@@ -11,7 +11,7 @@ namespace fp {
 class Stem {
  public:
   explicit Stem(const ModelEnv& env) : env_(&env) {}
-  ArenaTensor forward(const MicroBatch&) const;  // -> [M,h]
+  ArenaTensor forward(const MicroBatch&) const;  // -> [M',h]
   void backward_weight(ArenaTensor dx, const MicroBatch&) const;
   ArenaTensor embed(const Tensor& ids, const Tensor& positions) const;  // no dropout
 
@@ -29,16 +29,18 @@ struct LossSpec {
 class Head {
  public:
   explicit Head(const ModelEnv& env) : env_(&env) {}
-  // x [M,h]; loss f32 [M,2] receives (cross entropy, log-sum-exp) of each token, 0 where the target is ignored.
+  // x [M',h]; loss f32 [M,2] receives (cross entropy, log-sum-exp) of each token, 0 where the target is ignored.
   void forward(const Tensor& x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
   // The same, then the gradient of x; the gradients of the head's parameters are added on the way.
   ArenaTensor forward_backward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
-  // Logits of the rows x [M,h] as they enter the softmax, masked ids at -infinity, padding left out: f32 [M,vocab] on
+  // On one rank: logits of the rows x [M,h] as they enter the softmax, masked ids at -infinity, padding left out: f32 [M,vocab] on
   // the host.
   void logits(ArenaTensor x, std::span<float> out) const;
 
  private:
   Vocabulary vocabulary() const;
+  // x [M',h] -> normed [M,h]; its statistics [M',2].
+  ArenaTensor final_norm(const Tensor& x, const Tensor& stats, const MicroBatch&) const;
   const ModelEnv* env_;
 };
 

@@ -22,8 +22,31 @@ void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Ten
 
 void ModelEnv::drop(const Tensor& x, const MicroBatch& batch, const Dropout& d) const {
   if (!batch.training || d.p <= 0) return;
-  const Tensor view = x.reshaped({batch.samples, batch.tokens, x.cols()});
-  ops->dropout(view, view, batch.sample_ids, 0, d);
+  for (const TokenRun& r : batch.runs) {
+    const Tensor view = x.slice(r.row, r.samples * r.tokens).reshaped({r.samples, r.tokens, x.cols()});
+    ops->dropout(view, view, batch.sample_ids.slice(r.sample, r.samples), r.first_token, d);
+  }
+}
+
+void ModelEnv::gather(const Tensor& x, const MicroBatch& b) const {
+  if (tokens.megatron) tensor->all_gather(x, own_rows(x, b));
+}
+
+ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
+  if (!tokens.megatron) return own;
+  ArenaTensor x = alloc({b.rows(), own->cols()});
+  tensor->all_gather(x, own);
+  return x;
+}
+
+ArenaTensor ModelEnv::reduce(ArenaTensor x, const MicroBatch& b) const {
+  if (!tokens.megatron) {
+    tensor->all_reduce(x);
+    return x;
+  }
+  ArenaTensor own = alloc({b.local_rows(), x->cols()});
+  tensor->reduce_scatter(own, x);
+  return own;
 }
 
 }  // namespace fp

@@ -5,6 +5,7 @@ namespace fp {
 Groups make_groups(World& world, const Mesh& mesh) {
   const int rank = world.rank();
   Groups g;
+  g.maker = &world;
   g.mesh = mesh;
   g.at = mesh.at(rank);
   g.record = &world.record();
@@ -13,6 +14,12 @@ Groups make_groups(World& world, const Mesh& mesh) {
   g.sequence = world.group("sequence", mesh.sequence(rank));
   g.data = world.group("data", mesh.data(rank));
   return g;
+}
+
+std::shared_ptr<Group> tensor_subgroup(const Groups& g, const std::string& name, const std::vector<int>& indices) {
+  std::vector<int> ranks;
+  for (const int i : indices) ranks.push_back(g.mesh.rank_of({g.at.pp, g.at.dp, g.at.sp, i}));
+  return g.maker->group(name, ranks);
 }
 
 Groups make_self_groups() {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "comm/comm.h"
 #include "plan/mesh.h"
@@ -10,6 +12,7 @@ namespace fp {
 
 struct Groups {
   std::shared_ptr<World> own_world;  // where no one else keeps it
+  World* maker = nullptr;
   Mesh mesh;
   Coordinate at;                    // of this rank
   CommRecord* record = nullptr;     // of the world's
@@ -21,6 +24,9 @@ struct Groups {
 
 // Every rank of the world calls it. The world must outlive the groups.
 Groups make_groups(World&, const Mesh&);
+
+// Those of my tensor-parallel ranks with these indices, of which I am one; each of them calls it, at the same place.
+std::shared_ptr<Group> tensor_subgroup(const Groups&, const std::string& name, const std::vector<int>& indices);
 
 // Of a run with a single rank.
 Groups make_self_groups();

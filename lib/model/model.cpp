@@ -4,9 +4,11 @@ namespace fp {
 
 Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
     : arch_(make_architecture(section)),
-      table_(groups.tensor->size(), groups.tensor->rank()),
+      table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank()),
       ids_(declare_parameters(section, table_)),
-      params_(std::make_unique<ParamStore>(table_, options.compute, options.content, arena)),
+      params_(std::make_unique<ParamStore>(
+          table_, StoreOptions{options.compute, options.training, options.gradients, options.zero_stage}, arena)),
+      groups_(groups),
       stem_(env_),
       head_(env_) {
   env_.arch = &arch_;
@@ -14,11 +16,25 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.params = params_.get();
   env_.ops = &ops;
   env_.arena = &arena;
-  env_.tensor_group = groups.tensor.get();
   env_.recompute = options.recompute;
   env_.seed = options.seed;
+  place_on_mesh(options);
   upload_tables(options);
   for (int64_t l = 0; l < arch_.layers; ++l) blocks_.emplace_back(env_, l);
+}
+
+void Model::place_on_mesh(const ModelOptions& options) {
+  const HeadLayout& all = arch_.heads;
+  env_.tensor = groups_.tensor.get();
+  env_.sequence = groups_.sequence.get();
+  const Mesh& mesh = groups_.mesh;
+  env_.tokens = {mesh.sp(), groups_.at.sp, mesh.tp(), groups_.at.tp, options.megatron_sp && mesh.tp() > 1};
+  const HeadShare mine = deal_heads(all.heads, all.kv_heads, table_.tp(), table_.tp_index());
+  env_.heads = {mine.heads.count, mine.kv_heads.count, all.head_dim, all.grouped};
+  env_.exchange = HeadExchange(env_.heads, mesh.sp(), groups_.at.sp);
+  env_.core = env_.exchange.core();
+  env_.first_head = mine.heads.first + env_.exchange.first_head();
+  env_.vocabulary = table_.share_of(ids_.embedding);
 }
 
 void Model::upload_tables(const ModelOptions& options) {

@@ -12,7 +12,10 @@ namespace fp {
 
 struct ModelOptions {
   DType compute = DType::bf16;
-  ParamStore::Content content = ParamStore::Content::training;
+  bool training = true;  // false: weights only
+  DType gradients = DType::f32;  // as kept and sent
+  int zero_stage = 0;
+  bool megatron_sp = false;  // Megatron sequence parallelism among the tensor-parallel ranks
   Recompute recompute = Recompute::none;
   uint64_t seed = 0;
   int64_t positions = 0;  // length of the rotary tables: the longest sequence that will be seen
@@ -35,6 +38,7 @@ class Model {
   const Head& head() const { return head_; }
 
  private:
+  void place_on_mesh(const ModelOptions&);
   void upload_tables(const ModelOptions&);
 
   Architecture arch_;
@@ -42,6 +46,7 @@ class Model {
   ModelIds ids_;
   std::unique_ptr<ParamStore> params_;
   ArenaTensor cos_, sin_, masked_ids_;
+  Groups groups_;
   ModelEnv env_;
   Stem stem_;
   std::vector<Block> blocks_;

@@ -1,23 +1,40 @@
+#include "model/param_store.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "model/params.h"
-
 namespace fp {
 
-ParamStore::ParamStore(const ParamTable& table, DType compute, Content content, Arena& arena)
-    : table_(&table), compute_(compute), written_(table.size()) {
-  const Shape flat{table.flat_elements()};
-  weights_ = arena.alloc(compute, flat, MemoryClass::parameters);
-  if (content == Content::weights_only) return;
-  if (compute != DType::f32) master_ = arena.alloc(DType::f32, flat, MemoryClass::optimizer);
-  grads_ = arena.alloc(DType::f32, flat, MemoryClass::gradients);
-  m_ = arena.alloc(DType::f32, flat, MemoryClass::optimizer);
-  v_ = arena.alloc(DType::f32, flat, MemoryClass::optimizer);
+ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena)
+    : table_(&table),
+      options_(options),
+      lent_weights_(table.units().size()),
+      lent_gradients_(table.units().size()),
+      written_(table.size()) {
+  const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what) {
+    flat.sharded = table.shards() > 1 && options.zero_stage >= sharded_from;
+    flat.memory = arena.alloc(dtype, {table.flat_elements() / (flat.sharded ? table.shards() : 1)}, what);
+  };
+  make(weights_, options.compute, 3, MemoryClass::parameters);
+  if (!options.training) return;
+  if (options.compute != DType::f32) make(master_, DType::f32, 1, MemoryClass::optimizer);
+  make(grads_, options.gradients, 2, MemoryClass::gradients);
+  make(m_, DType::f32, 1, MemoryClass::optimizer);
+  make(v_, DType::f32, 1, MemoryClass::optimizer);
 }
 
-Tensor ParamStore::view(const Tensor& flat, ParamId first, ParamId last) const {
-  FP_CHECK(static_cast<bool>(flat), "this store holds weights only");
+Tensor ParamStore::Flat::at(const ParamTable& table, const Segment& s) const {
+  FP_CHECK(static_cast<bool>(memory), "this store holds weights only");
+  if (!sharded) return memory->slice(s.offset, s.count);
+  for (const ParamUnit& u : table.units()) {
+    const Segment own = table.shard_of(u, table.shard());
+    if (s.offset < own.offset || s.offset + s.count > own.offset + own.count) continue;
+    return memory->slice(u.offset / table.shards() + s.offset - own.offset, s.count);
+  }
+  throw InternalError(fmt::format("elements [{}, +{}) are in another shard", s.offset, s.count));
+}
+
+Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId first, ParamId last) const {
   const Param& p = (*table_)[first];
   Shape shape = p.local;
   int64_t end = p.offset + p.local_elements();
@@ -27,7 +44,50 @@ Tensor ParamStore::view(const Tensor& flat, ParamId first, ParamId last) const {
     shape[0] += next.local[0];
     end += next.local_elements();
   }
-  return Tensor(flat.data, flat.dtype, {flat.elements()}).slice(p.offset, end - p.offset).reshaped(shape);
+  return unit_memory.slice(p.offset - u.offset, end - p.offset).reshaped(shape);
+}
+
+Tensor ParamStore::weight(ParamId first, ParamId last) const {
+  const auto unit = static_cast<size_t>(table_->unit_of(first));
+  const ParamUnit& u = table_->units()[unit];
+  FP_CHECK(!weights_.sharded || lent_weights_[unit], "the weights of unit {} are not gathered", unit);
+  return view(weights_.sharded ? lent_weights_[unit] : unit_weights(u), u, first, last);
+}
+
+Tensor ParamStore::grad(ParamId first, ParamId last) const {
+  const auto unit = static_cast<size_t>(table_->unit_of(first));
+  const ParamUnit& u = table_->units()[unit];
+  FP_CHECK(!borrows_gradients() || lent_gradients_[unit], "nothing to compute the gradients of unit {} in", unit);
+  return view(borrows_gradients() ? lent_gradients_[unit] : unit_gradients(u), u, first, last);
+}
+
+Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
+  const Param& p = (*table_)[id];
+  return Tensor(flat.data, flat.dtype, {flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
+}
+
+const ParamStore::Flat& ParamStore::flat(StateKind kind) const {
+  return kind == StateKind::exp_avg ? m_ : kind == StateKind::exp_avg_sq ? v_ : masters();
+}
+
+namespace {
+Segment place_of(const ParamTable& table, const ParamPart& part) { return {table[part.id].offset + part.first, part.count}; }
+}  // namespace
+
+Tensor ParamStore::state(StateKind kind, const ParamPart& part) const {
+  return flat(kind).at(*table_, place_of(*table_, part));
+}
+
+UnitState ParamStore::unit_state(const ParamUnit& u) const {
+  const Segment s = state_sharded() ? own(u) : Segment{u.offset, u.elements};
+  const auto of = [&](const Flat& flat) { return flat.at(*table_, s); };
+  return {s.offset, of(masters()), of(m_), of(v_), of(grads_), compute() == DType::f32 ? Tensor{} : of(weights_)};
+}
+
+void ParamStore::lend_gradients(int unit, const Tensor& memory) {
+  lent_gradients_[static_cast<size_t>(unit)] = memory;
+  const ParamUnit& u = table_->units()[static_cast<size_t>(unit)];
+  if (memory) std::fill(written_.begin() + u.first, written_.begin() + u.last + 1, false);
 }
 
 Write ParamStore::grad_write(ParamId id) {
@@ -38,74 +98,66 @@ Write ParamStore::grad_write(ParamId id) {
 
 void ParamStore::begin_step() { written_.assign(table_->size(), false); }
 
-void ParamStore::finish_gradients(Ops& ops) {
-  for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id)
+void ParamStore::finish_gradients(Ops& ops, int unit) {
+  const ParamUnit& u = table_->units()[static_cast<size_t>(unit)];
+  for (ParamId id = u.first; id <= u.last; ++id)
     if (!written_[static_cast<size_t>(id)]) ops.zero(grad(id));
+  if (const Tensor lent = lent_gradients(unit))
+    for (const Segment& gap : table_->gaps(u)) ops.zero(lent.slice(gap.offset - u.offset, gap.count));
 }
 
 namespace {
 
-// Copies host values into rows [first, first + count) of a parameter, rounding to its dtype.
-void copy_rows(Ops& ops, const Tensor& rows, const std::vector<float>& host) {
-  if (rows.dtype == DType::f32) return ops.copy_in(rows, host.data());
+// Copies host values into a tensor, rounding to its dtype.
+void copy_rounded(Ops& ops, const Tensor& to, const std::vector<float>& host) {
+  if (to.dtype == DType::f32) return ops.copy_in(to, host.data());
   std::vector<bf16> rounded(host.size());
   for (size_t i = 0; i < host.size(); ++i) rounded[i] = bf16(host[i]);
-  ops.copy_in(rows, rounded.data());
+  ops.copy_in(to, rounded.data());
 }
 
-// Fills local rows [first, first + count) with the initial values of the slabs they belong to; padding stays 0.
-void fill_rows(const Param& p, const std::vector<Slab>& slabs, uint64_t seed, int64_t first, int64_t count,
-               std::vector<float>& out) {
-  const int64_t width = p.shape.elements() / p.shape[0], local_width = p.local.elements() / p.local[0];
-  out.assign(static_cast<size_t>(count * local_width), 0.0f);
-  for (const Slab& s : slabs) {
-    const bool by_column = p.partition.dim == 1;
-    const int64_t local_row = p.partition.dim == 0 ? s.local_start : 0;
-    const int64_t begin = std::max(first, local_row), end = std::min(first + count, local_row + s.count[0]);
-    if (!by_column && begin < end) {
-      const std::span<float> rows(out.data() + (begin - first) * width, static_cast<size_t>((end - begin) * width));
-      initial_values(p, seed, (s.start[0] + begin - local_row) * width, rows);
-    }
-    for (int64_t r = begin; by_column && r < end; ++r) {
-      const std::span<float> part(out.data() + (r - first) * local_width + s.local_start,
-                                  static_cast<size_t>(s.count[1]));
-      initial_values(p, seed, r * width + s.start[1], part);
-    }
-  }
+// The initial values of a box of a parameter.
+void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<float>& out) {
+  const int64_t columns = p.shape.rank() == 2 ? p.shape[1] : 1, width = p.shape.rank() == 2 ? box.count[1] : 1;
+  const int64_t first = box.start[0] * columns + (p.shape.rank() == 2 ? box.start[1] : 0);
+  out.resize(static_cast<size_t>(box.count.elements()));
+  if (width == columns) return initial_values(p, seed, first, out);
+  for (int64_t r = 0; r < box.count[0]; ++r)
+    initial_values(p, seed, first + r * columns,
+                   std::span(out).subspan(static_cast<size_t>(r * width), static_cast<size_t>(width)));
 }
 
 }  // namespace
 
 void ParamStore::initialize(Ops& ops, uint64_t seed) {
-  const Tensor& target = master() ? master() : weights();
-  ops.zero(target);  // the gaps between parameters
+  for (const Tensor& flat : {weights(), master(), grads(), moment1(), moment2()})
+    if (flat) ops.zero(flat);  // the gaps between parameters too
   std::vector<float> host;
-  for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
-    const Param& p = (*table_)[id];
-    const std::vector<Slab> slabs = table_->slabs_of(id);
-    const int64_t step = std::max<int64_t>(1, (1 << 20) / (p.local.elements() / p.local[0]));
-    for (int64_t row = 0; row < p.local[0]; row += step) {
-      const int64_t count = std::min(step, p.local[0] - row);
-      fill_rows(p, slabs, seed, row, count, host);
-      copy_rows(ops, part(target, id).slice(row, count), host);
-    }
-  }
-  for (const Tensor& state : {moment1(), moment2(), grads()})
-    if (state) ops.zero(state);
+  for (const ParamUnit& u : table_->units())
+    for (const ParamPart& part : table_->parts(u, !masters().sharded))
+      for (const Fragment& whole : table_->fragments_of(part))
+        for (const Fragment& box : chunks(whole, 1 << 20)) {
+          fill_box((*table_)[part.id], box, seed, host);
+          copy_rounded(ops, state(StateKind::param, {part.id, box.offset, box.count.elements()}), host);
+        }
   refresh_weights(ops);
 }
 
 void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
-  for (const Param& p : *table_) {
-    const auto part = [&](const Tensor& flat) { return flat.slice(p.offset, p.local_elements()); };
-    ops.round_stochastically(part(weights_), part(master_),
-                             {seed, Philox::name_id(p.name), static_cast<uint32_t>(step)});
+  for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
+    const ParamPart all{id, 0, (*table_)[id].local_elements()};
+    ops.round_stochastically(weights_.at(*table_, place_of(*table_, all)), state(StateKind::param, all),
+                             {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)});
   }
   ops.weights_changed();
 }
 
 void ParamStore::refresh_weights(Ops& ops) {
-  if (master() && compute_ != DType::f32) ops.cast(weights_, master_);
+  if (master_.memory)
+    for (const ParamUnit& u : table_->units()) {
+      const Segment s = master_.sharded ? own(u) : Segment{u.offset, u.elements};
+      ops.cast(weights_.at(*table_, s), master_.at(*table_, s));
+    }
   ops.weights_changed();
 }
 

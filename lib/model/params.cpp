@@ -5,16 +5,41 @@
 #include "base/parallel.h"
 
 namespace fp {
+namespace {
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// What two ranges have in common; count 0: nothing.
+Segment common(const Segment& a, const Segment& b) {
+  const int64_t begin = std::max(a.offset, b.offset), end = std::min(a.offset + a.count, b.offset + b.count);
+  return {begin, std::max<int64_t>(0, end - begin)};
+}
+
+}  // namespace
 
 ParamId ParamTable::add(const std::string& name, const Shape& shape, const Partition& partition, const InitRule& init,
                         int layer, bool joined) {
   FP_CHECK(find(name) < 0, "parameter {} declared twice", name);
-  Param p{name, shape, local_shape(shape, partition, tp_, name), partition, init, shape.rank() >= 2, layer, 0};
-  if (!joined) flat_ = (flat_ + kAlign - 1) / kAlign * kAlign;
-  p.offset = flat_;
-  flat_ += p.local_elements();
+  const auto id = static_cast<ParamId>(params_.size());
+  Param p{name, shape, local_shape(shape, partition, tp_, tp_index_, name), partition, init};
+  p.decay = shape.rank() >= 2;
+  p.layer = layer;
+  if (params_.empty() || params_.back().layer != layer) {
+    FP_CHECK(!joined, "{} begins a unit and cannot be joined", name);
+    units_.push_back({id, id, flat_, 0});
+    cursor_ = flat_;
+  }
+  if (!joined) cursor_ = round_up(cursor_, kAlign);
+  p.offset = cursor_;
+  cursor_ += p.local_elements();
+  ParamUnit& unit = units_.back();
+  unit.last = id;
+  unit.elements = round_up(cursor_ - unit.offset, shards_ * kAlign);
+  flat_ = unit.offset + unit.elements;
+  for (const Piece& piece : partition.pieces)
+    if (piece.copies) copy_sharers_ = group_sharers(piece.units, tp_, tp_index_);
   params_.push_back(std::move(p));
-  return static_cast<ParamId>(params_.size()) - 1;
+  return id;
 }
 
 ParamId ParamTable::find(std::string_view name) const {
@@ -28,8 +53,80 @@ int64_t ParamTable::logical_parameters() const {
   return n;
 }
 
+int ParamTable::unit_of(ParamId id) const {
+  const auto it = std::find_if(units_.begin(), units_.end(), [&](const ParamUnit& u) { return id <= u.last; });
+  FP_CHECK(id >= 0 && it != units_.end(), "no parameter {}", id);
+  return static_cast<int>(it - units_.begin());
+}
+
+Segment ParamTable::shard_of(const ParamUnit& u, int shard) const {
+  const int64_t each = u.elements / shards_;
+  return {u.offset + shard * each, each};
+}
+
+std::vector<ParamPart> ParamTable::parts(const ParamUnit& u, bool whole) const {
+  const Segment range = whole ? Segment{u.offset, u.elements} : shard_of(u, shard_);
+  std::vector<ParamPart> list;
+  for (ParamId id = u.first; id <= u.last; ++id) {
+    const Param& p = (*this)[id];
+    const Segment s = common(range, {p.offset, p.local_elements()});
+    if (s.count > 0) list.push_back({id, s.offset - p.offset, s.count});
+  }
+  return list;
+}
+
+std::vector<Segment> ParamTable::gaps(const ParamUnit& u) const {
+  std::vector<Segment> list;
+  int64_t end = u.offset;
+  for (ParamId id = u.first; id <= u.last; ++id) {
+    if ((*this)[id].offset > end) list.push_back({end, (*this)[id].offset - end});
+    end = (*this)[id].offset + (*this)[id].local_elements();
+  }
+  if (u.offset + u.elements > end) list.push_back({end, u.offset + u.elements - end});
+  return list;
+}
+
 std::vector<Slab> ParamTable::slabs_of(ParamId id) const {
   return slabs((*this)[id].shape, (*this)[id].partition, tp_, tp_index_);
+}
+
+Share ParamTable::share_of(ParamId id) const {
+  const Param& p = (*this)[id];
+  FP_CHECK(p.partition.dim >= 0 && p.partition.pieces.size() == 1, "{} is not cut in one piece", p.name);
+  return fp::share_of(p.partition.pieces.front(), tp_, tp_index_);
+}
+
+std::vector<Fragment> ParamTable::fragments_of(const ParamPart& part) const {
+  const Param& p = (*this)[part.id];
+  return fragments(p.shape, p.local, p.partition.dim, slabs_of(part.id), part.first, part.count);
+}
+
+std::vector<Fragment> ParamTable::owned(ParamId id) const {
+  const Param& p = (*this)[id];
+  std::vector<Slab> mine;
+  for (const Slab& s : slabs_of(id))
+    if (s.first) mine.push_back(s);
+  const Segment range = common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard_), {p.offset, p.local_elements()});
+  return fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
+}
+
+std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {
+  std::vector<Segment> list;
+  for (ParamId id = u.first; id <= u.last; ++id) {
+    const Param& p = (*this)[id];
+    if (p.partition.dim != 0) continue;
+    const int64_t width = p.local.elements() / std::max<int64_t>(p.local[0], 1);
+    for (const Slab& s : slabs_of(id))
+      if (s.sharers > 1) list.push_back({p.offset + s.local_start * width, s.count[0] * width});
+  }
+  return list;
+}
+
+std::vector<Segment> ParamTable::row_cut(const ParamUnit& u) const {
+  std::vector<Segment> list;
+  for (ParamId id = u.first; id <= u.last; ++id)
+    if ((*this)[id].row_cut) list.push_back({(*this)[id].offset, (*this)[id].local_elements()});
+  return list;
 }
 
 void initial_values(const Param& p, uint64_t seed, int64_t first, std::span<float> out) {

@@ -14,7 +14,6 @@
 
 #include "ops/ops.h"
 #include "plan/partition.h"
-#include "tensor/arena.h"
 
 namespace fp {
 
@@ -31,20 +30,37 @@ struct Param {
   Shape local;  // what this rank holds, padding included
   Partition partition;
   InitRule init;
-  bool decay = false;  // weight decay applies
-  int layer = -1;      // -1: outside the layers
-  int64_t offset = 0;  // elements from the start of the rank's flat buffers
+  bool decay = false;     // weight decay applies
+  bool row_cut = false;   // applied where Megatron sequence parallelism cuts the rows: each rank has part of the gradient
+  int layer = -1;         // -1: outside the layers
+  int64_t offset = 0;     // elements from the start of the rank's flat buffers
   int64_t local_elements() const { return local.elements(); }
+};
+
+// Parameters that are used together: the stem, a layer, the head. Gradients are reduced and ZeRO's weights gathered a
+// unit at a time. Each unit is dealt to the shards evenly, so its length is a multiple of their number.
+struct ParamUnit {
+  ParamId first = 0, last = 0;  // first..last
+  int64_t offset = 0, elements = 0;
+};
+
+// Elements [first, first + count) of the local tensor of a parameter.
+struct ParamPart {
+  ParamId id = 0;
+  int64_t first = 0, count = 0;
 };
 
 class ParamTable {
  public:
-  explicit ParamTable(int tp = 1, int tp_index = 0) : tp_(tp), tp_index_(tp_index) {}
+  // `shards`: the ranks that hold the same cuts, of which this one is `shard`; they divide what is not needed whole.
+  explicit ParamTable(int tp = 1, int tp_index = 0, int shards = 1, int shard = 0)
+      : tp_(tp), tp_index_(tp_index), shards_(shards), shard_(shard) {}
 
   // Appends a parameter; decay follows from the shape (two or more dimensions). `joined`: its memory follows the
   // previous parameter's without a gap, so that both can be used as one matrix.
   ParamId add(const std::string& name, const Shape& shape, const Partition&, const InitRule&, int layer = -1,
               bool joined = false);
+  void mark_row_cut(ParamId id) { params_[static_cast<size_t>(id)].row_cut = true; }
 
   size_t size() const { return params_.size(); }
   const Param& operator[](ParamId id) const { return params_[static_cast<size_t>(id)]; }
@@ -55,63 +71,47 @@ class ParamTable {
 
   int64_t flat_elements() const { return flat_; }  // length of each flat buffer, gaps included
   int64_t logical_parameters() const;              // trainable parameters of the whole model
-  std::vector<Slab> slabs_of(ParamId id) const;    // what this rank holds of the logical tensor
   int tp() const { return tp_; }
   int tp_index() const { return tp_index_; }
+  int shards() const { return shards_; }
+  int shard() const { return shard_; }
+
+  const std::vector<ParamUnit>& units() const { return units_; }
+  int unit_of(ParamId) const;
+  // Where shard `shard` of a unit lies in the flat buffers.
+  Segment shard_of(const ParamUnit&, int shard) const;
+  // What of a unit's parameters lies in this rank's shard, or in all of the unit.
+  std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
+  std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
+
+  std::vector<Slab> slabs_of(ParamId) const;  // what this rank holds of the logical tensor
+  // Of a parameter cut in one piece, along that dimension: this rank's share, in the padded extent.
+  Share share_of(ParamId) const;
+  std::vector<Fragment> fragments_of(const ParamPart&) const;
+  // What of it this rank alone answers for: its shard, less copies that a lower tensor-parallel rank also holds. Over
+  // all ranks these fragments are the logical tensor, once.
+  std::vector<Fragment> owned(ParamId) const;
+
+  // Flat ranges of a unit whose gradient is a sum over tensor-parallel ranks: over those that hold copies, and, of
+  // parameters where Megatron sequence parallelism cuts the rows, over all.
+  std::vector<Segment> copied(const ParamUnit&) const;
+  std::vector<Segment> row_cut(const ParamUnit&) const;
+  // The tensor-parallel ranks that hold the same copies as this one.
+  const std::vector<int>& copy_sharers() const { return copy_sharers_; }
+  // Of a replicated bias on the sum of the ranks' products, which one of them has to add: whether it is this one.
+  bool adds_to_sum() const { return tp_index_ == 0; }
 
  private:
   static constexpr int64_t kAlign = 128;  // elements
   std::vector<Param> params_;
-  int64_t flat_ = 0;
-  int tp_, tp_index_;
+  std::vector<ParamUnit> units_;
+  std::vector<int> copy_sharers_ = {tp_index_};
+  int64_t flat_ = 0, cursor_ = 0;
+  int tp_, tp_index_, shards_, shard_;
 };
 
 // The initial value of elements [first, first + count) of the logical tensor, in row-major order: a pure function of
 // (seed, name, index).
 void initial_values(const Param&, uint64_t seed, int64_t first, std::span<float> out);
-
-// A rank's parameters, gradients and optimizer state: flat buffers in table order.
-class ParamStore {
- public:
-  enum class Content : uint8_t { weights_only, training };
-  ParamStore(const ParamTable&, DType compute, Content, Arena&);
-
-  const ParamTable& table() const { return *table_; }
-  DType compute() const { return compute_; }
-
-  Tensor weight(ParamId id) const { return view(weights_, id, id); }
-  Tensor grad(ParamId id) const { return view(grads_, id, id); }
-  // Parameters first..last, joined, as one tensor along the first dimension.
-  Tensor weight(ParamId first, ParamId last) const { return view(weights_, first, last); }
-  Tensor grad(ParamId first, ParamId last) const { return view(grads_, first, last); }
-
-  // Flat buffers. In fp32 compute `weights` is `master` itself.
-  const Tensor& weights() const { return weights_; }
-  const Tensor& master() const { return compute_ == DType::f32 ? weights_ : master_; }
-  const Tensor& grads() const { return grads_; }
-  const Tensor& moment1() const { return m_; }
-  const Tensor& moment2() const { return v_; }
-  // One parameter's part of any of the flat buffers.
-  Tensor part(const Tensor& flat, ParamId id) const { return view(flat, id, id); }
-
-  // set for the first gradient a parameter gets in a step, add afterwards: saves zeroing and re-reading the buffer.
-  Write grad_write(ParamId id);
-  void begin_step();  // forgets which gradients were written
-  // Zeroes the gradients that nothing has written in this step (a parameter can be unused, or all of its targets
-  // ignored).
-  void finish_gradients(Ops&);
-
-  void initialize(Ops&, uint64_t seed);  // also zeroes the moments
-  void refresh_weights(Ops&);            // weights = master, after a load
-  // bf16 weights = master rounded stochastically, as the update of this step (from 1) leaves them.
-  void round_weights(Ops&, uint64_t seed, int64_t step);
-
- private:
-  Tensor view(const Tensor& flat, ParamId first, ParamId last) const;
-  const ParamTable* table_;
-  DType compute_;
-  ArenaTensor weights_, master_, grads_, m_, v_;
-  std::vector<bool> written_;
-};
 
 }  // namespace fp

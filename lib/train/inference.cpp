@@ -40,7 +40,7 @@ const Tokenizer& LoadedModel::tokenizer() const {
 
 void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& counting, const Groups& groups) {
   ModelOptions options = model_options(spec());
-  options.content = ParamStore::Content::weights_only;
+  options.training = false;
   options.recompute = Recompute::none;
   options.positions = std::max(use.context, use.seq_len);
   if (!use.precision.empty()) options.compute = compute_type({use.precision});

@@ -41,7 +41,7 @@ struct TempDir {
 inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2) {
   constexpr int64_t hidden = 16, heads = 8, kv = 2, d = 4, ffn = 24, vocab = 37, padded = 48;
   const auto rows = [](int64_t extent, int64_t units) { return Partition::cut(0, {{extent, units, 0}}); };
-  const Partition qkv = Partition::cut(0, {{heads * d, heads, 0}, {kv * d, kv, 0}, {kv * d, kv, 0}});
+  const Partition qkv = Partition::cut(0, {{heads * d, heads, 0}, {kv * d, kv, 0, 0, true}, {kv * d, kv, 0, 0, true}});
   ParamTable t(tp, index);
   t.add("model.embed_tokens.weight", {vocab, hidden}, Partition::cut(0, {{vocab, padded, padded}}), {});
   for (int layer = 0; layer < layers; ++layer) {
@@ -68,10 +68,10 @@ inline float known_value(const std::string& name, StateKind kind, int64_t index,
 // A rank's state with memory of its own.
 class State {
  public:
-  explicit State(ParamTable t, DType compute = DType::f32, ParamStore::Content content = ParamStore::Content::training)
+  explicit State(ParamTable t, DType compute = DType::f32, bool training = true)
       : table(std::move(t)),
-        arena(host_memory(bytes_needed(table, compute, content), false), bytes_needed(table, compute, content)),
-        store(table, compute, content, arena) {
+        arena(host_memory(bytes_needed(table, compute, training), false), bytes_needed(table, compute, training)),
+        store(table, {compute, training}, arena) {
     std::memset(store.weights().data, 0x5a, store.weights().bytes());
     for (const Tensor& flat : {store.master(), store.moment1(), store.moment2(), store.grads()})
       if (flat) std::memset(flat.data, 0x5a, flat.bytes());
@@ -121,7 +121,7 @@ class State {
   std::unique_ptr<Ops> ops = make_ref_ops();
 
  private:
-  static size_t bytes_needed(const ParamTable& table, DType compute, ParamStore::Content content) {
+  static size_t bytes_needed(const ParamTable& table, DType compute, bool training) {
     Arena dry;
     const ParamStore store(table, compute, content, dry);
     return dry.peak();
@@ -131,8 +131,8 @@ class State {
   void visit(const Visit& f) {
     for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
       for (const StateKind kind : kStateKinds)
-        if (const Tensor& flat = flat_of(store, kind))
-          f(table[id], kind, store.part(flat, id).ptr<float>(), logical_indices(id));
+        if (store.has(kind))
+          f(table[id], kind, store.state(kind, {id, 0, table[id].local_elements()}).ptr<float>(), logical_indices(id));
   }
 };
 

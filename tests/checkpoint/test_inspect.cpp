@@ -15,7 +15,7 @@ path save_values(const path& dir, const std::vector<float>& values, int64_t step
   State s(table);
   float scale = 1.0f;
   for (const StateKind kind : kStateKinds) {
-    float* to = s.store.part(flat_of(s.store, kind), 0).ptr<float>();
+    float* to = s.store.state(kind, {0, 0, s.table[0].local_elements()}).ptr<float>();
     for (size_t i = 0; i < values.size(); ++i) to[i] = scale * values[i];
     scale *= 2.0f;
   }

@@ -42,10 +42,10 @@ TEST_CASE("weights alone load into bf16 and fp32 stores") {
   const TempDir dir;
   State saved(small_table());
   const auto path = save(dir.path, saved, 1, 1);
-  State f32(small_table(), DType::f32, ParamStore::Content::weights_only);
+  State f32(small_table(), DType::f32, false);
   load_checkpoint(path, f32.store, *f32.ops);
   CHECK(f32.wrong(1) == 0);
-  State half(small_table(), DType::bf16, ParamStore::Content::weights_only);
+  State half(small_table(), DType::bf16, false);
   load_checkpoint(path, half.store, *half.ops);
   for (ParamId id = 0; id < static_cast<ParamId>(half.table.size()); ++id) {
     const std::vector<int64_t> logical = half.logical_indices(id);
@@ -110,10 +110,10 @@ TEST_CASE("a checkpoint of another model is refused with everything that differs
 
 TEST_CASE("training does not go on from a checkpoint without moments") {
   const TempDir dir;
-  State weights(small_table(), DType::f32, ParamStore::Content::weights_only), training(small_table());
+  State weights(small_table(), DType::f32, false), training(small_table());
   const auto path = save(dir.path, weights, 1, 1);
   CHECK(contains(data_error([&] { load_checkpoint(path, training.store, *training.ops); }), "no optimizer moments"));
-  State again(small_table(), DType::f32, ParamStore::Content::weights_only);
+  State again(small_table(), DType::f32, false);
   load_checkpoint(path, again.store, *again.ops);
   CHECK(again.wrong(1) == 0);
 }

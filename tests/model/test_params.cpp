@@ -15,7 +15,7 @@ TEST_CASE("joined parameters form one matrix", "[model]") {
                 v = table.find("model.layers.1.self_attn.v_proj.weight");
   REQUIRE(v == q + 2);
   Arena arena(host_memory(1 << 22, false), 1 << 22);
-  const ParamStore store(table, DType::bf16, ParamStore::Content::training, arena);
+  const ParamStore store(table, {DType::bf16}, arena);
   CHECK(store.weight(q, v).shape == Shape{16 + 8 + 8, 16});
   CHECK(store.weight(q).dtype == DType::bf16);
   CHECK(store.grad(q).dtype == DType::f32);
@@ -43,7 +43,7 @@ TEST_CASE("initial values: distribution, residual scaling, padding, independence
     ParamTable table(tp, index);
     declare_parameters(m, table);
     Arena arena(host_memory(size_t{16} << 20, false), size_t{16} << 20);
-    ParamStore store(table, DType::f32, ParamStore::Content::training, arena);
+    ParamStore store(table, {DType::f32}, arena);
     store.initialize(*ops, 7);
     std::vector<float> v(static_cast<size_t>(table[table.find(name)].local_elements()));
     ops->copy_out(v.data(), store.weight(table.find(name)));

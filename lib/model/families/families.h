@@ -26,8 +26,8 @@ struct Declare {
   InitRule residual() const;
   Partition vocabulary() const;
   Partition heads_then_heads() const;  // [Q | K | V], each cut by its heads
-  Piece q_piece() const { return {q_rows(), m.heads, 0}; }
-  Piece kv_piece() const { return {kv_rows(), m.kv_heads, 0}; }
+  Piece q_piece() const { return {q_rows(), m.heads, 0, m.kv_heads}; }
+  Piece kv_piece() const { return {kv_rows(), m.kv_heads, 0, 0, true}; }
 
   ParamId vector(const std::string& name, int64_t n, InitRule::Kind kind, int layer, const Partition& cut = {}) const {
     return table.add(name, {n}, cut, {kind, 0.0}, layer);

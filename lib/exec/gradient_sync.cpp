@@ -1,0 +1,117 @@
+#include "exec/gradient_sync.h"
+
+#include <utility>
+
+namespace fp {
+
+void GradientSync::begin_step() {
+  env_->params->begin_step();
+  borrowed_.resize(env_->params->table().units().size());
+  first_ = true;
+}
+
+void GradientSync::finish_step() { complete(); }
+
+void GradientSync::open(int unit) {
+  if (!env_->params->borrows_gradients()) return;
+  const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(unit)];
+  ArenaTensor& memory = borrowed_[static_cast<size_t>(unit)];
+  memory = env_->arena->alloc(DType::f32, {u.elements}, MemoryClass::gradients);
+  env_->params->lend_gradients(unit, memory);
+}
+
+void GradientSync::close(int unit) {
+  ParamStore& store = *env_->params;
+  const ParamUnit& u = store.table().units()[static_cast<size_t>(unit)];
+  if (!store.borrows_gradients() && !last_) return;
+  store.finish_gradients(*env_->ops, unit);
+  sum_over_tensor_ranks(u, store.borrows_gradients() ? store.lent_gradients(unit) : store.unit_gradients(u));
+  complete();
+  if (store.borrows_gradients())
+    reduce_borrowed(unit, u);
+  else
+    reduce_kept(u);
+}
+
+void GradientSync::reduce_kept(const ParamUnit& u) {
+  const ParamStore& store = *env_->params;
+  under_way_ = std::make_unique<Reduction>();
+  under_way_->request = store.state_sharded()
+                            ? data_->start_reduce_scatter(store.shard_of_gradients(u), store.unit_gradients(u))
+                            : data_->start_all_reduce(store.unit_gradients(u));
+}
+
+void GradientSync::reduce_borrowed(int unit, const ParamUnit& u) {
+  ParamStore& store = *env_->params;
+  ArenaTensor work = std::move(borrowed_[static_cast<size_t>(unit)]);
+  store.lend_gradients(unit, {});
+  if (!store.gradients_sharded()) {
+    accumulate(store.unit_gradients(u), work, first_);
+    work.reset();
+    if (last_) reduce_kept(u);
+    return;
+  }
+  if (store.options().gradients != DType::f32) {
+    ArenaTensor narrow = env_->arena->alloc(store.options().gradients, work->shape, MemoryClass::gradients);
+    env_->ops->cast(narrow, work);
+    work = std::move(narrow);
+  }
+  const Segment own = store.table().shard_of(u, store.table().shard());
+  auto r = std::make_unique<Reduction>();
+  r->result = work->slice(own.offset - u.offset, own.count);
+  r->request = data_->start_reduce_scatter(r->result, work);
+  r->memory = std::move(work);
+  r->target = store.shard_of_gradients(u);
+  r->first = first_;
+  under_way_ = std::move(r);
+}
+
+void GradientSync::complete() {
+  if (!under_way_) return;
+  under_way_->request.wait();
+  if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);
+  under_way_.reset();
+}
+
+void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {
+  Ops& ops = *env_->ops;
+  if (first) return to.dtype == from.dtype ? ops.copy(to, from) : ops.cast(to, from);
+  if (to.dtype == DType::f32) return ops.add(to, to, from);
+  const auto widened = [&](const Tensor& x) {
+    ArenaTensor wide = env_->alloc_f32(x.shape);
+    ops.cast(wide, x);
+    return wide;
+  };
+  const ArenaTensor sum = widened(to);
+  if (from.dtype == DType::f32)
+    ops.add(sum, sum, from);
+  else
+    ops.add(sum, sum, widened(from));
+  ops.cast(to, sum);
+}
+
+void GradientSync::sum_over_tensor_ranks(const ParamUnit& u, const Tensor& gradients) {
+  const ParamTable& table = env_->params->table();
+  sum_segments(table.copied(u), gradients, u.offset, *copies_);
+  if (env_->tokens.megatron) sum_segments(table.row_cut(u), gradients, u.offset, *env_->tensor);
+}
+
+void GradientSync::sum_segments(const std::vector<Segment>& segments, const Tensor& gradients, int64_t offset,
+                                Group& group) {
+  int64_t total = 0;
+  for (const Segment& s : segments) total += s.count;
+  if (total == 0 || group.size() == 1) return;
+  const ArenaTensor packed = env_->arena->alloc(DType::f32, {total}, MemoryClass::gradients);
+  const auto each = [&](const auto& visit) {
+    int64_t at = 0;
+    for (const Segment& s : segments) {
+      visit(packed->slice(at, s.count), gradients.slice(s.offset - offset, s.count));
+      at += s.count;
+    }
+  };
+  each([&](const Tensor& to, const Tensor& from) { env_->ops->copy(to, from); });
+  group.all_reduce(packed);
+  each([&](const Tensor& from, const Tensor& to) { env_->ops->copy(to, from); });
+}
+
+}  // namespace fp

@@ -1,0 +1,65 @@
+#include "exec/staged.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace fp {
+namespace {
+
+// Values of tokens [first, first + count) of each sample, `padding` beyond their end.
+std::vector<int32_t> take(const Batch& b, const std::vector<int32_t>& values, int64_t first, int64_t count,
+                          int32_t padding) {
+  std::vector<int32_t> taken(static_cast<size_t>(b.n * count), padding);
+  const int64_t real = std::clamp<int64_t>(b.seq_len - first, 0, count);
+  for (int64_t s = 0; s < b.n; ++s)
+    std::copy_n(values.begin() + s * b.seq_len + first, real, taken.begin() + s * count);
+  return taken;
+}
+
+}  // namespace
+
+TokenShare share_of(const ModelEnv& e, const Batch& b) { return share_tokens(b.n, b.seq_len, e.tokens); }
+
+int64_t valid_targets(const Batch& b, const TokenShare& share) {
+  const std::vector<int32_t> mine = take(b, b.targets, share.first_token, share.tokens, kIgnoredTarget);
+  return static_cast<int64_t>(mine.size()) - std::count(mine.begin(), mine.end(), kIgnoredTarget);
+}
+
+Staged stage(const ModelEnv& e, const Batch& b, bool training) {
+  const TokenShare share = share_of(e, b);
+  const int64_t m = share.rows(), end = b.seq_len;
+  Staged s;
+  const auto put = [&](ArenaTensor& t, const Shape& shape, const std::vector<int32_t>& host) {
+    t = e.arena->alloc(DType::i32, shape);
+    e.ops->copy_in(t, host.data());
+  };
+  const auto mine = [&](const std::vector<int32_t>& values, int32_t padding) {
+    return take(b, values, share.first_token, share.tokens, padding);
+  };
+  std::vector<int32_t> ids = mine(b.tokens, 0), positions = mine(b.positions, 0);
+  if (e.ids->positions >= 0) put(s.row_positions, {m}, positions);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = ids[i] - e.vocabulary.first;
+    const bool here = id >= 0 && id < e.vocabulary.count;
+    ids[i] = here ? static_cast<int32_t>(id) : -1;
+    if (!here) positions[i] = -1;
+  }
+  put(s.ids, {m}, ids);
+  if (e.ids->positions >= 0) put(s.embed_positions, {m}, positions);
+  put(s.targets, {m}, mine(b.targets, kIgnoredTarget));
+  put(s.positions, {b.n * share.length}, take(b, b.positions, 0, share.length, 0));
+  std::vector<int32_t> words;
+  for (const uint64_t id : b.sample_ids) {
+    words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id)));
+    words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id >> 32)));
+  }
+  put(s.sample_ids, {b.n, 2}, words);
+  const bool masked = std::any_of(b.doc_start.begin(), b.doc_start.end(), [](int32_t start) { return start != 0; });
+  if (masked)
+    put(s.doc_start, {b.n, share.length}, take(b, b.doc_start, 0, share.length, static_cast<int32_t>(end)));
+  s.view = {share,       share.local_runs(), s.ids,       s.targets,    s.row_positions, s.embed_positions,
+            s.positions, s.doc_start,        s.sample_ids, training};
+  return s;
+}
+
+}  // namespace fp

@@ -1,0 +1,31 @@
+// Dealing things out to ranks: contiguous shares in rank order, none more than one larger than another. Pure
+// arithmetic; every cut of a tensor, of heads and of tokens comes down to it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fp {
+
+struct Share {
+  int64_t first = 0, count = 0;
+  bool operator==(const Share&) const = default;
+};
+
+// n things to `ranks`: the first n % ranks get one more.
+Share deal(int64_t n, int ranks, int index);
+
+// n things in `groups` equal groups. At least as many groups as ranks: whole groups are dealt. Fewer: ranks are dealt to
+// the groups, and each group to its ranks; with n == groups the ranks of a group all get the same thing.
+Share deal_groups(int64_t n, int64_t groups, int ranks, int index);
+
+// The ranks that share a group with `index`, ascending; itself alone when there are as many groups as ranks or more.
+std::vector<int> group_sharers(int64_t groups, int ranks, int index);
+
+// Query and key-value heads of a rank, out of those dealt to `ranks`. A query head's key-value head is always with it.
+struct HeadShare {
+  Share heads, kv_heads;
+};
+HeadShare deal_heads(int64_t heads, int64_t kv_heads, int ranks, int index);
+
+}  // namespace fp
