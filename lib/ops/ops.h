@@ -167,10 +167,11 @@ class Ops {
                                            Write dw_write, Write db_write);
 
   // ---- token-local --------------------------------------------------------------------------------------------------
-  // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty)
+  // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty). An id or a
+  // position of -1 has no row here and stands for zeros, so that slices of a table by rows add up to the whole.
   virtual void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
                          const Tensor& positions_table, double scale) = 0;
-  // dtable f32 [V,h]: adds scale * dy of each token to the row of its id, in token order.
+  // dtable f32 [V,h]: adds scale * dy of each token to the row of its id, in token order; ids of -1 are left out.
   virtual void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) = 0;
 
   // y = norm(sum) * gain + bias with sum = x + residual; residual and sum empty: norm(x). bias empty: none.
