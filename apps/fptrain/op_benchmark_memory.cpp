@@ -66,6 +66,9 @@ void OpBenchmark::heads(const OpSizes& s) {
   const Tensor packed = operand({s.heads, s.tokens, s.head_dim});
   constexpr int order[] = {1, 0, 2};
   memory("permute", {q, packed}, [&] { ops_.permute(packed, q, order); });
+  const Tensor rows = packed.reshaped({s.tokens, s.heads * s.head_dim});
+  memory("copy_columns set", {q, q}, [&] { ops_.copy_columns(rows, 0, qkv, 0, rows.cols(), Write::set); });
+  memory("copy_columns add", {q, q, q}, [&] { ops_.copy_columns(rows, 0, qkv, 0, rows.cols(), Write::add); });
   const Tensor o_part = q.reshaped({1, s.tokens, s.heads, s.head_dim}), o = f32(o_part.shape);
   const Tensor lse = f32({1, s.heads, s.tokens}), lse_part = f32(lse.shape);
   memory("attention_merge", {o, o, o_part, lse, lse, lse_part},
@@ -78,6 +81,8 @@ void OpBenchmark::loss(const OpSizes& s) {
   const Tensor loss = f32({s.tokens, 2}), logits = operand({s.tokens, s.vocab});
   const Vocabulary vocabulary{.first_id = 0, .valid_ids = s.vocab, .masked_ids = {}};
   memory("softmax_stats", {logits, stats}, [&] { ops_.softmax_stats(stats, logits, targets, vocabulary); });
+  const Tensor parts = f32({4, s.tokens, 3});  // of 4 ranks
+  memory("softmax_stats_merge", {parts, stats}, [&] { ops_.softmax_stats_merge(stats, parts); });
   memory("cross_entropy", {stats, loss}, [&] { ops_.cross_entropy(loss, stats, targets); });
   memory("cross_entropy_backward", {logits, logits, loss},
          [&] { ops_.cross_entropy_backward(logits, loss, targets, vocabulary, 1e-3, 0.0); });

@@ -1,12 +1,12 @@
 // Rows of the embedding table gathered, and their gradients added up.
 //
 // Forward: y[m] = scale * table[ids[m]] + positions_table[positions[m]], a block for (a stretch of) each token; reads
-// one or two rows and writes one.
+// one or two rows and writes one. Of an id or a position of -1 it reads nothing.
 // Backward: dtable[id] += scale * dy[m] for the tokens m of each id, in token order and without atomics, 8192 tokens at
 // a time. The first kernel puts these in order of (id, token): the place of a token is the number of those before it in
-// that order, which its threads count. The second has a block for (a stretch of) each place; where an id begins, the
-// block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and written once for
-// each 8192 tokens.
+// that order, which its threads count. The second has a block for (a stretch of) each place; where an id begins that is
+// not -1, the block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and
+// written once for each 8192 tokens.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 #include "ops/checks.h"
@@ -26,13 +26,19 @@ struct EmbeddingArgs {
   float scale;
 };
 
+// N elements of a row; zeros of row -1.
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_row(const T* table, int32_t row, int cols, int c) {
+  return row < 0 ? Vec<T, N>{} : load<N>(table + int64_t{row} * cols + c);
+}
+
 template <class T, int N>
 __global__ void embedding_kernel(EmbeddingArgs<T> a) {
   const int c = row_item() * N;
   if (c >= a.cols) return;
   const int64_t token = blockIdx.x;
-  Vec<T, N> v = load<N>(a.table + int64_t{a.ids[token]} * a.cols + c), place{};
-  if (a.positions != nullptr) place = load<N>(a.positions_table + int64_t{a.positions[token]} * a.cols + c);
+  Vec<T, N> v = load_row<N>(a.table, a.ids[token], a.cols, c), place{};
+  if (a.positions != nullptr) place = load_row<N>(a.positions_table, a.positions[token], a.cols, c);
   for (int i = 0; i < N; ++i) v.at[i] = from_float<T>(a.scale * to_float(v.at[i]) + to_float(place.at[i]));
   store<N>(a.y + token * a.cols + c, v);
 }
@@ -63,7 +69,7 @@ template <class T, int N>
 __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdToken* sorted, int tokens, int cols,
                                           float scale) {
   const int first = static_cast<int>(blockIdx.x), id = sorted[first].at[0], c = row_item() * N;
-  if ((first > 0 && sorted[first - 1].at[0] == id) || c >= cols) return;
+  if (id < 0 || (first > 0 && sorted[first - 1].at[0] == id) || c >= cols) return;
   float* const to = dtable + int64_t{id} * cols + c;
   float sum[N];
   load_floats(sum, to);

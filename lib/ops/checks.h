@@ -13,6 +13,7 @@ void copy(const Tensor& dst, const Tensor& src);
 void cast(const Tensor& dst, const Tensor& src);
 
 void permute(const Tensor& y, const Tensor& x, std::span<const int> order);
+void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count);
 void round_stochastically(const Tensor& dst, const Tensor& src);
 void find_nonfinite(const Tensor& first, const Tensor& x);
 
@@ -50,6 +51,7 @@ void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, co
 void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part);
 
 void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&);
+void softmax_stats_merge(const Tensor& stats, const Tensor& parts);
 void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets);
 void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&);
 

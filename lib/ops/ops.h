@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/philox.h"
+#include "ops/draws.h"
 #include "tensor/tensor.h"
 
 namespace fp {
@@ -65,15 +65,6 @@ struct Rope {
   Tensor cos, sin;
 };
 
-// One stream of dropout: an element is kept when Philox says so for (seed, purpose, layer) as key and
-// (element, token, sample) as counter; kept values are scaled by 1/(1-p). p = 0: off.
-struct Dropout {
-  double p = 0.0;
-  uint64_t seed = 0;
-  Purpose purpose = Purpose::residual_dropout;
-  uint32_t layer = 0;
-};
-
 struct AttentionSpec {
   double scale = 1.0;    // scores = scale * q.k
   int64_t window = 0;    // keys a query sees, itself included; 0: all before it
@@ -99,14 +90,6 @@ struct AdamW {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;         // 1-based, for the bias correction
   double grad_scale = 1.0;  // gradients are multiplied by it first (clipping)
-};
-
-// One stream of stochastic roundings of f32 to bf16. Element i draws 16 bits, half i%2 of word i/2%4, of the Philox
-// block with counter (i/8, high word of i/8, step, 0).
-struct StochasticRounding {
-  uint64_t seed = 0;
-  uint64_t stream = 0;  // Philox::name_id of the parameter
-  uint32_t step = 0;
 };
 
 // A range of a flat buffer.
@@ -157,6 +140,11 @@ class Ops {
   // y = x with its dimensions in another order: dimension i of y is dimension order[i] of x; f32, bf16 or i32. Packs
   // heads for an exchange between P ranks: [B,T,P,H/P,d] by {2,0,1,3,4} -> [P,B,T,H/P,d], one piece for each rank.
   virtual void permute(const Tensor& y, const Tensor& x, std::span<const int> order) = 0;
+  // Columns [y_first, y_first + count) of y [M,Ny] = or += columns [x_first, x_first + count) of x [M,Nx]; f32 or bf16,
+  // a sum is rounded once. Gathers the heads that an exchange sends, adds up gradients of kv heads that several ranks
+  // hold.
+  virtual void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
+                            Write) = 0;
   // first i32 [rows of x]: column of the first infinite or NaN element of each row of x, -1: all are finite. f32 or
   // bf16, fewer than 2^31 columns.
   virtual void find_nonfinite(const Tensor& first, const Tensor& x) = 0;
@@ -184,10 +172,11 @@ class Ops {
                                            Write dw_write, Write db_write);
 
   // ---- token-local --------------------------------------------------------------------------------------------------
-  // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty)
+  // y[M,h] = scale * table[ids] + positions_table[positions]  (positions_table and positions may be empty). An id or a
+  // position of -1 has no row here and stands for zeros, so that slices of a table by rows add up to the whole.
   virtual void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
                          const Tensor& positions_table, double scale) = 0;
-  // dtable f32 [V,h]: adds scale * dy of each token to the row of its id, in token order.
+  // dtable f32 [V,h]: adds scale * dy of each token to the row of its id, in token order; ids of -1 are left out.
   virtual void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) = 0;
 
   // y = norm(sum) * gain + bias with sum = x + residual; residual and sum empty: norm(x). bias empty: none.
@@ -235,9 +224,12 @@ class Ops {
 
   // ---- loss ---------------------------------------------------------------------------------------------------------
   // stats f32 [C,3] of each row of logits [C,V]: maximum, sum of exp(l - maximum), logit of the target (-infinity when
-  // the target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices of several ranks combine by max
-  // and sum.
+  // the target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices combine in softmax_stats_merge.
   virtual void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) = 0;
+  // stats [C,3] over a vocabulary from parts f32 [P,C,3], the stats of its P slices, in their order: maximum of all,
+  // sum of sum_p * exp(maximum_p - maximum), largest target. Of a slice without a live logit (-infinity, 0, -infinity)
+  // nothing is added; a sum of NaN stays one. stats may not alias parts.
+  virtual void softmax_stats_merge(const Tensor& stats, const Tensor& parts) = 0;
   // loss f32 [C,2] = (lse - target logit, lse), both 0 for ignored rows.
   virtual void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) = 0;
   // In place, logits -> gradient: scale*logit_scale*(softmax*(1 + 2*z_loss*lse) - onehot); 0 for ignored rows and dead
@@ -254,38 +246,6 @@ class Ops {
   virtual void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
                      const AdamW&) = 0;
 };
-
-// The Philox key of a dropout stream; head is used by attention only.
-constexpr Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
-  const Philox::Key k = Philox::key(d.seed, d.purpose);
-  const uint64_t mixed = Philox::mix((uint64_t{k[1]} << 32 | k[0]) ^ Philox::mix(uint64_t{d.layer} << 32 | head));
-  return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
-}
-
-// Factor of one element: 0 when dropped, 1/(1-p) when kept. Element e draws word e%4 of counter (e/4, token, sample
-// words).
-constexpr float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token,
-                               uint32_t sample_low, uint32_t sample_high) {
-  const auto words = Philox::block({element / 4, token, sample_low, sample_high}, key);
-  return Philox::uniform(words[element % 4]) < static_cast<float>(d.p) ? 0.0f : static_cast<float>(1.0 / (1.0 - d.p));
-}
-
-constexpr Philox::Key rounding_key(const StochasticRounding& r) {
-  const Philox::Key k = Philox::key(r.seed, Purpose::rounding);
-  const uint64_t mixed = Philox::mix((uint64_t{k[1]} << 32 | k[0]) ^ r.stream);
-  return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
-}
-constexpr Philox::Counter rounding_words(const StochasticRounding& r, const Philox::Key& key, uint64_t eight) {
-  return Philox::block({static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32), r.step, 0}, key);
-}
-// Half i of the words, i in [0,8), as what is added to the half of x that bf16 cuts off. Infinities and NaN stay.
-constexpr bf16 rounded_up_by(float x, const Philox::Counter& words, unsigned i) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return bf16(x);
-  bf16 y{};
-  y.bits = static_cast<uint16_t>((bits + (words[i / 2] >> (i % 2 * 16) & 0xffffu)) >> 16);
-  return y;
-}
 
 // Whether query position p of a head sees key position n, the document aside. The definition every backend is tested
 // against.

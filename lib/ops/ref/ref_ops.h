@@ -17,6 +17,7 @@ class RefOps final : public Ops {
   void zero(const Tensor& x) override;
   void cast(const Tensor& dst, const Tensor& src) override;
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override;
+  void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count, Write) override;
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override;
   void find_nonfinite(const Tensor& first, const Tensor& x) override;
   void synchronize() override {}
@@ -57,6 +58,7 @@ class RefOps final : public Ops {
                           const Tensor& sample_ids, const AttentionSpec&) override;
 
   void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) override;
+  void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override;
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override;
   void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&,
                               double scale, double z_loss) override;

@@ -46,6 +46,10 @@ class Timing final : public TimingOps {
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
     timed("permute", [&] { inner_->permute(y, x, order); });
   }
+  void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t columns,
+                    Write write) override {
+    timed("copy_columns", [&] { inner_->copy_columns(y, y_first, x, x_first, columns, write); });
+  }
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) override {
     timed("round_stochastically", [&] { inner_->round_stochastically(dst, src, r); });
   }
@@ -141,6 +145,9 @@ class Timing final : public TimingOps {
   void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
                      const Vocabulary& spec) override {
     timed("softmax_stats", [&] { inner_->softmax_stats(stats, logits, targets, spec); });
+  }
+  void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override {
+    timed("softmax_stats_merge", [&] { inner_->softmax_stats_merge(stats, parts); });
   }
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override {
     timed("cross_entropy", [&] { inner_->cross_entropy(loss, stats, targets); });
