@@ -16,7 +16,7 @@ int available_cores() {
 }
 
 #ifdef __SANITIZE_THREAD__
-int thread_count = 0;
+thread_local int thread_count = 0;
 thread_local bool inside = false;
 #endif
 

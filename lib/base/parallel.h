@@ -9,7 +9,8 @@
 
 namespace fp {
 
-// Threads used by parallel regions. 0 restores the default: the cores this process may run on.
+// Threads used by parallel regions that this thread starts; every thread has a setting of its own. 0 restores the
+// default: the cores this process may run on.
 void set_threads(int threads);
 int max_threads();
 

@@ -18,7 +18,7 @@ void run_thread_ranks(int size, const std::function<void(World&)>& body);
 std::unique_ptr<World> make_counting_world(int rank, int size);
 
 // The ranks mpirun or srun has started, over Open MPI. Made once a process; MPI is finalized with it. Sums are taken on
-// the host; tensors of a device are staged through host memory.
-std::unique_ptr<World> make_mpi_world();
+// the host; tensors of a device are staged through host memory. largest_message: bytes; what is larger goes in several.
+std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30);
 
 }  // namespace fp

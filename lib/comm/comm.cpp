@@ -4,11 +4,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/host_reduce.h"
+
 namespace fp {
 namespace {
-
-// Elements of n dealt to `size` ranks that rank `rank` gets: the first ones get one more.
-int64_t dealt(int64_t n, int size, int rank) { return n / size + (rank < n % size ? 1 : 0); }
 
 class Waiting {
  public:
@@ -38,7 +37,7 @@ Request Group::issue(const CommCall& call, int64_t sent) {
 Request Group::start_all_reduce(const Tensor& x, Reduction r) {
   if (size_ == 1) return {};
   FP_CHECK(x.dtype == DType::f32 || x.dtype == DType::bf16, "all_reduce of {}", name_of(x.dtype));
-  const int64_t n = x.elements(), mine = dealt(n, size_, rank_);
+  const int64_t n = x.elements(), mine = dealt(n, size_, rank_).count;
   return issue({CommKind::all_reduce, x, x, r, -1, {}, {}}, n - mine + mine * (size_ - 1));
 }
 
@@ -72,6 +71,7 @@ Request Group::start_all_to_all(const Tensor& to, const Tensor& from, std::vecto
            "all_to_all of {} to {} on {} ranks does not add up", from.shape.str(), to.shape.str(), size_);
   FP_CHECK(size_ > 1 || to.data == from.data, "all_to_all on one rank to elsewhere");
   if (size_ == 1) return {};
+  FP_CHECK(from.data != to.data || from.elements() == 0, "all_to_all in place on {} ranks", size_);
   const int64_t sent = from.elements() - sends[static_cast<size_t>(rank_)];
   return issue({CommKind::all_to_all, to, from, Reduction::sum, -1, std::move(sends), std::move(recvs)}, sent);
 }

@@ -82,7 +82,7 @@ class Group {
   // is left in the rest of whole is undefined.
   [[nodiscard]] Request start_reduce_scatter(const Tensor& part, const Tensor& whole);
   // Piece r of `from`, sends[r] elements, becomes piece rank() of rank r's `to`, whose recvs[rank()] must be equal. In
-  // rank order without gaps. Empty counts: equal pieces.
+  // rank order without gaps, `to` elsewhere than `from`. Empty counts: equal pieces.
   [[nodiscard]] Request start_all_to_all(const Tensor& to, const Tensor& from, std::vector<int64_t> sends = {},
                                          std::vector<int64_t> recvs = {});
   [[nodiscard]] Request start_broadcast(const Tensor& x, int root);

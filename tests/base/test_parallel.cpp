@@ -1,5 +1,6 @@
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 #include <vector>
 
 #include "base/parallel.h"
@@ -69,4 +70,20 @@ TEST_CASE("the default number of threads comes back") {
   CHECK(fp::max_threads() == usual + 1);
   fp::set_threads(0);
   CHECK(fp::max_threads() == usual);
+}
+
+TEST_CASE("every thread has its own number of threads") {
+  const Threads scope(3);
+  int there = 0, started = 0;
+  std::thread other([&] {
+    fp::set_threads(2);
+    there = fp::max_threads();
+    fp::parallel([&](int thread, int size) {
+      if (thread == 0) started = size;
+    });
+  });
+  other.join();
+  CHECK(there == 2);
+  CHECK(started == 2);
+  CHECK(fp::max_threads() == 3);
 }

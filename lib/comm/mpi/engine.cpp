@@ -1,0 +1,102 @@
+#include "comm/mpi/engine.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <thread>
+
+namespace fp {
+
+void check_mpi(int result, const std::string& what) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  throw CommError(what + ": " + std::string(text, static_cast<size_t>(length)));
+}
+
+void MpiEngine::progress() {
+  // By index: an operation that fails may be destroyed meanwhile, but none is added.
+  for (size_t i = 0; i < under_way_.size(); ++i) under_way_[i]->advance();
+}
+
+void MpiEngine::wait_until(const std::function<bool()>& done) {
+  constexpr int kEager = 100, kPolite = 1000;  // turns
+  for (int turn = 0;; ++turn) {
+    progress();
+    if (done()) return;
+    if (turn > kPolite)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    else if (turn > kEager)
+      sched_yield();
+  }
+}
+
+MpiOperation::MpiOperation(MpiEngine& engine, MPI_Comm comm, std::string what, int tag, std::vector<Stage> stages,
+                           std::vector<BufferPool::Lease> leases)
+    : engine_(engine),
+      comm_(comm),
+      what_(std::move(what)),
+      tag_(tag),
+      stages_(std::move(stages)),
+      leases_(std::move(leases)) {
+  advance();
+  engine_.under_way_.push_back(this);
+}
+
+MpiOperation::~MpiOperation() {
+  std::erase(engine_.under_way_, this);
+  // Abandoned, so the run is over: what would still arrive must not land in memory that is gone.
+  for (size_t i = 0; i < requests_.size(); ++i)
+    if (requests_[i] != MPI_REQUEST_NULL && awaited_[i] >= 0) MPI_Cancel(&requests_[i]);
+}
+
+void MpiOperation::wait() {
+  engine_.wait_until([this] { return done(); });
+}
+
+void MpiOperation::advance() {
+  while (!done() && test()) {
+    if (stage_ == stages_.size()) return;
+    const Stage& next = stages_[stage_++];
+    if (next.prepare) next.prepare();
+    post(next);
+  }
+}
+
+void MpiOperation::post(const Stage& stage) {
+  const int tag = tag_ + static_cast<int>(stage_) - 1;
+  for (const Message& m : stage.messages)
+    for (int64_t at = 0; at < m.bytes; at += engine_.largest_message()) {
+      const int count = static_cast<int>(std::min(m.bytes - at, engine_.largest_message()));
+      MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
+      awaited_.push_back(m.send ? -1 : count);
+      check_mpi(m.send ? MPI_Isend(m.data + at, count, MPI_BYTE, m.peer, tag, comm_, &request)
+                       : MPI_Irecv(m.data + at, count, MPI_BYTE, m.peer, tag, comm_, &request),
+                what_);
+    }
+}
+
+// Whether all that was posted is complete.
+bool MpiOperation::test() {
+  if (requests_.empty()) return true;
+  int complete = 0;
+  std::vector<MPI_Status> statuses(requests_.size());
+  const int result = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete, statuses.data());
+  if (result == MPI_ERR_IN_STATUS)
+    for (const MPI_Status& s : statuses)
+      if (s.MPI_ERROR != MPI_ERR_PENDING) check_mpi(s.MPI_ERROR, what_);
+  check_mpi(result, what_);
+  if (complete == 0) return false;
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    int came = 0;
+    MPI_Get_count(&statuses[i], MPI_BYTE, &came);
+    FP_CHECK(awaited_[i] < 0 || came == awaited_[i], "{}: {} bytes came from rank {} of the group instead of {}", what_,
+             came, statuses[i].MPI_SOURCE, awaited_[i]);
+  }
+  requests_.clear();
+  awaited_.clear();
+  return true;
+}
+
+}  // namespace fp

@@ -1,0 +1,154 @@
+#include "comm/mpi/exchange.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "comm/host_reduce.h"
+
+namespace fp {
+namespace {
+
+struct Place {
+  int rank, size;
+};
+
+std::byte* at(const Tensor& x, int64_t element) {
+  return static_cast<std::byte*>(x.data) + element * static_cast<int64_t>(size_of(x.dtype));
+}
+
+int64_t bytes(const Tensor& x, int64_t elements) { return elements * static_cast<int64_t>(size_of(x.dtype)); }
+
+// Calls make(peer) for the others, each rank beginning with another one.
+template <class Make>
+void each_peer(Place p, Make&& make) {
+  for (int k = 1; k < p.size; ++k) make((p.rank + k) % p.size);
+}
+
+void copy_own(const Tensor& to, int64_t where, const Tensor& from, int64_t first, int64_t count) {
+  if (count > 0 && at(to, where) != at(from, first))
+    std::memcpy(at(to, where), at(from, first), static_cast<size_t>(bytes(from, count)));
+}
+
+// Sums what has come to scratch from the others, `count` elements each in rank order, and this rank's at `own`.
+void sum_scratch(const CommCall& c, Place p, std::byte* to, std::byte* own, std::byte* scratch, int64_t count) {
+  std::vector<const void*> sources;
+  for (int r = 0; r < p.size; ++r) {
+    sources.push_back(r == p.rank ? own : scratch);
+    if (r != p.rank) scratch += bytes(c.from, count);
+  }
+  reduce_in_order(to, sources, count, c.from.dtype, c.reduction);
+}
+
+// Piece r, at first(r) and count(r) long, goes to rank r; those of the others come to scratch.
+template <class Deal>
+Stage scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, Deal&& deal) {
+  Stage stage;
+  const int64_t mine = bytes(c.from, deal(p.rank).count);
+  each_peer(p, [&](int r) {
+    stage.messages.push_back({true, r, at(c.from, deal(r).offset), bytes(c.from, deal(r).count)});
+    stage.messages.push_back({false, r, scratch + (r - (r > p.rank ? 1 : 0)) * mine, mine});
+  });
+  return stage;
+}
+
+// This rank's piece of x goes to all others but `root`, which has it already, and theirs come.
+Stage pass_on(const Tensor& x, Place p, int root) {
+  Stage stage;
+  const Segment mine = dealt(x.elements(), p.size, p.rank);
+  each_peer(p, [&](int r) {
+    const Segment theirs = dealt(x.elements(), p.size, r);
+    if (r != root) stage.messages.push_back({true, r, at(x, mine.offset), bytes(x, mine.count)});
+    if (p.rank != root) stage.messages.push_back({false, r, at(x, theirs.offset), bytes(x, theirs.count)});
+  });
+  return stage;
+}
+
+std::vector<Stage> all_reduce(const CommCall& c, Place p, std::byte* scratch) {
+  const auto deal = [=](int r) { return dealt(c.to.elements(), p.size, r); };
+  std::vector<Stage> stages{scatter_to_scratch(c, p, scratch, deal), pass_on(c.to, p, -1)};
+  stages[1].prepare = [=, mine = deal(p.rank)] {
+    sum_scratch(c, p, at(c.to, mine.offset), at(c.to, mine.offset), scratch, mine.count);
+  };
+  return stages;
+}
+
+std::vector<Stage> reduce_scatter(const CommCall& c, Place p, std::byte* scratch) {
+  const int64_t n = c.to.elements();
+  const auto deal = [=](int r) { return Segment{r * n, n}; };
+  return {scatter_to_scratch(c, p, scratch, deal),
+          {[=] { sum_scratch(c, p, at(c.to, 0), at(c.from, p.rank * n), scratch, n); }, {}}};
+}
+
+std::vector<Stage> all_gather(const CommCall& c, Place p) {
+  const int64_t n = c.from.elements();
+  Stage stage;
+  stage.prepare = [=] { copy_own(c.to, p.rank * n, c.from, 0, n); };
+  each_peer(p, [&](int r) {
+    stage.messages.push_back({true, r, at(c.from, 0), bytes(c.from, n)});
+    stage.messages.push_back({false, r, at(c.to, r * n), bytes(c.to, n)});
+  });
+  return {stage};
+}
+
+std::vector<Stage> all_to_all(const CommCall& c, Place p) {
+  const auto before = [](const std::vector<int64_t>& counts, int r) {
+    return std::accumulate(counts.begin(), counts.begin() + r, int64_t{0});
+  };
+  Stage stage;
+  stage.prepare = [=] {
+    copy_own(c.to, before(c.recvs, p.rank), c.from, before(c.sends, p.rank), c.sends[static_cast<size_t>(p.rank)]);
+  };
+  each_peer(p, [&](int r) {
+    const auto i = static_cast<size_t>(r);
+    stage.messages.push_back({true, r, at(c.from, before(c.sends, r)), bytes(c.from, c.sends[i])});
+    stage.messages.push_back({false, r, at(c.to, before(c.recvs, r)), bytes(c.to, c.recvs[i])});
+  });
+  return {stage};
+}
+
+std::vector<Stage> broadcast(const CommCall& c, Place p) {
+  Stage deal_out;
+  const auto piece = [&](bool send, int peer, int r) {
+    const Segment s = dealt(c.to.elements(), p.size, r);
+    deal_out.messages.push_back({send, peer, at(c.to, s.offset), bytes(c.to, s.count)});
+  };
+  if (p.rank == c.peer)
+    each_peer(p, [&](int r) { piece(true, r, r); });
+  else
+    piece(false, c.peer, p.rank);
+  return {deal_out, pass_on(c.to, p, c.peer)};
+}
+
+}  // namespace
+
+size_t scratch_bytes(const CommCall& c, int rank, int size) {
+  const int64_t mine = c.kind == CommKind::all_reduce       ? dealt(c.to.elements(), size, rank).count
+                       : c.kind == CommKind::reduce_scatter ? c.to.elements()
+                                                            : 0;
+  return static_cast<size_t>(bytes(c.to, mine * (size - 1)));
+}
+
+std::vector<Stage> stages_of(const CommCall& c, int rank, int size, std::byte* scratch) {
+  const Place p{rank, size};
+  switch (c.kind) {
+    case CommKind::all_reduce:
+      return all_reduce(c, p, scratch);
+    case CommKind::all_gather:
+      return all_gather(c, p);
+    case CommKind::reduce_scatter:
+      return reduce_scatter(c, p, scratch);
+    case CommKind::all_to_all:
+      return all_to_all(c, p);
+    case CommKind::broadcast:
+      return broadcast(c, p);
+    case CommKind::send:
+      return {{{}, {{true, c.peer, at(c.from, 0), bytes(c.from, c.from.elements())}}}};
+    case CommKind::recv:
+      return {{{}, {{false, c.peer, at(c.to, 0), bytes(c.to, c.to.elements())}}}};
+    case CommKind::host:
+      break;
+  }
+  throw InternalError("host values are not exchanged in stages");
+}
+
+}  // namespace fp

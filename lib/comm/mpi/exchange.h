@@ -1,0 +1,30 @@
+// A communication as messages between two ranks each, in one or two stages with sums in between. Point to point and
+// tagged by number and stage, so a rank may go on to a second stage whatever else it has started meanwhile.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/comm.h"
+
+namespace fp {
+
+struct Message {
+  bool send = false;
+  int peer = 0;  // in the group
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+};
+
+struct Stage {
+  std::function<void()> prepare;  // when the stage before is complete; may be empty
+  std::vector<Message> messages;
+};
+
+// Host memory that the stages of this rank need besides the tensors.
+size_t scratch_bytes(const CommCall&, int rank, int size);
+// Of the call of rank `rank` of `size`; tensors in host memory. Nobody sends more than is counted as sent, but for
+// broadcast: the root deals the pieces out, and each rank passes its own on.
+std::vector<Stage> stages_of(const CommCall&, int rank, int size, std::byte* scratch);
+
+}  // namespace fp

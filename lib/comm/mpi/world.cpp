@@ -1,0 +1,137 @@
+#include <mpi.h>
+
+#include <exception>
+
+#include "comm/backends.h"
+#include "comm/mpi/engine.h"
+
+namespace fp {
+namespace {
+
+constexpr int kPairTag = 0;  // of send and receive, which MPI keeps in order; the others have one of their own
+
+class MpiGroup final : public Group {
+ public:
+  MpiGroup(const std::string& name, int rank, int size, World& world, MpiEngine& engine, Ops* const& ops, MPI_Comm comm)
+      : Group(name, rank, size, world.record()), engine_(engine), ops_(ops), comm_(comm) {
+    int* largest = nullptr;
+    int found = 0;
+    check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &largest, &found), "group " + name);
+    largest_tag_ = found ? *largest : 32767;  // what MPI promises
+  }
+
+  std::unique_ptr<Operation> start(const CommCall& call) override {
+    std::vector<BufferPool::Lease> leases;
+    const bool device = ops_ != nullptr && ops_->device_memory().has_value();
+    const CommCall host = device ? staged(call, leases) : call;
+    if (ops_ != nullptr && !device) ops_->synchronize();
+    leases.push_back(engine_.buffers().take(scratch_bytes(host, rank(), size())));
+    std::vector<Stage> stages = stages_of(host, rank(), size(), leases.back().data());
+    if (host.to.data != call.to.data && fills(call))
+      stages.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in(to, from); }, {}});
+    return std::make_unique<MpiOperation>(engine_, comm_, fmt::format("group {}: {}", name(), name_of(call.kind)),
+                                          next_tag(call.kind), std::move(stages), std::move(leases));
+  }
+
+  void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override {
+    const std::string what = "group " + name() + ": host values";
+    FP_CHECK(all.size() <= size_t{1} << 30, "{}: {} bytes", what, all.size());
+    const int count = static_cast<int>(mine.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, comm_, &request), what);
+    engine_.wait_until([&] {
+      int complete = 0;
+      check_mpi(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), what);
+      return complete != 0;
+    });
+  }
+
+ private:
+  // Whether the call leaves something in `to` that was not there.
+  bool fills(const CommCall& c) const {
+    return c.to.elements() > 0 && (c.kind != CommKind::broadcast || c.peer != rank());
+  }
+  bool reads(const CommCall& c) const {
+    return c.from.elements() > 0 && (c.kind != CommKind::broadcast || c.peer == rank());
+  }
+
+  // The same call on host buffers, with its sources copied there.
+  CommCall staged(const CommCall& call, std::vector<BufferPool::Lease>& leases) {
+    const auto on_host = [&](const Tensor& x) {
+      leases.push_back(engine_.buffers().take(x.bytes()));
+      return Tensor(leases.back().data(), x.dtype, x.shape);
+    };
+    CommCall host = call;
+    host.to = on_host(call.to);
+    const bool in_place = call.kind == CommKind::all_reduce || call.kind == CommKind::broadcast;
+    host.from = in_place ? host.to : on_host(call.from);
+    if (reads(call)) ops_->copy_out(host.from.data, call.from);
+    return host;
+  }
+
+  int next_tag(CommKind kind) {
+    if (kind == CommKind::send || kind == CommKind::recv) return kPairTag;
+    const int tag = next_tag_;
+    next_tag_ = tag + 4 > largest_tag_ ? 1 : tag + 2;  // two stages
+    return tag;
+  }
+
+  MpiEngine& engine_;
+  Ops* const& ops_;  // the world's, which may still change
+  MPI_Comm comm_;
+  int largest_tag_ = 0, next_tag_ = 1;
+};
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld(int rank, int size, MPI_Comm comm, int64_t largest_message)
+      : World(rank, size), comm_(comm), engine_(largest_message) {}
+
+  // Finalizing waits for all ranks: not where this one has failed, and the job ends because it ends without.
+  ~MpiWorld() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+  }
+
+  std::string_view backend() const override { return "mpi"; }
+  void attach(Ops& ops) override { ops_ = &ops; }
+
+ private:
+  std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank) override {
+    const std::string what = "group " + name;
+    const int size = static_cast<int>(ranks.size());
+    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;  // freed by MPI_Finalize: groups live as long as the run
+    check_mpi(MPI_Comm_group(comm_, &all), what);
+    check_mpi(MPI_Group_incl(all, size, ranks.data(), &members), what);
+    check_mpi(MPI_Comm_create_group(comm_, members, 0, &comm), what);
+    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), what);
+    MPI_Group_free(&members);
+    MPI_Group_free(&all);
+    return std::make_shared<MpiGroup>(name, rank, size, *this, engine_, ops_, comm);
+  }
+
+  MPI_Comm comm_;
+  MpiEngine engine_;
+  Ops* ops_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<World> make_mpi_world(int64_t largest_message) {
+  FP_CHECK(largest_message > 0 && largest_message <= int64_t{1} << 30, "messages of {} bytes", largest_message);
+  int initialized = 0, provided = 0, rank = 0, size = 0;
+  MPI_Initialized(&initialized);
+  FP_CHECK(initialized == 0, "a second MPI world in this process");
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED) throw ConfigError("this MPI does not go with threads (MPI_THREAD_FUNNELED)");
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "world");
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "world");
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  return std::make_unique<MpiWorld>(rank, size, comm, largest_message);
+}
+
+}  // namespace fp

@@ -1,0 +1,61 @@
+// A world that moves nothing and counts like those that do.
+#include <catch2/catch.hpp>
+
+#include "comm/backends.h"
+#include "comm/values.h"
+
+namespace fp_test {
+namespace {
+
+void talk(fp::World& world) {
+  const int64_t n = world.size();
+  const auto group = everyone(world, "tensor");
+  const auto pair = world.group("pair", {world.rank() / 2 * 2, world.rank() / 2 * 2 + 1});
+  Buffer<float> x(1003, world.rank()), y(1003), part(10, world.rank()), whole(10 * n, world.rank()), to(10 * n);
+  fp::Request sum = group->start_all_reduce(x.tensor());
+  group->all_gather(whole.tensor(), part.tensor());
+  sum.wait();
+  group->reduce_scatter(part.tensor(), whole.tensor());
+  group->all_to_all(to.tensor(), whole.tensor());
+  group->broadcast(x.tensor(), 1);
+  fp::Request send = pair->start_send(x.tensor(), 1 - pair->rank());
+  fp::Request recv = pair->start_recv(y.tensor(), 1 - pair->rank());
+  send.wait();
+  recv.wait();
+  pair->all_gather(std::string("seven77"));
+}
+
+TEST_CASE("a counting world counts what a real one does, on every rank") {
+  std::vector<fp::TrafficTable> real(4);
+  fp::run_thread_ranks(4, [&](fp::World& world) {
+    talk(world);
+    real[static_cast<size_t>(world.rank())] = world.record().traffic();
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto world = fp::make_counting_world(rank, 4);
+    talk(*world);
+    INFO("rank " << rank);
+    CHECK(!world->record().traffic().empty());
+    CHECK(world->record().traffic() == real[static_cast<size_t>(rank)]);
+  }
+}
+
+TEST_CASE("a counting world answers for ranks that do not exist") {
+  const auto world = fp::make_counting_world(1000, 4096);
+  CHECK(world->backend() == "counting");
+  const auto group = everyone(*world);
+  CHECK(group->rank() == 1000);
+  double value = 2;
+  group->all_reduce(std::span(&value, 1));
+  CHECK(value == 8192);
+  group->all_reduce(std::span(&value, 1), fp::Reduction::max);
+  CHECK(value == 8192);
+  CHECK(group->all_gather(std::string("x")) == std::vector<std::string>(4096, "x"));
+  // Addresses of a dry run are no addresses.
+  const fp::Tensor nowhere(reinterpret_cast<void*>(4096), fp::DType::bf16, {int64_t{1} << 40});
+  group->all_reduce(nowhere);
+  CHECK(world->record().traffic().at({"all", fp::CommKind::all_reduce}).calls == 1);
+}
+
+}  // namespace
+}  // namespace fp_test
