@@ -72,9 +72,9 @@ class Checkpoint {
   // DataError listing them, if there are any.
   void require(const ParamTable&) const;
 
-  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed (of this rank's shard, where masters are sharded). DataError when the
-  // parameters mismatch or, where this rank holds the whole model, when what was loaded has another fingerprint than
-  // what was saved.
+  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed (of this rank's
+  // shard, where masters are sharded). DataError when the parameters mismatch or, where this rank holds the whole
+  // model, when what was loaded has another fingerprint than what was saved.
   void load(ParamStore&, Ops&) const;
   // Of a store of either content the weights only; moments become 0.
   void load_weights(ParamStore&, Ops&) const;

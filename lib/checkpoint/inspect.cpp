@@ -129,8 +129,8 @@ std::vector<float> first_elements(const Checkpoint& c, const std::string& param,
   return host;
 }
 
-std::vector<Fragment> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
-  std::vector<Fragment> fragments;
+std::vector<StoredFragment> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
+  std::vector<StoredFragment> fragments;
   const std::string group = dataset_name(param, kind);
   for (const CheckpointFile& f : c.manifest().files) {
     if (!f.name.starts_with("rank-")) continue;

@@ -28,10 +28,14 @@ LossSums& LossSums::operator+=(const LossSums& o) {
 }
 
 void LossSums::sum_over(Group& group) {
-  double values[] = {loss, z, static_cast<double>(units), static_cast<double>(target_bytes), margin,
-                     static_cast<double>(preferred)};
+  double values[] = {
+      loss, z, static_cast<double>(units), static_cast<double>(target_bytes), margin, static_cast<double>(preferred)};
   group.all_reduce(values);
-  *this = {values[0], values[1], static_cast<int64_t>(values[2]), static_cast<int64_t>(values[3]), values[4],
+  *this = {values[0],
+           values[1],
+           static_cast<int64_t>(values[2]),
+           static_cast<int64_t>(values[3]),
+           values[4],
            static_cast<int64_t>(values[5])};
 }
 

@@ -2,8 +2,8 @@
 // backward pass goes on with the unit before.
 //
 // Kept whole (ZeRO 0 and 1), gradients add up over the micro-batches and are reduced once a step, to all ranks or to
-// each one's shard. Kept as shards (ZeRO 2 and 3) they are reduced for every micro-batch. They are sent in the type they
-// are kept in.
+// each one's shard. Kept as shards (ZeRO 2 and 3) they are reduced for every micro-batch. They are sent in the type
+// they are kept in.
 #pragma once
 
 #include <memory>

@@ -11,10 +11,11 @@ namespace fp {
 class WeightGather {
  public:
   // `data`: the ranks that hold the shards.
-  WeightGather(const ModelEnv& env, Group& data) : env_(&env), data_(&data), units_(env.params->table().units().size()) {}
+  WeightGather(const ModelEnv& env, Group& data)
+      : env_(&env), data_(&data), units_(env.params->table().units().size()) {}
 
-  // The weights of a unit are there until as many release() as acquire(). `next`, if not -1, is on its way meanwhile and
-  // must be acquired later.
+  // The weights of a unit are there until as many release() as acquire(). `next`, if not -1, is on its way meanwhile
+  // and must be acquired later.
   void acquire(int unit, int next = -1);
   void release(int unit);
   // After this rank's shard of the compute weights has changed.

@@ -33,8 +33,8 @@ class Head {
   void forward(const Tensor& x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
   // The same, then the gradient of x; the gradients of the head's parameters are added on the way.
   ArenaTensor forward_backward(ArenaTensor x, const MicroBatch&, const Tensor& loss, const LossSpec&) const;
-  // On one rank: logits of the rows x [M,h] as they enter the softmax, masked ids at -infinity, padding left out: f32 [M,vocab] on
-  // the host.
+  // On one rank: logits of the rows x [M,h] as they enter the softmax, masked ids at -infinity, padding left out: f32
+  // [M,vocab] on the host.
   void logits(ArenaTensor x, std::span<float> out) const;
 
  private:

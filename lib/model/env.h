@@ -10,7 +10,6 @@
 #include "model/architecture.h"
 #include "model/groups.h"
 #include "model/head_exchange.h"
-
 #include "model/param_store.h"
 #include "plan/tokens.h"
 
@@ -31,9 +30,9 @@ struct MicroBatch {
   Tensor ids, targets;         // i32 [M]; id -1: another rank's part of the vocabulary, target -1: ignored
   Tensor row_positions;        // i32 [M], learned positions only; embed_positions: -1 where ids are
   Tensor embed_positions;
-  Tensor positions;   // i32 [B*T], of all tokens
-  Tensor doc_start;   // i32 [B,T], or empty: no masking between documents
-  Tensor sample_ids;  // i32 [B,2], low and high words of the global sample index
+  Tensor positions;       // i32 [B*T], of all tokens
+  Tensor doc_start;       // i32 [B,T], or empty: no masking between documents
+  Tensor sample_ids;      // i32 [B,2], low and high words of the global sample index
   bool training = false;  // dropout applies, and a backward pass will follow
   int64_t samples() const { return share.samples; }
   int64_t length() const { return share.length; }
@@ -48,12 +47,12 @@ struct ModelEnv {
   Ops* ops = nullptr;
   Arena* arena = nullptr;
   Group *tensor = nullptr, *sequence = nullptr;
-  HeadExchange exchange;       // around the attention core
-  TokenCut tokens;             // of the mesh
-  HeadLayout heads;            // of this rank's QKV projection
-  HeadLayout core;             // of its attention core, after the exchange of heads
-  int64_t first_head = 0;      // of the core, among the model's
-  Share vocabulary;            // ids of its part of the embedding and the head, padding included
+  HeadExchange exchange;   // around the attention core
+  TokenCut tokens;         // of the mesh
+  HeadLayout heads;        // of this rank's QKV projection
+  HeadLayout core;         // of its attention core, after the exchange of heads
+  int64_t first_head = 0;  // of the core, among the model's
+  Share vocabulary;        // ids of its part of the embedding and the head, padding included
   Rope rope;
   Tensor masked_ids;  // i32, may be empty
   Recompute recompute = Recompute::none;

@@ -12,7 +12,7 @@ namespace fp {
 
 struct ModelOptions {
   DType compute = DType::bf16;
-  bool training = true;  // false: weights only
+  bool training = true;          // false: weights only
   DType gradients = DType::f32;  // as kept and sent
   int zero_stage = 0;
   bool megatron_sp = false;  // Megatron sequence parallelism among the tensor-parallel ranks

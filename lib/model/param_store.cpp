@@ -71,7 +71,9 @@ const ParamStore::Flat& ParamStore::flat(StateKind kind) const {
 }
 
 namespace {
-Segment place_of(const ParamTable& table, const ParamPart& part) { return {table[part.id].offset + part.first, part.count}; }
+Segment place_of(const ParamTable& table, const ParamPart& part) {
+  return {table[part.id].offset + part.first, part.count};
+}
 }  // namespace
 
 Tensor ParamStore::state(StateKind kind, const ParamPart& part) const {

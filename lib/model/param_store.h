@@ -19,8 +19,8 @@ constexpr std::array<StateKind, 3> kStateKinds = {StateKind::param, StateKind::e
 
 struct StoreOptions {
   DType compute = DType::bf16;
-  bool training = true;             // false: weights only
-  DType gradients = DType::f32;     // as kept between micro-batches and sent between ranks
+  bool training = true;          // false: weights only
+  DType gradients = DType::f32;  // as kept between micro-batches and sent between ranks
   int zero_stage = 0;
 };
 
@@ -74,7 +74,8 @@ class ParamStore {
   // The parts of a unit that this rank keeps the state of, and updates.
   std::vector<ParamPart> kept(const ParamUnit& u) const { return table_->parts(u, !state_sharded()); }
 
-  // Lends a unit the memory of its weights or gradients (compute type or f32, the unit's elements); empty: takes it back.
+  // Lends a unit the memory of its weights or gradients (compute type or f32, the unit's elements); empty: takes it
+  // back.
   void lend_weights(int unit, const Tensor& memory) { lent_weights_[static_cast<size_t>(unit)] = memory; }
   void lend_gradients(int unit, const Tensor& memory);
   Tensor lent_gradients(int unit) const { return lent_gradients_[static_cast<size_t>(unit)]; }

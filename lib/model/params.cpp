@@ -106,7 +106,8 @@ std::vector<Fragment> ParamTable::owned(ParamId id) const {
   std::vector<Slab> mine;
   for (const Slab& s : slabs_of(id))
     if (s.first) mine.push_back(s);
-  const Segment range = common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard_), {p.offset, p.local_elements()});
+  const Segment range =
+      common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard_), {p.offset, p.local_elements()});
   return fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
 }
 

@@ -30,10 +30,11 @@ struct Param {
   Shape local;  // what this rank holds, padding included
   Partition partition;
   InitRule init;
-  bool decay = false;     // weight decay applies
-  bool row_cut = false;   // applied where Megatron sequence parallelism cuts the rows: each rank has part of the gradient
-  int layer = -1;         // -1: outside the layers
-  int64_t offset = 0;     // elements from the start of the rank's flat buffers
+  bool decay = false;  // weight decay applies
+  bool row_cut =
+      false;           // applied where Megatron sequence parallelism cuts the rows: each rank has part of the gradient
+  int layer = -1;      // -1: outside the layers
+  int64_t offset = 0;  // elements from the start of the rank's flat buffers
   int64_t local_elements() const { return local.elements(); }
 };
 
@@ -105,9 +106,9 @@ class ParamTable {
   static constexpr int64_t kAlign = 128;  // elements
   std::vector<Param> params_;
   std::vector<ParamUnit> units_;
+  int tp_, tp_index_, shards_, shard_;
   std::vector<int> copy_sharers_ = {tp_index_};
   int64_t flat_ = 0, cursor_ = 0;
-  int tp_, tp_index_, shards_, shard_;
 };
 
 // The initial value of elements [first, first + count) of the logical tensor, in row-major order: a pure function of

@@ -15,8 +15,8 @@ struct Share {
 // n things to `ranks`: the first n % ranks get one more.
 Share deal(int64_t n, int ranks, int index);
 
-// n things in `groups` equal groups. At least as many groups as ranks: whole groups are dealt. Fewer: ranks are dealt to
-// the groups, and each group to its ranks; with n == groups the ranks of a group all get the same thing.
+// n things in `groups` equal groups. At least as many groups as ranks: whole groups are dealt. Fewer: ranks are dealt
+// to the groups, and each group to its ranks; with n == groups the ranks of a group all get the same thing.
 Share deal_groups(int64_t n, int64_t groups, int ranks, int index);
 
 // The ranks that share a group with `index`, ascending; itself alone when there are as many groups as ranks or more.

@@ -18,9 +18,9 @@ struct TokenRun {
 };
 
 struct TokenShare {
-  int64_t samples = 0;                   // B
-  int64_t length = 0;                    // T, padding included
-  int64_t tokens = 0, first_token = 0;   // of each sequence, on this sequence-parallel rank
+  int64_t samples = 0;                    // B
+  int64_t length = 0;                     // T, padding included
+  int64_t tokens = 0, first_token = 0;    // of each sequence, on this sequence-parallel rank
   int64_t first_row = 0, local_rows = 0;  // of this rank's rows, where Megatron sequence parallelism cuts them
   int64_t rows() const { return samples * tokens; }
   // The local rows in runs of whole samples or parts of one; `row` counts from the first local row.

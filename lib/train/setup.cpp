@@ -15,8 +15,8 @@ ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
 }
 
 ModelOptions model_options(const RunSpec& spec) {
-  return {compute_type(spec.precision), ParamStore::Content::training, recompute_policy(spec.memory), spec.run.seed,
-          spec.data.seq_len};
+  return {compute_type(spec.precision),  true,          DType::f32,       0, false,
+          recompute_policy(spec.memory), spec.run.seed, spec.data.seq_len};
 }
 
 ExecutorOptions executor_options(const RunSpec& spec) {

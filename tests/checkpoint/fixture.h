@@ -123,7 +123,7 @@ class State {
  private:
   static size_t bytes_needed(const ParamTable& table, DType compute, bool training) {
     Arena dry;
-    const ParamStore store(table, compute, content, dry);
+    const ParamStore store(table, {compute, training}, dry);
     return dry.peak();
   }
 

@@ -20,7 +20,7 @@ struct Rig {
       const ExecutorOptions& options = {}, int64_t positions = 32, size_t bytes = size_t{64} << 20)
       : ops(std::move(device)),
         arena(ops->allocate(bytes, false), bytes),
-        model(section, {compute, true, recompute, 11, positions}, *ops, arena, groups),
+        model(section, {compute, true, DType::f32, 0, false, recompute, 11, positions}, *ops, arena, groups),
         executor(model, groups, options) {
     model.params().initialize(*ops, 5);
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "model/architecture.h"
+#include "model/param_store.h"
 #include "ops/backends.h"
 #include "support/tiny_models.h"
 
