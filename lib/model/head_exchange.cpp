@@ -26,21 +26,12 @@ HeadExchange::HeadExchange(const HeadLayout& all, int ranks, int index) : index_
       first_head_ = s.heads.first;
     }
     std::vector<Columns> qkv;
-    const auto add = [&](int64_t first, int64_t count) {
-      if (!qkv.empty() && qkv.back().first + qkv.back().count == first)
-        qkv.back().count += count;
-      else
-        qkv.push_back({first, count});
-    };
-    const auto keys_and_values = [&](int64_t kv, int64_t count) {
-      add(all.k_column(kv), count * d);
-      add(all.v_column(kv), count * d);
-    };
-    if (all.grouped && s.kv_heads.count > 1) {
-      add(all.q_column(s.heads.first), all.columns() / all.kv_heads * s.kv_heads.count);  // whole groups
-    } else {
-      add(all.q_column(s.heads.first), s.heads.count * d);
-      keys_and_values(s.kv_heads.first, s.kv_heads.count);
+    if (all.grouped && s.kv_heads.count > 1) {  // whole groups
+      qkv = {{all.q_column(s.heads.first), all.columns() / all.kv_heads * s.kv_heads.count}};
+    } else {  // apart even where they touch: other ranks may have the same keys and values with other queries
+      qkv = {{all.q_column(s.heads.first), s.heads.count * d},
+             {all.k_column(s.kv_heads.first), s.kv_heads.count * d},
+             {all.v_column(s.kv_heads.first), s.kv_heads.count * d}};
     }
     qkv_.of_rank.push_back(std::move(qkv));
     q_.of_rank.push_back({{s.heads.first * d, s.heads.count * d}});

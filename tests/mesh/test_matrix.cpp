@@ -1,0 +1,59 @@
+// The same training on every mesh: losses and parameters of any (tp, sp, dp, ZeRO, Megatron-SP, recompute) are those of
+// one rank, and a run repeats bit for bit.
+#include <catch2/catch.hpp>
+
+#include "mesh/mesh_run.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+constexpr double kTolerance = 1e-5;  // relative, after 20 steps (docs/architecture.md, section 4)
+
+void check_equal(const ModelSection& m, const MeshPlan& plan, const MeshResult& one) {
+  INFO(plan.text());
+  const MeshResult many = run_mesh(m, plan);
+  REQUIRE(many.losses.size() == one.losses.size());
+  double worst = 0;
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / one.losses[i]);
+  CHECK(worst < kTolerance);
+  CHECK(worst_difference(one, many) < kTolerance);
+  CHECK(run_mesh(m, plan) == many);
+}
+
+// Every legal combination on up to 8 ranks.
+std::vector<MeshPlan> all_plans() {
+  std::vector<MeshPlan> plans;
+  for (const int tp : {1, 2, 4})
+    for (const int sp : {1, 2, 4})
+      for (const int dp : {1, 2})
+        for (const int zero : {0, 1, 2, 3})
+          for (const bool megatron : {false, true})
+            for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+              MeshPlan p{tp, sp, dp, zero, megatron, recompute};
+              if (p.ranks() > 1 && p.ranks() <= 8 && (tp > 1 || !megatron)) plans.push_back(p);
+            }
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("a mesh trains like one rank", "[mesh]") {
+  const std::string family = GENERATE("gpt", "llama", "phi3");
+  const ModelSection m = shared_model(family);
+  const MeshResult one = run_mesh(m, {});
+  INFO(family);
+  for (const MeshPlan& plan : {MeshPlan{2, 2, 2, 3, true}, MeshPlan{1, 4, 2, 2}, MeshPlan{4, 1, 2, 1},
+                               MeshPlan{2, 1, 1, 0, true, Recompute::selective}, MeshPlan{1, 1, 2, 0}})
+    check_equal(m, plan, one);
+}
+
+TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][slow]") {
+  const std::string family = GENERATE("gpt", "llama", "phi3");
+  const ModelSection m = shared_model(family);
+  const MeshResult one = run_mesh(m, {});
+  INFO(family);
+  for (const MeshPlan& plan : all_plans()) check_equal(m, plan, one);
+}
