@@ -35,6 +35,8 @@ using Body = std::function<void(fp::World&, Findings&)>;
 
 // Provided by the executable: calls the body on the ranks of one world after another, on those that this process has.
 void run_worlds(const Body& body, Findings& findings);
+// Provided by the executable: where its worlds find what is at this address of the host.
+void* device_address(void* host);
 
 // Runs the body on all ranks and CHECKs that nothing was found.
 void on_ranks(const Body& body);

@@ -66,7 +66,7 @@ void all_gather_is(fp::World& world, Findings& f, bool in_place) {
     if (world.size() == 1 && !in_place) continue;
     Buffer<T> whole(n * world.size()), part(n, world.rank());
     const fp::Tensor own = whole.slice(world.rank() * n, n);
-    if (in_place && n > 0) std::memcpy(own.data, part.tensor().data, own.bytes());
+    for (int64_t i = 0; in_place && i < n; ++i) whole[world.rank() * n + i] = part[i];
     group->all_gather(whole.tensor(), in_place ? own : part.tensor());
     for (int r = 0; r < world.size(); ++r)
       whole.expect(f, world, "all_gather", r * n, n, [&](int64_t i) { return value<T>(r, i); });

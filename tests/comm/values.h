@@ -51,7 +51,7 @@ class Buffer {
   T& operator[](int64_t i) { return memory_[static_cast<size_t>(kGuard + i)]; }
   fp::Tensor tensor() { return slice(0, n_); }
   fp::Tensor slice(int64_t first, int64_t count) {
-    return {memory_.data() + kGuard + first, fp::dtype_of<T>::value, {count}};
+    return {device_address(memory_.data() + kGuard + first), fp::dtype_of<T>::value, {count}};
   }
 
   // Elements [first, first + count) hold what `expected` says of 0, 1, ...; the guards are whole.

@@ -1,17 +1,34 @@
-// Runs the suite of worlds on the ranks of mpirun.
+// Runs the suite of worlds on the ranks of mpirun. FP_TEST_LARGEST_MESSAGE: bytes, so that little data goes in several
+// messages. FP_TEST_DEVICE: tensors have addresses that no host can use, as those of a GPU.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "comm/backends.h"
 #include "comm/values.h"
+#include "ops/ref/ref_ops.h"
 
 namespace fp_test {
 namespace {
 
+constexpr uintptr_t kFar = uintptr_t{1} << 62;
+
+void* other_side(const void* address) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) ^ kFar); }
+
+struct FarOps final : fp::RefOps {
+  std::optional<fp::DeviceMemory> device_memory() const override { return fp::DeviceMemory{}; }
+  void copy_in(const fp::Tensor& to, const void* host) override { std::memcpy(other_side(to.data), host, to.bytes()); }
+  void copy_out(void* host, const fp::Tensor& x) override { std::memcpy(host, other_side(x.data), x.bytes()); }
+};
+
+bool on_device() { return std::getenv("FP_TEST_DEVICE") != nullptr; }
+
 fp::World& mpi_world() {
+  static FarOps device;
   static const auto world = [] {
     const char* limit = std::getenv("FP_TEST_LARGEST_MESSAGE");
-    return limit != nullptr ? fp::make_mpi_world(std::atoll(limit)) : fp::make_mpi_world();
+    auto made = limit != nullptr ? fp::make_mpi_world(std::atoll(limit)) : fp::make_mpi_world();
+    if (on_device()) made->attach(device);
+    return made;
   }();
   return *world;
 }
@@ -22,5 +39,7 @@ void run_worlds(const Body& body, Findings& findings) {
   body(mpi_world(), findings);
   everyone(mpi_world(), "end of test")->barrier();
 }
+
+void* device_address(void* host) { return on_device() ? other_side(host) : host; }
 
 }  // namespace fp_test

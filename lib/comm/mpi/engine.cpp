@@ -21,12 +21,13 @@ void MpiEngine::progress() {
 }
 
 void MpiEngine::wait_until(const std::function<bool()>& done) {
-  constexpr int kEager = 100, kPolite = 1000;  // turns
+  constexpr int kEager = 100, kPolite = 1000;     // turns
+  constexpr int kShortest = 50, kLongest = 1000;  // microseconds: the longer it takes, the less a delay matters
   for (int turn = 0;; ++turn) {
     progress();
     if (done()) return;
     if (turn > kPolite)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(std::chrono::microseconds(std::min(kShortest + turn - kPolite, kLongest)));
     else if (turn > kEager)
       sched_yield();
   }

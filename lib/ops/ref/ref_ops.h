@@ -7,7 +7,7 @@
 
 namespace fp {
 
-class RefOps final : public Ops {
+class RefOps : public Ops {
  public:
   std::string_view name() const override { return "ref"; }
 
