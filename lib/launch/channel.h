@@ -1,0 +1,89 @@
+// Messages over TCP: a listener, connections that carry lines, and a mailbox from one thread to another. Whoever waits
+// polls their descriptors.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/message.h"
+
+namespace fp {
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// A connection that never blocks. It breaks when the peer is gone: at once when its process ends, within a minute when
+// its host does.
+class Channel {
+ public:
+  explicit Channel(Descriptor socket);
+  int fd() const { return socket_.get(); }
+
+  // What does not go out now goes out with later calls.
+  void send(const Message&);
+  bool backed_up() const { return !out_.empty(); }
+  // Adds the messages that have come. False: the connection is broken or closed, and nothing more will come.
+  bool receive(std::vector<Message>& messages);
+  void finish_sending();  // the peer reads what was sent, then the end
+
+ private:
+  Descriptor socket_;
+  std::string in_, out_;
+};
+
+// Where rank 0 can be met.
+class Listener {
+ public:
+  Listener();  // on a port of the system's choice, on all interfaces; DeviceError where there is none
+  int fd() const { return socket_.get(); }
+  const std::string& token() const { return token_; }
+  // For connect(): port, token, machine, then addresses, between blanks.
+  std::string address() const;
+  Descriptor accept();  // -1: nobody is there
+
+ private:
+  Descriptor socket_;
+  std::string token_;
+};
+
+// Connects to a listener and says `hello`, whose first field becomes the token. DeviceError naming what was tried.
+struct Greeting {
+  std::unique_ptr<Channel> channel;
+  std::vector<Message> answers;  // the first is a "welcome"
+};
+Greeting connect(const std::string& address, Message hello, double timeout_s);
+
+// Messages from one thread of a process to another.
+class Mailbox {
+ public:
+  Mailbox();
+  int fd() const { return wake_.get(); }
+  void post(Message);
+  std::vector<Message> take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<Message> messages_;
+  Descriptor wake_;
+};
+
+// Until one of these has something to read, or the time is over. Negative descriptors are left out.
+void wait_readable(const std::vector<int>& fds, double timeout_s);
+
+}  // namespace fp

@@ -1,0 +1,97 @@
+#include "launch/fault.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace fp {
+namespace {
+
+constexpr std::array<std::string_view, 4> kKinds{"throw", "sleep", "kill", "stop"};
+
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+  throw ConfigError(
+      fmt::format("FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop", text, why));
+}
+
+template <class Int>
+bool read_whole(std::string_view text, Int& value) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && stop == text.data() + text.size() && value >= 0;
+}
+
+bool read_kind(std::string_view text, Fault::Kind& kind) {
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    if (kKinds[i] != text) continue;
+    kind = static_cast<Fault::Kind>(i);
+    return true;
+  }
+  return false;
+}
+
+const std::optional<Fault>& requested() {
+  static const std::optional<Fault> fault = [] {
+    const char* text = std::getenv("FPTRAIN_FAULT");
+    return text == nullptr || *text == '\0' ? std::nullopt : std::optional<Fault>(parse_fault(text));
+  }();
+  return fault;
+}
+
+}  // namespace
+
+Fault parse_fault(std::string_view text) {
+  Fault fault;
+  bool has_rank = false, has_step = false, has_kind = false;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view item = text.substr(at, comma - at);
+    at = comma + 1;
+    const size_t equals = item.find('=');
+    const std::string_view key = item.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    bool legal = true;
+    if (key == "rank")
+      legal = has_rank = read_whole(value, fault.rank);
+    else if (key == "step")
+      legal = has_step = read_whole(value, fault.step);
+    else if (key == "kind")
+      legal = has_kind = read_kind(value, fault.kind);
+    else if (key == "phase")
+      fault.phase = value;
+    else
+      refuse(text, fmt::format("unknown key '{}'", key));
+    if (!legal) refuse(text, fmt::format("bad value '{}'", item));
+  }
+  if (!has_rank || !has_step || !has_kind) refuse(text, "rank, step and kind are needed");
+  return fault;
+}
+
+void maybe_fault(int rank, int64_t step, std::string_view phase) {
+  static bool done = false;
+  const std::optional<Fault>& fault = requested();
+  if (!fault || done || fault->rank != rank || fault->step != step || fault->phase != phase) return;
+  done = true;
+  const std::string what = fmt::format("fault injected by FPTRAIN_FAULT: {}", kKinds[static_cast<size_t>(fault->kind)]);
+  log::warning("{} at step {}, phase {}", what, step, phase);
+  switch (fault->kind) {
+    case Fault::Kind::raise:
+      throw DataError(what);
+    case Fault::Kind::sleep:
+      for (;;) ::pause();
+    case Fault::Kind::kill:
+      ::raise(SIGKILL);
+      break;
+    case Fault::Kind::stop:
+      ::raise(SIGSTOP);
+      break;
+  }
+}
+
+}  // namespace fp

@@ -1,0 +1,235 @@
+#include "launch/hub.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/log.h"
+#include "launch/placement.h"
+
+namespace fp {
+namespace {
+
+// How long the hub waits for more before it reports a failure: others may be about to say the same, or, after a
+// communication that broke, why it did.
+constexpr double kSettleOwn = 0.25, kSettlePeer = 3;
+constexpr double kDrain = 3;  // how long it waits at the end for the others to go first
+
+void allow_descriptors(rlim_t count) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
+  limit.rlim_cur = std::min(limit.rlim_max, count);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
+    : Member(0, record, std::move(options)), ranks_(static_cast<size_t>(size)) {
+  for (int rank = 0; rank < size; ++rank) ranks_[rank].state.rank = rank;
+  ranks_[0].state.host = host_name();
+  ranks_[0].state.pid = ::getpid();
+  ranks_[0].joined = true;
+  if (size == 1) return;
+  allow_descriptors(static_cast<rlim_t>(size) + 1024);
+  listener_ = std::make_unique<Listener>();
+}
+
+void Hub::run() {
+  started_ = ranks_[0].heard = ranks_[0].changed = Clock::now();
+  Clock::time_point next_tick = started_;
+  while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
+    wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
+    meet_newcomers();
+    hear_ranks();
+    for (const Message& m : mailbox_.take()) {
+      if (m.verb == "leave") return;
+      on_message(ranks_[0], m);
+    }
+    if (Clock::now() >= failures_due_) report_failures();
+    if (Clock::now() < next_tick) continue;
+    tick();
+    next_tick = Clock::now() + seconds(options_.heartbeat_s);
+  }
+}
+
+std::vector<int> Hub::descriptors() const {
+  std::vector<int> fds{mailbox_.fd()};
+  if (listener_) fds.push_back(listener_->fd());
+  for (const Newcomer& n : newcomers_) fds.push_back(n.channel->fd());
+  for (const Rank& r : ranks_) {
+    if (r.channel) fds.push_back(r.channel->fd());
+  }
+  return fds;
+}
+
+void Hub::meet_newcomers() {
+  if (!listener_) return;
+  for (Descriptor d = listener_->accept(); d.get() >= 0; d = listener_->accept())
+    newcomers_.push_back({std::make_unique<Channel>(std::move(d))});
+  const size_t before = newcomers_.size();
+  std::erase_if(newcomers_, [this](Newcomer& n) { return !admit(n) || !n.channel; });
+  if (newcomers_.size() < before) appoint_heir();
+}
+
+bool Hub::admit(Newcomer& n) {
+  std::vector<Message> messages;
+  if (!n.channel->receive(messages)) return false;
+  if (messages.empty()) return seconds_since(n.since) < options_.connect_s;
+  const Message& hello = messages.front();
+  const int64_t rank = hello.number(1);
+  if (hello.verb != "hello" || hello.text(0) != listener_->token() || rank < 1 ||
+      rank >= static_cast<int64_t>(ranks_.size()) || ranks_[rank].joined)
+    return false;
+  Rank& r = ranks_[rank];
+  r.channel = std::move(n.channel);
+  r.joined = true;
+  r.state.host = hello.text(2);
+  r.state.pid = static_cast<long>(hello.number(3));
+  r.heard = r.changed = Clock::now();
+  r.channel->send({"welcome", {ranks_[0].state.host, std::to_string(ranks_[0].state.pid)}});
+  return true;
+}
+
+// Who speaks up when rank 0 is gone: the lowest rank that does not share its host, for the host may be gone with it.
+void Hub::appoint_heir() {
+  if (ranks_.size() < 2 || !std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; })) return;
+  auto heir =
+      std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.state.host != ranks_[0].state.host; });
+  if (heir == ranks_.end()) heir = ranks_.begin() + 1;
+  broadcast({"heir", {std::to_string(heir->state.rank)}});
+}
+
+void Hub::hear_ranks() {
+  std::vector<int> gone;
+  for (Rank& r : ranks_) {
+    if (!r.channel) continue;
+    std::vector<Message> messages;
+    const bool open = r.channel->receive(messages);
+    for (const Message& m : messages) on_message(r, m);
+    if (!open && !r.done) gone.push_back(r.state.rank);
+    if (!open || r.done) r.channel.reset();
+  }
+  if (gone.empty()) return;
+  if (!failures_.empty()) report_failures();  // the reason, and this what it led to
+  std::string text;
+  for (const int rank : gone)
+    text += fmt::format("{}{} is gone: killed, crashed or out of reach. Last known: {}", text.empty() ? "" : "\n",
+                        describe_process(ranks_[rank].state), describe(ranks_[rank].state.activity));
+  end(1, text);
+}
+
+void Hub::on_message(Rank& r, const Message& m) {
+  if (m.verb == "beat") {
+    const CommRecord::Activity now = activity_of(m);
+    r.heard = Clock::now();
+    if (now.progress != r.state.activity.progress) r.changed = r.heard;
+    r.state.activity = now;
+    if (r.state.silent) log::warning("{} is heard again", describe_process(r.state));
+    r.state.silent = false;
+  } else if (m.verb == "fail") {
+    const bool own = m.text(1) != "peer";
+    failures_.push_back({r.state.rank, static_cast<int>(m.number(0)), own, m.text(2)});
+    failures_due_ = std::min(failures_due_, Clock::now() + seconds(own ? kSettleOwn : kSettlePeer));
+  } else if (m.verb == "bye") {
+    r.done = true;
+  }
+}
+
+void Hub::report_failures() {
+  std::vector<Failure> told = failures_;
+  std::erase_if(told, [](const Failure& f) { return !f.own; });
+  if (told.empty()) told = failures_;
+  std::string text;
+  for (auto f = told.begin(); f != told.end(); ++f) {
+    const auto same = [&](const Failure& other) { return other.text == f->text; };
+    if (std::find_if(told.begin(), f, same) != f) continue;  // said already
+    std::vector<int> who;
+    std::for_each(f, told.end(), [&](const Failure& other) {
+      if (same(other)) who.push_back(other.rank);
+    });
+    std::sort(who.begin(), who.end());
+    const RankState& s = ranks_[f->rank].state;
+    text += fmt::format("{}{} (host {}, step {}, phase {}): {}", text.empty() ? "" : "\n", ranks_text(who), s.host,
+                        s.activity.step, s.activity.phase, f->text);
+  }
+  end(told.front().code, text);
+}
+
+void Hub::tick() {
+  if (was_away()) {
+    for (Rank& r : ranks_) r.heard = r.changed = Clock::now();
+  }
+  const Message beat = beat_of(record_.activity());
+  if (!ranks_[0].done) on_message(ranks_[0], beat);
+  for (Rank& r : ranks_) {
+    if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});
+  }
+  check_all_joined();
+  warn_of_silence();
+  const std::vector<RankState> now = states();
+  if (is_stalled(now, options_.timeouts_s)) end(1, describe_stall(now), true);
+}
+
+std::vector<RankState> Hub::states() const {
+  std::vector<RankState> list;
+  for (const Rank& r : ranks_) {
+    if (!r.joined || r.done) continue;
+    list.push_back(r.state);
+    list.back().still_s = seconds_since(r.changed);
+  }
+  return list;
+}
+
+void Hub::warn_of_silence() {
+  for (Rank& r : ranks_) {
+    if (!r.channel || r.state.silent || seconds_since(r.heard) < 3 * options_.heartbeat_s) continue;
+    r.state.silent = true;
+    log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), seconds_since(r.heard),
+                 describe(r.state.activity));
+  }
+}
+
+void Hub::check_all_joined() {
+  if (seconds_since(started_) < options_.connect_s) return;
+  std::vector<int> missing;
+  for (const Rank& r : ranks_) {
+    if (!r.joined) missing.push_back(r.state.rank);
+  }
+  if (!missing.empty())
+    end(1, fmt::format("{} did not reach rank 0 on host {} within {} s", ranks_text(missing), ranks_[0].state.host,
+                       options_.connect_s));
+}
+
+void Hub::broadcast(const Message& m) {
+  for (Rank& r : ranks_) {
+    if (r.channel) r.channel->send(m);
+  }
+}
+
+void Hub::end(int code, const std::string& text, bool with_stacks) {
+  leave_after(kLongestEnd, code);
+  say(with_stacks ? text + "\nStacks of the main threads:" : text);
+  if (with_stacks) {
+    broadcast({"dump", {}});
+    print_stack();
+  }
+  broadcast({"end", {std::to_string(code)}});
+  // They go first: a process that leaves with unread messages resets its connections, and the last word is lost.
+  const Clock::time_point since = Clock::now();
+  while (seconds_since(since) < kDrain) {
+    std::vector<int> fds;
+    for (Rank& r : ranks_) {
+      std::vector<Message> ignored;
+      if (r.channel && (r.state.silent || !r.channel->receive(ignored))) r.channel.reset();
+      if (r.channel) fds.push_back(r.channel->fd());
+    }
+    if (fds.empty()) break;
+    wait_readable(fds, 0.1);
+  }
+  leave(code);
+}
+
+}  // namespace fp

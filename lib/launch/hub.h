@@ -1,0 +1,60 @@
+// Rank 0's end of the lifeline: hears every rank, judges, and ends them all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/member.h"
+
+namespace fp {
+
+class Hub final : public Member {
+ public:
+  Hub(int size, const CommRecord& record, LifelineOptions options);
+  std::string address() const override { return listener_ ? listener_->address() : ""; }
+  void join(const std::string&) override { start_thread(); }
+
+ private:
+  struct Rank {
+    RankState state;  // but for what time tells: see states()
+    std::unique_ptr<Channel> channel;
+    bool joined = false, done = false;
+    Clock::time_point heard, changed;
+  };
+  struct Newcomer {
+    std::unique_ptr<Channel> channel;
+    Clock::time_point since = Clock::now();
+  };
+  struct Failure {
+    int rank, code;
+    bool own;
+    std::string text;
+  };
+
+  void run() override;
+  std::vector<int> descriptors() const;
+  void meet_newcomers();
+  bool admit(Newcomer&);  // false: it is none of ours
+  void appoint_heir();
+  void hear_ranks();
+  void on_message(Rank&, const Message&);
+  void report_failures();
+
+  void tick();
+  std::vector<RankState> states() const;  // of the ranks that take part
+  void warn_of_silence();
+  void check_all_joined();
+
+  void broadcast(const Message&);
+  [[noreturn]] void end(int code, const std::string& text, bool with_stacks = false);
+
+  std::unique_ptr<Listener> listener_;  // none with one rank
+  std::vector<Rank> ranks_;
+  std::vector<Newcomer> newcomers_;
+  std::vector<Failure> failures_;
+  Clock::time_point failures_due_ = Clock::time_point::max();
+  Clock::time_point started_ = Clock::now();
+};
+
+}  // namespace fp

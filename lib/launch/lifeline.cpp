@@ -1,0 +1,108 @@
+#include "launch/lifeline.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <future>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "launch/hub.h"
+#include "launch/spoke.h"
+
+namespace fp {
+
+void leave_after(double seconds, int code) {
+  try {
+    std::thread([=] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      ::_exit(code);
+    }).detach();
+  } catch (const std::system_error&) {
+    ::_exit(code);
+  }
+}
+
+void leave(int code) {
+  leave_after(2, code);
+  std::fflush(nullptr);  // waits for a thread that is stuck writing
+  ::_exit(code);
+}
+
+void say(const std::string& text) {
+  std::promise<void> said;
+  const std::future<void> done = said.get_future();
+  std::thread([text, said = std::move(said)]() mutable {
+    log::error("{}", text);
+    said.set_value();
+  }).detach();
+  done.wait_for(std::chrono::seconds(2));
+}
+
+Member::Member(int rank, const CommRecord& record, LifelineOptions options)
+    : rank_(rank), record_(record), options_(std::move(options)) {}
+
+void Member::start_thread() {
+  FP_CHECK(!thread_.joinable(), "a lifeline is joined once");
+  sigset_t all, former;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
+  last_look_ = Clock::now();
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
+}
+
+void Member::fail(int code, const std::string& message, Blame blame) {
+  if (!thread_.joinable()) {
+    log::error("{}", message);
+    leave(code);
+  }
+  mailbox_.post({"fail", {std::to_string(code), blame == Blame::self ? "self" : "peer", message}});
+  for (;;) ::pause();
+}
+
+void Member::stop(const char* verb) {
+  if (!thread_.joinable()) return;
+  mailbox_.post({verb, {}});
+  thread_.join();
+}
+
+void Member::close() { stop("bye"); }
+
+void Member::abandon() { stop("leave"); }
+
+bool Member::was_away() {
+  const bool away = seconds_since(last_look_) > 3 * options_.heartbeat_s;
+  last_look_ = Clock::now();
+  return away;
+}
+
+void Member::print_stack() const {
+  const std::string text = stack_.text(fmt::format("[rank {}]   ", rank_));
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+namespace {
+
+std::unique_ptr<Member> make_member(int rank, int size, const CommRecord& record, LifelineOptions options) {
+  FP_CHECK(rank >= 0 && rank < size && options.heartbeat_s > 0, "rank {} of {}, heartbeat {} s", rank, size,
+           options.heartbeat_s);
+  if (rank == 0) return std::make_unique<Hub>(size, record, std::move(options));
+  return std::make_unique<Spoke>(rank, record, std::move(options));
+}
+
+}  // namespace
+
+Lifeline::Lifeline(int rank, int size, const CommRecord& record, LifelineOptions options)
+    : member_(make_member(rank, size, record, std::move(options))) {}
+
+Lifeline::~Lifeline() { member_->abandon(); }
+
+std::string Lifeline::address() const { return member_->address(); }
+void Lifeline::join(const std::string& address) { member_->join(address); }
+void Lifeline::fail(int code, const std::string& message, Blame blame) { member_->fail(code, message, blame); }
+void Lifeline::close() { member_->close(); }
+
+}  // namespace fp

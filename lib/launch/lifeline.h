@@ -1,0 +1,58 @@
+// The lifeline of a run: no rank dies or hangs alone. A thread of each rank keeps a TCP connection to rank 0 and says
+// every heartbeat what the rank is doing; rank 0's thread, the hub, ends all ranks when one fails. It needs neither MPI
+// nor the launcher, which may be what hangs.
+//
+//  - A rank is gone (killed, crashed, its host unreachable): the hub names it and what it last did. Code 1. Is it rank
+//  0,
+//    one other rank says so, on another host if there is one.
+//  - A rank fails: its message is printed once, even if several ranks have the same, and all end with its code.
+//  - The run stands still (the rule: launch/stall.h): the hub says what every rank does and who stands out, every rank
+//    prints the stack of its main thread. Code 1. A rank whose heartbeats stay away for three of them is called silent.
+//    When rank 0 is silent for as long as the timeout of their phase, the others end.
+//
+// To end is to flush and _exit within seconds, whatever the main thread is doing.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/record.h"
+#include "launch/stall.h"
+
+namespace fp {
+
+struct LifelineOptions {
+  double heartbeat_s = 1;
+  PhaseTimeouts timeouts_s;
+  double connect_s = 60;  // all ranks have joined by then
+};
+
+// Whose fault a failure is: this rank's own, or another rank's, seen as a communication that broke. The latter is only
+// printed when no rank comes up with the former.
+enum class Blame { self, peer };
+
+class Member;
+
+class Lifeline {
+ public:
+  // On the main thread of each rank; `record` outlives it.
+  Lifeline(int rank, int size, const CommRecord& record, LifelineOptions);
+  // Without close() the other ranks take this one for gone.
+  ~Lifeline();
+  Lifeline(const Lifeline&) = delete;
+  Lifeline& operator=(const Lifeline&) = delete;
+
+  // Rank 0's, for join() on all ranks; empty on the others.
+  std::string address() const;
+  void join(const std::string& address);
+
+  // All ranks end with `code`. Any thread may call it; it does not return.
+  [[noreturn]] void fail(int code, const std::string& message, Blame = Blame::self);
+  // This rank is done. Rank 0 waits for all others to say so, and watches them until then.
+  void close();
+
+ private:
+  std::unique_ptr<Member> member_;
+};
+
+}  // namespace fp

@@ -1,0 +1,60 @@
+// A rank's end of the lifeline: its thread, and how others of the process speak to it. The hub is rank 0's, a spoke
+// every other rank's.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "launch/channel.h"
+#include "launch/lifeline.h"
+#include "launch/stack.h"
+
+namespace fp {
+
+class Member {
+ public:
+  Member(int rank, const CommRecord& record, LifelineOptions options);
+  virtual ~Member() = default;  // after abandon() or close()
+
+  virtual std::string address() const { return {}; }
+  virtual void join(const std::string& address) = 0;
+  [[noreturn]] void fail(int code, const std::string& message, Blame);
+  void close();
+  void abandon();  // stops the thread without a word to the others
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+  static Clock::duration seconds(double s) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+  }
+  static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+  virtual void run() = 0;  // the thread; returns after "leave" or when the run is over
+  void start_thread();
+  // True once after this process itself has been stopped or starved: whatever it measured meanwhile means nothing.
+  bool was_away();
+  void print_stack() const;
+
+  const int rank_;
+  const CommRecord& record_;
+  const LifelineOptions options_;
+  Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"
+
+ private:
+  void stop(const char* verb);
+
+  StackProbe stack_;  // of the main thread
+  std::thread thread_;
+  Clock::time_point last_look_ = Clock::now();
+};
+
+// Ends the process with `code` after what is in the standard streams is written; at the latest in two seconds.
+[[noreturn]] void leave(int code);
+// Ends the process after so long, whatever happens.
+void leave_after(double seconds, int code);
+constexpr double kLongestEnd = 10;
+// An error line in the log, or none when a thread that is stuck writing holds the log.
+void say(const std::string& text);
+
+}  // namespace fp

@@ -1,0 +1,104 @@
+#include "launch/placement.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.h"
+#include "launch/message.h"
+
+namespace fp {
+namespace {
+
+std::vector<int> cores_of_this_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;  // more cores than a cpu_set_t holds
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+RankPlace place_of_this_process(const std::string& device, const std::string& device_id) {
+  return {host_name(), ::getpid(), device, device_id, cores_of_this_process()};
+}
+
+std::string to_text(const RankPlace& p) {
+  Message m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id}};
+  for (const int core : p.cores) m.fields.push_back(std::to_string(core));
+  return encode(m);
+}
+
+RankPlace place_from_text(std::string_view text) {
+  const Message m = decode(text);
+  FP_CHECK(m.verb == "place" && m.fields.size() >= 4, "not the place of a rank: '{}'", text);
+  RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {}};
+  for (size_t i = 4; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));
+  return p;
+}
+
+void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed) {
+  if (allowed) return;
+  std::map<std::pair<std::string, std::string>, int> owners;
+  for (int rank = 0; rank < static_cast<int>(of_ranks.size()); ++rank) {
+    const RankPlace& p = of_ranks[rank];
+    if (p.device_id.empty()) continue;
+    const auto [owner, first] = owners.emplace(std::pair(p.host, p.device_id), rank);
+    if (first) continue;
+    throw ConfigError(fmt::format(
+        "ranks {} and {} on host {} have the same GPU: {} ({}). Start one rank a GPU, or let several share one with "
+        "`parallel.allow_gpu_sharing: true`",
+        owner->second, rank, p.host, p.device, p.device_id));
+  }
+}
+
+int threads_of(const std::vector<RankPlace>& of_ranks, int rank) {
+  const RankPlace& mine = of_ranks[rank];
+  const auto sharing = std::count_if(of_ranks.begin(), of_ranks.end(),
+                                     [&](const RankPlace& p) { return p.host == mine.host && p.cores == mine.cores; });
+  return std::max(1, static_cast<int>(mine.cores.size()) / static_cast<int>(sharing));
+}
+
+std::string placement_table(const std::vector<RankPlace>& of_ranks) {
+  size_t host = 4, device = 6, cores = 5;
+  for (const RankPlace& p : of_ranks) {
+    host = std::max(host, p.host.size());
+    device = std::max(device, p.device.size());
+    cores = std::max(cores, ranges_text(p.cores).size());
+  }
+  std::string table =
+      fmt::format("rank  {:<{}}  {:<{}}  {:<{}}  threads", "host", host, "device", device, "cores", cores);
+  for (int rank = 0; rank < static_cast<int>(of_ranks.size()); ++rank) {
+    const RankPlace& p = of_ranks[rank];
+    table += fmt::format("\n{:>4}  {:<{}}  {:<{}}  {:<{}}  {:>7}", rank, p.host, host, p.device, device,
+                         ranges_text(p.cores), cores, threads_of(of_ranks, rank));
+  }
+  return table;
+}
+
+std::string ranges_text(const std::vector<int>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(numbers[i]);
+    if (last > i) text += "-" + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,96 @@
+#include "launch/spoke.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launch/placement.h"
+
+namespace fp {
+namespace {
+constexpr double kAnswer = 10;
+}
+
+void Spoke::join(const std::string& address) {
+  const Message hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
+  Greeting greeting = connect(address, hello, options_.connect_s);
+  channel_ = std::move(greeting.channel);
+  heard_ = Clock::now();
+  for (const Message& m : greeting.answers) on_message(m);
+  start_thread();
+}
+
+void Spoke::run() {
+  Clock::time_point next_tick = Clock::now();
+  for (;;) {
+    wait_readable({mailbox_.fd(), channel_->fd()}, -seconds_since(next_tick));
+    std::vector<Message> messages;
+    const bool open = channel_->receive(messages);
+    for (const Message& m : messages) on_message(m);
+    if (!open && closing_) return;
+    if (!open) end_alone("killed, crashed or out of reach");
+    for (const Message& m : mailbox_.take()) {
+      if (!on_request(m)) return;
+    }
+    if (Clock::now() < next_tick) continue;
+    if (closing_ && Clock::now() > give_up_) return;
+    tick();
+    next_tick = Clock::now() + seconds(options_.heartbeat_s);
+  }
+}
+
+void Spoke::on_message(const Message& m) {
+  heard_ = Clock::now();
+  if (m.verb == "welcome") {
+    hub_.host = m.text(0);
+    hub_.pid = static_cast<long>(m.number(1));
+  } else if (m.verb == "hub") {
+    hub_.activity = activity_of({"beat", m.fields});
+  } else if (m.verb == "heir") {
+    heir_ = static_cast<int>(m.number(0));
+  } else if (m.verb == "dump") {
+    leave_after(kLongestEnd, 1);  // an "end" follows
+    print_stack();
+  } else if (m.verb == "end") {
+    leave(static_cast<int>(m.number(0)));
+  }
+}
+
+bool Spoke::on_request(const Message& m) {
+  if (m.verb == "leave") return false;
+  channel_->send(beat_of(record_.activity()));
+  channel_->send(m);
+  give_up_ = Clock::now() + seconds(kAnswer);
+  if (m.verb == "bye") {
+    closing_ = true;
+    channel_->finish_sending();
+  } else {
+    failure_ = m;
+  }
+  return true;
+}
+
+void Spoke::tick() {
+  if (was_away()) heard_ = Clock::now();
+  const CommRecord::Activity now = record_.activity();
+  if (!closing_) channel_->send(beat_of(now));
+  if (failure_ && Clock::now() > give_up_) end_alone("it does not answer");
+  const auto limit = options_.timeouts_s.find(now.phase);
+  if (limit == options_.timeouts_s.end() || limit->second == 0) return;
+  if (seconds_since(heard_) > std::max(limit->second, 3 * options_.heartbeat_s))
+    end_alone(fmt::format("silent for {:.1f} s", seconds_since(heard_)));
+}
+
+void Spoke::end_alone(const std::string& what_of_rank_0) {
+  const int code = failure_ ? static_cast<int>(failure_->number(0)) : 1;
+  leave_after(kLongestEnd, code);
+  if (failure_) {
+    say(failure_->text(2));
+  } else if (rank_ == heir_) {
+    say(fmt::format("{} is gone: {}. Last known: {}", describe_process(hub_), what_of_rank_0, describe(hub_.activity)));
+  }
+  leave(code);
+}
+
+}  // namespace fp

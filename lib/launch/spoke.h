@@ -1,0 +1,34 @@
+// The end of the lifeline of every rank but 0: says what this rank does, and ends it when the hub says so or is gone.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launch/member.h"
+
+namespace fp {
+
+class Spoke final : public Member {
+ public:
+  using Member::Member;
+  void join(const std::string& address) override;
+
+ private:
+  void run() override;
+  void on_message(const Message& from_hub);
+  bool on_request(const Message& from_this_process);  // false: stop
+  void tick();
+  // The failure of this rank that the hub did not act on, or that rank 0 is gone, if it is this rank's to say.
+  [[noreturn]] void end_alone(const std::string& what_of_rank_0);
+
+  std::unique_ptr<Channel> channel_;
+  RankState hub_;
+  Clock::time_point heard_ = Clock::now();
+  int heir_ = 1;                    // the rank that says that rank 0 is gone
+  std::optional<Message> failure_;  // this rank's, told to the hub
+  bool closing_ = false;
+  Clock::time_point give_up_ = Clock::time_point::max();  // the hub has answered a failure or a bye by then
+};
+
+}  // namespace fp

@@ -1,0 +1,69 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "launch/fault.h"
+
+using namespace fp;
+using Catch::Contains;
+
+namespace {
+
+// How a process ends that calls maybe_fault for rank 3 with FPTRAIN_FAULT set; WUNTRACED status.
+int status_with(const char* fault, int64_t step, const std::string& phase) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::setenv("FPTRAIN_FAULT", fault, 1);
+    ::alarm(1);  // ends a sleep
+    try {
+      maybe_fault(3, step, phase);
+    } catch (const DataError&) {
+      ::_exit(3);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, WUNTRACED) == child);
+  if (WIFSTOPPED(status)) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a fault is read from text") {
+  CHECK(parse_fault("rank=3,step=5,phase=save,kind=kill") == Fault{3, 5, "save", Fault::Kind::kill});
+  CHECK(parse_fault("kind=throw,rank=0,step=0") == Fault{0, 0, "step", Fault::Kind::raise});
+  for (const char* wrong : {"", "rank=3", "rank=3,step=5", "rank=3,step=5,kind=explode", "rank=-1,step=5,kind=kill",
+                            "rank=3,step=5x,kind=kill", "rank=3,step=5,kind=kill,when=now", "rank,step=5,kind=kill"}) {
+    INFO(wrong);
+    CHECK_THROWS_AS(parse_fault(wrong), ConfigError);
+    CHECK_THROWS_WITH(parse_fault(wrong), Contains("kind=throw|sleep|kill|stop"));
+  }
+}
+
+TEST_CASE("a fault happens on its rank at its step and phase only") {
+  CHECK(WEXITSTATUS(status_with("rank=3,step=5,kind=throw", 5, "step")) == 3);
+  for (const auto& [fault, step, phase] :
+       {std::tuple("rank=3,step=5,kind=throw", 4, "step"), std::tuple("rank=3,step=5,kind=throw", 5, "save"),
+        std::tuple("rank=2,step=5,kind=throw", 5, "step"), std::tuple("", 5, "step")}) {
+    const int status = status_with(fault, step, phase);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  }
+}
+
+TEST_CASE("faults kill, stop and sleep") {
+  const int killed = status_with("rank=3,step=5,phase=save,kind=kill", 5, "save");
+  CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
+  const int stopped = status_with("rank=3,step=5,kind=stop", 5, "step");
+  CHECK((WIFSTOPPED(stopped) && WSTOPSIG(stopped) == SIGSTOP));
+  const int slept = status_with("rank=3,step=5,kind=sleep", 5, "step");
+  CHECK((WIFSIGNALED(slept) && WTERMSIG(slept) == SIGALRM));
+}

@@ -1,0 +1,214 @@
+// What becomes of all ranks when one dies, fails or ends: each rank is a process.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "launch/channel.h"
+#include "launch/placement.h"
+#include "launch/ranks.h"
+
+using namespace fp;
+using namespace fp_test;
+
+namespace {
+
+constexpr int kRanks = 8;
+const LifelineOptions options{.heartbeat_s = 0.1, .timeouts_s = {}, .connect_s = 30};
+
+void fault(const RankContext& c) { c.fault_time = now(); }
+
+// In the middle of a run: what a rank is doing has been heard.
+void be_busy(const RankContext& c) {
+  c.record.enter_phase("step", 12);
+  c.record.begin_wait({"data", CommKind::all_reduce, 345});
+  c.record.end_wait();
+  sleep_s(0.5);
+}
+
+std::string process(const Outcome& o, int rank) {
+  return fmt::format("rank {} (host {}, pid {})", rank, host_name(), o.pids[rank]);
+}
+
+}  // namespace
+
+TEST_CASE("ranks that close in any order end in silence") {
+  for (const bool hub_first : {true, false}) {
+    const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
+      sleep_s(0.05 * (hub_first ? c.rank : kRanks - c.rank));
+      c.lifeline.close();
+    });
+    CHECK(o.codes == all(kRanks, 0));
+    CHECK(o.text == "");
+  }
+}
+
+TEST_CASE("a rank that is killed ends all, and is named with what it did last") {
+  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+    be_busy(c);
+    if (c.rank != 3) sleep_for_ever();
+    fault(c);
+    ::raise(SIGKILL);
+  });
+  auto expected = all(kRanks, 1);
+  expected[3] = 128 + SIGKILL;
+  CHECK(o.codes == expected);
+  CHECK(o.count("is gone") == 1);
+  CHECK(o.says("[rank 0] error: " + process(o, 3) + " is gone"));
+  CHECK(o.says("step 12, phase step, working since all_reduce of data #345"));
+  CHECK(o.after_fault_s < 1.5);
+}
+
+TEST_CASE("when rank 0 is killed one other rank says so") {
+  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+    be_busy(c);
+    if (c.rank != 0) sleep_for_ever();
+    fault(c);
+    ::raise(SIGKILL);
+  });
+  auto expected = all(kRanks, 1);
+  expected[0] = 128 + SIGKILL;
+  CHECK(o.codes == expected);
+  CHECK(o.count("is gone") == 1);
+  CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone"));
+  CHECK(o.says("step 12, phase step, working since all_reduce of data #345"));
+  CHECK(o.after_fault_s < 1.5);
+}
+
+TEST_CASE("a rank that ends without a word counts as gone") {
+  const Outcome o = run_ranks(3, options, [](RankContext c) {
+    if (c.rank == 2) return;
+    sleep_for_ever();
+  });
+  CHECK(o.codes == std::vector<int>{1, 1, 0});
+  CHECK(o.count(process(o, 2) + " is gone") == 1);
+}
+
+TEST_CASE("a rank that dies while rank 0 waits for it at the end is reported") {
+  const Outcome o = run_ranks(4, options, [](RankContext c) {
+    if (c.rank == 3) {
+      sleep_s(0.5);
+      ::raise(SIGKILL);
+    }
+    c.lifeline.close();
+    sleep_s(0.01);
+  });
+  CHECK(o.codes == std::vector<int>{1, 0, 0, 128 + SIGKILL});
+  CHECK(o.count(process(o, 3) + " is gone") == 1);
+}
+
+TEST_CASE("a failure of any rank ends all with its code, and is printed once") {
+  for (const int failing : {0, 3}) {
+    const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
+      be_busy(c);
+      if (c.rank != failing) sleep_for_ever();
+      fault(c);
+      c.lifeline.fail(3, "data.bin: line 1\nis wrong\tby \\ far");
+    });
+    CHECK(o.codes == all(kRanks, 3));
+    CHECK(o.count("is wrong") == 1);
+    CHECK(o.says(fmt::format("rank {} (host {}, step 12, phase step): data.bin: line 1\nis wrong\tby \\ far\n", failing,
+                             host_name())));
+    CHECK(o.count("is gone") == 0);
+    CHECK(o.after_fault_s < 3);
+  }
+}
+
+TEST_CASE("ranks with the same failure share one message") {
+  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+    c.record.enter_phase("set-up", 0);
+    if (c.rank == 5) sleep_for_ever();
+    fault(c);
+    c.lifeline.fail(2, "train.steps must be at least 1");
+  });
+  CHECK(o.codes == all(kRanks, 2));
+  CHECK(o.count("train.steps") == 1);
+  CHECK(o.says("ranks 0-4,6-7 (host " + host_name()));
+  CHECK(o.after_fault_s < 3);
+}
+
+TEST_CASE("a broken communication is not blamed when the rank that broke it says why") {
+  const auto peers_fail = [](bool cause_is_told) {
+    return run_ranks(4, options, [=](RankContext c) {
+      fault(c);
+      if (c.rank != 2) c.lifeline.fail(1, "a peer failed", Blame::peer);
+      sleep_s(1);
+      if (cause_is_told) c.lifeline.fail(4, "the loss is not finite");
+      sleep_for_ever();
+    });
+  };
+  const Outcome told = peers_fail(true), untold = peers_fail(false);
+  CHECK(told.codes == all(4, 4));
+  CHECK(told.count("the loss is not finite") == 1);
+  CHECK(told.count("a peer failed") == 0);
+  CHECK(untold.codes == all(4, 1));
+  CHECK(untold.count("a peer failed") == 1);
+}
+
+TEST_CASE("a failure ends ranks whose main thread is stuck while it writes to the log") {
+  const Outcome o = run_ranks(3, options, [](RankContext c) {
+    if (c.rank == 2) {
+      sleep_s(0.3);
+      fault(c);
+      c.lifeline.fail(3, "broken data");
+    }
+    ::flockfile(stderr);  // as a writer to a full pipe holds it
+    ::flockfile(stdout);
+    sleep_for_ever();
+  });
+  CHECK(o.codes == all(3, 3));
+  CHECK(o.after_fault_s < 15);
+}
+
+TEST_CASE("ranks that never join are missed") {
+  LifelineOptions hasty = options;
+  hasty.connect_s = 0.5;
+  const Outcome o = run_ranks(
+      2, hasty, [](RankContext) { sleep_for_ever(); }, -1, 2);
+  CHECK(o.codes == all(2, 1));
+  CHECK(o.says("ranks 2-3 did not reach rank 0 on host " + host_name() + " within 0.5 s"));
+}
+
+TEST_CASE("strangers on the port are turned away") {
+  const auto turned_away = [](const std::string& address, const Message& hello) {
+    try {
+      connect(address, hello, 1);
+    } catch (const DeviceError&) {
+      return true;
+    }
+    return false;
+  };
+  const Outcome o = run_ranks(3, options, [&](RankContext c) {
+    const std::string address = c.lifeline.address();
+    if (c.rank == 0) {
+      std::string wrong_token = address;
+      char& digit = wrong_token[address.find(' ') + 1];
+      digit = digit == '0' ? '1' : '0';
+      const bool all_turned_away = turned_away(wrong_token, {"hello", {"1", "host", "1"}}) &&
+                                   turned_away(address, {"hello", {"1", "host", "1"}}) &&  // a second rank 1
+                                   turned_away(address, {"hello", {"3", "host", "1"}}) &&
+                                   turned_away(address, {"end", {"0"}});
+      if (!all_turned_away) c.lifeline.fail(9, "a stranger was let in");
+    }
+    c.lifeline.close();
+  });
+  CHECK(o.codes == all(3, 0));
+  CHECK(o.text == "");
+}
+
+TEST_CASE("nobody to reach is an error that says where it looked") {
+  Listener listener;
+  const std::string address = listener.address();
+  CHECK_THROWS_WITH(connect("1 token - 127.0.0.1", {"hello", {}}, 1), Catch::Contains("tried port 1 of 127.0.0.1"));
+  CHECK(address.size() > listener.token().size());
+}
+
+TEST_CASE("one rank alone has a lifeline too") {
+  const Outcome good = run_ranks(1, options, [](RankContext c) { c.lifeline.close(); });
+  CHECK(good.codes == all(1, 0));
+  const Outcome bad = run_ranks(1, options, [](RankContext c) { c.lifeline.fail(3, "broken data"); });
+  CHECK(bad.codes == all(1, 3));
+  CHECK(bad.says("broken data"));
+}

@@ -1,0 +1,76 @@
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "launch/placement.h"
+
+using namespace fp;
+using Catch::Contains;
+
+namespace {
+
+std::vector<RankPlace> eight_on_two_hosts() {
+  std::vector<RankPlace> places;
+  for (int r = 0; r < 8; ++r) {
+    const std::string gpu = "GPU-" + std::to_string(r % 4);
+    places.push_back({r < 4 ? "node1" : "node2", 100 + r, "NVIDIA H100", gpu, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
+  }
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("a place survives the way to the other ranks") {
+  const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}};
+  CHECK(place_from_text(to_text(odd)) == odd);
+  const RankPlace here = place_of_this_process("cpu", "");
+  CHECK(here.host == host_name());
+  CHECK(here.pid == ::getpid());
+  CHECK_FALSE(here.cores.empty());
+  CHECK(place_from_text(to_text(here)) == here);
+  CHECK_THROWS_AS(place_from_text("beat\t1"), InternalError);
+}
+
+TEST_CASE("two ranks on one GPU are refused unless allowed") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  CHECK_NOTHROW(check_gpu_sharing(places, false));
+  places[6].device_id = "GPU-0";
+  CHECK_THROWS_WITH(check_gpu_sharing(places, false), Contains("ranks 4 and 6 on host node2") &&
+                                                          Contains("NVIDIA H100 (GPU-0)") &&
+                                                          Contains("`parallel.allow_gpu_sharing: true`"));
+  CHECK_THROWS_AS(check_gpu_sharing(places, false), ConfigError);
+  CHECK_NOTHROW(check_gpu_sharing(places, true));
+  for (RankPlace& p : places) p.device_id.clear();  // CPUs
+  CHECK_NOTHROW(check_gpu_sharing(places, false));
+}
+
+TEST_CASE("unbound ranks share the cores of their host, bound ones have their own") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  CHECK(threads_of(places, 0) == 2);  // 10 cores, 4 ranks
+  CHECK(threads_of(places, 7) == 2);
+  places[1].cores = {0, 1, 2};
+  CHECK(threads_of(places, 1) == 3);
+  CHECK(threads_of(places, 0) == 3);
+  CHECK(threads_of(places, 7) == 2);
+  places[2].cores = places[3].cores = {5};
+  CHECK(threads_of(places, 2) == 1);
+  places[3].cores = {};
+  CHECK(threads_of(places, 3) == 1);
+}
+
+TEST_CASE("the table has a line a rank") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  places.resize(2);
+  places[1] = {"a-longer-name", 1, "cpu", "", {0, 2, 3}};
+  CHECK(placement_table(places) ==
+        "rank  host           device       cores  threads\n"
+        "   0  node1          NVIDIA H100  0-9         10\n"
+        "   1  a-longer-name  cpu          0,2-3        3");
+}
+
+TEST_CASE("numbers are written as ranges") {
+  CHECK(ranges_text({}) == "");
+  CHECK(ranges_text({4}) == "4");
+  CHECK(ranges_text({0, 1, 2, 4, 6, 7}) == "0-2,4,6-7");
+}

@@ -1,0 +1,105 @@
+#include <catch2/catch.hpp>
+
+#include "launch/message.h"
+#include "launch/stall.h"
+
+using namespace fp;
+using Catch::Contains;
+
+namespace {
+
+const PhaseTimeouts timeouts = {{"step", 10}, {"save", 100}, {"evaluation", 0}};
+
+// Waits in all_reduce #5 of data, standing still for so long.
+RankState waiting(int rank, double still_s, const std::string& phase = "step") {
+  return {rank, "h", 100 + rank, {phase, 7, true, {"data", CommKind::all_reduce, 5}, 9}, still_s, false};
+}
+RankState working(int rank, double still_s, const std::string& phase = "step") {
+  RankState r = waiting(rank, still_s, phase);
+  r.activity.waiting = false;
+  return r;
+}
+RankState silent(RankState r) {
+  r.silent = true;
+  return r;
+}
+RankState elsewhere(int rank, CommRecord::Entry entry, int64_t step = 7) {
+  RankState r = waiting(rank, 11);
+  r.activity.entry = std::move(entry);
+  r.activity.step = step;
+  return r;
+}
+
+bool stalled(const std::vector<RankState>& ranks) { return is_stalled(ranks, timeouts); }
+std::vector<int> odd(const std::vector<RankState>& ranks) { return odd_ones_out(ranks); }
+
+}  // namespace
+
+TEST_CASE("a standstill of all is a stall once each has passed the timeout of its phase") {
+  CHECK_FALSE(stalled({}));
+  CHECK_FALSE(stalled({waiting(0, 11), waiting(1, 9)}));
+  CHECK(stalled({waiting(0, 11), waiting(1, 11)}));
+  CHECK(stalled({working(0, 11), working(1, 11)}));
+  CHECK(stalled({working(0, 11)}));
+  CHECK_FALSE(stalled({waiting(0, 50), waiting(1, 50, "save")}));
+  CHECK(stalled({waiting(0, 101), waiting(1, 101, "save")}));
+  CHECK_FALSE(stalled({waiting(0, 1e6), waiting(1, 1e6, "evaluation")}));
+  CHECK_FALSE(stalled({waiting(0, 1e6), waiting(1, 1e6, "a phase that is not in the table")}));
+}
+
+TEST_CASE("a rank that works and makes progress holds no stall up, one that does not is one") {
+  CHECK_FALSE(stalled({waiting(0, 500), working(1, 1), waiting(2, 500)}));
+  CHECK_FALSE(stalled({waiting(0, 500), working(1, 50, "save")}));
+  CHECK_FALSE(stalled({waiting(0, 500), working(1, 1e6, "evaluation")}));
+  CHECK(stalled({waiting(0, 11), working(1, 11), working(2, 1)}));
+  CHECK_FALSE(stalled({waiting(0, 9), working(1, 11), working(2, 1)}));
+  CHECK_FALSE(stalled({waiting(0, 11), waiting(1, 11), working(2, 1)}));
+}
+
+TEST_CASE("a silent rank is judged by the timeouts of those that wait for it") {
+  CHECK(stalled({waiting(0, 11), silent(working(1, 11, "evaluation"))}));
+  CHECK(stalled({waiting(0, 11), silent(waiting(1, 11)), working(2, 1)}));
+  CHECK_FALSE(stalled({waiting(0, 9), silent(working(1, 11)), working(2, 1)}));
+  CHECK_FALSE(stalled({working(0, 1), silent(waiting(1, 1e6))}));
+}
+
+TEST_CASE("the odd one out") {
+  CHECK(odd({working(0, 11)}).empty());
+  CHECK(odd({waiting(0, 11), waiting(1, 11)}).empty());
+  CHECK(odd({working(0, 11), working(1, 11)}).empty());
+  CHECK(odd({waiting(0, 11), working(1, 11), waiting(2, 11)}) == std::vector{1});
+  CHECK(odd({waiting(0, 11), working(1, 11), silent(waiting(2, 11))}) == std::vector{2});
+  const CommRecord::Entry gather{"data", CommKind::all_gather, 5}, behind{"data", CommKind::all_reduce, 4},
+      other{"tensor", CommKind::all_reduce, 5};
+  for (const auto& entry : {gather, behind, other})
+    CHECK(odd({elsewhere(0, entry), waiting(1, 11), waiting(2, 11)}) == std::vector{0});
+  // No majority: the one of the earliest step, if there is one.
+  CHECK(odd({elsewhere(0, gather), waiting(1, 11)}).empty());
+  CHECK(odd({elsewhere(0, gather), elsewhere(1, behind, 6)}) == std::vector{1});
+}
+
+TEST_CASE("the report says who does what, alike ranks together") {
+  std::vector<RankState> ranks;
+  for (int r = 0; r < 8; ++r) ranks.push_back(r == 3 ? working(r, 12) : waiting(r, 11));
+  const std::string text = describe_stall(ranks);
+  CHECK_THAT(text, Contains("no rank has made progress for 11.0 s"));
+  CHECK_THAT(text, Contains("Odd one out: rank 3 (host h, pid 103): is not in the communication that others wait in."));
+  CHECK_THAT(text, Contains("\n  ranks 0-2,4-7: step 7, phase step, waiting in all_reduce of data #5\n"));
+  CHECK_THAT(text, Contains("\n  rank 3: step 7, phase step, working since all_reduce of data #5"));
+  ranks[3] = silent(waiting(3, 12));
+  CHECK_THAT(describe_stall(ranks), Contains("rank 3: step 7, phase step, waiting in all_reduce of data #5, silent"));
+  ranks[3] = waiting(3, 12);
+  CHECK_THAT(describe_stall(ranks), Contains("All ranks wait alike"));
+}
+
+TEST_CASE("messages carry any text") {
+  const Message odd_text{"fail", {"", "tab\tline\nback\\slash\\t", "", "end"}};
+  CHECK(encode(odd_text).find('\n') == std::string::npos);
+  CHECK(decode(encode(odd_text)) == odd_text);
+  CHECK(decode(encode({"bye", {}})) == Message{"bye", {}});
+  const CommRecord::Activity a{"a phase", 1234567890123, true, {"data", CommKind::host, 42}, 99};
+  const CommRecord::Activity b = activity_of(decode(encode(beat_of(a))));
+  CHECK(std::tuple(b.phase, b.step, b.waiting, b.entry.group, b.entry.kind, b.entry.sequence, b.progress) ==
+        std::tuple(a.phase, a.step, a.waiting, a.entry.group, a.entry.kind, a.entry.sequence, a.progress));
+  CHECK(activity_of(decode("beat\tx\ty\tz\tg\t99\t\t")).entry.kind == CommKind::host);  // no sense, no crash
+}

@@ -1,0 +1,152 @@
+// Runs that stand still, and runs that only look so: each rank is a process.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "launch/placement.h"
+#include "launch/ranks.h"
+
+using namespace fp;
+using namespace fp_test;
+
+namespace {
+
+constexpr int kRanks = 8;
+constexpr double kTimeout = 1.5;
+const LifelineOptions options{.heartbeat_s = 0.1, .timeouts_s = {{"step", kTimeout}}, .connect_s = 30};
+const CommRecord::Entry reduce{"data", CommKind::all_reduce, 345};
+
+std::string process(const Outcome& o, int rank) {
+  return fmt::format("rank {} (host {}, pid {})", rank, host_name(), o.pids[rank]);
+}
+
+}  // namespace
+
+// Not in the namespace above: its name shall be found in the stack of a rank.
+[[gnu::noinline]] void forget_the_all_reduce(RankContext c) {
+  c.record.begin_wait({"data", CommKind::all_reduce, 344});
+  c.record.end_wait();
+  sleep_for_ever();
+}
+
+TEST_CASE("a rank that does not come to a communication is found, and all print their stacks and end") {
+  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+    c.record.enter_phase("step", 12);
+    c.fault_time = now();
+    if (c.rank == 3) forget_the_all_reduce(c);
+    wait_in(c, reduce);
+  });
+  CHECK(o.codes == all(kRanks, 1));
+  CHECK(o.count("Odd one out: " + process(o, 3) + ": is not in the communication") == 1);
+  CHECK(o.says("\n  ranks 0-2,4-7: step 12, phase step, waiting in all_reduce of data #345\n"));
+  CHECK(o.says("\n  rank 3: step 12, phase step, working since all_reduce of data #344\n"));
+  for (int rank = 0; rank < kRanks; ++rank) CHECK(o.count(fmt::format("[rank {}]   ", rank)) > 3);
+  CHECK(o.says("forget_the_all_reduce(fp_test::RankContext)"));
+  CHECK(o.after_fault_s > kTimeout);
+  CHECK(o.after_fault_s < kTimeout + 4);
+}
+
+TEST_CASE("a rank in another communication than the others is found") {
+  const Outcome o = run_ranks(4, options, [](RankContext c) {
+    c.record.enter_phase("step", 12);
+    wait_in(c, c.rank == 0 ? CommRecord::Entry{"data", CommKind::all_gather, 345} : reduce);
+  });
+  CHECK(o.codes == all(4, 1));
+  CHECK(o.says("Odd one out: " + process(o, 0) + ": waits in another communication"));
+  CHECK(o.says("\n  rank 0: step 12, phase step, waiting in all_gather of data #345\n"));
+}
+
+TEST_CASE("a stopped rank is called silent, and the others end without it") {
+  const Outcome o = run_ranks(
+      kRanks, options,
+      [](RankContext c) {
+        c.record.enter_phase("step", 12);
+        if (c.rank != 3) wait_in(c, reduce);
+        c.fault_time = now();
+        ::raise(SIGSTOP);
+      },
+      3);
+  auto expected = all(kRanks, 1);
+  expected[3] = -1;
+  CHECK(o.codes == expected);
+  CHECK(o.says("warning: " + process(o, 3) + " has been silent for"));
+  CHECK(o.says("Odd one out: " + process(o, 3) + ": sends no heartbeat"));
+  CHECK(o.after_fault_s < kTimeout + 6);
+}
+
+TEST_CASE("when rank 0 is stopped the others end by themselves") {
+  const Outcome o = run_ranks(
+      kRanks, options,
+      [](RankContext c) {
+        c.record.enter_phase("step", 12);
+        if (c.rank != 0) wait_in(c, reduce);
+        sleep_s(0.3);
+        c.fault_time = now();
+        ::raise(SIGSTOP);
+      },
+      0);
+  auto expected = all(kRanks, 1);
+  expected[0] = -1;
+  CHECK(o.codes == expected);
+  CHECK(o.count("is gone: silent for") == 1);
+  CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
+  CHECK(o.after_fault_s < kTimeout + 4);
+}
+
+TEST_CASE("a run that was stopped as a whole goes on") {
+  const Outcome o = run_ranks(2, options, [](RankContext c) {
+    c.record.enter_phase("step", 12);
+    const pid_t self = ::getpid();
+    if (::fork() == 0) {
+      sleep_s(2 * kTimeout);
+      ::kill(self, SIGCONT);
+      ::_exit(0);
+    }
+    ::raise(SIGSTOP);
+    sleep_s(0.5);
+    c.lifeline.close();
+  });
+  CHECK(o.codes == all(2, 0));
+  CHECK_FALSE(o.says("error"));
+}
+
+TEST_CASE("a rank may work alone while the others wait, as long as it makes progress") {
+  const Outcome o = run_ranks(4, options, [](RankContext c) {
+    c.record.enter_phase("step", 12);
+    if (c.rank == 2) {
+      for (int64_t i = 0; i < 30; ++i) {
+        sleep_s(kTimeout / 10);
+        c.record.enter_phase("step", 12);
+      }
+    } else {
+      c.record.begin_wait(reduce);
+      sleep_s(3 * kTimeout);
+    }
+    c.lifeline.close();
+  });
+  CHECK(o.codes == all(4, 0));
+  CHECK(o.text == "");
+}
+
+TEST_CASE("a phase without a timeout is never a stall") {
+  const Outcome o = run_ranks(2, options, [](RankContext c) {
+    c.record.enter_phase(c.rank == 0 ? "save" : "step", 12);
+    if (c.rank != 0) c.record.begin_wait(reduce);
+    sleep_s(2 * kTimeout);
+    c.lifeline.close();
+  });
+  CHECK(o.codes == all(2, 0));
+  CHECK(o.text == "");
+}
+
+TEST_CASE("one rank alone can stall") {
+  const Outcome o = run_ranks(1, options, [](RankContext c) {
+    c.record.enter_phase("step", 12);
+    sleep_for_ever();
+  });
+  CHECK(o.codes == all(1, 1));
+  CHECK(o.says("the run stands still"));
+  CHECK(o.says("\n  rank 0: step 12, phase step\n"));
+}
