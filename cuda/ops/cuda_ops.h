@@ -38,6 +38,7 @@ class CudaOps final : public Ops {
   void zero(const Tensor& x) override;
   void cast(const Tensor& dst, const Tensor& src) override;
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override;
+  void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count, Write) override;
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override;
   void find_nonfinite(const Tensor& first, const Tensor& x) override;
   void synchronize() override { device_.synchronize(); }

@@ -13,6 +13,7 @@ void copy(const Tensor& dst, const Tensor& src);
 void cast(const Tensor& dst, const Tensor& src);
 
 void permute(const Tensor& y, const Tensor& x, std::span<const int> order);
+void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count);
 void round_stochastically(const Tensor& dst, const Tensor& src);
 void find_nonfinite(const Tensor& first, const Tensor& x);
 

@@ -38,6 +38,17 @@ void permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
   op.exactly("y", y, x.dtype, expected);
 }
 
+void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count) {
+  const Op op{"copy_columns"};
+  op.compute("x", x);
+  op.compute("y", y);
+  op.matrix("y", y, x.dtype, x.rows(), y.cols());
+  const auto within = [count](int64_t first, const Tensor& t) { return first >= 0 && count <= t.cols() - first; };
+  FP_CHECK(count >= 0 && within(y_first, y) && within(x_first, x),
+           "copy_columns: columns [{}, {}) of y {} from [{}, {}) of x {}", y_first, y_first + count, y.shape.str(),
+           x_first, x_first + count, x.shape.str());
+}
+
 void find_nonfinite(const Tensor& first, const Tensor& x) {
   const Op op{"find_nonfinite"};
   op.compute("x", x);

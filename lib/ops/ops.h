@@ -140,6 +140,11 @@ class Ops {
   // y = x with its dimensions in another order: dimension i of y is dimension order[i] of x; f32, bf16 or i32. Packs
   // heads for an exchange between P ranks: [B,T,P,H/P,d] by {2,0,1,3,4} -> [P,B,T,H/P,d], one piece for each rank.
   virtual void permute(const Tensor& y, const Tensor& x, std::span<const int> order) = 0;
+  // Columns [y_first, y_first + count) of y [M,Ny] = or += columns [x_first, x_first + count) of x [M,Nx]; f32 or bf16,
+  // a sum is rounded once. Gathers the heads that an exchange sends, adds up gradients of kv heads that several ranks
+  // hold.
+  virtual void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
+                            Write) = 0;
   // first i32 [rows of x]: column of the first infinite or NaN element of each row of x, -1: all are finite. f32 or
   // bf16, fewer than 2^31 columns.
   virtual void find_nonfinite(const Tensor& first, const Tensor& x) = 0;

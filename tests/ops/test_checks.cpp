@@ -140,6 +140,15 @@ TEST_CASE("wrong shapes and types of token-local ops are refused by name") {
   refused([&](Ops& o) { o.permute(half({5, 5}), half({4, 5}), twice); }, {"permute: order names dimension 1", "once"});
   refused([&](Ops& o) { o.permute(half({4, 5}), half({4, 5}), beyond); }, {"permute: order names dimension 2"});
   refused([&](Ops& o) { o.permute(half({5, 4}), half({4, 5, 6}), swapped); }, {"permute: an order of 2", "[4,5,6]"});
+  const auto columns = [](int64_t y_first, const Tensor& x, int64_t x_first, int64_t count) {
+    return [=](Ops& o) { o.copy_columns(half({4, 6}), y_first, x, x_first, count, Write::set); };
+  };
+  refused(columns(0, half({5, 6}), 0, 1), {"copy_columns: y is bf16 [4,6]", "[5,6]"});
+  refused(columns(0, single({4, 6}), 0, 1), {"copy_columns: y is bf16 [4,6]", "fp32"});
+  refused(columns(4, half({4, 9}), 0, 3), {"copy_columns: columns [4, 7) of y [4,6] from [0, 3) of x [4,9]"});
+  refused(columns(0, half({4, 9}), 7, 3), {"columns [0, 3) of y [4,6] from [7, 10) of x [4,9]"});
+  refused(columns(-1, half({4, 9}), 0, 1), {"columns [-1, 0) of y"});
+  refused(columns(2, half({4, 9}), 2, -1), {"columns [2, 1) of y"});
   refused([](Ops& o) { o.find_nonfinite(ids({4}), half({5, 8})); }, {"find_nonfinite: first is i32 [4]", "5"});
   refused([](Ops& o) { o.find_nonfinite(ids({1}), ids({8})); }, {"find_nonfinite: x is i32 [8]"});
   refused([](Ops& o) { o.find_nonfinite(ids({1}), half({int64_t{1} << 31})); }, {"fewer than 2^31 columns"});

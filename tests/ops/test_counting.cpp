@@ -126,6 +126,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->zero(x);
   ops->cast(dgain, gain);
   ops->permute(y, x, std::vector<int>{0, 1, 2});
+  ops->copy_columns(wide, h, x, 0, h, Write::add);
   ops->find_nonfinite(ids, logits);
   ops->bias_backward(dgain, x, Write::add);
   ops->embedding(y, ids, table, ids, table, 1.0);
@@ -148,7 +149,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->sum_squares(norms, flat, segments);
   ops->adamw(flat, flat, flat, flat, {}, {});
   const Counts& counts = ops->counts();
-  CHECK(counts.by_op.size() == 25);
+  CHECK(counts.by_op.size() == 26);
   for (const auto& [name, count] : counts.by_op) {
     INFO(name);
     CHECK(count.calls == 1);
@@ -157,5 +158,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   CHECK(counts.by_op.at("sum_squares").flops == 128);
   CHECK(counts.by_op.at("sum_squares").bytes == 65 * 4);
   CHECK(counts.by_op.at("add").bytes == 3 * M * h * 2);
+  CHECK(counts.by_op.at("copy_columns").flops == M * h);
+  CHECK(counts.by_op.at("copy_columns").bytes == 3 * M * h * 2);
   CHECK(counts.gemm_flops() == 0.0);
 }

@@ -56,6 +56,13 @@ class Counter final : public CountingOps {
     checks::permute(y, x, order);
     count("permute", 0, bytes_of(y, x));
   }
+  void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t columns,
+                    Write write) override {
+    checks::copy_columns(y, y_first, x, x_first, columns);
+    const double elements = static_cast<double>(y.rows()) * static_cast<double>(columns);
+    const bool add = write == Write::add;
+    count("copy_columns", add ? elements : 0.0, elements * static_cast<double>(size_of(y.dtype)) * (add ? 3 : 2));
+  }
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override {
     checks::round_stochastically(dst, src);
     count("round_stochastically", 0, bytes_of(dst, src));

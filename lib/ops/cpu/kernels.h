@@ -83,6 +83,14 @@ struct ElementwiseArgs {
   const void *a = nullptr, *b = nullptr;
 };
 
+// The first elements of the columns, and from one row to the next.
+struct CopyColumnsArgs {
+  bool bf16 = false, add = false;
+  int64_t rows = 0, count = 0, y_cols = 0, x_cols = 0;
+  void* y = nullptr;
+  const void* x = nullptr;
+};
+
 struct CastArgs {
   bool to_bf16 = false;
   int64_t count = 0;
@@ -184,6 +192,7 @@ struct Kernels {
   void (*activation)(const ActivationArgs&);
   void (*activation_backward)(const ActivationArgs&);
   void (*add)(const ElementwiseArgs&);
+  void (*copy_columns)(const CopyColumnsArgs&);
   void (*cast)(const CastArgs&);
   void (*dropout)(const DropoutTensorArgs&);
   void (*qkv)(const QkvArgs&);

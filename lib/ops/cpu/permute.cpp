@@ -1,4 +1,4 @@
-// Runs of neighbouring elements copied to their places, and the search for what is not finite.
+// Runs of neighbouring elements and columns copied to their places, and the search for what is not finite.
 #include <cmath>
 #include <cstring>
 
@@ -38,6 +38,20 @@ void CpuOps::permute(const Tensor& y, const Tensor& x, std::span<const int> orde
       std::memcpy(to + r * p.run * size, from + at * size, static_cast<size_t>(p.run * size));
     }
   });
+}
+
+void CpuOps::copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
+                          Write write) {
+  checks::copy_columns(y, y_first, x, x_first, count);
+  const auto size = static_cast<int64_t>(size_of(x.dtype));
+  k_.copy_columns({.bf16 = x.dtype == DType::bf16,
+                   .add = write == Write::add,
+                   .rows = y.rows(),
+                   .count = count,
+                   .y_cols = y.cols(),
+                   .x_cols = x.cols(),
+                   .y = static_cast<std::byte*>(y.data) + y_first * size,
+                   .x = static_cast<const std::byte*>(x.data) + x_first * size});
 }
 
 void CpuOps::find_nonfinite(const Tensor& first, const Tensor& x) {

@@ -44,6 +44,20 @@ void RefOps::permute(const Tensor& y, const Tensor& x, std::span<const int> orde
   }
 }
 
+void RefOps::copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
+                          Write write) {
+  checks::copy_columns(y, y_first, x, x_first, count);
+  const ref::Values X = ref::load(x);
+  ref::Values Y = ref::load(y);
+  for (int64_t m = 0; m < y.rows(); ++m)
+    for (int64_t c = 0; c < count; ++c) {
+      double& to = Y[m * y.cols() + y_first + c];
+      const double from = X[m * x.cols() + x_first + c];
+      to = write == Write::add ? to + from : from;
+    }
+  ref::store(y, Y);
+}
+
 void RefOps::round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) {
   checks::round_stochastically(dst, src);
   const Philox::Key key = rounding_key(r);

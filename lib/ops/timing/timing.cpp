@@ -46,6 +46,10 @@ class Timing final : public TimingOps {
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
     timed("permute", [&] { inner_->permute(y, x, order); });
   }
+  void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t columns,
+                    Write write) override {
+    timed("copy_columns", [&] { inner_->copy_columns(y, y_first, x, x_first, columns, write); });
+  }
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) override {
     timed("round_stochastically", [&] { inner_->round_stochastically(dst, src, r); });
   }

@@ -1,4 +1,4 @@
-// add, cast, dropout.
+// add, copy_columns, cast, dropout.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/philox.h"
 #include "ops/cpu/kernels/table.h"
@@ -32,6 +32,22 @@ void add(const ElementwiseArgs& a) {
       const T *x = static_cast<const T*>(a.a) + begin, *z = static_cast<const T*>(a.b) + begin;
       T* y = static_cast<T*>(a.y) + begin;
       columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) + load(z + c, w), w); });
+    });
+  });
+}
+
+void copy_columns(const CopyColumnsArgs& a) {
+  with_type(a.bf16, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(a.rows, row_grain(a.count), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* x = static_cast<const T*>(a.x) + r * a.x_cols;
+        T* y = static_cast<T*>(a.y) + r * a.y_cols;
+        if (a.add)
+          columns(a.count, [&](int64_t c, auto w) { store(y + c, load(y + c, w) + load(x + c, w), w); });
+        else
+          memcpy(static_cast<void*>(y), x, static_cast<size_t>(a.count) * sizeof(T));
+      }
     });
   });
 }

@@ -13,6 +13,7 @@ const Kernels& table() {
                                   .activation = activation,
                                   .activation_backward = activation_backward,
                                   .add = add,
+                                  .copy_columns = copy_columns,
                                   .cast = cast,
                                   .dropout = dropout,
                                   .qkv = qkv,

@@ -14,6 +14,7 @@ void bias_backward(const BiasBackwardArgs&);
 void activation(const ActivationArgs&);
 void activation_backward(const ActivationArgs&);
 void add(const ElementwiseArgs&);
+void copy_columns(const CopyColumnsArgs&);
 void cast(const CastArgs&);
 void dropout(const DropoutTensorArgs&);
 void qkv(const QkvArgs&);

@@ -1,0 +1,64 @@
+// Columns of a matrix copied or added to columns of another: y[m, y_first + c] (+)= x[m, x_first + c].
+//
+// A row gets a power of two of threads, up to the block's 256, a block as many rows as that leaves; neighbouring
+// threads take neighbouring columns. Bytes an element: one read (another when added to) and one written.
+#include <bit>
+#include <numeric>
+
+#include "cuda/ops/cuda_ops.h"
+#include "cuda/ops/rows.h"
+#include "ops/checks.h"
+
+namespace fp {
+namespace cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+// The first elements of the columns, and from one row to the next.
+template <class T>
+struct ColumnsArgs {
+  T* y;
+  const T* x;
+  int64_t rows, y_cols, x_cols;
+  int count;
+  bool add;
+};
+
+template <class T, int N>
+__global__ void copy_columns_kernel(ColumnsArgs<T> a) {
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= a.rows) return;
+  for (int c = threadIdx.x * N; c < a.count; c += blockDim.x * N) {
+    T* const to = a.y + row * a.y_cols + c;
+    Vec<T, N> v = load<N>(a.x + row * a.x_cols + c);
+    if (a.add) {
+      const Vec<T, N> old = load<N>(to);
+      for (int i = 0; i < N; ++i) v.at[i] = from_float<T>(to_float(old.at[i]) + to_float(v.at[i]));
+    }
+    store<N>(to, v);
+  }
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaOps::copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
+                           Write write) {
+  checks::copy_columns(y, y_first, x, x_first, count);
+  if (x.rows() == 0 || count == 0) return;
+  cuda::by_type(x.dtype, [&]<class T>(T) {
+    const cuda::ColumnsArgs<T> args{y.ptr<T>() + y_first,    x.ptr<T>() + x_first, x.rows(), y.cols(), x.cols(),
+                                    static_cast<int>(count), write == Write::add};
+    const int64_t step = std::gcd(count, std::gcd(y.cols(), x.cols()));  // every row begins at a multiple of it
+    cuda::by_width<T>(step, {args.y, args.x}, [&](auto width) {
+      const auto moves = static_cast<uint64_t>(count / width.value);
+      const unsigned lanes = static_cast<unsigned>(std::bit_ceil(std::min<uint64_t>(moves, cuda::kThreads)));
+      const unsigned rows = cuda::kThreads / lanes;
+      const cuda::Grid grid{static_cast<unsigned>((x.rows() + rows - 1) / rows), dim3(lanes, rows)};
+      cuda::launch<cuda::copy_columns_kernel<T, width.value>>(grid, stream(), args);
+    });
+  });
+}
+
+}  // namespace fp
