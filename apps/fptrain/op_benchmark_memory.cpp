@@ -81,6 +81,8 @@ void OpBenchmark::loss(const OpSizes& s) {
   const Tensor loss = f32({s.tokens, 2}), logits = operand({s.tokens, s.vocab});
   const Vocabulary vocabulary{.first_id = 0, .valid_ids = s.vocab, .masked_ids = {}};
   memory("softmax_stats", {logits, stats}, [&] { ops_.softmax_stats(stats, logits, targets, vocabulary); });
+  const Tensor parts = f32({4, s.tokens, 3});  // of 4 ranks
+  memory("softmax_stats_merge", {parts, stats}, [&] { ops_.softmax_stats_merge(stats, parts); });
   memory("cross_entropy", {stats, loss}, [&] { ops_.cross_entropy(loss, stats, targets); });
   memory("cross_entropy_backward", {logits, logits, loss},
          [&] { ops_.cross_entropy_backward(logits, loss, targets, vocabulary, 1e-3, 0.0); });

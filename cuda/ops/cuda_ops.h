@@ -83,6 +83,7 @@ class CudaOps final : public Ops {
                           const Tensor& sample_ids, const AttentionSpec&) override;
 
   void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) override;
+  void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override;
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override;
   void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&,
                               double scale, double z_loss) override;

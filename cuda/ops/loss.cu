@@ -3,7 +3,7 @@
 //
 // A block takes one row. Forward reads it once: each thread keeps a running maximum and sum and rescales the sum when
 // the maximum grows, once per 16 bytes; then the block folds them. Bytes: V elements read, 12 written. Backward reads
-// and writes each logit once.
+// and writes each logit once. The stats of slices are merged by a thread a row.
 #include <algorithm>
 
 #include "cuda/device/launch.h"
@@ -48,6 +48,24 @@ __global__ void softmax_stats_kernel(float* stats, const T* logits, const int32_
   out[0] = all;
   out[1] = total;
   out[2] = here ? to_float(row[target]) * c.scale : kNone;
+}
+
+__global__ void softmax_stats_merge_kernel(float* stats, const float* parts, int slices, int rows) {
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= rows) return;
+  const float* const first = parts + 3 * int64_t{row};
+  const int64_t step = 3 * int64_t{rows};
+  float maximum = kNone, sum = 0.0f, target = kNone;
+  for (int p = 0; p < slices; ++p) {
+    maximum = fmaxf(maximum, first[p * step]);
+    target = fmaxf(target, first[p * step + 2]);
+  }
+  const float base = maximum == kNone ? 0.0f : maximum;
+  for (int p = 0; p < slices; ++p) sum += first[p * step + 1] * expf(first[p * step] - base);
+  float* const out = stats + 3 * int64_t{row};
+  out[0] = maximum;
+  out[1] = sum;
+  out[2] = target;
 }
 
 __global__ void cross_entropy_kernel(float* loss, const float* stats, const int32_t* targets, int rows) {
@@ -121,6 +139,15 @@ void CudaOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Ten
   if (logits.rows() == 0) return;
   const cuda::Columns c = cuda::columns_of(logits, vocabulary);
   cuda::for_type(logits, [&]<class T, int N>() { cuda::stats<T, N>(stats, logits, targets, c, stream()); });
+}
+
+void CudaOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
+  checks::softmax_stats_merge(stats, parts);
+  const auto rows = static_cast<int>(stats.rows());
+  if (rows == 0) return;
+  cuda::launch<cuda::softmax_stats_merge_kernel>({static_cast<unsigned>((rows + 127) / 128), 128}, stream(),
+                                                 stats.ptr<float>(), static_cast<const float*>(parts.ptr<float>()),
+                                                 static_cast<int>(parts.shape[0]), rows);
 }
 
 void CudaOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {

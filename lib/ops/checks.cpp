@@ -213,6 +213,13 @@ void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targ
   op.matrix("stats", stats, DType::f32, logits.rows(), 3);
 }
 
+void softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
+  const Op op{"softmax_stats_merge"};
+  op.rank("parts", parts, 3);
+  op.exactly("parts", parts, DType::f32, {parts.shape[0], parts.shape[1], 3});
+  op.matrix("stats", stats, DType::f32, parts.shape[1], 3);
+}
+
 void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
   const Op op{"cross_entropy"};
   op.compute("loss", loss);

@@ -51,6 +51,7 @@ void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, co
 void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part);
 
 void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&);
+void softmax_stats_merge(const Tensor& stats, const Tensor& parts);
 void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets);
 void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Vocabulary&);
 

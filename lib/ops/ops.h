@@ -224,9 +224,12 @@ class Ops {
 
   // ---- loss ---------------------------------------------------------------------------------------------------------
   // stats f32 [C,3] of each row of logits [C,V]: maximum, sum of exp(l - maximum), logit of the target (-infinity when
-  // the target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices of several ranks combine by max
-  // and sum.
+  // the target is not in this slice). targets i32 [C] global ids, -1: ignored. Slices combine in softmax_stats_merge.
   virtual void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets, const Vocabulary&) = 0;
+  // stats [C,3] over a vocabulary from parts f32 [P,C,3], the stats of its P slices, in their order: maximum of all,
+  // sum of sum_p * exp(maximum_p - maximum), largest target. Of a slice without a live logit (-infinity, 0, -infinity)
+  // nothing is added; a sum of NaN stays one. stats may not alias parts.
+  virtual void softmax_stats_merge(const Tensor& stats, const Tensor& parts) = 0;
   // loss f32 [C,2] = (lse - target logit, lse), both 0 for ignored rows.
   virtual void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) = 0;
   // In place, logits -> gradient: scale*logit_scale*(softmax*(1 + 2*z_loss*lse) - onehot); 0 for ignored rows and dead

@@ -220,6 +220,21 @@ TEST_CASE("wrong shapes of the loss and of the optimizer are refused by name") {
       },
       {"softmax_stats: stats is fp32 [4,2]", "[4,3]"});
   refused(
+      [](Ops& o) {
+        o.softmax_stats_merge(single({4, 3}), single({2, 5, 3}));
+      },
+      {"softmax_stats_merge: stats is fp32 [4,3]", "[5,3]"});
+  refused(
+      [](Ops& o) {
+        o.softmax_stats_merge(single({4, 3}), half({2, 4, 3}));
+      },
+      {"softmax_stats_merge: parts is bf16 [2,4,3]", "fp32"});
+  refused(
+      [](Ops& o) {
+        o.softmax_stats_merge(single({4, 3}), single({8, 3}));
+      },
+      {"softmax_stats_merge: parts", "3 dim"});
+  refused(
       [&](Ops& o) {
         o.cross_entropy(single({4, 2}), single({4, 3}), ids({5}));
       },

@@ -143,13 +143,14 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   const auto heads = make(DType::f32, {1, T, 2, 8}), lse = make(DType::f32, {1, 2, T});
   ops->attention_merge(heads, lse, heads, lse);
   ops->softmax_stats(loss_stats, logits, ids, {0, V, {}, 1.0});
+  ops->softmax_stats_merge(loss_stats, make(DType::f32, {2, M, 3}));
   ops->cross_entropy(stats, loss_stats, ids);
   ops->cross_entropy_backward(logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0);
   const std::vector<Segment> segments{{0, 64}};
   ops->sum_squares(norms, flat, segments);
   ops->adamw(flat, flat, flat, flat, {}, {});
   const Counts& counts = ops->counts();
-  CHECK(counts.by_op.size() == 26);
+  CHECK(counts.by_op.size() == 27);
   for (const auto& [name, count] : counts.by_op) {
     INFO(name);
     CHECK(count.calls == 1);

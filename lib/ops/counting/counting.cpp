@@ -174,6 +174,10 @@ class Counter final : public CountingOps {
     checks::softmax_stats(stats, logits, targets, vocabulary);
     count("softmax_stats", kSoftmaxFlops * count_of(logits), bytes_of(stats, logits, targets, vocabulary.masked_ids));
   }
+  void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override {
+    checks::softmax_stats_merge(stats, parts);
+    count("softmax_stats_merge", kSoftmaxFlops * count_of(parts) / 3, bytes_of(stats, parts));
+  }
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override {
     checks::cross_entropy(loss, stats, targets);
     count("cross_entropy", 3 * count_of(targets), bytes_of(loss, stats, targets));

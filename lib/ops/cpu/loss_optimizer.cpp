@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
+#include "base/parallel.h"
 #include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -31,6 +33,30 @@ void CpuOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tens
   cpu::LossArgs args = loss_args(logits, targets, vocabulary);
   args.stats = stats.ptr<float>();
   k_.softmax_stats(args);
+}
+
+void CpuOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
+  checks::softmax_stats_merge(stats, parts);
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  const float* first = parts.ptr<float>();
+  const int64_t slices = parts.shape[0], step = 3 * stats.rows();
+  parallel_for(stats.rows(), 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float maximum = kNone, target = kNone;
+      for (int64_t p = 0; p < slices; ++p) {
+        maximum = std::max(maximum, first[p * step + 3 * r]);
+        target = std::max(target, first[p * step + 3 * r + 2]);
+      }
+      const float base = maximum == kNone ? 0.0f : maximum;
+      double sum = 0.0;
+      for (int64_t p = 0; p < slices; ++p) {
+        const float* part = first + p * step + 3 * r;
+        sum += static_cast<double>(part[1]) * std::exp(static_cast<double>(part[0]) - static_cast<double>(base));
+      }
+      float* to = stats.ptr<float>() + 3 * r;
+      to[0] = maximum, to[1] = static_cast<float>(sum), to[2] = target;
+    }
+  });
 }
 
 void CpuOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {

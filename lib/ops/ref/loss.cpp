@@ -45,6 +45,27 @@ void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tens
   ref::store(stats, S);
 }
 
+void RefOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
+  checks::softmax_stats_merge(stats, parts);
+  const int64_t C = stats.rows(), P = parts.shape[0];
+  const Values parts_of = ref::load(parts);
+  const auto part = [&](int64_t p, int64_t r) { return &parts_of[static_cast<size_t>(3 * (p * C + r))]; };
+  Values S(static_cast<size_t>(3 * C));
+  for (int64_t r = 0; r < C; ++r) {
+    double maximum = -ref::kInfinity, sum = 0.0, target = -ref::kInfinity;
+    for (int64_t p = 0; p < P; ++p) {
+      maximum = std::max(maximum, part(p, r)[0]);
+      target = std::max(target, part(p, r)[2]);
+    }
+    const double base = maximum == -ref::kInfinity ? 0.0 : maximum;
+    for (int64_t p = 0; p < P; ++p) sum += part(p, r)[1] * std::exp(part(p, r)[0] - base);
+    S[3 * r] = maximum;
+    S[3 * r + 1] = sum;
+    S[3 * r + 2] = target;
+  }
+  ref::store(stats, S);
+}
+
 void RefOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
   checks::cross_entropy(loss, stats, targets);
   const int64_t C = loss.rows();

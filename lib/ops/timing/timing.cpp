@@ -146,6 +146,9 @@ class Timing final : public TimingOps {
                      const Vocabulary& spec) override {
     timed("softmax_stats", [&] { inner_->softmax_stats(stats, logits, targets, spec); });
   }
+  void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override {
+    timed("softmax_stats_merge", [&] { inner_->softmax_stats_merge(stats, parts); });
+  }
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override {
     timed("cross_entropy", [&] { inner_->cross_entropy(loss, stats, targets); });
   }
