@@ -66,9 +66,9 @@ void OpBenchmark::heads(const OpSizes& s) {
   const Tensor packed = operand({s.heads, s.tokens, s.head_dim});
   constexpr int order[] = {1, 0, 2};
   memory("permute", {q, packed}, [&] { ops_.permute(packed, q, order); });
-  const Tensor rows = packed.reshaped({s.tokens, s.heads * s.head_dim});
-  memory("copy_columns set", {q, q}, [&] { ops_.copy_columns(rows, 0, qkv, 0, rows.cols(), Write::set); });
-  memory("copy_columns add", {q, q, q}, [&] { ops_.copy_columns(rows, 0, qkv, 0, rows.cols(), Write::add); });
+  const Tensor queries = packed.reshaped({s.tokens, s.heads * s.head_dim});
+  memory("copy_columns set", {q, q}, [&] { ops_.copy_columns(queries, 0, qkv, 0, queries.cols(), Write::set); });
+  memory("copy_columns add", {q, q, q}, [&] { ops_.copy_columns(queries, 0, qkv, 0, queries.cols(), Write::add); });
   const Tensor o_part = q.reshaped({1, s.tokens, s.heads, s.head_dim}), o = f32(o_part.shape);
   const Tensor lse = f32({1, s.heads, s.tokens}), lse_part = f32(lse.shape);
   memory("attention_merge", {o, o, o_part, lse, lse, lse_part},

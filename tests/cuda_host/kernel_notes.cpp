@@ -11,7 +11,10 @@
 namespace {
 
 struct Notes {
-  Notes() { fp::cuda::host::launched_kernels(); }  // made before this, so it goes after this
+  Notes() {  // both lists are made before this, so they go after this
+    fp::cuda::host::launched_kernels();
+    fp::cuda::host::registered_kernels();
+  }
   ~Notes() {
     const char* folder = std::getenv("FP_KERNEL_NOTES");
     if (folder == nullptr) return;
