@@ -5,6 +5,7 @@
 #include "config/load.h"
 #include "device.h"
 #include "ops/counting.h"
+#include "plan/layout.h"
 #include "train/dry_run.h"
 #include "train/run_data.h"
 #include "train/setup.h"
@@ -28,14 +29,18 @@ RunSpec read_spec(const Arguments& a) {
 }
 
 void run(const Arguments& a) {
-  const RunSpec spec = read_spec(a);
+  RunSpec spec = read_spec(a);
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
-  const Prediction p = dry_run(spec, spec.model, *counting);
+  const ParallelSection& parallel = spec.parallel;
+  const int ranks =
+      static_cast<int>(parallel.pipeline * std::max<int64_t>(parallel.data, 1) * parallel.sequence * parallel.tensor);
+  const Mesh mesh = arrange(spec, ranks);
+  const Prediction p = dry_run(spec, spec.model, *counting, mesh);
   fmt::print("{}\ndevice                {:>12}\n{}", describe_model(spec.model), ops->name(), describe(p, spec));
   if (a.explain) fmt::print("{}", explain(p));
   std::fflush(stdout);
-  require_fit(p, *ops);
+  require_fit(p.device_bytes(), *ops);
 }
 
 }  // namespace

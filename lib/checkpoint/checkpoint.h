@@ -60,8 +60,10 @@ void abandon_save(const std::filesystem::path& hidden) noexcept;
 
 class Checkpoint {
  public:
-  // Verifies manifest, sizes and hashes of all files. DataError listing everything that is wrong.
-  static Checkpoint open(const std::filesystem::path& folder);
+  // Verifies the manifest and the sizes and hashes of all files (sizes alone where another rank has read all bytes).
+  // DataError listing everything that is wrong.
+  enum class Verify { everything, sizes };
+  static Checkpoint open(const std::filesystem::path& folder, Verify = Verify::everything);
 
   const std::filesystem::path& folder() const { return folder_; }
   const CheckpointManifest& manifest() const { return manifest_; }

@@ -157,14 +157,18 @@ struct TrainSection {
   double z_loss = 0.0;             // coefficient of mean(logZ^2)
   std::string nonfinite = "stop";  // stop | skip
   int64_t nonfinite_limit = 10;    // skip: more skipped steps in a row than this stop the run
+  int64_t check_replicas = 0;      // compare copies of the state across ranks every so many steps; 0: never
   double max_minutes = 0.0;        // stop after this much time, saving; 0: no limit
 
   bool operator==(const TrainSection&) const = default;
 };
 
 struct ParallelSection {
-  int64_t tensor = 1, pipeline = 1, sequence = 1, data = 1;
+  int64_t tensor = 1, pipeline = 1, sequence = 1;
+  int64_t data = 1;  // 0: as many as the other degrees leave of the ranks
+  bool megatron_sp = false;
   int64_t zero_stage = 0;
+  bool allow_gpu_sharing = false;
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -180,6 +184,7 @@ struct MemorySection {
 struct PrecisionSection {
   std::string compute = "bf16";  // bf16 (fp32 master weights, moments, gradients) | fp32
   bool stochastic_rounding = false;
+  std::string gradients = "fp32";  // fp32 | bf16: as kept between micro-batches and sent between ranks
 
   bool operator==(const PrecisionSection&) const = default;
 };

@@ -171,23 +171,49 @@ void declare(Fields& f, TrainSection& s) {
          .max = kMaxCount});
   f.add("max_minutes", s.max_minutes,
         {.doc = "Save and stop after this much time. 0: no limit.", .unit = "minutes", .min = 0});
+  f.add("check_replicas", s.check_replicas,
+        {.doc = "Every so many steps compare what several ranks hold copies of, and stop where they differ. 0: never.",
+         .unit = "steps",
+         .min = 0,
+         .max = kMaxCount});
 }
 
 void declare(Fields& f, ParallelSection& s) {
-  const FieldInfo one{.doc = "", .min = 1, .max = 1};
-  const auto degree = [&](std::string_view doc) {
-    FieldInfo info = one;
-    info.doc = doc;
-    return info;
-  };
-  f.add("tensor", s.tensor, degree("Ranks that share each layer. This version runs on one rank."));
-  f.add("pipeline", s.pipeline, degree("Ranks that hold consecutive layers. This version runs on one rank."));
-  f.add("sequence", s.sequence, degree("Ranks that share each sequence. This version runs on one rank."));
-  f.add("data", s.data, degree("Ranks that share each batch. This version runs on one rank."));
-  f.add("zero_stage", s.zero_stage,
-        {.doc = "What data-parallel ranks divide among them. 0: nothing, all there is to do on one rank.",
+  constexpr double kMaxRanks = 1 << 20;
+  f.add(
+      "tensor", s.tensor,
+      {.doc =
+           "Ranks that share every layer: heads, MLP columns and vocabulary are cut (Megatron-LM). Best within a node.",
+       .unit = "ranks",
+       .min = 1,
+       .max = kMaxRanks});
+  f.add("pipeline", s.pipeline,
+        {.doc = "Ranks that hold consecutive layers. Only 1 in this version.", .unit = "ranks", .min = 1, .max = 1});
+  f.add("sequence", s.sequence,
+        {.doc =
+             "Ranks that share every sequence, a part of its tokens each; around the attention they exchange heads for "
+             "tokens (DeepSpeed-Ulysses). Sequences that do not divide are padded.",
+         .unit = "ranks",
+         .min = 1,
+         .max = kMaxRanks});
+  f.add("data", s.data,
+        {.doc = "Ranks that share every batch. 0: as many as the other degrees leave of the ranks there are.",
+         .unit = "ranks",
          .min = 0,
-         .max = 0});
+         .max = kMaxRanks});
+  f.add("megatron_sp", s.megatron_sp,
+        {.doc = "Tensor-parallel ranks also share the tokens where no tensor is cut (norms, dropout, residuals): less "
+                "memory for the same traffic."});
+  f.add(
+      "zero_stage", s.zero_stage,
+      {.doc =
+           "What the ranks with the same weights (data x sequence) divide among them. 0: nothing. 1: optimizer state. "
+           "2: gradients too. 3: weights too, which are gathered layer by layer ahead of their use.",
+       .min = 0,
+       .max = 3});
+  f.add(
+      "allow_gpu_sharing", s.allow_gpu_sharing,
+      {.doc = "Several ranks may use the same GPU; they then communicate through host memory. For trying things out."});
 }
 
 void declare(Fields& f, MemorySection& s) {
@@ -209,6 +235,12 @@ void declare(Fields& f, PrecisionSection& s) {
         {.doc = "`bf16`: products in bf16 with fp32 sums, master weights, moments and gradients. `fp32`: everything in "
                 "fp32.",
          .choices = {"bf16", "fp32"}});
+  f.add(
+      "gradients", s.gradients,
+      {.doc =
+           "How gradients are kept between micro-batches and sent between ranks. `bf16`: half the memory and traffic, "
+           "rounded once a micro-batch.",
+       .choices = {"fp32", "bf16"}});
   f.add(
       "stochastic_rounding", s.stochastic_rounding,
       {.doc = "Round the bf16 weights from their fp32 masters up or down by chance, with the right mean, instead of to "

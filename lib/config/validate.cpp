@@ -1,5 +1,7 @@
 #include "config/validate.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "config/load.h"
@@ -78,10 +80,15 @@ void check_schedule(const RunSpec& s, Checker& check) {
                   "schedule.decay_steps has no effect with schedule.kind constant; remove it");
 }
 
-void check_batch(const TrainSection& t, Checker& check) {
-  check.require(t.global_batch % t.micro_batch == 0, {"train.global_batch", "train.micro_batch"},
-                fmt::format("train.global_batch = {} must be a multiple of train.micro_batch = {}", t.global_batch,
-                            t.micro_batch));
+// What the ranks of a data-parallel group take together, at least: a micro-batch each. `data` 0 counts as 1 until it is
+// known.
+void check_batch(const TrainSection& t, int64_t data, Checker& check) {
+  const int64_t unit = t.micro_batch * std::max<int64_t>(data, 1);
+  const std::string what =
+      data > 1 ? fmt::format("train.micro_batch x parallel.data = {} x {} = {}", t.micro_batch, data, unit)
+               : fmt::format("train.micro_batch = {}", t.micro_batch);
+  check.require(t.global_batch % unit == 0, {"train.global_batch", "train.micro_batch", "parallel.data"},
+                fmt::format("train.global_batch = {} must be a multiple of {}", t.global_batch, what));
   const std::vector<std::string> ramp = {"train.ramp_start_batch", "train.ramp_increment", "train.ramp_samples"};
   const int given = (t.ramp_start_batch > 0) + (t.ramp_increment > 0) + (t.ramp_samples > 0);
   check.require(
@@ -92,12 +99,10 @@ void check_batch(const TrainSection& t, Checker& check) {
   check.require(t.ramp_start_batch < t.global_batch, {ramp[0], "train.global_batch"},
                 fmt::format("train.ramp_start_batch = {} must be under train.global_batch = {}", t.ramp_start_batch,
                             t.global_batch));
-  check.require(t.ramp_start_batch % t.micro_batch == 0, {ramp[0], "train.micro_batch"},
-                fmt::format("train.ramp_start_batch = {} must be a multiple of train.micro_batch = {}",
-                            t.ramp_start_batch, t.micro_batch));
-  check.require(t.ramp_increment % t.micro_batch == 0, {ramp[1], "train.micro_batch"},
-                fmt::format("train.ramp_increment = {} must be a multiple of train.micro_batch = {}", t.ramp_increment,
-                            t.micro_batch));
+  check.require(t.ramp_start_batch % unit == 0, {ramp[0], "train.micro_batch", "parallel.data"},
+                fmt::format("train.ramp_start_batch = {} must be a multiple of {}", t.ramp_start_batch, what));
+  check.require(t.ramp_increment % unit == 0, {ramp[1], "train.micro_batch", "parallel.data"},
+                fmt::format("train.ramp_increment = {} must be a multiple of {}", t.ramp_increment, what));
   check.require(t.ramp_start_batch >= t.global_batch || (t.global_batch - t.ramp_start_batch) % t.ramp_increment == 0,
                 {ramp[1], ramp[0], "train.global_batch"},
                 fmt::format("train.ramp_increment = {} must divide global_batch - ramp_start_batch = {}",
@@ -124,6 +129,22 @@ void check_precision(const PrecisionSection& p, Checker& check) {
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
+void check_parallel(const RunSpec& s, Checker& check) {
+  const ParallelSection& p = s.parallel;
+  check.require(
+      !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
+      "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "
+      "= 1; remove it");
+  check.require(s.precision.gradients == "fp32" || s.precision.compute == "bf16",
+                {"precision.gradients", "precision.compute"},
+                "precision.gradients = bf16 goes with precision.compute bf16; with fp32 it must be fp32");
+  check.require(!s.precision.stochastic_rounding || (p.tensor == 1 && p.zero_stage == 0),
+                {"precision.stochastic_rounding", "parallel.tensor", "parallel.zero_stage"},
+                fmt::format("precision.stochastic_rounding needs whole weights on every rank: parallel.tensor = 1 and "
+                            "parallel.zero_stage = 0, not {} and {}",
+                            p.tensor, p.zero_stage));
+}
+
 void check_checkpoint(const CheckpointSection& c, Checker& check) {
   const bool saved = c.keep_every == 0 || (c.every > 0 && c.keep_every % c.every == 0);
   check.require(
@@ -138,7 +159,8 @@ void check_run(const RunSpec& spec, Checker& check) {
   check.require(!spec.run.name.empty(), {"run.name"}, "run.name must not be empty");
   check_data(spec, check);
   check_schedule(spec, check);
-  check_batch(spec.train, check);
+  check_batch(spec.train, spec.parallel.data, check);
+  check_parallel(spec, check);
   check_objective(spec, check);
   check_precision(spec.precision, check);
   check_checkpoint(spec.checkpoint, check);

@@ -12,7 +12,7 @@ namespace fp {
 Executor::Executor(Model& model, const Groups& groups, const ExecutorOptions& options)
     : model_(&model),
       groups_(groups),
-      copies_(tensor_subgroup(groups, "kv copies", model.table().copy_sharers())),
+      copies_(tensor_subgroup(groups, "kv_copies", model.table().copy_sharers())),
       options_(options),
       weights_(model.env(), *groups_.data),
       gradients_(model.env(), *groups_.data, *copies_) {}

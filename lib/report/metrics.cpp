@@ -47,6 +47,9 @@ const std::array<Field, 20> kFields{{{"step", &StepMetrics::step},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 
+// One key each: "sent_bytes.data.all_reduce".
+constexpr std::string_view kSentPrefix = "sent_bytes.";
+
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
@@ -73,7 +76,9 @@ class LineParser {
       if (!string(key) || !take(':')) return false;
       has_step |= key == "step";
       has_loss |= key == "loss";
-      if (!value(find(key), metrics)) return false;
+      const bool sent = key.starts_with(kSentPrefix);
+      if (sent ? !number(metrics.sent_bytes[std::string(key.substr(kSentPrefix.size()))]) : !value(find(key), metrics))
+        return false;
     } while (take(','));
     return take('}') && at_end() && has_step && has_loss;
   }
@@ -201,6 +206,7 @@ std::string to_json_line(const StepMetrics& metrics) {
     const std::string text = text_of(field, metrics);
     if (!text.empty()) line += fmt::format("{}\"{}\":{}", line.size() > 1 ? "," : "", field.key, text);
   }
+  for (const auto& [what, bytes] : metrics.sent_bytes) line += fmt::format(",\"{}{}\":{}", kSentPrefix, what, bytes);
   return line + "}";
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,8 +36,9 @@ struct StepMetrics {
   // Only under train.objective dpo: mean reward margin, beta * (margin against the reference), and the share of pairs
   // whose margin is positive, of the step's batch and held out.
   std::optional<double> margin, accuracy, val_margin, val_accuracy;
-  bool skipped = false;  // loss or gradient was not finite: the update was not applied
-  bool resumed = false;  // first step after a resume; set by MetricsWriter
+  std::map<std::string, int64_t> sent_bytes;  // by this rank in this step, "group.kind"; of several ranks, rank 0
+  bool skipped = false;                       // loss or gradient was not finite: the update was not applied
+  bool resumed = false;                       // first step after a resume; set by MetricsWriter
 };
 
 // One line without its newline. Losses have 9 significant digits; unset options and false flags are left out.

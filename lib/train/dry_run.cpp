@@ -1,5 +1,9 @@
 #include "train/dry_run.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "comm/backends.h"
 #include "exec/executor.h"
 #include "train/memory_watch.h"
 #include "train/setup.h"
@@ -22,22 +26,44 @@ double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<doubl
 
 }  // namespace
 
-Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops) {
+Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops, const Mesh& mesh, int rank) {
   Arena arena;
-  const Groups groups = make_self_groups();
+  const auto world = make_counting_world(rank, mesh.size());
+  const Groups groups = make_groups(*world, mesh);
   Model model(section, model_options(spec), ops, arena, groups);
   Executor executor(model, groups, executor_options(spec));
   const Batch batch = shape_only(spec);
+  const std::vector<Batch> two(2, batch);
+  const int64_t micro_batches = spec.train.global_batch / spec.train.micro_batch / mesh.dp();
 
   Prediction p;
   p.parameters = model.table().logical_parameters();
+  const auto traffic_of = [&](const auto& work) {
+    world->record().reset_traffic();
+    work();
+    return world->record().traffic();
+  };
   ops.reset();
-  executor.accumulate(std::span(&batch, 1));
+  p.traffic = traffic_of([&] { executor.accumulate(std::span(&batch, 1)); });
   p.micro_batch = ops.counts();
+  if (micro_batches > 1) {  // the first and the last differ, those between are like the second
+    const TrafficTable of_two = traffic_of([&] { executor.accumulate(two); });
+    for (const auto& [key, t] : of_two) {
+      Traffic& sum = p.traffic[key];
+      sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
+             sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
+    }
+  }
   ops.reset();
-  executor.gradient_norm();
-  executor.update(spec.optimizer, 1e-3, 1, 1.0);
+  const TrafficTable of_update = traffic_of([&] {
+    executor.gradient_norm();
+    executor.update(spec.optimizer, 1e-3, 1, 1.0);
+  });
   p.update = ops.counts();
+  for (const auto& [key, t] : of_update) {
+    p.traffic[key].calls += t.calls;
+    p.traffic[key].bytes += t.bytes;
+  }
   executor.evaluate(batch);
   p.arena_bytes = arena.peak();
   p.by_class = arena.by_class_at_peak();
@@ -47,13 +73,13 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   return p;
 }
 
-void require_fit(const Prediction& p, const Ops& device) {
+void require_fit(size_t bytes, const Ops& device) {
   const int64_t available = MemoryWatch::available(device);
-  if (available > 0 && p.device_bytes() > static_cast<size_t>(available))
+  if (available > 0 && bytes > static_cast<size_t>(available))
     throw ConfigError(fmt::format(
         "this run needs {:.2f} GiB of memory, {:.2f} GiB are available on {}: use a smaller train.micro_batch or "
-        "data.seq_len, memory.recompute: full, or a smaller model",
-        gib(p.device_bytes()), gib(static_cast<size_t>(available)), device.name()));
+        "data.seq_len, memory.recompute: full, more parallel.zero_stage or ranks, or a smaller model",
+        gib(bytes), gib(static_cast<size_t>(available)), device.name()));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {
@@ -73,7 +99,14 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.micro_batch.flops() / 1e12,
                       "of these in GEMMs", p.micro_batch.gemm_flops() / 1e12);
   text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.micro_batch.flops() / tokens / 1e9);
-  text += fmt::format("micro-batches a step  {:>12}\n", spec.train.global_batch / spec.train.micro_batch);
+  text += fmt::format("micro-batches a step  {:>12}\n",
+                      spec.train.global_batch / spec.train.micro_batch / std::max<int64_t>(spec.parallel.data, 1));
+  if (p.traffic.empty()) return text;
+  text += "\nsent by the rank in a step\n";
+  for (const auto& [key, t] : p.traffic)
+    if (key.second != CommKind::host)
+      text += fmt::format("  {:<34}{:>12.3f} MiB in {} calls\n", fmt::format("{}: {}", key.first, name_of(key.second)),
+                          static_cast<double>(t.bytes) / (1 << 20), t.calls);
   return text;
 }
 

@@ -5,8 +5,10 @@
 #include <set>
 #include <string>
 
+#include "comm/record.h"
 #include "config/run_spec.h"
 #include "ops/counting.h"
+#include "plan/mesh.h"
 #include "tensor/arena.h"
 
 namespace fp {
@@ -18,16 +20,18 @@ struct Prediction {
   BytesByClass by_class{};   // at the moment of the peak
   Counts micro_batch;        // forward and backward of one micro-batch, recompute included
   Counts update;             // gradient norm and optimizer step
+  TrafficTable traffic;      // what the rank sends in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // what runs it, and why others were passed over
   size_t device_bytes() const { return arena_bytes + own_bytes; }
 };
 
-// `model` must have its vocabulary; counting is reset.
-Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&);
+// Of one rank of the mesh. `model` must have its vocabulary; counting is reset.
+Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
 
-// ConfigError when the device has not as much memory as this needs: said before the run has touched any.
-void require_fit(const Prediction&, const Ops& device);
+// ConfigError when the device has not as much memory as this needs: said before the run has touched any. `bytes`: of
+// all ranks that share the device.
+void require_fit(size_t bytes, const Ops& device);
 
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);

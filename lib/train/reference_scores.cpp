@@ -104,14 +104,14 @@ void ReferenceScores::score_held_out(Executor& executor, int64_t samples) {
 }
 
 void ReferenceScores::compute(Executor& executor, int64_t samples, const std::filesystem::path& folder,
-                              const std::string& source) {
+                              const std::string& source, bool writer) {
   if (!training_.ready) {
     score_training(executor, samples);
-    write(folder, training_, source);
+    if (writer) write(folder, training_, source);
   }
   if (!held_out_.ready) {
     score_held_out(executor, samples);
-    write(folder, held_out_, source);
+    if (writer) write(folder, held_out_, source);
   }
   training_.ready = held_out_.ready = true;
 }

@@ -23,8 +23,10 @@ class ReferenceScores {
   // Reads what the folder holds of this identity and, unless `source` is empty (any), of this reference model. Whether
   // that is everything; what is damaged or of something else counts as absent, with a warning.
   bool load(const std::filesystem::path& folder, const std::optional<std::string>& source);
-  // Runs the pairs that have no scores yet through the executor's model, `samples` at a time, and writes them.
-  void compute(Executor&, int64_t samples, const std::filesystem::path& folder, const std::string& source);
+  // Runs the pairs that have no scores yet through the executor's model, `samples` at a time. All ranks do; one of them
+  // is the writer, who keeps them in the folder.
+  void compute(Executor&, int64_t samples, const std::filesystem::path& folder, const std::string& source,
+               bool writer = true);
 
   // Fills in batch.reference_logp: the batch holds the samplers' samples from `first` on.
   void attach(uint64_t first, Batch&) const;

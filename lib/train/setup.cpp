@@ -15,8 +15,15 @@ ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
 }
 
 ModelOptions model_options(const RunSpec& spec) {
-  return {compute_type(spec.precision),  true,          DType::f32,       0, false,
-          recompute_policy(spec.memory), spec.run.seed, spec.data.seq_len};
+  ModelOptions o;
+  o.compute = compute_type(spec.precision);
+  o.gradients = spec.precision.gradients == "bf16" ? DType::bf16 : DType::f32;
+  o.zero_stage = static_cast<int>(spec.parallel.zero_stage);
+  o.megatron_sp = spec.parallel.megatron_sp;
+  o.recompute = recompute_policy(spec.memory);
+  o.seed = spec.run.seed;
+  o.positions = spec.data.seq_len;
+  return o;
 }
 
 ExecutorOptions executor_options(const RunSpec& spec) {

@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "optim/learning_rate.h"
+#include "plan/layout.h"
 #include "report/signals.h"
 #include "train/dry_run.h"
 #include "train/evaluation.h"
@@ -24,6 +25,7 @@
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/setup.h"
+#include "train/together.h"
 #include "train/weight_source.h"
 
 namespace fp {
@@ -34,7 +36,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 class Trainer {
  public:
-  Trainer(const TrainRequest&, Ops&, CountingOps&, const Groups&);
+  Trainer(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
   ExitCode run();
 
  private:
@@ -49,6 +51,10 @@ class Trainer {
   void evaluate_now(StepMetrics&);
   void save(bool must_succeed);
   bool time_is_up() const;
+  bool leads() const { return groups_.world->rank() == 0; }
+  void event(int64_t step, const std::string& text);
+  void report(const std::string& status);
+  void enter(const char* phase);
   int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
   TrainState state() const;
   RunFacts facts() const;
@@ -77,41 +83,56 @@ class Trainer {
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
 };
 
-Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, const Groups& groups)
+Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh)
     : request_(request),
       spec_(request_.spec),
       ops_(ops),
-      groups_(groups),
+      groups_(make_groups(world, mesh)),
       directory_(spec_.run.directory),
       checkpoints_(directory_ / "checkpoints"),
       data_(spec_),
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   data_.check_vocab(section_.vocab);
-  prediction_ = dry_run(spec_, section_, counting);
-  require_fit(prediction_, ops_);
+  prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
+  require_fit_together(prediction_, ops_, *groups_.world);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   prepare_directory();
   start_or_resume();
 }
 
 void Trainer::prepare_directory() {
-  std::error_code error;
-  std::filesystem::create_directories(checkpoints_, error);
-  if (error)
-    throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
-  lock_.emplace(directory_);
-  clean_leftovers(checkpoints_);
+  on_rank_0(*groups_.world, [&] {
+    std::error_code error;
+    std::filesystem::create_directories(checkpoints_, error);
+    if (error)
+      throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
+    lock_.emplace(directory_);
+    clean_leftovers(checkpoints_);
+    return std::string();
+  });
 }
+
+// What a run leaves for people, rank 0 writes.
+void Trainer::event(int64_t step, const std::string& text) {
+  if (recorder_) recorder_->event(step, text);
+}
+void Trainer::report(const std::string& status) {
+  if (recorder_) recorder_->report(status);
+}
+void Trainer::enter(const char* phase) { groups_.record->enter_phase(phase, at_.step); }
 
 void Trainer::start_or_resume() {
   ParamTable table;
   declare_parameters(section_, table);
-  const auto checkpoint = checkpoint_to_resume(request_.resume, checkpoints_, table);
-  log::tee_to(directory_ / "log.txt");
-  RunSpec resolved = spec_;
-  resolved.model = section_;
-  write_file_atomically(directory_ / "config.yaml", dump(resolved));
-  write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
+  const auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
+  on_rank_0(*groups_.world, [&] {
+    log::tee_to(directory_ / "log.txt");
+    RunSpec resolved = spec_;
+    resolved.model = section_;
+    write_file_atomically(directory_ / "config.yaml", dump(resolved));
+    write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
+    return std::string();
+  });
 
   gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;
   memory_.emplace(ops_);
@@ -124,24 +145,31 @@ void Trainer::start_or_resume() {
     restore(*checkpoint);
   else
     start_afresh();
-  recorder_.emplace(spec_, directory_, at_.step, facts());
-  log::info("{}: {} parameters, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
-            static_cast<double>(predicted_peak()) / (1 << 30));
-  if (checkpoint) recorder_->event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+  executor_->restore_weights(at_.updates);
+  if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
+  log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
+            describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
+  if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
 // DPO: scores of all answers under the reference model, from an earlier start or computed now. A resumed run keeps to
 // those it began with, whatever has become of the reference model since.
 void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
-  if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt))) return;
+  const auto all_have = [&](bool mine) {
+    double missing = mine ? 0 : 1;
+    groups_.world->all_reduce(std::span(&missing, 1));
+    return missing == 0;
+  };
+  if (scores == nullptr || (resuming && all_have(scores->load(directory_, std::nullopt)))) return;
   const std::string& named = spec_.train.dpo.reference;
   const WeightSource source(named.empty() ? spec_.model.init_from : named);
   require_same_model(section_, source, spec_.model.init_changes);
-  if (scores->load(directory_, source.identity())) return;
+  if (all_have(scores->load(directory_, source.identity()))) return;
   source.load(model_->params(), ops_);
+  executor_->restore_weights(0);
   log::info("scoring all answers with the reference model {}", source.path().string());
-  scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity());
+  scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity(), leads());
 }
 
 void Trainer::start_afresh() {
@@ -166,10 +194,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
         "or accept it with --allow-data-change",
         checkpoint.folder().string(), differences));
-  checkpoint.load(model_->params(), ops_);
+  load_together(checkpoint, model_->params(), ops_, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
-  executor_->restore_weights(at_.updates);
   saved_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
 }
@@ -207,12 +234,15 @@ RunFacts Trainer::facts() const {
 }
 
 void Trainer::load_batches() {
-  const int64_t samples = global_batch_at(spec_.train, at_.consumed);
-  batches_.resize(static_cast<size_t>(samples / spec_.train.micro_batch));
-  for (Batch& b : batches_) {
-    data_.fill(at_.consumed, spec_.train.micro_batch, b);
-    at_.consumed += static_cast<uint64_t>(spec_.train.micro_batch);
-  }
+  const int64_t samples = global_batch_at(spec_.train, at_.consumed), each = spec_.train.micro_batch;
+  const int64_t ranks = groups_.mesh.dp();
+  batches_.resize(static_cast<size_t>(samples / each / ranks));
+  // The data-parallel ranks take the micro-batches in turn.
+  for (size_t i = 0; i < batches_.size(); ++i)
+    data_.fill(at_.consumed +
+                   (i * static_cast<size_t>(ranks) + static_cast<size_t>(groups_.at.dp)) * static_cast<size_t>(each),
+               each, batches_[i]);
+  at_.consumed += static_cast<uint64_t>(samples);
 }
 
 // Whether the update may be applied. Non-finite: throws under policy stop, or once too many were skipped.
@@ -223,11 +253,11 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
                   executor_->diagnose(batches_));
   const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
   if (spec_.train.nonfinite == "skip" && !limit) {
-    recorder_->event(at_.step + 1, what + "; update skipped");
+    event(at_.step + 1, what + "; update skipped");
     return false;
   }
-  recorder_->event(at_.step + 1, what);
-  recorder_->report("diverged");
+  event(at_.step + 1, what);
+  report("diverged");
   const std::string last =
       saved_step_ < 0 ? "no checkpoint had been saved" : fmt::format("the checkpoint of step {} is kept", saved_step_);
   throw DivergedError(fmt::format(
@@ -239,8 +269,11 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
 
 void Trainer::run_step() {
   const auto start = Clock::now();
+  enter("step");
+  groups_.record->reset_traffic();
   load_batches();
-  const LossSums sums = executor_->accumulate(batches_);
+  LossSums sums = executor_->accumulate(batches_);
+  sums.sum_over(*groups_.data);
   const GradientNorm g = executor_->gradient_norm();
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
   const bool accepted = accept(sums, g);
@@ -248,7 +281,7 @@ void Trainer::run_step() {
   ops_.synchronize();
 
   int64_t tokens = 0;
-  for (const Batch& b : batches_) tokens += b.n * b.seq_len;
+  for (const Batch& b : batches_) tokens += b.n * b.seq_len * groups_.mesh.dp();
   const double seconds = seconds_since(start);
   at_.skipped_in_a_row = accepted ? 0 : at_.skipped_in_a_row + 1;
   ++at_.step;
@@ -273,11 +306,14 @@ void Trainer::run_step() {
   m.consumed_samples = static_cast<int64_t>(at_.consumed);
   m.elapsed_s = at_.elapsed_s;
   m.skipped = !accepted;
+  for (const auto& [key, sent] : groups_.record->traffic())
+    if (key.second != CommKind::host) m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
   if (data_.has_validation() && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
-  recorder_->step(m);
+  if (recorder_) recorder_->step(m);
 }
 
 void Trainer::evaluate_now(StepMetrics& m) {
+  enter("evaluation");
   const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
   m.val_loss = r.loss;
   if (executor_options(spec_).dpo) {
@@ -292,15 +328,18 @@ void Trainer::evaluate_now(StepMetrics& m) {
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
   try {
-    const SaveOptions options{"fptrain " + request_.version, Mesh(), groups_.world->rank()};
-    const auto path = save_checkpoint(checkpoints_, model_->params(), ops_, state(), options);
+    enter("save");
+    const SaveOptions options{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()};
+    const auto path = save_together(checkpoints_, model_->params(), ops_, state(), options, *groups_.world);
     saved_step_ = at_.step;
-    apply_retention(checkpoints_, {spec_.checkpoint.keep_last, spec_.checkpoint.keep_every});
+    if (leads()) apply_retention(checkpoints_, {spec_.checkpoint.keep_last, spec_.checkpoint.keep_every});
     log::info("saved {}", path.string());
+  } catch (const CommError&) {
+    throw;
   } catch (const DataError& e) {
     if (must_succeed) throw;
-    recorder_->event(at_.step, fmt::format("saving failed: {}", e.what()));
-    log::error("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every);
+    event(at_.step, fmt::format("saving failed: {}", e.what()));
+    if (leads()) log::error("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every);
   }
 }
 
@@ -313,32 +352,35 @@ ExitCode Trainer::run() {
   started_ = Clock::now();
   while (at_.step < spec_.train.steps) {
     run_step();
-    const bool stop = stop_requested(), last = at_.step == spec_.train.steps, late = time_is_up();
+    // Whoever got a signal, and whosever clock is ahead: all stop after the same step.
+    double reasons[] = {static_cast<double>(stop_signal()), time_is_up() ? 1.0 : 0.0};
+    groups_.world->all_reduce(reasons, Reduction::max);
+    const bool stop = reasons[0] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
     if (stop || late || (last && spec_.checkpoint.at_end))
       save(true);
     else if (due(spec_.checkpoint.every))
       save(false);
-    if (due(spec_.checkpoint.every) || due(spec_.eval.every)) recorder_->report("running");
+    if (due(spec_.checkpoint.every) || due(spec_.eval.every)) report("running");
     if (stop && !last) {
-      recorder_->report("interrupted");
-      log::info("{} received: state saved after step {}; the same command resumes", signal_name(stop_signal()),
-                at_.step);
+      report("interrupted");
+      log::info("{} received: state saved after step {}; the same command resumes",
+                signal_name(static_cast<int>(reasons[0])), at_.step);
       return ExitCode::interrupted;
     }
     if (late && !last) {
-      recorder_->event(at_.step, fmt::format("stopped after {} minutes (train.max_minutes)", spec_.train.max_minutes));
+      event(at_.step, fmt::format("stopped after {} minutes (train.max_minutes)", spec_.train.max_minutes));
       break;
     }
   }
-  recorder_->report("finished");
+  report("finished");
   log::info("done: {} steps, report in {}", at_.step, (directory_ / "report.html").string());
   return ExitCode::ok;
 }
 
 }  // namespace
 
-ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, const Groups& groups) {
-  return Trainer(request, ops, counting, groups).run();
+ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh) {
+  return Trainer(request, ops, counting, world, mesh).run();
 }
 
 }  // namespace fp

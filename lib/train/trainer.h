@@ -4,9 +4,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "comm/comm.h"
 #include "config/run_spec.h"
-#include "model/groups.h"
 #include "ops/counting.h"
+#include "plan/mesh.h"
 
 namespace fp {
 
@@ -19,6 +20,7 @@ struct TrainRequest {
 
 // ok: all steps done. interrupted: state saved after a signal. Throws UserError for everything that stops a run early:
 // ConfigError and DataError in set-up, DivergedError when training went non-finite under policy `stop`.
-ExitCode run_training(const TrainRequest&, Ops&, CountingOps&, const Groups&);
+// Called by every rank of the world with the same request, whose mesh is that of arrange().
+ExitCode run_training(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
 
 }  // namespace fp
