@@ -42,6 +42,14 @@ Cudnn load_cudnn() {
   void* library = open_library(soname, "nvidia-cudnn-cu13");
   Cudnn table;
   FP_CUDNN_FUNCTIONS(FP_FIND)
+  return table;
+}
+
+Nccl load_nccl() {
+  constexpr const char* soname = "libnccl.so.2";
+  void* library = open_library(soname, "nvidia-nccl-cu13");
+  Nccl table;
+  FP_NCCL_FUNCTIONS(FP_FIND)
 #undef FP_FIND
   return table;
 }
@@ -55,6 +63,11 @@ const CublasLt& cublas_lt() {
 
 const Cudnn& cudnn() {
   static const Cudnn table = load_cudnn();
+  return table;
+}
+
+const Nccl& nccl() {
+  static const Nccl table = load_nccl();
   return table;
 }
 

@@ -1,5 +1,5 @@
-// cuBLASLt and cuDNN, loaded with dlopen when first needed: one binary runs on machines without them. Each is a table
-// of the functions fptrain calls, under their own names: cudnn().cudnnCreate(&handle).
+// cuBLASLt, cuDNN and NCCL, loaded with dlopen when first needed: one binary runs on machines without them. Each is a
+// table of the functions fptrain calls, under their own names: cudnn().cudnnCreate(&handle).
 //
 // Where they are looked for: cuda/rules/library_search.h. A library that is not there, or too old to have a function,
 // is a ConfigError that says what to do.
@@ -7,6 +7,7 @@
 
 #include <cublasLt.h>
 #include <cudnn_graph.h>
+#include <nccl.h>
 
 #define FP_CUBLASLT_FUNCTIONS(X)          \
   X(cublasLtCreate)                       \
@@ -37,6 +38,24 @@
   X(cudnnBackendFinalize)          \
   X(cudnnBackendExecute)
 
+#define FP_NCCL_FUNCTIONS(X) \
+  X(ncclGetErrorString)      \
+  X(ncclGetLastError)        \
+  X(ncclGetUniqueId)         \
+  X(ncclCommInitRankConfig)  \
+  X(ncclCommGetAsyncError)   \
+  X(ncclCommFinalize)        \
+  X(ncclCommDestroy)         \
+  X(ncclCommAbort)           \
+  X(ncclAllReduce)           \
+  X(ncclAllGather)           \
+  X(ncclReduceScatter)       \
+  X(ncclBroadcast)           \
+  X(ncclSend)                \
+  X(ncclRecv)                \
+  X(ncclGroupStart)          \
+  X(ncclGroupEnd)
+
 namespace fp::cuda {
 
 #define FP_MEMBER(name) decltype(&::name) name = nullptr;
@@ -46,11 +65,15 @@ struct CublasLt {
 struct Cudnn {
   FP_CUDNN_FUNCTIONS(FP_MEMBER)
 };
+struct Nccl {
+  FP_NCCL_FUNCTIONS(FP_MEMBER)
+};
 #undef FP_MEMBER
 
 // Loaded by the first call, kept until the process ends.
 const CublasLt& cublas_lt();
 const Cudnn& cudnn();
+const Nccl& nccl();  // its calls are checked by cuda/comm, where a failure ends a communicator
 
 // FP_CUBLASLT(cublasLtCreate(&handle)), FP_CUDNN(cudnnCreate(&handle)): DeviceError with the call, as FP_CUDA does.
 void check_cublas_lt(cublasStatus_t, const char* call, const char* file, int line);

@@ -1,5 +1,6 @@
 // What a build without CUDA answers when it is asked for a GPU.
 #include "base/error.h"
+#include "comm/backends.h"
 #include "ops/backends.h"
 
 namespace fp {
@@ -11,5 +12,7 @@ std::unique_ptr<Ops> make_cuda_ops(int index) {
                     "; to build it in, install the CUDA 13 toolkit and configure with: cmake --preset release "
                     "-DFPTRAIN_CUDA=ON. Legal here: cpu, ref, auto");
 }
+
+std::unique_ptr<World> make_nccl_world(World&, Ops&) { throw ConfigError("NCCL: " + cuda_unavailable(0)); }
 
 }  // namespace fp
