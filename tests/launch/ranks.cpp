@@ -115,7 +115,7 @@ Outcome run_ranks(int size, const fp::LifelineOptions& options, const std::funct
   ::close(file);
   o.text = fp::read_file(path);
   std::filesystem::remove(path);
-  UNSCOPED_INFO(o.text);
+  INFO(o.text);
   CHECK_FALSE(o.says("ThreadSanitizer"));
   return o;
 }
