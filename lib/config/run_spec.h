@@ -214,6 +214,13 @@ struct EvalSection {
   bool operator==(const EvalSection&) const = default;
 };
 
+struct WatchdogSection {  // seconds; phases: 0: never
+  double heartbeat_s = 1;
+  double setup_s = 1800, step_s = 600, evaluation_s = 1800, save_s = 3600;
+
+  bool operator==(const WatchdogSection&) const = default;
+};
+
 struct RunSpec {
   RunSection run;
   ModelSection model;
@@ -227,6 +234,7 @@ struct RunSpec {
   CheckpointSection checkpoint;
   LoggingSection logging;
   EvalSection eval;
+  WatchdogSection watchdog;
 
   bool operator==(const RunSpec&) const = default;
 };

@@ -281,6 +281,24 @@ void declare(Fields& f, EvalSection& s) {
         {.doc = "Held-out samples per evaluation. 0: all.", .unit = "samples", .min = 0, .max = kMaxCount});
 }
 
+void declare(Fields& f, WatchdogSection& s) {
+  f.add("heartbeat_s", s.heartbeat_s,
+        {.doc = "How often each rank tells rank 0 what it is doing. After three of them without a word it is called "
+                "silent.",
+         .unit = "seconds",
+         .min = 0.1,
+         .max = 600});
+  const auto limit = [&](std::string_view key, double& member, std::string_view doc) {
+    f.add(key, member, {.doc = doc, .unit = "seconds", .min = 0, .max = 1e9});
+  };
+  limit("setup_s", s.setup_s, "Longest standstill before the first step. 0: never ends the run.");
+  limit("step_s", s.step_s,
+        "Longest standstill within a training step: more than its longest stretch without communication. 0: never ends "
+        "the run.");
+  limit("evaluation_s", s.evaluation_s, "Longest standstill while evaluating. 0: never ends the run.");
+  limit("save_s", s.save_s, "Longest standstill while saving. 0: never ends the run.");
+}
+
 void declare(Fields& f, RunSpec& s) {
   f.add("run", s.run, {.doc = "The run as a whole."});
   f.add("model", s.model, {.doc = "The architecture."});
@@ -294,6 +312,10 @@ void declare(Fields& f, RunSpec& s) {
   f.add("checkpoint", s.checkpoint, {.doc = "When to save and what to keep."});
   f.add("logging", s.logging, {.doc = "What is written while training."});
   f.add("eval", s.eval, {.doc = "Evaluation on held-out text."});
+  f.add(
+      "watchdog", s.watchdog,
+      {.doc = "Runs of several ranks: a run in which no rank makes progress for longer than its phase may take, or one "
+              "does not come to a communication for so long, says who stands out, prints stacks and ends."});
 }
 
 }  // namespace fp

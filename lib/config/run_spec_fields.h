@@ -30,6 +30,7 @@ void declare(Fields& f, PrecisionSection& s);
 void declare(Fields& f, CheckpointSection& s);
 void declare(Fields& f, LoggingSection& s);
 void declare(Fields& f, EvalSection& s);
+void declare(Fields& f, WatchdogSection& s);
 void declare(Fields& f, RunSpec& s);
 
 }  // namespace fp

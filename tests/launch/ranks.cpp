@@ -15,6 +15,11 @@
 #include "base/filesystem.h"
 #include "base/log.h"
 
+#ifdef __SANITIZE_THREAD__
+// Else each process that ends waits a second for reports to come.
+extern "C" const char* __tsan_default_options() { return "atexit_sleep_ms=0"; }
+#endif
+
 namespace fp_test {
 namespace {
 
@@ -110,7 +115,7 @@ Outcome run_ranks(int size, const fp::LifelineOptions& options, const std::funct
   ::close(file);
   o.text = fp::read_file(path);
   std::filesystem::remove(path);
-  UNSCOPED_INFO(o.text);
+  INFO(o.text);
   CHECK_FALSE(o.says("ThreadSanitizer"));
   return o;
 }

@@ -40,6 +40,7 @@ TEST_CASE("ranks that close in any order end in silence") {
       sleep_s(0.05 * (hub_first ? c.rank : kRanks - c.rank));
       c.lifeline.close();
     });
+    INFO(o.text);
     CHECK(o.codes == all(kRanks, 0));
     CHECK(o.text == "");
   }
@@ -54,6 +55,7 @@ TEST_CASE("a rank that is killed ends all, and is named with what it did last") 
   });
   auto expected = all(kRanks, 1);
   expected[3] = 128 + SIGKILL;
+  INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone") == 1);
   CHECK(o.says("[rank 0] error: " + process(o, 3) + " is gone"));
@@ -70,6 +72,7 @@ TEST_CASE("when rank 0 is killed one other rank says so") {
   });
   auto expected = all(kRanks, 1);
   expected[0] = 128 + SIGKILL;
+  INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone") == 1);
   CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone"));
@@ -82,6 +85,7 @@ TEST_CASE("a rank that ends without a word counts as gone") {
     if (c.rank == 2) return;
     sleep_for_ever();
   });
+  INFO(o.text);
   CHECK(o.codes == std::vector<int>{1, 1, 0});
   CHECK(o.count(process(o, 2) + " is gone") == 1);
 }
@@ -95,6 +99,7 @@ TEST_CASE("a rank that dies while rank 0 waits for it at the end is reported") {
     c.lifeline.close();
     sleep_s(0.01);
   });
+  INFO(o.text);
   CHECK(o.codes == std::vector<int>{1, 0, 0, 128 + SIGKILL});
   CHECK(o.count(process(o, 3) + " is gone") == 1);
 }
@@ -107,6 +112,7 @@ TEST_CASE("a failure of any rank ends all with its code, and is printed once") {
       fault(c);
       c.lifeline.fail(3, "data.bin: line 1\nis wrong\tby \\ far");
     });
+    INFO(o.text);
     CHECK(o.codes == all(kRanks, 3));
     CHECK(o.count("is wrong") == 1);
     CHECK(o.says(fmt::format("rank {} (host {}, step 12, phase step): data.bin: line 1\nis wrong\tby \\ far\n", failing,
@@ -123,6 +129,7 @@ TEST_CASE("ranks with the same failure share one message") {
     fault(c);
     c.lifeline.fail(2, "train.steps must be at least 1");
   });
+  INFO(o.text);
   CHECK(o.codes == all(kRanks, 2));
   CHECK(o.count("train.steps") == 1);
   CHECK(o.says("ranks 0-4,6-7 (host " + host_name()));
@@ -140,9 +147,11 @@ TEST_CASE("a broken communication is not blamed when the rank that broke it says
     });
   };
   const Outcome told = peers_fail(true), untold = peers_fail(false);
+  INFO(told.text);
   CHECK(told.codes == all(4, 4));
   CHECK(told.count("the loss is not finite") == 1);
   CHECK(told.count("a peer failed") == 0);
+  INFO(untold.text);
   CHECK(untold.codes == all(4, 1));
   CHECK(untold.count("a peer failed") == 1);
 }
@@ -158,6 +167,7 @@ TEST_CASE("a failure ends ranks whose main thread is stuck while it writes to th
     ::flockfile(stdout);
     sleep_for_ever();
   });
+  INFO(o.text);
   CHECK(o.codes == all(3, 3));
   CHECK(o.after_fault_s < 15);
 }
@@ -167,6 +177,7 @@ TEST_CASE("ranks that never join are missed") {
   hasty.connect_s = 0.5;
   const Outcome o = run_ranks(
       2, hasty, [](RankContext) { sleep_for_ever(); }, -1, 2);
+  INFO(o.text);
   CHECK(o.codes == all(2, 1));
   CHECK(o.says("ranks 2-3 did not reach rank 0 on host " + host_name() + " within 0.5 s"));
 }
@@ -194,6 +205,7 @@ TEST_CASE("strangers on the port are turned away") {
     }
     c.lifeline.close();
   });
+  INFO(o.text);
   CHECK(o.codes == all(3, 0));
   CHECK(o.text == "");
 }
@@ -207,8 +219,10 @@ TEST_CASE("nobody to reach is an error that says where it looked") {
 
 TEST_CASE("one rank alone has a lifeline too") {
   const Outcome good = run_ranks(1, options, [](RankContext c) { c.lifeline.close(); });
+  INFO(good.text);
   CHECK(good.codes == all(1, 0));
   const Outcome bad = run_ranks(1, options, [](RankContext c) { c.lifeline.fail(3, "broken data"); });
+  INFO(bad.text);
   CHECK(bad.codes == all(1, 3));
   CHECK(bad.says("broken data"));
 }

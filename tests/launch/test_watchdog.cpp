@@ -38,6 +38,7 @@ TEST_CASE("a rank that does not come to a communication is found, and all print 
     if (c.rank == 3) forget_the_all_reduce(c);
     wait_in(c, reduce);
   });
+  INFO(o.text);
   CHECK(o.codes == all(kRanks, 1));
   CHECK(o.count("Odd one out: " + process(o, 3) + ": is not in the communication") == 1);
   CHECK(o.says("\n  ranks 0-2,4-7: step 12, phase step, waiting in all_reduce of data #345\n"));
@@ -53,6 +54,7 @@ TEST_CASE("a rank in another communication than the others is found") {
     c.record.enter_phase("step", 12);
     wait_in(c, c.rank == 0 ? CommRecord::Entry{"data", CommKind::all_gather, 345} : reduce);
   });
+  INFO(o.text);
   CHECK(o.codes == all(4, 1));
   CHECK(o.says("Odd one out: " + process(o, 0) + ": waits in another communication"));
   CHECK(o.says("\n  rank 0: step 12, phase step, waiting in all_gather of data #345\n"));
@@ -70,6 +72,7 @@ TEST_CASE("a stopped rank is called silent, and the others end without it") {
       3);
   auto expected = all(kRanks, 1);
   expected[3] = -1;
+  INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.says("warning: " + process(o, 3) + " has been silent for"));
   CHECK(o.says("Odd one out: " + process(o, 3) + ": sends no heartbeat"));
@@ -89,6 +92,7 @@ TEST_CASE("when rank 0 is stopped the others end by themselves") {
       0);
   auto expected = all(kRanks, 1);
   expected[0] = -1;
+  INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone: silent for") == 1);
   CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
@@ -108,6 +112,7 @@ TEST_CASE("a run that was stopped as a whole goes on") {
     sleep_s(0.5);
     c.lifeline.close();
   });
+  INFO(o.text);
   CHECK(o.codes == all(2, 0));
   CHECK_FALSE(o.says("error"));
 }
@@ -126,6 +131,7 @@ TEST_CASE("a rank may work alone while the others wait, as long as it makes prog
     }
     c.lifeline.close();
   });
+  INFO(o.text);
   CHECK(o.codes == all(4, 0));
   CHECK(o.text == "");
 }
@@ -137,6 +143,7 @@ TEST_CASE("a phase without a timeout is never a stall") {
     sleep_s(2 * kTimeout);
     c.lifeline.close();
   });
+  INFO(o.text);
   CHECK(o.codes == all(2, 0));
   CHECK(o.text == "");
 }
@@ -146,6 +153,7 @@ TEST_CASE("one rank alone can stall") {
     c.record.enter_phase("step", 12);
     sleep_for_ever();
   });
+  INFO(o.text);
   CHECK(o.codes == all(1, 1));
   CHECK(o.says("the run stands still"));
   CHECK(o.says("\n  rank 0: step 12, phase step\n"));
