@@ -1,6 +1,6 @@
 #include "commands.h"
 #include "config/load.h"
-#include "device.h"
+#include "ranks.h"
 #include "train/trainer.h"
 
 namespace fp {
@@ -24,11 +24,15 @@ void add_train_command(CLI::App& app, CommandResult& result) {
   command->add_flag("--allow-data-change", a->allow_data_change,
                     "resume even if the data, its order or the seed have changed");
   command->callback([a, &result] {
+    Ranks ranks;
     TrainRequest request{load_run_spec(a->file, a->sets), a->resume, a->allow_data_change, FPTRAIN_VERSION};
     validate_for_training(request.spec);
-    const auto ops = open_device(request.spec.run.device, request.spec.run.threads);
-    const auto counting = make_counting_ops(ops.get());
-    result.code = run_training(request, *ops, *counting, make_self_groups());
+    ranks.start(request.spec);
+    result.code = ranks.run([&] {
+      Ops& ops = ranks.open_device(request.spec);
+      const auto counting = make_counting_ops(&ops);
+      return run_training(request, ops, *counting, ranks.world(), ranks.mesh());
+    });
   });
 }
 

@@ -9,14 +9,14 @@ namespace fp {
 
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda", "ref"};
 
-std::unique_ptr<Ops> open_device(const std::string& device, int threads) {
-  constexpr int kFirst = 0;  // one rank, one GPU: the first that CUDA_VISIBLE_DEVICES lets through
+std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank) {
   set_threads(threads);
   if (device == "cpu") return make_cpu_ops();
   if (device == "ref") return make_ref_ops();
   FP_CHECK(device == "auto" || device == "cuda", "device '{}'", device);
-  const std::string missing = cuda_unavailable(kFirst);
-  if (missing.empty() || device == "cuda") return make_cuda_ops(kFirst);
+  const int index = cuda_unavailable(local_rank).empty() ? local_rank : 0;
+  const std::string missing = cuda_unavailable(index);
+  if (missing.empty() || device == "cuda") return make_cuda_ops(index);
   log::info("device: cpu, as no GPU can be used: {}", missing);
   return make_cpu_ops();
 }

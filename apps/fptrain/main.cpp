@@ -1,6 +1,8 @@
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <thread>
 
 #include "base/log.h"
 #include "commands.h"
@@ -31,6 +33,8 @@ int main(int argc, char** argv) {
     const int code = app.exit(e);
     return code == 0 ? 0 : static_cast<int>(fp::ExitCode::bad_config);
   } catch (const fp::UserError& e) {
+    // Before ranks can talk to each other they all meet the same mistake: rank 0 names it, and its end is theirs.
+    if (fp::log::rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     fp::log::error("{}", e.what());
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {

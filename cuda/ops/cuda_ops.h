@@ -24,6 +24,7 @@ class CudaOps final : public Ops {
 
   std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages) override;
   std::optional<DeviceMemory> device_memory() const override;
+  std::string device_id() const override;
   size_t attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec&,
                            bool backward) const override;
   void reserve_scratch(size_t bytes) override;

@@ -22,6 +22,8 @@ CudaOps::CudaOps(int device_index) : device_(device_index), gemm_(device_), atte
 
 std::shared_ptr<std::byte> CudaOps::allocate(size_t bytes, bool) { return device_.allocate(bytes); }
 
+std::string CudaOps::device_id() const { return device_.facts().id; }
+
 std::optional<DeviceMemory> CudaOps::device_memory() const {
   const size_t free = device_.free_bytes();
   return DeviceMemory{device_.facts().memory_bytes - free, free};

@@ -30,7 +30,9 @@ int select(int index) {
 DeviceFacts facts_of(int index) {
   cudaDeviceProp p{};
   FP_CUDA(cudaGetDeviceProperties(&p, index));
-  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin, p.totalGlobalMem};
+  std::string id;
+  for (const char byte : p.uuid.bytes) id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin, p.totalGlobalMem, id};
 }
 
 }  // namespace

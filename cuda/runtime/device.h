@@ -23,6 +23,7 @@ struct DeviceFacts {
   int multiprocessors = 1;
   size_t shared_per_block = 48 * 1024;  // bytes a block may have after opting in
   size_t memory_bytes = 0;              // when the Device was made
+  std::string id;                       // its UUID
 };
 
 class Device {

@@ -26,6 +26,11 @@ void CommRecord::enter_phase(std::string_view phase, int64_t step) {
   ++activity_.progress;
 }
 
+void CommRecord::tick() {
+  const std::lock_guard lock(mutex_);
+  ++activity_.progress;
+}
+
 void CommRecord::begin_wait(const Entry& e) {
   const std::lock_guard lock(mutex_);
   activity_.entry = e;

@@ -52,6 +52,7 @@ class CommRecord {
 
   // The phase of the run ("set-up", "step", "evaluation", "save") and the step it is in.
   void enter_phase(std::string_view phase, int64_t step);
+  void tick();  // the rank goes on with its work
   void begin_wait(const Entry&);
   void end_wait();
   Activity activity() const;

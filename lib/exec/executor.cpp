@@ -112,6 +112,7 @@ ArenaTensor Executor::forward(const MicroBatch& batch, std::vector<BlockState>* 
   ArenaTensor x = model_->stem().forward(batch);
   weights_.release(stem_unit());
   for (size_t l = 0; l < blocks.size(); ++l) {
+    groups_.record->tick();
     weights_.acquire(layer_unit(l), layer_unit(l + 1));
     BlockState nothing;
     x = blocks[l].forward(std::move(x), batch, states != nullptr ? (*states)[l] : nothing);
@@ -137,6 +138,7 @@ void Executor::close_head(bool gradients) {
 void Executor::backward(ArenaTensor x, const MicroBatch& batch, std::vector<BlockState>& states) {
   for (size_t l = states.size(); l-- > 0;) {
     weights_.acquire(layer_unit(l), l > 0 ? layer_unit(l - 1) : -1);
+    groups_.record->tick();
     gradients_.open(layer_unit(l));
     x = model_->blocks()[l].backward_input(std::move(x), batch, states[l]);
     model_->blocks()[l].backward_weight(states[l]);

@@ -113,6 +113,8 @@ class Ops {
   virtual std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages = true);
   // Of the device that allocate() takes from; nothing: the host's memory.
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  // Tells it from all others of its machine; empty: the host itself.
+  virtual std::string device_id() const { return {}; }
   // Scratch that such a call of attention takes; only shapes are looked at.
   virtual size_t attention_scratch(const Tensor& /*q*/, const Tensor& /*k*/, const Tensor& /*doc_start*/,
                                    const AttentionSpec&, bool /*backward*/) const {

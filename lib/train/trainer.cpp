@@ -13,6 +13,7 @@
 #include "checkpoint/storage.h"
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "launch/fault.h"
 #include "optim/learning_rate.h"
 #include "plan/layout.h"
 #include "report/signals.h"
@@ -119,7 +120,10 @@ void Trainer::event(int64_t step, const std::string& text) {
 void Trainer::report(const std::string& status) {
   if (recorder_) recorder_->report(status);
 }
-void Trainer::enter(const char* phase) { groups_.record->enter_phase(phase, at_.step); }
+void Trainer::enter(const char* phase) {
+  groups_.record->enter_phase(phase, at_.step);
+  maybe_fault(groups_.world->rank(), at_.step, phase);
+}
 
 void Trainer::start_or_resume() {
   ParamTable table;
@@ -134,7 +138,8 @@ void Trainer::start_or_resume() {
     return std::string();
   });
 
-  gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;
+  gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;  // of all ranks at the same time
+  groups_.world->all_reduce(std::span(&gemm_rate_, 1));
   memory_.emplace(ops_);
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);

@@ -16,6 +16,7 @@ class Timing final : public TimingOps {
     return inner_->allocate(bytes, huge_pages);
   }
   std::optional<DeviceMemory> device_memory() const override { return inner_->device_memory(); }
+  std::string device_id() const override { return inner_->device_id(); }
   size_t attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
                            bool backward) const override {
     return inner_->attention_scratch(q, k, doc_start, spec, backward);
