@@ -117,6 +117,7 @@ TEST_CASE("rows and columns of a grid, used in turns") {
 
 TEST_CASE("two groups of the same name and ranks do not mix") {
   on_ranks([](fp::World& world, Findings& f) {
+    if (world.backend() == "nccl") return;  // there, groups that share ranks are started in the same order
     const auto one = everyone(world, "same"), two = everyone(world, "same");
     Buffer<float> a(9, world.rank()), b(9, world.rank(), 100);
     fp::Request first, second;

@@ -1,0 +1,102 @@
+// NCCL's groups under the suite of worlds, over a libnccl that needs no GPU (stub/nccl_stub.cpp): which calls are made,
+// with what, on which stream. What the real library does with them takes GPUs.
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+
+#include "comm/backends.h"
+#include "comm/values.h"
+#include "cuda/comm/nccl_group.h"
+#include "cuda/stub/nccl_stub.h"
+
+namespace fp_test {
+namespace {
+
+using namespace fp::cuda;
+
+template <class Function>
+Function* stub(const char* name) {
+  static void* const library = dlopen(FP_NCCL_STUB, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// The computation is the test's own thread: what waits, waits there.
+class ThreadStreams final : public NcclStreams {
+ public:
+  ThreadStreams() {
+    for (cudaStream_t& s : streams_) s = stub<decltype(nccl_stub_stream)>("nccl_stub_stream")();
+  }
+  cudaStream_t of(NcclLane lane) const override { return streams_[lane]; }
+  void follow_computation(NcclLane) override {}
+  std::unique_ptr<fp::Operation> mark(NcclLane lane) override {
+    struct Marked : fp::Operation {
+      explicit Marked(cudaStream_t s) : stream(s) {}
+      void wait() override { stub<decltype(nccl_stub_synchronize)>("nccl_stub_synchronize")(stream); }
+      cudaStream_t stream;
+    };
+    return std::make_unique<Marked>(of(lane));
+  }
+
+ private:
+  std::array<cudaStream_t, kNcclLanes> streams_{};
+};
+
+class StubWorld final : public fp::World {
+ public:
+  explicit StubWorld(fp::World& host) : World(host.rank(), host.size()), host_(host) {}
+  std::string_view backend() const override { return "nccl"; }
+
+ private:
+  std::shared_ptr<fp::Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
+    return std::make_shared<NcclGroup>(name, record(), streams_, host_.group(name, ranks));
+  }
+  fp::World& host_;
+  ThreadStreams streams_;
+};
+
+}  // namespace
+
+void run_worlds(const Body& body, Findings& findings) {
+  for (const int size : {1, 2, 3, 4})
+    fp::run_thread_ranks(size, [&](fp::World& host) {
+      StubWorld world(host);
+      body(world, findings);
+      everyone(host, "end of test")->barrier();
+    });
+}
+
+void* device_address(void* host) { return host; }
+
+namespace {
+
+TEST_CASE("an error of NCCL aborts the communicator, and is told in its own words") {
+  std::string first, second;
+  const int before = stub<decltype(nccl_stub_aborted)>("nccl_stub_aborted")();
+  CHECK_THROWS_AS(fp::run_thread_ranks(2,
+                                       [&](fp::World& host) {
+                                         StubWorld world(host);
+                                         const auto group = everyone(world, "tensor");
+                                         Buffer<float> x(10, host.rank());
+                                         if (host.rank() == 1) everyone(host, "wait")->barrier();
+                                         stub<decltype(nccl_stub_fail_next)>("nccl_stub_fail_next")();
+                                         try {
+                                           group->all_reduce(x.tensor());
+                                         } catch (const fp::CommError& e) {
+                                           first = e.what();
+                                         }
+                                         try {
+                                           group->all_reduce(x.tensor());
+                                         } catch (const fp::CommError& e) {
+                                           second = e.what();
+                                           throw;
+                                         }
+                                       }),
+                  fp::CommError);
+  CHECK(first == "group tensor: all_reduce: NCCL on rank 0: remote error: the peer has gone");
+  CHECK(second == "group tensor: all_reduce: NCCL has failed before");
+  CHECK(stub<decltype(nccl_stub_aborted)>("nccl_stub_aborted")() > before);
+}
+
+}  // namespace
+}  // namespace fp_test
