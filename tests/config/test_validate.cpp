@@ -77,8 +77,12 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"checkpoint: {keep_every: 1500}",
        "1:26: checkpoint.keep_every = 1500 must be a multiple of checkpoint.every = 1000"},
       {"checkpoint: {every: 0, keep_every: 10}", "checkpoint.keep_every = 10 must be a multiple"},
-      {"parallel: {tensor: 2}", "1:20: parallel.tensor: 2 is out of range; legal: integer 1"},
-      {"parallel: {zero_stage: 1}", "parallel.zero_stage: 1 is out of range; legal: integer 0"},
+      {"parallel: {pipeline: 2}", "1:22: parallel.pipeline: 2 is out of range; legal: integer 1"},
+      {"parallel: {zero_stage: 4}", "parallel.zero_stage: 4 is out of range; legal: integer 0 to 3"},
+      {"parallel: {megatron_sp: true}", "has no effect with parallel.tensor = 1"},
+      {"parallel: {data: 3}", "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
+      {"precision: {compute: fp32, gradients: bf16}", "precision.gradients = bf16 goes with precision.compute bf16"},
+      {"{precision: {stochastic_rounding: true}, parallel: {zero_stage: 1}}", "parallel.zero_stage = 0, not 1 and 1"},
   }));
   CAPTURE(text);
   CHECK_THAT(error_of(text), says(part));

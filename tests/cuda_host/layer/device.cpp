@@ -9,7 +9,7 @@
 namespace fp::cuda {
 
 struct Device::State {
-  DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30};
+  DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30, "under test"};
   std::shared_ptr<std::byte> scratch;
   size_t scratch_bytes = 0;
 };
