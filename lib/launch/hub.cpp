@@ -40,10 +40,10 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
 void Hub::run() {
   Clock::time_point next_tick = Clock::now();
   while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
-    wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
+    const std::vector<int> ready = wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
     look_at_clock();
     meet_newcomers();
-    hear_ranks();
+    hear_ranks(ready);
     for (const Message& m : mailbox_.take()) {
       if (m.verb == "leave") return;
       on_message(ranks_[0], m);
@@ -102,10 +102,10 @@ void Hub::appoint_heir() {
   broadcast({"heir", {std::to_string(heir->state.rank)}});
 }
 
-void Hub::hear_ranks() {
+void Hub::hear_ranks(const std::vector<int>& ready) {
   std::vector<int> gone;
   for (Rank& r : ranks_) {
-    if (!r.channel) continue;
+    if (!r.channel || !std::binary_search(ready.begin(), ready.end(), r.channel->fd())) continue;
     std::vector<Message> messages;
     const bool open = r.channel->receive(messages);
     for (const Message& m : messages) on_message(r, m);

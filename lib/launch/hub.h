@@ -37,7 +37,7 @@ class Hub final : public Member {
   void meet_newcomers();
   bool admit(Newcomer&);  // false: it is none of ours
   void appoint_heir();
-  void hear_ranks();
+  void hear_ranks(const std::vector<int>& ready);
   void on_message(Rank&, const Message&);
   void report_failures();
 
