@@ -86,6 +86,7 @@ std::vector<Message> Mailbox::take() {
 
 std::vector<int> wait_readable(const std::vector<int>& fds, double timeout_s) {
   std::vector<pollfd> polled;
+  polled.reserve(fds.size());
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   ::poll(polled.data(), polled.size(), std::max(0, static_cast<int>(std::ceil(timeout_s * 1000))));
   std::vector<int> ready;
