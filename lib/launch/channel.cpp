@@ -84,10 +84,17 @@ std::vector<Message> Mailbox::take() {
   return std::exchange(messages_, {});
 }
 
-void wait_readable(const std::vector<int>& fds, double timeout_s) {
+std::vector<int> wait_readable(const std::vector<int>& fds, double timeout_s) {
   std::vector<pollfd> polled;
+  polled.reserve(fds.size());
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   ::poll(polled.data(), polled.size(), std::max(0, static_cast<int>(std::ceil(timeout_s * 1000))));
+  std::vector<int> ready;
+  for (const pollfd& p : polled) {
+    if (p.revents != 0) ready.push_back(p.fd);
+  }
+  std::sort(ready.begin(), ready.end());
+  return ready;
 }
 
 }  // namespace fp

@@ -83,7 +83,7 @@ class Mailbox {
   Descriptor wake_;
 };
 
-// Until one of these has something to read, or the time is over. Negative descriptors are left out.
-void wait_readable(const std::vector<int>& fds, double timeout_s);
+// Waits until one of these has something to read, or is broken, or the time is over. Those that have, ascending.
+std::vector<int> wait_readable(const std::vector<int>& fds, double timeout_s);
 
 }  // namespace fp

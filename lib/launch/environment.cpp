@@ -58,6 +58,13 @@ LaunchEnvironment from_srun(const Variables& variable) {
   return e;
 }
 
+[[noreturn]] void refuse_srun(int size) {
+  throw ConfigError(
+      fmt::format("srun started {} tasks with nothing by which MPI could join them. Start them with `srun --mpi=pmix` "
+                  "(`srun --mpi=list` names what this Slurm offers), or with mpirun inside the job",
+                  size));
+}
+
 }  // namespace
 
 std::optional<std::string> process_variable(const char* name) {
@@ -80,14 +87,14 @@ LaunchEnvironment read_environment(const Variables& variable) {
   return e;
 }
 
+void check_joinable(const LaunchEnvironment& e, const Variables& variable) {
+  if (e.launcher == Launcher::srun && e.size > 1 && !variable("PMIX_RANK") && !variable("PMI_RANK"))
+    refuse_srun(e.size);
+}
+
 void check_world(const LaunchEnvironment& e, int mpi_rank, int mpi_size) {
   if (e.launcher == Launcher::alone || (e.size == mpi_size && e.rank == mpi_rank)) return;
-  const bool singleton = mpi_size == 1;
-  if (singleton && e.launcher == Launcher::srun)
-    throw ConfigError(
-        fmt::format("srun started {} tasks, but MPI joins none of them: each would train alone. Start them with "
-                    "`srun --mpi=pmix` (`srun --mpi=list` names what this Slurm offers), or with mpirun inside the job",
-                    e.size));
+  if (mpi_size == 1 && e.launcher == Launcher::srun) refuse_srun(e.size);
   throw ConfigError(
       fmt::format("{} started {} ranks and calls this one {}, but MPI says rank {} of {}: the MPI library that fptrain "
                   "loads and the launcher are not of the same installation",

@@ -25,8 +25,10 @@ std::optional<std::string> process_variable(const char* name);
 // each other.
 LaunchEnvironment read_environment(const Variables& variable = process_variable);
 
-// After MPI_Init: the world that MPI made is the one that was started. ConfigError, which tells of `srun --mpi=pmix`,
-// where MPI made each of many processes a world of its own.
+// Before MPI_Init: ConfigError, which tells of `srun --mpi=pmix`, when srun started several tasks with nothing by which
+// MPI could join them. Some MPIs abort there, some make each task a world of its own.
+void check_joinable(const LaunchEnvironment&, const Variables& variable = process_variable);
+// After MPI_Init: ConfigError unless the world that MPI made is the one that was started.
 void check_world(const LaunchEnvironment&, int mpi_rank, int mpi_size);
 
 }  // namespace fp

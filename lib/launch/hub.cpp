@@ -38,12 +38,12 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
 }
 
 void Hub::run() {
-  started_ = ranks_[0].heard = ranks_[0].changed = Clock::now();
-  Clock::time_point next_tick = started_;
+  Clock::time_point next_tick = Clock::now();
   while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
-    wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
+    const std::vector<int> ready = wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
+    look_at_clock();
     meet_newcomers();
-    hear_ranks();
+    hear_ranks(ready);
     for (const Message& m : mailbox_.take()) {
       if (m.verb == "leave") return;
       on_message(ranks_[0], m);
@@ -88,7 +88,7 @@ bool Hub::admit(Newcomer& n) {
   r.joined = true;
   r.state.host = hello.text(2);
   r.state.pid = static_cast<long>(hello.number(3));
-  r.heard = r.changed = Clock::now();
+  r.heard_s = r.changed_s = awake_s();
   r.channel->send({"welcome", {ranks_[0].state.host, std::to_string(ranks_[0].state.pid)}});
   return true;
 }
@@ -102,10 +102,10 @@ void Hub::appoint_heir() {
   broadcast({"heir", {std::to_string(heir->state.rank)}});
 }
 
-void Hub::hear_ranks() {
+void Hub::hear_ranks(const std::vector<int>& ready) {
   std::vector<int> gone;
   for (Rank& r : ranks_) {
-    if (!r.channel) continue;
+    if (!r.channel || !std::binary_search(ready.begin(), ready.end(), r.channel->fd())) continue;
     std::vector<Message> messages;
     const bool open = r.channel->receive(messages);
     for (const Message& m : messages) on_message(r, m);
@@ -124,8 +124,8 @@ void Hub::hear_ranks() {
 void Hub::on_message(Rank& r, const Message& m) {
   if (m.verb == "beat") {
     const CommRecord::Activity now = activity_of(m);
-    r.heard = Clock::now();
-    if (now.progress != r.state.activity.progress) r.changed = r.heard;
+    r.heard_s = awake_s();
+    if (now.progress != r.state.activity.progress) r.changed_s = r.heard_s;
     r.state.activity = now;
     if (r.state.silent) log::warning("{} is heard again", describe_process(r.state));
     r.state.silent = false;
@@ -159,9 +159,6 @@ void Hub::report_failures() {
 }
 
 void Hub::tick() {
-  if (was_away()) {
-    for (Rank& r : ranks_) r.heard = r.changed = Clock::now();
-  }
   const Message beat = beat_of(record_.activity());
   if (!ranks_[0].done) on_message(ranks_[0], beat);
   for (Rank& r : ranks_) {
@@ -178,22 +175,23 @@ std::vector<RankState> Hub::states() const {
   for (const Rank& r : ranks_) {
     if (!r.joined || r.done) continue;
     list.push_back(r.state);
-    list.back().still_s = seconds_since(r.changed);
+    list.back().still_s = awake_s() - r.changed_s;
   }
   return list;
 }
 
 void Hub::warn_of_silence() {
   for (Rank& r : ranks_) {
-    if (!r.channel || r.state.silent || seconds_since(r.heard) < 3 * options_.heartbeat_s) continue;
+    const double silence_s = awake_s() - r.heard_s;
+    if (!r.channel || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
     r.state.silent = true;
-    log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), seconds_since(r.heard),
+    log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), silence_s,
                  describe(r.state.activity));
   }
 }
 
 void Hub::check_all_joined() {
-  if (seconds_since(started_) < options_.connect_s) return;
+  if (awake_s() < options_.connect_s) return;
   std::vector<int> missing;
   for (const Rank& r : ranks_) {
     if (!r.joined) missing.push_back(r.state.rank);

@@ -20,7 +20,7 @@ class Hub final : public Member {
     RankState state;  // but for what time tells: see states()
     std::unique_ptr<Channel> channel;
     bool joined = false, done = false;
-    Clock::time_point heard, changed;
+    double heard_s = 0, changed_s = 0;  // when, in awake_s()
   };
   struct Newcomer {
     std::unique_ptr<Channel> channel;
@@ -37,7 +37,7 @@ class Hub final : public Member {
   void meet_newcomers();
   bool admit(Newcomer&);  // false: it is none of ours
   void appoint_heir();
-  void hear_ranks();
+  void hear_ranks(const std::vector<int>& ready);
   void on_message(Rank&, const Message&);
   void report_failures();
 
@@ -54,7 +54,6 @@ class Hub final : public Member {
   std::vector<Newcomer> newcomers_;
   std::vector<Failure> failures_;
   Clock::time_point failures_due_ = Clock::time_point::max();
-  Clock::time_point started_ = Clock::now();
 };
 
 }  // namespace fp

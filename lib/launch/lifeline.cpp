@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <system_error>
@@ -74,10 +75,10 @@ void Member::close() { stop("bye"); }
 
 void Member::abandon() { stop("leave"); }
 
-bool Member::was_away() {
-  const bool away = seconds_since(last_look_) > 3 * options_.heartbeat_s;
-  last_look_ = Clock::now();
-  return away;
+void Member::look_at_clock() {
+  const Clock::time_point now = Clock::now();
+  awake_s_ += std::min(std::chrono::duration<double>(now - last_look_).count(), options_.heartbeat_s);
+  last_look_ = now;
 }
 
 void Member::print_stack() const {

@@ -32,8 +32,10 @@ class Member {
 
   virtual void run() = 0;  // the thread; returns after "leave" or when the run is over
   void start_thread();
-  // True once after this process itself has been stopped or starved: whatever it measured meanwhile means nothing.
-  bool was_away();
+  // Time by which others are judged, moved on by look_at_clock(). What passes while this process itself is stopped does
+  // not count.
+  double awake_s() const { return awake_s_; }
+  void look_at_clock();
   void print_stack() const;
 
   const int rank_;
@@ -47,6 +49,7 @@ class Member {
   StackProbe stack_;  // of the main thread
   std::thread thread_;
   Clock::time_point last_look_ = Clock::now();
+  double awake_s_ = 0;
 };
 
 // Ends the process with `code` after what is in the standard streams is written; at the latest in two seconds.

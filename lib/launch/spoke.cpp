@@ -16,7 +16,6 @@ void Spoke::join(const std::string& address) {
   const Message hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
   Greeting greeting = connect(address, hello, options_.connect_s);
   channel_ = std::move(greeting.channel);
-  heard_ = Clock::now();
   for (const Message& m : greeting.answers) on_message(m);
   start_thread();
 }
@@ -25,6 +24,7 @@ void Spoke::run() {
   Clock::time_point next_tick = Clock::now();
   for (;;) {
     wait_readable({mailbox_.fd(), channel_->fd()}, -seconds_since(next_tick));
+    look_at_clock();
     std::vector<Message> messages;
     const bool open = channel_->receive(messages);
     for (const Message& m : messages) on_message(m);
@@ -41,7 +41,7 @@ void Spoke::run() {
 }
 
 void Spoke::on_message(const Message& m) {
-  heard_ = Clock::now();
+  heard_s_ = awake_s();
   if (m.verb == "welcome") {
     hub_.host = m.text(0);
     hub_.pid = static_cast<long>(m.number(1));
@@ -72,14 +72,14 @@ bool Spoke::on_request(const Message& m) {
 }
 
 void Spoke::tick() {
-  if (was_away()) heard_ = Clock::now();
   const CommRecord::Activity now = record_.activity();
   if (!closing_) channel_->send(beat_of(now));
   if (failure_ && Clock::now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
-  if (seconds_since(heard_) > std::max(limit->second, 3 * options_.heartbeat_s))
-    end_alone(fmt::format("silent for {:.1f} s", seconds_since(heard_)));
+  const double silence_s = awake_s() - heard_s_;
+  if (silence_s > std::max(limit->second, 3 * options_.heartbeat_s))
+    end_alone(fmt::format("silent for {:.1f} s", silence_s));
 }
 
 void Spoke::end_alone(const std::string& what_of_rank_0) {

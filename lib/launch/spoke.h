@@ -24,7 +24,7 @@ class Spoke final : public Member {
 
   std::unique_ptr<Channel> channel_;
   RankState hub_;
-  Clock::time_point heard_ = Clock::now();
+  double heard_s_ = 0;              // when the hub was, in awake_s()
   int heir_ = 1;                    // the rank that says that rank 0 is gone
   std::optional<Message> failure_;  // this rank's, told to the hub
   bool closing_ = false;

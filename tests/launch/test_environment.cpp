@@ -12,12 +12,14 @@ namespace {
 
 using Set = std::map<std::string, std::string>;
 
-LaunchEnvironment read(const Set& set) {
-  return read_environment([&](const char* name) -> std::optional<std::string> {
+Variables from(const Set& set) {
+  return [set](const char* name) -> std::optional<std::string> {
     const auto found = set.find(name);
     return found == set.end() ? std::nullopt : std::optional(found->second);
-  });
+  };
 }
+
+LaunchEnvironment read(const Set& set) { return read_environment(from(set)); }
 
 Set with(Set set, const Set& more) {
   for (const auto& [name, value] : more) set[name] = value;
@@ -102,11 +104,24 @@ TEST_CASE("variables that contradict each other are refused") {
   CHECK_THROWS_AS(read(with(srun_task_1_of_2, {{"SLURM_STEP_TASKS_PER_NODE", "?"}})), ConfigError);
 }
 
+TEST_CASE("tasks of srun that MPI cannot join are refused before it starts") {
+  const auto check = [](const Set& set) { check_joinable(read(set), from(set)); };
+  CHECK_THROWS_AS(check(srun_task_1_of_2), ConfigError);
+  CHECK_THROWS_WITH(check(srun_task_1_of_2), Contains("srun started 2 tasks") && Contains("srun --mpi=pmix"));
+  CHECK_NOTHROW(check(srun_pmix_task_2_of_4));
+  CHECK_NOTHROW(check(with(srun_task_1_of_2, {{"PMI_RANK", "1"}})));
+  CHECK_NOTHROW(check(mpirun_rank_1_of_2));
+  CHECK_NOTHROW(check(batch_script));
+  CHECK_NOTHROW(check(with(
+      srun_task_1_of_2,
+      {{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "1"}})));
+}
+
 TEST_CASE("MPI's world must be the one that was launched") {
   CHECK_NOTHROW(check_world({}, 0, 1));
   CHECK_NOTHROW(check_world(read(mpirun_rank_1_of_2), 1, 2));
   CHECK_THROWS_WITH(check_world(read(srun_task_1_of_2), 0, 1),
-                    Contains("srun started 2 tasks") && Contains("--mpi=pmix"));
+                    Contains("srun started 2 tasks") && Contains("srun --mpi=pmix"));
   CHECK_THROWS_AS(check_world(read(srun_task_1_of_2), 0, 1), ConfigError);
   CHECK_THROWS_WITH(check_world(read(mpirun_rank_1_of_2), 0, 1), Contains("mpirun started 2 ranks"));
   CHECK_THROWS_AS(check_world(read(mpirun_rank_1_of_2), 0, 2), ConfigError);
