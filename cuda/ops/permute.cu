@@ -42,7 +42,7 @@ __global__ void permute_kernel(T* y, const T* x, Moves m) {
 }
 
 template <class T>
-void permute(const Tensor& y, const Tensor& x, const Permutation& p, Stream stream) {
+void permute(const Tensor& y, const Tensor& x, const PermuteWalk& p, Stream stream) {
   auto* to = static_cast<T*>(y.data);
   const auto* from = static_cast<const T*>(x.data);
   by_width<T>(p.run, {to, from}, [&](auto width) {
@@ -77,7 +77,7 @@ __global__ void find_nonfinite_kernel(int32_t* first, const T* x, int cols) {
 void CudaOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
   checks::permute(y, x, order);
   if (x.elements() == 0) return;
-  const Permutation p = permutation(x.shape, order);
+  const PermuteWalk p = permutation(x.shape, order);
   size_of(x.dtype) == sizeof(int32_t) ? cuda::permute<int32_t>(y, x, p, stream())
                                       : cuda::permute<bf16>(y, x, p, stream());
 }

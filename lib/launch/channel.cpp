@@ -28,7 +28,7 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Channel::Channel(Descriptor socket) : socket_(std::move(socket)) {
+PeerChannel::PeerChannel(Descriptor socket) : socket_(std::move(socket)) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   // A stopped process still answers through its kernel; a host that is gone does not.
   set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, kUnreachableMs);
@@ -37,7 +37,7 @@ Channel::Channel(Descriptor socket) : socket_(std::move(socket)) {
   set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, 10);
 }
 
-void Channel::send(const Message& m) {
+void PeerChannel::send(const PeerMessage& m) {
   if (!m.verb.empty()) out_ += encode(m) + "\n";
   while (!out_.empty()) {
     const ssize_t n = ::send(fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -47,7 +47,7 @@ void Channel::send(const Message& m) {
   }
 }
 
-bool Channel::receive(std::vector<Message>& messages) {
+bool PeerChannel::receive(std::vector<PeerMessage>& messages) {
   std::array<char, 4096> buffer;
   bool open = true;
   while (open) {
@@ -64,20 +64,20 @@ bool Channel::receive(std::vector<Message>& messages) {
   return open;
 }
 
-void Channel::finish_sending() { ::shutdown(fd(), SHUT_WR); }
+void PeerChannel::finish_sending() { ::shutdown(fd(), SHUT_WR); }
 
 Mailbox::Mailbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   FP_CHECK(wake_.get() >= 0, "eventfd: errno {}", errno);
 }
 
-void Mailbox::post(Message m) {
+void Mailbox::post(PeerMessage m) {
   const std::lock_guard lock(mutex_);
   messages_.push_back(std::move(m));
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(fd(), &one, sizeof(one));
 }
 
-std::vector<Message> Mailbox::take() {
+std::vector<PeerMessage> Mailbox::take() {
   const std::lock_guard lock(mutex_);
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(fd(), &count, sizeof(count));

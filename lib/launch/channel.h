@@ -30,16 +30,16 @@ class Descriptor {
 
 // A connection that never blocks. It breaks when the peer is gone: at once when its process ends, within a minute when
 // its host does.
-class Channel {
+class PeerChannel {
  public:
-  explicit Channel(Descriptor socket);
+  explicit PeerChannel(Descriptor socket);
   int fd() const { return socket_.get(); }
 
   // What does not go out now goes out with later calls.
-  void send(const Message&);
+  void send(const PeerMessage&);
   bool backed_up() const { return !out_.empty(); }
   // Adds the messages that have come. False: the connection is broken or closed, and nothing more will come.
-  bool receive(std::vector<Message>& messages);
+  bool receive(std::vector<PeerMessage>& messages);
   void finish_sending();  // the peer reads what was sent, then the end
 
  private:
@@ -64,22 +64,22 @@ class Listener {
 
 // Connects to a listener and says `hello`, whose first field becomes the token. DeviceError naming what was tried.
 struct Greeting {
-  std::unique_ptr<Channel> channel;
-  std::vector<Message> answers;  // the first is a "welcome"
+  std::unique_ptr<PeerChannel> channel;
+  std::vector<PeerMessage> answers;  // the first is a "welcome"
 };
-Greeting connect(const std::string& address, Message hello, double timeout_s);
+Greeting connect(const std::string& address, PeerMessage hello, double timeout_s);
 
 // Messages from one thread of a process to another.
 class Mailbox {
  public:
   Mailbox();
   int fd() const { return wake_.get(); }
-  void post(Message);
-  std::vector<Message> take();
+  void post(PeerMessage);
+  std::vector<PeerMessage> take();
 
  private:
   std::mutex mutex_;
-  std::vector<Message> messages_;
+  std::vector<PeerMessage> messages_;
   Descriptor wake_;
 };
 

@@ -63,9 +63,9 @@ Descriptor try_connect(const addrinfo& where, double timeout_s) {
 }
 
 // What came in answer to `hello`, if a listener of ours did answer.
-std::vector<Message> greet(Channel& channel, const Message& hello, double timeout_s) {
+std::vector<PeerMessage> greet(PeerChannel& channel, const PeerMessage& hello, double timeout_s) {
   channel.send(hello);
-  std::vector<Message> messages;
+  std::vector<PeerMessage> messages;
   const auto deadline = Clock::now() + std::chrono::duration<double>(timeout_s);
   while (messages.empty()) {
     const double left = std::chrono::duration<double>(deadline - Clock::now()).count();
@@ -73,7 +73,7 @@ std::vector<Message> greet(Channel& channel, const Message& hello, double timeou
     wait_readable({channel.fd()}, left);
     if (!channel.receive(messages)) return {};
   }
-  return messages.front().verb == "welcome" ? messages : std::vector<Message>{};
+  return messages.front().verb == "welcome" ? messages : std::vector<PeerMessage>{};
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ std::string Listener::address() const {
 
 Descriptor Listener::accept() { return Descriptor(::accept4(fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
 
-Greeting connect(const std::string& address, Message hello, double timeout_s) {
+Greeting connect(const std::string& address, PeerMessage hello, double timeout_s) {
   std::istringstream in(address);
   std::string port, token, machine;
   std::vector<std::string> candidates;
@@ -129,8 +129,8 @@ Greeting connect(const std::string& address, Message hello, double timeout_s) {
     for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
       Descriptor socket = try_connect(*a, each);
       if (socket.get() < 0) continue;
-      auto channel = std::make_unique<Channel>(std::move(socket));
-      std::vector<Message> answers = greet(*channel, hello, each);
+      auto channel = std::make_unique<PeerChannel>(std::move(socket));
+      std::vector<PeerMessage> answers = greet(*channel, hello, each);
       if (!answers.empty()) return {std::move(channel), std::move(answers)};
     }
   }

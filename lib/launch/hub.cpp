@@ -44,7 +44,7 @@ void Hub::run() {
     look_at_clock();
     meet_newcomers();
     hear_ranks(ready);
-    for (const Message& m : mailbox_.take()) {
+    for (const PeerMessage& m : mailbox_.take()) {
       if (m.verb == "leave") return;
       on_message(ranks_[0], m);
     }
@@ -68,17 +68,17 @@ std::vector<int> Hub::descriptors() const {
 void Hub::meet_newcomers() {
   if (!listener_) return;
   for (Descriptor d = listener_->accept(); d.get() >= 0; d = listener_->accept())
-    newcomers_.push_back({std::make_unique<Channel>(std::move(d))});
+    newcomers_.push_back({std::make_unique<PeerChannel>(std::move(d))});
   const size_t before = newcomers_.size();
   std::erase_if(newcomers_, [this](Newcomer& n) { return !admit(n) || !n.channel; });
   if (newcomers_.size() < before) appoint_heir();
 }
 
 bool Hub::admit(Newcomer& n) {
-  std::vector<Message> messages;
+  std::vector<PeerMessage> messages;
   if (!n.channel->receive(messages)) return false;
   if (messages.empty()) return seconds_since(n.since) < options_.connect_s;
-  const Message& hello = messages.front();
+  const PeerMessage& hello = messages.front();
   const int64_t rank = hello.number(1);
   if (hello.verb != "hello" || hello.text(0) != listener_->token() || rank < 1 ||
       rank >= static_cast<int64_t>(ranks_.size()) || ranks_[rank].joined)
@@ -106,9 +106,9 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
   std::vector<int> gone;
   for (Rank& r : ranks_) {
     if (!r.channel || !std::binary_search(ready.begin(), ready.end(), r.channel->fd())) continue;
-    std::vector<Message> messages;
+    std::vector<PeerMessage> messages;
     const bool open = r.channel->receive(messages);
-    for (const Message& m : messages) on_message(r, m);
+    for (const PeerMessage& m : messages) on_message(r, m);
     if (!open && !r.done) gone.push_back(r.state.rank);
     if (!open || r.done) r.channel.reset();
   }
@@ -121,7 +121,7 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
   end(1, text);
 }
 
-void Hub::on_message(Rank& r, const Message& m) {
+void Hub::on_message(Rank& r, const PeerMessage& m) {
   if (m.verb == "beat") {
     const CommRecord::Activity now = activity_of(m);
     r.heard_s = awake_s();
@@ -159,7 +159,7 @@ void Hub::report_failures() {
 }
 
 void Hub::tick() {
-  const Message beat = beat_of(record_.activity());
+  const PeerMessage beat = beat_of(record_.activity());
   if (!ranks_[0].done) on_message(ranks_[0], beat);
   for (Rank& r : ranks_) {
     if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});
@@ -201,7 +201,7 @@ void Hub::check_all_joined() {
                        options_.connect_s));
 }
 
-void Hub::broadcast(const Message& m) {
+void Hub::broadcast(const PeerMessage& m) {
   for (Rank& r : ranks_) {
     if (r.channel) r.channel->send(m);
   }
@@ -220,7 +220,7 @@ void Hub::end(int code, const std::string& text, bool with_stacks) {
   while (seconds_since(since) < kDrain) {
     std::vector<int> fds;
     for (Rank& r : ranks_) {
-      std::vector<Message> ignored;
+      std::vector<PeerMessage> ignored;
       if (r.channel && (r.state.silent || !r.channel->receive(ignored))) r.channel.reset();
       if (r.channel) fds.push_back(r.channel->fd());
     }

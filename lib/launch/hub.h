@@ -18,12 +18,12 @@ class Hub final : public Member {
  private:
   struct Rank {
     RankState state;  // but for what time tells: see states()
-    std::unique_ptr<Channel> channel;
+    std::unique_ptr<PeerChannel> channel;
     bool joined = false, done = false;
     double heard_s = 0, changed_s = 0;  // when, in awake_s()
   };
   struct Newcomer {
-    std::unique_ptr<Channel> channel;
+    std::unique_ptr<PeerChannel> channel;
     Clock::time_point since = Clock::now();
   };
   struct Failure {
@@ -38,7 +38,7 @@ class Hub final : public Member {
   bool admit(Newcomer&);  // false: it is none of ours
   void appoint_heir();
   void hear_ranks(const std::vector<int>& ready);
-  void on_message(Rank&, const Message&);
+  void on_message(Rank&, const PeerMessage&);
   void report_failures();
 
   void tick();
@@ -46,7 +46,7 @@ class Hub final : public Member {
   void warn_of_silence();
   void check_all_joined();
 
-  void broadcast(const Message&);
+  void broadcast(const PeerMessage&);
   [[noreturn]] void end(int code, const std::string& text, bool with_stacks = false);
 
   std::unique_ptr<Listener> listener_;  // none with one rank

@@ -34,13 +34,13 @@ std::string unescaped(std::string_view field) {
 
 }  // namespace
 
-int64_t Message::number(size_t field) const {
+int64_t PeerMessage::number(size_t field) const {
   int64_t value = 0;
   if (field < fields.size()) std::from_chars(fields[field].data(), fields[field].data() + fields[field].size(), value);
   return value;
 }
 
-std::string encode(const Message& m) {
+std::string encode(const PeerMessage& m) {
   std::string line = m.verb;
   for (const std::string& field : m.fields) {
     line += '\t';
@@ -49,8 +49,8 @@ std::string encode(const Message& m) {
   return line;
 }
 
-Message decode(std::string_view line) {
-  Message m;
+PeerMessage decode(std::string_view line) {
+  PeerMessage m;
   m.verb = line.substr(0, line.find('\t'));
   for (size_t at = m.verb.size(); at < line.size();) {
     const size_t end = std::min(line.find('\t', at + 1), line.size());
@@ -60,14 +60,14 @@ Message decode(std::string_view line) {
   return m;
 }
 
-Message beat_of(const CommRecord::Activity& a) {
+PeerMessage beat_of(const CommRecord::Activity& a) {
   return {
       "beat",
       {a.phase, std::to_string(a.step), a.waiting ? "1" : "0", a.entry.group,
        std::to_string(static_cast<int>(a.entry.kind)), std::to_string(a.entry.sequence), std::to_string(a.progress)}};
 }
 
-CommRecord::Activity activity_of(const Message& beat) {
+CommRecord::Activity activity_of(const PeerMessage& beat) {
   CommRecord::Activity a;
   a.phase = beat.text(0);
   a.step = beat.number(1);

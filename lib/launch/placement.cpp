@@ -37,13 +37,13 @@ RankPlace place_of_this_process(const std::string& device, const std::string& de
 }
 
 std::string to_text(const RankPlace& p) {
-  Message m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id}};
+  PeerMessage m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id}};
   for (const int core : p.cores) m.fields.push_back(std::to_string(core));
   return encode(m);
 }
 
 RankPlace place_from_text(std::string_view text) {
-  const Message m = decode(text);
+  const PeerMessage m = decode(text);
   FP_CHECK(m.verb == "place" && m.fields.size() >= 4, "not the place of a rank: '{}'", text);
   RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {}};
   for (size_t i = 4; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));

@@ -13,10 +13,10 @@ constexpr double kAnswer = 10;
 }
 
 void Spoke::join(const std::string& address) {
-  const Message hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
+  const PeerMessage hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
   Greeting greeting = connect(address, hello, options_.connect_s);
   channel_ = std::move(greeting.channel);
-  for (const Message& m : greeting.answers) on_message(m);
+  for (const PeerMessage& m : greeting.answers) on_message(m);
   start_thread();
 }
 
@@ -25,12 +25,12 @@ void Spoke::run() {
   for (;;) {
     wait_readable({mailbox_.fd(), channel_->fd()}, -seconds_since(next_tick));
     look_at_clock();
-    std::vector<Message> messages;
+    std::vector<PeerMessage> messages;
     const bool open = channel_->receive(messages);
-    for (const Message& m : messages) on_message(m);
+    for (const PeerMessage& m : messages) on_message(m);
     if (!open && closing_) return;
     if (!open) end_alone("killed, crashed or out of reach");
-    for (const Message& m : mailbox_.take()) {
+    for (const PeerMessage& m : mailbox_.take()) {
       if (!on_request(m)) return;
     }
     if (Clock::now() < next_tick) continue;
@@ -40,7 +40,7 @@ void Spoke::run() {
   }
 }
 
-void Spoke::on_message(const Message& m) {
+void Spoke::on_message(const PeerMessage& m) {
   heard_s_ = awake_s();
   if (m.verb == "welcome") {
     hub_.host = m.text(0);
@@ -57,7 +57,7 @@ void Spoke::on_message(const Message& m) {
   }
 }
 
-bool Spoke::on_request(const Message& m) {
+bool Spoke::on_request(const PeerMessage& m) {
   if (m.verb == "leave") return false;
   channel_->send(beat_of(record_.activity()));
   channel_->send(m);

@@ -16,17 +16,17 @@ class Spoke final : public Member {
 
  private:
   void run() override;
-  void on_message(const Message& from_hub);
-  bool on_request(const Message& from_this_process);  // false: stop
+  void on_message(const PeerMessage& from_hub);
+  bool on_request(const PeerMessage& from_this_process);  // false: stop
   void tick();
   // The failure of this rank that the hub did not act on, or that rank 0 is gone, if it is this rank's to say.
   [[noreturn]] void end_alone(const std::string& what_of_rank_0);
 
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<PeerChannel> channel_;
   RankState hub_;
-  double heard_s_ = 0;              // when the hub was, in awake_s()
-  int heir_ = 1;                    // the rank that says that rank 0 is gone
-  std::optional<Message> failure_;  // this rank's, told to the hub
+  double heard_s_ = 0;                  // when the hub was, in awake_s()
+  int heir_ = 1;                        // the rank that says that rank 0 is gone
+  std::optional<PeerMessage> failure_;  // this rank's, told to the hub
   bool closing_ = false;
   Clock::time_point give_up_ = Clock::time_point::max();  // the hub has answered a failure or a bye by then
 };

@@ -10,7 +10,7 @@ namespace fp {
 
 // y row-major is made of runs of `run` elements that lie next to each other in x. Run (i0,i1,...) of `size` runs begins
 // at element sum of i * stride in x. Dimensions that stay neighbours are one, those of size 1 are left out.
-struct Permutation {
+struct PermuteWalk {
   int64_t run = 1;
   int rank = 0;
   int64_t size[Shape::kMaxRank] = {};
@@ -24,8 +24,8 @@ struct Permutation {
 };
 
 // `order` as in Ops::permute, of the dimensions of `x`.
-inline Permutation permutation(const Shape& x, std::span<const int> order) {
-  Permutation p;
+inline PermuteWalk permutation(const Shape& x, std::span<const int> order) {
+  PermuteWalk p;
   for (const int from : order) {
     if (x[from] == 1) continue;
     int64_t stride = 1;

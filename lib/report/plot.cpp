@@ -22,8 +22,8 @@ double quantile(std::vector<double>& values, double share) {
 }
 
 // Lines set the range in full; of faint lines and bands single spikes may leave the plot.
-Range y_range(const Plot& plot) {
-  Range range{INFINITY, -INFINITY};
+AxisRange y_range(const Plot& plot) {
+  AxisRange range{INFINITY, -INFINITY};
   const auto include = [&](double value) {
     if (!std::isfinite(value)) return;
     range.low = std::min(range.low, value);
@@ -48,13 +48,14 @@ Range y_range(const Plot& plot) {
   return {plot.from_zero && range.low == 0 ? 0 : range.low - margin, range.high + margin};
 }
 
-Range x_range(const Plot& plot, bool log_x) {
-  Range range = plot.x.value_or(Range{INFINITY, -INFINITY});
+AxisRange x_range(const Plot& plot, bool log_x) {
+  AxisRange range = plot.x.value_or(AxisRange{INFINITY, -INFINITY});
   for (const Curve& c : plot.curves)
     for (const double x : c.x) range = {std::min(range.low, x), std::max(range.high, x)};
   if (!(range.low <= range.high)) return {log_x ? 1.0 : 0.0, log_x ? 10.0 : 1.0};
   if (log_x) range = {std::max(range.low, 1.0), std::max(range.high, 1.0)};
-  if (range.low == range.high) return log_x ? Range{range.low, range.low * 10} : Range{range.low - 1, range.low + 1};
+  if (range.low == range.high)
+    return log_x ? AxisRange{range.low, range.low * 10} : AxisRange{range.low - 1, range.low + 1};
   return range;
 }
 
@@ -120,7 +121,7 @@ std::string draw_axes(const Plot& plot, const PlotFrame& f) {
            label(f.at_x(tick), bottom + 18, "middle", format_tick(tick, NumberFormat::count));
   svg += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", f.left, bottom, right);
   if (plot.right_ratio <= 0) return svg;
-  const Range scaled{f.y.low * plot.right_ratio, f.y.high * plot.right_ratio};
+  const AxisRange scaled{f.y.low * plot.right_ratio, f.y.high * plot.right_ratio};
   for (const double tick : linear_ticks(scaled, static_cast<int>(f.height / kTickSpacing)))
     svg += label(right + 8, f.at_y(tick / plot.right_ratio) + 4, "start", format_tick(tick, plot.right_format));
   return svg;
@@ -206,7 +207,7 @@ std::string format_tick(double value, NumberFormat format) {
   return text;
 }
 
-std::vector<double> linear_ticks(Range range, int count) {
+std::vector<double> linear_ticks(AxisRange range, int count) {
   const double raw = (range.high - range.low) / std::max(count, 1);
   if (!(raw > 0) || !std::isfinite(raw)) return {};
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
@@ -218,7 +219,7 @@ std::vector<double> linear_ticks(Range range, int count) {
   return ticks;
 }
 
-std::vector<double> log_ticks(Range range) {
+std::vector<double> log_ticks(AxisRange range) {
   const bool dense = range.high / range.low < 2000;
   std::vector<double> ticks;
   for (double power = std::pow(10.0, std::floor(std::log10(range.low))); power <= range.high; power *= 10)

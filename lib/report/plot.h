@@ -14,7 +14,7 @@ enum class NumberFormat { plain, count, percent, gibibytes, scientific, millisec
 std::string format_number(double value, NumberFormat format);  // five digits
 std::string format_tick(double value, NumberFormat format);    // as short as a round number can be
 
-struct Range {
+struct AxisRange {
   double low = 0, high = 1;
 };
 
@@ -34,8 +34,8 @@ struct Plot {
   NumberFormat format = NumberFormat::plain;
   bool from_zero = false;  // the y axis begins at 0
   std::vector<Curve> curves;
-  std::optional<Range> x;     // of the x axis; default: the curves' extent
-  std::vector<double> marks;  // vertical dotted lines
+  std::optional<AxisRange> x;  // of the x axis; default: the curves' extent
+  std::vector<double> marks;   // vertical dotted lines
   std::string marks_label;
   std::optional<double> limit;  // horizontal line
   std::string limit_label;
@@ -46,14 +46,14 @@ struct Plot {
 };
 
 // Round numbers inside a range: about `count` of 1, 2 or 5 times a power of ten.
-std::vector<double> linear_ticks(Range range, int count);
+std::vector<double> linear_ticks(AxisRange range, int count);
 // Powers of ten, with 2 and 5 times them where there is room.
-std::vector<double> log_ticks(Range range);
+std::vector<double> log_ticks(AxisRange range);
 
 // Everything needed to place a value; the page's script reads it from data attributes.
 struct PlotFrame {
   double left = 0, top = 0, width = 0, height = 0;  // of the plotting area
-  Range x, y;
+  AxisRange x, y;
   bool log_x = false;
   double at_x(double value) const;  // pixels
   double at_y(double value) const;

@@ -152,7 +152,7 @@ std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
   plots.push_back(memory_plot(facts, history));
   for (Plot& plot : plots) {
     if (history.last())
-      plot.x = Range{static_cast<double>(history.first()->step), static_cast<double>(history.last()->step)};
+      plot.x = AxisRange{static_cast<double>(history.first()->step), static_cast<double>(history.last()->step)};
     for (const int64_t step : history.resumed_steps()) plot.marks.push_back(static_cast<double>(step));
   }
   plots.front().marks_label = "resumed";

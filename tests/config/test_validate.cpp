@@ -80,7 +80,8 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"parallel: {pipeline: 2}", "1:22: parallel.pipeline: 2 is out of range; legal: integer 1"},
       {"parallel: {zero_stage: 4}", "parallel.zero_stage: 4 is out of range; legal: integer 0 to 3"},
       {"parallel: {megatron_sp: true}", "has no effect with parallel.tensor = 1"},
-      {"parallel: {data: 3}", "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
+      {"parallel: {data: 3}",
+       "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
       {"precision: {compute: fp32, gradients: bf16}", "precision.gradients = bf16 goes with precision.compute bf16"},
       {"{precision: {stochastic_rounding: true}, parallel: {zero_stage: 1}}", "parallel.zero_stage = 0, not 1 and 1"},
   }));

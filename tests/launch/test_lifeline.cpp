@@ -183,7 +183,7 @@ TEST_CASE("ranks that never join are missed") {
 }
 
 TEST_CASE("strangers on the port are turned away") {
-  const auto turned_away = [](const std::string& address, const Message& hello) {
+  const auto turned_away = [](const std::string& address, const PeerMessage& hello) {
     try {
       connect(address, hello, 1);
     } catch (const DeviceError&) {

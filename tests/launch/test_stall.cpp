@@ -93,10 +93,10 @@ TEST_CASE("the report says who does what, alike ranks together") {
 }
 
 TEST_CASE("messages carry any text") {
-  const Message odd_text{"fail", {"", "tab\tline\nback\\slash\\t", "", "end"}};
+  const PeerMessage odd_text{"fail", {"", "tab\tline\nback\\slash\\t", "", "end"}};
   CHECK(encode(odd_text).find('\n') == std::string::npos);
   CHECK(decode(encode(odd_text)) == odd_text);
-  CHECK(decode(encode({"bye", {}})) == Message{"bye", {}});
+  CHECK(decode(encode({"bye", {}})) == PeerMessage{"bye", {}});
   const CommRecord::Activity a{"a phase", 1234567890123, true, {"data", CommKind::host, 42}, 99};
   const CommRecord::Activity b = activity_of(decode(encode(beat_of(a))));
   CHECK(std::tuple(b.phase, b.step, b.waiting, b.entry.group, b.entry.kind, b.entry.sequence, b.progress) ==

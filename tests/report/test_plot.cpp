@@ -63,7 +63,7 @@ TEST_CASE("values are placed on linear and logarithmic axes") {
   CHECK(linear.at_y(0) > linear.at_y(10));
   CHECK(linear.at_y(10) >= linear.top);
   CHECK(linear.at_y(0) <= linear.top + linear.height);
-  plot.x = Range{1, 1000};
+  plot.x = AxisRange{1, 1000};
   CHECK(frame_of(plot, true).at_x(10) == Approx(log.left + log.width / 3));
 }
 

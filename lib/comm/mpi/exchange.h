@@ -9,7 +9,7 @@
 
 namespace fp {
 
-struct Message {
+struct MpiMessage {
   bool send = false;
   int peer = 0;  // in the group
   std::byte* data = nullptr;
@@ -18,7 +18,7 @@ struct Message {
 
 struct Stage {
   std::function<void()> prepare;  // when the stage before is complete; may be empty
-  std::vector<Message> messages;
+  std::vector<MpiMessage> messages;
 };
 
 // Host memory that the stages of this rank need besides the tensors.

@@ -24,7 +24,7 @@ int32_t first_nonfinite(const T* x, int64_t count) {
 void CpuOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
   checks::permute(y, x, order);
   if (x.elements() == 0) return;
-  const Permutation p = permutation(x.shape, order);
+  const PermuteWalk p = permutation(x.shape, order);
   const auto size = static_cast<int64_t>(size_of(x.dtype));
   auto* to = static_cast<std::byte*>(y.data);
   const auto* from = static_cast<const std::byte*>(x.data);
