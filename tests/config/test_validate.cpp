@@ -78,7 +78,7 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
        "1:26: checkpoint.keep_every = 1500 must be a multiple of checkpoint.every = 1000"},
       {"checkpoint: {every: 0, keep_every: 10}", "checkpoint.keep_every = 10 must be a multiple"},
       {"parallel: {pipeline: 2}", "1:22: parallel.pipeline: 2 is out of range; legal: integer 1"},
-      {"parallel: {zero_stage: 4}", "parallel.zero_stage: 4 is out of range; legal: integer 0 to 3"},
+      {"parallel: {zero_stage: 4}", "parallel.zero_stage: 4 is out of range; legal: integer from 0 to 3"},
       {"parallel: {megatron_sp: true}", "has no effect with parallel.tensor = 1"},
       {"parallel: {data: 3}",
        "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
