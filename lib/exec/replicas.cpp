@@ -71,9 +71,11 @@ void check_replicas(const ParamStore& store, Ops& ops, const Groups& groups) {
   const auto whole = [&](ParamId id) { return std::vector<Segment>{{0, table[id].local_elements()}}; };
   const auto replicated = [&](ParamId id) { return table[id].partition.dim < 0 ? whole(id) : std::vector<Segment>{}; };
   const int rank = groups.mesh.rank_of(groups.at);
-  std::string found = difference(select(store, false, whole), ops, *groups.data, groups.mesh.data(rank));
-  if (found.empty()) found = difference(select(store, true, replicated), ops, *groups.tensor, groups.mesh.tensor(rank));
-  const std::vector<std::string> all = groups.world->all_gather(found);
+  // Both, whatever the first finds: other groups may find nothing.
+  const std::string over_data = difference(select(store, false, whole), ops, *groups.data, groups.mesh.data(rank));
+  const std::string over_tensor =
+      difference(select(store, true, replicated), ops, *groups.tensor, groups.mesh.tensor(rank));
+  const std::vector<std::string> all = groups.world->all_gather(over_data.empty() ? over_tensor : over_data);
   const auto first = std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
   if (first != all.end())
     throw DeviceError(fmt::format(
