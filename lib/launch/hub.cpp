@@ -46,6 +46,7 @@ void Hub::run() {
     hear_ranks(ready);
     for (const PeerMessage& m : mailbox_.take()) {
       if (m.verb == "leave") return;
+      on_message(ranks_[0], beat_of(record_.activity()));  // where it is now that it says so
       on_message(ranks_[0], m);
     }
     if (Clock::now() >= failures_due_) report_failures();
