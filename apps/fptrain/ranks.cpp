@@ -51,6 +51,7 @@ Ops& Ranks::open_device(const RunSpec& spec) {
   if (!here.device_id.empty() && !spec.parallel.allow_gpu_sharing) {
     device_world_ = make_nccl_world(*host_, *ops_);
     world_ = device_world_.get();
+    lifeline_->watch(world_->record());
   }
   return *ops_;
 }

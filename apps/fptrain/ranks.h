@@ -37,12 +37,12 @@ class Ranks {
 
  private:
   LaunchEnvironment environment_;
+  std::unique_ptr<Ops> ops_;  // outlives the worlds that move its tensors
   std::unique_ptr<World> host_, device_world_;
   World* world_ = nullptr;
   std::shared_ptr<Group> everybody_;
   Mesh mesh_;
   std::optional<Lifeline> lifeline_;
-  std::unique_ptr<Ops> ops_;
 };
 
 // First thing in a process: from here on only rank 0 talks, unless something is wrong.

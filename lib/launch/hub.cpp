@@ -169,7 +169,7 @@ void Hub::report_failures() {
 }
 
 void Hub::tick() {
-  const PeerMessage beat = beat_of(record_.activity());
+  const PeerMessage beat = beat_of(record_.load()->activity());
   if (!ranks_[0].done) on_message(ranks_[0], beat);
   for (Rank& r : ranks_) {
     if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});

@@ -44,7 +44,7 @@ void say(const std::string& text) {
 }
 
 Member::Member(int rank, const CommRecord& record, LifelineOptions options)
-    : rank_(rank), record_(record), options_(std::move(options)) {}
+    : rank_(rank), record_(&record), options_(std::move(options)) {}
 
 void Member::start_thread() {
   FP_CHECK(!thread_.joinable(), "a lifeline is joined once");
@@ -110,6 +110,7 @@ Lifeline::~Lifeline() { member_->abandon(); }
 std::string Lifeline::address() const { return member_->address(); }
 void Lifeline::join(const std::string& address) { member_->join(address); }
 void Lifeline::fail(int code, const std::string& message, Blame blame) { member_->fail(code, message, blame); }
+void Lifeline::watch(const CommRecord& record) { member_->watch(record); }
 void Lifeline::close() { member_->close(); }
 
 }  // namespace fp

@@ -35,7 +35,7 @@ class Member;
 
 class Lifeline {
  public:
-  // On the main thread of each rank; `record` outlives it.
+  // On the main thread of each rank; `record` lives until close().
   Lifeline(int rank, int size, const CommRecord& record, LifelineOptions);
   // Without close() the other ranks take this one for gone.
   ~Lifeline();
@@ -46,6 +46,8 @@ class Lifeline {
   std::string address() const;
   void join(const std::string& address);
 
+  // From now on it is this record that says what the rank does: that of the world on its device.
+  void watch(const CommRecord&);
   // All ranks end with `code`. Any thread may call it; it does not return.
   [[noreturn]] void fail(int code, const std::string& message, Blame = Blame::self);
   // This rank is done. Rank 0 waits for all others to say so, and watches them until then.

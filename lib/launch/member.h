@@ -2,6 +2,7 @@
 // every other rank's.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@ class Member {
   virtual void join(const std::string& address) = 0;
   [[noreturn]] void fail(int code, const std::string& message, Blame);
   void close();
+  void watch(const CommRecord& record) { record_ = &record; }
   void abandon();  // stops the thread without a word to the others
 
  protected:
@@ -43,7 +45,7 @@ class Member {
   void print_stack() const;
 
   const int rank_;
-  const CommRecord& record_;
+  std::atomic<const CommRecord*> record_;
   const LifelineOptions options_;
   Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"
 

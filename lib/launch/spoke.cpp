@@ -60,7 +60,7 @@ void Spoke::on_message(const PeerMessage& m) {
 
 bool Spoke::on_request(const PeerMessage& m) {
   if (m.verb == "leave") return false;
-  channel_->send(beat_of(record_.activity()));
+  channel_->send(beat_of(record_.load()->activity()));
   channel_->send(m);
   give_up_ = Clock::now() + seconds(kAnswer);
   if (m.verb == "bye") {
@@ -73,7 +73,7 @@ bool Spoke::on_request(const PeerMessage& m) {
 }
 
 void Spoke::tick() {
-  const CommRecord::Activity now = record_.activity();
+  const CommRecord::Activity now = record_.load()->activity();
   if (!closing_) channel_->send(beat_of(now));
   if (failure_ && Clock::now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);

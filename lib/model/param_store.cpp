@@ -13,7 +13,7 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
       written_(table.size()) {
   const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what) {
     flat.sharded = table.shards() > 1 && options.zero_stage >= sharded_from;
-    flat.memory = arena.alloc(dtype, {table.flat_elements() / (flat.sharded ? table.shards() : 1)}, what);
+    flat.memory = arena.alloc(dtype, {flat.sharded ? table.sharded_elements() : table.flat_elements()}, what);
   };
   make(weights_, options.compute, 3, MemoryClass::parameters);
   if (!options.training) return;
@@ -29,7 +29,7 @@ Tensor ParamStore::Flat::at(const ParamTable& table, const Segment& s) const {
   for (const ParamUnit& u : table.units()) {
     const Segment own = table.shard_of(u, table.shard());
     if (s.offset < own.offset || s.offset + s.count > own.offset + own.count) continue;
-    return memory->slice(u.offset / table.shards() + s.offset - own.offset, s.count);
+    return memory->slice(table.sharded_offset(u) + s.offset - own.offset, s.count);
   }
   throw InternalError(fmt::format("elements [{}, +{}) are in another shard", s.offset, s.count));
 }

@@ -81,6 +81,9 @@ class ParamTable {
   int unit_of(ParamId) const;
   // Where shard `shard` of a unit lies in the flat buffers.
   Segment shard_of(const ParamUnit&, int shard) const;
+  // Of a buffer with this rank's shards only, one after the other: its length, and where a unit's shard begins.
+  int64_t sharded_elements() const { return flat_ / shards_; }
+  int64_t sharded_offset(const ParamUnit& u) const { return u.offset / shards_; }
   // What of a unit's parameters lies in this rank's shard, or in all of the unit.
   std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
   std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter

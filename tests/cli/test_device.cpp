@@ -53,3 +53,17 @@ TEST_CASE("plan says what a run would need and what runs its attention", "[cli]"
   CAPTURE(large.output);
   CHECK(large.code == 2);
 }
+
+TEST_CASE("plan knows a rank of a mesh that is not here", "[cli]") {
+  const std::string spec = FP_SOURCE_DIR "/configs/parallel-multi-node.yaml";  // 32 ranks; shorter, to fit anywhere
+  const Outcome o = without_gpu(fptrain({"plan", spec, "--set", "model.layers=2"}));
+  CAPTURE(o.output);
+  CHECK(o.code == 0);
+  for (const char* sent : {"data: reduce_scatter", "sequence: all_to_all", "tensor: all_gather"})
+    CHECK_THAT(o.output, Contains(sent));
+
+  const Outcome indivisible = without_gpu(fptrain({"plan", spec, "--set", "parallel.data=3"}));
+  CAPTURE(indivisible.output);
+  CHECK(indivisible.code == 2);
+  CHECK_THAT(indivisible.output, Contains("parallel.data"));
+}

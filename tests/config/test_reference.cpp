@@ -155,7 +155,7 @@ TEST_CASE("docs/run-spec.md is current", "[config][docs]") {
 }
 
 TEST_CASE("the example run specs are legal", "[config][docs]") {
-  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "quickstart"}) {
+  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "parallel-8-cpu-ranks", "parallel-multi-node", "quickstart"}) {
     CAPTURE(name);
     CHECK_NOTHROW(
         load_run_spec(std::string(FP_SOURCE_DIR "/configs/") + name + ".yaml", {}, DataFolders::may_be_missing));

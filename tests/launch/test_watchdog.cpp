@@ -148,6 +148,19 @@ TEST_CASE("a phase without a timeout is never a stall") {
   CHECK(o.text == "");
 }
 
+TEST_CASE("what counts is the record that is watched last") {
+  const Outcome o = run_ranks(2, options, [](RankContext c) {
+    c.record.enter_phase("save", 0);  // without a timeout
+    CommRecord of_device;
+    of_device.enter_phase("step", 12);
+    c.lifeline.watch(of_device);
+    sleep_for_ever();
+  });
+  INFO(o.text);
+  CHECK(o.codes == all(2, 1));
+  CHECK(o.says("\n  ranks 0-1: step 12, phase step\n"));
+}
+
 TEST_CASE("one rank alone can stall") {
   const Outcome o = run_ranks(1, options, [](RankContext c) {
     c.record.enter_phase("step", 12);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/counting.h"
+
 namespace fp::testing {
 
 std::string MeshPlan::text() const {
@@ -59,15 +61,14 @@ void collect(const ParamStore& store, Ops& ops, MeshResult& result) {
   }
 }
 
-void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshResult& result) {
-  constexpr size_t kBytes = size_t{24} << 20;
-  const auto ops = make_cpu_ops();
-  Arena arena(ops->allocate(kBytes, false), kBytes);
+void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshResult& result, Ops* ops, Arena& arena) {
   const Groups groups = make_groups(world, Mesh(1, plan.dp, plan.sp, plan.tp, plan.ranks()));
   Model model(m, {plan.compute, true, plan.gradients, plan.zero, plan.megatron, plan.recompute, 11, plan.length}, *ops,
               arena, groups);
   Executor executor(model, groups, plan.executor);
   model.params().initialize(*ops, 5);
+  OptimizerSection optimizer;
+  optimizer.eps = plan.eps;
   executor.restore_weights(0);
   for (int step = 1; step <= plan.steps; ++step) {
     std::vector<Batch> batches;
@@ -75,30 +76,53 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     world.record().reset_traffic();
     LossSums sums = executor.accumulate(batches);
     const GradientNorm norm = executor.gradient_norm();
-    executor.update(OptimizerSection{}, 1e-2, step, norm.norm);
+    executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
     sums.sum_over(*groups.data);
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());
     result.norms.push_back(norm.norm);
   }
-  collect(model.params(), *ops, result);
+  if (!arena.dry()) collect(model.params(), *ops, result);
   result.peaks[static_cast<size_t>(world.rank())] = arena.peak();
   result.classes[static_cast<size_t>(world.rank())] = arena.by_class_at_peak();
 }
 
 }  // namespace
 
-MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
+namespace {
+MeshResult empty_result(const MeshPlan& plan) {
   MeshResult result;
   const auto ranks = static_cast<size_t>(plan.ranks());
   result.traffic.resize(ranks);
   result.peaks.resize(ranks);
   result.classes.resize(ranks);
+  return result;
+}
+}  // namespace
+
+MeshResult count_mesh(const ModelSection& m, const MeshPlan& plan) {
+  MeshResult result = empty_result(plan);
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const auto world = make_counting_world(rank, plan.ranks());
+    const auto ops = make_counting_ops();
+    Arena arena;
+    run_rank(m, plan, *world, result, ops.get(), arena);
+  }
+  return result;
+}
+
+MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
+  MeshResult result = empty_result(plan);
   ParamTable table;
   declare_parameters(m, table);
   for (const Param& p : table) result.params[p.name].assign(static_cast<size_t>(p.shape.elements()), std::nanf(""));
-  run_thread_ranks(plan.ranks(), [&](World& world) { run_rank(m, plan, world, result); });
+  run_thread_ranks(plan.ranks(), [&](World& world) {
+    constexpr size_t kBytes = size_t{24} << 20;
+    const auto ops = make_cpu_ops();
+    Arena arena(ops->allocate(kBytes, false), kBytes);
+    run_rank(m, plan, world, result, ops.get(), arena);
+  });
   return result;
 }
 

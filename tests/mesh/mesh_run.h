@@ -19,6 +19,7 @@ struct MeshPlan {
   DType compute = DType::f32, gradients = DType::f32;
   int64_t length = 12, micro_batches = 2, samples = 4;  // of a step; micro-batches on each data-parallel rank
   int steps = 20;
+  double lr = 1e-2, eps = 1e-8;
   bool documents = false;
   ExecutorOptions executor = {};
 
@@ -39,6 +40,8 @@ struct MeshResult {
 ModelSection shared_model(const std::string& family);
 
 MeshResult run_mesh(const ModelSection&, const MeshPlan&);
+// The same on counting ops, worlds and arenas: traffic and peaks alone.
+MeshResult count_mesh(const ModelSection&, const MeshPlan&);
 
 // Largest difference relative to the largest value of the same tensor. The biases of keys are left out: no loss
 // depends on them.

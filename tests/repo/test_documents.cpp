@@ -58,6 +58,13 @@ struct Command {
   std::vector<std::string> flags;
 };
 
+// "mpirun -np 8 build/fptrain train x.yaml" as "build/fptrain train x.yaml".
+std::string without_launcher(const std::string& line) {
+  static const std::regex launched(R"(^(?:mpirun|srun)\s.*?\s((?:\S*/)?fptrain\s.*))");
+  std::smatch match;
+  return std::regex_search(line, match, launched) ? match[1].str() : line;
+}
+
 // "fptrain data prepare --out DIR x.txt": subcommands data prepare, flag --out. Comments and line ends are dropped.
 Command parse_command(const std::string& line) {
   Command command;
@@ -109,7 +116,8 @@ TEST_CASE("every link in a document leads to a file") {
 }
 
 TEST_CASE("scripts and configs named in README and CONTRIBUTING are there") {
-  static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+(?:\.txt)?))"), config(R"(configs/[\w/.-]+\.yaml)");
+  static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+(?:\.txt|\.sbatch)?))"),
+      config(R"(configs/[\w/.-]+\.yaml)");
   size_t scripts_seen = 0;
   for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
     const std::string text = read_project_file(path);
@@ -144,8 +152,9 @@ TEST_CASE("fptrain commands in README and CONTRIBUTING exist, with their flags")
   std::string faults;
   for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
     for (const std::string& line : split_markdown(read_project_file(path)).code_lines) {
-      if (!std::regex_search(line, is_command)) continue;
-      const Command command = parse_command(line);
+      const std::string direct = without_launcher(line);
+      if (!std::regex_search(direct, is_command)) continue;
+      const Command command = parse_command(direct);
       std::string key;
       for (const std::string& word : command.subcommands) key += " " + word;
       if (!help.count(key)) help[key] = run(std::string(FP_EXECUTABLE) + key + " --help");
@@ -193,6 +202,9 @@ TEST_CASE("documents are read as people read them") {
       parse_command("build/release/fptrain data prepare --out=DIR --vocab 4 text.txt  # --not this");
   CHECK(command.subcommands == std::vector<std::string>{"data", "prepare"});
   CHECK(command.flags == std::vector<std::string>{"--out", "--vocab"});
+  CHECK(without_launcher("mpirun --oversubscribe -np 8 a/fptrain train x.yaml") == "a/fptrain train x.yaml");
+  CHECK(without_launcher("srun --mpi=pmix fptrain train x.yaml  # all") == "fptrain train x.yaml  # all");
+  CHECK(without_launcher("mpirun -np 2 hostname") == "mpirun -np 2 hostname");
   CHECK(fault_of(command, {0, "Usage: build/fptrain data prepare [OPTIONS] --out TEXT --vocab INT"}) == "");
   CHECK(fault_of(command, {0, "Usage: fptrain data prepare [OPTIONS] --out"}) == "no flag --vocab");
   CHECK(fault_of(command, {0, "Usage: fptrain [OPTIONS] SUBCOMMAND --out --vocab"}) == "no such command");
