@@ -6,6 +6,16 @@
 
 #include "base/log.h"
 #include "commands.h"
+#include "ranks.h"
+
+namespace {
+
+// Before ranks can talk to each other they all meet the same mistake: rank 0 names it, and its end is theirs.
+void let_rank_0_speak() {
+  if (fp::log::rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(5));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // Under `ulimit -f` a save that grows too long must fail as on a full disk, not kill the run.
@@ -15,6 +25,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   fp::CommandResult result;
   try {
+    fp::know_rank();
     // One line per subcommand, in the order of the help text.
     fp::add_train_command(app, result);
     fp::add_plan_command(app, result);
@@ -27,14 +38,19 @@ int main(int argc, char** argv) {
     fp::add_checkpoint_command(app, result);
     fp::add_bench_command(app, result);
     fp::add_doctor_command(app, result);
+    // Several ranks train; doctor may be asked about every node of a job.
+    for (CLI::App* command : app.get_subcommands({}))
+      if (command->get_name() != "train" && command->get_name() != "doctor")
+        command->preparse_callback([command](size_t) { fp::require_one_rank(command->get_name()); });
     app.parse(argc, argv);
     return static_cast<int>(result.code);
   } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? 0 : static_cast<int>(fp::ExitCode::bad_config);
+    const bool mistake = e.get_exit_code() != 0;
+    if (mistake) let_rank_0_speak();
+    if (mistake || fp::log::rank() == 0) app.exit(e);
+    return static_cast<int>(mistake ? fp::ExitCode::bad_config : fp::ExitCode::ok);
   } catch (const fp::UserError& e) {
-    // Before ranks can talk to each other they all meet the same mistake: rank 0 names it, and its end is theirs.
-    if (fp::log::rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    let_rank_0_speak();
     fp::log::error("{}", e.what());
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {

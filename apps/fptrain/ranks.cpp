@@ -20,9 +20,7 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
 
 }  // namespace
 
-Ranks::Ranks() : environment_(read_environment()) {
-  log::configure(log::Level::info, environment_.rank, environment_.size);
-}
+Ranks::Ranks() : environment_(read_environment()) {}
 
 Ranks::~Ranks() = default;
 
@@ -78,7 +76,12 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   }
 }
 
-void require_one_rank(const char* command) {
+void know_rank() {
+  const LaunchEnvironment e = read_environment();
+  log::configure(log::Level::info, e.rank, e.size);
+}
+
+void require_one_rank(const std::string& command) {
   const LaunchEnvironment e = read_environment();
   if (e.size > 1)
     throw ConfigError(

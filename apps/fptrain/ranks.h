@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "comm/comm.h"
@@ -18,7 +19,6 @@ namespace fp {
 
 class Ranks {
  public:
-  // First thing in a process: from here on only rank 0 talks, unless something is wrong.
   Ranks();
   ~Ranks();
 
@@ -45,7 +45,9 @@ class Ranks {
   std::optional<Lifeline> lifeline_;
 };
 
+// First thing in a process: from here on only rank 0 talks, unless something is wrong.
+void know_rank();
 // Commands that run on one rank: ConfigError under mpirun or srun with several.
-void require_one_rank(const char* command);
+void require_one_rank(const std::string& command);
 
 }  // namespace fp

@@ -176,7 +176,6 @@ LossSums Executor::accumulate(std::span<const Batch> micro_batches) {
     gradients_.end_micro_batch();
     if (!options_.dpo) total += sums(b, loss);
   }
-  gradients_.finish_step();
   return total;
 }
 

@@ -10,7 +10,12 @@ void GradientSync::begin_step() {
   first_ = true;
 }
 
-void GradientSync::finish_step() { complete(); }
+// Nothing stays under way: what it borrows would lie elsewhere in every micro-batch, and no dry run of two would tell
+// how high the arena of many grows.
+void GradientSync::end_micro_batch() {
+  complete();
+  first_ = false;
+}
 
 void GradientSync::open(int unit) {
   if (!env_->params->borrows_gradients()) return;

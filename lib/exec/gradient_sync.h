@@ -18,11 +18,10 @@ class GradientSync {
   // `data`: the ranks that hold my weights; `copies`: the tensor-parallel ranks that hold the same copies of kv heads.
   GradientSync(const ModelEnv& env, Group& data, Group& copies) : env_(&env), data_(&data), copies_(&copies) {}
 
-  // Around the micro-batches of a step.
+  // Before the micro-batches of a step, and around each.
   void begin_step();
-  void finish_step();
   void begin_micro_batch(bool last) { last_ = last; }
-  void end_micro_batch() { first_ = false; }
+  void end_micro_batch();
   // Around everything that adds to the gradients of a unit in a micro-batch; once each.
   void open(int unit);
   void close(int unit);

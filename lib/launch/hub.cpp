@@ -46,6 +46,7 @@ void Hub::run() {
     hear_ranks(ready);
     for (const PeerMessage& m : mailbox_.take()) {
       if (m.verb == "leave") return;
+      on_message(ranks_[0], beat_of(record_.activity()));  // where it is now that it says so
       on_message(ranks_[0], m);
     }
     if (Clock::now() >= failures_due_) report_failures();
@@ -113,12 +114,21 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
     if (!open || r.done) r.channel.reset();
   }
   if (gone.empty()) return;
+  if (given_up()) {
+    log::warning("this process had been stopped for {:.1f} s, and the other ranks ended without it", paused_s());
+    leave(1);
+  }
   if (!failures_.empty()) report_failures();  // the reason, and this what it led to
   std::string text;
   for (const int rank : gone)
     text += fmt::format("{}{} is gone: killed, crashed or out of reach. Last known: {}", text.empty() ? "" : "\n",
                         describe_process(ranks_[rank].state), describe(ranks_[rank].state.activity));
   end(1, text);
+}
+
+bool Hub::given_up() const {
+  const auto limit = options_.timeouts_s.find(record_.activity().phase);
+  return limit != options_.timeouts_s.end() && limit->second > 0 && paused_s() > limit->second;
 }
 
 void Hub::on_message(Rank& r, const PeerMessage& m) {
@@ -209,25 +219,43 @@ void Hub::broadcast(const PeerMessage& m) {
 
 void Hub::end(int code, const std::string& text, bool with_stacks) {
   leave_after(kLongestEnd, code);
-  say(with_stacks ? text + "\nStacks of the main threads:" : text);
-  if (with_stacks) {
-    broadcast({"dump", {}});
-    print_stack();
-  }
+  if (with_stacks)
+    say_with_stacks(text);
+  else
+    say(text);
   broadcast({"end", {std::to_string(code)}});
   // They go first: a process that leaves with unread messages resets its connections, and the last word is lost.
+  await("nothing more");
+  leave(code);
+}
+
+// The stacks are long: the verdict stands before them, and after them, where people look first.
+void Hub::say_with_stacks(const std::string& text) {
+  say(text + "\nStacks of the main threads:");
+  broadcast({"dump", {}});
+  print_stack();
+  await("dumped");
+  say(text.substr(0, text.find('\n')) + " What every rank does is said above the stacks.");
+}
+
+void Hub::await(std::string_view verb) {
+  std::vector<Rank*> awaited;
+  for (Rank& r : ranks_) {
+    if (r.channel && !r.state.silent) awaited.push_back(&r);
+  }
   const Clock::time_point since = Clock::now();
   while (seconds_since(since) < kDrain) {
+    std::erase_if(awaited, [&](Rank* r) {
+      std::vector<PeerMessage> messages;
+      if (!r->channel->receive(messages)) r->channel.reset();
+      return !r->channel ||
+             std::any_of(messages.begin(), messages.end(), [&](const PeerMessage& m) { return m.verb == verb; });
+    });
+    if (awaited.empty()) return;
     std::vector<int> fds;
-    for (Rank& r : ranks_) {
-      std::vector<PeerMessage> ignored;
-      if (r.channel && (r.state.silent || !r.channel->receive(ignored))) r.channel.reset();
-      if (r.channel) fds.push_back(r.channel->fd());
-    }
-    if (fds.empty()) break;
+    for (const Rank* r : awaited) fds.push_back(r->channel->fd());
     wait_readable(fds, 0.1);
   }
-  leave(code);
 }
 
 }  // namespace fp

@@ -38,6 +38,7 @@ class Hub final : public Member {
   bool admit(Newcomer&);  // false: it is none of ours
   void appoint_heir();
   void hear_ranks(const std::vector<int>& ready);
+  bool given_up() const;  // by the others, while this process was stopped
   void on_message(Rank&, const PeerMessage&);
   void report_failures();
 
@@ -47,6 +48,9 @@ class Hub final : public Member {
   void check_all_joined();
 
   void broadcast(const PeerMessage&);
+  void say_with_stacks(const std::string& text);
+  // Until every rank that is not silent has said `verb` or has gone; not for ever.
+  void await(std::string_view verb);
   [[noreturn]] void end(int code, const std::string& text, bool with_stacks = false);
 
   std::unique_ptr<Listener> listener_;  // none with one rank

@@ -77,7 +77,12 @@ void Member::abandon() { stop("leave"); }
 
 void Member::look_at_clock() {
   const Clock::time_point now = Clock::now();
-  awake_s_ += std::min(std::chrono::duration<double>(now - last_look_).count(), options_.heartbeat_s);
+  const double passed_s = std::chrono::duration<double>(now - last_look_).count();
+  awake_s_ += std::min(passed_s, options_.heartbeat_s);
+  if (passed_s > 3 * options_.heartbeat_s) {
+    paused_s_ = passed_s;
+    last_pause_ = now;
+  }
   last_look_ = now;
 }
 

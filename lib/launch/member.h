@@ -13,6 +13,8 @@
 
 namespace fp {
 
+constexpr double kLongestEnd = 10;  // seconds until the end, whatever happens
+
 class Member {
  public:
   Member(int rank, const CommRecord& record, LifelineOptions options);
@@ -38,6 +40,8 @@ class Member {
   // not count.
   double awake_s() const { return awake_s_; }
   void look_at_clock();
+  // How long this process was stopped, if that was a moment ago.
+  double paused_s() const { return seconds_since(last_pause_) < kLongestEnd ? paused_s_ : 0; }
   void print_stack() const;
 
   const int rank_;
@@ -52,13 +56,14 @@ class Member {
   std::thread thread_;
   Clock::time_point last_look_ = Clock::now();
   double awake_s_ = 0;
+  Clock::time_point last_pause_{};
+  double paused_s_ = 0;
 };
 
 // Ends the process with `code` after what is in the standard streams is written; at the latest in two seconds.
 [[noreturn]] void leave(int code);
 // Ends the process after so long, whatever happens.
 void leave_after(double seconds, int code);
-constexpr double kLongestEnd = 10;
 // An error line in the log, or none when a thread that is stuck writing holds the log.
 void say(const std::string& text);
 

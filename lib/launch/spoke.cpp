@@ -52,6 +52,7 @@ void Spoke::on_message(const PeerMessage& m) {
   } else if (m.verb == "dump") {
     leave_after(kLongestEnd, 1);  // an "end" follows
     print_stack();
+    channel_->send({"dumped", {}});
   } else if (m.verb == "end") {
     leave(static_cast<int>(m.number(0)));
   }

@@ -41,10 +41,10 @@ void Recorder::step(const StepMetrics& m) {
   progress_.step(m);
 }
 
-void Recorder::event(int64_t step, const std::string& text) {
+void Recorder::event(int64_t step, const std::string& text, log::Level level) {
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   facts_.events.push_back({step, now, text});
-  log::info("{}", text);
+  log::write(level, text);
 }
 
 void Recorder::sample(int64_t step, const std::string& prompt, const std::string& text) {

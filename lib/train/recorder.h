@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/log.h"
 #include "config/run_spec.h"
 #include "report/metrics.h"
 #include "report/progress.h"
@@ -19,7 +20,7 @@ class Recorder {
   Recorder(const RunSpec&, const std::filesystem::path& directory, int64_t resume_step, RunFacts facts);
 
   void step(const StepMetrics&);
-  void event(int64_t step, const std::string& text);
+  void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void sample(int64_t step, const std::string& prompt, const std::string& text);
   // Rewrites report.html and report.json.
   void report(const std::string& status);

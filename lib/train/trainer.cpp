@@ -54,7 +54,7 @@ class Trainer {
   void save(bool must_succeed);
   bool time_is_up() const;
   bool leads() const { return groups_.world->rank() == 0; }
-  void event(int64_t step, const std::string& text);
+  void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void report(const std::string& status);
   void enter(const char* phase);
   int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
@@ -115,8 +115,8 @@ void Trainer::prepare_directory() {
 }
 
 // What a run leaves for people, rank 0 writes.
-void Trainer::event(int64_t step, const std::string& text) {
-  if (recorder_) recorder_->event(step, text);
+void Trainer::event(int64_t step, const std::string& text, log::Level level) {
+  if (recorder_) recorder_->event(step, text, level);
 }
 void Trainer::report(const std::string& status) {
   if (recorder_) recorder_->report(status);
@@ -346,8 +346,9 @@ void Trainer::save(bool must_succeed) {
     throw;
   } catch (const DataError& e) {
     if (must_succeed) throw;
-    event(at_.step, fmt::format("saving failed: {}", e.what()));
-    if (leads()) log::error("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every);
+    event(at_.step,
+          fmt::format("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every),
+          log::Level::error);
   }
 }
 

@@ -1,0 +1,144 @@
+#include "ranks/job.h"
+
+#include <catch2/catch.hpp>
+#include <charconv>
+#include <cmath>
+#include <thread>
+
+namespace fp::testing {
+
+std::string Layout::text() const {
+  return fmt::format("tensor {} sequence {} data {} zero {}{} recompute {}", tensor, sequence, data, zero,
+                     megatron ? " megatron_sp" : "", recompute);
+}
+
+std::vector<std::string> Layout::settings() const {
+  std::vector<std::string> s;
+  const auto set = [&](const char* key, const auto& value) {
+    s.insert(s.end(), {"--set", fmt::format("{}={}", key, value)});
+  };
+  set("parallel.tensor", tensor);
+  set("parallel.sequence", sequence);
+  set("parallel.data", data);
+  set("parallel.zero_stage", zero);
+  set("parallel.megatron_sp", megatron);
+  set("memory.recompute", recompute);
+  return s;
+}
+
+RanksWorkspace::RanksWorkspace() {
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(name, "1", 1);
+  ::setenv("OMPI_MCA_plm", "^rsh", 1);  // this host alone, so no remote shell is missed
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+}
+
+std::filesystem::path RanksWorkspace::spec(const std::string& family) const {
+  static const std::map<std::string, std::string> models = {
+      {"gpt", "family: gpt, layers: 2, hidden: 48, heads: 8"},
+      {"llama", "family: llama, layers: 2, hidden: 32, heads: 8, kv_heads: 2, ffn: 56, tied_embeddings: false"},
+      {"phi3",
+       "family: phi3, layers: 2, hidden: 32, heads: 8, kv_heads: 4, ffn: 40, sliding_window: 7, "
+       "tied_embeddings: false"}};
+  const std::filesystem::path file = root() / (family + ".yaml");
+  std::ofstream(file) << fmt::format(
+      "run: {{threads: 1, device: cpu, seed: 11}}\n"
+      "model: {{{}, max_position: 32, dropout_embedding: 0.1, dropout_attention: 0.1, dropout_residual: 0.1, "
+      "dropout_ffn: 0.1}}\n"
+      "data: {{train: [{{path: {}}}], seq_len: 32, mask_documents: true}}\n"
+      "optimizer: {{lr: 5e-3}}\n"
+      "schedule: {{warmup_steps: 3}}\n"
+      "train: {{steps: 12, global_batch: 8, micro_batch: 1, z_loss: 1e-4}}\n"
+      "precision: {{compute: fp32}}\n"
+      "checkpoint: {{every: 3, keep_last: 0}}\n"
+      "eval: {{every: 6, samples: 4}}\n"
+      "logging: {{report: false, console_every: 1}}\n",
+      models.at(family), data().string());
+  return file;
+}
+
+std::vector<std::string> RanksWorkspace::train(const std::filesystem::path& spec, const std::string& name,
+                                               const Layout& layout, const std::vector<std::string>& more) const {
+  std::vector<std::string> a = {"train", spec.string(), "--set", "run.directory=" + run_directory(name).string()};
+  for (const auto& some : {layout.settings(), more}) a.insert(a.end(), some.begin(), some.end());
+  return layout.ranks() == 1 ? fptrain(a) : mpirun(layout.ranks(), a);
+}
+
+std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> a = {FP_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};
+  const std::vector<std::string> program = fptrain(arguments);
+  a.insert(a.end(), program.begin(), program.end());
+  return a;
+}
+
+std::vector<std::string> with_fault(const std::string& fault, std::vector<std::string> command) {
+  command.insert(command.begin(), {"/usr/bin/env", "FPTRAIN_FAULT=" + fault});
+  return command;
+}
+
+Job::Job(std::vector<std::string> command)
+    : process_((command.insert(command.begin(), {"/usr/bin/env", mark()}), command), folder_.path / "output") {}
+
+Job::~Job() {
+  for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
+}
+
+int Job::wait(double seconds) {
+  const Clock::time_point start = Clock::now();
+  while (process_.running()) {
+    if (fault_ == Clock::time_point{} && contains("fault injected")) fault_ = Clock::now();
+    if (Clock::now() - start > std::chrono::duration<double>(seconds)) return -1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ended_ = Clock::now();
+  return process_.wait();
+}
+
+void Job::wait_for(const std::string& text) {
+  while (process_.running() && !contains(text)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+std::vector<pid_t> Job::processes() const {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
+    if (slurp(entry.path() / "environ").find(mark()) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+std::vector<pid_t> Job::ranks() const {
+  std::vector<pid_t> found = processes();
+  std::erase_if(found, [](pid_t pid) {
+    return !slurp(std::filesystem::path("/proc") / std::to_string(pid) / "cmdline").starts_with(FP_EXECUTABLE);
+  });
+  return found;
+}
+
+int Job::count(const std::string& text) const {
+  const std::string all = output();
+  int n = 0;
+  for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size())) ++n;
+  return n;
+}
+
+void run_well(const std::vector<std::string>& command) {
+  const Outcome o = run(command);
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+}
+
+double worst_loss(const std::filesystem::path& whole, const std::filesystem::path& resumed, int steps) {
+  const auto a = history(whole), b = history(resumed);
+  REQUIRE(a.size() == static_cast<size_t>(steps));
+  REQUIRE(b.rbegin()->first == steps);
+  double worst = 0;
+  for (const auto& [step, values] : b) {
+    const double difference = std::abs(values.first - a.at(step).first) / a.at(step).first;
+    worst = std::isfinite(difference) ? std::max(worst, difference) : HUGE_VAL;
+  }
+  return worst;
+}
+
+}  // namespace fp::testing

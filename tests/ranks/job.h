@@ -1,0 +1,76 @@
+// Training under mpirun: specs that many meshes can run, and jobs whose every process is accounted for.
+#pragma once
+
+#include <chrono>
+
+#include "cli/workspace.h"
+
+namespace fp::testing {
+
+struct Layout {
+  int tensor = 1, sequence = 1, data = 1, zero = 0;
+  bool megatron = false;
+  std::string recompute = "none";
+
+  int ranks() const { return tensor * sequence * data; }
+  std::string text() const;
+  std::vector<std::string> settings() const;  // --set ...
+};
+
+// Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, dropout on, fp32, 12 steps in run
+// directories of their own.
+class RanksWorkspace {
+ public:
+  RanksWorkspace();
+
+  std::filesystem::path spec(const std::string& family) const;
+  // fptrain train under mpirun; without mpirun for one rank.
+  std::vector<std::string> train(const std::filesystem::path& spec, const std::string& name, const Layout&,
+                                 const std::vector<std::string>& more = {}) const;
+  std::filesystem::path run_directory(const std::string& name) const { return files_.run_directory(name); }
+  std::filesystem::path root() const { return files_.root(); }
+  std::filesystem::path data() const { return files_.data(); }
+
+ private:
+  Workspace files_;
+};
+
+// mpirun -np RANKS fptrain ARGUMENTS, more ranks than cores or not, as root or not.
+std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& arguments);
+// `command` with a fault: "rank=3,step=5,kind=kill".
+std::vector<std::string> with_fault(const std::string& fault, std::vector<std::string> command);
+
+// A command whose processes are known by a variable in their environment. What is left of them is killed at the end.
+class Job {
+ public:
+  explicit Job(std::vector<std::string> command);
+  ~Job();
+
+  // mpirun's exit code, once it has ended; -1 when it has not after so many seconds.
+  int wait(double seconds = 120);
+  // After wait(): from the line that announces the fault until mpirun ended.
+  double seconds_from_fault() const { return std::chrono::duration<double>(ended_ - fault_).count(); }
+  std::string output() const { return process_.output(); }
+  void wait_for(const std::string& text);  // in the output, or the end
+  void signal(int number) { process_.kill(number); }
+  std::vector<pid_t> processes() const;  // mpirun among them
+  std::vector<pid_t> ranks() const;      // without it
+  bool contains(const std::string& text) const { return count(text) > 0; }
+  int count(const std::string& text) const;  // times the output has it
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string mark() const { return "FP_TEST_JOB=" + folder_.path.string(); }
+
+  TemporaryFolder folder_;
+  Process process_;
+  Clock::time_point fault_{}, ended_{};
+};
+
+// A whole run that must succeed.
+void run_well(const std::vector<std::string>& command);
+
+// Largest relative difference of the losses that `resumed` has logged; both logged all steps up to `steps`.
+double worst_loss(const std::filesystem::path& whole, const std::filesystem::path& resumed, int steps);
+
+}  // namespace fp::testing

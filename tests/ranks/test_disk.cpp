@@ -1,0 +1,55 @@
+// A disk that fills up during a run of several ranks.
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <catch2/catch.hpp>
+
+#include "ranks/job.h"
+#include "support/skip.h"
+
+using namespace fp::testing;
+
+namespace {
+
+uintmax_t bytes_in(const std::filesystem::path& folder) {
+  uintmax_t sum = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
+    if (file.is_regular_file()) sum += file.file_size();
+  return sum;
+}
+
+// A small disk that only this process and its children see; false where that takes rights this user lacks.
+bool mount_small_disk(const std::filesystem::path& folder, uintmax_t bytes) {
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", folder.c_str(), "tmpfs", 0, fmt::format("size={}", bytes).c_str()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a full disk stops no training before its last save", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("gpt");
+  const Layout layout{2, 1, 2, 3};
+  run_well(w.train(spec, "whole", layout));
+  const uintmax_t save = bytes_in(w.run_directory("whole") / "checkpoints" / "step-00000003");
+  const auto directory = w.run_directory("full");
+  std::filesystem::create_directories(directory);
+  if (!mount_small_disk(directory, save * 5 / 2)) FP_SKIP("mounting takes rights this user lacks");
+
+  Job job(w.train(spec, "full", layout));
+  const int code = job.wait();
+  CAPTURE(job.output());
+  CHECK(code == 3);
+  CHECK(job.processes().empty());
+  CHECK(job.count("checkpoint of step 9 not saved (earlier ones are intact)") == 1);
+  CHECK(job.count("training goes on, the next save is due in 3 steps") == 1);
+  CHECK(job.count("checkpoint of step 12 not saved (earlier ones are intact)") == 1);
+  CHECK(job.count("error: ") == 2);
+  REQUIRE(checkpoints(directory) == std::vector<std::string>{"step-00000003", "step-00000006"});
+  run_well(fptrain({"checkpoint", "verify", directory.string()}));
+
+  REQUIRE(::mount("", directory.c_str(), "", MS_REMOUNT, "size=64m") == 0);
+  run_well(w.train(spec, "full", layout));
+  CHECK(history(directory) == history(w.run_directory("whole")));
+  ::umount(directory.c_str());
+}

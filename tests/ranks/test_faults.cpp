@@ -1,0 +1,87 @@
+// No rank dies or hangs alone: whatever becomes of one, all end soon, with one message that names it, and the last
+// checkpoint goes on, on any mesh.
+#include <catch2/catch.hpp>
+
+#include "ranks/job.h"
+
+using namespace fp::testing;
+
+namespace {
+
+struct Case {
+  std::string kind;
+  int rank, code;
+  double seconds;                  // at most, from the fault to the last process gone
+  std::vector<std::string> words;  // of the message
+};
+
+constexpr int kSteps = 12;
+const Layout kEight{2, 2, 2, 1};
+const std::vector<std::string> kWatchdog{"--set", "watchdog.heartbeat_s=0.3", "--set", "watchdog.step_s=4"};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list = {
+      {"kill", 3, 0, 15, {"rank 3 (host ", "is gone: killed, crashed or out of reach. Last known: step ", "phase "}},
+      {"throw", 3, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
+      {"sleep",
+       3,
+       0,
+       30,
+       {"Odd one out: rank 3 (host ", "is not in the communication that others wait in", "rank 3: step 5, phase step",
+        "step 5, phase step, waiting in "}},
+      {"stop", 3, 0, 30, {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
+      {"kill", 0, 0, 15, {"rank 0 (host ", "is gone: killed, crashed or out of reach. Last known: step ", "phase "}},
+      {"throw", 0, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
+      {"sleep",
+       0,
+       0,
+       30,
+       {"Odd one out: rank 0 (host ", "is not in the communication that others wait in", "rank 0: step 5, phase step",
+        "step 5, phase step, waiting in "}},
+      {"stop", 0, 0, 30, {"rank 0 (host ", "is gone: silent for ", "Last known: step "}}};
+  return list;
+}
+
+// The stacks of all main threads that still run, the one to blame among them.
+void check_stacks(const Job& job, const Case& c) {
+  for (int rank = 0; rank < kEight.ranks(); ++rank) {
+    CAPTURE(rank);
+    const bool runs = c.kind == "sleep" || rank != c.rank;
+    CHECK(job.contains(fmt::format("[rank {}]   ", rank)) == runs);
+  }
+  if (c.kind == "sleep") CHECK(job.contains("maybe_fault"));
+}
+
+}  // namespace
+
+TEST_CASE("a fault of one rank of eight ends all, and the run can go on", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  run_well(w.train(spec, "whole", {}));
+  int number = 0;
+  for (const Case& c : cases()) {
+    const std::string name = fmt::format("{}-{}", c.kind, c.rank);
+    const auto directory = w.run_directory(name);
+    const std::string fault = fmt::format("rank={},step=5,kind={}", c.rank, c.kind);
+    Job job(with_fault(fault, w.train(spec, name, kEight, kWatchdog)));
+    const int code = job.wait();
+    CAPTURE(name, code, job.output());
+    if (c.code == 0)
+      CHECK(code > 0);
+    else
+      CHECK(code == c.code);
+    CHECK(job.processes().empty());
+    CHECK(job.seconds_from_fault() < c.seconds);
+    for (const std::string& words : c.words) CHECK(job.contains(words));
+    const bool stall = job.contains("the run stands still");
+    CHECK(stall == (c.kind == "sleep" || (c.kind == "stop" && c.rank != 0)));
+    CHECK(job.count("error: ") == (stall ? 2 : 1));  // again after the stacks, where people look
+    if (stall) check_stacks(job, c);
+
+    REQUIRE(checkpoints(directory) == std::vector<std::string>{"step-00000003"});
+    run_well(fptrain({"checkpoint", "verify", directory.string()}));
+    const Layout other = number++ % 2 == 0 ? kEight : Layout{1, 2, 1, 0};
+    run_well(w.train(spec, name, other, {"--resume", "auto"}));
+    CHECK(worst_loss(w.run_directory("whole"), directory, kSteps) < 1e-5);
+  }
+}
