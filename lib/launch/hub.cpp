@@ -46,7 +46,7 @@ void Hub::run() {
     hear_ranks(ready);
     for (const PeerMessage& m : mailbox_.take()) {
       if (m.verb == "leave") return;
-      on_message(ranks_[0], beat_of(record_.activity()));  // where it is now that it says so
+      on_message(ranks_[0], beat_of(record_.load()->activity()));  // where it is now that it says so
       on_message(ranks_[0], m);
     }
     if (Clock::now() >= failures_due_) report_failures();
@@ -127,7 +127,7 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
 }
 
 bool Hub::given_up() const {
-  const auto limit = options_.timeouts_s.find(record_.activity().phase);
+  const auto limit = options_.timeouts_s.find(record_.load()->activity().phase);
   return limit != options_.timeouts_s.end() && limit->second > 0 && paused_s() > limit->second;
 }
 

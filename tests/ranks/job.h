@@ -17,8 +17,8 @@ struct Layout {
   std::vector<std::string> settings() const;  // --set ...
 };
 
-// Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, dropout on, fp32, 12 steps in run
-// directories of their own.
+// Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, fp32, 12 steps in run directories of
+// their own. Dropout is on; tokens, vocabulary and feed-forward width do not divide by 4.
 class RanksWorkspace {
  public:
   RanksWorkspace();

@@ -54,14 +54,17 @@ const std::vector<Layout>& layouts() {
                                            {2, 1, 1, 1, true},
                                            {1, 2, 1, 3},
                                            {1, 1, 2, 2, false, "full"},
+                                           {2, 1, 1, 3, true, "selective"},
                                            {4, 1, 1, 0, true, "selective"},
                                            {1, 4, 1, 2},
                                            {1, 2, 2, 1, false, "full"},
                                            {2, 1, 2, 3, true},
+                                           {2, 2, 1, 0},
                                            {2, 2, 2, 3, true, "full"},
                                            {1, 4, 2, 2},
                                            {4, 2, 1, 1},
-                                           {1, 1, 8, 3, false, "selective"}};
+                                           {1, 1, 8, 3, false, "selective"},
+                                           {2, 1, 4, 0, true}};
   return list;
 }
 
@@ -79,7 +82,7 @@ TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
     run_well(w.train(spec, name, layout, kRun));
     CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
     CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name)) < kTolerance);
-    if (layout.ranks() != 4) continue;
+    if (number % 3 != 0) continue;  // of 2, 4 and 8 ranks
     run_well(w.train(spec, name + "-again", layout, kRun));
     run_well(
         fptrain({"checkpoint", "diff", w.run_directory(name).string(), w.run_directory(name + "-again").string()}));
