@@ -45,7 +45,7 @@ std::filesystem::path RanksWorkspace::spec(const std::string& family) const {
       "model: {{{}, max_position: 32, dropout_embedding: 0.1, dropout_attention: 0.1, dropout_residual: 0.1, "
       "dropout_ffn: 0.1}}\n"
       "data: {{train: [{{path: {}}}], seq_len: 30, mask_documents: true}}\n"
-      "optimizer: {{lr: 5e-3}}\n"
+      "optimizer: {{lr: 5e-3, eps: 1e-3}}\n"
       "schedule: {{warmup_steps: 3}}\n"
       "train: {{steps: 12, global_batch: 8, micro_batch: 1, z_loss: 1e-4}}\n"
       "precision: {{compute: fp32}}\n"
