@@ -35,7 +35,7 @@ RanksWorkspace::RanksWorkspace() {
 std::filesystem::path RanksWorkspace::spec(const std::string& family) const {
   static const std::map<std::string, std::string> models = {
       {"gpt", "family: gpt, layers: 2, hidden: 48, heads: 8"},
-      {"llama", "family: llama, layers: 2, hidden: 32, heads: 8, kv_heads: 2, ffn: 56, tied_embeddings: false"},
+      {"llama", "family: llama, layers: 2, hidden: 32, heads: 8, kv_heads: 2, ffn: 54, tied_embeddings: false"},
       {"phi3",
        "family: phi3, layers: 2, hidden: 32, heads: 8, kv_heads: 4, ffn: 40, sliding_window: 7, "
        "tied_embeddings: false"}};
@@ -44,8 +44,8 @@ std::filesystem::path RanksWorkspace::spec(const std::string& family) const {
       "run: {{threads: 1, device: cpu, seed: 11}}\n"
       "model: {{{}, max_position: 32, dropout_embedding: 0.1, dropout_attention: 0.1, dropout_residual: 0.1, "
       "dropout_ffn: 0.1}}\n"
-      "data: {{train: [{{path: {}}}], seq_len: 32, mask_documents: true}}\n"
-      "optimizer: {{lr: 5e-3}}\n"
+      "data: {{train: [{{path: {}}}], seq_len: 30, mask_documents: true}}\n"
+      "optimizer: {{lr: 5e-3, eps: 1e-3}}\n"
       "schedule: {{warmup_steps: 3}}\n"
       "train: {{steps: 12, global_batch: 8, micro_batch: 1, z_loss: 1e-4}}\n"
       "precision: {{compute: fp32}}\n"

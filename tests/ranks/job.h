@@ -17,8 +17,9 @@ struct Layout {
   std::vector<std::string> settings() const;  // --set ...
 };
 
-// Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, dropout on, fp32, 12 steps in run
-// directories of their own.
+// Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, fp32, 12 steps in run directories of
+// their own. Dropout is on; tokens, vocabulary and feed-forward width do not divide by 4. Adam's eps is far above the
+// rounding of a gradient, which it would blow up to whole steps where a gradient is nothing else.
 class RanksWorkspace {
  public:
   RanksWorkspace();

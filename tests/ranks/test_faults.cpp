@@ -10,35 +10,52 @@ namespace {
 
 struct Case {
   std::string kind;
-  int rank, code;
+  int rank;
+  std::string at;
+  int code;                        // 0: any but 0
   double seconds;                  // at most, from the fault to the last process gone
   std::vector<std::string> words;  // of the message
 };
 
 constexpr int kSteps = 12;
 const Layout kEight{2, 2, 2, 1};
-const std::vector<std::string> kWatchdog{"--set", "watchdog.heartbeat_s=0.3", "--set", "watchdog.step_s=4"};
+const std::vector<std::string> kWatchdog{"--set", "watchdog.heartbeat_s=0.3", "--set", "watchdog.step_s=4",
+                                         "--set", "watchdog.evaluation_s=4",  "--set", "watchdog.save_s=4"};
 
+const std::string kStep = "step=5,phase=step", kEvaluation = "step=6,phase=evaluation", kSave = "step=6,phase=save";
+const std::string kGone = "is gone: killed, crashed or out of reach. Last known: step ";
+const std::string kElsewhere = "is not in the communication that others wait in";
+
+// All before the save of step 6 is complete.
 const std::vector<Case>& cases() {
   static const std::vector<Case> list = {
-      {"kill", 3, 0, 15, {"rank 3 (host ", "is gone: killed, crashed or out of reach. Last known: step ", "phase "}},
-      {"throw", 3, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
+      {"kill", 3, kStep, 0, 15, {"rank 3 (host ", kGone, ", phase "}},
+      {"throw", 3, kStep, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
       {"sleep",
        3,
+       kStep,
        0,
        30,
-       {"Odd one out: rank 3 (host ", "is not in the communication that others wait in", "rank 3: step 5, phase step",
-        "step 5, phase step, waiting in "}},
-      {"stop", 3, 0, 30, {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
-      {"kill", 0, 0, 15, {"rank 0 (host ", "is gone: killed, crashed or out of reach. Last known: step ", "phase "}},
-      {"throw", 0, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
+       {"Odd one out: rank 3 (host ", kElsewhere, "rank 3: step 5, phase step", "step 5, phase step, waiting in "}},
+      {"stop",
+       3,
+       kStep,
+       0,
+       30,
+       {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
+      {"kill", 0, kStep, 0, 15, {"rank 0 (host ", kGone, ", phase "}},
+      {"throw", 0, kStep, 3, 15, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
       {"sleep",
        0,
+       kStep,
        0,
        30,
-       {"Odd one out: rank 0 (host ", "is not in the communication that others wait in", "rank 0: step 5, phase step",
-        "step 5, phase step, waiting in "}},
-      {"stop", 0, 0, 30, {"rank 0 (host ", "is gone: silent for ", "Last known: step "}}};
+       {"Odd one out: rank 0 (host ", kElsewhere, "rank 0: step 5, phase step", "step 5, phase step, waiting in "}},
+      {"stop", 0, kStep, 0, 30, {"rank 0 (host ", "is gone: silent for ", "Last known: step "}},
+      {"sleep", 5, kEvaluation, 0, 30, {"Odd one out: rank 5 (host ", kElsewhere, "rank 5: step 6, phase evaluation"}},
+      {"throw", 5, kEvaluation, 3, 15, {", step 6, phase evaluation): fault injected by FPTRAIN_FAULT: throw"}},
+      {"kill", 2, kSave, 0, 15, {"rank 2 (host ", kGone, ", phase "}},
+      {"stop", 1, kSave, 0, 30, {"Odd one out: rank 1 (host ", "step 6, phase save, waiting in "}}};
   return list;
 }
 
@@ -60,9 +77,9 @@ TEST_CASE("a fault of one rank of eight ends all, and the run can go on", "[rank
   run_well(w.train(spec, "whole", {}));
   int number = 0;
   for (const Case& c : cases()) {
-    const std::string name = fmt::format("{}-{}", c.kind, c.rank);
+    const std::string name = fmt::format("{}-{}-{}", c.kind, c.rank, c.at);
     const auto directory = w.run_directory(name);
-    const std::string fault = fmt::format("rank={},step=5,kind={}", c.rank, c.kind);
+    const std::string fault = fmt::format("rank={},{},kind={}", c.rank, c.at, c.kind);
     Job job(with_fault(fault, w.train(spec, name, kEight, kWatchdog)));
     const int code = job.wait();
     CAPTURE(name, code, job.output());

@@ -15,13 +15,6 @@ constexpr double kTolerance = 1e-5;  // relative (docs/architecture.md, section 
 constexpr int kSteps = 20;
 const std::vector<std::string> kRun{"--set", "train.steps=20", "--set", "checkpoint.every=10"};
 
-// The scores of a query change by one constant with the bias of the keys, so the loss does not depend on it: its
-// gradient is rounding noise, which Adam blows up to whole steps.
-std::pair<int64_t, int64_t> undecided(const std::string& param, int64_t elements) {
-  if (!param.ends_with("attn.c_attn.bias")) return {0, 0};
-  return {elements / 3, elements / 3 * 2};
-}
-
 // Largest difference of the parameters of two checkpoints, each relative to the largest value of its tensor.
 double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
   double worst = 0;
@@ -29,14 +22,13 @@ double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
     const int64_t elements = p.shape.elements();
     const auto x = first_elements(a, p.name, StateKind::param, elements);
     const auto y = first_elements(b, p.name, StateKind::param, elements);
-    const auto [skip, resume] = undecided(p.name, elements);
     double largest = 0, difference = 0;
     for (int64_t i = 0; i < elements; ++i) {
-      if (i >= skip && i < resume) continue;
       largest = std::max(largest, std::abs(static_cast<double>(x[i])));
       const double d = std::abs(static_cast<double>(x[i]) - y[i]);
       difference = std::isfinite(d) ? std::max(difference, d) : HUGE_VAL;
     }
+    UNSCOPED_INFO(p.name << ": " << difference / largest);
     worst = std::max(worst, difference / largest);
   }
   return worst;
@@ -54,14 +46,17 @@ const std::vector<Layout>& layouts() {
                                            {2, 1, 1, 1, true},
                                            {1, 2, 1, 3},
                                            {1, 1, 2, 2, false, "full"},
+                                           {2, 1, 1, 3, true, "selective"},
                                            {4, 1, 1, 0, true, "selective"},
                                            {1, 4, 1, 2},
                                            {1, 2, 2, 1, false, "full"},
                                            {2, 1, 2, 3, true},
+                                           {2, 2, 1, 0},
                                            {2, 2, 2, 3, true, "full"},
                                            {1, 4, 2, 2},
                                            {4, 2, 1, 1},
-                                           {1, 1, 8, 3, false, "selective"}};
+                                           {1, 1, 8, 3, false, "selective"},
+                                           {2, 1, 4, 0, true}};
   return list;
 }
 
@@ -79,7 +74,7 @@ TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
     run_well(w.train(spec, name, layout, kRun));
     CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
     CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name)) < kTolerance);
-    if (layout.ranks() != 4) continue;
+    if (number % 3 != 0) continue;  // of 2, 4 and 8 ranks
     run_well(w.train(spec, name + "-again", layout, kRun));
     run_well(
         fptrain({"checkpoint", "diff", w.run_directory(name).string(), w.run_directory(name + "-again").string()}));
