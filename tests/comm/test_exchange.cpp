@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "comm/mpi/buffers.h"
 #include "comm/host_reduce.h"
+#include "comm/mpi/buffers.h"
 #include "comm/mpi/exchange.h"
 
 namespace fp_test {

@@ -1,0 +1,33 @@
+// What a rank takes of the machine is what was predicted for it, under every ZeRO stage.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/filesystem.h"
+#include "ranks/job.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+TEST_CASE("resident memory of four ranks is within 5% of the prediction", "[ranks][slow]") {
+  const RanksWorkspace place;
+  const std::string gradients = GENERATE("bf16", "fp32");
+  for (const int zero : {0, 1, 2, 3}) {
+    CAPTURE(zero, gradients);
+    const std::string name = fmt::format("memory-{}-{}", zero, gradients);
+    Layout layout;
+    layout.data = 4;
+    layout.zero = zero;
+    std::vector<std::string> command = place.train(place.spec("llama"), name, layout);
+    for (const char* set : {"model.layers=8", "model.hidden=512", "model.heads=8", "model.kv_heads=4", "model.ffn=1536",
+                            "model.head_dim=64", "model.vocab=8192", "precision.compute=bf16", "train.steps=3",
+                            "checkpoint.at_end=false", "checkpoint.every=0", "eval.every=0"})
+      command.insert(command.end(), {"--set", set});
+    command.insert(command.end(), {"--set", "precision.gradients=" + gradients});
+    run_well(command);
+    const auto report = nlohmann::json::parse(read_file(place.run_directory(name) / "report.json"));
+    std::istringstream lines(read_file(place.run_directory(name) / "metrics.jsonl"));
+    nlohmann::json last;
+    for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
+    CHECK(last["peak_bytes"].get<double>() == Approx(report["predicted_peak_bytes"].get<double>()).epsilon(0.05));
+  }
+}
