@@ -11,7 +11,11 @@ namespace fp {
 namespace {
 
 PhaseTimeouts timeouts(const WatchdogSection& w) {
-  return {{"set-up", w.setup_s}, {"step", w.step_s}, {"evaluation", w.evaluation_s}, {"save", w.save_s}};
+  return {{"start", w.setup_s},
+          {"set-up", w.setup_s},
+          {"step", w.step_s},
+          {"evaluation", w.evaluation_s},
+          {"save", w.save_s}};
 }
 
 }  // namespace
@@ -25,6 +29,7 @@ void Ranks::start(RunSpec& spec) {
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {
+    check_joinable(environment_);
     host_ = make_mpi_world();
     check_world(environment_, host_->rank(), host_->size());
   }

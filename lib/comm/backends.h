@@ -1,4 +1,4 @@
-// Factories of the worlds. Only apps/ and tests/ name them, and the dry run the counting one.
+// Factories of the worlds that communicate. Only apps/ and tests/ name them.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,6 @@ namespace fp {
 // the others get CommError in whatever they communicate next or are waiting in, and the first exception (of the
 // failing rank, not a CommError) is thrown again here. Tensors live on the host.
 void run_thread_ranks(int size, const std::function<void(World&)>& body);
-
-// Moves nothing and computes nothing: rank `rank` of a world of any size, for dry runs. Traffic is counted. Host values
-// come back as if all ranks had given the same.
-std::unique_ptr<World> make_counting_world(int rank, int size);
 
 // The ranks mpirun or srun has started, over Open MPI. Made once a process; MPI is finalized with it. Sums are taken on
 // the host; tensors of a device are staged through host memory. largest_message: bytes; what is larger goes in several.

@@ -157,6 +157,14 @@ void check_library(std::vector<Finding>& findings, const char* subject, const st
   }
 }
 
+Finding check_mpi(const MachineFacts& machine) {
+  const std::string& version = machine.libraries.mpi;
+  if (version.empty()) return {Verdict::note, "MPI", "not found", "one rank only; install openmpi-bin for several"};
+  if (machine.mpirun) return {Verdict::good, "MPI", version, ""};
+  return {Verdict::note, "MPI", version + ", but no mpirun on the PATH",
+          machine.slurm.commands ? "start ranks with srun --mpi=pmix" : "several ranks need it: install openmpi-bin"};
+}
+
 Finding check_slurm(const SlurmFacts& slurm) {
   if (!slurm.job_id.empty())
     return {
@@ -206,7 +214,7 @@ std::vector<Finding> diagnose(const MachineFacts& machine) {
   findings.push_back(check_huge_pages(machine.memory));
   findings.push_back(check_disk(machine.disk));
   check_gpus(machine, findings);
-  check_library(findings, "MPI", machine.libraries.mpi, "one process only; install openmpi-bin for several ranks");
+  findings.push_back(check_mpi(machine));
   if (!machine.libraries.nccl.empty()) findings.push_back({Verdict::good, "NCCL", machine.libraries.nccl, ""});
   check_library(findings, "HDF5", machine.libraries.hdf5, "checkpoints need it: install libhdf5-103");
   check_library(findings, "oneDNN", machine.libraries.onednn, "the cpu device needs it: install libdnnl2");

@@ -89,6 +89,7 @@ void visit_machine(Facts& m, Section&& section) {
   disk("free_bytes", m.disk.free_bytes);
   auto&& libraries = section("libraries");
   libraries("mpi", m.libraries.mpi);
+  libraries("mpirun", m.mpirun);
   libraries("nccl", m.libraries.nccl);
   libraries("hdf5", m.libraries.hdf5);
   libraries("onednn", m.libraries.onednn);
@@ -142,6 +143,7 @@ MachineFacts inspect_machine(const fs::path& path) {
   machine.disk = inspect_disk(path);
   machine.libraries = inspect_libraries(machine.gpus);
   machine.slurm = inspect_slurm();
+  machine.mpirun = on_path("mpirun");
   machine.omp_num_threads = environment("OMP_NUM_THREADS");
   return machine;
 }

@@ -65,6 +65,7 @@ struct MachineFacts {
   std::vector<GpuFacts> gpus;
   LibraryFacts libraries;
   SlurmFacts slurm;
+  bool mpirun = false;          // on PATH
   std::string omp_num_threads;  // the variable's text; empty: not set
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "comm/backends.h"
+#include "comm/counting.h"
 #include "exec/executor.h"
 #include "train/memory_watch.h"
 #include "train/setup.h"
@@ -69,6 +69,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   p.by_class = arena.by_class_at_peak();
   p.scratch_bytes = ops.scratch_bytes();
   p.own_bytes = ops.own_bytes();
+  if (!ops.device_memory()) p.host_bytes = world->scratch_peak();
   p.attention = ops.attention_choices();
   return p;
 }
@@ -93,6 +94,7 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   if (p.arena_bytes > sum) text += fmt::format("  {:<20}{:>12.3f}\n", "gaps", gib(p.arena_bytes - sum));
   text += fmt::format("  {:<20}{:>12.3f}\n", "arena", gib(p.arena_bytes));
   if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
+  if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
   text += '\n';
   const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
   text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);

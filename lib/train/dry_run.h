@@ -17,13 +17,14 @@ struct Prediction {
   size_t arena_bytes = 0;    // what the run's arena needs, exactly
   size_t scratch_bytes = 0;  // what the backend has to set aside for its calls
   size_t own_bytes = 0;      // what that adds to what the backend holds already
+  size_t host_bytes = 0;     // what communication needs beside that, where ranks are on CPUs
   BytesByClass by_class{};   // at the moment of the peak
   Counts micro_batch;        // forward and backward of one micro-batch, recompute included
   Counts update;             // gradient norm and optimizer step
   TrafficTable traffic;      // what the rank sends in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // what runs it, and why others were passed over
-  size_t device_bytes() const { return arena_bytes + own_bytes; }
+  size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes; }
 };
 
 // Of one rank of the mesh. `model` must have its vocabulary; counting is reset.

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
+#include "comm/counting.h"
 #include "comm/values.h"
 
 namespace fp_test {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "comm/mpi/buffers.h"
+#include "comm/host_reduce.h"
 #include "comm/mpi/exchange.h"
 
 namespace fp_test {
@@ -21,7 +22,7 @@ struct Flow {
 };
 
 Flow flow_of(const fp::CommCall& call, int rank, int size) {
-  std::vector<std::byte> scratch(fp::scratch_bytes(call, rank, size));
+  std::vector<std::byte> scratch(fp::sum_scratch_bytes(call, rank, size));
   Flow flow;
   for (const fp::Stage& stage : fp::stages_of(call, rank, size, scratch.data()))
     for (const fp::MpiMessage& m : stage.messages) (m.send ? flow.out : flow.in)[m.peer] += m.bytes;

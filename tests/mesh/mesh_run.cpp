@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/counting.h"
 #include "ops/counting.h"
 
 namespace fp::testing {

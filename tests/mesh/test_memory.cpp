@@ -2,6 +2,7 @@
 // says.
 #include <catch2/catch.hpp>
 
+#include "comm/counting.h"
 #include "mesh/mesh_run.h"
 #include "ops/counting.h"
 

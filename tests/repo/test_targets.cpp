@@ -31,7 +31,8 @@ bool is_left_out(const std::string& path) {
   return path.starts_with("cuda/stub/");
 #else
   const bool everywhere = path.starts_with("cuda/rules/") || path.starts_with("cuda/stub/");
-  return path.starts_with("tests/cuda_gpu/") || (path.starts_with("cuda/") && !everywhere);
+  const bool nccl = path.starts_with("tests/cuda/nccl/") || path == "tests/cuda/stub/nccl_stub.cpp";
+  return path.starts_with("tests/cuda_gpu/") || nccl || (path.starts_with("cuda/") && !everywhere);
 #endif
 }
 

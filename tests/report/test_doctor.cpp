@@ -16,6 +16,7 @@ MachineFacts good_machine() {
   m.memory = {int64_t{64} << 30, int64_t{48} << 30, 0, "madvise", 2 << 20, 0};
   m.disk = {"/runs", int64_t{500} << 30, int64_t{200} << 30};
   m.libraries.mpi = "Open MPI v4.1.4";
+  m.mpirun = true;
   m.libraries.hdf5 = "1.10.8";
   m.libraries.onednn = "2.6.3";
   return m;
@@ -109,6 +110,12 @@ TEST_CASE("each weakness is named with what to do") {
   }
   SECTION("libraries and Slurm") {
     CHECK(find(m, "Slurm").verdict == Verdict::note);
+    CHECK(find(m, "MPI").verdict == Verdict::good);
+    m.mpirun = false;
+    CHECK_THAT(find(m, "MPI").text, Contains("v4.1.4") && Contains("no mpirun"));
+    CHECK_THAT(find(m, "MPI").advice, Contains("openmpi-bin"));
+    m.slurm.commands = true;
+    CHECK_THAT(find(m, "MPI").advice, Contains("srun --mpi=pmix"));
     m.libraries.hdf5.clear();
     m.slurm = {true, "77", "2", "8", "gpu"};
     CHECK_THAT(find(m, "HDF5").advice, Contains("libhdf5"));

@@ -121,13 +121,6 @@ std::vector<Stage> broadcast(const CommCall& c, Place p) {
 
 }  // namespace
 
-size_t scratch_bytes(const CommCall& c, int rank, int size) {
-  const int64_t mine = c.kind == CommKind::all_reduce       ? dealt(c.to.elements(), size, rank).count
-                       : c.kind == CommKind::reduce_scatter ? c.to.elements()
-                                                            : 0;
-  return static_cast<size_t>(bytes(c.to, mine * (size - 1)));
-}
-
 std::vector<Stage> stages_of(const CommCall& c, int rank, int size, std::byte* scratch) {
   const Place p{rank, size};
   switch (c.kind) {

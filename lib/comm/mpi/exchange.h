@@ -21,8 +21,6 @@ struct Stage {
   std::vector<MpiMessage> messages;
 };
 
-// Host memory that the stages of this rank need besides the tensors.
-size_t scratch_bytes(const CommCall&, int rank, int size);
 // Of the call of rank `rank` of `size`; tensors in host memory. Nobody sends more than is counted as sent, but for
 // broadcast: the root deals the pieces out, and each rank passes its own on.
 std::vector<Stage> stages_of(const CommCall&, int rank, int size, std::byte* scratch);

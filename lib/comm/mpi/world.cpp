@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "comm/backends.h"
+#include "comm/host_reduce.h"
 #include "comm/mpi/engine.h"
 
 namespace fp {
@@ -25,7 +26,7 @@ class MpiGroup final : public Group {
     const bool device = ops_ != nullptr && ops_->device_memory().has_value();
     const CommCall host = device ? staged(call, leases) : call;
     if (ops_ != nullptr && !device) ops_->synchronize();
-    leases.push_back(engine_.buffers().take(scratch_bytes(host, rank(), size())));
+    leases.push_back(engine_.buffers().take(sum_scratch_bytes(host, rank(), size())));
     std::vector<Stage> stages = stages_of(host, rank(), size(), leases.back().data());
     if (host.to.data != call.to.data && fills(call))
       stages.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in(to, from); }, {}});

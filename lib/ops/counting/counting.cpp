@@ -31,6 +31,9 @@ double count_of(const Tensor& t) { return static_cast<double>(t.elements()); }
 class Counter final : public CountingOps {
  public:
   explicit Counter(const Ops* device) : device_(device) {}
+  std::optional<DeviceMemory> device_memory() const override {
+    return device_ != nullptr ? device_->device_memory() : std::nullopt;
+  }
 
   std::string_view name() const override { return "counting"; }
   const Counts& counts() const override { return counts_; }

@@ -1,0 +1,70 @@
+// A bit that differs between two copies of the state is found, and named.
+#include <catch2/catch.hpp>
+
+#include "exec/replicas.h"
+#include "mesh/mesh_run.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+// On a 2 x 2 mesh of data and tensor ranks: what check_replicas() says after `flip` on one rank. 3 is the second of
+// both.
+std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int rank = 3) {
+  std::string what = "no difference";
+  const ModelSection m = shared_model("llama");
+  try {
+    run_thread_ranks(4, [&](World& world) {
+      const auto ops = make_cpu_ops();
+      Arena arena(ops->allocate(size_t{16} << 20, false), size_t{16} << 20);
+      const Groups groups = make_groups(world, Mesh(1, 2, 1, 2, 4));
+      ModelOptions options;
+      options.compute = DType::f32;
+      options.zero_stage = zero;
+      options.positions = 8;
+      Model model(m, options, *ops, arena, groups);
+      model.params().initialize(*ops, 5);
+      if (world.rank() == rank) flip(model.params());
+      check_replicas(model.params(), *ops, groups);
+    });
+  } catch (const DeviceError& e) {
+    what = e.what();
+  }
+  return what;
+}
+
+void flip_bit(const Tensor& t) { *static_cast<uint32_t*>(t.data) ^= 1u; }
+
+// The first element of a parameter's kept state, if this rank keeps it.
+void flip_state(ParamStore& store, const std::string& name, StateKind kind) {
+  const ParamId id = store.table().find(name);
+  for (const ParamUnit& u : store.table().units())
+    for (const ParamPart& part : store.table().parts(u, !store.sharded(kind)))
+      if (part.id == id) return flip_bit(store.state(kind, {id, part.first, 1}));
+}
+
+}  // namespace
+
+TEST_CASE("equal copies pass", "[mesh]") {
+  for (const int zero : {0, 1, 2, 3}) CHECK(verdict(zero, [](ParamStore&) {}) == "no difference");
+}
+
+TEST_CASE("a flipped bit of the state is named", "[mesh]") {
+  using Catch::Contains;
+  const std::string down = "model.layers.1.mlp.down_proj.weight";
+  for (const int zero : {0, 1, 2})
+    CHECK_THAT(verdict(zero, [&](ParamStore& s) { flip_state(s, down, StateKind::param); }),
+               Contains("weights of " + down + " on rank 3 is not what rank 1 holds"));
+  CHECK_THAT(verdict(0, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg_sq); }),
+             Contains("second moment of " + down));
+  // Shards of moments have no copies over the data group, but those of replicated parameters have over the tensor
+  // group.
+  CHECK(verdict(1, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg); }) == "no difference");
+  // A layer's first norm is in the first shard, which ranks 0 and 1 have.
+  const std::string norm = "model.layers.0.input_layernorm.weight";
+  for (const int zero : {1, 3})
+    CHECK_THAT(verdict(
+                   zero, [&](ParamStore& s) { flip_state(s, norm, StateKind::exp_avg); }, 1),
+               Contains("first moment of " + norm + " on rank 1 is not what rank 0 holds"));
+}
