@@ -1,0 +1,75 @@
+// The run behind run_training(): set up in trainer_setup.cpp, run in trainer.cpp.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/storage.h"
+#include "model/groups.h"
+#include "train/dry_run.h"
+#include "train/memory_watch.h"
+#include "train/progression.h"
+#include "train/recorder.h"
+#include "train/run_data.h"
+#include "train/trainer.h"
+
+namespace fp {
+
+class Trainer {
+ public:
+  Trainer(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
+  ExitCode run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  void prepare_directory();
+  void start_or_resume();
+  void find_reference(bool resuming);
+  void start_afresh();
+  void restore(const Checkpoint&);
+  void run_step();
+  void load_batches();
+  bool accept(const LossSums&, const GradientNorm&);
+  void evaluate_now(StepMetrics&);
+  void save(bool must_succeed);
+  bool time_is_up() const;
+  bool leads() const { return groups_.world->rank() == 0; }
+  void event(int64_t step, const std::string& text, log::Level = log::Level::info);
+  void report(const std::string& status);
+  void enter(const char* phase);
+  int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
+  TrainState state() const;
+  RunFacts facts() const;
+  bool due(int64_t every) const { return every > 0 && at_.step % every == 0; }
+
+  TrainRequest request_;
+  const RunSpec& spec_;
+  Ops& ops_;
+  Groups groups_;
+  std::filesystem::path directory_, checkpoints_;
+  std::optional<storage::FolderLock> lock_;
+  RunData data_;
+  ModelSection section_;
+  Prediction prediction_;
+  std::optional<Arena> arena_;
+  std::optional<Model> model_;
+  std::optional<Executor> executor_;
+  std::optional<Recorder> recorder_;
+  Progression at_;
+  int64_t saved_step_ = -1;
+  std::optional<MemoryWatch> memory_;
+  double gemm_rate_ = 0, flops_per_token_ = 0;
+  Clock::time_point started_ = Clock::now();
+  double elapsed_before_ = 0;
+  std::vector<Batch> batches_;
+  std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
+};
+
+}  // namespace fp

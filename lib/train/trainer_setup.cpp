@@ -1,0 +1,160 @@
+#include <set>
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "checkpoint/folder.h"
+#include "config/load.h"
+#include "config/model_facts.h"
+#include "plan/layout.h"
+#include "train/op_timer.h"
+#include "train/resume.h"
+#include "train/run.h"
+#include "train/setup.h"
+#include "train/together.h"
+#include "train/weight_source.h"
+
+namespace fp {
+
+Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh)
+    : request_(request),
+      spec_(request_.spec),
+      ops_(ops),
+      groups_(make_groups(world, mesh)),
+      directory_(spec_.run.directory),
+      checkpoints_(directory_ / "checkpoints"),
+      data_(spec_),
+      section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
+  data_.check_vocab(section_.vocab);
+  prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
+  require_fit_together(prediction_, ops_, *groups_.world);
+  flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
+  prepare_directory();
+  start_or_resume();
+}
+
+void Trainer::prepare_directory() {
+  on_rank_0(*groups_.world, [&] {
+    std::error_code error;
+    std::filesystem::create_directories(checkpoints_, error);
+    if (error)
+      throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
+    lock_.emplace(directory_);
+    clean_leftovers(checkpoints_);
+    return std::string();
+  });
+}
+
+void Trainer::start_or_resume() {
+  ParamTable table;
+  declare_parameters(section_, table);
+  const auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
+  on_rank_0(*groups_.world, [&] {
+    log::tee_to(directory_ / "log.txt");
+    RunSpec resolved = spec_;
+    resolved.model = section_;
+    write_file_atomically(directory_ / "config.yaml", dump(resolved));
+    write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
+    return std::string();
+  });
+
+  gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;  // of all ranks at the same time
+  groups_.world->all_reduce(std::span(&gemm_rate_, 1));
+  memory_.emplace(ops_);
+  ops_.reserve_scratch(prediction_.scratch_bytes);
+  arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
+  model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
+  executor_.emplace(*model_, groups_, executor_options(spec_));
+  find_reference(checkpoint.has_value());
+  if (checkpoint)
+    restore(*checkpoint);
+  else
+    start_afresh();
+  executor_->restore_weights(at_.updates);
+  if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
+  log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
+            describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
+  if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+}
+
+// DPO: scores of all answers under the reference model, from an earlier start or computed now. A resumed run keeps to
+// those it began with, whatever has become of the reference model since.
+void Trainer::find_reference(bool resuming) {
+  ReferenceScores* scores = data_.reference();
+  const auto all_have = [&](bool mine) {
+    double missing = mine ? 0 : 1;
+    groups_.world->all_reduce(std::span(&missing, 1));
+    return missing == 0;
+  };
+  if (scores == nullptr || (resuming && all_have(scores->load(directory_, std::nullopt)))) return;
+  const std::string& named = spec_.train.dpo.reference;
+  const WeightSource source(named.empty() ? spec_.model.init_from : named);
+  require_same_model(section_, source, spec_.model.init_changes);
+  if (all_have(scores->load(directory_, source.identity()))) return;
+  source.load(model_->params(), ops_);
+  executor_->restore_weights(0);
+  log::info("scoring all answers with the reference model {}", source.path().string());
+  scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity(), leads());
+}
+
+void Trainer::start_afresh() {
+  if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
+  const WeightSource source(spec_.model.init_from);
+  require_same_model(section_, source, spec_.model.init_changes);
+  source.load(model_->params(), ops_);
+  carried_ = source.carried();
+  log::info("initial weights from {}", source.path().string());
+  if (!source.tokenizer_json().empty() &&
+      parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != data_.train().tokenizer().hash())
+    log::warning("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
+                 source.path().string());
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  const TrainState s = checkpoint.state();
+  const std::string differences =
+      data_differences(s.extra.value("data", nlohmann::json::object()), data_identity(spec_, data_.train()));
+  if (!differences.empty() && !request_.allow_data_change)
+    throw ConfigError(fmt::format(
+        "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
+        "or accept it with --allow-data-change",
+        checkpoint.folder().string(), differences));
+  load_together(checkpoint, model_->params(), ops_, *groups_.world);
+  carried_ = s.carried;
+  at_ = Progression::from(s);
+  saved_step_ = at_.step;
+  elapsed_before_ = at_.elapsed_s;
+}
+
+TrainState Trainer::state() const {
+  TrainState s = at_.state();
+  s.extra["data"] = data_identity(spec_, data_.train());
+  RunSpec resolved = spec_;
+  resolved.model = section_;
+  s.config_yaml = dump(resolved);
+  s.tokenizer_json = data_.train().tokenizer().serialized();
+  s.carried = carried_;
+  std::set<int32_t> ends;
+  for (const auto& dataset : data_.train().datasets())
+    if (const auto id = dataset->end_of_message()) ends.insert(*id);
+  if (!ends.empty()) s.extra["end_of_message_ids"] = ends;
+  return s;
+}
+
+RunFacts Trainer::facts() const {
+  RunFacts f;
+  f.name = spec_.run.name;
+  f.model = describe_model(section_);
+  f.data = fmt::format("{} dataset(s), {} tokenizer with {} ids", data_.train().datasets().size(),
+                       data_.train().tokenizer().kind(), data_.train().tokenizer().vocab_size());
+  f.compute = fmt::format("{}, {}, {:.0f} GFLOP/s in large GEMMs (MFU is relative to this)", ops_.name(),
+                          spec_.precision.compute, gemm_rate_ / 1e9);
+  f.version = request_.version;
+  f.parameters = prediction_.parameters;
+  f.total_steps = spec_.train.steps;
+  f.predicted_peak_bytes = predicted_peak();
+  f.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  f.machine = inspect_machine(directory_);
+  return f;
+}
+
+}  // namespace fp
