@@ -17,6 +17,7 @@ struct Arguments {
   std::string file;
   std::vector<std::string> sets;
   bool explain = false;
+  int ranks = 0;
 };
 
 // Data are looked at only where the spec leaves the vocabulary to them.
@@ -28,16 +29,39 @@ RunSpec read_spec(const Arguments& a) {
   return spec;
 }
 
+// The ranks the plan is for: as told, or as the degrees multiply to.
+int ranks_of(const ParallelSection& p, int told) {
+  if (told > 0) return told;
+  if (p.data == 0)
+    throw ConfigError("parallel.data = 0 takes what the other degrees leave of the ranks: say how many with --ranks N");
+  return static_cast<int>(p.pipeline * p.data * p.sequence * p.tensor);
+}
+
+// The rank that needs most: shares that do not divide differ between tensor and sequence indices, not between data
+// ones.
+std::pair<int, Prediction> largest(const RunSpec& spec, CountingOps& counting, const Mesh& mesh) {
+  std::pair<int, Prediction> most{0, dry_run(spec, spec.model, counting, mesh, 0)};
+  for (int rank = 1; rank < mesh.tp() * mesh.sp(); ++rank) {
+    const Prediction p = dry_run(spec, spec.model, counting, mesh, rank);
+    if (p.device_bytes() > most.second.device_bytes()) most = {rank, p};
+  }
+  return most;
+}
+
 void run(const Arguments& a) {
   RunSpec spec = read_spec(a);
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
-  const ParallelSection& parallel = spec.parallel;
-  const int ranks =
-      static_cast<int>(parallel.pipeline * std::max<int64_t>(parallel.data, 1) * parallel.sequence * parallel.tensor);
-  const Mesh mesh = arrange(spec, ranks);
-  const Prediction p = dry_run(spec, spec.model, *counting, mesh);
-  fmt::print("{}\ndevice                {:>12}\n{}", describe_model(spec.model), ops->name(), describe(p, spec));
+  const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks));
+  const auto [rank, p] = largest(spec, *counting, mesh);
+  fmt::print("{}\ndevice                {:>12}\n", describe_model(spec.model), ops->name());
+  if (mesh.size() > 1)
+    fmt::print("ranks                 {:>12}   {}; what follows is of rank {}, which needs most\n", mesh.size(),
+               describe(spec.parallel), rank);
+  fmt::print("{}", describe(p, spec));
+  if (mesh.size() > 1 && !ops->device_memory())
+    fmt::print("all ranks on one host {:>12.2f} GiB\n",
+               static_cast<double>(p.device_bytes()) * mesh.size() / static_cast<double>(size_t{1} << 30));
   if (a.explain) fmt::print("{}", explain(p));
   std::fflush(stdout);
   require_fit(p.device_bytes(), *ops);
@@ -52,6 +76,10 @@ void add_plan_command(CLI::App& app, CommandResult&) {
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
       ->allow_extra_args(false);
+  command
+      ->add_option("--ranks", a->ranks,
+                   "ranks the run will have; default: as many as the degrees of `parallel` multiply to")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--explain", a->explain, "also which implementations run, and why others were passed over");
   command->callback([a] { run(*a); });
 }

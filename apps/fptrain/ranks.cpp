@@ -2,8 +2,10 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "comm/backends.h"
 #include "device.h"
+#include "launch/fault.h"
 #include "launch/placement.h"
 #include "plan/layout.h"
 
@@ -22,9 +24,10 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
 
 Ranks::Ranks() : environment_(read_environment()) {}
 
-Ranks::~Ranks() = default;
+Ranks::~Ranks() { set_progress_hook({}); }
 
 void Ranks::start(RunSpec& spec) {
+  check_fault_request();
   mesh_ = arrange(spec, environment_.size);
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
@@ -36,6 +39,7 @@ void Ranks::start(RunSpec& spec) {
   world_ = host_.get();
   everybody_ = host_->group("launch", mesh_.world());
   if (mesh_.size() == 1) return;
+  set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
   lifeline_.emplace(world_->rank(), world_->size(), world_->record(),
                     LifelineOptions{spec.watchdog.heartbeat_s, timeouts(spec.watchdog)});

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace fp {
 namespace {
@@ -87,6 +88,7 @@ std::string hash_file(const std::filesystem::path& path) {
     if (n < 0) fail("read", path);
     if (n == 0) return hex(XXH3_128bits_digest(hash.get()));
     XXH3_128bits_update(hash.get(), buffer.data(), static_cast<size_t>(n));
+    progress();
   }
 }
 

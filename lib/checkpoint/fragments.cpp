@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/progress.h"
 
 namespace fp {
 std::optional<StateKind> state_kind(std::string_view name) {
@@ -54,6 +55,7 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
           host.resize(static_cast<size_t>(f.count.elements()));
           ops.copy_out(host.data(), store.state(kind, {id, f.offset, f.count.elements()}));
           sum += fingerprint(table[id].shape, box_of(f), host.data(), dense_window(f));
+          progress();
         }
     }
   return result;

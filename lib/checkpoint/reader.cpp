@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/filesystem.h"
+#include "base/progress.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/hdf5.h"
@@ -66,6 +67,7 @@ uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, co
       print += fingerprint(p.shape, box_of(f), staging.host.data(), dense_window(f));
       copy_rounded(ops, store.state(kind, {part.id, f.offset, f.count.elements()}), staging);
       ops.synchronize();  // the host memory is used again
+      progress();
     }
   return print;
 }

@@ -1,7 +1,14 @@
+#include <algorithm>
 #include <ctime>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/storage.h"
@@ -84,6 +91,7 @@ void write_kind(h5::File& file, const std::filesystem::path& path, const Param& 
       for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= open.box.start[i];
       storage::announce(storage::Step::write, path);
       open.dataset.write(inside, host.data(), dense_window(f));
+      progress();
     }
   for (const OpenFragment& f : fragments) {
     file.set_attribute(f.name, "start", numbers(f.box.start));
@@ -130,27 +138,52 @@ std::vector<Collected> collect(const std::filesystem::path& hidden, const std::v
   return all;
 }
 
-bool disjoint(const h5::Box& a, const h5::Box& b) {
-  for (int i = 0; i < a.start.rank(); ++i)
-    if (a.start[i] + a.count[i] <= b.start[i] || b.start[i] + b.count[i] <= a.start[i]) return true;
-  return false;
+// Two of the boxes that have an element in common; nothing: none have. Sweeps over the rows, in n log n steps.
+std::optional<std::pair<size_t, size_t>> overlapping(const std::vector<h5::Mapping>& fragments) {
+  const auto row_end = [&](size_t i) { return fragments[i].box.start[0] + fragments[i].box.count[0]; };
+  const auto columns = [&](size_t i) {
+    const h5::Box& box = fragments[i].box;
+    const bool matrix = box.start.rank() > 1;
+    return std::pair(matrix ? box.start[1] : 0, matrix ? box.start[1] + box.count[1] : 1);
+  };
+  std::vector<size_t> order(fragments.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t x, size_t y) { return fragments[x].box.start[0] < fragments[y].box.start[0]; });
+  std::map<int64_t, size_t> open;  // boxes that hold the present row, by first column
+  std::set<std::pair<int64_t, size_t>> ends;
+  for (const size_t i : order) {
+    const auto [first, end] = columns(i);
+    while (!ends.empty() && ends.begin()->first <= fragments[i].box.start[0]) {
+      open.erase(columns(ends.begin()->second).first);
+      ends.erase(ends.begin());
+    }
+    const auto next = open.lower_bound(first);
+    if (next != open.end() && next->first < end) return std::pair(i, next->second);
+    if (next != open.begin() && columns(std::prev(next)->second).second > first)
+      return std::pair(i, std::prev(next)->second);
+    open.emplace(first, i);
+    ends.emplace(row_end(i), i);
+  }
+  return std::nullopt;
 }
 
 // The fragments must tile the logical tensor: nothing missing, nothing twice.
 void check_tiling(const Collected& c, StateKind kind, const std::vector<h5::Mapping>& fragments) {
   int64_t elements = 0;
-  for (size_t i = 0; i < fragments.size(); ++i) {
-    elements += fragments[i].box.count.elements();
-    for (size_t j = 0; j < i; ++j)
-      FP_CHECK(disjoint(fragments[i].box, fragments[j].box), "{} and {} both hold a part of {} of {}",
-               fragments[i].file, fragments[j].file, name_of(kind), c.param.name);
-  }
+  for (const h5::Mapping& f : fragments) elements += f.box.count.elements();
+  if (const auto both = overlapping(fragments))
+    throw InternalError(fmt::format("{} and {} both hold a part of {} of {}", fragments[both->first].file,
+                                    fragments[both->second].file, name_of(kind), c.param.name));
   FP_CHECK(elements == c.param.shape.elements(), "the ranks wrote {} of the {} elements of {} of {}", elements,
            c.param.shape.elements(), name_of(kind), c.param.name);
 }
 
 CheckpointFile record_of(const std::filesystem::path& path) {
-  return {path.filename().string(), std::filesystem::file_size(path), hash_file(path)};
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error) throw DataError(fmt::format("{}: cannot be examined: {}", path.string(), error.message()));
+  return {path.filename().string(), bytes, hash_file(path)};
 }
 
 CheckpointFile write_index(const std::filesystem::path& hidden, const std::vector<Collected>& parameters) {

@@ -45,8 +45,7 @@ class Operation {
 };
 
 // A communication under way. Until wait() returns its sources must stay as they are and its destinations untouched; ops
-// issued after wait() see the result. Requests of a group are waited for in the order in which they were started. One
-// that is never waited for is abandoned: only on the way out of a failed run.
+// issued after wait() see the result. One that is never waited for is abandoned: only on the way out of a failed run.
 class Request {
  public:
   Request() = default;

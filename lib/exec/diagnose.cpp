@@ -1,5 +1,6 @@
 // Finding where a step went wrong: the same forward pass again, every intermediate result searched on the device. All
 // ranks search all of it, as they have to communicate on the way; the first finding of any of them counts.
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -22,7 +23,8 @@ class Search {
     micro_batch_ = &m;
   }
 
-  void parameters();
+  // Weights of these parameters, which must be there.
+  void weights(ParamId first, ParamId last);
   // A result with the own rows of the micro-batch, with all of this rank's, or with all tokens of its heads.
   void tokens(const std::string& name, const Tensor&);
   void block(int64_t layer, const BlockState&, const Tensor& out);
@@ -31,6 +33,7 @@ class Search {
 
  private:
   std::vector<size_t> bad_rows(const Tensor&, int64_t rows) const;
+  bool any_bad(const Tensor& flat) const;
   uint64_t sample_of(int64_t row, int64_t rows) const;
 
   const ModelEnv* env_;
@@ -69,13 +72,21 @@ uint64_t Search::sample_of(int64_t row, int64_t rows) const {
   return batch_->sample_ids[static_cast<size_t>(sample)];
 }
 
-void Search::parameters() {
-  for (ParamId id = 0; id < static_cast<ParamId>(env_->params->table().size()); ++id) {
+// A flat range that may be long: searched a piece at a time, in memory that the dry run need not know of.
+bool Search::any_bad(const Tensor& flat) const {
+  constexpr int64_t kPiece = 1 << 20;
+  for (int64_t at = 0; at < flat.elements(); at += kPiece)
+    if (!bad_rows(flat.slice(at, std::min(kPiece, flat.elements() - at)), 1).empty()) return true;
+  return false;
+}
+
+void Search::weights(ParamId first, ParamId last) {
+  for (ParamId id = first; id <= last; ++id) {
     const Param& p = env_->params->table()[id];
     ++order_;
-    if (first_ || env_->params->weights_sharded()) continue;  // what ZeRO 3 gathers is searched in use
+    if (first_) continue;
     const Tensor w = env_->params->weight(id);
-    if (!bad_rows(w, w.rows()).empty())
+    if (any_bad(w.reshaped({w.elements()})))
       first_ = {order_, fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer)};
   }
 }
@@ -122,10 +133,7 @@ void Search::gradients(std::span<const Batch> micro_batches) {
       for (const ParamPart& part : parts) {
         if (first_ || part.id != id) continue;
         const Param& p = store.table()[id];
-        ArenaTensor wide = env_->alloc_f32({part.count});
-        const Tensor g = shard.slice(p.offset + part.first - origin, part.count);
-        g.dtype == DType::f32 ? env_->ops->copy(wide, g) : env_->ops->cast(wide, g);
-        if (!bad_rows(wide, 1).empty())
+        if (any_bad(shard.slice(p.offset + part.first - origin, part.count)))
           first_ = {order_, fmt::format("first non-finite tensor: gradient of {} (layer {}); sample ids: {}", p.name,
                                         p.layer, list(samples))};
       }
@@ -152,7 +160,12 @@ std::string Executor::diagnose(std::span<const Batch> micro_batches) {
   ModelEnv env = model_->env();
   env.recompute = Recompute::none;  // keeps every intermediate of the one block under inspection
   Search search(env);
-  search.parameters();
+  const auto& units = model_->table().units();
+  for (size_t u = 0; u < units.size(); ++u) {
+    weights_.acquire(static_cast<int>(u));
+    search.weights(units[u].first, units[u].last);
+    weights_.release(static_cast<int>(u));
+  }
   for (const Batch& b : micro_batches) {
     const Staged staged = stage(env, b, true);
     search.begin(b, staged.view);

@@ -9,9 +9,9 @@
 
 namespace fp {
 
-// Compares, over the ranks that hold copies, hashes of all weights, masters and moments: what ZeRO leaves whole over
-// the data group, replicated parameters and copies of kv heads over the tensor group. Every rank calls it. DeviceError
-// on all ranks, naming the first parameter and the ranks that differ from the first.
+// Compares, over the ranks that hold copies, hashes of weights, masters and moments: what ZeRO leaves whole over the
+// data group, replicated parameters over the tensor group, kv heads over those of its ranks that hold copies of them.
+// Every rank calls it. DeviceError on all, naming a parameter and two ranks that differ.
 void check_replicas(const ParamStore&, Ops&, const Groups&);
 
 }  // namespace fp

@@ -73,6 +73,8 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
+void check_fault_request() { requested(); }
+
 void maybe_fault(int rank, int64_t step, std::string_view phase) {
   static bool done = false;
   const std::optional<Fault>& fault = requested();

@@ -20,6 +20,9 @@ struct Fault {
 // "key=value,..."; phase may be left out. ConfigError says what would be legal.
 Fault parse_fault(std::string_view text);
 
+// ConfigError when FPTRAIN_FAULT says nothing legal: before a run has begun.
+void check_fault_request();
+
 // Called where a rank enters a phase of a step; does what FPTRAIN_FAULT asks for, once. `throw`: DataError.
 void maybe_fault(int rank, int64_t step, std::string_view phase);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/progress.h"
+
 namespace fp {
 
 ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena)
@@ -80,6 +82,8 @@ Tensor ParamStore::state(StateKind kind, const ParamPart& part) const {
   return flat(kind).at(*table_, place_of(*table_, part));
 }
 
+Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.at(*table_, place_of(*table_, part)); }
+
 UnitState ParamStore::unit_state(const ParamUnit& u) const {
   const Segment s = state_sharded() ? own(u) : Segment{u.offset, u.elements};
   const auto of = [&](const Flat& flat) { return flat.at(*table_, s); };
@@ -141,6 +145,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
         for (const Fragment& box : chunks(whole, 1 << 20)) {
           fill_box((*table_)[part.id], box, seed, host);
           copy_rounded(ops, state(StateKind::param, {part.id, box.offset, box.count.elements()}), host);
+          progress();
         }
   refresh_weights(ops);
 }
@@ -148,7 +153,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
 void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
     const ParamPart all{id, 0, (*table_)[id].local_elements()};
-    ops.round_stochastically(weights_.at(*table_, place_of(*table_, all)), state(StateKind::param, all),
+    ops.round_stochastically(kept_weights(all), state(StateKind::param, all),
                              {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)});
   }
   ops.weights_changed();

@@ -71,6 +71,7 @@ class ParamStore {
   bool sharded(StateKind kind) const { return flat(kind).sharded; }
   bool has(StateKind kind) const { return static_cast<bool>(flat(kind).memory); }
   Tensor state(StateKind, const ParamPart&) const;
+  Tensor kept_weights(const ParamPart&) const;  // in the compute type
   // The parts of a unit that this rank keeps the state of, and updates.
   std::vector<ParamPart> kept(const ParamUnit& u) const { return table_->parts(u, !state_sharded()); }
 

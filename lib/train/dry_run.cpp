@@ -74,13 +74,14 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   return p;
 }
 
-void require_fit(size_t bytes, const Ops& device) {
+void require_fit(size_t bytes, const Ops& device, int sharers) {
   const int64_t available = MemoryWatch::available(device);
   if (available > 0 && bytes > static_cast<size_t>(available))
-    throw ConfigError(fmt::format(
-        "this run needs {:.2f} GiB of memory, {:.2f} GiB are available on {}: use a smaller train.micro_batch or "
-        "data.seq_len, memory.recompute: full, more parallel.zero_stage or ranks, or a smaller model",
-        gib(bytes), gib(static_cast<size_t>(available)), device.name()));
+    throw ConfigError(
+        fmt::format("{} {:.2f} GiB of memory, {:.2f} GiB are available on {}: use a smaller train.micro_batch or "
+                    "data.seq_len, memory.recompute: full, a higher parallel.zero_stage, or a smaller model",
+                    sharers > 1 ? fmt::format("the {} ranks that share it need", sharers) : "this run needs",
+                    gib(bytes), gib(static_cast<size_t>(available)), device.name()));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {

@@ -31,8 +31,8 @@ struct Prediction {
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
 
 // ConfigError when the device has not as much memory as this needs: said before the run has touched any. `bytes`: of
-// all ranks that share the device.
-void require_fit(size_t bytes, const Ops& device);
+// all the ranks that share the device.
+void require_fit(size_t bytes, const Ops& device, int sharers = 1);
 
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);

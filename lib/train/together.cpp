@@ -1,11 +1,9 @@
 #include "train/together.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstring>
 
 #include "checkpoint/folder.h"
+#include "launch/placement.h"
 #include "train/resume.h"
 
 namespace fp {
@@ -35,12 +33,6 @@ std::string result_of(const std::string& outcome) {
     default:
       throw DeviceError(what);
   }
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace
@@ -105,21 +97,24 @@ std::filesystem::path save_together(const std::filesystem::path& checkpoints_dir
     throw;
   } catch (const UserError& e) {
     if (world.rank() == 0) abandon_save(hidden);
+    world.barrier();  // what the others throw may end rank 0
     throw DataError(fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", state.step, e.what()));
   }
 }
 
 void require_fit_together(const Prediction& p, const Ops& device, Group& world) {
-  // Ranks that have a GPU each do not share memory; those of a host do.
-  const std::string shared = device.device_memory() ? fmt::format("rank {}", world.rank()) : host_name();
+  const std::string shared = host_name() + " " + device.device_id();  // whose memory it is
   const std::vector<std::string> all = world.all_gather(fmt::format("{} {}", p.device_bytes(), shared));
   size_t bytes = 0;
+  int sharers = 0;
   for (const std::string& of_rank : all) {
     const size_t space = of_rank.find(' ');
-    if (of_rank.substr(space + 1) == shared) bytes += std::stoull(of_rank.substr(0, space));
+    if (of_rank.substr(space + 1) != shared) continue;
+    bytes += std::stoull(of_rank.substr(0, space));
+    ++sharers;
   }
   const std::vector<std::string> verdicts = world.all_gather(outcome_of([&] {
-    require_fit(bytes, device);
+    require_fit(bytes, device, sharers);
     return std::string();
   }));
   for (const std::string& verdict : verdicts) result_of(verdict);

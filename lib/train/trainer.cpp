@@ -51,6 +51,7 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
   }
   event(at_.step + 1, what);
   report("diverged");
+  groups_.world->barrier();  // what the others throw may end rank 0
   const std::string last =
       saved_step_ < 0 ? "no checkpoint had been saved" : fmt::format("the checkpoint of step {} is kept", saved_step_);
   throw DivergedError(fmt::format(

@@ -9,22 +9,25 @@ using namespace fp::testing;
 
 namespace {
 
-// On a 2 x 2 mesh of data and tensor ranks: what check_replicas() says after `flip` on one rank. 3 is the second of
+// On 2 data ranks x `tp` tensor ranks: what check_replicas() says after `flip` on one rank. 3 is the second of
 // both.
-std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int rank = 3) {
+std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int rank = 3, int tp = 2,
+                    DType compute = DType::f32) {
   std::string what = "no difference";
-  const ModelSection m = shared_model("llama");
+  ModelSection m = shared_model("llama");
+  if (tp > 2) m.ffn = 22;  // shares that differ, and with them the shards
   try {
-    run_thread_ranks(4, [&](World& world) {
+    run_thread_ranks(2 * tp, [&](World& world) {
       const auto ops = make_cpu_ops();
       Arena arena(ops->allocate(size_t{16} << 20, false), size_t{16} << 20);
-      const Groups groups = make_groups(world, Mesh(1, 2, 1, 2, 4));
+      const Groups groups = make_groups(world, Mesh(1, 2, 1, tp, 2 * tp));
       ModelOptions options;
-      options.compute = DType::f32;
+      options.compute = compute;
       options.zero_stage = zero;
       options.positions = 8;
       Model model(m, options, *ops, arena, groups);
       model.params().initialize(*ops, 5);
+      Executor(model, groups, {}).restore_weights(0);
       if (world.rank() == rank) flip(model.params());
       check_replicas(model.params(), *ops, groups);
     });
@@ -47,7 +50,10 @@ void flip_state(ParamStore& store, const std::string& name, StateKind kind) {
 }  // namespace
 
 TEST_CASE("equal copies pass", "[mesh]") {
-  for (const int zero : {0, 1, 2, 3}) CHECK(verdict(zero, [](ParamStore&) {}) == "no difference");
+  for (const int zero : {0, 1, 2, 3})
+    for (const int tp : {2, 3, 4})
+      CHECK(verdict(
+                zero, [](ParamStore&) {}, 0, tp) == "no difference");
 }
 
 TEST_CASE("a flipped bit of the state is named", "[mesh]") {
@@ -67,4 +73,13 @@ TEST_CASE("a flipped bit of the state is named", "[mesh]") {
     CHECK_THAT(verdict(
                    zero, [&](ParamStore& s) { flip_state(s, norm, StateKind::exp_avg); }, 1),
                Contains("first moment of " + norm + " on rank 1 is not what rank 0 holds"));
+  // 2 kv heads on 4 tensor ranks: ranks 0 and 1 share one, 2 and 3 the other.
+  const std::string key = "model.layers.0.self_attn.k_proj.weight";
+  CHECK_THAT(verdict(
+                 0, [&](ParamStore& s) { flip_state(s, key, StateKind::param); }, 1, 4),
+             Contains(key + " on rank "));
+  // The rounded copies of bf16 weights.
+  const auto flip_rounded = [&](ParamStore& s) { flip_bit(s.kept_weights({s.table().find(down), 0, 2})); };
+  CHECK_THAT(verdict(1, flip_rounded, 3, 2, DType::bf16),
+             Contains("rounded weights of " + down + " on rank 3 is not what rank 1 holds"));
 }
