@@ -1,5 +1,6 @@
 // The dry run against the run: the same bytes, and FLOPs that agree with the closed formula.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "config/load.h"
 #include "config/model_facts.h"
@@ -78,4 +79,23 @@ TEST_CASE("recompute trades memory for work", "[train]") {
   CHECK(selective.arena_bytes < none.arena_bytes);
   CHECK(full.micro_batch.flops() > 1.1 * none.micro_batch.flops());
   CHECK(selective.micro_batch.gemm_flops() == none.micro_batch.gemm_flops());
+}
+
+TEST_CASE("a diagnosis needs no more memory than the step it examines", "[train]") {
+  RunSpec spec = tiny_spec("llama", GENERATE("fp32", "bf16"), "full");
+  spec.model.vocab = 20000;
+  spec.train.micro_batch = spec.train.global_batch = 1;
+  spec.train.z_loss = 1e38;  // the loss stays finite, its gradient does not
+  const auto counting = make_counting_ops();
+  const Prediction p = dry_run(spec, spec.model, *counting);
+  const auto ops = make_cpu_ops();
+  Arena arena(host_memory(p.arena_bytes, false), p.arena_bytes);
+  const Groups groups = make_self_groups();
+  Model model(spec.model, model_options(spec), *ops, arena, groups);
+  model.params().initialize(*ops, 1);
+  Executor executor(model, groups, executor_options(spec));
+  const std::vector<Batch> batches = {random_batch(spec.model, 1, 12, 1)};
+  CHECK(std::isfinite(executor.accumulate(batches).loss));
+  REQUIRE_FALSE(executor.gradient_norm().finite);
+  CHECK_THAT(executor.diagnose(batches), Catch::Contains("gradient of"));
 }
