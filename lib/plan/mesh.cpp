@@ -6,7 +6,7 @@ Mesh::Mesh(int pp, int dp, int sp, int tp, int world_size) : pp_(pp), dp_(dp), s
   if (pp < 1 || dp < 1 || sp < 1 || tp < 1 || size() != world_size)
     throw ConfigError(fmt::format(
         "parallel: pipeline {} x data {} x sequence {} x tensor {} = {} ranks, but this run has {}; start it with "
-        "`mpirun -np {}`, or change a degree",
+        "`mpirun -np {}`, or change a degree (parallel.data: 0 takes the ranks that the others leave)",
         pp, dp, sp, tp, size(), world_size, size()));
 }
 
