@@ -89,6 +89,10 @@ int Job::wait(double seconds) {
     if (Clock::now() - start > std::chrono::duration<double>(seconds)) return -1;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  // mpirun does not always wait for the ranks it has told to end: give them the time that a lifeline needs.
+  const Clock::time_point left = Clock::now();
+  while (!processes().empty() && Clock::now() - left < std::chrono::seconds(10))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ended_ = Clock::now();
   return process_.wait();
 }

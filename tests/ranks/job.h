@@ -49,7 +49,7 @@ class Job {
 
   // mpirun's exit code, once it has ended; -1 when it has not after so many seconds.
   int wait(double seconds = 120);
-  // After wait(): from the line that announces the fault until mpirun ended.
+  // After wait(): from the line that announces the fault until the last process was gone, or ten seconds after mpirun.
   double seconds_from_fault() const { return std::chrono::duration<double>(ended_ - fault_).count(); }
   std::string output() const { return process_.output(); }
   void wait_for(const std::string& text);  // in the output, or the end
