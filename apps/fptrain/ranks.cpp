@@ -54,7 +54,8 @@ Ops& Ranks::open_device(const RunSpec& spec) {
   check_gpu_sharing(places, spec.parallel.allow_gpu_sharing);
   if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (mesh_.size() == 1) return *ops_;
-  log::info("{} ranks: {}\n{}", mesh_.size(), describe(spec.parallel), placement_table(places));
+  if (world_->rank() == 0)
+    log::info("{} ranks: {}\n{}", mesh_.size(), describe(spec.parallel), placement_table(places));
   host_->attach(*ops_);
   // Ranks that share a GPU cannot use NCCL: they go through host memory, as ranks on CPUs do.
   if (!here.device_id.empty() && !spec.parallel.allow_gpu_sharing) {

@@ -37,7 +37,7 @@ Request Group::issue(const CommCall& call, int64_t sent) {
 Request Group::start_all_reduce(const Tensor& x, Reduction r) {
   if (size_ == 1) return {};
   FP_CHECK(x.dtype == DType::f32 || x.dtype == DType::bf16, "all_reduce of {}", name_of(x.dtype));
-  const int64_t n = x.elements(), mine = dealt(n, size_, rank_).count;
+  const int64_t n = x.elements(), mine = deal(n, size_, rank_).count;
   return issue({CommKind::all_reduce, x, x, r, -1, {}, {}}, n - mine + mine * (size_ - 1));
 }
 

@@ -1,18 +1,13 @@
-// What the worlds whose tensors pass through host memory share: how a tensor is dealt to ranks, and sums of their
-// parts.
+// What the worlds whose tensors pass through host memory share: sums of the ranks' parts. In an all-reduce each rank
+// sums up its share (base/deal.h).
 #pragma once
 
 #include <span>
 
+#include "base/deal.h"
 #include "comm/comm.h"
 
 namespace fp {
-
-// The part of n elements that rank `rank` of `size` sums up in an all-reduce: the first ones get one more.
-inline Segment dealt(int64_t n, int size, int rank) {
-  const int64_t least = n / size, more = n % size;
-  return {least * rank + std::min<int64_t>(rank, more), least + (rank < more ? 1 : 0)};
-}
 
 // What a rank that sums in host memory needs beside the tensors: the pieces of the others that it sums up.
 size_t sum_scratch_bytes(const CommCall&, int rank, int size);

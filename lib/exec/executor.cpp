@@ -179,14 +179,6 @@ LossSums Executor::accumulate(std::span<const Batch> micro_batches) {
   return total;
 }
 
-// A tensor as f32: itself, or a copy.
-ArenaTensor Executor::widened(const Tensor& x) const {
-  if (x.dtype == DType::f32) return {nullptr, x};
-  ArenaTensor wide = model_->env().alloc_f32(x.shape);
-  model_->env().ops->cast(wide, x);
-  return wide;
-}
-
 GradientNorm Executor::gradient_norm() {
   const ModelEnv& e = model_->env();
   const ParamTable& table = model_->table();
@@ -205,7 +197,7 @@ GradientNorm Executor::gradient_norm() {
   for (size_t u = 0; u < owned.size(); ++u) {
     const auto n = static_cast<int64_t>(owned[u].size());
     if (n == 0) continue;
-    e.ops->sum_squares(squares->slice(at, n), widened(e.params->shard_of_gradients(table.units()[u])), owned[u]);
+    e.ops->sum_squares(squares->slice(at, n), e.widened(e.params->shard_of_gradients(table.units()[u])), owned[u]);
     at += n;
   }
   double sum = 0;
@@ -226,7 +218,7 @@ void Executor::update(const OptimizerSection& spec, double lr, int64_t step, dou
       const Param& param = model_->table()[p.id];
       ranges.push_back({{param.offset + p.first - s.first, p.count}, param.decay});
     }
-    const ArenaTensor gradient = widened(s.gradient);
+    const ArenaTensor gradient = e.widened(s.gradient);
     adamw_step(*e.ops, {s.param, s.exp_avg, s.exp_avg_sq, gradient, round_later ? Tensor{} : s.weights}, ranges, spec,
                lr, step, clip_scale(norm, spec.grad_clip));
   }

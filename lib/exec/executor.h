@@ -86,7 +86,6 @@ class Executor {
   // Of one micro-batch, from the losses of its tokens; under DPO also the factor of each row's gradient.
   LossSums sums(const Batch&, const Tensor& loss, std::vector<double>* row_scales = nullptr) const;
   std::vector<double> sum_rows(const Batch&, const std::vector<float>& losses) const;
-  ArenaTensor widened(const Tensor&) const;
 
   Model* model_;
   Groups groups_;

@@ -82,16 +82,8 @@ void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) 
   Ops& ops = *env_->ops;
   if (first) return to.dtype == from.dtype ? ops.copy(to, from) : ops.cast(to, from);
   if (to.dtype == DType::f32) return ops.add(to, to, from);
-  const auto widened = [&](const Tensor& x) {
-    ArenaTensor wide = env_->alloc_f32(x.shape);
-    ops.cast(wide, x);
-    return wide;
-  };
-  const ArenaTensor sum = widened(to);
-  if (from.dtype == DType::f32)
-    ops.add(sum, sum, from);
-  else
-    ops.add(sum, sum, widened(from));
+  const ArenaTensor sum = env_->widened(to);
+  ops.add(sum, sum, env_->widened(from));
   ops.cast(to, sum);
 }
 

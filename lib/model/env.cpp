@@ -28,6 +28,13 @@ void ModelEnv::drop(const Tensor& x, const MicroBatch& batch, const Dropout& d) 
   }
 }
 
+ArenaTensor ModelEnv::widened(const Tensor& x) const {
+  if (x.dtype == DType::f32) return {nullptr, x};
+  ArenaTensor wide = alloc_f32(x.shape);
+  ops->cast(wide, x);
+  return wide;
+}
+
 void ModelEnv::gather(const Tensor& x, const MicroBatch& b) const {
   if (tokens.megatron) tensor->all_gather(x, own_rows(x, b));
 }

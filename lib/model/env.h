@@ -60,6 +60,7 @@ struct ModelEnv {
 
   ArenaTensor alloc(const Shape& s) const { return arena->alloc(params->compute(), s); }
   ArenaTensor alloc_f32(const Shape& s) const { return arena->alloc(DType::f32, s); }
+  ArenaTensor widened(const Tensor& x) const;  // as f32: itself, or a copy
   Tensor weight(ParamId id) const { return id < 0 ? Tensor{} : params->weight(id); }
 
   // ---- across the tensor-parallel ranks -----------------------------------------------------------------------------

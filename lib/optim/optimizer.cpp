@@ -4,16 +4,6 @@
 
 namespace fp {
 
-std::vector<float> squares_by_range(Ops& ops, const Tensor& grad, std::span<const ParamRange> ranges,
-                                    const Tensor& scratch) {
-  std::vector<Segment> segments;
-  for (const ParamRange& r : ranges) segments.push_back(r.segment);
-  ops.sum_squares(scratch, grad, segments);
-  std::vector<float> sums(ranges.size());
-  ops.copy_out(sums.data(), scratch);
-  return sums;
-}
-
 double clip_scale(double norm, double clip) { return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0; }
 
 void adamw_step(Ops& ops, const FlatState& state, std::span<const ParamRange> ranges, const OptimizerSection& spec,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "config/run_spec.h"
 #include "ops/ops.h"
@@ -19,10 +18,6 @@ struct FlatState {
   Tensor param, m, v, grad;  // f32, same length
   Tensor weights;            // bf16 copy of param, or empty
 };
-
-// Sum of squares of each range of the gradients, on the host.
-std::vector<float> squares_by_range(Ops&, const Tensor& grad, std::span<const ParamRange>,
-                                    const Tensor& scratch /* f32 [ranges] */);
 
 // min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

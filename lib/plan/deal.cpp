@@ -1,7 +1,5 @@
 #include "plan/deal.h"
 
-#include <algorithm>
-
 namespace fp {
 namespace {
 
@@ -18,11 +16,6 @@ Place place(int64_t groups, int ranks, int index) {
 }
 
 }  // namespace
-
-Share deal(int64_t n, int ranks, int index) {
-  const int64_t more = n % ranks;
-  return {n / ranks * index + std::min<int64_t>(index, more), n / ranks + (index < more ? 1 : 0)};
-}
 
 Share deal_groups(int64_t n, int64_t groups, int ranks, int index) {
   const int64_t each = n / groups;

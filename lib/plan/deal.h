@@ -1,19 +1,11 @@
-// Dealing things out to ranks: contiguous shares in rank order, none more than one larger than another. Pure
-// arithmetic; every cut of a tensor, of heads and of tokens comes down to it.
+// Dealing groups of things, and heads with their groups, to ranks (base/deal.h). Pure arithmetic.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
+#include "base/deal.h"
+
 namespace fp {
-
-struct Share {
-  int64_t first = 0, count = 0;
-  bool operator==(const Share&) const = default;
-};
-
-// n things to `ranks`: the first n % ranks get one more.
-Share deal(int64_t n, int ranks, int index);
 
 // n things in `groups` equal groups. At least as many groups as ranks: whole groups are dealt. Fewer: ranks are dealt
 // to the groups, and each group to its ranks; with n == groups the ranks of a group all get the same thing.

@@ -9,30 +9,26 @@
 namespace fp {
 namespace {
 
-// What a rank came to: a result, or the error it met.
+// What a rank came to, as text: "0 result", or "CODE message" of the error it met.
 template <class Work>
 std::string outcome_of(const Work& work) {
   try {
-    return "+" + work();
+    return "0 " + work();
   } catch (const CommError&) {
     throw;
   } catch (const UserError& e) {
-    return fmt::format("{}{}", static_cast<char>('a' + static_cast<int>(e.code()) % 26), e.what());
+    return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
   }
 }
 
-// The results, or the first error as an exception.
+// The result, or the error as an exception of its kind.
 std::string result_of(const std::string& outcome) {
-  if (outcome.at(0) == '+') return outcome.substr(1);
-  const std::string what = outcome.substr(1);
-  switch (static_cast<ExitCode>(outcome[0] - 'a')) {
-    case ExitCode::bad_config:
-      throw ConfigError(what);
-    case ExitCode::bad_data:
-      throw DataError(what);
-    default:
-      throw DeviceError(what);
-  }
+  const auto code = static_cast<ExitCode>(std::stoi(outcome));
+  const std::string text = outcome.substr(outcome.find(' ') + 1);
+  if (code == ExitCode::ok) return text;
+  if (code == ExitCode::bad_config) throw ConfigError(text);
+  if (code == ExitCode::bad_data) throw DataError(text);
+  throw UserError(code, text);
 }
 
 }  // namespace

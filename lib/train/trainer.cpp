@@ -8,9 +8,9 @@
 #include "launch/fault.h"
 #include "optim/learning_rate.h"
 #include "report/signals.h"
-#include "train/run.h"
 #include "train/setup.h"
 #include "train/together.h"
+#include "train/trainer_internal.h"
 
 namespace fp {
 

@@ -8,9 +8,9 @@
 #include "plan/layout.h"
 #include "train/op_timer.h"
 #include "train/resume.h"
-#include "train/run.h"
 #include "train/setup.h"
 #include "train/together.h"
+#include "train/trainer_internal.h"
 #include "train/weight_source.h"
 
 namespace fp {

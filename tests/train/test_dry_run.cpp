@@ -26,6 +26,25 @@ RunSpec tiny_spec(const std::string& name, const std::string& precision, const s
   return s;
 }
 
+// A model that has the memory the dry run says, and no more.
+struct PredictedRig {
+  std::unique_ptr<CountingOps> counting = make_counting_ops();
+  Prediction prediction;
+  std::unique_ptr<Ops> ops = make_cpu_ops();
+  Arena arena;
+  Groups groups = make_self_groups();
+  Model model;
+  Executor executor;
+
+  explicit PredictedRig(const RunSpec& spec)
+      : prediction(dry_run(spec, spec.model, *counting)),
+        arena(host_memory(prediction.arena_bytes, false), prediction.arena_bytes),
+        model(spec.model, model_options(spec), *ops, arena, groups),
+        executor(model, groups, executor_options(spec)) {
+    model.params().initialize(*ops, 1);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("the real arena's high-water mark is the dry run's", "[train]") {
@@ -33,21 +52,13 @@ TEST_CASE("the real arena's high-water mark is the dry run's", "[train]") {
   const std::string precision = GENERATE("bf16", "fp32"), recompute = GENERATE("none", "selective", "full");
   CAPTURE(name, precision, recompute);
   const RunSpec spec = tiny_spec(name, precision, recompute);
-  const auto counting = make_counting_ops();
-  const Prediction p = dry_run(spec, spec.model, *counting);
-
-  const auto ops = make_cpu_ops();
-  Arena arena(host_memory(p.arena_bytes, false), p.arena_bytes);
-  const Groups groups = make_self_groups();
-  Model model(spec.model, model_options(spec), *ops, arena, groups);
-  model.params().initialize(*ops, 1);
-  Executor executor(model, groups, executor_options(spec));
+  PredictedRig rig(spec);
   const std::vector<Batch> batches = {random_batch(spec.model, 3, 12, 1), random_batch(spec.model, 3, 12, 2)};
-  executor.accumulate(batches);
-  executor.update(spec.optimizer, 1e-3, 1, executor.gradient_norm().norm);
-  executor.evaluate(batches[0]);
-  CHECK(arena.peak() == p.arena_bytes);
-  CHECK(p.parameters == parameter_count(spec.model));
+  rig.executor.accumulate(batches);
+  rig.executor.update(spec.optimizer, 1e-3, 1, rig.executor.gradient_norm().norm);
+  rig.executor.evaluate(batches[0]);
+  CHECK(rig.arena.peak() == rig.prediction.arena_bytes);
+  CHECK(rig.prediction.parameters == parameter_count(spec.model));
 }
 
 TEST_CASE("counted matrix products are those of the formula", "[train]") {
@@ -86,16 +97,9 @@ TEST_CASE("a diagnosis needs no more memory than the step it examines", "[train]
   spec.model.vocab = 20000;
   spec.train.micro_batch = spec.train.global_batch = 1;
   spec.train.z_loss = 1e38;  // the loss stays finite, its gradient does not
-  const auto counting = make_counting_ops();
-  const Prediction p = dry_run(spec, spec.model, *counting);
-  const auto ops = make_cpu_ops();
-  Arena arena(host_memory(p.arena_bytes, false), p.arena_bytes);
-  const Groups groups = make_self_groups();
-  Model model(spec.model, model_options(spec), *ops, arena, groups);
-  model.params().initialize(*ops, 1);
-  Executor executor(model, groups, executor_options(spec));
+  PredictedRig rig(spec);
   const std::vector<Batch> batches = {random_batch(spec.model, 1, 12, 1)};
-  CHECK(std::isfinite(executor.accumulate(batches).loss));
-  REQUIRE_FALSE(executor.gradient_norm().finite);
-  CHECK_THAT(executor.diagnose(batches), Catch::Contains("gradient of"));
+  CHECK(std::isfinite(rig.executor.accumulate(batches).loss));
+  REQUIRE_FALSE(rig.executor.gradient_norm().finite);
+  CHECK_THAT(rig.executor.diagnose(batches), Catch::Contains("gradient of"));
 }

@@ -40,12 +40,12 @@ void sum_scratch(const CommCall& c, Place p, std::byte* to, std::byte* own, std:
 }
 
 // Piece r, at first(r) and count(r) long, goes to rank r; those of the others come to scratch.
-template <class Deal>
-Stage scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, Deal&& deal) {
+template <class ShareOf>
+Stage scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, ShareOf&& share) {
   Stage stage;
-  const int64_t mine = bytes(c.from, deal(p.rank).count);
+  const int64_t mine = bytes(c.from, share(p.rank).count);
   each_peer(p, [&](int r) {
-    stage.messages.push_back({true, r, at(c.from, deal(r).offset), bytes(c.from, deal(r).count)});
+    stage.messages.push_back({true, r, at(c.from, share(r).first), bytes(c.from, share(r).count)});
     stage.messages.push_back({false, r, scratch + (r - (r > p.rank ? 1 : 0)) * mine, mine});
   });
   return stage;
@@ -54,28 +54,28 @@ Stage scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, Deal&& 
 // This rank's piece of x goes to all others but `root`, which has it already, and theirs come.
 Stage pass_on(const Tensor& x, Place p, int root) {
   Stage stage;
-  const Segment mine = dealt(x.elements(), p.size, p.rank);
+  const Share mine = deal(x.elements(), p.size, p.rank);
   each_peer(p, [&](int r) {
-    const Segment theirs = dealt(x.elements(), p.size, r);
-    if (r != root) stage.messages.push_back({true, r, at(x, mine.offset), bytes(x, mine.count)});
-    if (p.rank != root) stage.messages.push_back({false, r, at(x, theirs.offset), bytes(x, theirs.count)});
+    const Share theirs = deal(x.elements(), p.size, r);
+    if (r != root) stage.messages.push_back({true, r, at(x, mine.first), bytes(x, mine.count)});
+    if (p.rank != root) stage.messages.push_back({false, r, at(x, theirs.first), bytes(x, theirs.count)});
   });
   return stage;
 }
 
 std::vector<Stage> all_reduce(const CommCall& c, Place p, std::byte* scratch) {
-  const auto deal = [=](int r) { return dealt(c.to.elements(), p.size, r); };
-  std::vector<Stage> stages{scatter_to_scratch(c, p, scratch, deal), pass_on(c.to, p, -1)};
-  stages[1].prepare = [=, mine = deal(p.rank)] {
-    sum_scratch(c, p, at(c.to, mine.offset), at(c.to, mine.offset), scratch, mine.count);
+  const auto share = [=](int r) { return deal(c.to.elements(), p.size, r); };
+  std::vector<Stage> stages{scatter_to_scratch(c, p, scratch, share), pass_on(c.to, p, -1)};
+  stages[1].prepare = [=, mine = share(p.rank)] {
+    sum_scratch(c, p, at(c.to, mine.first), at(c.to, mine.first), scratch, mine.count);
   };
   return stages;
 }
 
 std::vector<Stage> reduce_scatter(const CommCall& c, Place p, std::byte* scratch) {
   const int64_t n = c.to.elements();
-  const auto deal = [=](int r) { return Segment{r * n, n}; };
-  return {scatter_to_scratch(c, p, scratch, deal),
+  const auto share = [=](int r) { return Share{r * n, n}; };
+  return {scatter_to_scratch(c, p, scratch, share),
           {[=] { sum_scratch(c, p, at(c.to, 0), at(c.from, p.rank * n), scratch, n); }, {}}};
 }
 
@@ -109,8 +109,8 @@ std::vector<Stage> all_to_all(const CommCall& c, Place p) {
 std::vector<Stage> broadcast(const CommCall& c, Place p) {
   Stage deal_out;
   const auto piece = [&](bool send, int peer, int r) {
-    const Segment s = dealt(c.to.elements(), p.size, r);
-    deal_out.messages.push_back({send, peer, at(c.to, s.offset), bytes(c.to, s.count)});
+    const Share s = deal(c.to.elements(), p.size, r);
+    deal_out.messages.push_back({send, peer, at(c.to, s.first), bytes(c.to, s.count)});
   };
   if (p.rank == c.peer)
     each_peer(p, [&](int r) { piece(true, r, r); });

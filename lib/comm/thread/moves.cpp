@@ -34,9 +34,9 @@ void reduce(const Tensor& to, int64_t where, std::span<const CommCall> calls, in
 
 void move_reduced(std::span<const CommCall> calls, int piece) {
   const Tensor& mine = calls[place(piece)].to;
-  const Segment s = dealt(mine.elements(), static_cast<int>(calls.size()), piece);
-  reduce(mine, s.offset, calls, s.offset, s.count);
-  for (const CommCall& call : calls) move(call.to, s.offset, mine, s.offset, s.count);
+  const Share s = deal(mine.elements(), static_cast<int>(calls.size()), piece);
+  reduce(mine, s.first, calls, s.first, s.count);
+  for (const CommCall& call : calls) move(call.to, s.first, mine, s.first, s.count);
 }
 
 void move_gathered(std::span<const CommCall> calls, int piece) {

@@ -1,4 +1,4 @@
-// The run behind run_training(): set up in trainer_setup.cpp, run in trainer.cpp.
+// The class behind run_training(): set up in trainer_setup.cpp, run in trainer.cpp.
 #pragma once
 
 #include <chrono>
