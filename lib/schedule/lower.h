@@ -1,0 +1,22 @@
+// From compute actions to what an executor runs: messages, weights and gradient sums become actions too.
+#pragma once
+
+#include "schedule/simulate.h"
+
+namespace fp {
+
+struct LoweringOptions {
+  Costs costs;              // the order in which messages are begun follows these times
+  int sends_in_flight = 2;  // of a channel (pipe, stage, direction): send k waits for send k - this many
+  bool gather = false;      // each data rank keeps a shard of the weights: gather and free are put in
+  int resident = 2;         // gather: stages a rank holds whole at a time, at most
+  int reduce_every = 0;     // weight gradients of a stage between two of its sums; 0: one sum a step
+};
+
+// Adds messages (of every edge between two ranks; none within one), reductions and, on demand, gathers.
+//   receives stand before the action that would see the message begin, so they are posted ahead
+//   reduce stands right after the last W or D that it covers. One sum a step: where it disturbs least (eager for
+//   two-way schedules: before the waits at the end), in the same order on all ranks that share the stage
+Schedule lower(const Schedule& computed, const LoweringOptions&);
+
+}  // namespace fp
