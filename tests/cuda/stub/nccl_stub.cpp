@@ -153,10 +153,15 @@ cudaStream_t nccl_stub_stream() {
   std::thread([stream] { stream->run(); }).detach();
   return reinterpret_cast<cudaStream_t>(stream);
 }
-void nccl_stub_synchronize(cudaStream_t s) {
+uint64_t nccl_stub_mark(cudaStream_t s) {
+  auto* stream = reinterpret_cast<Stream*>(s);
+  const std::lock_guard lock(stream->mutex);
+  return stream->put;
+}
+void nccl_stub_wait(cudaStream_t s, uint64_t mark) {
   auto* stream = reinterpret_cast<Stream*>(s);
   std::unique_lock lock(stream->mutex);
-  stream->changed.wait(lock, [stream, until = stream->put] { return stream->done >= until; });
+  stream->changed.wait(lock, [=] { return stream->done >= mark; });
 }
 void nccl_stub_fail_next() { fail_next = true; }
 int nccl_stub_aborted() { return aborted; }
