@@ -146,6 +146,9 @@ class World {
   // nothing but those behind it in its direction. Called by both; ranks with several pairs make them in one order, say
   // sorted.
   std::shared_ptr<Group> pair(const std::string& name, const std::vector<int>& ranks);
+  // Moves what is under way a little, without waiting: for in between long computations, where data moves only while
+  // this rank calls. From the thread that communicates; CommError when what is under way has failed.
+  virtual void progress() {}
 
  protected:
   // Of more than one rank; `rank`: this one's place in `ranks`.

@@ -166,6 +166,27 @@ TEST_CASE("pairs: sends are counted under the pair's name, and host values work"
   });
 }
 
+TEST_CASE("pairs: a message arrives at a rank that only makes progress") {
+  on_ranks([](fp::World& world, Findings& f) {
+    const int me = world.rank(), other = me ^ 1;
+    if (other >= world.size()) return;
+    const auto pair = world.pair("stages", {me & ~1, me | 1});
+    const int64_t n = 1 << 20;
+    Buffer<float> x = me < other ? Buffer<float>(n, me) : Buffer<float>(n);
+    fp::Request request = me < other ? pair->start_send(x.tensor(), 1) : pair->start_recv(x.tensor(), 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto arrived = [&] { return x[n - 1] == value<float>(other, n - 1); };
+    if (me > other && world.backend() == "mpi") {
+      while (!arrived() && std::chrono::steady_clock::now() < deadline) world.progress();
+      f.expect(arrived(), "rank {} got nothing without waiting", me);
+    }
+    world.progress();  // harmless in any world
+    pair->barrier();
+    request.wait();
+    if (me > other) x.expect(f, world, "progress", 0, n, [&](int64_t i) { return value<float>(other, i); });
+  });
+}
+
 // Whether the call is refused as a mistake of ours, naming `word`.
 template <class Call>
 bool refused(Call&& call, const char* word) {
