@@ -23,6 +23,13 @@ NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<st
     lanes_.push_back({std::move(streams[i]), std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name)});
 }
 
+void NcclGroup::connect(const Tensor& out, const Tensor& in) {
+  const CommCall send{CommKind::send, {}, out, Reduction::sum, 1 - rank(), {}, {}};
+  const CommCall recv{CommKind::recv, in, {}, Reduction::sum, 1 - rank(), {}, {}};
+  start(rank() == 0 ? send : recv)->wait();  // both begin with the lane upwards
+  start(rank() == 0 ? recv : send)->wait();
+}
+
 std::unique_ptr<Operation> NcclGroup::start(const CommCall& call) {
   const Lane& lane = lane_of(call);
   lane.stream->follow_computation();

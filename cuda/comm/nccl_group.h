@@ -30,6 +30,10 @@ class NcclGroup final : public Group {
   NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
             std::shared_ptr<Group> host);
 
+  // Of a pair, by both, before its first message. NCCL connects two ranks once both have put one, and holds the host up
+  // until then: no receive could be posted ahead. So each sends the other `out`, one element, which comes to `in`.
+  void connect(const Tensor& out, const Tensor& in);
+
  private:
   struct Lane {
     std::shared_ptr<NcclStream> stream;

@@ -56,12 +56,17 @@ class NcclWorld final : public World {
   std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
     Streams lanes{std::make_shared<DeviceStream>(device_), std::make_shared<DeviceStream>(device_)};
-    return std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    if (!scratch_) scratch_ = device_.allocate(2 * sizeof(float));
+    auto* element = reinterpret_cast<float*>(scratch_.get());
+    pair->connect({element, DType::f32, {1}}, {element + 1, DType::f32, {1}});
+    return pair;
   }
 
   World& host_;
   Device& device_;
   std::shared_ptr<NcclStream> collectives_;
+  std::shared_ptr<std::byte> scratch_;  // of messages by which pairs connect
 };
 
 }  // namespace

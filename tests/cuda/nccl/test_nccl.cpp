@@ -2,6 +2,7 @@
 // with what, on which stream. What the real library does with them takes GPUs.
 #include <dlfcn.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
@@ -53,9 +54,12 @@ class StubWorld final : public fp::World {
   }
   std::shared_ptr<fp::Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     Streams lanes{std::make_shared<ThreadStream>(), std::make_shared<ThreadStream>()};
-    return std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    pair->connect({&scratch_[0], fp::DType::f32, {1}}, {&scratch_[1], fp::DType::f32, {1}});
+    return pair;
   }
   fp::World& host_;
+  std::array<float, 2> scratch_{};
   std::shared_ptr<NcclStream> collectives_ = std::make_shared<ThreadStream>();
 };
 
