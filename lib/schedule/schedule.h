@@ -25,6 +25,11 @@ struct Placement {
     const int down = zigzag && lap % 2 == 1 ? ranks - 1 - at : at;
     return pipe == 0 ? down : ranks - 1 - down;
   }
+  // The stage of a rank's chunk 0..v-1 in a pipe.
+  int stage_of(int pipe, int rank, int chunk) const {
+    const int down = pipe == 0 ? rank : ranks - 1 - rank;
+    return chunk * ranks + (zigzag && chunk % 2 == 1 ? ranks - 1 - down : down);
+  }
   // All stages whose weights a rank holds, ascending.
   std::vector<int> stages_of(int rank) const;
   bool operator==(const Placement&) const = default;

@@ -1,0 +1,38 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/orders.h"
+#include "schedule/simulate.h"
+
+namespace fp {
+
+std::vector<int> Placement::stages_of(int rank) const {
+  std::vector<int> held;
+  for (int pipe = 0; pipe < pipes(); ++pipe)
+    for (int c = 0; c < chunks; ++c) held.push_back(stage_of(pipe, rank, c));
+  std::sort(held.begin(), held.end());
+  return held;
+}
+
+Schedule generate(const ScheduleRequest& request) {
+  const ScheduleRequest q = complete(request);
+  const ScheduleKind& kind = find_kind(q);
+  Schedule s{.kind = q.kind, .placement = placement_of(q), .micro_batches = q.micro_batches, .ranks = {}};
+  for (int r = 0; r < q.ranks; ++r) s.ranks.push_back(kind.order(q, s.placement, r));
+  return s;
+}
+
+Schedule forward_only(const Placement& placement, int micro_batches) {
+  Placement one_way = placement;
+  one_way.two_way = false;
+  Schedule s{.kind = "forward", .placement = one_way, .micro_batches = micro_batches, .ranks = {}};
+  for (int r = 0; r < placement.ranks; ++r) {
+    ListWriter list(one_way, r);
+    for (int c = 0; c < placement.chunks; ++c)
+      for (int j = 0; j < micro_batches; ++j) list.forward(j, c);
+    s.ranks.push_back(list.take());
+  }
+  return s;
+}
+
+}  // namespace fp
