@@ -12,27 +12,51 @@ using Slots = std::vector<std::vector<Action>>;  // of one rank
 bool completes_gradient(const Action& a) {
   return a.kind == ActionKind::backward_weight || a.kind == ActionKind::backward;
 }
+bool needs_weights(const Action& a) { return a.kind != ActionKind::backward_weight; }
 Action on_stage(ActionKind kind, int stage) { return {kind, 0, false, stage, -1}; }
 
-// `ahead`: stages in the order of their next uses. Going back by one use moves its stage to the front; where that
-// pushes another out of the first `most`, the two change places after the use.
-void place_gathers(const std::vector<Action>& list, size_t most, Slots& slots) {
-  std::vector<int> ahead;
+// By action: the next one of its stage that needs weights; list.size(): none.
+std::vector<size_t> next_uses(const std::vector<Action>& list, int stages) {
+  std::vector<size_t> next(list.size()), coming(static_cast<size_t>(stages), list.size());
   for (size_t i = list.size(); i-- > 0;) {
-    if (list[i].kind == ActionKind::backward_weight) continue;
-    FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
-    const auto found = std::find(ahead.begin(), ahead.end(), list[i].stage);
-    if (found == ahead.end() || found - ahead.begin() >= static_cast<ptrdiff_t>(most)) {
-      Slots::value_type change{on_stage(ActionKind::free, list[i].stage)};
-      if (ahead.size() >= most) change.push_back(on_stage(ActionKind::gather, ahead[most - 1]));
-      auto& slot = slots[list[i].paired_with_next ? i + 2 : i + 1];
-      slot.insert(slot.begin(), change.begin(), change.end());
-    }
-    if (found != ahead.end()) ahead.erase(found);
-    ahead.insert(ahead.begin(), list[i].stage);
+    size_t& use = coming[static_cast<size_t>(list[i].stage)];
+    next[i] = use;
+    if (needs_weights(list[i])) use = i;
   }
-  ahead.resize(std::min(most, ahead.size()));
-  for (const int stage : ahead) slots[0].push_back(on_stage(ActionKind::gather, stage));
+  return next;
+}
+
+struct Resident {
+  int stage;
+  size_t last, next;  // uses
+};
+
+// Belady's rule: where there is no room, the stage that is needed last goes. The new one comes as soon as that one was
+// last used, which is as early as can be.
+void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slots& slots) {
+  const std::vector<size_t> next = next_uses(list, stages);
+  std::vector<Resident> whole;
+  // A pair that runs as one is not torn apart.
+  const auto after = [&](size_t i) -> std::vector<Action>& { return slots[i + (list[i].paired_with_next ? 2 : 1)]; };
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!needs_weights(list[i])) continue;
+    FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
+    const int stage = list[i].stage;
+    auto here = std::find_if(whole.begin(), whole.end(), [&](const Resident& w) { return w.stage == stage; });
+    if (here == whole.end() && whole.size() < most) {
+      slots[0].push_back(on_stage(ActionKind::gather, stage));
+      here = whole.insert(here, {stage, i, next[i]});
+    } else if (here == whole.end()) {
+      const auto need = [&](const Resident& w) {
+        return w.last + 1 == i && list[w.last].paired_with_next ? 0 : w.next;
+      };
+      here = std::max_element(whole.begin(), whole.end(), [&](auto& a, auto& b) { return need(a) < need(b); });
+      after(here->last).push_back(on_stage(ActionKind::free, here->stage));
+      after(here->last).push_back(on_stage(ActionKind::gather, stage));
+    }
+    *here = {stage, i, next[i]};
+  }
+  for (const Resident& w : whole) after(w.last).push_back(on_stage(ActionKind::free, w.stage));
 }
 
 // By stage: the place after its last W or D in a rank's list; 0: it has none.
@@ -87,7 +111,8 @@ void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Slots& s
 }  // namespace
 
 void place_gathers(const Schedule& computed, int resident, Placed& placed) {
-  for (size_t r = 0; r < placed.size(); ++r) place_gathers(computed.ranks[r], static_cast<size_t>(resident), placed[r]);
+  for (size_t r = 0; r < placed.size(); ++r)
+    place_gathers(computed.ranks[r], computed.placement.stages(), static_cast<size_t>(resident), placed[r]);
 }
 
 void place_reduces(const Schedule& computed, const Timing& timing, int every, Placed& placed) {

@@ -8,8 +8,7 @@ namespace fp {
 // Of each rank: what comes before its compute action number i; at the end of each list: what comes last.
 using Placed = std::vector<std::vector<std::vector<Action>>>;
 
-// As early as `resident` stages at a time allow, and as few as that takes: of the stages a rank needs it has the next
-// ones. W needs no weights.
+// As few gathers as `resident` stages at a time allow, and each as early as that allows. W needs no weights.
 void place_gathers(const Schedule& computed, int resident, Placed&);
 
 void place_reduces(const Schedule& computed, const Timing&, int every, Placed&);

@@ -69,6 +69,23 @@ TEST_CASE("lowering keeps the order of computation and the step right, for every
           }
 }
 
+TEST_CASE("pairs that run as one stay together", "[schedule]") {
+  for (const char* kind : {"dualpipe", "dualpipev"})
+    for (const int resident : {2, 3}) {
+      LoweringOptions options{.gather = true, .resident = resident};
+      options.costs.pairs_are_one = true;
+      const Schedule s = of(kind, 4, 12), lowered = lower(s, options);
+      CHECK(interpret(lowered, options).empty());
+      for (size_t r = 0; r < s.ranks.size(); ++r) {
+        std::vector<Action> computed = lowered.ranks[r];
+        std::erase_if(computed, [](const Action& a) { return !is_compute(a.kind); });
+        CHECK(computed == s.ranks[r]);
+        for (size_t i = 0; i < lowered.ranks[r].size(); ++i)
+          if (lowered.ranks[r][i].paired_with_next) CHECK(lowered.ranks[r].at(i + 1).kind == ActionKind::backward);
+      }
+    }
+}
+
 TEST_CASE("two-way schedules sum up in waits, and both ranks of a pair in the same order", "[schedule]") {
   const Schedule s = lower(of("bitpipe", 4, 8), {});
   CHECK(without_messages(s, 0, 12) ==
@@ -81,7 +98,7 @@ TEST_CASE("two-way schedules sum up in waits, and both ranks of a pair in the sa
 TEST_CASE("a rank gathers each stage as often as the literature says", "[schedule]") {
   struct Known {
     ScheduleRequest request;
-    double gathers[3];  // a stage, with 1, 2, 3 at a time
+    double gathers[3];  // of a stage with 1, 2, 3 at a time, mean over the ranks
   };
   const ScheduleRequest any{.ranks = 4, .micro_batches = 16, .chunks = 4};
   Known known[] = {
@@ -98,9 +115,26 @@ TEST_CASE("a rank gathers each stage as often as the literature says", "[schedul
       const LoweringOptions options{.gather = true, .resident = resident};
       const Schedule s = lower(generate(k.request), options);
       CAPTURE(k.request.kind, k.request.unit_size, resident);
+      int gathers = 0;
       for (const auto& list : s.ranks) {
-        CHECK(count(list, ActionKind::gather) == 4 * k.gathers[resident - 1]);
-        CHECK(count(list, ActionKind::free) == 4 * k.gathers[resident - 1]);
+        gathers += count(list, ActionKind::gather);
+        CHECK(count(list, ActionKind::free) == count(list, ActionKind::gather));
+      }
+      CHECK(gathers == 16 * k.gathers[resident - 1]);
+    }
+}
+
+TEST_CASE("a stage comes as soon as another was used last", "[schedule]") {
+  const LoweringOptions options{.gather = true, .resident = 2};
+  for (const char* kind : kKinds)
+    for (const auto& list : lower(of(kind, 4, 8), options).ranks) {
+      CAPTURE(kind);
+      const Action* used = nullptr;
+      for (size_t i = 0; i < list.size(); ++i) {
+        if (is_compute(list[i].kind)) used = &list[i];
+        if (list[i].kind == ActionKind::free)
+          CHECK((used->stage == list[i].stage && used->kind != ActionKind::backward_weight));
+        if (list[i].kind == ActionKind::gather) CHECK((used == nullptr || list[i - 1].kind == ActionKind::free));
       }
     }
 }
