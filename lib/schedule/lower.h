@@ -6,7 +6,7 @@
 namespace fp {
 
 struct LoweringOptions {
-  Costs costs;              // the order in which messages are begun follows these times
+  Costs costs = {};         // the order in which messages are begun follows these times
   int sends_in_flight = 2;  // of a channel (pipe, stage, direction): send k waits for send k - this many
   bool gather = false;      // each data rank keeps a shard of the weights: gather and free are put in
   int resident = 2;         // gather: stages a rank holds whole at a time, at most
@@ -17,6 +17,10 @@ struct LoweringOptions {
 //   receives stand before the action that would see the message begin, so they are posted ahead
 //   reduce stands right after the last W or D that it covers. One sum a step: where it disturbs least (eager for
 //   two-way schedules: before the waits at the end), in the same order on all ranks that share the stage
+// Pairs stay next to each other where costs.pairs_are_one; otherwise they come apart and are pairs no more.
 Schedule lower(const Schedule& computed, const LoweringOptions&);
+
+// Whether there is more in it than compute actions.
+bool is_lowered(const Schedule&);
 
 }  // namespace fp

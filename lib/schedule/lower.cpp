@@ -1,0 +1,123 @@
+#include "schedule/lower.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "base/error.h"
+#include "schedule/flow.h"
+#include "schedule/placing.h"
+
+namespace fp {
+namespace {
+
+// Starts the compute actions of all ranks in the order of their times. The order in which it writes actions down, over
+// all ranks, is one in which everything that an action waits for stands earlier: so no lowered schedule locks up.
+class Replay {
+ public:
+  Replay(const Schedule& s, const Timing& timing)
+      : schedule_(&s),
+        timing_(&timing),
+        flow_(s),
+        given_(static_cast<size_t>(flow_.outputs())),
+        next_(s.ranks.size()) {}
+
+  Schedule run(const Placed& placed) {
+    lowered_ = {schedule_->kind, schedule_->placement, schedule_->micro_batches, {}};
+    lowered_.ranks.resize(next_.size());
+    for (size_t r = 0; r < next_.size(); ++r) offer(r);
+    while (!startable_.empty()) {
+      const auto [time, r] = startable_.top();
+      startable_.pop();
+      send_until(time);
+      start(r, placed);
+    }
+    for (size_t r = 0; r < next_.size(); ++r) {
+      FP_CHECK(next_[r] == schedule_->ranks[r].size(), "{}: rank {} waits for ever", schedule_->kind, r);
+      append(r, placed[r].back());
+    }
+    return std::move(lowered_);
+  }
+
+ private:
+  using Start = std::pair<double, size_t>;          // time, rank
+  using Message = std::tuple<double, size_t, int>;  // time, how many before it, output
+  template <class T>
+  using Earliest = std::priority_queue<T, std::vector<T>, std::greater<T>>;
+
+  // Whether the rank's next action has its input.
+  void offer(size_t r) {
+    const std::vector<Action>& list = schedule_->ranks[r];
+    const size_t i = next_[r];
+    if (i == list.size()) return;
+    const int input = flow_.taken(list[i]);
+    if (input >= 0 && !given_[static_cast<size_t>(input)]) return;
+    const bool second_of_pair = i > 0 && list[i - 1].paired_with_next;
+    startable_.push({timing_->actions[r][second_of_pair ? i - 1 : i].start, r});
+  }
+
+  void start(size_t r, const Placed& placed) {
+    const size_t i = next_[r]++;
+    const std::vector<Action>& list = schedule_->ranks[r];
+    append(r, placed[r][i]);
+    lowered_.ranks[r].push_back(list[i]);
+    const int output = flow_.given(list[i]);
+    if (output >= 0) given_[static_cast<size_t>(output)] = true;
+    offer(r);
+    if (!flow_.crosses(output)) return;
+    messages_.push({timing_->actions[r][list[i].paired_with_next ? i + 1 : i].end, sent_++, output});
+    const auto taker = static_cast<size_t>(flow_.taker(output));
+    const std::vector<Action>& takers = schedule_->ranks[taker];
+    if (next_[taker] < takers.size() && flow_.taken(takers[next_[taker]]) == output) offer(taker);
+  }
+
+  void send_until(double time) {
+    while (!messages_.empty() && std::get<0>(messages_.top()) <= time) {
+      const int output = std::get<2>(messages_.top());
+      messages_.pop();
+      append(static_cast<size_t>(flow_.giver(output)), {flow_.send(output)});
+      append(static_cast<size_t>(flow_.taker(output)), {flow_.receive(output)});
+    }
+  }
+
+  void append(size_t r, const std::vector<Action>& actions) {
+    lowered_.ranks[r].insert(lowered_.ranks[r].end(), actions.begin(), actions.end());
+  }
+
+  const Schedule* schedule_;
+  const Timing* timing_;
+  Flow flow_;
+  std::vector<bool> given_;   // by output
+  std::vector<size_t> next_;  // by rank
+  Earliest<Start> startable_;
+  Earliest<Message> messages_;
+  size_t sent_ = 0;
+  Schedule lowered_;
+};
+
+}  // namespace
+
+bool is_lowered(const Schedule& s) {
+  for (const auto& list : s.ranks)
+    if (!std::all_of(list.begin(), list.end(), [](const Action& a) { return is_compute(a.kind); })) return true;
+  return false;
+}
+
+Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
+  FP_CHECK(options.sends_in_flight > 0 && options.resident > 0 && options.reduce_every >= 0,
+           "sends_in_flight {}, resident {}, reduce_every {}", options.sends_in_flight, options.resident,
+           options.reduce_every);
+  FP_CHECK(!is_lowered(schedule), "{} is lowered already", schedule.kind);
+  Schedule computed = schedule;
+  if (!options.costs.pairs_are_one)
+    for (auto& list : computed.ranks)
+      for (Action& a : list) a.paired_with_next = false;
+  const Timing timing = simulate(computed, options.costs);
+  Placed placed;
+  for (const auto& list : computed.ranks) placed.emplace_back(list.size() + 1);
+  if (options.gather) place_gathers(computed, options.resident, placed);
+  place_reduces(computed, timing, options.reduce_every, placed);
+  return Replay(computed, timing).run(placed);
+}
+
+}  // namespace fp

@@ -1,0 +1,127 @@
+#include "schedule/placing.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+using Slots = std::vector<std::vector<Action>>;  // of one rank
+
+bool completes_gradient(const Action& a) {
+  return a.kind == ActionKind::backward_weight || a.kind == ActionKind::backward;
+}
+bool needs_weights(const Action& a) { return a.kind != ActionKind::backward_weight; }
+Action on_stage(ActionKind kind, int stage) { return {kind, 0, false, stage, -1}; }
+
+// By action: the next one of its stage that needs weights; list.size(): none.
+std::vector<size_t> next_uses(const std::vector<Action>& list, int stages) {
+  std::vector<size_t> next(list.size()), coming(static_cast<size_t>(stages), list.size());
+  for (size_t i = list.size(); i-- > 0;) {
+    size_t& use = coming[static_cast<size_t>(list[i].stage)];
+    next[i] = use;
+    if (needs_weights(list[i])) use = i;
+  }
+  return next;
+}
+
+struct Resident {
+  int stage;
+  size_t last, next;  // uses
+};
+
+// Belady's rule: where there is no room, the stage that is needed last goes. The new one comes as soon as that one was
+// last used, which is as early as can be.
+void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slots& slots) {
+  const std::vector<size_t> next = next_uses(list, stages);
+  std::vector<Resident> whole;
+  // A pair that runs as one is not torn apart.
+  const auto after = [&](size_t i) -> std::vector<Action>& { return slots[i + (list[i].paired_with_next ? 2 : 1)]; };
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!needs_weights(list[i])) continue;
+    FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
+    const int stage = list[i].stage;
+    auto here = std::find_if(whole.begin(), whole.end(), [&](const Resident& w) { return w.stage == stage; });
+    if (here == whole.end() && whole.size() < most) {
+      slots[0].push_back(on_stage(ActionKind::gather, stage));
+      here = whole.insert(here, {stage, i, next[i]});
+    } else if (here == whole.end()) {
+      const auto need = [&](const Resident& w) {
+        return w.last + 1 == i && list[w.last].paired_with_next ? 0 : w.next;
+      };
+      here = std::max_element(whole.begin(), whole.end(), [&](auto& a, auto& b) { return need(a) < need(b); });
+      after(here->last).push_back(on_stage(ActionKind::free, here->stage));
+      after(here->last).push_back(on_stage(ActionKind::gather, stage));
+    }
+    *here = {stage, i, next[i]};
+  }
+  for (const Resident& w : whole) after(w.last).push_back(on_stage(ActionKind::free, w.stage));
+}
+
+// By stage: the place after its last W or D in a rank's list; 0: it has none.
+std::vector<size_t> ends_of_gradients(const std::vector<Action>& list, int stages) {
+  std::vector<size_t> ends(static_cast<size_t>(stages));
+  for (size_t i = 0; i < list.size(); ++i)
+    if (completes_gradient(list[i])) ends[static_cast<size_t>(list[i].stage)] = i + 1;
+  return ends;
+}
+
+void reduce_at_once(const std::vector<Action>& list, int every, int stages, Slots& slots) {
+  const std::vector<size_t> ends = ends_of_gradients(list, stages);
+  std::vector<int> since(ends.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!completes_gradient(list[i])) continue;
+    const auto stage = static_cast<size_t>(list[i].stage);
+    if (++since[stage] != every && ends[stage] != i + 1) continue;
+    since[stage] = 0;
+    slots[i + 1].push_back(on_stage(ActionKind::reduce, list[i].stage));
+  }
+}
+
+// The stages that ranks r and p-1-r share, as both complete them: the deeper first where they do so together.
+std::vector<int> order_of_pair(const Schedule& s, const Timing& timing, size_t r) {
+  std::vector<std::pair<double, int>> done;
+  for (const size_t rank : {r, s.ranks.size() - 1 - r}) {
+    const std::vector<size_t> ends = ends_of_gradients(s.ranks[rank], s.placement.stages());
+    for (size_t stage = 0; stage < ends.size(); ++stage)
+      if (ends[stage] > 0) done.emplace_back(timing.actions[rank][ends[stage] - 1].end, -static_cast<int>(stage));
+  }
+  std::sort(done.rbegin(), done.rend());
+  std::vector<int> order;
+  for (const auto& [time, stage] : done)
+    if (std::find(order.begin(), order.end(), -stage) == order.end()) order.push_back(-stage);
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+// Where the rank waits next, or at the end, so that sums of many ranks do not hold up its computation.
+void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Slots& slots) {
+  const std::vector<size_t> ends = ends_of_gradients(s.ranks[r], s.placement.stages());
+  const std::vector<Interval>& times = timing.actions[r];
+  const double wait = 1e-9 * timing.makespan;
+  size_t at = 0;
+  for (const int stage : order_of_pair(s, timing, r)) {
+    at = std::max(at, ends[static_cast<size_t>(stage)]);
+    while (at > 0 && at < times.size() && times[at].start <= times[at - 1].end + wait) ++at;
+    slots[at].push_back(on_stage(ActionKind::reduce, stage));
+  }
+}
+
+}  // namespace
+
+void place_gathers(const Schedule& computed, int resident, Placed& placed) {
+  for (size_t r = 0; r < placed.size(); ++r)
+    place_gathers(computed.ranks[r], computed.placement.stages(), static_cast<size_t>(resident), placed[r]);
+}
+
+void place_reduces(const Schedule& computed, const Timing& timing, int every, Placed& placed) {
+  for (size_t r = 0; r < placed.size(); ++r) {
+    if (every == 0 && computed.placement.two_way)
+      reduce_in_waits(computed, timing, r, placed[r]);
+    else
+      reduce_at_once(computed.ranks[r], every, computed.placement.stages(), placed[r]);
+  }
+}
+
+}  // namespace fp

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "interpreter.h"
+#include "schedule/text.h"
+
+using namespace fp;
+
+namespace {
+
+std::string row(const Schedule& s, size_t r) {
+  std::string text;
+  for (const Action& a : s.ranks[r]) text += (text.empty() ? "" : " ") + to_text(a);
+  return text;
+}
+
+std::string without_messages(const Schedule& s, size_t r, size_t last) {
+  std::vector<std::string> texts;
+  for (const Action& a : s.ranks[r])
+    if (!is_send(a.kind) && !is_receive(a.kind)) texts.push_back(to_text(a));
+  std::string text;
+  for (size_t i = texts.size() - std::min(last, texts.size()); i < texts.size(); ++i)
+    text += (text.empty() ? "" : " ") + texts[i];
+  return text;
+}
+
+Schedule of(const char* kind, int p, int m, int v = 0) {
+  return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
+}
+
+constexpr const char* kKinds[] = {"gpipe",   "1f1b",    "interleaved", "bfs",       "zb-h1",          "zb-h2", "zb-v",
+                                  "chimera", "bitpipe", "dualpipe",    "dualpipev", "interleaved-zb", "zeropp"};
+
+int count(const std::vector<Action>& list, ActionKind kind) {
+  return static_cast<int>(std::count_if(list.begin(), list.end(), [&](const Action& a) { return a.kind == kind; }));
+}
+
+}  // namespace
+
+TEST_CASE("messages and sums stand where they are due", "[schedule]") {
+  const Schedule s = lower(of("1f1b", 2, 3), {});
+  CHECK(row(s, 0) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0RECV_B1 0SEND_F2 0B1 0RECV_B2 0B2 0REDUCE_GRAD");
+  CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 1REDUCE_GRAD");
+}
+
+TEST_CASE("one rank sends nothing", "[schedule]") {
+  CHECK(row(lower(of("1f1b", 1, 2), {}), 0) == "0F0 0B0 0F1 0B1 0REDUCE_GRAD");
+  CHECK(row(lower(of("interleaved", 1, 1, 2), {}), 0) == "0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD");
+}
+
+TEST_CASE("lowering keeps the order of computation and the step right, for every kind", "[schedule]") {
+  for (const char* kind : kKinds)
+    for (const int p : {2, 4, 6})
+      for (const int m : {2 * p, 4 * p})
+        for (const bool gather : {false, true})
+          for (const int every : {0, 1, 3}) {
+            CAPTURE(kind, p, m, gather, every);
+            Schedule s = of(kind, p, m);
+            const LoweringOptions options{.gather = gather, .reduce_every = every};
+            const Schedule lowered = lower(s, options);
+            CHECK(interpret(lowered, options).empty());
+            for (size_t r = 0; r < s.ranks.size(); ++r) {
+              std::vector<Action> computed = lowered.ranks[r];
+              std::erase_if(computed, [](const Action& a) { return !is_compute(a.kind); });
+              for (Action& a : s.ranks[r]) a.paired_with_next = false;
+              CHECK(computed == s.ranks[r]);
+            }
+          }
+}
+
+TEST_CASE("pairs that run as one stay together", "[schedule]") {
+  for (const char* kind : {"dualpipe", "dualpipev"})
+    for (const int resident : {2, 3}) {
+      LoweringOptions options{.gather = true, .resident = resident};
+      options.costs.pairs_are_one = true;
+      const Schedule s = of(kind, 4, 12), lowered = lower(s, options);
+      CHECK(interpret(lowered, options).empty());
+      for (size_t r = 0; r < s.ranks.size(); ++r) {
+        std::vector<Action> computed = lowered.ranks[r];
+        std::erase_if(computed, [](const Action& a) { return !is_compute(a.kind); });
+        CHECK(computed == s.ranks[r]);
+        for (size_t i = 0; i < lowered.ranks[r].size(); ++i)
+          if (lowered.ranks[r][i].paired_with_next) CHECK(lowered.ranks[r].at(i + 1).kind == ActionKind::backward);
+      }
+    }
+}
+
+TEST_CASE("two-way schedules sum up in waits, and both ranks of a pair in the same order", "[schedule]") {
+  const Schedule s = lower(of("bitpipe", 4, 8), {});
+  CHECK(without_messages(s, 0, 12) ==
+        "7F3 7B3 7REDUCE_GRAD u:4B2 u:3B2 u:4B3 u:3B3 0B2 4REDUCE_GRAD 3REDUCE_GRAD 0B3 0REDUCE_GRAD");
+  CHECK(without_messages(s, 1, 6) == "u:2B3 1B3 6REDUCE_GRAD 5REDUCE_GRAD 2REDUCE_GRAD 1REDUCE_GRAD");
+  CHECK(without_messages(s, 2, 6) == "2B3 u:1B3 6REDUCE_GRAD 5REDUCE_GRAD 2REDUCE_GRAD 1REDUCE_GRAD");
+  CHECK(without_messages(s, 3, 5) == "u:0B2 4REDUCE_GRAD 3REDUCE_GRAD u:0B3 0REDUCE_GRAD");
+}
+
+TEST_CASE("a rank gathers each stage as often as the literature says", "[schedule]") {
+  struct Known {
+    ScheduleRequest request;
+    double gathers[3];  // of a stage with 1, 2, 3 at a time, mean over the ranks
+  };
+  const ScheduleRequest any{.ranks = 4, .micro_batches = 16, .chunks = 4};
+  Known known[] = {
+      {any, {1.75, 1.5, 1.25}}, {any, {3.25, 2.5, 1.75}}, {any, {6.25, 4.5, 2.75}}, {any, {20, 4.5, 2.75}}};
+  known[0].request.kind = "bfs";
+  known[1].request.kind = known[2].request.kind = "zeropp";
+  known[1].request.unit_size = 8;
+  known[1].request.warmup = 2;
+  known[2].request.unit_size = 4;
+  known[2].request.warmup = 1;
+  known[3].request.kind = "interleaved";
+  for (const Known& k : known)
+    for (int resident = 1; resident <= 3; ++resident) {
+      const LoweringOptions options{.gather = true, .resident = resident};
+      const Schedule s = lower(generate(k.request), options);
+      CAPTURE(k.request.kind, k.request.unit_size, resident);
+      int gathers = 0;
+      for (const auto& list : s.ranks) {
+        gathers += count(list, ActionKind::gather);
+        CHECK(count(list, ActionKind::free) == count(list, ActionKind::gather));
+      }
+      CHECK(gathers == 16 * k.gathers[resident - 1]);
+    }
+}
+
+TEST_CASE("a stage comes as soon as another was used last", "[schedule]") {
+  const LoweringOptions options{.gather = true, .resident = 2};
+  for (const char* kind : kKinds)
+    for (const auto& list : lower(of(kind, 4, 8), options).ranks) {
+      CAPTURE(kind);
+      const Action* used = nullptr;
+      for (size_t i = 0; i < list.size(); ++i) {
+        if (is_compute(list[i].kind)) used = &list[i];
+        if (list[i].kind == ActionKind::free)
+          CHECK((used->stage == list[i].stage && used->kind != ActionKind::backward_weight));
+        if (list[i].kind == ActionKind::gather) CHECK((used == nullptr || list[i - 1].kind == ActionKind::free));
+      }
+    }
+}
