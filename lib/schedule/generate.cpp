@@ -14,12 +14,22 @@ std::vector<int> Placement::stages_of(int rank) const {
   return held;
 }
 
-Schedule generate(const ScheduleRequest& request) {
+Schedule generate(const ScheduleRequest& request) { return generate(request, Costs{}); }
+
+Schedule generate(const ScheduleRequest& request, const Costs& costs) {
   const ScheduleRequest q = complete(request);
   const ScheduleKind& kind = find_kind(q);
   Schedule s{.kind = q.kind, .placement = placement_of(q), .micro_batches = q.micro_batches, .ranks = {}};
-  for (int r = 0; r < q.ranks; ++r) s.ranks.push_back(kind.order(q, s.placement, r));
-  return s;
+  if (!kind.order) {
+    s.ranks = wave_orders(q, s.placement, costs);
+    return s;
+  }
+  int peak = 0;
+  for (int r = 0; r < q.ranks; ++r) {
+    s.ranks.push_back(kind.order(q, s.placement, r));
+    peak = std::max(peak, peak_chunks(s.ranks.back()));
+  }
+  return q.w_pass ? split_weight_gradients(s, costs, q.memory_cap > 0 ? q.memory_cap : peak) : s;
 }
 
 Schedule forward_only(const Placement& placement, int micro_batches) {

@@ -23,6 +23,7 @@ constexpr std::array kKinds = {
     ScheduleKind{.name = "dualpipe", .order = dualpipe_order, .two_way = true, .split = true},
     ScheduleKind{.name = "dualpipev", .order = dualpipev_order, .chunks = 2, .zigzag = true, .split = true},
     ScheduleKind{.name = "zeropp", .order = zeropp_order, .chunks = 2, .any_chunks = true, .split = true},
+    ScheduleKind{.name = "wave", .chunks = 2, .any_chunks = true, .zigzag = true},
 };
 
 [[noreturn]] void refuse(const ScheduleRequest& q, const std::string& what, const std::string& legal) {
@@ -122,6 +123,11 @@ void complete_zeropp(ScheduleRequest& q) {
 }
 
 }  // namespace
+
+void refuse_cap(const std::string& kind, int cap, int least) {
+  throw ConfigError(fmt::format("schedule {} with a memory cap of {} chunks a rank gets stuck; smallest that works: {}",
+                                kind, cap, least));
+}
 
 const ScheduleKind& find_kind(const ScheduleRequest& q) {
   for (const ScheduleKind& kind : kKinds)

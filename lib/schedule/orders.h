@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/simulate.h"
 
 namespace fp {
 
@@ -75,5 +75,11 @@ std::vector<Action> chimera_order(const ScheduleRequest&, const Placement&, int 
 std::vector<Action> bitpipe_order(const ScheduleRequest&, const Placement&, int rank);
 std::vector<Action> dualpipe_order(const ScheduleRequest&, const Placement&, int rank);
 std::vector<Action> dualpipev_order(const ScheduleRequest&, const Placement&, int rank);
+// Of all ranks, by a replay with these times.
+std::vector<std::vector<Action>> wave_orders(const ScheduleRequest&, const Placement&, const Costs&);
+
+// Live (stage, micro-batch) pairs of a list at its peak.
+int peak_chunks(const std::vector<Action>& list);
+[[noreturn]] void refuse_cap(const std::string& kind, int cap, int least);
 
 }  // namespace fp

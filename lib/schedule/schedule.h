@@ -57,7 +57,7 @@ struct ScheduleRequest {
   int warmup = 0;         // zeropp: k, 1 (less memory) or 2 (no bubble between units); 0: 2 where U >= 2p - 1
   int window = 0;         // wave: micro-batches in flight; 0: 2 p
   bool w_pass = false;    // weight gradients are split off and moved into the bubbles
-  int memory_cap = 0;     // w_pass: live chunks a rank; 0: the fused schedule's own peak
+  int memory_cap = 0;     // w_pass: live chunks a rank; 0: the fused schedule's peak on its worst rank
 };
 
 // "gpipe 1f1b interleaved bfs zb-h1 zb-h2 zb-v interleaved-zb chimera bitpipe dualpipe dualpipev zeropp wave"
@@ -69,10 +69,13 @@ Placement placement_of(const ScheduleRequest&);
 
 // Lists of compute actions only. ConfigError for p, m, v, U that the kind cannot do, with the legal values.
 Schedule generate(const ScheduleRequest&);
+// Orders that come of a replay (W pass, wave) follow these times instead of F = B = W = 1.
+struct Costs;
+Schedule generate(const ScheduleRequest&, const Costs&);
 
 // Fused backward passes split into B and W; the order of F and backward actions stays, W fill the waits (shared
-// reference: "generic W pass"). `cap`: live chunks per rank. ConfigError when it gets stuck below that cap.
-struct Costs;
+// reference: "generic W pass"). `cap`: live chunks a rank; 0: on each rank what the fused list itself needs there.
+// ConfigError when it gets stuck below that cap.
 Schedule split_weight_gradients(const Schedule& fused, const Costs&, int cap);
 
 // Forward passes alone, for evaluation: of `micro_batches` through pipe 0 of the placement.

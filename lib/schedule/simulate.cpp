@@ -5,19 +5,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "schedule/orders.h"
 
 namespace fp {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-double duration(const Action& a, const Costs& costs) {
-  const StageCosts& c = costs.of(a.stage);
-  if (a.kind == ActionKind::forward) return c.forward;
-  if (a.kind == ActionKind::backward_input) return c.backward_input;
-  if (a.kind == ActionKind::backward_weight) return c.backward_weight;
-  return a.kind == ActionKind::backward ? c.backward() : 0;
-}
 
 bool has_messages(const Schedule& s) {
   for (const std::vector<Action>& list : s.ranks)
@@ -131,7 +124,7 @@ class Replay {
       if (a.paired_with_next && costs_.pairs_are_one) return perform_pair(rank, list, times);
       const double start = std::max(rank.clock, input(rank, a));
       if (start == kNever) return false;
-      when = {start, start + duration(a, costs_)};
+      when = {start, start + costs_.of(a)};
       finish(rank, a, when.end);
       return true;
     }
@@ -167,7 +160,7 @@ class Replay {
     const Action &a = list[rank.next], &b = list[j];
     const double start = std::max({rank.clock, input(rank, a), input(rank, b)});
     if (start == kNever) return false;
-    times[rank.next] = times[j] = {start, start + duration(a, costs_) + duration(b, costs_)};
+    times[rank.next] = times[j] = {start, start + costs_.of(a) + costs_.of(b)};
     finish(rank, a, times[j].end);
     finish(rank, b, times[j].end);
     rank.pair_done = true;
@@ -190,15 +183,6 @@ class Replay {
   std::vector<std::vector<Interval>> actions_;
 };
 
-int peak_of(const std::vector<Action>& list) {
-  int live = 0, peak = 0;
-  for (const Action& a : list) {
-    if (a.kind == ActionKind::forward) peak = std::max(peak, ++live);
-    if (a.kind == ActionKind::backward || a.kind == ActionKind::backward_weight) --live;
-  }
-  return peak;
-}
-
 // Tensors that cross from rank to rank.
 int64_t messages_of(const Schedule& s) {
   const Placement& p = s.placement;
@@ -214,6 +198,15 @@ int64_t messages_of(const Schedule& s) {
 
 }  // namespace
 
+int peak_chunks(const std::vector<Action>& list) {
+  int live = 0, peak = 0;
+  for (const Action& a : list) {
+    if (a.kind == ActionKind::forward) peak = std::max(peak, ++live);
+    if (a.kind == ActionKind::backward || a.kind == ActionKind::backward_weight) --live;
+  }
+  return peak;
+}
+
 Timing simulate(const Schedule& s, const Costs& costs) {
   Timing t;
   t.actions = Replay(s, costs).run();
@@ -223,13 +216,13 @@ Timing simulate(const Schedule& s, const Costs& costs) {
     for (size_t i = 0; i < s.ranks[r].size(); ++i) {
       t.makespan = std::max(t.makespan, t.actions[r][i].end);
       if (!is_compute(s.ranks[r][i].kind)) continue;
-      work += duration(s.ranks[r][i], costs);
+      work += costs.of(s.ranks[r][i]);
       first = std::min(first, t.actions[r][i].start);
       last = t.actions[r][i].end;
     }
     t.work = std::max(t.work, work);
     longest = std::max(longest, last - first);
-    t.peak_chunks.push_back(peak_of(s.ranks[r]));
+    t.peak_chunks.push_back(peak_chunks(s.ranks[r]));
   }
   t.bubble = t.makespan > 0 ? 1 - t.work / t.makespan : 0;
   t.span_bubble = longest > 0 ? 1 - t.work / longest : 0;

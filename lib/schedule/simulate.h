@@ -20,6 +20,13 @@ struct Costs {
   double gather = 0, reduce = 0;     // of a stage's weights or gradients; beside the computation
   bool pairs_are_one = false;  // DualPipe's pairs need both inputs at their start and give both outputs at their end
   const StageCosts& of(int stage) const { return by_stage.empty() ? each : by_stage[static_cast<size_t>(stage)]; }
+  // Of a compute action.
+  double of(const Action& a) const {
+    const StageCosts& c = of(a.stage);
+    if (a.kind == ActionKind::forward) return c.forward;
+    if (a.kind == ActionKind::backward_input) return c.backward_input;
+    return a.kind == ActionKind::backward_weight ? c.backward_weight : c.backward();
+  }
 };
 
 struct Interval {
