@@ -3,16 +3,15 @@
 #include <ctime>
 #include <random>
 
+#include "every_kind.h"
 #include "interpreter.h"
 #include "schedule/text.h"
 #include "schedule/verify.h"
 
 using namespace fp;
+using namespace fp_test;
 
 namespace {
-
-constexpr const char* kKinds[] = {"gpipe",   "1f1b",    "interleaved", "bfs",       "zb-h1",          "zb-h2", "zb-v",
-                                  "chimera", "bitpipe", "dualpipe",    "dualpipev", "interleaved-zb", "zeropp"};
 
 Schedule of(const char* kind, int p, int m, int v = 0) {
   return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
@@ -132,13 +131,12 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("what lowering makes is right, for every kind", "[schedule]") {
-  for (const char* kind : kKinds)
-    for (const int p : {2, 4, 8})
+  for (const int p : {2, 4, 8})
+    for (const Schedule& s : every_kind(p, 2 * p))
       for (const bool gather : {false, true})
         for (const int every : {0, 1, 5}) {
-          CAPTURE(kind, p, gather, every);
-          const Schedule s = of(kind, p, 2 * p);
-          CHECK(verify(s).empty());
+          CAPTURE(s.kind, p, gather, every);
+          CHECK(verify(s) == Lines{});
           LoweringOptions options{.sends_in_flight = 1 + p % 3, .gather = gather, .reduce_every = every};
           for (int resident = 1; resident <= 3; ++resident) {
             options.resident = resident;
@@ -149,18 +147,18 @@ TEST_CASE("what lowering makes is right, for every kind", "[schedule]") {
 
 TEST_CASE("every planted fault that harms is reported", "[schedule]") {
   unsigned seed = 1;
-  for (const char* kind : kKinds)
+  for (const Schedule& computed : every_kind(4, 8))
     for (const bool gather : {false, true})
       for (const int every : {0, 2}) {
         const LoweringOptions options{.gather = gather, .resident = 2, .reduce_every = every};
-        const Schedule s = lower(of(kind, 4, 8), options);
+        const Schedule s = lower(computed, options);
         Saboteur saboteur(seed++);
         Tally tally;
         for (int n = 0; n < 1000; ++n) {
           const Schedule spoilt = saboteur.spoil(s);
           if (spoilt.ranks != s.ranks) judge(spoilt, options, tally);
         }
-        CAPTURE(kind, gather, every);
+        CAPTURE(s.kind, gather, every);
         CHECK(tally.missed == 0);
         CHECK(2 * tally.harmful > tally.planted);
         CHECK(tally.planted > 800);
@@ -170,8 +168,7 @@ TEST_CASE("every planted fault that harms is reported", "[schedule]") {
 TEST_CASE("orders of computation that are found right can be lowered and run", "[schedule]") {
   unsigned seed = 1000;
   int right = 0, wrong = 0;
-  for (const char* kind : kKinds) {
-    const Schedule s = of(kind, 4, 8);
+  for (const Schedule& s : every_kind(4, 8)) {
     Saboteur saboteur(seed++);
     for (int n = 0; n < 400; ++n) {
       const Schedule spoilt = saboteur.spoil(s);
