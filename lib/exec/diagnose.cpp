@@ -1,6 +1,6 @@
-// Finding where a step went wrong: the same forward pass again, stage after stage, every intermediate result searched on
-// the device. All ranks search all they have, as they have to communicate on the way; of all their findings the first
-// in the order of computation counts.
+// Finding where a step went wrong: the same forward pass again, stage after stage, every intermediate result searched
+// on the device. All ranks search all they have, as they have to communicate on the way; of all their findings the
+// first in the order of computation counts.
 #include <algorithm>
 #include <optional>
 #include <set>

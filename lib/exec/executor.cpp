@@ -92,6 +92,13 @@ void Executor::restore_weights(int64_t step) {
 }
 
 std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) {
+  // Two pipes take as many each: an odd one goes through twice.
+  std::vector<Batch> even;
+  if (const size_t odd = batches.size() % static_cast<size_t>(plan_.placement.pipes()); odd != 0) {
+    even.assign(batches.begin(), batches.end());
+    even.push_back(batches.back());
+    batches = even;
+  }
   const int n = static_cast<int>(batches.size());
   auto it = evaluations_.find(n);
   if (it == evaluations_.end()) it = evaluations_.emplace(n, plan_.evaluation(n)).first;

@@ -17,10 +17,10 @@ struct ModelOptions {
   int zero_stage = 0;
   bool megatron_sp = false;  // Megatron sequence parallelism among the tensor-parallel ranks
   Recompute recompute = Recompute::none;
+  uint64_t seed = 0;
+  int64_t positions = 0;                        // length of the rotary tables: the longest sequence that will be seen
   std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
   HeldParts held = {};                          // of the model
-  uint64_t seed = 0;
-  int64_t positions = 0;  // length of the rotary tables: the longest sequence that will be seen
 };
 
 class Model {

@@ -69,10 +69,7 @@ Schedule PipelinePlan::step(int micro_batches) const {
   }
   ScheduleRequest r = request;
   r.micro_batches = micro_batches;
-  if (!r.w_pass) return checked(generate(r), lowering);
-  r.w_pass = false;
-  const Schedule fused = generate(r);
-  return checked(split_weight_gradients(fused, lowering.costs, request.memory_cap), lowering);
+  return checked(generate(r, lowering.costs), lowering);
 }
 
 Schedule PipelinePlan::evaluation(int micro_batches) const {
