@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "commands.h"
 #include "config/run_spec.h"
 
 namespace fp {
@@ -21,5 +22,6 @@ RunSpec bench_spec(const BenchModel&);
 
 void add_bench_ops(CLI::App& bench);
 void add_bench_train(CLI::App& bench);
+void add_bench_schedule(CLI::App& bench, CommandResult&);
 
 }  // namespace fp

@@ -1,6 +1,6 @@
 #include "bench.h"
-#include "commands.h"
 #include "config/load.h"
+#include "ranks.h"
 
 namespace fp {
 
@@ -24,11 +24,14 @@ RunSpec bench_spec(const BenchModel& m) {
   return spec;
 }
 
-void add_bench_command(CLI::App& app, CommandResult&) {
+void add_bench_command(CLI::App& app, CommandResult& result) {
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
   bench->require_subcommand(1);
   add_bench_ops(*bench);
   add_bench_train(*bench);
+  for (CLI::App* command : bench->get_subcommands({}))
+    command->preparse_callback([command](size_t) { require_one_rank("bench " + command->get_name()); });
+  add_bench_schedule(*bench, result);
 }
 
 }  // namespace fp

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -38,9 +39,10 @@ int main(int argc, char** argv) {
     fp::add_checkpoint_command(app, result);
     fp::add_bench_command(app, result);
     fp::add_doctor_command(app, result);
-    // Several ranks train; doctor may be asked about every node of a job.
+    // Several ranks train; bench says itself what they may do; doctor may be asked about every node of a job.
+    const std::set<std::string> of_ranks = {"train", "bench", "doctor"};
     for (CLI::App* command : app.get_subcommands({}))
-      if (command->get_name() != "train" && command->get_name() != "doctor")
+      if (!of_ranks.contains(command->get_name()))
         command->preparse_callback([command](size_t) { fp::require_one_rank(command->get_name()); });
     app.parse(argc, argv);
     return static_cast<int>(result.code);

@@ -63,21 +63,25 @@ std::vector<Action> colours(const Schedule& s) {
 
 class Picture {
  public:
-  Picture(const Schedule& s, const Timing& t) : schedule_(s), timing_(t), colours_(colours(s)) {
-    double shortest = t.makespan;
+  Picture(const Schedule& s, const std::vector<NamedTiming>& runs) : schedule_(s), runs_(runs), colours_(colours(s)) {
+    double longest = 0;
+    for (const NamedTiming& run : runs) longest = std::max(longest, run.timing->makespan);
+    double shortest = longest;
     for (size_t r = 0; r < s.ranks.size(); ++r)
       for (size_t i = 0; i < s.ranks[r].size(); ++i)
-        if (const double d = t.actions[r][i].end - t.actions[r][i].start; is_compute(s.ranks[r][i].kind) && d > 0)
-          shortest = std::min(shortest, d);
+        for (const NamedTiming& run : runs)
+          if (const Interval& t = run.timing->actions[r][i]; is_compute(s.ranks[r][i].kind) && t.end > t.start)
+            shortest = std::min(shortest, t.end - t.start);
     // Numbers fit into the shortest box, unless that makes the picture too wide to look at.
     constexpr double kNarrow = 20, kWidest = 20000;
-    scale_ = t.makespan > 0 ? std::min(kNarrow / shortest, kWidest / t.makespan) : 1;
-    width_ = std::max(kLeft + t.makespan * scale_ + kMargin, 640.0);
+    scale_ = longest > 0 ? std::min(kNarrow / shortest, kWidest / longest) : 1;
+    width_ = std::max(kLeft + longest * scale_ + kMargin, 640.0);
     per_line_ = std::max<size_t>(1, static_cast<size_t>((width_ - kLeft) / kLegend));
   }
 
   std::string draw(const std::string& title) const {
-    const double legend = kTop + kRow * static_cast<double>(schedule_.ranks.size()) + kMargin;
+    double legend = kTop + kMargin;
+    for (const NamedTiming& run : runs_) legend += heading(run) + kRow * static_cast<double>(schedule_.ranks.size());
     const size_t lines = (colours_.size() + per_line_ - 1) / per_line_;
     const double height = legend + kRow * static_cast<double>(lines) + kMargin;
     std::string svg = fmt::format(
@@ -93,27 +97,34 @@ class Picture {
         "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\" "
         "font-size=\"14\">{}</text>\n",
         kMargin, escape(title));
-    for (size_t r = 0; r < schedule_.ranks.size(); ++r) svg += row(r);
+    double y = kTop;
+    for (const NamedTiming& run : runs_) {
+      y += heading(run);
+      if (!run.name.empty())
+        svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, y - 6, escape(run.name));
+      for (size_t r = 0; r < schedule_.ranks.size(); ++r, y += kRow) svg += row(*run.timing, r, y);
+    }
     for (size_t i = 0; i < colours_.size(); ++i) svg += legend_entry(i, legend);
     return svg + "</svg>\n";
   }
 
  private:
-  std::string row(size_t r) const {
-    const double y = kTop + kRow * static_cast<double>(r);
+  static double heading(const NamedTiming& run) { return run.name.empty() ? 0 : kRow; }
+
+  std::string row(const Timing& timing, size_t r, double y) const {
     std::string svg = fmt::format(
         "<text x=\"{}\" y=\"{}\">rank {}</text>\n<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
         "height=\"{}\" fill=\"#eee\"/>\n",
-        kMargin, y + 17, r, kLeft, y, timing_.makespan * scale_, kBox);
+        kMargin, y + 17, r, kLeft, y, timing.makespan * scale_, kBox);
     const Action* before = nullptr;
     double start = 0;
     for (size_t i = 0; i < schedule_.ranks[r].size(); ++i) {
       const Action& a = schedule_.ranks[r][i];
       if (!is_compute(a.kind)) continue;
-      const Interval& when = timing_.actions[r][i];
+      const Interval& when = timing.actions[r][i];
       // Of a pair that runs as one, one half stands above the other.
       const bool second = before && before->paired_with_next && start == when.start;
-      const bool first = a.paired_with_next && when.end > when.start && runs_as_one(r, i);
+      const bool first = a.paired_with_next && when.end > when.start && runs_as_one(timing, r, i);
       svg += box(a, when, second ? y + kBox / 2 : y, first || second ? kBox / 2 : kBox);
       before = &a;
       start = when.start;
@@ -121,10 +132,10 @@ class Picture {
     return svg;
   }
 
-  bool runs_as_one(size_t r, size_t i) const {
+  bool runs_as_one(const Timing& timing, size_t r, size_t i) const {
     size_t j = i + 1;
     while (j < schedule_.ranks[r].size() && !is_compute(schedule_.ranks[r][j].kind)) ++j;
-    return j < schedule_.ranks[r].size() && timing_.actions[r][j].start == timing_.actions[r][i].start;
+    return j < schedule_.ranks[r].size() && timing.actions[r][j].start == timing.actions[r][i].start;
   }
 
   std::string box(const Action& a, const Interval& when, double y, double height) const {
@@ -157,7 +168,7 @@ class Picture {
   }
 
   const Schedule& schedule_;
-  const Timing& timing_;
+  const std::vector<NamedTiming>& runs_;
   std::vector<Action> colours_;
   double scale_ = 1, width_ = 0;
   size_t per_line_ = 1;
@@ -166,7 +177,11 @@ class Picture {
 }  // namespace
 
 std::string svg_timeline(const Schedule& s, const Timing& t, const std::string& title) {
-  return Picture(s, t).draw(title);
+  return svg_timelines(s, {{"", &t}}, title);
+}
+
+std::string svg_timelines(const Schedule& s, const std::vector<NamedTiming>& runs, const std::string& title) {
+  return Picture(s, runs).draw(title);
 }
 
 }  // namespace fp

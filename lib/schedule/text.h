@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "schedule/simulate.h"
 
@@ -21,5 +22,11 @@ Schedule load_schedule(const std::filesystem::path&);
 std::string text_timeline(const Schedule&, const Timing&);
 // As papers draw them: rows are ranks, colours are kinds of action and chunks.
 std::string svg_timeline(const Schedule&, const Timing&, const std::string& title);
+// Several runs of a schedule, below each other on one scale.
+struct NamedTiming {
+  std::string name;
+  const Timing* timing = nullptr;
+};
+std::string svg_timelines(const Schedule&, const std::vector<NamedTiming>&, const std::string& title);
 
 }  // namespace fp

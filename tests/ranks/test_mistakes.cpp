@@ -51,8 +51,9 @@ TEST_CASE("commands for one rank refuse more, once", "[ranks]") {
        {std::vector<std::string>{"eval", spec, "--checkpoint", "any"},
         {"generate", "--checkpoint", spec, "--prompt", "any"},
         {"probe", "--checkpoint", spec, "--batch", "any"},
-        {"bench", "train", spec},
-        {"bench", "ops"},
         {"data", "prepare", "--out", (w.root() / "more").string(), (w.root() / "text.txt").string()}})
     expect_mistake(2, arguments, 2, "fptrain " + arguments[0] + " runs on one rank, not on 2");
+  expect_mistake(2, {"bench", "train", spec}, 2, "fptrain bench train runs on one rank, not on 2");
+  expect_mistake(2, {"bench", "ops"}, 2, "fptrain bench ops runs on one rank, not on 2");
+  expect_mistake(2, {"bench", "schedule", "--stages", "4"}, 2, "--stages 4 on 2 ranks");
 }
