@@ -63,6 +63,9 @@ struct ScheduleRequest {
 // "gpipe 1f1b interleaved bfs zb-h1 zb-h2 zb-v interleaved-zb chimera bitpipe dualpipe dualpipev zeropp wave"
 const std::vector<std::string_view>& schedule_kinds();
 
+// Every 0 replaced by what it stands for. ConfigError with the legal values for what the kind cannot do.
+ScheduleRequest complete(const ScheduleRequest&);
+
 // Where a kind puts its stages. ConfigError for an unknown kind, or chunks or ranks it cannot have, with the legal
 // ones.
 Placement placement_of(const ScheduleRequest&);
