@@ -114,9 +114,15 @@ class Replay {
 }  // namespace
 
 bool is_lowered(const Schedule& s) {
-  for (const auto& list : s.ranks)
-    if (!std::all_of(list.begin(), list.end(), [](const Action& a) { return is_compute(a.kind); })) return true;
-  return false;
+  const auto is_added = [](const Action& a) { return !is_compute(a.kind); };
+  return std::any_of(s.ranks.begin(), s.ranks.end(),
+                     [&](const auto& list) { return std::any_of(list.begin(), list.end(), is_added); });
+}
+
+bool trains(const Schedule& s) {
+  const auto is_backward = [](const Action& a) { return is_compute(a.kind) && a.kind != ActionKind::forward; };
+  return std::any_of(s.ranks.begin(), s.ranks.end(),
+                     [&](const auto& list) { return std::any_of(list.begin(), list.end(), is_backward); });
 }
 
 Schedule lower(const Schedule& schedule, const LoweringOptions& options) {

@@ -26,5 +26,7 @@ Schedule lower(const Schedule& computed, const LoweringOptions&);
 
 // Whether there is more in it than compute actions.
 bool is_lowered(const Schedule&);
+// Whether there are backward passes in it, or forward passes alone.
+bool trains(const Schedule&);
 
 }  // namespace fp

@@ -14,6 +14,7 @@ class Memory {
       : flow_(s),
         window_(options.sends_in_flight),
         stages_(&stages),
+        trains_(trains(s)),
         under_way_(static_cast<size_t>(flow_.channels())) {}
 
   int64_t peak_of(const std::vector<Action>& list) {
@@ -50,7 +51,7 @@ class Memory {
 
   int64_t kept_after(const Action& a) const {
     const StageBytes& b = of(a);
-    if (a.kind == ActionKind::forward) return b.forward;
+    if (a.kind == ActionKind::forward) return trains_ ? b.forward : 0;
     if (a.kind == ActionKind::backward_input) return b.backward - b.forward;
     return a.kind == ActionKind::backward ? -b.forward : -b.backward;
   }
@@ -74,6 +75,7 @@ class Memory {
   Flow flow_;
   int window_;
   const std::vector<StageBytes>* stages_;
+  bool trains_;
   std::vector<int> under_way_;  // by channel: sends
   int64_t now_ = 0, sending_ = 0, peak_ = 0;
 };

@@ -120,3 +120,10 @@ TEST_CASE("the bound is that of things which each live from here to there", "[sc
       }
     }
 }
+
+TEST_CASE("forward passes alone keep nothing", "[schedule]") {
+  const Schedule s = lower(forward_only({.ranks = 2}, 8), {});
+  const std::vector<StageBytes> bytes{{.forward = 100, .working = 10}, {.forward = 1000, .working = 50, .boundary = 7}};
+  // Rank 0: two outputs under way and the third being made. Rank 1: an input.
+  CHECK(peak_bytes(s, {.sends_in_flight = 2}, bytes) == std::vector<int64_t>{100 + 10 + 3 * 7, 1000 + 50 + 7});
+}
