@@ -34,14 +34,15 @@ int ranks_of(const ParallelSection& p, int told) {
   if (told > 0) return told;
   if (p.data == 0)
     throw ConfigError("parallel.data = 0 takes what the other degrees leave of the ranks: say how many with --ranks N");
-  return static_cast<int>(p.pipeline * p.data * p.sequence * p.tensor);
+  return static_cast<int>(p.pipeline.ranks * p.data * p.sequence * p.tensor);
 }
 
-// The rank that needs most: shares that do not divide differ between tensor and sequence indices, not between data
-// ones.
+// The rank that needs most: shares that do not divide differ between pipeline, tensor and sequence indices, not between
+// data ones.
 std::pair<int, Prediction> largest(const RunSpec& spec, CountingOps& counting, const Mesh& mesh) {
   std::pair<int, Prediction> most{0, dry_run(spec, spec.model, counting, mesh, 0)};
-  for (int rank = 1; rank < mesh.tp() * mesh.sp(); ++rank) {
+  for (int rank = 1; rank < mesh.size(); ++rank) {
+    if (mesh.at(rank).dp != 0) continue;
     const Prediction p = dry_run(spec, spec.model, counting, mesh, rank);
     if (p.device_bytes() > most.second.device_bytes()) most = {rank, p};
   }

@@ -6,37 +6,45 @@
 
 namespace fp::cuda {
 
-NcclGroup::NcclGroup(const std::string& name, CommRecord& record, NcclStreams& streams, std::shared_ptr<Group> host)
-    : Group(name, host->rank(), host->size(), record), streams_(streams), host_(std::move(host)) {
-  std::array<ncclUniqueId, kNcclLanes> ids{};
-  std::string bytes(sizeof(ids), '\0');
+NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
+                     std::shared_ptr<Group> host)
+    : Group(name, host->rank(), host->size(), record), host_(std::move(host)) {
+  std::vector<ncclUniqueId> ids(streams.size());
+  std::string bytes(ids.size() * sizeof(ncclUniqueId), '\0');
   if (rank() == 0) {
     for (ncclUniqueId& id : ids)
       if (nccl().ncclGetUniqueId(&id) != ncclSuccess)
         throw CommError(fmt::format("group {}: NCCL: {}", name, nccl().ncclGetLastError(nullptr)));
-    std::memcpy(bytes.data(), ids.data(), sizeof(ids));
+    std::memcpy(bytes.data(), ids.data(), bytes.size());
   }
   bytes = host_->broadcast(bytes, 0);
-  std::memcpy(ids.data(), bytes.data(), sizeof(ids));
-  for (size_t lane = 0; lane < kNcclLanes; ++lane)
-    comms_[lane] = std::make_unique<NcclComm>(ids[lane], rank(), size(), "group " + name);
+  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  for (size_t i = 0; i < ids.size(); ++i)
+    lanes_.push_back({std::move(streams[i]), std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name)});
+}
+
+void NcclGroup::connect(const Tensor& out, const Tensor& in) {
+  const CommCall send{CommKind::send, {}, out, Reduction::sum, 1 - rank(), {}, {}};
+  const CommCall recv{CommKind::recv, in, {}, Reduction::sum, 1 - rank(), {}, {}};
+  start(rank() == 0 ? send : recv)->wait();  // both begin with the lane upwards
+  start(rank() == 0 ? recv : send)->wait();
 }
 
 std::unique_ptr<Operation> NcclGroup::start(const CommCall& call) {
-  const NcclLane lane = lane_of(call);
-  streams_.follow_computation(lane);
-  comms_[lane]->issue(call, streams_.of(lane));
-  return streams_.mark(lane);
+  const Lane& lane = lane_of(call);
+  lane.stream->follow_computation();
+  lane.comm->issue(call, lane.stream->get());
+  return lane.stream->mark();
 }
 
 void NcclGroup::gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) {
   gather_through(*host_, all, mine);
 }
 
-NcclLane NcclGroup::lane_of(const CommCall& call) const {
-  if (call.kind == CommKind::send) return call.peer > rank() ? kUpwards : kDownwards;
-  if (call.kind == CommKind::recv) return call.peer < rank() ? kUpwards : kDownwards;
-  return kCollectives;
+NcclGroup::Lane& NcclGroup::lane_of(const CommCall& call) {
+  const bool downwards =
+      (call.kind == CommKind::send && call.peer < rank()) || (call.kind == CommKind::recv && call.peer > rank());
+  return downwards ? lanes_.back() : lanes_.front();
 }
 
 }  // namespace fp::cuda

@@ -1,44 +1,51 @@
 // A group of GPUs, one a rank.
 //
-// A send waits on the device for its receive, and holds up whatever was issued behind it. So a group has three lanes, a
-// communicator and a stream each: collectives, messages to higher ranks, and messages to lower ones. Then neighbours
-// that both send first do not wait for each other.
+// A send waits on the device for its receive, and holds up whatever was issued behind it. So each direction of a pair
+// is a lane of its own, a communicator and a stream: neighbours that both send first do not wait for each other, and a
+// receive posted ahead waits alone. Groups for collectives have one lane, whose stream they may share.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <vector>
 
 #include "cuda/comm/nccl_comm.h"
 
 namespace fp::cuda {
 
-enum NcclLane : size_t { kCollectives, kUpwards, kDownwards, kNcclLanes };
-
-// Ties the lanes to the computation.
-class NcclStreams {
+// A stream beside the computation.
+class NcclStream {
  public:
-  virtual ~NcclStreams() = default;
-  virtual cudaStream_t of(NcclLane) const = 0;
-  // What is put on the lane from now on comes after the computation so far.
-  virtual void follow_computation(NcclLane) = 0;
-  // Its wait() makes the computation from then on come after what has been put on the lane before this call.
-  virtual std::unique_ptr<Operation> mark(NcclLane) = 0;
+  virtual ~NcclStream() = default;
+  virtual cudaStream_t get() const = 0;
+  // What is put on it from now on comes after the computation so far.
+  virtual void follow_computation() = 0;
+  // Its wait() makes the computation from then on come after what has been put on the stream before this call.
+  virtual std::unique_ptr<Operation> mark() = 0;
 };
 
 class NcclGroup final : public Group {
  public:
-  // Called by all members together. `host`: the group of the same ranks by which they find each other, and by which
-  // host values travel.
-  NcclGroup(const std::string& name, CommRecord& record, NcclStreams& streams, std::shared_ptr<Group> host);
+  // Called by all members together. `streams`: one for collectives; of a pair two, for messages to the higher rank and
+  // to the lower. `host`: the group of the same ranks by which they find each other, and by which host values travel.
+  NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
+            std::shared_ptr<Group> host);
+
+  // Of a pair, by both, before its first message. NCCL connects two ranks once both have put one, and holds the host up
+  // until then: no receive could be posted ahead. So each sends the other `out`, one element, which comes to `in`.
+  void connect(const Tensor& out, const Tensor& in);
 
  private:
+  struct Lane {
+    std::shared_ptr<NcclStream> stream;
+    std::unique_ptr<NcclComm> comm;
+  };
+
   std::unique_ptr<Operation> start(const CommCall& call) override;
   void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override;
-  NcclLane lane_of(const CommCall& call) const;
+  Lane& lane_of(const CommCall& call);
 
-  NcclStreams& streams_;
   std::shared_ptr<Group> host_;
-  std::array<std::unique_ptr<NcclComm>, kNcclLanes> comms_;
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace fp::cuda

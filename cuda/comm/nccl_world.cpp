@@ -20,39 +20,53 @@ class MarkedOperation final : public Operation {
   Stream compute_;
 };
 
-class DeviceStreams final : public NcclStreams {
+class DeviceStream final : public NcclStream {
  public:
-  explicit DeviceStreams(Device& device) : device_(device) {}
-  cudaStream_t of(NcclLane lane) const override {
-    return lane == kCollectives ? device_.communication() : lane == kUpwards ? upwards_.get() : downwards_.get();
-  }
-  void follow_computation(NcclLane lane) override { device_.order(device_.compute(), of(lane)); }
-  std::unique_ptr<Operation> mark(NcclLane lane) override {
-    return std::make_unique<MarkedOperation>(of(lane), device_.compute());
-  }
+  DeviceStream(Device& device, Stream stream) : device_(device), stream_(stream) {}
+  explicit DeviceStream(Device& device)
+      : device_(device), own_(std::make_unique<OwnedStream>(true)), stream_(own_->get()) {}
+  cudaStream_t get() const override { return stream_; }
+  void follow_computation() override { device_.order(device_.compute(), stream_); }
+  std::unique_ptr<Operation> mark() override { return std::make_unique<MarkedOperation>(stream_, device_.compute()); }
 
  private:
   Device& device_;
-  OwnedStream upwards_{true}, downwards_{true};
+  std::unique_ptr<OwnedStream> own_;  // null: the device's
+  Stream stream_;
 };
 
 class NcclWorld final : public World {
  public:
   NcclWorld(World& host, Device& device)
-      : World(host.rank(), host.size()), host_(host), device_(device), streams_(device) {
+      : World(host.rank(), host.size()),
+        host_(host),
+        device_(device),
+        collectives_(std::make_shared<DeviceStream>(device, device.communication())) {
     nccl();  // a missing library is met here
   }
   std::string_view backend() const override { return "nccl"; }
 
  private:
+  using Streams = std::vector<std::shared_ptr<NcclStream>>;
+
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
-    return std::make_shared<NcclGroup>(name, record(), streams_, host_.group(name, ranks));
+    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks));
+  }
+  std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
+    FP_CUDA(cudaSetDevice(device_.facts().index));
+    Streams lanes{std::make_shared<DeviceStream>(device_), std::make_shared<DeviceStream>(device_)};
+    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    if (!scratch_) scratch_ = device_.allocate(2 * sizeof(float));
+    auto* element = reinterpret_cast<float*>(scratch_.get());
+    pair->connect({element, DType::f32, {1}}, {element + 1, DType::f32, {1}});
+    return pair;
   }
 
   World& host_;
   Device& device_;
-  DeviceStreams streams_;
+  std::shared_ptr<NcclStream> collectives_;
+  std::shared_ptr<std::byte> scratch_;  // of messages by which pairs connect
 };
 
 }  // namespace

@@ -98,7 +98,9 @@ class IndexReader : public TensorReader {
   std::optional<h5::Dataset> dataset_;
 };
 
-bool holds_everything(const ParamTable& table) { return table.tp() == 1 && table.shards() == 1; }
+bool holds_everything(const ParamTable& table) {
+  return table.tp() == 1 && table.shards() == 1 && table.held().everything();
+}
 
 }  // namespace
 

@@ -19,8 +19,8 @@ std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30
 
 // NVIDIA GPUs over NCCL, one rank a GPU: tensors are those of `cuda` (made by make_cuda_ops) and move beside its
 // computation. Communicators and host values come about over `host`, a world of the same ranks. Both must outlive it.
-// Ranks that share several groups start communications on them in the same order: they share a stream. ConfigError in a
-// build without CUDA and where there is no NCCL.
+// Ranks that share several groups start communications on them in the same order: they share a stream (pairs do not).
+// ConfigError in a build without CUDA and where there is no NCCL.
 std::unique_ptr<World> make_nccl_world(World& host, Ops& cuda);
 
 }  // namespace fp

@@ -28,6 +28,8 @@ void Request::wait() {
 }
 
 Request Group::issue(const CommCall& call, int64_t sent) {
+  const bool message = call.kind == CommKind::send || call.kind == CommKind::recv;
+  FP_CHECK(message == pair_, "group {}: {} on {}", name_, name_of(call.kind), pair_ ? "a pair" : "what is no pair");
   const CommRecord::Entry entry{name_, call.kind, ++sequence_};
   record_->count(entry, sent * static_cast<int64_t>(size_of(call.from ? call.from.dtype : call.to.dtype)));
   const Waiting waiting(*record_, entry);
@@ -148,6 +150,14 @@ std::shared_ptr<Group> World::group(const std::string& name, const std::vector<i
            rank_);
   if (ranks.size() == 1) return std::make_shared<Group>(name, 0, 1, record_);
   return make_group(name, ranks, static_cast<int>(mine - ranks.begin()));
+}
+
+std::shared_ptr<Group> World::pair(const std::string& name, const std::vector<int>& ranks) {
+  FP_CHECK(ranks.size() == 2 && ranks[0] < ranks[1] && (ranks[0] == rank_ || ranks[1] == rank_),
+           "pair {} of rank {}: not two ranks, ascending, of which it is one", name, rank_);
+  std::shared_ptr<Group> made = make_pair(name, ranks, ranks[0] == rank_ ? 0 : 1);
+  made->pair_ = true;
+  return made;
 }
 
 std::shared_ptr<Group> World::make_group(const std::string& name, const std::vector<int>&, int) {

@@ -2,10 +2,12 @@
 // ranks, and computes nothing else. A World makes groups; its implementations are self (one rank), thread, mpi, nccl
 // and counting.
 //
-// All ranks of a group make the same calls in the same order. Sums are taken in rank order, in f32, and rounded once to
-// the tensor's type, so every rank ends with the same bits, run after run (nccl: as its algorithms do it). Calls throw
-// CommError when a peer failed. What is counted as sent: the data that leaves this rank, under the bandwidth-optimal
-// algorithm: N-1 of N parts for all-gather, reduce-scatter and all-to-all, twice that for all-reduce.
+// All ranks of a group make the same calls in the same order; of a pair, which only sends and receives, the n-th
+// receive of one takes the n-th message that the other sends, and nothing else need be in step. Sums are taken in rank
+// order, in f32, and rounded once to the tensor's type, so every rank ends with the same bits, run after run (nccl: as
+// its algorithms do it). Calls throw CommError when a peer failed. What is counted as sent: the data that leaves this
+// rank, under the bandwidth-optimal algorithm: N-1 of N parts for all-gather, reduce-scatter and all-to-all, twice that
+// for all-reduce.
 #pragma once
 
 #include <functional>
@@ -85,6 +87,7 @@ class Group {
   [[nodiscard]] Request start_all_to_all(const Tensor& to, const Tensor& from, std::vector<int64_t> sends = {},
                                          std::vector<int64_t> recvs = {});
   [[nodiscard]] Request start_broadcast(const Tensor& x, int root);
+  // Of a pair. Any number may be under way at once, in both directions; a send may wait for its receive to be started.
   [[nodiscard]] Request start_send(const Tensor& x, int to);
   [[nodiscard]] Request start_recv(const Tensor& x, int from);
 
@@ -110,11 +113,13 @@ class Group {
   }
 
  private:
+  friend class World;
   Request issue(const CommCall&, int64_t sent);
   void gather_host(std::span<std::byte> all, std::span<const std::byte> mine);
 
   std::string name_;
   int rank_, size_;
+  bool pair_ = false;
   CommRecord* record_;
   int64_t sequence_ = 0;
 };
@@ -134,13 +139,24 @@ class World {
 
   // Where the tensors of all groups live, from now on; before, the host. `ops` must outlive the world's use.
   virtual void attach(Ops&) {}
-  // The group of these world ranks, ascending, of which this one must be one. Called by each of them, in the same order
-  // of calls.
+  // The group of these world ranks, ascending, of which this one must be one, for all but send and receive. Called by
+  // each of them, in the same order of calls.
   std::shared_ptr<Group> group(const std::string& name, const std::vector<int>& ranks);
+  // Two world ranks, ascending, for send and receive, and for host values. A message that is waited for holds up
+  // nothing but those behind it in its direction. Called by both; ranks with several pairs make them in one order, say
+  // sorted.
+  std::shared_ptr<Group> pair(const std::string& name, const std::vector<int>& ranks);
+  // Moves what is under way a little, without waiting: for in between long computations, where data moves only while
+  // this rank calls. From the thread that communicates; CommError when what is under way has failed.
+  virtual void progress() {}
 
  protected:
   // Of more than one rank; `rank`: this one's place in `ranks`.
   virtual std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank);
+  // Where messages need more than a group has.
+  virtual std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int rank) {
+    return make_group(name, ranks, rank);
+  }
 
  private:
   int rank_, size_;

@@ -196,9 +196,17 @@ class Decoder {
               [&](const YamlNode& item, const std::string& at, double& v) { return read_real(item, field, at, v); });
   }
 
+  void read(const YamlNode& node, const Field& field, const std::string& path, std::vector<std::string>* out) {
+    read_list(node, field, path, *out, [&](const YamlNode& item, const std::string& at, std::string& v) {
+      v = item.text;
+      return read_text(item, field, at) && (field.info.choices.empty() || known(item, field, at, field.info.choices));
+    });
+  }
+
   template <class T, class ReadItem>
   void read_list(const YamlNode& node, const Field& field, const std::string& path, std::vector<T>& out,
                  ReadItem read_item) {
+    if (node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == field.info.empty) return out.clear();
     if (node.kind != YamlNode::Kind::list) {
       refuse_type(node, field, path);
       return;

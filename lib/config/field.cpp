@@ -33,7 +33,8 @@ std::string quoted(std::string_view text) {
 }
 
 template <class List, class Format>
-std::string flow_list(const List& list, Format&& format) {
+std::string flow_list(const List& list, std::string_view empty, Format&& format) {
+  if (list.empty()) return std::string(empty);
   std::string s = "[";
   for (const auto& item : list) s += (s.size() > 1 ? ", " : "") + format(item);
   return s + "]";
@@ -56,14 +57,19 @@ std::vector<std::string_view> Fields::keys() const {
 std::string shortest(double value) { return fmt::format("{}", value); }
 
 std::string type_text(const Field& field) {
-  return std::visit(
-      Overload{[](bool*) { return "true or false"; }, [](int*) { return "integer"; },
-               [](int64_t*) { return "integer"; }, [](uint64_t*) { return "integer"; },
-               [](double*) { return "number"; }, [](std::optional<double>*) { return "number or null"; },
-               [](std::string*) { return "text"; }, [](std::vector<int64_t>*) { return "list of integers"; },
-               [](std::vector<double>*) { return "list of numbers"; }, [](const EnumRef&) { return "text"; },
-               [](const SectionRef&) { return "section"; }, [](const SectionListRef&) { return "list of sections"; }},
-      field.ref);
+  const std::string_view empty = field.info.empty;
+  const std::string or_empty = empty == FieldInfo().empty ? "" : fmt::format("`{}` or ", empty);
+  return or_empty +
+         std::visit(
+             Overload{[](bool*) { return "true or false"; }, [](int*) { return "integer"; },
+                      [](int64_t*) { return "integer"; }, [](uint64_t*) { return "integer"; },
+                      [](double*) { return "number"; }, [](std::optional<double>*) { return "number or null"; },
+                      [](std::string*) { return "text"; }, [](std::vector<int64_t>*) { return "list of integers"; },
+                      [](std::vector<double>*) { return "list of numbers"; },
+                      [](std::vector<std::string>*) { return "list of text"; }, [](const EnumRef&) { return "text"; },
+                      [](const SectionRef&) { return "section"; },
+                      [](const SectionListRef&) { return "list of sections"; }},
+             field.ref);
 }
 
 std::vector<std::string_view> choices_of(const Field& field) {
@@ -95,8 +101,9 @@ std::string yaml_text(const Field& field) {
                [](uint64_t* v) { return fmt::format("{}", *v); }, [](double* v) { return shortest(*v); },
                [](std::optional<double>* v) -> std::string { return *v ? shortest(**v) : "null"; },
                [](std::string* v) { return quoted(*v); },
-               [&](std::vector<int64_t>* v) { return flow_list(*v, integer); },
-               [&](std::vector<double>* v) { return flow_list(*v, number); },
+               [&](std::vector<int64_t>* v) { return flow_list(*v, field.info.empty, integer); },
+               [&](std::vector<double>* v) { return flow_list(*v, field.info.empty, number); },
+               [&](std::vector<std::string>* v) { return flow_list(*v, field.info.empty, quoted); },
                [](const EnumRef& e) { return std::string(e.names[e.get()]); },
                [](const SectionRef&) -> std::string { throw InternalError("a section is not a value"); },
                [](const SectionListRef& l) -> std::string {

@@ -26,7 +26,8 @@ struct FieldInfo {
   bool above_min = false;  // min itself is not legal
   bool below_max = false;  // max itself is not legal
   std::vector<std::string_view> choices = {};
-  bool required = false;  // no default: must be written wherever its section is
+  bool required = false;          // no default: must be written wherever its section is
+  std::string_view empty = "[]";  // how an empty list is written
 };
 
 class Fields;
@@ -50,8 +51,9 @@ struct SectionListRef {
   std::function<Fields()> blank;  // the fields of a default item; valid while the returned object lives
 };
 
-using FieldRef = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::optional<double>*, std::string*,
-                              std::vector<int64_t>*, std::vector<double>*, EnumRef, SectionRef, SectionListRef>;
+using FieldRef =
+    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
+                 std::vector<double>*, std::vector<std::string>*, EnumRef, SectionRef, SectionListRef>;
 
 // Whether a FieldRef can be a T*.
 template <class T, class Variant>

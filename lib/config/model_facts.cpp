@@ -87,6 +87,13 @@ double flops_per_token(const ModelSection& m, int64_t seq_len, AttentionCount co
   return 6 * weights + 12 * static_cast<double>(m.heads * m.head_dim) * keys;
 }
 
+double layer_flops_per_token(const ModelSection& m, int64_t layer, int64_t seq_len) {
+  return 6 * static_cast<double>(attention_weights(m) + ffn_weights(m)) +
+         12 * static_cast<double>(m.heads * m.head_dim) * mean_keys(m, layer, seq_len, AttentionCount::pattern);
+}
+
+double head_flops_per_token(const ModelSection& m) { return 6 * static_cast<double>(m.hidden * m.vocab); }
+
 double megatron_flops_per_token(const ModelSection& m, int64_t seq_len) {
   const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
   return 72 * l * h * h * (1 + static_cast<double>(seq_len) / (6 * h) + static_cast<double>(m.vocab) / (12 * l * h));

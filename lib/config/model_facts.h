@@ -34,6 +34,10 @@ double longrope_attention_factor(const RopeSpec&, int64_t max_position);
 // 12 * heads * head_dim * mean keys a layer. Embedding look-ups, norms and recomputation are not counted.
 double flops_per_token(const ModelSection&, int64_t seq_len, AttentionCount);
 
+// The same of one layer, and of the projection onto the vocabulary, with the model's own attention pattern.
+double layer_flops_per_token(const ModelSection&, int64_t layer, int64_t seq_len);
+double head_flops_per_token(const ModelSection&);
+
 // What MFU is computed from: flops_per_token with the model's own attention pattern.
 inline double model_flops_per_token(const ModelSection& m, int64_t seq_len) {
   return flops_per_token(m, seq_len, AttentionCount::pattern);

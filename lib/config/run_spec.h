@@ -163,8 +163,24 @@ struct TrainSection {
   bool operator==(const TrainSection&) const = default;
 };
 
+// See ScheduleRequest (schedule/schedule.h) for what 0 means.
+struct PipelineSection {
+  int64_t ranks = 1;
+  std::string schedule = "1f1b";
+  std::string schedule_file;
+  int64_t chunks = 0, group = 0, unit_size = 0, unit_warmup = 0, window = 0;
+  bool w_pass = false;
+  int64_t memory_cap = 0;
+  std::vector<int64_t> layers;         // of each stage; empty: auto
+  std::vector<std::string> recompute;  // of each stage; empty: memory.recompute for all
+  int64_t resident_stages = 2;         // under ZeRO 3
+
+  bool operator==(const PipelineSection&) const = default;
+};
+
 struct ParallelSection {
-  int64_t tensor = 1, pipeline = 1, sequence = 1;
+  int64_t tensor = 1, sequence = 1;
+  PipelineSection pipeline;
   int64_t data = 1;  // 0: as many as the other degrees leave of the ranks
   bool megatron_sp = false;
   int64_t zero_stage = 0;

@@ -24,6 +24,7 @@ void declare(Fields& f, OptimizerSection& s);
 void declare(Fields& f, ScheduleSection& s);
 void declare(Fields& f, DpoSpec& s);
 void declare(Fields& f, TrainSection& s);
+void declare(Fields& f, PipelineSection& s);
 void declare(Fields& f, ParallelSection& s);
 void declare(Fields& f, MemorySection& s);
 void declare(Fields& f, PrecisionSection& s);

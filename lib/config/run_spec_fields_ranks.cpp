@@ -3,8 +3,70 @@
 
 namespace fp {
 
+constexpr double kMaxRanks = 1 << 20;
+
+void declare(Fields& f, PipelineSection& s) {
+  f.add("ranks", s.ranks,
+        {.doc = "Ranks that share the layers. 1: no pipeline.", .unit = "ranks", .min = 1, .max = 4096});
+  f.add(
+      "schedule", s.schedule,
+      {.doc = "Which micro-batch runs when. `fptrain schedule` compares them: time, bubble, memory, pictures. chimera, "
+              "bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice.",
+       .choices = {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-v", "interleaved-zb", "chimera",
+                   "bitpipe", "dualpipe", "dualpipev", "zeropp", "wave"}});
+  f.add("schedule_file", s.schedule_file,
+        {.doc = "A schedule as CSV (`fptrain schedule --csv` writes them), in place of `schedule` and the keys below "
+                "that shape it. It is verified before it runs."});
+  f.add(
+      "chunks", s.chunks,
+      {.doc = "Stages of a rank that a micro-batch visits; interleaved, bfs, interleaved-zb, zeropp, wave. 0: what the "
+              "schedule is known for.",
+       .min = 0,
+       .max = 1024});
+  f.add("group", s.group,
+        {.doc = "interleaved, interleaved-zb: micro-batches that a chunk runs in a row. 0: as many as ranks.",
+         .unit = "micro-batches",
+         .min = 0,
+         .max = 1 << 20});
+  f.add("unit_size", s.unit_size,
+        {.doc = "zeropp: micro-batches of a scheduling unit: more of them gather weights less often and hold more "
+                "activations. 0: twice the ranks, or what else divides.",
+         .unit = "micro-batches",
+         .min = 0,
+         .max = 1 << 20});
+  f.add("unit_warmup", s.unit_warmup,
+        {.doc = "zeropp: 1 holds less, 2 leaves no bubble between units (needs unit_size >= 2 ranks - 1). 0: 2 where "
+                "that holds.",
+         .min = 0,
+         .max = 2});
+  f.add(
+      "window", s.window,
+      {.doc = "wave: micro-batches under way. 0: twice the ranks.", .unit = "micro-batches", .min = 0, .max = 1 << 20});
+  f.add("w_pass", s.w_pass,
+        {.doc = "Splits weight gradients off the backward passes and moves them into the bubbles (zero bubble), for "
+                "schedules that do not do so anyway."});
+  f.add("memory_cap", s.memory_cap,
+        {.doc = "w_pass: stages x micro-batches whose activations a rank may hold. 0: as many as without w_pass.",
+         .min = 0,
+         .max = 1 << 20});
+  f.add("layers", s.layers,
+        {.doc = "Layers of each stage (ranks x chunks numbers). auto: so that the most expensive stage costs least, "
+                "head included.",
+         .min = 0,
+         .max = 1 << 20,
+         .empty = "auto"});
+  f.add("recompute", s.recompute,
+        {.doc = "What each stage recomputes, as memory.recompute. auto: that for all.",
+         .choices = {"none", "selective", "full"},
+         .empty = "auto"});
+  f.add("resident_stages", s.resident_stages,
+        {.doc = "Under ZeRO 3: stages of a rank whose weights are whole at a time.",
+         .unit = "stages",
+         .min = 1,
+         .max = 1024});
+}
+
 void declare(Fields& f, ParallelSection& s) {
-  constexpr double kMaxRanks = 1 << 20;
   f.add(
       "tensor", s.tensor,
       {.doc =
@@ -12,8 +74,7 @@ void declare(Fields& f, ParallelSection& s) {
        .unit = "ranks",
        .min = 1,
        .max = kMaxRanks});
-  f.add("pipeline", s.pipeline,
-        {.doc = "Ranks that hold consecutive layers. Only 1 in this version.", .unit = "ranks", .min = 1, .max = 1});
+  f.add("pipeline", s.pipeline, {.doc = "Ranks that hold different layers, and what they do in which order."});
   f.add("sequence", s.sequence,
         {.doc =
              "Ranks that share every sequence, a part of its tokens each; around the attention they exchange heads for "

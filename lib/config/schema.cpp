@@ -31,9 +31,14 @@ Json integer(const T& value, const FieldInfo& info) {
 
 template <class T>
 Json list_schema(const std::vector<T>& value, const FieldInfo& info) {
-  Json item = {{"type", std::is_integral_v<T> ? "integer" : "number"}};
+  constexpr bool text = std::is_same_v<T, std::string>;
+  Json item = {{"type", text ? "string" : std::is_integral_v<T> ? "integer" : "number"}};
+  if constexpr (text)
+    if (!info.choices.empty()) item["enum"] = info.choices;
   add_limits(item, info);
-  return {{"type", "array"}, {"items", item}, {"default", value}};
+  Json list = {{"type", "array"}, {"items", item}, {"default", value}};
+  if (info.empty == FieldInfo().empty) return list;
+  return {{"anyOf", {{{"const", info.empty}}, list}}, {"default", value.empty() ? Json(info.empty) : Json(value)}};
 }
 
 Json text_schema(const Field& field, const std::string& value) {
@@ -64,6 +69,7 @@ Json field_schema(const Field& field) {
                           [&](const EnumRef& e) { return text_schema(field, std::string(e.names[e.get()])); },
                           [&](std::vector<int64_t>* v) { return list_schema(*v, info); },
                           [&](std::vector<double>* v) { return list_schema(*v, info); },
+                          [&](std::vector<std::string>* v) { return list_schema(*v, info); },
                           [](const SectionRef& s) { return object_schema(s.fields()); },
                           [](const SectionListRef& l) -> Json {
                             return {{"type", "array"}, {"items", object_schema(l.blank())}, {"default", Json::array()}};

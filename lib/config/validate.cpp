@@ -129,8 +129,37 @@ void check_precision(const PrecisionSection& p, Checker& check) {
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
+void check_pipeline(const PipelineSection& p, Checker& check) {
+  const PipelineSection unused;
+  const auto useless = [&](bool used, const char* key, const std::string& beside) {
+    check.require(!used, {key, "parallel.pipeline.ranks"},
+                  fmt::format("{} has no effect with {}; remove it", key, beside));
+  };
+  if (p.ranks == 1) {
+    useless(p.schedule != unused.schedule, "parallel.pipeline.schedule", "parallel.pipeline.ranks = 1");
+    useless(!p.schedule_file.empty(), "parallel.pipeline.schedule_file", "parallel.pipeline.ranks = 1");
+    useless(!p.layers.empty(), "parallel.pipeline.layers", "parallel.pipeline.ranks = 1");
+    useless(!p.recompute.empty(), "parallel.pipeline.recompute", "parallel.pipeline.ranks = 1");
+    return;
+  }
+  const auto is_one_of = [&](std::initializer_list<const char*> kinds) {
+    return std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
+  };
+  const std::string beside = p.schedule_file.empty() ? "parallel.pipeline.schedule " + p.schedule
+                                                     : std::string("parallel.pipeline.schedule_file");
+  const bool file = !p.schedule_file.empty();
+  useless(p.group > 0 && (file || !is_one_of({"interleaved", "interleaved-zb"})), "parallel.pipeline.group", beside);
+  useless(p.unit_size > 0 && (file || !is_one_of({"zeropp"})), "parallel.pipeline.unit_size", beside);
+  useless(p.unit_warmup > 0 && (file || !is_one_of({"zeropp"})), "parallel.pipeline.unit_warmup", beside);
+  useless(p.window > 0 && (file || !is_one_of({"wave"})), "parallel.pipeline.window", beside);
+  useless(p.chunks > 0 && file, "parallel.pipeline.chunks", beside);
+  useless(p.w_pass && file, "parallel.pipeline.w_pass", beside);
+  useless(p.memory_cap > 0 && !p.w_pass, "parallel.pipeline.memory_cap", "parallel.pipeline.w_pass false");
+}
+
 void check_parallel(const RunSpec& s, Checker& check) {
   const ParallelSection& p = s.parallel;
+  check_pipeline(p.pipeline, check);
   check.require(
       !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
       "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "

@@ -1,8 +1,10 @@
-// Finding where a step went wrong: the same forward pass again, every intermediate result searched on the device. All
-// ranks search all of it, as they have to communicate on the way; the first finding of any of them counts.
+// Finding where a step went wrong: the same forward pass again, stage after stage, every intermediate result searched
+// on the device. All ranks search all they have, as they have to communicate on the way; of all their findings the
+// first in the order of computation counts.
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "exec/executor.h"
 #include "exec/staged.h"
@@ -11,16 +13,22 @@ namespace fp {
 namespace {
 
 struct Finding {
-  int order = 0;  // place in the order of computation, the same on all ranks
+  int64_t order = 0;  // place in the order of computation, the same on all ranks
   std::string text;
 };
 
 class Search {
+  static constexpr int64_t kGradients = int64_t{1} << 40;  // after all forward passes
+
  public:
   explicit Search(const ModelEnv& env) : env_(&env) {}
-  void begin(const Batch& b, const MicroBatch& m) {
+  // What comes now is of this micro-batch, in a layer (-1: the stem, `layers`: the head).
+  void begin(size_t index, const Batch& b, const MicroBatch& m, int64_t layer) {
     batch_ = &b;
     micro_batch_ = &m;
+    constexpr int64_t kOfLayer = 16;
+    const int64_t layers = env_->arch->layers + 2;
+    order_ = parameters() + (static_cast<int64_t>(index) * layers + layer + 1) * kOfLayer;
   }
 
   // Weights of these parameters, which must be there.
@@ -35,11 +43,12 @@ class Search {
   std::vector<size_t> bad_rows(const Tensor&, int64_t rows) const;
   bool any_bad(const Tensor& flat) const;
   uint64_t sample_of(int64_t row, int64_t rows) const;
+  int64_t parameters() const { return static_cast<int64_t>(env_->params->table().size()); }
 
   const ModelEnv* env_;
   const Batch* batch_ = nullptr;
   const MicroBatch* micro_batch_ = nullptr;
-  int order_ = 0;
+  int64_t order_ = 0;
   std::optional<Finding> first_;
 };
 
@@ -83,17 +92,16 @@ bool Search::any_bad(const Tensor& flat) const {
 void Search::weights(ParamId first, ParamId last) {
   for (ParamId id = first; id <= last; ++id) {
     const Param& p = env_->params->table()[id];
-    ++order_;
-    if (first_) continue;
+    if (first_ && first_->order <= id) continue;
     const Tensor w = env_->params->weight(id);
     if (any_bad(w.reshaped({w.elements()})))
-      first_ = {order_, fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer)};
+      first_ = {id, fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer)};
   }
 }
 
 void Search::tokens(const std::string& name, const Tensor& t) {
   ++order_;
-  if (first_) return;
+  if (first_ && first_->order <= order_) return;
   const TokenShare& share = micro_batch_->share;
   const int64_t all = share.samples * share.length, elements = t.elements();
   const int64_t leading = t.shape.rank() == 4 ? all : t.shape[0];
@@ -123,70 +131,134 @@ void Search::gradients(std::span<const Batch> micro_batches) {
   const ParamStore& store = *env_->params;
   std::set<uint64_t> samples;
   for (const Batch& b : micro_batches) samples.insert(b.sample_ids.begin(), b.sample_ids.end());
-  const auto& units = store.table().units();
-  for (size_t u = units.size(); u-- > 0;) {
-    const std::vector<ParamPart> parts = store.table().parts(units[u], false);
-    const Tensor shard = store.shard_of_gradients(units[u]);
-    const int64_t origin = store.table().shard_of(units[u], store.table().shard()).offset;
-    for (ParamId id = units[u].last; id >= units[u].first; --id) {
-      ++order_;
-      for (const ParamPart& part : parts) {
-        if (first_ || part.id != id) continue;
-        const Param& p = store.table()[id];
-        if (any_bad(shard.slice(p.offset + part.first - origin, part.count)))
-          first_ = {order_, fmt::format("first non-finite tensor: gradient of {} (layer {}); sample ids: {}", p.name,
-                                        p.layer, list(samples))};
-      }
+  for (const ParamUnit& u : store.table().units()) {
+    const Tensor shard = store.shard_of_gradients(u);
+    const int64_t origin = store.table().shard_of(u, store.table().shard()).offset;
+    for (const ParamPart& part : store.table().parts(u, false)) {
+      const Param& p = store.table()[part.id];
+      const int64_t order = kGradients + parameters() - part.id;
+      if (first_ && first_->order <= order) continue;
+      if (any_bad(shard.slice(p.offset + part.first - origin, part.count)))
+        first_ = {order, fmt::format("first non-finite tensor: gradient of {} (layer {}); sample ids: {}", p.name,
+                                     p.layer, list(samples))};
     }
   }
 }
 
 // The first of all ranks' findings, with the rank where there are several.
 std::string agree(const std::optional<Finding>& mine, Group& world) {
-  const std::vector<std::string> all = world.all_gather(mine ? fmt::format("{:09d} {}", mine->order, mine->text) : "");
+  const std::vector<std::string> all = world.all_gather(mine ? fmt::format("{:015d} {}", mine->order, mine->text) : "");
   std::string best;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty() || (!best.empty() && all[r].substr(0, 9) >= best.substr(0, 9))) continue;
+    if (all[r].empty() || (!best.empty() && all[r].substr(0, 15) >= best.substr(0, 15))) continue;
     best = all[r] + (all.size() > 1 ? fmt::format("; on rank {}", r) : "");
   }
   if (best.empty())
     return "every tensor of the repeated step is finite: the fault did not happen again (suspect the hardware)";
-  return best.substr(10);
+  return best.substr(16);
 }
+
+// One micro-batch after another goes through the stages of the first pipe.
+class ForwardInspection {
+ public:
+  ForwardInspection(Model& model, const Groups& groups, const PipelinePlan& plan, const Losses& losses,
+                    WeightGather& weights, StageLinks& links, Search& search)
+      : model_(model),
+        rank_(groups.at.pp),
+        plan_(plan),
+        losses_(losses),
+        weights_(weights),
+        links_(links),
+        search_(search) {}
+
+  // Ranks that hold a stage for the other pipe gather its weights when those of the first do.
+  void run(std::span<const Batch> micro_batches) {
+    for (size_t b = 0; b < micro_batches.size(); ++b)
+      for (const int stage : plan_.placement.stages_of(rank_)) {
+        const Staged staged = fp::stage(model_.env(), micro_batches[b], true);
+        const bool mine = rank_of(stage) == rank_;
+        const Action a{ActionKind::forward, 0, false, stage, static_cast<int>(b)};
+        ArenaTensor x = mine && stage > 0 ? take_input(a, staged.view) : ArenaTensor();
+        inspect(plan_.stages[static_cast<size_t>(stage)], {b, micro_batches[b], staged.view}, mine, x);
+        if (mine && x) pass_on(a, std::move(x));
+      }
+    links_.finish();
+  }
+
+ private:
+  using Way = StageLinks::Way;
+  struct Place {
+    size_t index;
+    const Batch& batch;
+    const MicroBatch& view;
+  };
+  int rank_of(int stage) const { return plan_.placement.rank_of(0, stage); }
+
+  ArenaTensor take_input(const Action& a, const MicroBatch& view) {
+    const ModelEnv& e = model_.env();
+    if (rank_of(a.stage - 1) != rank_) links_.receive(Way::forward, a, e.alloc({view.local_rows(), e.arch->hidden}));
+    return links_.take(Way::forward, a);
+  }
+
+  void pass_on(const Action& a, ArenaTensor x) {
+    links_.give(Way::forward, a, std::move(x));
+    if (rank_of(a.stage + 1) != rank_) links_.send(Way::forward, a);
+  }
+
+  template <class Work>
+  void with_weights(const std::vector<int>& units, bool mine, const Work& work) {
+    for (const int u : units) weights_.acquire(u);
+    if (mine) work();
+    for (const int u : units) weights_.release(u);
+  }
+
+  // x: input of the stage -> its output; none of the last.
+  void inspect(const StagePart& part, const Place& at, bool mine, ArenaTensor& x) {
+    const ModelEnv& env = model_.env();
+    const ParamTable& table = model_.table();
+    if (part.stem)
+      with_weights(table.stem_units(), mine, [&] {
+        x = model_.stem().forward(at.view);
+        search_.begin(at.index, at.batch, at.view, -1);
+        search_.tokens("embedding output", x);
+      });
+    for (int64_t l = part.first_layer; l < part.first_layer + part.layers; ++l)
+      with_weights({table.layer_unit(l)}, mine, [&] {
+        BlockState state;  // with every intermediate of the one block under inspection
+        x = Block(env, l, Recompute::none).forward(std::move(x), at.view, state);
+        search_.begin(at.index, at.batch, at.view, l);
+        search_.block(l, state, x);
+      });
+    if (!part.head) return;
+    with_weights(table.head_units(), mine, [&] {
+      const ArenaTensor loss = env.alloc_f32({at.view.rows(), 2});
+      model_.head().forward(x, at.view, loss, losses_.of_tokens());
+      search_.begin(at.index, at.batch, at.view, model_.architecture().layers);
+      search_.tokens("loss", loss);
+      x.reset();
+    });
+  }
+
+  Model& model_;
+  int rank_;
+  const PipelinePlan& plan_;
+  const Losses& losses_;
+  WeightGather& weights_;
+  StageLinks& links_;
+  Search& search_;
+};
 
 }  // namespace
 
 std::string Executor::diagnose(std::span<const Batch> micro_batches) {
-  ModelEnv env = model_->env();
-  env.recompute = Recompute::none;  // keeps every intermediate of the one block under inspection
-  Search search(env);
+  Search search(model_->env());
   const auto& units = model_->table().units();
   for (size_t u = 0; u < units.size(); ++u) {
     weights_.acquire(static_cast<int>(u));
     search.weights(units[u].first, units[u].last);
     weights_.release(static_cast<int>(u));
   }
-  for (const Batch& b : micro_batches) {
-    const Staged staged = stage(env, b, true);
-    search.begin(b, staged.view);
-    const ArenaTensor loss = env.alloc_f32({staged.view.rows(), 2});
-    weights_.acquire(stem_unit());
-    ArenaTensor x = Stem(env).forward(staged.view);
-    weights_.release(stem_unit());
-    search.tokens("embedding output", x);
-    for (int64_t l = 0; l < model_->architecture().layers; ++l) {
-      const int unit = layer_unit(static_cast<size_t>(l));
-      BlockState state;
-      weights_.acquire(unit);
-      x = Block(env, l).forward(std::move(x), staged.view, state);
-      weights_.release(unit);
-      search.block(l, state, x);
-    }
-    open_head(false);
-    Head(env).forward(std::move(x), staged.view, loss, {1.0, 0.0, options_.loss_chunk});
-    close_head(false);
-    search.tokens("loss", loss);
-  }
+  ForwardInspection(*model_, groups_, plan_, losses_, weights_, links_, search).run(micro_batches);
   search.gradients(micro_batches);
   return agree(search.first(), *groups_.world);
 }

@@ -1,40 +1,25 @@
-// Executor: runs one rank's part of a training step. The only place that decides in which order the pieces of the model
-// run and when ranks communicate. Without a pipeline a step is: each micro-batch forward and backward, then the
-// optimizer. Every rank of the mesh makes the same calls; batches are those of its data-parallel index, whole.
+// Executor: runs one rank's part of a training step: its list of actions, then the optimizer. The only place that
+// decides in which order the pieces of the model run and when ranks communicate. Every rank of the mesh makes the same
+// calls; batches are those of its data-parallel index, whole, the same on all stages.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/batch.h"
-#include "exec/gradient_sync.h"
-#include "exec/weight_gather.h"
-#include "model/model.h"
+#include "exec/model_stages.h"
 #include "optim/optimizer.h"
+#include "plan/pipeline.h"
 
 namespace fp {
 
 struct ExecutorOptions {
-  double z_loss = 0.0;
-  int64_t loss_chunk = 1024;
+  LossOptions loss = {};
   std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
-  std::optional<DpoSpec> dpo = {};  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
-};
-
-// Sums over units: the valid targets or, under DPO, the pairs. Of one rank's tokens: sums over the data group are the
-// step's.
-struct LossSums {
-  double loss = 0.0;  // cross entropy of the targets, or loss of the pairs
-  double z = 0.0;     // sum of squared log-sum-exp over valid targets
-  int64_t units = 0;
-  int64_t target_bytes = 0;
-  double margin = 0.0;    // DPO: of the reward margins
-  int64_t preferred = 0;  // DPO: pairs whose margin is positive
-  double mean() const { return units > 0 ? loss / static_cast<double>(units) : 0.0; }
-  LossSums& operator+=(const LossSums&);
-  void sum_over(Group&);
+  std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
 };
 
 struct GradientNorm {
@@ -44,10 +29,13 @@ struct GradientNorm {
 
 class Executor {
  public:
+  // Every rank makes its executor at the same place.
   Executor(Model&, const Groups&, const ExecutorOptions&);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // Forward and backward of all micro-batches of a step: leaves the mean gradient, summed over the ranks, in the
-  // parameter store.
+  // parameter store. What comes back is of this rank's tokens and last stages.
   LossSums accumulate(std::span<const Batch> micro_batches);
   // Global L2 norm of the gradients, the same on every rank.
   GradientNorm gradient_norm();
@@ -56,43 +44,34 @@ class Executor {
   // After the master weights were loaded or initialised: the compute weights of all shards, as the update of this step
   // (from 1; 0: none yet) had left them.
   void restore_weights(int64_t step);
-  // Forward only, without dropout, of one micro-batch.
-  LossSums evaluate(const Batch&);
+  // Forward only, without dropout: of each micro-batch, zero where its last stage is another rank's. Several at a time
+  // keep the stages of a pipeline busy.
+  std::vector<LossSums> evaluate(std::span<const Batch> micro_batches);
   // The cross entropy of each row of a batch, summed over all of its targets: minus the log-probability of a row's
-  // answer.
+  // answer. The same on all stages.
   std::vector<double> row_losses(const Batch&);
   // On one rank: f32 [n, seq_len, vocab] as they enter the softmax, without dropout.
   std::vector<float> logits(const Batch&);
+  int stages() const { return plan_.placement.stages(); }
 
   // After a step went non-finite: runs it again part by part and names the first tensor with a bad value, its layer and
   // the samples it belongs to. Call before the weights change.
   std::string diagnose(std::span<const Batch> micro_batches);
 
  private:
-  // Units of the parameter table.
-  int stem_unit() const { return 0; }
-  int layer_unit(size_t l) const { return static_cast<int>(l) + 1; }
-  int head_unit() const { return static_cast<int>(model_->table().units().size()) - 1; }
-  bool tied() const { return model_->env().ids->head == model_->env().ids->embedding; }
-
-  // Stem and blocks; a state for each block, or none: then nothing is kept for a backward pass.
-  ArenaTensor forward(const MicroBatch&, std::vector<BlockState>* states);
-  void backward(ArenaTensor dx, const MicroBatch&, std::vector<BlockState>&);
-  // What the head needs to run, and a place for its gradients.
-  void open_head(bool gradients);
-  void close_head(bool gradients);
-  void token_losses(const MicroBatch&, const Tensor& loss);
-  LossSpec loss_spec(std::span<const Batch> micro_batches) const;
-  // Of one micro-batch, from the losses of its tokens; under DPO also the factor of each row's gradient.
-  LossSums sums(const Batch&, const Tensor& loss, std::vector<double>* row_scales = nullptr) const;
-  std::vector<double> sum_rows(const Batch&, const std::vector<float>& losses) const;
+  const Schedule& step_schedule(int micro_batches);
+  std::vector<ArenaTensor> token_losses(std::span<const Batch>);
 
   Model* model_;
   Groups groups_;
-  std::shared_ptr<Group> copies_;
   ExecutorOptions options_;
+  PipelinePlan plan_;
+  std::map<int, Schedule> steps_, evaluations_;  // by micro-batches
   WeightGather weights_;
   GradientSync gradients_;
+  Losses losses_;
+  StageLinks links_;
+  ModelStages stages_;
 };
 
 }  // namespace fp

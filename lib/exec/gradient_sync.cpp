@@ -4,38 +4,51 @@
 
 namespace fp {
 
-void GradientSync::begin_step() {
-  env_->params->begin_step();
-  borrowed_.resize(env_->params->table().units().size());
-  first_ = true;
+GradientSync::GradientSync(const ModelEnv& env, const Groups& groups)
+    : env_(&env),
+      data_(groups.data),
+      copies_(tensor_subgroup(groups, "kv_copies", env.params->table().copy_sharers())) {
+  const ParamTable& table = env.params->table();
+  borrowed_.resize(table.units().size());
+  if (table.divided_unit() < 0) return;
+  const std::vector<int> ranks = groups.mesh.pipeline(groups.mesh.rank_of(groups.at));
+  ends_ = groups.maker->group("ends", {ranks.front(), ranks.back()});
 }
 
-// Nothing stays under way: what it borrows would lie elsewhere in every micro-batch, and no dry run of two would tell
-// how high the arena of many grows.
-void GradientSync::end_micro_batch() {
-  complete();
-  first_ = false;
+void GradientSync::begin_step() {
+  env_->params->begin_step();
+  reduced_.assign(borrowed_.size(), false);
 }
 
 void GradientSync::open(int unit) {
-  if (!env_->params->borrows_gradients()) return;
-  const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(unit)];
   ArenaTensor& memory = borrowed_[static_cast<size_t>(unit)];
+  if (!env_->params->borrows_gradients() || memory) return;
+  const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(unit)];
   memory = env_->arena->alloc(DType::f32, {u.elements}, MemoryClass::gradients);
   env_->params->lend_gradients(unit, memory);
 }
 
-void GradientSync::close(int unit) {
+void GradientSync::reduce(int unit, bool last) {
   ParamStore& store = *env_->params;
   const ParamUnit& u = store.table().units()[static_cast<size_t>(unit)];
-  if (!store.borrows_gradients() && !last_) return;
+  if (!store.borrows_gradients() && !last) return;
+  open(unit);  // other ranks may have something to add
   store.finish_gradients(*env_->ops, unit);
   sum_over_tensor_ranks(u, store.borrows_gradients() ? store.lent_gradients(unit) : store.unit_gradients(u));
-  complete();
+  settle();
   if (store.borrows_gradients())
-    reduce_borrowed(unit, u);
+    reduce_borrowed(unit, u, last);
   else
     reduce_kept(u);
+  reduced_[static_cast<size_t>(unit)] = true;
+}
+
+void GradientSync::end_step() {
+  settle();
+  if (!ends_) return;
+  const ParamStore& store = *env_->params;
+  const ParamUnit& u = store.table().units()[static_cast<size_t>(store.table().divided_unit())];
+  ends_->all_reduce(store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u));
 }
 
 void GradientSync::reduce_kept(const ParamUnit& u) {
@@ -46,14 +59,15 @@ void GradientSync::reduce_kept(const ParamUnit& u) {
                             : data_->start_all_reduce(store.unit_gradients(u));
 }
 
-void GradientSync::reduce_borrowed(int unit, const ParamUnit& u) {
+void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
+  const bool first = !reduced_[static_cast<size_t>(unit)];
   ParamStore& store = *env_->params;
   ArenaTensor work = std::move(borrowed_[static_cast<size_t>(unit)]);
   store.lend_gradients(unit, {});
   if (!store.gradients_sharded()) {
-    accumulate(store.unit_gradients(u), work, first_);
+    accumulate(store.unit_gradients(u), work, first);
     work.reset();
-    if (last_) reduce_kept(u);
+    if (last) reduce_kept(u);
     return;
   }
   if (store.options().gradients != DType::f32) {
@@ -67,11 +81,11 @@ void GradientSync::reduce_borrowed(int unit, const ParamUnit& u) {
   r->request = data_->start_reduce_scatter(r->result, work);
   r->memory = std::move(work);
   r->target = store.shard_of_gradients(u);
-  r->first = first_;
+  r->first = first;
   under_way_ = std::move(r);
 }
 
-void GradientSync::complete() {
+void GradientSync::settle() {
   if (!under_way_) return;
   under_way_->request.wait();
   if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);

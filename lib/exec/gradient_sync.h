@@ -1,9 +1,9 @@
 // Gradients across ranks: as soon as a unit's gradient is complete its sum over the ranks is under way, while the
-// backward pass goes on with the unit before.
+// backward pass goes on.
 //
 // Kept whole (ZeRO 0 and 1), gradients add up over the micro-batches and are reduced once a step, to all ranks or to
-// each one's shard. Kept as shards (ZeRO 2 and 3) they are reduced for every micro-batch. They are sent in the type
-// they are kept in.
+// each one's shard. Kept as shards (ZeRO 2 and 3) they are reduced as often as the schedule says. They are sent in the
+// type they are kept in.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,17 @@ namespace fp {
 
 class GradientSync {
  public:
-  // `data`: the ranks that hold my weights; `copies`: the tensor-parallel ranks that hold the same copies of kv heads.
-  GradientSync(const ModelEnv& env, Group& data, Group& copies) : env_(&env), data_(&data), copies_(&copies) {}
+  GradientSync(const ModelEnv&, const Groups&);
 
-  // Before the micro-batches of a step, and around each.
   void begin_step();
-  void begin_micro_batch(bool last) { last_ = last; }
-  void end_micro_batch();
-  // Around everything that adds to the gradients of a unit in a micro-batch; once each.
+  // Before anything is added to the gradients of a unit.
   void open(int unit);
-  void close(int unit);
+  // All of a unit's gradients since the last time are there; `last`: all of the step.
+  void reduce(int unit, bool last);
+  // Waits for what is under way.
+  void settle();
+  // The gradients are those of the step, on every rank that holds them.
+  void end_step();
 
  private:
   struct Reduction {
@@ -37,13 +38,13 @@ class GradientSync {
   void sum_segments(const std::vector<Segment>&, const Tensor& gradients, int64_t offset, Group&);
   void accumulate(const Tensor& to, const Tensor& from, bool first);
   void reduce_kept(const ParamUnit&);
-  void reduce_borrowed(int unit, const ParamUnit&);
-  void complete();
+  void reduce_borrowed(int unit, const ParamUnit&, bool last);
 
   const ModelEnv* env_;
-  Group *data_, *copies_;
-  bool first_ = true, last_ = true;
-  std::vector<ArenaTensor> borrowed_;  // by unit
+  std::shared_ptr<Group> data_, copies_;  // copies: the tensor-parallel ranks that hold the same copies of kv heads
+  std::shared_ptr<Group> ends_;           // the pipeline's two ends, where they share an embedding; empty: they do not
+  std::vector<ArenaTensor> borrowed_;     // by unit
+  std::vector<bool> reduced_;             // in this step
   std::unique_ptr<Reduction> under_way_;
 };
 

@@ -17,12 +17,20 @@ void WeightGather::acquire(int unit, int next) {
   if (!env_->params->weights_sharded()) return;
   start(unit);
   Unit& u = units_[static_cast<size_t>(unit)];
-  if (u.uses++ == 0) {
+  ++u.uses;
+  if (!u.there) {
     u.request.wait();
+    u.there = true;
     env_->params->lend_weights(unit, u.memory);
     env_->ops->weights_changed();
   }
   if (next >= 0) start(next);
+}
+
+void WeightGather::hold(int unit) {
+  if (!env_->params->weights_sharded()) return;
+  start(unit);
+  ++units_[static_cast<size_t>(unit)].uses;
 }
 
 void WeightGather::release(int unit) {
@@ -30,6 +38,8 @@ void WeightGather::release(int unit) {
   Unit& u = units_[static_cast<size_t>(unit)];
   FP_CHECK(u.uses > 0, "the weights of unit {} are released, but nobody has them", unit);
   if (--u.uses > 0) return;
+  u.request.wait();  // held, but never needed
+  u.there = false;
   env_->params->lend_weights(unit, {});
   u.memory.reset();
 }

@@ -14,9 +14,10 @@ class WeightGather {
   WeightGather(const ModelEnv& env, Group& data)
       : env_(&env), data_(&data), units_(env.params->table().units().size()) {}
 
-  // The weights of a unit are there until as many release() as acquire(). `next`, if not -1, is on its way meanwhile
-  // and must be acquired later.
+  // The weights of a unit are there until as many release() as acquire() and hold(). `next`, if not -1, is on its way
+  // meanwhile and must be acquired later.
   void acquire(int unit, int next = -1);
+  void hold(int unit);  // they are on their way, and stay
   void release(int unit);
   // After this rank's shard of the compute weights has changed.
   void share();
@@ -26,6 +27,7 @@ class WeightGather {
     ArenaTensor memory;
     Request request;
     int uses = 0;
+    bool there = false;
   };
   void start(int unit);
 

@@ -54,7 +54,9 @@ Architecture make_architecture(const ModelSection& m) {
   return a;
 }
 
-ModelIds declare_parameters(const ModelSection& m, ParamTable& table) {
+namespace {
+
+ModelIds declare_family(const ModelSection& m, ParamTable& table) {
   switch (m.family) {
     case Family::gpt:
       return families::declare_gpt(m, table);
@@ -66,6 +68,14 @@ ModelIds declare_parameters(const ModelSection& m, ParamTable& table) {
       return families::declare_phi3small(m, table);
   }
   throw InternalError("unknown family");
+}
+
+}  // namespace
+
+ModelIds declare_parameters(const ModelSection& m, ParamTable& table) {
+  const ModelIds ids = declare_family(m, table);
+  if (ids.head == ids.embedding) table.share_with_head(ids.embedding);
+  return ids;
 }
 
 }  // namespace fp

@@ -67,7 +67,7 @@ void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
   e.gather(s.n2, batch);
   s.u = e.alloc({m, e.arch->activation.inputs(ffn())});
   // What is computed again from u alone has to be computed from u alone the first time.
-  if (e.arch->activation.kind == Activation::gelu && e.recompute != Recompute::selective) {
+  if (e.arch->activation.kind == Activation::gelu && recompute_ != Recompute::selective) {
     s.g = e.alloc({m, ffn()});
     e.linear_gelu(s.g, s.u, s.n2, ids().up);
   } else {
@@ -98,11 +98,11 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   ArenaTensor y = mlp_output(batch, s);
   if (!batch.training) {
     s = {};
-  } else if (env_->recompute == Recompute::full) {
+  } else if (recompute_ == Recompute::full) {
     ArenaTensor input = std::move(s.x);
     s = {};
     s.x = std::move(input);
-  } else if (env_->recompute == Recompute::selective) {
+  } else if (recompute_ == Recompute::selective) {
     s.n1.reset();
     s.n2.reset();
     s.g.reset();
@@ -110,13 +110,13 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   return y;
 }
 
-void Block::recompute(const MicroBatch& batch, BlockState& s) const {
+void Block::compute_again(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  if (e.recompute == Recompute::full) {
+  if (recompute_ == Recompute::full) {
     project_qkv(batch, s);
     attend(batch, s);
     mlp_input(batch, s);
-  } else if (e.recompute == Recompute::selective) {
+  } else if (recompute_ == Recompute::selective) {
     const auto again = [&](ArenaTensor& n, const Tensor& stats, const Tensor& x, const NormIds& norm) {
       n = e.alloc({batch.rows(), e.arch->hidden});
       e.norm(e.own_rows(n, batch), {}, stats, x, {}, norm);
@@ -176,7 +176,7 @@ void Block::backward_attention(const MicroBatch& batch, BlockState& s) const {
 
 ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  recompute(batch, s);
+  compute_again(batch, s);
   ArenaTensor dx = backward_mlp(std::move(dy), batch, s);
   s.d_proj = whole_gradient(dx, batch, residual_dropout());
   backward_attention(batch, s);
@@ -184,6 +184,8 @@ ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, Block
   e.linear_backward_input(s.d_n1, s.d_qkv, ids().qkv);
   s.d_n1 = e.reduce(std::move(s.d_n1), batch);
   e.norm_backward_input(dx, s.d_n1, s.x, s.stats1, ids().norm1, Write::add);
+  for (ArenaTensor* used : {&s.q, &s.k, &s.v, &s.lse, &s.u}) used->reset();
+  if (s.o_rows) s.o.reset();
   return dx;
 }
 

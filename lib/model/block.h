@@ -22,11 +22,11 @@ struct BlockState {
 
 class Block {
  public:
-  Block(const ModelEnv& env, int64_t layer) : env_(&env), layer_(layer) {}
+  Block(const ModelEnv& env, int64_t layer, Recompute recompute) : env_(&env), layer_(layer), recompute_(recompute) {}
 
   // x [M',h] -> output [M',h]. In training the state keeps what the backward pass needs.
   ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;
-  // Gradient of the output [M',h] -> gradient of the input; leaves in the state what backward_weight needs.
+  // Gradient of the output [M',h] -> gradient of the input; leaves in the state only what backward_weight needs.
   ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&) const;
   // Adds to the parameters' gradients and empties the state.
   void backward_weight(BlockState&) const;
@@ -43,7 +43,7 @@ class Block {
   void mlp_input(const MicroBatch&, BlockState&) const;                            // o, x -> x1, n2, u, g
   void activate(const MicroBatch&, BlockState&) const;                             // u -> g
   ArenaTensor mlp_output(const MicroBatch&, BlockState&) const;                    // g, x1 -> output
-  void recompute(const MicroBatch&, BlockState&) const;                            // restores what was not kept
+  void compute_again(const MicroBatch&, BlockState&) const;                        // restores what was not kept
   ArenaTensor backward_mlp(ArenaTensor dy, const MicroBatch&, BlockState&) const;  // -> gradient of x1
   void backward_attention(const MicroBatch&, BlockState&) const;                   // d_proj -> d_qkv
   ArenaTensor whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&) const;
@@ -57,6 +57,7 @@ class Block {
 
   const ModelEnv* env_;
   int64_t layer_;
+  Recompute recompute_;
 };
 
 }  // namespace fp

@@ -55,7 +55,6 @@ struct ModelEnv {
   Share vocabulary;        // ids of its part of the embedding and the head, padding included
   Rope rope;
   Tensor masked_ids;  // i32, may be empty
-  Recompute recompute = Recompute::none;
   uint64_t seed = 0;
 
   ArenaTensor alloc(const Shape& s) const { return arena->alloc(params->compute(), s); }

@@ -13,6 +13,8 @@ Groups make_groups(World& world, const Mesh& mesh) {
   g.tensor = world.group("tensor", mesh.tensor(rank));
   g.sequence = world.group("sequence", mesh.sequence(rank));
   g.data = world.group("data", mesh.data(rank));
+  g.tokens = mesh.two_way() ? world.group("tokens", mesh.tokens(rank)) : g.data;
+  g.pipeline = world.group("pipeline", mesh.pipeline(rank));
   return g;
 }
 

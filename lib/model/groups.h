@@ -19,7 +19,9 @@ struct Groups {
   std::shared_ptr<Group> world;     // everybody
   std::shared_ptr<Group> tensor;    // holds the other cuts of my tensors
   std::shared_ptr<Group> sequence;  // holds the other tokens of my sequences
-  std::shared_ptr<Group> data;      // holds my weights, sees other tokens: data x sequence
+  std::shared_ptr<Group> tokens;    // sees the other tokens of a step: data x sequence
+  std::shared_ptr<Group> data;      // holds my weights
+  std::shared_ptr<Group> pipeline;  // runs the other stages of my micro-batches
 };
 
 // Every rank of the world calls it. The world must outlive the groups.

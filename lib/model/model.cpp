@@ -4,7 +4,7 @@ namespace fp {
 
 Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
     : arch_(make_architecture(section)),
-      table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank()),
+      table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held),
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
           table_, StoreOptions{options.compute, options.training, options.gradients, options.zero_stage}, arena)),
@@ -16,11 +16,12 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.params = params_.get();
   env_.ops = &ops;
   env_.arena = &arena;
-  env_.recompute = options.recompute;
   env_.seed = options.seed;
   place_on_mesh(options);
   upload_tables(options);
-  for (int64_t l = 0; l < arch_.layers; ++l) blocks_.emplace_back(env_, l);
+  for (int64_t l = 0; l < arch_.layers; ++l)
+    blocks_.emplace_back(
+        env_, l, options.layer_recompute.empty() ? options.recompute : options.layer_recompute[static_cast<size_t>(l)]);
 }
 
 void Model::place_on_mesh(const ModelOptions& options) {

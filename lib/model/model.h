@@ -18,7 +18,9 @@ struct ModelOptions {
   bool megatron_sp = false;  // Megatron sequence parallelism among the tensor-parallel ranks
   Recompute recompute = Recompute::none;
   uint64_t seed = 0;
-  int64_t positions = 0;  // length of the rotary tables: the longest sequence that will be seen
+  int64_t positions = 0;                        // length of the rotary tables: the longest sequence that will be seen
+  std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
+  HeldParts held = {};                          // of the model
 };
 
 class Model {
@@ -34,6 +36,7 @@ class Model {
   ParamStore& params() { return *params_; }
   const ModelEnv& env() const { return env_; }
   const Stem& stem() const { return stem_; }
+  // By layer; those whose parameters are here can be run.
   const std::vector<Block>& blocks() const { return blocks_; }
   const Head& head() const { return head_; }
 

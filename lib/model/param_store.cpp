@@ -152,6 +152,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
 
 void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
+    if ((*table_)[id].unit < 0) continue;
     const ParamPart all{id, 0, (*table_)[id].local_elements()};
     ops.round_stochastically(kept_weights(all), state(StateKind::param, all),
                              {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)});

@@ -1,6 +1,7 @@
 #include "model/params.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/parallel.h"
 
@@ -24,23 +25,72 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
   Param p{name, shape, local_shape(shape, partition, tp_, tp_index_, name), partition, init};
   p.decay = shape.rank() >= 2;
   p.layer = layer;
-  if (params_.empty() || params_.back().layer != layer) {
-    FP_CHECK(!joined, "{} begins a unit and cannot be joined", name);
+  for (const Piece& piece : partition.pieces)
+    if (piece.copies) copy_sharers_ = group_sharers(piece.units, tp_, tp_index_);
+  const bool stem = layer < 0 && (places_.empty() || places_.back() == Place::stem);
+  const Place place = layer >= 0 ? Place::layer : stem ? Place::stem : Place::head;
+  if (params_.empty() || params_.back().layer != layer) begin_unit();
+  params_.push_back(std::move(p));
+  places_.push_back(place);
+  if (holds(place, layer)) lay_out(id, joined);
+  return id;
+}
+
+bool ParamTable::holds(Place place, int layer) const {
+  return place == Place::stem ? held_.stem : place == Place::head ? held_.head : held_.layer(layer);
+}
+
+void ParamTable::lay_out(ParamId id, bool joined) {
+  Param& p = params_[static_cast<size_t>(id)];
+  if (std::exchange(new_unit_, false)) {
+    FP_CHECK(!joined, "{} begins a unit and cannot be joined", p.name);
     units_.push_back({id, id, flat_, 0});
     cursor_ = flat_;
   }
   if (!joined) cursor_ = round_up(cursor_, kAlign);
+  p.unit = static_cast<int>(units_.size()) - 1;
   p.offset = cursor_;
   cursor_ += p.local_elements();
   ParamUnit& unit = units_.back();
   unit.last = id;
   unit.elements = round_up(cursor_ - unit.offset, shards_ * kAlign);
   flat_ = unit.offset + unit.elements;
-  for (const Piece& piece : partition.pieces)
-    if (piece.copies) copy_sharers_ = group_sharers(piece.units, tp_, tp_index_);
-  params_.push_back(std::move(p));
-  return id;
 }
+
+void ParamTable::share_with_head(ParamId id) {
+  FP_CHECK(places_[static_cast<size_t>(id)] == Place::stem, "{} is not of the stem", (*this)[id].name);
+  shared_ = id;
+  if (held_.stem || !held_.head) return;
+  begin_unit();
+  lay_out(id, false);
+  params_[static_cast<size_t>(id)].copy = true;
+}
+
+std::vector<int> ParamTable::units_at(Place place) const {
+  std::vector<int> list;
+  for (size_t id = 0; id < params_.size(); ++id)
+    if (const int unit = params_[id].unit; places_[id] == place && unit >= 0 && !params_[id].copy)
+      if (list.empty() || list.back() != unit) list.push_back(unit);
+  return list;
+}
+
+std::vector<int> ParamTable::head_units() const {
+  std::vector<int> list = units_at(Place::head);
+  if (shared_ >= 0 && held_.head) list.insert(list.begin(), unit_of(shared_));
+  return list;
+}
+
+int ParamTable::layer_unit(int64_t layer) const {
+  const auto it = std::find_if(params_.begin(), params_.end(), [&](const Param& p) { return p.layer == layer; });
+  FP_CHECK(it != params_.end() && it->unit >= 0, "layer {} is on another rank", layer);
+  return it->unit;
+}
+
+bool ParamTable::shared_by_ends(int unit) const {
+  return shared_ >= 0 && held_.stem && held_.head && unit_of(shared_) == unit;
+}
+
+int ParamTable::divided_unit() const { return shared_ >= 0 && held_.stem != held_.head ? unit_of(shared_) : -1; }
 
 ParamId ParamTable::find(std::string_view name) const {
   const auto it = std::find_if(params_.begin(), params_.end(), [&](const Param& p) { return p.name == name; });
@@ -54,9 +104,10 @@ int64_t ParamTable::logical_parameters() const {
 }
 
 int ParamTable::unit_of(ParamId id) const {
-  const auto it = std::find_if(units_.begin(), units_.end(), [&](const ParamUnit& u) { return id <= u.last; });
-  FP_CHECK(id >= 0 && it != units_.end(), "no parameter {}", id);
-  return static_cast<int>(it - units_.begin());
+  FP_CHECK(id >= 0 && static_cast<size_t>(id) < params_.size(), "no parameter {}", id);
+  const Param& p = (*this)[id];
+  FP_CHECK(p.unit >= 0, "{} is on another rank", p.name);
+  return p.unit;
 }
 
 Segment ParamTable::shard_of(const ParamUnit& u, int shard) const {
@@ -103,6 +154,7 @@ std::vector<Fragment> ParamTable::fragments_of(const ParamPart& part) const {
 
 std::vector<Fragment> ParamTable::owned(ParamId id) const {
   const Param& p = (*this)[id];
+  if (p.unit < 0 || p.copy) return {};
   std::vector<Slab> mine;
   for (const Slab& s : slabs_of(id))
     if (s.first) mine.push_back(s);

@@ -14,6 +14,7 @@
 
 #include "ops/ops.h"
 #include "plan/partition.h"
+#include "plan/stages.h"
 
 namespace fp {
 
@@ -34,12 +35,15 @@ struct Param {
   bool row_cut =
       false;           // applied where Megatron sequence parallelism cuts the rows: each rank has part of the gradient
   int layer = -1;      // -1: outside the layers
+  int unit = -1;       // of this rank's; -1: another rank of the pipeline holds it
+  bool copy = false;   // another rank of the pipeline holds it too and answers for it
   int64_t offset = 0;  // elements from the start of the rank's flat buffers
   int64_t local_elements() const { return local.elements(); }
 };
 
-// Parameters that are used together: the stem, a layer, the head. Gradients are reduced and ZeRO's weights gathered a
-// unit at a time. Each unit is dealt to the shards evenly, so its length is a multiple of their number.
+// Parameters that are used together: the token embedding, the rest of the stem, a layer, the head. Gradients are
+// reduced and ZeRO's weights gathered a unit at a time. Each unit is dealt to the shards evenly, so its length is a
+// multiple of their number.
 struct ParamUnit {
   ParamId first = 0, last = 0;  // first..last
   int64_t offset = 0, elements = 0;
@@ -54,14 +58,19 @@ struct ParamPart {
 class ParamTable {
  public:
   // `shards`: the ranks that hold the same cuts, of which this one is `shard`; they divide what is not needed whole.
-  explicit ParamTable(int tp = 1, int tp_index = 0, int shards = 1, int shard = 0)
-      : tp_(tp), tp_index_(tp_index), shards_(shards), shard_(shard) {}
+  // `held`: what of the model the rank holds; it knows of all parameters.
+  explicit ParamTable(int tp = 1, int tp_index = 0, int shards = 1, int shard = 0, HeldParts held = {})
+      : tp_(tp), tp_index_(tp_index), shards_(shards), shard_(shard), held_(std::move(held)) {}
 
   // Appends a parameter; decay follows from the shape (two or more dimensions). `joined`: its memory follows the
   // previous parameter's without a gap, so that both can be used as one matrix.
   ParamId add(const std::string& name, const Shape& shape, const Partition&, const InitRule&, int layer = -1,
               bool joined = false);
   void mark_row_cut(ParamId id) { params_[static_cast<size_t>(id)].row_cut = true; }
+  // The next parameter begins a unit.
+  void begin_unit() { new_unit_ = true; }
+  // The stem's parameter is the head's too: a rank with the head alone holds a copy, in a unit of its own.
+  void share_with_head(ParamId);
 
   size_t size() const { return params_.size(); }
   const Param& operator[](ParamId id) const { return params_[static_cast<size_t>(id)]; }
@@ -78,7 +87,16 @@ class ParamTable {
   int shard() const { return shard_; }
 
   const std::vector<ParamUnit>& units() const { return units_; }
-  int unit_of(ParamId) const;
+  const HeldParts& held() const { return held_; }
+  int unit_of(ParamId) const;  // which must be held
+  // The units of the stem, of a layer, of the head (its shared embedding first).
+  std::vector<int> stem_units() const { return units_at(Place::stem); }
+  std::vector<int> head_units() const;
+  int layer_unit(int64_t layer) const;
+  // Whether stem and head share the unit, and this rank has both.
+  bool shared_by_ends(int unit) const;
+  // The unit that they share where this rank has only one of them; -1: none.
+  int divided_unit() const;
   // Where shard `shard` of a unit lies in the flat buffers.
   Segment shard_of(const ParamUnit&, int shard) const;
   // Of a buffer with this rank's shards only, one after the other: its length, and where a unit's shard begins.
@@ -107,9 +125,17 @@ class ParamTable {
 
  private:
   static constexpr int64_t kAlign = 128;  // elements
+  enum class Place : uint8_t { stem, layer, head };
+  bool holds(Place, int layer) const;
+  void lay_out(ParamId, bool joined);  // behind what is there
+  std::vector<int> units_at(Place) const;
   std::vector<Param> params_;
   std::vector<ParamUnit> units_;
+  std::vector<Place> places_;  // of each parameter
   int tp_, tp_index_, shards_, shard_;
+  HeldParts held_;
+  ParamId shared_ = -1;
+  bool new_unit_ = true;
   std::vector<int> copy_sharers_ = {tp_index_};
   int64_t flat_ = 0, cursor_ = 0;
 };

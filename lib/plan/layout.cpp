@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "plan/deal.h"
+#include "plan/pipeline.h"
 
 namespace fp {
 namespace {
@@ -30,18 +31,19 @@ void check_heads(const RunSpec& spec) {
 
 Mesh arrange(RunSpec& spec, int ranks) {
   ParallelSection& p = spec.parallel;
-  const int64_t others = p.pipeline * p.sequence * p.tensor;
+  const int64_t others = p.pipeline.ranks * p.sequence * p.tensor;
   if (p.data == 0 && ranks % others != 0)
     throw ConfigError(fmt::format(
         "parallel.data = 0 shares out what pipeline {} x sequence {} x tensor {} = {} leave of the ranks, but "
         "{} ranks are not a multiple of {}",
-        p.pipeline, p.sequence, p.tensor, others, ranks, others));
+        p.pipeline.ranks, p.sequence, p.tensor, others, ranks, others));
   if (p.data == 0) {
     p.data = ranks / others;
     validate(spec);
   }
-  const Mesh mesh(static_cast<int>(p.pipeline), static_cast<int>(p.data), static_cast<int>(p.sequence),
-                  static_cast<int>(p.tensor), ranks);
+  const bool two_way = place_stages(p.pipeline).two_way;
+  const Mesh mesh(static_cast<int>(p.pipeline.ranks), static_cast<int>(p.data), static_cast<int>(p.sequence),
+                  static_cast<int>(p.tensor), ranks, two_way);
   check_heads(spec);
   return mesh;
 }
@@ -51,11 +53,14 @@ std::string describe(const ParallelSection& p) {
   const auto add = [&](const char* name, int64_t degree) {
     if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, degree);
   };
-  add("pipeline", p.pipeline);
+  add("pipeline", p.pipeline.ranks);
   add("data", p.data);
   add("sequence", p.sequence);
   add("tensor", p.tensor);
   if (text.empty()) return "one rank";
+  if (p.pipeline.ranks > 1)
+    text += fmt::format(", {}{}", p.pipeline.schedule_file.empty() ? p.pipeline.schedule : p.pipeline.schedule_file,
+                        p.pipeline.w_pass ? " with W pass" : "");
   if (p.megatron_sp) text += ", Megatron sequence parallelism";
   if (p.zero_stage > 0) text += fmt::format(", ZeRO {}", p.zero_stage);
   return text;

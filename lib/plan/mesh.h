@@ -17,12 +17,14 @@ class Mesh {
  public:
   Mesh() = default;
   // ConfigError when a degree is below 1 or the product is not the world size.
-  Mesh(int pp, int dp, int sp, int tp, int world_size);
+  // `two_way`: pipeline ranks q and pp-1-q hold the same stages (bidirectional schedules).
+  Mesh(int pp, int dp, int sp, int tp, int world_size, bool two_way = false);
 
   int pp() const { return pp_; }
   int dp() const { return dp_; }
   int sp() const { return sp_; }
   int tp() const { return tp_; }
+  bool two_way() const { return two_way_; }
   int size() const { return pp_ * dp_ * sp_ * tp_; }
   Coordinate at(int rank) const {
     return {rank / (dp_ * sp_ * tp_), rank / (sp_ * tp_) % dp_, rank / tp_ % sp_, rank % tp_};
@@ -33,10 +35,13 @@ class Mesh {
   std::vector<int> world() const;
   std::vector<int> tensor(int rank) const;    // hold the other cuts of my tensors
   std::vector<int> sequence(int rank) const;  // hold the other tokens of my sequences
-  std::vector<int> data(int rank) const;      // hold my weights and see other tokens: data x sequence
+  std::vector<int> tokens(int rank) const;    // see the other tokens of a step: data x sequence
+  std::vector<int> data(int rank) const;  // hold my weights: the same, and those of pp-1-q where the mesh is two-way
+  std::vector<int> pipeline(int rank) const;  // run the other stages of my micro-batches
 
  private:
   int pp_ = 1, dp_ = 1, sp_ = 1, tp_ = 1;
+  bool two_way_ = false;
 };
 
 }  // namespace fp

@@ -33,13 +33,14 @@ Schedule generate(const ScheduleRequest& request, const Costs& costs) {
 }
 
 Schedule forward_only(const Placement& placement, int micro_batches) {
-  Placement one_way = placement;
-  one_way.two_way = false;
-  Schedule s{.kind = "forward", .placement = one_way, .micro_batches = micro_batches, .ranks = {}};
+  FP_CHECK(micro_batches % placement.pipes() == 0, "{} micro-batches in two pipes", micro_batches);
+  Schedule s{.kind = "forward", .placement = placement, .micro_batches = micro_batches, .ranks = {}};
   for (int r = 0; r < placement.ranks; ++r) {
-    ListWriter list(one_way, r);
+    ListWriter list(placement, r);
+    const bool upper = placement.two_way && r >= placement.ranks / 2;  // mirrors the rank that holds the same stages
     for (int c = 0; c < placement.chunks; ++c)
-      for (int j = 0; j < micro_batches; ++j) list.forward(j, c);
+      for (int j = 0; j < s.of_pipe(); ++j)
+        for (int pipe = 0; pipe < placement.pipes(); ++pipe) list.forward(j, c, upper ? 1 - pipe : pipe);
     s.ranks.push_back(list.take());
   }
   return s;

@@ -78,7 +78,8 @@ Schedule generate(const ScheduleRequest&, const Costs&);
 // ConfigError when it gets stuck below that cap.
 Schedule split_weight_gradients(const Schedule& fused, const Costs&, int cap);
 
-// Forward passes alone, for evaluation: of `micro_batches` through pipe 0 of the placement.
+// Forward passes alone, for evaluation: as many through each pipe of the placement. Ranks that hold the same stages do
+// the same at the same place.
 Schedule forward_only(const Placement&, int micro_batches);
 
 }  // namespace fp

@@ -5,6 +5,7 @@
 
 #include "comm/counting.h"
 #include "exec/executor.h"
+#include "train/evaluation.h"
 #include "train/memory_watch.h"
 #include "train/setup.h"
 
@@ -30,11 +31,16 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   Arena arena;
   const auto world = make_counting_world(rank, mesh.size());
   const Groups groups = make_groups(*world, mesh);
-  Model model(section, model_options(spec), ops, arena, groups);
-  Executor executor(model, groups, executor_options(spec));
+  RunSpec resolved = spec;
+  resolved.model = section;
+  const PipelinePlan pipeline = plan_pipeline(resolved);
+  Model model(section, model_options(spec, pipeline, groups.at.pp), ops, arena, groups);
+  Executor executor(model, groups, executor_options(spec, pipeline));
   const Batch batch = shape_only(spec);
-  const std::vector<Batch> two(2, batch);
-  const int64_t micro_batches = spec.train.global_batch / spec.train.micro_batch / mesh.dp();
+  const std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
+  const int micro_batches = sizes.back();
+  const bool whole = executor.stages() > 1;  // in a pipeline no two micro-batches are alike
+  const std::vector<Batch> batches(static_cast<size_t>(whole ? micro_batches : std::min(micro_batches, 2)), batch);
 
   Prediction p;
   p.parameters = model.table().logical_parameters();
@@ -44,10 +50,13 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
     return world->record().traffic();
   };
   ops.reset();
-  p.traffic = traffic_of([&] { executor.accumulate(std::span(&batch, 1)); });
-  p.micro_batch = ops.counts();
-  if (micro_batches > 1) {  // the first and the last differ, those between are like the second
-    const TrafficTable of_two = traffic_of([&] { executor.accumulate(two); });
+  p.counted = whole ? micro_batches : 1;
+  p.traffic = traffic_of([&] { executor.accumulate(std::span(batches).first(static_cast<size_t>(p.counted))); });
+  p.passes = ops.counts();
+  if (whole)
+    for (const int smaller : sizes) executor.accumulate(std::span(batches).first(static_cast<size_t>(smaller)));
+  if (!whole && micro_batches > 1) {  // the first and the last differ, those between are like the second
+    const TrafficTable of_two = traffic_of([&] { executor.accumulate(batches); });
     for (const auto& [key, t] : of_two) {
       Traffic& sum = p.traffic[key];
       sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
@@ -64,7 +73,8 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
     p.traffic[key].calls += t.calls;
     p.traffic[key].bytes += t.bytes;
   }
-  executor.evaluate(batch);
+  const std::vector<Batch> evaluated(static_cast<size_t>(evaluation_batches(executor)), batch);
+  executor.evaluate(evaluated);
   p.arena_bytes = arena.peak();
   p.by_class = arena.by_class_at_peak();
   p.scratch_bytes = ops.scratch_bytes();
@@ -97,11 +107,12 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
   if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
   text += '\n';
+  const auto n = static_cast<double>(p.counted);
   const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
   text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);
-  text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.micro_batch.flops() / 1e12,
-                      "of these in GEMMs", p.micro_batch.gemm_flops() / 1e12);
-  text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.micro_batch.flops() / tokens / 1e9);
+  text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.passes.flops() / n / 1e12,
+                      "of these in GEMMs", p.passes.gemm_flops() / n / 1e12);
+  text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.passes.flops() / n / tokens / 1e9);
   text += fmt::format("micro-batches a step  {:>12}\n",
                       spec.train.global_batch / spec.train.micro_batch / std::max<int64_t>(spec.parallel.data, 1));
   if (p.traffic.empty()) return text;

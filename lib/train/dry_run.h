@@ -19,15 +19,17 @@ struct Prediction {
   size_t own_bytes = 0;      // what that adds to what the backend holds already
   size_t host_bytes = 0;     // what communication needs beside that, where ranks are on CPUs
   BytesByClass by_class{};   // at the moment of the peak
-  Counts micro_batch;        // forward and backward of one micro-batch, recompute included
-  Counts update;             // gradient norm and optimizer step
-  TrafficTable traffic;      // what the rank sends in a step
+  Counts passes;             // forward and backward of `counted` micro-batches, recompute included
+  int64_t counted = 1;
+  Counts update;         // gradient norm and optimizer step
+  TrafficTable traffic;  // what the rank sends in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // what runs it, and why others were passed over
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes; }
 };
 
-// Of one rank of the mesh. `model` must have its vocabulary; counting is reset.
+// Of one rank of the mesh, of all its micro-batches where there is a pipeline. ConfigError when its schedule cannot be
+// had for the run's batches. `model` must have its vocabulary; counting is reset.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
 
 // ConfigError when the device has not as much memory as this needs: said before the run has touched any. `bytes`: of

@@ -6,32 +6,36 @@
 
 namespace fp {
 
+int evaluation_batches(const Executor& executor) { return executor.stages() > 1 ? 2 * executor.stages() : 1; }
+
 EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
                           const Groups& groups, const std::function<void(uint64_t, Batch&)>& complete) {
-  double sums[5] = {0, 0, 0, 0, 0};  // loss, units, bytes, margins, preferred
-  Batch batch;
+  std::vector<Batch> together(static_cast<size_t>(evaluation_batches(executor)));
   // Ranks that have run out repeat the last batch, uncounted: all of them have to communicate equally often.
   const int64_t batches = (sampler.size() + micro_batch - 1) / micro_batch, ranks = groups.mesh.dp();
-  for (int64_t i = groups.at.dp; i - groups.at.dp < batches; i += ranks) {
-    const int64_t first = std::min(i, batches - 1) * micro_batch;
-    sampler.fill(static_cast<uint64_t>(first), std::min(micro_batch, sampler.size() - first), batch);
-    if (complete) complete(static_cast<uint64_t>(first), batch);
-    const LossSums s = executor.evaluate(batch);
-    if (i >= batches) continue;
-    sums[0] += s.loss;
-    sums[1] += static_cast<double>(s.units);
-    sums[2] += static_cast<double>(s.target_bytes);
-    sums[3] += s.margin;
-    sums[4] += static_cast<double>(s.preferred);
+  const int64_t rounds = (batches + ranks - 1) / ranks;
+  LossSums total;
+  for (int64_t round = 0; round < rounds;) {
+    const int64_t begin = round;
+    size_t n = 0;
+    for (; n < together.size() && round < rounds; ++n, ++round) {
+      const int64_t first = std::min(round * ranks + groups.at.dp, batches - 1) * micro_batch;
+      sampler.fill(static_cast<uint64_t>(first), std::min(micro_batch, sampler.size() - first), together[n]);
+      if (complete) complete(static_cast<uint64_t>(first), together[n]);
+    }
+    const std::vector<LossSums> losses = executor.evaluate(std::span(together).first(n));
+    for (size_t i = 0; i < n; ++i)
+      if ((begin + static_cast<int64_t>(i)) * ranks + groups.at.dp < batches) total += losses[i];
   }
-  groups.data->all_reduce(sums);
+  total.sum_over(groups);
   EvaluationResult r;
-  r.tokens = static_cast<int64_t>(sums[1]);
-  r.loss = sums[0] / std::max(sums[1], 1.0);
-  r.margin = sums[3] / std::max(sums[1], 1.0);
-  r.accuracy = sums[4] / std::max(sums[1], 1.0);
+  const auto units = std::max(static_cast<double>(total.units), 1.0);
+  r.tokens = total.units;
+  r.loss = total.loss / units;
+  r.margin = total.margin / units;
+  r.accuracy = static_cast<double>(total.preferred) / units;
   r.perplexity = std::exp(r.loss);
-  r.bits_per_byte = sums[0] / std::numbers::ln2 / std::max(sums[2], 1.0);
+  r.bits_per_byte = total.loss / std::numbers::ln2 / std::max(static_cast<double>(total.target_bytes), 1.0);
   return r;
 }
 

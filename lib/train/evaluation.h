@@ -8,6 +8,9 @@
 
 namespace fp {
 
+// Batches that are on their way through the stages of a pipeline at a time; 1 without one.
+int evaluation_batches(const Executor&);
+
 struct EvaluationResult {
   double loss = 0;  // nats per token; under DPO the mean loss of the pairs
   double perplexity = 0;

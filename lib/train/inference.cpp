@@ -16,7 +16,7 @@ size_t memory_needed(const ModelSection& section, const ModelOptions& options, c
     Batch b;
     b.resize(use.micro_batch, use.seq_len);
     b.doc_start.back() = 1;
-    Executor(model, groups, what).evaluate(b);
+    Executor(model, groups, what).evaluate(std::span(&b, 1));
   }
   if (use.context > 0) {
     Decoder decoder(model, use.context);
@@ -48,7 +48,8 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
     throw ConfigError(fmt::format("a context of {} tokens is asked for, but this model's learned positions end at {}",
                                   options.positions, spec().model.max_position));
   // Whatever the model was trained for, here it predicts tokens.
-  const ExecutorOptions what{0.0, spec().memory.loss_chunk_tokens, {}};
+  ExecutorOptions what;
+  what.loss.chunk = spec().memory.loss_chunk_tokens;
   const size_t bytes = memory_needed(spec().model, options, what, use, counting, groups);
   ops.reserve_scratch(counting.scratch_bytes());
   arena_ = std::make_unique<Arena>(ops.allocate(bytes), bytes);

@@ -121,7 +121,7 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
   options.compute = compute_type({o.precision});
   options.positions = batch.seq_len;
   ExecutorOptions what;
-  if (!o.reference_logp.empty()) what.dpo = o.dpo;
+  if (!o.reference_logp.empty()) what.loss.dpo = o.dpo;
   Arena counted;
   {
     Rig dry(section, options, what, counting, counted, groups);

@@ -4,9 +4,11 @@ namespace fp {
 
 DType compute_type(const PrecisionSection& p) { return p.compute == "bf16" ? DType::bf16 : DType::f32; }
 
-Recompute recompute_policy(const MemorySection& m) {
-  return m.recompute == "full" ? Recompute::full : m.recompute == "selective" ? Recompute::selective : Recompute::none;
+namespace {
+Recompute recompute_policy(const std::string& name) {
+  return name == "full" ? Recompute::full : name == "selective" ? Recompute::selective : Recompute::none;
 }
+}  // namespace
 
 ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
   ModelSection m = section;
@@ -20,17 +22,44 @@ ModelOptions model_options(const RunSpec& spec) {
   o.gradients = spec.precision.gradients == "bf16" ? DType::bf16 : DType::f32;
   o.zero_stage = static_cast<int>(spec.parallel.zero_stage);
   o.megatron_sp = spec.parallel.megatron_sp;
-  o.recompute = recompute_policy(spec.memory);
+  o.recompute = recompute_policy(spec.memory.recompute);
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;
   return o;
 }
 
 ExecutorOptions executor_options(const RunSpec& spec) {
-  ExecutorOptions o{spec.train.z_loss, spec.memory.loss_chunk_tokens};
+  ExecutorOptions o;
+  o.loss = {spec.train.z_loss, spec.memory.loss_chunk_tokens};
   if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
-  if (spec.train.objective == "dpo") o.dpo = spec.train.dpo;
+  if (spec.train.objective == "dpo") o.loss.dpo = spec.train.dpo;
   return o;
+}
+
+ModelOptions model_options(const RunSpec& spec, const PipelinePlan& plan, int pipeline_rank) {
+  ModelOptions o = model_options(spec);
+  o.held = held_by(plan.stages, plan.placement, pipeline_rank);
+  const std::vector<std::string>& by_stage = spec.parallel.pipeline.recompute;
+  for (size_t s = 0; s < by_stage.size(); ++s)
+    o.layer_recompute.insert(o.layer_recompute.end(), static_cast<size_t>(plan.stages[s].layers),
+                             recompute_policy(by_stage[s]));
+  return o;
+}
+
+ExecutorOptions executor_options(const RunSpec& spec, const PipelinePlan& plan) {
+  ExecutorOptions o = executor_options(spec);
+  o.pipeline = plan;
+  return o;
+}
+
+std::vector<int> step_sizes(const TrainSection& t, int data_ranks) {
+  const int64_t each = t.micro_batch * data_ranks;
+  std::vector<int> sizes;
+  if (t.ramp_start_batch > 0)
+    for (int64_t b = t.ramp_start_batch; b < t.global_batch; b += t.ramp_increment)
+      sizes.push_back(static_cast<int>(b / each));
+  sizes.push_back(static_cast<int>(t.global_batch / each));
+  return sizes;
 }
 
 std::string describe_model(const ModelSection& m) {

@@ -67,7 +67,7 @@ void Trainer::run_step() {
   groups_.record->reset_traffic();
   load_batches();
   LossSums sums = executor_->accumulate(batches_);
-  sums.sum_over(*groups_.data);
+  sums.sum_over(groups_);
   const GradientNorm g = executor_->gradient_norm();
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
   const bool accepted = accept(sums, g);
@@ -90,7 +90,7 @@ void Trainer::run_step() {
   m.loss = sums.mean();
   m.lr = lr;
   m.grad_norm = g.norm;
-  if (executor_options(spec_).dpo) {
+  if (executor_options(spec_).loss.dpo) {
     m.margin = sums.margin / static_cast<double>(sums.units);
     m.accuracy = static_cast<double>(sums.preferred) / static_cast<double>(sums.units);
   }
@@ -112,7 +112,7 @@ void Trainer::evaluate_now(StepMetrics& m) {
   enter("evaluation");
   const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
   m.val_loss = r.loss;
-  if (executor_options(spec_).dpo) {
+  if (executor_options(spec_).loss.dpo) {
     m.val_margin = r.margin;
     m.val_accuracy = r.accuracy;
     return;

@@ -57,6 +57,7 @@ class Trainer {
   std::optional<storage::FolderLock> lock_;
   RunData data_;
   ModelSection section_;
+  PipelinePlan pipeline_;
   Prediction prediction_;
   std::optional<Arena> arena_;
   std::optional<Model> model_;

@@ -25,6 +25,9 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
       data_(spec_),
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   data_.check_vocab(section_.vocab);
+  RunSpec resolved = spec_;
+  resolved.model = section_;
+  pipeline_ = plan_pipeline(resolved);
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
   require_fit_together(prediction_, ops_, *groups_.world);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
@@ -62,8 +65,8 @@ void Trainer::start_or_resume() {
   memory_.emplace(ops_);
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
-  model_.emplace(section_, model_options(spec_), ops_, *arena_, groups_);
-  executor_.emplace(*model_, groups_, executor_options(spec_));
+  model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_);
+  executor_.emplace(*model_, groups_, executor_options(spec_, pipeline_));
   find_reference(checkpoint.has_value());
   if (checkpoint)
     restore(*checkpoint);

@@ -11,7 +11,7 @@ namespace {
 void talk(fp::World& world) {
   const int64_t n = world.size();
   const auto group = everyone(world, "tensor");
-  const auto pair = world.group("pair", {world.rank() / 2 * 2, world.rank() / 2 * 2 + 1});
+  const auto pair = world.pair("pair", {world.rank() / 2 * 2, world.rank() / 2 * 2 + 1});
   Buffer<float> x(1003, world.rank()), y(1003), part(10, world.rank()), whole(10 * n, world.rank()), to(10 * n);
   fp::Request sum = group->start_all_reduce(x.tensor());
   group->all_gather(whole.tensor(), part.tensor());

@@ -1,4 +1,4 @@
-// Several communications under way at once, sends and receives, sub-groups, and host values.
+// Several communications under way at once, sub-groups, and host values.
 #include <catch2/catch.hpp>
 
 #include "comm/values.h"
@@ -38,44 +38,6 @@ TEST_CASE("requests of two groups may be waited for in different orders on diffe
     }
     for (Buffer<float>* x : {&a, &b})
       x->expect(f, world, "crossed", 0, n, [&](int64_t i) { return reduced<float>(ranks, i, fp::Reduction::sum); });
-  });
-}
-
-TEST_CASE("a ring of sends and receives, all ranks in the same order") {
-  on_ranks([](fp::World& world, Findings& f) {
-    if (world.size() == 1) return;
-    const auto group = everyone(world);
-    const int me = world.rank(), n = world.size(), next = (me + 1) % n, previous = (me + n - 1) % n;
-    for (const int64_t count : {int64_t{1}, int64_t{3001}, int64_t{200003}}) {
-      Buffer<fp::bf16> out(count, me), in(count);
-      fp::Request send = group->start_send(out.tensor(), next), recv = group->start_recv(in.tensor(), previous);
-      send.wait();
-      recv.wait();
-      in.expect(f, world, "ring", 0, count, [&](int64_t i) { return value<fp::bf16>(previous, i); });
-    }
-  });
-}
-
-TEST_CASE("messages between two ranks arrive in the order in which they were sent") {
-  on_ranks([](fp::World& world, Findings& f) {
-    const int me = world.rank(), peer = me ^ 1;
-    const auto group = everyone(world);
-    if (peer >= world.size()) return;
-    constexpr int kMessages = 5;
-    std::vector<Buffer<int32_t>> out, in;
-    for (int k = 0; k < kMessages; ++k) {
-      out.emplace_back(100 + k, me, 1000 * k);
-      in.emplace_back(100 + k);
-    }
-    std::vector<fp::Request> requests;
-    for (int k = 0; k < kMessages; ++k) {
-      requests.push_back(group->start_recv(in[static_cast<size_t>(k)].tensor(), peer));
-      requests.push_back(group->start_send(out[static_cast<size_t>(k)].tensor(), peer));
-    }
-    for (auto& r : requests) r.wait();
-    for (int k = 0; k < kMessages; ++k)
-      in[static_cast<size_t>(k)].expect(f, world, "message", 0, 100 + k,
-                                        [&](int64_t i) { return value<int32_t>(peer, 1000 * k + i); });
   });
 }
 

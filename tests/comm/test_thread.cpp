@@ -48,8 +48,10 @@ TEST_CASE("a rank that throws ends the others, wherever they wait, and its excep
       Buffer<float> x(4000, world.rank()), whole(16000);
       if (kind == 0) group->all_reduce(x.tensor());
       if (kind == 1) group->barrier();
-      if (kind == 2 && world.rank() != 2) group->start_recv(x.tensor(), 2).wait();
-      if (kind == 3 && world.rank() != 2) group->start_send(x.tensor(), 2).wait();
+      if (kind < 2 || world.rank() == 2) return;
+      const auto pair = world.pair("tensor", {std::min(world.rank(), 2), std::max(world.rank(), 2)});
+      const int failing = 1 - pair->rank();
+      (kind == 2 ? pair->start_recv(x.tensor(), failing) : pair->start_send(x.tensor(), failing)).wait();
     };
   };
   for (const int kind : {0, 1, 2, 3}) {
@@ -124,11 +126,9 @@ TEST_CASE("ranks that lost step are told so") {
                         g.all_gather(y.tensor(), x.tensor());
                     }),
                     Contains("all_gather of [10] on rank 1"));
-  CHECK_THROWS_WITH(run([](fp::World& w, fp::Group& g, auto& x, auto& y) {
-                      if (w.rank() == 0)
-                        g.start_send(x.tensor(), 1).wait();
-                      else
-                        g.start_recv(y.tensor(), 0).wait();
+  CHECK_THROWS_WITH(run([](fp::World& w, fp::Group&, auto& x, auto& y) {
+                      const auto pair = w.pair("stages", {0, 1});
+                      (w.rank() == 0 ? pair->start_send(x.tensor(), 1) : pair->start_recv(y.tensor(), 0)).wait();
                     }),
                     Contains("[10] of fp32 sent, [20] of fp32 awaited"));
 }

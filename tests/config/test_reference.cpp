@@ -140,7 +140,8 @@ TEST_CASE("the schema and the reader refuse the same", "[config][schema]") {
       "model: {family: mamba}", "model: {masked_ids: 3}", "model: {masked_ids: [-1]}", "model: {masked_ids: [1.5]}",
       "model: {rope: {attention_factor: big}}", "model: {rope: {short_factor: [0]}}", "data: {train: {path: a}}",
       "data: {train: [{weight: 1}]}", "data: {train: [{path: a, wight: 1}]}", "data: {train: [{path: a, weight: 0}]}",
-      "parallel: {pipeline: 2}");
+      "parallel: {pipeline: 2}", "parallel: {pipeline: {layers: all}}", "parallel: {pipeline: {layers: [-1]}}",
+      "parallel: {pipeline: {recompute: [some]}}");
   CAPTURE(text);
   CHECK_FALSE(schema_accepts(text));
   CHECK(error_of(text) != "");

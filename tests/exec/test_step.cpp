@@ -99,7 +99,7 @@ TEST_CASE("decoding token by token equals the training forward pass", "[exec]") 
     std::fill(only.targets.begin(), only.targets.end(), kIgnoredTarget);
     only.targets[t - 1] = target;
     only.valid_targets = 1;
-    const LossSums s = rig.executor.evaluate(only);
+    const LossSums s = rig.executor.evaluate(std::span(&only, 1))[0];
     CHECK(s.loss ==
           Approx(std::log(sum) - static_cast<double>(logits[static_cast<size_t>(target)])).epsilon(1e-5).margin(1e-5));
   }
@@ -151,8 +151,8 @@ TEST_CASE("a poisoned weight is named", "[exec]") {
 TEST_CASE("DPO's gradient is that of its loss", "[exec]") {
   const ModelSection m = tiny_model("llama");
   ExecutorOptions options;
-  options.loss_chunk = 5;  // rows of a sample span chunks, chunks do not span samples
-  options.dpo = DpoSpec{0.7, 0.1, 0.2, ""};
+  options.loss.chunk = 5;  // rows of a sample span chunks, chunks do not span samples
+  options.loss.dpo = DpoSpec{0.7, 0.1, 0.2, ""};
   Rig rig(make_ref_ops(), m, DType::f32, Recompute::none, options);
   std::vector<Batch> batches;
   for (const uint64_t seed : {1u, 2u}) {
@@ -171,7 +171,7 @@ TEST_CASE("DPO's gradient is that of its loss", "[exec]") {
     rig.ops->copy_in(rig.model.params().master(), moved.data());
     rig.ops->weights_changed();
     LossSums total;
-    for (const Batch& b : batches) total += rig.executor.evaluate(b);
+    for (const Batch& b : batches) total += rig.executor.evaluate(std::span(&b, 1))[0];
     return total.mean();
   };
   const double h = 1e-3 / std::sqrt(squares);

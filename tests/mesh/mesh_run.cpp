@@ -5,11 +5,17 @@
 
 #include "comm/counting.h"
 #include "ops/counting.h"
+#include "train/setup.h"
 
 namespace fp::testing {
 
 std::string MeshPlan::text() const {
-  return fmt::format("tp {} sp {} dp {} zero {}{} recompute {} {} length {}", tp, sp, dp, zero,
+  const PipelineSection& p = pipeline;
+  const std::string pp = p.ranks == 1 ? ""
+                                      : fmt::format("pp {} {}{}{} m {} ", p.ranks, p.schedule,
+                                                    p.chunks > 0 ? fmt::format(" v {}", p.chunks) : "",
+                                                    p.w_pass ? " +W" : "", micro_batches);
+  return fmt::format("{}tp {} sp {} dp {} zero {}{} recompute {} {} length {}", pp, tp, sp, dp, zero,
                      megatron ? " megatron-sp" : "", static_cast<int>(recompute), name_of(compute), length);
 }
 
@@ -39,7 +45,7 @@ Batch micro_batch(const ModelSection& m, const MeshPlan& plan, int step, int64_t
   take(all.doc_start, b.doc_start);
   std::copy_n(all.sample_ids.begin() + first, each, b.sample_ids.begin());
   b.valid_targets = static_cast<int64_t>(b.targets.size()) - std::count(b.targets.begin(), b.targets.end(), -1);
-  if (plan.executor.dpo)
+  if (plan.executor.loss.dpo)
     for (int64_t r = 0; r < each; ++r) b.reference_logp.push_back(-30.0 - static_cast<double>((first + r) % 3));
   return b;
 }
@@ -62,11 +68,31 @@ void collect(const ParamStore& store, Ops& ops, MeshResult& result) {
   }
 }
 
+RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
+  RunSpec spec;
+  spec.model = m;
+  spec.run.seed = 11;
+  spec.data.seq_len = plan.length;
+  spec.parallel.pipeline = plan.pipeline;
+  spec.parallel.zero_stage = plan.zero;
+  spec.parallel.megatron_sp = plan.megatron;
+  spec.precision.compute = plan.compute == DType::f32 ? "fp32" : "bf16";
+  spec.precision.gradients = plan.gradients == DType::f32 ? "fp32" : "bf16";
+  return spec;
+}
+
 void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshResult& result, Ops* ops, Arena& arena) {
-  const Groups groups = make_groups(world, Mesh(1, plan.dp, plan.sp, plan.tp, plan.ranks()));
-  Model model(m, {plan.compute, true, plan.gradients, plan.zero, plan.megatron, plan.recompute, 11, plan.length}, *ops,
-              arena, groups);
-  Executor executor(model, groups, plan.executor);
+  const RunSpec spec = spec_of(m, plan);
+  const PipelinePlan pipeline = plan_pipeline(spec);
+  const Groups groups = make_groups(world, Mesh(static_cast<int>(plan.pipeline.ranks), plan.dp, plan.sp, plan.tp,
+                                                plan.ranks(), pipeline.placement.two_way));
+  ModelOptions options = model_options(spec, pipeline, groups.at.pp);
+  options.compute = plan.compute;
+  options.recompute = plan.recompute;
+  Model model(m, options, *ops, arena, groups);
+  ExecutorOptions what = plan.executor;
+  what.pipeline = pipeline;
+  Executor executor(model, groups, what);
   model.params().initialize(*ops, 5);
   OptimizerSection optimizer;
   optimizer.eps = plan.eps;
@@ -79,7 +105,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     const GradientNorm norm = executor.gradient_norm();
     executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
-    sums.sum_over(*groups.data);
+    sums.sum_over(groups);
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());
     result.norms.push_back(norm.norm);

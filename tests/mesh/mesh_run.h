@@ -22,8 +22,9 @@ struct MeshPlan {
   double lr = 1e-2, eps = 1e-8;
   bool documents = false;
   ExecutorOptions executor = {};
+  PipelineSection pipeline = {};
 
-  int ranks() const { return tp * sp * dp; }
+  int ranks() const { return tp * sp * dp * static_cast<int>(pipeline.ranks); }
   std::string text() const;
 };
 

@@ -135,7 +135,7 @@ TEST_CASE("DPO over whole rows that several ranks share", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (MeshPlan p : {plan_of(2, 2, 1, 1, true), plan_of(1, 2, 2, 3), plan_of(2, 1, 1, 0)}) {
     p.samples = 8;
-    p.executor.dpo = DpoSpec{0.3, 0.1, 0.2, ""};
+    p.executor.loss.dpo = DpoSpec{0.3, 0.1, 0.2, ""};
     check_like_one(m, p);
   }
 }
@@ -147,10 +147,10 @@ TEST_CASE("z-loss and bf16 run on every mesh and repeat", "[mesh]") {
       MeshPlan p = plan_of(2, 2, 2, zero, true);
       p.compute = DType::bf16;
       p.gradients = gradients;
-      p.executor.z_loss = 1e-3;
+      p.executor.loss.z_loss = 1e-3;
       MeshPlan alone;
       alone.compute = DType::bf16;
-      alone.executor.z_loss = 1e-3;
+      alone.executor.loss.z_loss = 1e-3;
       const MeshResult one = run_mesh(m, alone), many = run_mesh(m, p);
       CAPTURE(p.text(), name_of(gradients));
       CHECK(many.losses[0] == Approx(one.losses[0]).epsilon(2 * 0.0078125));  // rounding of bf16, no drift yet

@@ -56,7 +56,7 @@ TEST_CASE("the real arena's high-water mark is the dry run's", "[train]") {
   const std::vector<Batch> batches = {random_batch(spec.model, 3, 12, 1), random_batch(spec.model, 3, 12, 2)};
   rig.executor.accumulate(batches);
   rig.executor.update(spec.optimizer, 1e-3, 1, rig.executor.gradient_norm().norm);
-  rig.executor.evaluate(batches[0]);
+  rig.executor.evaluate(std::span(batches).first(1));
   CHECK(rig.arena.peak() == rig.prediction.arena_bytes);
   CHECK(rig.prediction.parameters == parameter_count(spec.model));
 }
@@ -72,7 +72,7 @@ TEST_CASE("counted matrix products are those of the formula", "[train]") {
     padded.vocab = padded_vocab(spec.model);
     // 6 FLOPs a weight and token; attention is not a linear layer.
     const double heads = static_cast<double>(12 * padded.layers * padded.heads * padded.head_dim) * 1024;
-    CHECK(p.micro_batch.gemm_flops() ==
+    CHECK(p.passes.gemm_flops() ==
           Approx((flops_per_token(padded, 1024, AttentionCount::full) - heads) * 2 * 1024).epsilon(1e-12));
   }
 }
@@ -88,8 +88,8 @@ TEST_CASE("recompute trades memory for work", "[train]") {
   const Prediction none = at("none"), selective = at("selective"), full = at("full");
   CHECK(full.arena_bytes < selective.arena_bytes);
   CHECK(selective.arena_bytes < none.arena_bytes);
-  CHECK(full.micro_batch.flops() > 1.1 * none.micro_batch.flops());
-  CHECK(selective.micro_batch.gemm_flops() == none.micro_batch.gemm_flops());
+  CHECK(full.passes.flops() > 1.1 * none.passes.flops());
+  CHECK(selective.passes.gemm_flops() == none.passes.gemm_flops());
 }
 
 TEST_CASE("a diagnosis needs no more memory than the step it examines", "[train]") {

@@ -1,5 +1,6 @@
 // What keeps MPI going: all communications of this rank that are under way. MPI itself moves nothing while nobody calls
-// it, so whoever waits for one advances them all, and no order of waiting on different groups can lock ranks up.
+// it, so whoever waits for one advances them all, and no order of waiting on different groups can lock ranks up. While
+// a rank computes, World::progress() stands in.
 #pragma once
 
 #include <mpi.h>

@@ -7,6 +7,7 @@ ModelIds declare_gpt(const ModelSection& m, ParamTable& table) {
   const Declare d{m, table};
   ModelIds ids;
   ids.embedding = table.add("wte.weight", {m.vocab, m.hidden}, d.vocabulary(), d.normal());
+  table.begin_unit();
   ids.positions = table.add("wpe.weight", {m.max_position, m.hidden}, Partition::replicated(), d.normal());
   for (int l = 0; l < m.layers; ++l) {
     const std::string h = "h." + std::to_string(l) + ".";

@@ -2,6 +2,7 @@
 // with what, on which stream. What the real library does with them takes GPUs.
 #include <dlfcn.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
@@ -22,24 +23,22 @@ Function* stub(const char* name) {
 }
 
 // The computation is the test's own thread: what waits, waits there.
-class ThreadStreams final : public NcclStreams {
+class ThreadStream final : public NcclStream {
  public:
-  ThreadStreams() {
-    for (cudaStream_t& s : streams_) s = stub<decltype(nccl_stub_stream)>("nccl_stub_stream")();
-  }
-  cudaStream_t of(NcclLane lane) const override { return streams_[lane]; }
-  void follow_computation(NcclLane) override {}
-  std::unique_ptr<fp::Operation> mark(NcclLane lane) override {
+  cudaStream_t get() const override { return stream_; }
+  void follow_computation() override {}
+  std::unique_ptr<fp::Operation> mark() override {
     struct Marked : fp::Operation {
-      explicit Marked(cudaStream_t s) : stream(s) {}
-      void wait() override { stub<decltype(nccl_stub_synchronize)>("nccl_stub_synchronize")(stream); }
+      explicit Marked(cudaStream_t s) : stream(s), mark(stub<decltype(nccl_stub_mark)>("nccl_stub_mark")(s)) {}
+      void wait() override { stub<decltype(nccl_stub_wait)>("nccl_stub_wait")(stream, mark); }
       cudaStream_t stream;
+      uint64_t mark;
     };
-    return std::make_unique<Marked>(of(lane));
+    return std::make_unique<Marked>(stream_);
   }
 
  private:
-  std::array<cudaStream_t, kNcclLanes> streams_{};
+  cudaStream_t stream_ = stub<decltype(nccl_stub_stream)>("nccl_stub_stream")();
 };
 
 class StubWorld final : public fp::World {
@@ -48,11 +47,20 @@ class StubWorld final : public fp::World {
   std::string_view backend() const override { return "nccl"; }
 
  private:
+  using Streams = std::vector<std::shared_ptr<NcclStream>>;
+
   std::shared_ptr<fp::Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
-    return std::make_shared<NcclGroup>(name, record(), streams_, host_.group(name, ranks));
+    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks));
+  }
+  std::shared_ptr<fp::Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
+    Streams lanes{std::make_shared<ThreadStream>(), std::make_shared<ThreadStream>()};
+    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    pair->connect({&scratch_[0], fp::DType::f32, {1}}, {&scratch_[1], fp::DType::f32, {1}});
+    return pair;
   }
   fp::World& host_;
-  ThreadStreams streams_;
+  std::array<float, 2> scratch_{};
+  std::shared_ptr<NcclStream> collectives_ = std::make_shared<ThreadStream>();
 };
 
 }  // namespace

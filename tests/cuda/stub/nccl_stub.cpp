@@ -1,6 +1,7 @@
 // A libnccl.so.2 without a GPU: ranks are threads of this process, tensors are host memory, a stream is a thread that
 // works through what is put on it. As strict as NCCL may be: calls of a non-blocking communicator answer "in progress",
-// a second one before that has been polled away is refused, and a send ends only when it is received.
+// a second one before that has been polled away is refused, a send ends only when it is received, and the first of two
+// ranks stays in progress until they are connected, which takes both.
 #include "nccl_stub.h"
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -17,9 +19,13 @@
 
 #include "base/dtype.h"
 
+// One end of a connection: of which communicator, from whom, to whom, and whether it is the sender's.
+using End = std::tuple<std::string, int, int, bool>;
+
 struct ncclComm {
   std::string id;
   int rank, size, in_progress = 2;
+  std::set<End> awaited = {};
 };
 
 namespace {
@@ -60,6 +66,7 @@ struct Box {
 std::mutex mutex;
 std::condition_variable changed;
 std::map<std::tuple<std::string, int, int>, Box> boxes;
+std::set<End> ends;
 std::atomic<int> aborted{0}, ids{0};
 std::atomic<bool> fail_next{false};
 thread_local int depth = 0;
@@ -121,6 +128,19 @@ void reduce_any(void* to, const std::vector<std::vector<char>>& all, size_t firs
     reduce(static_cast<float*>(to), all, first, count, op);
 }
 
+void connect(ncclComm& c, int from, int to) {
+  if (from == to) return;
+  const std::lock_guard lock(mutex);
+  ends.insert({c.id, from, to, c.rank == from});
+  c.awaited.insert({c.id, from, to, c.rank != from});
+}
+
+bool connected(ncclComm& c) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(c.awaited, [](const End& e) { return ends.count(e) > 0; });
+  return c.awaited.empty();
+}
+
 // What a call must answer before it may be put anywhere.
 ncclResult_t admit(ncclComm* c) {
   if (c->in_progress > 0 && group_comm != c) return ncclInvalidUsage;
@@ -153,10 +173,15 @@ cudaStream_t nccl_stub_stream() {
   std::thread([stream] { stream->run(); }).detach();
   return reinterpret_cast<cudaStream_t>(stream);
 }
-void nccl_stub_synchronize(cudaStream_t s) {
+uint64_t nccl_stub_mark(cudaStream_t s) {
+  auto* stream = reinterpret_cast<Stream*>(s);
+  const std::lock_guard lock(stream->mutex);
+  return stream->put;
+}
+void nccl_stub_wait(cudaStream_t s, uint64_t mark) {
   auto* stream = reinterpret_cast<Stream*>(s);
   std::unique_lock lock(stream->mutex);
-  stream->changed.wait(lock, [stream, until = stream->put] { return stream->done >= until; });
+  stream->changed.wait(lock, [=] { return stream->done >= mark; });
 }
 void nccl_stub_fail_next() { fail_next = true; }
 int nccl_stub_aborted() { return aborted; }
@@ -174,7 +199,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* state) {
-  *state = c->in_progress > 0 ? ncclInProgress : ncclSuccess;
+  *state = c->in_progress > 0 || !connected(*c) ? ncclInProgress : ncclSuccess;
   if (c->in_progress > 0) --c->in_progress;
   return ncclSuccess;
 }
@@ -215,12 +240,14 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t n, ncclDataType_t 
 }
 ncclResult_t ncclSend(const void* from, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t s) {
   const bool alone = depth == 0;
+  connect(*c, c->rank, peer);
   return put_pair(c, s, sends, [=] {
     const uint64_t number = post(*c, peer, from, n * bytes_of(t));
     if (alone) wait_taken(*c, peer, number);
   });
 }
 ncclResult_t ncclRecv(void* to, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t s) {
+  connect(*c, peer, c->rank);
   return put_pair(c, s, recvs, [=] {
     const std::vector<char> message = take(*c, peer);
     if (message.size() == n * bytes_of(t)) std::copy(message.begin(), message.end(), static_cast<char*>(to));

@@ -1,0 +1,271 @@
+#include "exec/model_stages.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fp {
+
+ModelStages::ModelStages(Model& model, const Groups& groups, const std::vector<StagePart>& parts, const Losses& losses,
+                         WeightGather& weights, GradientSync& gradients)
+    : model_(&model), groups_(&groups), parts_(&parts), losses_(&losses), weights_(&weights), gradients_(&gradients) {}
+
+void ModelStages::begin_step(const Schedule& schedule, std::span<const Batch> batches, const LossSpec& spec) {
+  schedule_ = &schedule;
+  batches_ = batches;
+  spec_ = spec;
+  training_ = true;
+  sums_.assign(batches.size(), {});
+  sums_to_come_.clear();
+  for (const Action& a : schedule.ranks[static_cast<size_t>(groups_->at.pp)])
+    if (a.kind == ActionKind::reduce)
+      for (const int unit : units(a.stage)) ++sums_to_come_[unit];
+}
+
+void ModelStages::begin_evaluation(const Schedule& schedule, std::span<const Batch> batches) {
+  schedule_ = &schedule;
+  batches_ = batches;
+  training_ = false;
+}
+
+std::vector<LossSums> ModelStages::end_step() {
+  read_losses(0);
+  for (const auto& [unit, left] : sums_to_come_)
+    FP_CHECK(left == 0, "{} sums of the gradients of unit {} were left out", left, unit);
+  FP_CHECK(visits_.empty() && held_.empty(), "{} micro-batches were not finished", visits_.size());
+  return std::move(sums_);
+}
+
+std::vector<ArenaTensor> ModelStages::end_evaluation() {
+  std::vector<ArenaTensor> losses(batches_.size());
+  for (Loss& l : unread_) losses[static_cast<size_t>(l.batch)] = std::move(l.tensor);
+  unread_.clear();
+  return losses;
+}
+
+void ModelStages::enter(const Action& a) {
+  const int b = schedule_->batch_of(a);
+  if (!held_.contains(b)) held_[b].staged = stage(model_->env(), batches_[static_cast<size_t>(b)], training_);
+  ++held_.at(b).visits;
+}
+
+void ModelStages::leave(const Action& a) {
+  const auto it = held_.find(schedule_->batch_of(a));
+  if (--it->second.visits == 0) held_.erase(it);
+}
+
+// The device may be behind: where ranks wait for each other, none waits for its own losses before it has more to do.
+void ModelStages::read_losses(int keep) {
+  while (static_cast<int>(unread_.size()) > keep) {
+    const Loss& l = unread_.front();
+    sums_[static_cast<size_t>(l.batch)] = losses_->sums(batches_[static_cast<size_t>(l.batch)], l.tensor);
+    unread_.erase(unread_.begin());
+  }
+}
+
+// Messages move on while this rank computes.
+void ModelStages::tick() {
+  groups_->record->tick();
+  groups_->maker->progress();
+}
+
+// In the order in which their gradients become complete.
+std::vector<int> ModelStages::units(int stage) const {
+  const ParamTable& table = model_->table();
+  const StagePart& p = part(stage);
+  const std::vector<int> stem = p.stem ? table.stem_units() : std::vector<int>();
+  std::vector<int> list;
+  if (p.head)
+    for (const int u : table.head_units())
+      if (std::find(stem.begin(), stem.end(), u) == stem.end()) list.push_back(u);
+  for (int64_t l = p.layers; l-- > 0;) list.push_back(table.layer_unit(p.first_layer + l));
+  list.insert(list.end(), stem.rbegin(), stem.rend());
+  return list;
+}
+
+ArenaTensor ModelStages::room(const Action& a) {
+  const ModelEnv& e = model_->env();
+  return e.alloc({share_of(e, batch(a)).local_rows, e.arch->hidden});
+}
+
+ArenaTensor ModelStages::run_stem(const MicroBatch& batch) {
+  const std::vector<int> stem = model_->table().stem_units();
+  for (const int u : stem) weights_->acquire(u);
+  ArenaTensor x = model_->stem().forward(batch);
+  for (const int u : stem) weights_->release(u);
+  return x;
+}
+
+ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const MicroBatch& batch,
+                                    std::vector<BlockState>* states) {
+  const ParamTable& table = model_->table();
+  for (int64_t l = 0; l < p.layers; ++l) {
+    const int64_t layer = p.first_layer + l;
+    const int after = p.head ? table.head_units().back() : -1;
+    tick();
+    weights_->acquire(table.layer_unit(layer), l + 1 < p.layers ? table.layer_unit(layer + 1) : after);
+    BlockState nothing;
+    const Block& block = model_->blocks()[static_cast<size_t>(layer)];
+    x = block.forward(std::move(x), batch, states != nullptr ? (*states)[static_cast<size_t>(l)] : nothing);
+    weights_->release(table.layer_unit(layer));
+  }
+  return x;
+}
+
+ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
+  enter(a);
+  const StagePart& p = part(a.stage);
+  const MicroBatch& mine = staged(a);
+  Visit* state = training_ ? &visits_[{a.pipe, a.stage, a.micro_batch}] : nullptr;
+  if (state != nullptr) state->blocks.resize(static_cast<size_t>(p.layers));
+  if (p.stem) x = run_stem(mine);
+  x = run_layers(p, std::move(x), mine, state != nullptr ? &state->blocks : nullptr);
+  if (p.head && training_) std::swap(state->top, x);
+  if (p.head && !training_) run_head_forward(a, std::exchange(x, ArenaTensor()));
+  if (!training_) leave(a);
+  return x;
+}
+
+void ModelStages::acquire_head(int next) {
+  const std::vector<int> units = model_->table().head_units();
+  for (const int u : units) weights_->acquire(u, u == units.back() ? next : -1);
+}
+
+void ModelStages::release_head() {
+  for (const int u : model_->table().head_units()) weights_->release(u);
+}
+
+void ModelStages::run_head_forward(const Action& a, ArenaTensor top) {
+  ArenaTensor loss = model_->env().alloc_f32({staged(a).rows(), 2});
+  acquire_head(-1);
+  model_->head().forward(top, staged(a), loss, losses_->of_tokens());
+  release_head();
+  unread_.push_back({schedule_->batch_of(a), std::move(loss)});
+}
+
+ArenaTensor ModelStages::run_head(const Action& a) {
+  const StagePart& p = part(a.stage);
+  const MicroBatch& mine = staged(a);
+  const int b = schedule_->batch_of(a);
+  ArenaTensor loss = model_->env().alloc_f32({mine.rows(), 2});
+  acquire_head(p.layers > 0 ? model_->table().layer_unit(p.first_layer + p.layers - 1) : -1);
+  for (const int u : model_->table().head_units()) gradients_->open(u);
+  LossSpec spec = spec_;
+  std::vector<double> row_scales;
+  ArenaTensor top = std::move(visit(a).top);
+  if (losses_->pulls_by_row()) {  // how hard to pull on an answer depends on both answers of its pair
+    model_->head().forward(top, mine, loss, spec);
+    sums_[static_cast<size_t>(b)] = losses_->sums(batch(a), loss, &row_scales);
+    spec.sample_scales = row_scales;
+  }
+  ArenaTensor dx = model_->head().forward_backward(std::move(top), mine, loss, spec);
+  release_head();
+  if (!losses_->pulls_by_row()) unread_.push_back({b, std::move(loss)});
+  return dx;
+}
+
+ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
+  const StagePart& p = part(a.stage);
+  if (p.head) dy = run_head(a);
+  const MicroBatch& mine = staged(a);
+  std::vector<BlockState>& states = visit(a).blocks;
+  const ParamTable& table = model_->table();
+  for (int64_t l = p.layers; l-- > 0;) {
+    const int64_t layer = p.first_layer + l;
+    tick();
+    weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
+    dy = model_->blocks()[static_cast<size_t>(layer)].backward_input(std::move(dy), mine,
+                                                                     states[static_cast<size_t>(l)]);
+    weights_->release(table.layer_unit(layer));
+  }
+  if (p.stem) std::swap(visit(a).stem, dy);
+  return dy;
+}
+
+void ModelStages::backward_weight(const Action& a, bool reduces) {
+  const StagePart& p = part(a.stage);
+  std::vector<BlockState>& states = visit(a).blocks;
+  const ParamTable& table = model_->table();
+  if (p.head && reduces) reduce_head(a.stage);
+  for (int64_t l = p.layers; l-- > 0;) {
+    const int unit = table.layer_unit(p.first_layer + l);
+    tick();
+    gradients_->open(unit);
+    model_->blocks()[static_cast<size_t>(p.first_layer + l)].backward_weight(states[static_cast<size_t>(l)]);
+    if (reduces) reduce_unit(unit, a.stage);
+  }
+  end_visit(a, reduces);
+}
+
+ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces) {
+  const StagePart& p = part(a.stage);
+  if (p.head) dy = run_head(a);
+  if (p.head && reduces) reduce_head(a.stage);
+  const MicroBatch& mine = staged(a);
+  std::vector<BlockState>& states = visit(a).blocks;
+  const ParamTable& table = model_->table();
+  for (int64_t l = p.layers; l-- > 0;) {
+    const int64_t layer = p.first_layer + l;
+    const Block& block = model_->blocks()[static_cast<size_t>(layer)];
+    weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
+    tick();
+    gradients_->open(table.layer_unit(layer));
+    dy = block.backward_input(std::move(dy), mine, states[static_cast<size_t>(l)]);
+    block.backward_weight(states[static_cast<size_t>(l)]);
+    weights_->release(table.layer_unit(layer));
+    if (reduces) reduce_unit(table.layer_unit(layer), a.stage);
+  }
+  if (p.stem) std::swap(visit(a).stem, dy);
+  end_visit(a, reduces);
+  return dy;
+}
+
+// The stem's gradients are the last of a micro-batch.
+void ModelStages::end_visit(const Action& a, bool reduces) {
+  if (part(a.stage).stem) {
+    const std::vector<int> stem = model_->table().stem_units();
+    for (const int u : stem) gradients_->open(u);
+    model_->stem().backward_weight(std::move(visit(a).stem), staged(a));
+    if (reduces)
+      for (auto u = stem.rbegin(); u != stem.rend(); ++u) reduce_unit(*u, a.stage);
+  }
+  visits_.erase({a.pipe, a.stage, a.micro_batch});
+  leave(a);
+  const bool alone = parts_->size() == 1;
+  read_losses(alone ? 0 : 1);
+  // Nothing stays under way: what it borrows would lie elsewhere in every micro-batch, and no dry run of two would
+  // tell how high the arena of many grows. Pipelines run all of a step dry.
+  if (alone && reduces) gradients_->settle();
+}
+
+// Where one rank has both ends of a model, in two stages, what they share is summed when both are done.
+void ModelStages::reduce_unit(int unit, int stage) {
+  const StagePart& p = part(stage);
+  const bool in_two = !(p.stem && p.head) && model_->table().shared_by_ends(unit);
+  const int left = --sums_to_come_.at(unit);
+  if (!in_two || left == 0) gradients_->reduce(unit, left == 0);
+}
+
+void ModelStages::reduce_head(int stage) {
+  for (const int u : model_->table().head_units())
+    if (!part(stage).stem || !model_->table().shared_by_ends(u)) reduce_unit(u, stage);
+}
+
+void ModelStages::gather(int stage) {
+  for (const int u : units(stage)) weights_->hold(u);
+}
+
+void ModelStages::free(int stage) {
+  for (const int u : units(stage)) weights_->release(u);
+}
+
+void ModelStages::reduce(int stage) {
+  for (const int u : units(stage)) reduce_unit(u, stage);
+}
+
+ArenaTensor ModelStages::hidden(const Batch& b) {
+  FP_CHECK(parts_->size() == 1, "a model in {} stages is on several ranks", parts_->size());
+  const Staged whole = stage(model_->env(), b, false);
+  return run_layers(part(0), run_stem(whole.view), whole.view, nullptr);
+}
+
+}  // namespace fp

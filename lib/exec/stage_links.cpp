@@ -1,0 +1,74 @@
+#include "exec/stage_links.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fp {
+
+StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_flight)
+    : placement_(placement), rank_(groups.at.pp), in_flight_(in_flight) {
+  for (int pipe = 0; pipe < placement.pipes(); ++pipe)
+    for (int stage = 0; stage + 1 < placement.stages(); ++stage) {
+      const int a = placement.rank_of(pipe, stage), b = placement.rank_of(pipe, stage + 1);
+      if (a == b || (a != rank_ && b != rank_)) continue;
+      Coordinate low = groups.at, high = groups.at;
+      low.pp = std::min(a, b);
+      high.pp = std::max(a, b);
+      groups_[{pipe, stage}] = groups.maker->pair("stages", {groups.mesh.rank_of(low), groups.mesh.rank_of(high)});
+    }
+}
+
+Group& StageLinks::group(Way way, int pipe, int stage) const {
+  const auto it = groups_.find({pipe, way == Way::forward ? stage - 1 : stage});
+  FP_CHECK(it != groups_.end(), "no way between ranks to stage {}", stage);
+  return *it->second;
+}
+
+void StageLinks::receive(Way way, const Action& a, ArenaTensor room) {
+  Group& g = group(way, a.pipe, a.stage);
+  Request request = g.start_recv(room, 1 - g.rank());
+  inbox_[{way, a.pipe, a.stage, a.micro_batch}] = {std::move(room), std::move(request)};
+}
+
+ArenaTensor StageLinks::take(Way way, const Action& a) {
+  const auto it = inbox_.find({way, a.pipe, a.stage, a.micro_batch});
+  FP_CHECK(it != inbox_.end(), "nothing was received for stage {}, micro-batch {}", a.stage, a.micro_batch);
+  it->second.request.wait();
+  ArenaTensor x = std::move(it->second.tensor);
+  inbox_.erase(it);
+  return x;
+}
+
+void StageLinks::give(Way way, const Action& a, ArenaTensor x) {
+  const int to = way == Way::forward ? a.stage + 1 : a.stage - 1;
+  const bool here = placement_.rank_of(a.pipe, to) == rank_;
+  (here ? inbox_ : outbox_)[{way, a.pipe, to, a.micro_batch}] = {std::move(x), {}};
+}
+
+void StageLinks::send(Way way, const Action& a) {
+  const int to = way == Way::forward ? a.stage + 1 : a.stage - 1;
+  const auto it = outbox_.find({way, a.pipe, to, a.micro_batch});
+  FP_CHECK(it != outbox_.end(), "nothing to send from stage {}, micro-batch {}", a.stage, a.micro_batch);
+  Mail mail = std::move(it->second);
+  outbox_.erase(it);
+  std::deque<Mail>& sent = sent_[{way, a.pipe, a.stage}];
+  if (static_cast<int>(sent.size()) == in_flight_) {
+    sent.front().request.wait();
+    sent.pop_front();
+  }
+  Group& g = group(way, a.pipe, to);
+  mail.request = g.start_send(mail.tensor, 1 - g.rank());
+  sent.push_back(std::move(mail));
+}
+
+void StageLinks::finish() {
+  for (auto& [way, sent] : sent_)
+    while (!sent.empty()) {
+      sent.front().request.wait();
+      sent.pop_front();
+    }
+  FP_CHECK(inbox_.empty() && outbox_.empty(), "{} received and {} unsent messages are left", inbox_.size(),
+           outbox_.size());
+}
+
+}  // namespace fp

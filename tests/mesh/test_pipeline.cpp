@@ -1,0 +1,93 @@
+// Training through the stages of a pipeline is training on one rank: every schedule, in every company.
+#include <catch2/catch.hpp>
+
+#include "mesh/mesh_run.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+constexpr double kTolerance = 1e-5;  // relative, after 20 steps (docs/architecture.md, section 4)
+
+ModelSection layered_model(const std::string& family, int64_t layers) {
+  ModelSection m = shared_model(family);
+  m.layers = layers;
+  return m;
+}
+
+struct Kind {
+  const char* name;
+  int chunks = 0;
+  bool w_pass = false;
+};
+
+const std::vector<Kind> kKinds = {{"gpipe"},
+                                  {"1f1b"},
+                                  {"interleaved", 2},
+                                  {"bfs", 2},
+                                  {"zb-h1"},
+                                  {"zb-h2"},
+                                  {"zb-v"},
+                                  {"interleaved-zb", 2},
+                                  {"chimera"},
+                                  {"bitpipe"},
+                                  {"dualpipe"},
+                                  {"dualpipev"},
+                                  {"zeropp", 2},
+                                  {"wave", 4},
+                                  {"chimera", 0, true},
+                                  {"bitpipe", 0, true},
+                                  {"1f1b", 0, true}};
+
+MeshPlan piped(const Kind& k, int ranks, int64_t micro_batches) {
+  MeshPlan p;
+  p.pipeline.ranks = ranks;
+  p.pipeline.schedule = k.name;
+  p.pipeline.chunks = k.chunks;
+  p.pipeline.w_pass = k.w_pass;
+  p.micro_batches = micro_batches;
+  p.samples = micro_batches;
+  p.length = 6;
+  p.lr = 1e-3;
+  p.eps = 1e-4;  // elements with gradients near 0 would turn rounding into whole steps, as data parallelism alone does
+  return p;
+}
+
+// The same batches on one rank.
+MeshPlan alone(MeshPlan p) {
+  p.micro_batches *= p.dp;
+  p.tp = p.sp = p.dp = 1;
+  p.zero = 0;
+  p.megatron = false;
+  p.pipeline = {};
+  return p;
+}
+
+void check_equal(const ModelSection& m, const MeshPlan& plan, const MeshResult& one) {
+  INFO(plan.text());
+  const MeshResult many = run_mesh(m, plan);
+  REQUIRE(many.losses.size() == one.losses.size());
+  double worst = 0;
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / one.losses[i]);
+  CHECK(worst < kTolerance);
+  CHECK(worst_difference(one, many) < kTolerance);
+  CHECK(run_mesh(m, plan) == many);
+}
+
+}  // namespace
+
+TEST_CASE("every schedule trains like one rank", "[pipeline]") {
+  const std::string family = GENERATE("gpt", "llama", "phi3");
+  const int ranks = GENERATE(2, 4);
+  INFO(family);
+  const ModelSection m = layered_model(family, ranks == 2 ? 7 : 9);
+  const int64_t micro_batches = 2 * ranks;
+  const MeshResult one = run_mesh(m, alone(piped({"1f1b"}, ranks, micro_batches)));
+  for (const Kind& k : kKinds) {
+    Kind fitting = k;
+    if (fitting.chunks * ranks > m.layers) fitting.chunks = 2;
+    check_equal(m, piped(fitting, ranks, micro_batches), one);
+  }
+}
