@@ -35,5 +35,10 @@ constexpr bool is_send(ActionKind k) { return k == ActionKind::send_forward || k
 constexpr bool is_receive(ActionKind k) {
   return k == ActionKind::receive_forward || k == ActionKind::receive_backward;
 }
+// W works with what F and B left.
+constexpr bool needs_weights(ActionKind k) { return is_compute(k) && k != ActionKind::backward_weight; }
+constexpr bool completes_gradient(ActionKind k) {
+  return k == ActionKind::backward_weight || k == ActionKind::backward;
+}
 
 }  // namespace fp

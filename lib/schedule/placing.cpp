@@ -9,10 +9,6 @@ namespace {
 
 using Slots = std::vector<std::vector<Action>>;  // of one rank
 
-bool completes_gradient(const Action& a) {
-  return a.kind == ActionKind::backward_weight || a.kind == ActionKind::backward;
-}
-bool needs_weights(const Action& a) { return a.kind != ActionKind::backward_weight; }
 Action on_stage(ActionKind kind, int stage) { return {kind, 0, false, stage, -1}; }
 
 // By action: the next one of its stage that needs weights; list.size(): none.
@@ -21,7 +17,7 @@ std::vector<size_t> next_uses(const std::vector<Action>& list, int stages) {
   for (size_t i = list.size(); i-- > 0;) {
     size_t& use = coming[static_cast<size_t>(list[i].stage)];
     next[i] = use;
-    if (needs_weights(list[i])) use = i;
+    if (needs_weights(list[i].kind)) use = i;
   }
   return next;
 }
@@ -39,7 +35,7 @@ void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slo
   // A pair that runs as one is not torn apart.
   const auto after = [&](size_t i) -> std::vector<Action>& { return slots[i + (list[i].paired_with_next ? 2 : 1)]; };
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!needs_weights(list[i])) continue;
+    if (!needs_weights(list[i].kind)) continue;
     FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
     const int stage = list[i].stage;
     auto here = std::find_if(whole.begin(), whole.end(), [&](const Resident& w) { return w.stage == stage; });
@@ -63,7 +59,7 @@ void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slo
 std::vector<size_t> ends_of_gradients(const std::vector<Action>& list, int stages) {
   std::vector<size_t> ends(static_cast<size_t>(stages));
   for (size_t i = 0; i < list.size(); ++i)
-    if (completes_gradient(list[i])) ends[static_cast<size_t>(list[i].stage)] = i + 1;
+    if (completes_gradient(list[i].kind)) ends[static_cast<size_t>(list[i].stage)] = i + 1;
   return ends;
 }
 
@@ -71,7 +67,7 @@ void reduce_at_once(const std::vector<Action>& list, int every, int stages, Slot
   const std::vector<size_t> ends = ends_of_gradients(list, stages);
   std::vector<int> since(ends.size());
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!completes_gradient(list[i])) continue;
+    if (!completes_gradient(list[i].kind)) continue;
     const auto stage = static_cast<size_t>(list[i].stage);
     if (++since[stage] != every && ends[stage] != i + 1) continue;
     since[stage] = 0;

@@ -7,7 +7,9 @@
 #include <stdexcept>
 #include <tuple>
 
-namespace fp {
+using namespace fp;
+
+namespace fp_test {
 namespace {
 
 using Value = uint64_t;                      // a tensor: a hash of everything it was computed from
@@ -251,4 +253,4 @@ std::string interpret(const Schedule& s, const LoweringOptions& o) {
   }
 }
 
-}  // namespace fp
+}  // namespace fp_test

@@ -6,10 +6,10 @@
 
 #include "schedule/lower.h"
 
-namespace fp {
+namespace fp_test {
 
 // What goes wrong first: a rank that waits for ever, something used that is not there, a sum that is not of each
 // micro-batch once, something left over. Empty: the step is right.
-std::string interpret(const Schedule&, const LoweringOptions&);
+std::string interpret(const fp::Schedule&, const fp::LoweringOptions&);
 
-}  // namespace fp
+}  // namespace fp_test

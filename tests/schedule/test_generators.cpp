@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "schedule/simulate.h"
+#include "schedule/verify.h"
 
 using namespace fp;
 
@@ -266,9 +267,18 @@ Costs random_costs(const Placement& p, std::mt19937& random) {
   return costs;
 }
 
+void check_lowered(const Schedule& s, const Costs& costs, std::mt19937& random) {
+  const auto upto = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+  LoweringOptions options{.costs = costs, .sends_in_flight = 1 + upto(2), .gather = upto(1) == 1};
+  options.resident = (costs.pairs_are_one ? 2 : 1) + upto(2);
+  options.reduce_every = upto(3);
+  CAPTURE(options.gather, options.resident, options.reduce_every);
+  CHECK(verify_lowered(lower(s, options), options) == std::vector<std::string>{});
+}
+
 }  // namespace
 
-TEST_CASE("ten thousand random schedules run through with random times", "[schedule]") {
+TEST_CASE("ten thousand random schedules are right and run through with random times", "[schedule]") {
   std::mt19937 random(2);
   int legal = 0, draws = 0;
   for (; legal < 10000; ++draws) {
@@ -288,6 +298,8 @@ TEST_CASE("ten thousand random schedules run through with random times", "[sched
       if (random() % 2 == 0) c = {c.forward + random_time(random), c.backward_input + 1, c.backward_weight + 0.5};
     larger.hop += random_time(random);
     const double rounding = 1e-9 * t.makespan;
+    CHECK(verify(s).empty());
+    if (legal % 10 == 0) check_lowered(s, costs, random);
     const bool right = t.makespan >= t.work - rounding && t.span_bubble <= t.bubble + 1e-9 && t.bubble < 1 &&
                        simulate(s, larger).makespan >= t.makespan - rounding;
     if (!right) CHECK(right);

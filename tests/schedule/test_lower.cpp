@@ -2,10 +2,12 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "every_kind.h"
 #include "interpreter.h"
 #include "schedule/text.h"
 
 using namespace fp;
+using namespace fp_test;
 
 namespace {
 
@@ -29,9 +31,6 @@ Schedule of(const char* kind, int p, int m, int v = 0) {
   return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
 }
 
-constexpr const char* kKinds[] = {"gpipe",   "1f1b",    "interleaved", "bfs",       "zb-h1",          "zb-h2", "zb-v",
-                                  "chimera", "bitpipe", "dualpipe",    "dualpipev", "interleaved-zb", "zeropp"};
-
 int count(const std::vector<Action>& list, ActionKind kind) {
   return static_cast<int>(std::count_if(list.begin(), list.end(), [&](const Action& a) { return a.kind == kind; }));
 }
@@ -50,15 +49,17 @@ TEST_CASE("one rank sends nothing", "[schedule]") {
 }
 
 TEST_CASE("lowering keeps the order of computation and the step right, for every kind", "[schedule]") {
-  for (const char* kind : kKinds)
-    for (const int p : {2, 4, 6})
-      for (const int m : {2 * p, 4 * p})
+  for (const int p : {2, 4, 6})
+    for (const int m : {2 * p, 4 * p})
+      for (Schedule& s : every_kind(p, m))
         for (const bool gather : {false, true})
           for (const int every : {0, 1, 3}) {
-            CAPTURE(kind, p, m, gather, every);
-            Schedule s = of(kind, p, m);
-            const LoweringOptions options{.gather = gather, .reduce_every = every};
+            CAPTURE(s.kind, p, m, gather, every);
+            LoweringOptions options{.gather = gather, .reduce_every = every};
             const Schedule lowered = lower(s, options);
+            CHECK(interpret(lowered, options).empty());
+            // Even if every send waits for its own receive.
+            options.sends_in_flight = 0;
             CHECK(interpret(lowered, options).empty());
             for (size_t r = 0; r < s.ranks.size(); ++r) {
               std::vector<Action> computed = lowered.ranks[r];
@@ -67,6 +68,27 @@ TEST_CASE("lowering keeps the order of computation and the step right, for every
               CHECK(computed == s.ranks[r]);
             }
           }
+}
+
+TEST_CASE("lowering costs no time", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const double hop : {0.0, 0.25, 1.5}) {
+      CAPTURE(s.kind, hop);
+      Costs costs;
+      costs.hop = hop;
+      const Schedule lowered = lower(s, {.costs = costs, .gather = true, .reduce_every = 1});
+      CHECK(simulate(lowered, costs).makespan == simulate(s, costs).makespan);
+    }
+}
+
+TEST_CASE("actions that take no time are put in order too", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const StageCosts each : {StageCosts{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {1, 0, 0}}) {
+      CAPTURE(s.kind, each.forward, each.backward_input, each.backward_weight);
+      LoweringOptions options{.sends_in_flight = 1};
+      options.costs.each = each;
+      CHECK(interpret(lower(s, options), options).empty());
+    }
 }
 
 TEST_CASE("pairs that run as one stay together", "[schedule]") {
@@ -126,9 +148,9 @@ TEST_CASE("a rank gathers each stage as often as the literature says", "[schedul
 
 TEST_CASE("a stage comes as soon as another was used last", "[schedule]") {
   const LoweringOptions options{.gather = true, .resident = 2};
-  for (const char* kind : kKinds)
-    for (const auto& list : lower(of(kind, 4, 8), options).ranks) {
-      CAPTURE(kind);
+  for (const Schedule& s : every_kind(4, 8))
+    for (const auto& list : lower(s, options).ranks) {
+      CAPTURE(s.kind);
       const Action* used = nullptr;
       for (size_t i = 0; i < list.size(); ++i) {
         if (is_compute(list[i].kind)) used = &list[i];
