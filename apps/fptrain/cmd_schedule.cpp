@@ -7,6 +7,7 @@
 #include "base/filesystem.h"
 #include "commands.h"
 #include "schedule/text.h"
+#include "schedule/verify.h"
 
 namespace fp {
 namespace {
@@ -30,8 +31,35 @@ Costs costs_of(const std::vector<double>& times) {
   return {.each = {times[0], times[1], times[2]}, .by_stage = {}, .hop = times[3]};
 }
 
+// What a file can have been lowered with: how it was, as far as it shows, and else whatever is allowed.
+LoweringOptions options_of(const Schedule& s, const Costs& costs) {
+  LoweringOptions options{.costs = costs, .sends_in_flight = std::max(1, s.micro_batches)};
+  options.resident = s.placement.stages();
+  for (const std::vector<Action>& list : s.ranks) {
+    int gradients = 0, before_sum = 0;
+    const auto sum =
+        std::find_if(list.begin(), list.end(), [](const Action& a) { return a.kind == ActionKind::reduce; });
+    for (auto a = list.begin(); a != list.end(); ++a) {
+      options.gather |= a->kind == ActionKind::gather;
+      const bool counts = sum != list.end() && a->stage == sum->stage && completes_gradient(a->kind);
+      gradients += counts;
+      before_sum += counts && a < sum;
+    }
+    if (before_sum < gradients) options.reduce_every = before_sum;
+  }
+  return options;
+}
+
+Schedule read_schedule(const std::string& file, const Costs& costs) {
+  const Schedule s = load_schedule(file);
+  const auto wrong = is_lowered(s) ? verify_lowered(s, options_of(s, costs)) : verify(s);
+  if (!wrong.empty())
+    throw DataError(fmt::format("{}: not a schedule that runs:\n  {}", file, fmt::join(wrong, "\n  ")));
+  return s;
+}
+
 Schedule schedule_of(const Arguments& a, const Costs& costs) {
-  if (!a.file.empty()) return load_schedule(a.file);
+  if (!a.file.empty()) return read_schedule(a.file, costs);
   if (a.request.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
     throw ConfigError(fmt::format("say --kind, --stages and --microbatches, or --file; kinds are {}",
                                   fmt::join(schedule_kinds(), ", ")));

@@ -55,6 +55,35 @@ TEST_CASE("schedule --json has the numbers", "[cli]") {
   CHECK(json.at("messages_per_microbatch") == 14);
 }
 
+TEST_CASE("schedule reads what it writes, and proves it", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "chimera.csv").string();
+  REQUIRE(schedule(of("chimera", {"--w-pass", "--csv", "--out", file})).code == 0);
+  const Outcome o = schedule({"--file", file, "--json"});
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  const auto json = nlohmann::json::parse(o.output);
+  CHECK(json.at("makespan") == 25);
+  CHECK(json.at("pipes") == 2);
+  CHECK(run(fptrain({"schedule", "--file", file, "--csv"})).output == slurp(file));
+
+  std::string cells = slurp(file);
+  const size_t at = cells.find("u:0F0");
+  REQUIRE(at != std::string::npos);
+  std::ofstream(file) << cells.replace(at, 5, "u:0F1");
+  const Outcome wrong = schedule({"--file", file});
+  CHECK(wrong.code == 3);
+  CHECK_THAT(wrong.output, Contains("not a schedule that runs") && Contains("u:0F1"));
+  CHECK(schedule({"--file", (folder.path / "none.csv").string()}).code == 3);
+
+  // Of two ranks, messages and sums written out.
+  std::ofstream(file) << "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD\n";
+  const Outcome lowered = schedule({"--file", file, "--json", "--costs", "1,1,1,0.5"});
+  CAPTURE(lowered.output);
+  REQUIRE(lowered.code == 0);
+  CHECK(nlohmann::json::parse(lowered.output).at("makespan") == 7);
+}
+
 TEST_CASE("schedule refuses what cannot be, with what can", "[cli]") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& legal) {
     const Outcome o = schedule(arguments);
