@@ -68,8 +68,9 @@ Schedule schedule_of(const Arguments& a, const Costs& costs) {
 
 std::string title_of(const Schedule& s, const Arguments& a) {
   const Placement& p = s.placement;
-  return fmt::format("{}{}, {} ranks, {} chunk{} each, {} micro-batches", s.kind, a.request.w_pass ? " + W pass" : "",
-                     p.ranks, p.chunks, p.chunks == 1 ? "" : "s", s.micro_batches);
+  return fmt::format("{}{}, {} rank{}, {} chunk{} each, {} micro-batch{}", s.kind, a.request.w_pass ? " + W pass" : "",
+                     p.ranks, p.ranks == 1 ? "" : "s", p.chunks, p.chunks == 1 ? "" : "s", s.micro_batches,
+                     s.micro_batches == 1 ? "" : "es");
 }
 
 std::string as_json(const Schedule& s, const Timing& t, const Arguments& a) {
@@ -102,11 +103,10 @@ std::string as_text(const Schedule& s, const Timing& t, const Arguments& a) {
   line("bubble", fmt::format("{:.1f} %", 100 * t.bubble), "of the step, which ends on all ranks together");
   line("bubble of spans", fmt::format("{:.1f} %", 100 * t.span_bubble),
        "of the longest time from a rank's first action to its last");
-  const auto [least, most] = std::minmax_element(t.peak_chunks.begin(), t.peak_chunks.end());
+  const auto most = std::max_element(t.peak_chunks.begin(), t.peak_chunks.end());
   line("peak memory", fmt::format("{}", *most),
-       fmt::format("chunks whose activations a rank holds, {:.2f} stages of one{}; rank by rank {}",
-                   static_cast<double>(*most) / p.chunks, *least == *most ? ", on each" : "",
-                   fmt::join(t.peak_chunks, " ")));
+       fmt::format("chunks with activations held, as much as {:g} micro-batches leave on a rank; rank by rank {}",
+                   static_cast<double>(*most) / p.chunks, fmt::join(t.peak_chunks, " ")));
   line("weights", fmt::format("{}", p.pipes()),
        p.two_way ? "copies of the model: each stage is held by two ranks" : "copy of the model");
   line("messages", fmt::format("{:g}", t.messages_per_micro_batch),
