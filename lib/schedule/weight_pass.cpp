@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "schedule/flow.h"
 #include "schedule/orders.h"
 
 namespace fp {
@@ -15,14 +16,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // longest.
 class WeightPass {
  public:
-  WeightPass(const Schedule& fused, const Costs& costs, const std::vector<int>& caps) : fused_(fused), costs_(costs) {
-    const Placement& p = fused.placement;
-    const size_t cells = static_cast<size_t>(p.pipes() * p.stages()) * static_cast<size_t>(fused.of_pipe());
-    inputs_.assign(cells, kNever);
-    gradients_.assign(cells, kNever);
-    for (int r = 0; r < p.ranks; ++r) {
-      ranks_.push_back({.cap = caps[static_cast<size_t>(r)]});
-      wakes_.emplace(0.0, r);
+  WeightPass(const Schedule& fused, const Costs& costs, const std::vector<int>& caps)
+      : fused_(fused), costs_(costs), flow_(fused), there_(static_cast<size_t>(flow_.outputs()), kNever) {
+    for (size_t r = 0; r < caps.size(); ++r) {
+      ranks_.push_back({.cap = caps[r]});
+      wakes_.emplace(0.0, static_cast<int>(r));
     }
   }
 
@@ -50,16 +48,10 @@ class WeightPass {
     std::vector<Action> list = {};
   };
 
-  size_t cell(const Action& a, int stage) const {
-    return static_cast<size_t>(a.pipe * fused_.placement.stages() + stage) * static_cast<size_t>(fused_.of_pipe()) +
-           static_cast<size_t>(a.micro_batch);
-  }
-
   // When what the action needs is on its rank.
   double ready_at(const Action& a) const {
-    const bool forward = a.kind == ActionKind::forward;
-    if (a.stage == (forward ? 0 : fused_.placement.stages() - 1)) return 0;
-    return (forward ? inputs_ : gradients_)[cell(a, a.stage)];
+    const int taken = flow_.taken(a);
+    return taken < 0 ? 0 : there_[static_cast<size_t>(taken)];
   }
 
   void act(int r, double now) {
@@ -97,18 +89,17 @@ class WeightPass {
       return;
     }
     if (a.kind == ActionKind::backward_input) rank.owed.push(with_kind(a, ActionKind::backward_weight));
-    const Placement& p = fused_.placement;
-    const int to = a.stage + (a.kind == ActionKind::forward ? 1 : -1);
-    if (to < 0 || to >= p.stages()) return;
-    const int receiver = p.rank_of(a.pipe, to);
-    double& there = (a.kind == ActionKind::forward ? inputs_ : gradients_)[cell(a, to)];
-    there = rank.free_at + (receiver == r ? 0 : costs_.hop);
-    if (receiver != r) wakes_.emplace(there, receiver);
+    const int given = flow_.given(a);
+    if (given < 0) return;
+    const bool crosses = flow_.crosses(given);
+    there_[static_cast<size_t>(given)] = rank.free_at + (crosses ? costs_.hop : 0);
+    if (crosses) wakes_.emplace(there_[static_cast<size_t>(given)], flow_.taker(given));
   }
 
   const Schedule& fused_;
   const Costs& costs_;
-  std::vector<double> inputs_, gradients_;  // of each cell: when they are on its rank
+  const Flow flow_;
+  std::vector<double> there_;  // by output: when it is on the rank that takes it
   std::vector<Rank> ranks_;
   using Wake = std::pair<double, int>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;

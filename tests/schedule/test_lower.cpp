@@ -70,6 +70,27 @@ TEST_CASE("lowering keeps the order of computation and the step right, for every
           }
 }
 
+TEST_CASE("lowering costs no time", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const double hop : {0.0, 0.25, 1.5}) {
+      CAPTURE(s.kind, hop);
+      Costs costs;
+      costs.hop = hop;
+      const Schedule lowered = lower(s, {.costs = costs, .gather = true, .reduce_every = 1});
+      CHECK(simulate(lowered, costs).makespan == simulate(s, costs).makespan);
+    }
+}
+
+TEST_CASE("actions that take no time are put in order too", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const StageCosts each : {StageCosts{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {1, 0, 0}}) {
+      CAPTURE(s.kind, each.forward, each.backward_input, each.backward_weight);
+      LoweringOptions options{.sends_in_flight = 1};
+      options.costs.each = each;
+      CHECK(interpret(lower(s, options), options).empty());
+    }
+}
+
 TEST_CASE("pairs that run as one stay together", "[schedule]") {
   for (const char* kind : {"dualpipe", "dualpipev"})
     for (const int resident : {2, 3}) {
