@@ -1,5 +1,6 @@
 // fptrain schedule: the order of a pipeline's work, how long it takes and how much it holds, before any rank runs.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
