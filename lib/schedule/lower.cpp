@@ -35,7 +35,7 @@ class Replay {
     }
     for (size_t r = 0; r < next_.size(); ++r) {
       FP_CHECK(next_[r] == schedule_->ranks[r].size(), "{}: rank {} waits for ever", schedule_->kind, r);
-      append(r, placed[r].back());
+      append(r, placed[r].before.back());
     }
     return std::move(lowered_);
   }
@@ -60,11 +60,12 @@ class Replay {
   void start(size_t r, const Placed& placed) {
     const size_t i = next_[r]++;
     const std::vector<Action>& list = schedule_->ranks[r];
-    append(r, placed[r][i]);
+    append(r, placed[r].before[i]);
     const bool second_of_pair = i > 0 && list[i - 1].paired_with_next;
     if (!second_of_pair) running_[r].at = lowered_.ranks[r].size();
     running_[r].end = timing_->actions[r][i].end;
     lowered_.ranks[r].push_back(list[i]);
+    append(r, placed[r].after[i]);
     const int output = flow_.given(list[i]);
     if (output >= 0) given_[static_cast<size_t>(output)] = true;
     offer(r);
@@ -135,8 +136,7 @@ Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
     for (auto& list : computed.ranks)
       for (Action& a : list) a.paired_with_next = false;
   const Timing timing = simulate(computed, options.costs);
-  Placed placed;
-  for (const auto& list : computed.ranks) placed.emplace_back(list.size() + 1);
+  Placed placed(computed.ranks.begin(), computed.ranks.end());
   if (options.gather) place_gathers(computed, options.resident, placed);
   place_reduces(computed, timing, options.reduce_every, placed);
   return Replay(computed, timing).run(placed);

@@ -37,7 +37,7 @@ class Memory {
   int64_t boundary(const Action& a, ActionKind kind, bool given) const {
     const bool forward =
         kind == ActionKind::forward || kind == ActionKind::send_forward || kind == ActionKind::receive_forward;
-    return (*stages_)[static_cast<size_t>(a.stage + (forward == given ? 1 : 0))].boundary;
+    return (*stages_)[static_cast<size_t>(a.stage) + (forward == given ? 1 : 0)].boundary;
   }
 
   // What an action takes on top of what is there when it begins.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "schedule/simulate.h"
+#include "schedule/verify.h"
 
 using namespace fp;
 
@@ -188,13 +189,18 @@ TEST_CASE("placements and their inverse", "[schedule]") {
 }
 
 TEST_CASE("forward passes alone", "[schedule]") {
-  const Placement bitpipe = placement_of({.kind = "bitpipe", .ranks = 4});
-  const Schedule s = forward_only(bitpipe, 5);
-  CHECK(s.micro_batches == 5);
-  CHECK(s.of_pipe() == 5);
-  const Timing t = simulate(s, {});
-  CHECK(t.work == 10);
-  CHECK(t.messages_per_micro_batch == 6);
+  for (const std::string_view kind : schedule_kinds())
+    for (const int p : {2, 4, 8})
+      for (const int m : {2, 6, 16}) {
+        CAPTURE(kind, p, m);
+        const Placement placement = placement_of({.kind = std::string(kind), .ranks = p});
+        const Schedule s = forward_only(placement, m);
+        CHECK(verify(s).empty());
+        const Timing t = simulate(s, {});
+        CHECK(t.work == m * placement.chunks);
+        CHECK(t.makespan <= t.work + (placement.chunks + 1) * p);
+      }
+  CHECK(simulate(forward_only(placement_of({.kind = "bitpipe", .ranks = 4}), 6), {}).messages_per_micro_batch == 6);
 }
 
 TEST_CASE("what a kind cannot do is refused, with what it can", "[schedule]") {
