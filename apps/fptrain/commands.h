@@ -15,6 +15,7 @@ struct CommandResult {
 
 void add_train_command(CLI::App& app, CommandResult& result);
 void add_plan_command(CLI::App& app, CommandResult& result);
+void add_schedule_command(CLI::App& app, CommandResult& result);
 void add_generate_command(CLI::App& app, CommandResult& result);
 void add_eval_command(CLI::App& app, CommandResult& result);
 void add_probe_command(CLI::App& app, CommandResult& result);

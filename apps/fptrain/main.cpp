@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
     // One line per subcommand, in the order of the help text.
     fp::add_train_command(app, result);
     fp::add_plan_command(app, result);
+    fp::add_schedule_command(app, result);
     fp::add_generate_command(app, result);
     fp::add_eval_command(app, result);
     fp::add_probe_command(app, result);

@@ -69,7 +69,9 @@ Schedule PipelinePlan::step(int micro_batches) const {
   }
   ScheduleRequest r = request;
   r.micro_batches = micro_batches;
-  return checked(generate(r, lowering.costs), lowering);
+  LoweringOptions how = lowering;
+  if (how.reduce_every > 0 && r.kind == "zeropp") how.reduce_every = complete(r).unit_size;
+  return checked(generate(r, lowering.costs), how);
 }
 
 Schedule PipelinePlan::evaluation(int micro_batches) const {
@@ -105,8 +107,7 @@ PipelinePlan plan_pipeline(const RunSpec& spec) {
   plan.lowering.costs = costs_of(spec.model, spec.data.seq_len, plan.stages);
   plan.lowering.gather = spec.parallel.zero_stage == 3;
   plan.lowering.resident = static_cast<int>(p.resident_stages);
-  if (often)
-    plan.lowering.reduce_every = p.schedule == "zeropp" ? static_cast<int>(std::max<int64_t>(p.unit_size, 1)) : 1;
+  if (often) plan.lowering.reduce_every = 1;  // under zeropp: once for each of its units
   return plan;
 }
 

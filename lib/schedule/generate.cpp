@@ -35,13 +35,13 @@ Schedule generate(const ScheduleRequest& request, const Costs& costs) {
 Schedule forward_only(const Placement& placement, int micro_batches) {
   FP_CHECK(micro_batches % placement.pipes() == 0, "{} micro-batches in two pipes", micro_batches);
   Schedule s{.kind = "forward", .placement = placement, .micro_batches = micro_batches, .ranks = {}};
+  // Stage after stage, so that nothing waits in a circle, and mirror images where ranks share stages.
   for (int r = 0; r < placement.ranks; ++r) {
-    ListWriter list(placement, r);
-    const bool upper = placement.two_way && r >= placement.ranks / 2;  // mirrors the rank that holds the same stages
-    for (int c = 0; c < placement.chunks; ++c)
-      for (int j = 0; j < s.of_pipe(); ++j)
-        for (int pipe = 0; pipe < placement.pipes(); ++pipe) list.forward(j, c, upper ? 1 - pipe : pipe);
-    s.ranks.push_back(list.take());
+    std::vector<Action>& list = s.ranks.emplace_back();
+    for (const int stage : placement.stages_of(r))
+      for (int pipe = 0; pipe < placement.pipes(); ++pipe)
+        for (int j = 0; j < s.of_pipe() && placement.rank_of(pipe, stage) == r; ++j)
+          list.push_back({.pipe = static_cast<uint8_t>(pipe), .stage = stage, .micro_batch = j});
   }
   return s;
 }

@@ -36,12 +36,19 @@ std::string multiples(int of, int first = 1) {
   return fmt::format("{}, {}, {}, ...", first * of, (first + 1) * of, (first + 2) * of);
 }
 
-// The divisors of m from `least` on: "4, 8".
+// "4, 6, 8"; of many the first.
+std::string some(const std::vector<int>& values) {
+  constexpr size_t kMost = 8;
+  if (values.size() <= kMost) return fmt::format("{}", fmt::join(values, ", "));
+  return fmt::format("{}, ...", fmt::join(values.begin(), values.begin() + kMost, ", "));
+}
+
+// The divisors of m from `least` on.
 std::string divisors(int m, int least) {
   std::vector<int> found;
   for (int d = least; d <= m; ++d)
     if (m % d == 0) found.push_back(d);
-  return fmt::format("{}", fmt::join(found, ", "));
+  return some(found);
 }
 
 std::string micro_batches(int m) { return fmt::format("{} micro-batch{}", m, m == 1 ? "" : "es"); }
@@ -94,7 +101,7 @@ void complete_interleaved(ScheduleRequest& q) {
     if (legal(g)) groups.push_back(g);
   if (groups.empty()) refuse(q, micro_batches(m), fmt::format("{} or more", p));
   refuse(q, fmt::format("{} in groups of {}", micro_batches(m), q.group),
-         fmt::format("groups of {}, or a multiple of {} micro-batches", fmt::join(groups, ", "), std::max(q.group, p)));
+         fmt::format("groups of {}, or a multiple of {} micro-batches", some(groups), std::max(q.group, p)));
 }
 
 void complete_interleaved_zb(ScheduleRequest& q) {

@@ -20,7 +20,8 @@ class Replay {
         timing_(&timing),
         flow_(s),
         given_(static_cast<size_t>(flow_.outputs())),
-        next_(s.ranks.size()) {}
+        next_(s.ranks.size()),
+        running_(s.ranks.size()) {}
 
   Schedule run(const Placed& placed) {
     lowered_ = {schedule_->kind, schedule_->placement, schedule_->micro_batches, {}};
@@ -34,7 +35,7 @@ class Replay {
     }
     for (size_t r = 0; r < next_.size(); ++r) {
       FP_CHECK(next_[r] == schedule_->ranks[r].size(), "{}: rank {} waits for ever", schedule_->kind, r);
-      append(r, placed[r].back());
+      append(r, placed[r].before.back());
     }
     return std::move(lowered_);
   }
@@ -59,8 +60,12 @@ class Replay {
   void start(size_t r, const Placed& placed) {
     const size_t i = next_[r]++;
     const std::vector<Action>& list = schedule_->ranks[r];
-    append(r, placed[r][i]);
+    append(r, placed[r].before[i]);
+    const bool second_of_pair = i > 0 && list[i - 1].paired_with_next;
+    if (!second_of_pair) running_[r].at = lowered_.ranks[r].size();
+    running_[r].end = timing_->actions[r][i].end;
     lowered_.ranks[r].push_back(list[i]);
+    append(r, placed[r].after[i]);
     const int output = flow_.given(list[i]);
     if (output >= 0) given_[static_cast<size_t>(output)] = true;
     offer(r);
@@ -73,11 +78,18 @@ class Replay {
 
   void send_until(double time) {
     while (!messages_.empty() && std::get<0>(messages_.top()) <= time) {
-      const int output = std::get<2>(messages_.top());
+      const auto [begin, number, output] = messages_.top();
       messages_.pop();
       append(static_cast<size_t>(flow_.giver(output)), {flow_.send(output)});
-      append(static_cast<size_t>(flow_.taker(output)), {flow_.receive(output)});
+      receive(static_cast<size_t>(flow_.taker(output)), begin, output);
     }
+  }
+
+  // Before the action that runs meanwhile: begun after it, the message could not travel beside it.
+  void receive(size_t r, double begin, int output) {
+    if (running_[r].end <= begin) return append(r, {flow_.receive(output)});
+    std::vector<Action>& list = lowered_.ranks[r];
+    list.insert(list.begin() + static_cast<ptrdiff_t>(running_[r].at++), flow_.receive(output));
   }
 
   void append(size_t r, const std::vector<Action>& actions) {
@@ -89,6 +101,11 @@ class Replay {
   Flow flow_;
   std::vector<bool> given_;   // by output
   std::vector<size_t> next_;  // by rank
+  struct Running {
+    size_t at = 0;   // the rank's last compute action, or pair, in its lowered list
+    double end = 0;  // when it is over
+  };
+  std::vector<Running> running_;
   Earliest<Start> startable_;
   Earliest<Message> messages_;
   size_t sent_ = 0;
@@ -98,9 +115,15 @@ class Replay {
 }  // namespace
 
 bool is_lowered(const Schedule& s) {
-  for (const auto& list : s.ranks)
-    if (!std::all_of(list.begin(), list.end(), [](const Action& a) { return is_compute(a.kind); })) return true;
-  return false;
+  const auto is_added = [](const Action& a) { return !is_compute(a.kind); };
+  return std::any_of(s.ranks.begin(), s.ranks.end(),
+                     [&](const auto& list) { return std::any_of(list.begin(), list.end(), is_added); });
+}
+
+bool trains(const Schedule& s) {
+  const auto is_backward = [](const Action& a) { return is_compute(a.kind) && a.kind != ActionKind::forward; };
+  return std::any_of(s.ranks.begin(), s.ranks.end(),
+                     [&](const auto& list) { return std::any_of(list.begin(), list.end(), is_backward); });
 }
 
 Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
@@ -113,8 +136,7 @@ Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
     for (auto& list : computed.ranks)
       for (Action& a : list) a.paired_with_next = false;
   const Timing timing = simulate(computed, options.costs);
-  Placed placed;
-  for (const auto& list : computed.ranks) placed.emplace_back(list.size() + 1);
+  Placed placed(computed.ranks.begin(), computed.ranks.end());
   if (options.gather) place_gathers(computed, options.resident, placed);
   place_reduces(computed, timing, options.reduce_every, placed);
   return Replay(computed, timing).run(placed);

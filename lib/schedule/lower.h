@@ -14,13 +14,19 @@ struct LoweringOptions {
 };
 
 // Adds messages (of every edge between two ranks; none within one), reductions and, on demand, gathers.
-//   receives stand before the action that would see the message begin, so they are posted ahead
-//   reduce stands right after the last W or D that it covers. One sum a step: where it disturbs least (eager for
-//   two-way schedules: before the waits at the end), in the same order on all ranks that share the stage
+//   send stands after the action that makes the message; receive before the action during which, by the given times, it
+//   begins (or before the next, where the rank waits): posted ahead, so that it travels beside the computation
+//   gather and free: as few gathers as `resident` allows, each as early as that allows, free after the last use
+//   reduce stands right after the last W or D that it covers, before its message; but one sum a step of a two-way
+//   schedule stands where the rank next waits, or at the end
+// Gathers and reductions of ranks that share stages come in the same order if their lists are mirror images, as all
+// kinds' are. The lists of all ranks merge into one order in which whatever an action waits for stands earlier.
 // Pairs stay next to each other where costs.pairs_are_one; otherwise they come apart and are pairs no more.
 Schedule lower(const Schedule& computed, const LoweringOptions&);
 
 // Whether there is more in it than compute actions.
 bool is_lowered(const Schedule&);
+// Whether there are backward passes in it, or forward passes alone.
+bool trains(const Schedule&);
 
 }  // namespace fp

@@ -7,13 +7,15 @@ namespace fp {
 
 struct StageBytes {
   int64_t forward = 0;   // kept from F to B or D
-  int64_t backward = 0;  // kept from B to W
-  int64_t working = 0;   // beside what is kept, while an action of the stage runs: the most of F, B, W, D
-  int64_t boundary = 0;  // its input, as a message
+  int64_t backward = 0;  // kept from B to W; while B runs it takes the place of `forward`
+  int64_t working = 0;   // beside what is kept and messages, while an action of the stage runs: the most of F, B, W, D
+  int64_t boundary = 0;  // its input, or the gradient of it, as a message
 };
 
-// Activations of each rank at its peak: what is kept, messages waiting and under way, working memory. Of a lowered
-// schedule; an exact bound where every stage holds what `stages` says.
+// Activations of each rank at its peak, of a lowered schedule: what is kept, working memory, and messages: received
+// ones from receive_* to the end of the action that takes them, outputs from the action that makes them to the end of
+// the one that takes them, on the same rank, or until their send is waited for. The order of the lists alone decides,
+// so no timing exceeds it.
 std::vector<int64_t> peak_bytes(const Schedule&, const LoweringOptions&, const std::vector<StageBytes>& stages);
 
 }  // namespace fp

@@ -59,8 +59,6 @@ struct ScheduleKind {
 
 // ConfigError where there is none of the request's name.
 const ScheduleKind& find_kind(const ScheduleRequest&);
-// Every 0 replaced by what it stands for. ConfigError with the legal values for what the kind cannot do.
-ScheduleRequest complete(const ScheduleRequest&);
 
 std::vector<Action> gpipe_order(const ScheduleRequest&, const Placement&, int rank);
 std::vector<Action> one_f_one_b_order(const ScheduleRequest&, const Placement&, int rank);

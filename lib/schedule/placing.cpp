@@ -7,8 +7,6 @@
 namespace fp {
 namespace {
 
-using Slots = std::vector<std::vector<Action>>;  // of one rank
-
 Action on_stage(ActionKind kind, int stage) { return {kind, 0, false, stage, -1}; }
 
 // By action: the next one of its stage that needs weights; list.size(): none.
@@ -33,14 +31,16 @@ void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slo
   const std::vector<size_t> next = next_uses(list, stages);
   std::vector<Resident> whole;
   // A pair that runs as one is not torn apart.
-  const auto after = [&](size_t i) -> std::vector<Action>& { return slots[i + (list[i].paired_with_next ? 2 : 1)]; };
+  const auto after = [&](size_t i) -> std::vector<Action>& {
+    return slots.before[i + (list[i].paired_with_next ? 2 : 1)];
+  };
   for (size_t i = 0; i < list.size(); ++i) {
     if (!needs_weights(list[i].kind)) continue;
     FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
     const int stage = list[i].stage;
     auto here = std::find_if(whole.begin(), whole.end(), [&](const Resident& w) { return w.stage == stage; });
     if (here == whole.end() && whole.size() < most) {
-      slots[0].push_back(on_stage(ActionKind::gather, stage));
+      slots.before[0].push_back(on_stage(ActionKind::gather, stage));
       here = whole.insert(here, {stage, i, next[i]});
     } else if (here == whole.end()) {
       const auto need = [&](const Resident& w) {
@@ -71,7 +71,7 @@ void reduce_at_once(const std::vector<Action>& list, int every, int stages, Slot
     const auto stage = static_cast<size_t>(list[i].stage);
     if (++since[stage] != every && ends[stage] != i + 1) continue;
     since[stage] = 0;
-    slots[i + 1].push_back(on_stage(ActionKind::reduce, list[i].stage));
+    slots.after[i].push_back(on_stage(ActionKind::reduce, list[i].stage));
   }
 }
 
@@ -100,7 +100,7 @@ void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Slots& s
   for (const int stage : order_of_pair(s, timing, r)) {
     at = std::max(at, ends[static_cast<size_t>(stage)]);
     while (at > 0 && at < times.size() && times[at].start <= times[at - 1].end + wait) ++at;
-    slots[at].push_back(on_stage(ActionKind::reduce, stage));
+    slots.before[at].push_back(on_stage(ActionKind::reduce, stage));
   }
 }
 

@@ -15,12 +15,12 @@ struct Shade {
   std::string fill, ink;
 };
 
-// Hue by kind, another one for the second pipe, darker from chunk to chunk.
+// A hue for each kind and pipe, darker from chunk to chunk.
 Shade shade(const Schedule& s, const Action& a) {
-  constexpr int kHue[] = {214, 32, 130, 8};  // F, B, W, D
+  constexpr int kHue[][2] = {{214, 262}, {32, 52}, {130, 174}, {4, 326}};  // F, B, W, D
   const int chunks = s.placement.chunks, chunk = a.stage / s.placement.ranks;
   const int light = chunks == 1 ? 74 : 82 - 42 * chunk / (chunks - 1);
-  const int hue = kHue[static_cast<int>(a.kind)] + (a.pipe == 1 ? 45 : 0);
+  const int hue = kHue[static_cast<int>(a.kind)][a.pipe];
   return {fmt::format("hsl({},{}%,{}%)", hue, a.pipe == 1 ? 55 : 70, light), light < 55 ? "#fff" : "#111"};
 }
 

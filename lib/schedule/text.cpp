@@ -23,7 +23,8 @@ bool has_micro_batch(ActionKind k) { return is_compute(k) || is_send(k) || is_re
 
 bool take_number(std::string_view& text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return false;
+  constexpr int kMost = 1'000'000'000;  // twice that and one more is an int
+  if (error != std::errc() || number < 0 || number > kMost) return false;
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   return true;
 }
@@ -75,6 +76,7 @@ std::string_view take_piece(std::string_view& text, char separator) {
   return piece;
 }
 
+constexpr int64_t kMostStages = 1'000'000;
 constexpr std::string_view kHeader = "# fptrain schedule:";
 
 struct Parsed {
@@ -101,7 +103,9 @@ void parse_header(std::string_view text, int line, Parsed& parsed) {
   good = good && trimmed(text).empty() && zigzag <= 1 && two_way <= 1;
   s.placement.zigzag = zigzag == 1;
   s.placement.two_way = two_way == 1;
-  if (!good || s.placement.ranks < 1 || s.placement.chunks < 1 || s.micro_batches % s.placement.pipes() != 0)
+  good = good && s.placement.ranks >= 1 && s.placement.chunks >= 1 &&
+         static_cast<int64_t>(s.placement.ranks) * s.placement.chunks <= kMostStages;
+  if (!good || s.micro_batches % s.placement.pipes() != 0)
     throw DataError(fmt::format(
         "{}:{}: a header is '{} ranks=4 chunks=2 zigzag=0 two_way=0 micro_batches=8', two ways with an even number "
         "of micro-batches",

@@ -57,7 +57,7 @@ struct Cell {
   }
 };
 
-void check_cell(const Cell& c, size_t r, Action a, bool trains, Findings& findings) {
+void check_cell(const Cell& c, size_t r, Action a, bool backward, Findings& findings) {
   const auto missing = [&](ActionKind kind) {
     a.kind = kind;
     findings.add("rank {}: {} is missing", r, to_text(a));
@@ -67,7 +67,7 @@ void check_cell(const Cell& c, size_t r, Action a, bool trains, Findings& findin
       findings.at(r, static_cast<size_t>(second), "expected after action {}", first);
   };
   if (c.forward < 0) missing(ActionKind::forward);
-  if (trains && c.both < 0) {
+  if (backward && c.both < 0) {
     if (c.input < 0) missing(ActionKind::backward_input);
     if (c.weight < 0) missing(ActionKind::backward_weight);
   }
@@ -76,13 +76,6 @@ void check_cell(const Cell& c, size_t r, Action a, bool trains, Findings& findin
   before(c.forward, c.input);
   before(c.forward, c.both);
   before(c.input, c.weight);
-}
-
-bool has_backward(const Schedule& s) {
-  for (const auto& list : s.ranks)
-    for (const Action& a : list)
-      if (is_compute(a.kind) && a.kind != ActionKind::forward) return true;
-  return false;
 }
 
 }  // namespace
@@ -108,11 +101,11 @@ void check_computation(const Schedule& s, Findings& findings) {
       else
         place = static_cast<int>(i);
     }
-  const bool trains = has_backward(s);
+  const bool backward = trains(s);
   for (size_t n = 0; n < cells.size(); ++n) {
     const Action a{ActionKind::forward, static_cast<uint8_t>(n / batches / stages), false,
                    static_cast<int>(n / batches % stages), static_cast<int>(n % batches)};
-    check_cell(cells[n], static_cast<size_t>(s.placement.rank_of(a.pipe, a.stage)), a, trains, findings);
+    check_cell(cells[n], static_cast<size_t>(s.placement.rank_of(a.pipe, a.stage)), a, backward, findings);
   }
 }
 

@@ -140,10 +140,10 @@ std::vector<std::vector<Action>> wave_orders(const ScheduleRequest& q, const Pla
     for (const auto& list : wave_orders(fused, placement, costs)) cap = std::max(cap, peak_chunks(list));
   }
   auto lists = run(cap);
-  if (!lists.empty()) return lists;
-  int least = cap + 1;
-  while (run(least).empty()) ++least;
-  refuse_cap(q.kind, cap, least);
+  int least = cap;
+  while (lists.empty()) lists = run(++least);
+  if (least > cap && q.memory_cap > 0) refuse_cap(q.kind, cap, least);
+  return lists;
 }
 
 }  // namespace fp

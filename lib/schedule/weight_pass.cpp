@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "schedule/flow.h"
 #include "schedule/orders.h"
 
 namespace fp {
@@ -12,17 +13,18 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Replays the fused lists with B for D; where a rank would wait, or hold too much, it does the weight gradient it owes
-// longest.
+// longest, unless what it waits for is due before a given share of that is done.
 class WeightPass {
  public:
-  WeightPass(const Schedule& fused, const Costs& costs, const std::vector<int>& caps) : fused_(fused), costs_(costs) {
-    const Placement& p = fused.placement;
-    const size_t cells = static_cast<size_t>(p.pipes() * p.stages()) * static_cast<size_t>(fused.of_pipe());
-    inputs_.assign(cells, kNever);
-    gradients_.assign(cells, kNever);
-    for (int r = 0; r < p.ranks; ++r) {
-      ranks_.push_back({.cap = caps[static_cast<size_t>(r)]});
-      wakes_.emplace(0.0, r);
+  WeightPass(const Schedule& fused, const Costs& costs, const std::vector<int>& caps, double share)
+      : fused_(fused),
+        costs_(costs),
+        share_(share),
+        flow_(fused),
+        there_(static_cast<size_t>(flow_.outputs()), kNever) {
+    for (size_t r = 0; r < caps.size(); ++r) {
+      ranks_.push_back({.cap = caps[r]});
+      wakes_.emplace(0.0, static_cast<int>(r));
     }
   }
 
@@ -50,16 +52,10 @@ class WeightPass {
     std::vector<Action> list = {};
   };
 
-  size_t cell(const Action& a, int stage) const {
-    return static_cast<size_t>(a.pipe * fused_.placement.stages() + stage) * static_cast<size_t>(fused_.of_pipe()) +
-           static_cast<size_t>(a.micro_batch);
-  }
-
   // When what the action needs is on its rank.
   double ready_at(const Action& a) const {
-    const bool forward = a.kind == ActionKind::forward;
-    if (a.stage == (forward ? 0 : fused_.placement.stages() - 1)) return 0;
-    return (forward ? inputs_ : gradients_)[cell(a, a.stage)];
+    const int taken = flow_.taken(a);
+    return taken < 0 ? 0 : there_[static_cast<size_t>(taken)];
   }
 
   void act(int r, double now) {
@@ -69,11 +65,13 @@ class WeightPass {
     if (rank.next < list.size()) {
       const Action& a = list[rank.next];
       const bool fits = a.kind != ActionKind::forward || rank.live < rank.cap;
-      if (const double ready = ready_at(a); fits && ready <= now * (1 + kRounding)) {
+      const double ready = ready_at(a);
+      if (fits && ready <= now * (1 + kRounding)) {
         ++rank.next;
         return start(r, a.kind == ActionKind::forward ? a : with_kind(a, ActionKind::backward_input),
                      std::max(now, ready));
       }
+      if (fits && !rank.owed.empty() && ready < now + share_ * costs_.of(rank.owed.front())) return;
     }
     if (rank.owed.empty()) return;
     const Action a = rank.owed.front();
@@ -97,18 +95,18 @@ class WeightPass {
       return;
     }
     if (a.kind == ActionKind::backward_input) rank.owed.push(with_kind(a, ActionKind::backward_weight));
-    const Placement& p = fused_.placement;
-    const int to = a.stage + (a.kind == ActionKind::forward ? 1 : -1);
-    if (to < 0 || to >= p.stages()) return;
-    const int receiver = p.rank_of(a.pipe, to);
-    double& there = (a.kind == ActionKind::forward ? inputs_ : gradients_)[cell(a, to)];
-    there = rank.free_at + (receiver == r ? 0 : costs_.hop);
-    if (receiver != r) wakes_.emplace(there, receiver);
+    const int given = flow_.given(a);
+    if (given < 0) return;
+    const bool crosses = flow_.crosses(given);
+    there_[static_cast<size_t>(given)] = rank.free_at + (crosses ? costs_.hop : 0);
+    if (crosses) wakes_.emplace(there_[static_cast<size_t>(given)], flow_.taker(given));
   }
 
   const Schedule& fused_;
   const Costs& costs_;
-  std::vector<double> inputs_, gradients_;  // of each cell: when they are on its rank
+  const double share_;
+  const Flow flow_;
+  std::vector<double> there_;  // by output: when it is on the rank that takes it
   std::vector<Rank> ranks_;
   using Wake = std::pair<double, int>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
@@ -127,9 +125,19 @@ Schedule split_weight_gradients(const Schedule& fused, const Costs& costs, int c
   const int least = *std::max_element(caps.begin(), caps.end());
   if (cap > 0 && cap < least) refuse_cap(fused.kind, cap, least);
   if (cap > 0) std::fill(caps.begin(), caps.end(), cap);
-  Schedule split = fused;
-  split.ranks = WeightPass(fused, costs, caps).run();
-  return split;
+  Schedule best;
+  double shortest = kNever;
+  // A weight gradient in too small a gap delays what everybody waits for: how small is too small differs.
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    Schedule split = fused;
+    split.ranks = WeightPass(fused, costs, caps, share).run();
+    const double makespan = simulate(split, costs).makespan;
+    if (makespan < shortest * (1 - 1e-9)) {
+      shortest = makespan;
+      best = std::move(split);
+    }
+  }
+  return best;
 }
 
 }  // namespace fp

@@ -50,6 +50,7 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   }
   used_[offset] = {bytes, what};
   in_use_ += bytes;
+  most_in_use_ = std::max(most_in_use_, in_use_);
   now_[static_cast<size_t>(what)] += bytes;
   if (top_ > peak_) {
     peak_ = top_;

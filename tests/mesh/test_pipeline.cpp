@@ -1,5 +1,6 @@
 // Training through the stages of a pipeline is training on one rank: every schedule, in every company.
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "mesh/mesh_run.h"
 
@@ -90,4 +91,66 @@ TEST_CASE("every schedule trains like one rank", "[pipeline]") {
     if (fitting.chunks * ranks > m.layers) fitting.chunks = 2;
     check_equal(m, piped(fitting, ranks, micro_batches), one);
   }
+}
+
+TEST_CASE("pipelines of eight ranks train like one rank", "[pipeline]") {
+  const ModelSection m = layered_model("llama", 15);
+  const MeshResult one = run_mesh(m, alone(piped({"1f1b"}, 8, 16)));
+  for (const Kind& k : {Kind{"interleaved", 2}, Kind{"zb-v"}, Kind{"bitpipe", 0, true}, Kind{"zeropp", 2}})
+    check_equal(m, piped(k, 8, 16), one);
+}
+
+namespace {
+
+// What else a pipeline of two is combined with.
+struct Company {
+  int tp = 1, sp = 1, dp = 1, zero = 0;
+  bool megatron = false;
+  Recompute recompute = Recompute::none;
+};
+
+const std::vector<Company> kCompany = {{2, 1, 1, 0},
+                                       {1, 2, 1, 1},
+                                       {1, 1, 2, 1},
+                                       {1, 1, 2, 3},
+                                       {2, 2, 1, 0, true},
+                                       {2, 1, 2, 1, true, Recompute::selective},
+                                       {1, 2, 2, 3, false, Recompute::full},
+                                       {1, 1, 2, 2},
+                                       {2, 1, 2, 3}};
+
+MeshPlan accompanied(MeshPlan p, const Company& c) {
+  p.tp = c.tp;
+  p.sp = c.sp;
+  p.dp = c.dp;
+  p.zero = c.zero;
+  p.megatron = c.megatron;
+  p.recompute = c.recompute;
+  p.samples = p.micro_batches * c.dp;
+  return p;
+}
+
+void check_company(const std::string& family, const std::vector<Kind>& kinds, size_t every) {
+  const ModelSection m = layered_model(family, 7);
+  std::map<int, MeshResult> one;  // by data-parallel ranks
+  for (const int dp : {1, 2}) one[dp] = run_mesh(m, alone(accompanied(piped({"1f1b"}, 2, 4), {1, 1, dp, 0})));
+  size_t number = 0;
+  for (const Kind& k : kinds)
+    for (const Company& c : kCompany)
+      if (number++ % every == 0) check_equal(m, accompanied(piped(k, 2, 4), c), one.at(c.dp));
+}
+
+}  // namespace
+
+// Three families x 17 schedules x 9 companies, half of them.
+TEST_CASE("every schedule goes with every other cut", "[pipeline][slow]") {
+  const std::string family = GENERATE("gpt", "llama", "phi3");
+  INFO(family);
+  check_company(family, kKinds, 2);
+}
+
+TEST_CASE("schedules go with other cuts", "[pipeline]") {
+  const std::string family = GENERATE("gpt", "llama", "phi3");
+  INFO(family);
+  check_company(family, {{"1f1b"}, {"interleaved-zb", 2}, {"zb-v"}, {"zeropp", 2}, {"bitpipe", 0, true}}, 4);
 }

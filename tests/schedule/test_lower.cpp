@@ -40,7 +40,7 @@ int count(const std::vector<Action>& list, ActionKind kind) {
 TEST_CASE("messages and sums stand where they are due", "[schedule]") {
   const Schedule s = lower(of("1f1b", 2, 3), {});
   CHECK(row(s, 0) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0RECV_B1 0SEND_F2 0B1 0RECV_B2 0B2 0REDUCE_GRAD");
-  CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 1REDUCE_GRAD");
+  CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1REDUCE_GRAD 1SEND_B2");
 }
 
 TEST_CASE("one rank sends nothing", "[schedule]") {
@@ -68,6 +68,39 @@ TEST_CASE("lowering keeps the order of computation and the step right, for every
               CHECK(computed == s.ranks[r]);
             }
           }
+}
+
+TEST_CASE("lowering costs no time", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const double hop : {0.0, 0.25, 1.5}) {
+      CAPTURE(s.kind, hop);
+      Costs costs;
+      costs.hop = hop;
+      const Schedule lowered = lower(s, {.costs = costs, .gather = true, .reduce_every = 1});
+      CHECK(simulate(lowered, costs).makespan == simulate(s, costs).makespan);
+    }
+}
+
+TEST_CASE("actions that take no time are put in order too", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const StageCosts each : {StageCosts{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {1, 0, 0}}) {
+      CAPTURE(s.kind, each.forward, each.backward_input, each.backward_weight);
+      LoweringOptions options{.sends_in_flight = 1};
+      options.costs.each = each;
+      CHECK(interpret(lower(s, options), options).empty());
+    }
+}
+
+TEST_CASE("a sum of one way follows its last gradient at once", "[schedule]") {
+  for (const Schedule& s : every_kind(4, 8))
+    for (const int every : {0, 1, 3}) {
+      if (every == 0 && s.placement.two_way) continue;
+      CAPTURE(s.kind, every);
+      for (const auto& list : lower(s, {.gather = true, .reduce_every = every}).ranks)
+        for (size_t i = 0; i < list.size(); ++i)
+          if (list[i].kind == ActionKind::reduce)
+            CHECK((completes_gradient(list.at(i - 1).kind) && list[i - 1].stage == list[i].stage));
+    }
 }
 
 TEST_CASE("pairs that run as one stay together", "[schedule]") {

@@ -141,6 +141,8 @@ TEST_CASE("what lowering makes is right, for every kind", "[schedule]") {
           for (int resident = 1; resident <= 3; ++resident) {
             options.resident = resident;
             CHECK(verify_lowered(lower(s, options), options) == Lines{});
+            const Schedule forward = forward_only(s.placement, 2 * p);
+            CHECK(verify_lowered(lower(forward, options), options) == Lines{});
           }
         }
 }

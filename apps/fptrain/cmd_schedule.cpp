@@ -1,0 +1,165 @@
+// fptrain schedule: the order of a pipeline's work, how long it takes and how much it holds, before any rank runs.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/filesystem.h"
+#include "commands.h"
+#include "schedule/text.h"
+#include "schedule/verify.h"
+
+namespace fp {
+namespace {
+
+struct Arguments {
+  ScheduleRequest request{.kind = "", .ranks = 0, .micro_batches = 0};
+  std::vector<double> costs = {1, 1, 1, 0};
+  std::string file, svg, out;
+  bool csv = false, timeline = false, json = false;
+};
+
+Costs costs_of(const std::vector<double>& times) {
+  const bool legal = times.size() == 4 && *std::min_element(times.begin(), times.end()) >= 0 &&
+                     std::all_of(times.begin(), times.end(), [](double t) { return std::isfinite(t); }) &&
+                     times[0] + times[1] + times[2] > 0;
+  if (!legal)
+    throw ConfigError(
+        fmt::format("--costs {}: use four times of a chunk, not negative: forward, backward to the input, "
+                    "backward to the weights, hop between ranks, such as 1,1,1,0",
+                    fmt::join(times, ",")));
+  return {.each = {times[0], times[1], times[2]}, .by_stage = {}, .hop = times[3]};
+}
+
+// What a file can have been lowered with: how it was, as far as it shows, and else whatever is allowed.
+LoweringOptions options_of(const Schedule& s, const Costs& costs) {
+  LoweringOptions options{.costs = costs, .sends_in_flight = std::max(1, s.micro_batches)};
+  options.resident = s.placement.stages();
+  for (const std::vector<Action>& list : s.ranks) {
+    int gradients = 0, before_sum = 0;
+    const auto sum =
+        std::find_if(list.begin(), list.end(), [](const Action& a) { return a.kind == ActionKind::reduce; });
+    for (auto a = list.begin(); a != list.end(); ++a) {
+      options.gather |= a->kind == ActionKind::gather;
+      const bool counts = sum != list.end() && a->stage == sum->stage && completes_gradient(a->kind);
+      gradients += counts;
+      before_sum += counts && a < sum;
+    }
+    if (before_sum < gradients) options.reduce_every = before_sum;
+  }
+  return options;
+}
+
+Schedule read_schedule(const std::string& file, const Costs& costs) {
+  const Schedule s = load_schedule(file);
+  const auto wrong = is_lowered(s) ? verify_lowered(s, options_of(s, costs)) : verify(s);
+  if (!wrong.empty())
+    throw DataError(fmt::format("{}: not a schedule that runs:\n  {}", file, fmt::join(wrong, "\n  ")));
+  return s;
+}
+
+Schedule schedule_of(const Arguments& a, const Costs& costs) {
+  if (!a.file.empty()) return read_schedule(a.file, costs);
+  if (a.request.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
+    throw ConfigError(fmt::format("say --kind, --stages and --microbatches, or --file; kinds are {}",
+                                  fmt::join(schedule_kinds(), ", ")));
+  return generate(a.request, costs);
+}
+
+std::string title_of(const Schedule& s, const Arguments& a) {
+  const Placement& p = s.placement;
+  return fmt::format("{}{}, {} rank{}, {} chunk{} each, {} micro-batch{}", s.kind, a.request.w_pass ? " + W pass" : "",
+                     p.ranks, p.ranks == 1 ? "" : "s", p.chunks, p.chunks == 1 ? "" : "s", s.micro_batches,
+                     s.micro_batches == 1 ? "" : "es");
+}
+
+std::string as_json(const Schedule& s, const Timing& t, const Arguments& a) {
+  const nlohmann::ordered_json all = {{"kind", s.kind},
+                                      {"w_pass", a.request.w_pass},
+                                      {"stages", s.placement.ranks},
+                                      {"microbatches", s.micro_batches},
+                                      {"chunks", s.placement.chunks},
+                                      {"pipes", s.placement.pipes()},
+                                      {"costs", a.costs},
+                                      {"makespan", t.makespan},
+                                      {"work", t.work},
+                                      {"bubble", t.bubble},
+                                      {"span_bubble", t.span_bubble},
+                                      {"peak_chunks", t.peak_chunks},
+                                      {"messages_per_microbatch", t.messages_per_micro_batch}};
+  return all.dump(2) + "\n";
+}
+
+std::string as_text(const Schedule& s, const Timing& t, const Arguments& a) {
+  const Placement& p = s.placement;
+  std::string text = title_of(s, a) + "\n";
+  const auto line = [&](const char* name, const std::string& value, const std::string& what) {
+    text += fmt::format("{:<22}{:>12}   {}\n", name, value, what);
+  };
+  line("makespan", fmt::format("{:g}", t.makespan),
+       fmt::format("a chunk's forward takes {:g}, backward {:g} to the input and {:g} to the weights, a hop {:g}",
+                   a.costs[0], a.costs[1], a.costs[2], a.costs[3]));
+  line("work", fmt::format("{:g}", t.work), "of the rank that has most");
+  line("bubble", fmt::format("{:.1f} %", 100 * t.bubble), "of the step, which ends on all ranks together");
+  line("bubble of spans", fmt::format("{:.1f} %", 100 * t.span_bubble),
+       "of the longest time from a rank's first action to its last");
+  const auto most = std::max_element(t.peak_chunks.begin(), t.peak_chunks.end());
+  line("peak memory", fmt::format("{}", *most),
+       fmt::format("chunks with activations held, as much as {:g} micro-batches leave on a rank; rank by rank {}",
+                   static_cast<double>(*most) / p.chunks, fmt::join(t.peak_chunks, " ")));
+  line("weights", fmt::format("{}", p.pipes()),
+       p.two_way ? "copies of the model: each stage is held by two ranks" : "copy of the model");
+  line("messages", fmt::format("{:g}", t.messages_per_micro_batch),
+       "between ranks, a micro-batch, forward and backward");
+  if (a.timeline) text += fmt::format("\n{}", text_timeline(s, t));
+  return text;
+}
+
+void run(const Arguments& a) {
+  const Costs costs = costs_of(a.costs);
+  const Schedule s = schedule_of(a, costs);
+  const Timing t = simulate(s, costs);
+  if (!a.svg.empty()) write_file_atomically(a.svg, svg_timeline(s, t, title_of(s, a)));
+  const std::string text = a.csv ? to_csv(s) : a.json ? as_json(s, t, a) : as_text(s, t, a);
+  if (a.out.empty())
+    fmt::print("{}", text);
+  else
+    write_file_atomically(a.out, text);
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app, CommandResult&) {
+  const auto a = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("schedule", "Show a pipeline schedule: its order, bubble and memory");
+  ScheduleRequest& q = a->request;
+  std::vector<CLI::Option*> of_request = {
+      command->add_option("--kind", q.kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
+      command->add_option("--stages", q.ranks, "ranks of the pipeline"),
+      command->add_option("--microbatches", q.micro_batches, "of a step, over all pipes"),
+      command->add_option("--chunks", q.chunks, "parts of the model a rank holds; 0: the kind's own"),
+      command->add_option("--group", q.group, "interleaved, interleaved-zb: micro-batches that visit a chunk together"),
+      command->add_option("--unit-size", q.unit_size, "zeropp: micro-batches of a unit"),
+      command->add_option("--warmup", q.warmup, "zeropp: 1 (less memory) or 2 (no bubble between units)"),
+      command->add_option("--window", q.window, "wave: micro-batches in flight"),
+      command->add_flag("--w-pass", q.w_pass, "split weight gradients off and move them into the bubbles"),
+      command->add_option("--memory-cap", q.memory_cap,
+                          "with --w-pass: chunks a rank may hold; 0: what it needs without"),
+  };
+  CLI::Option* file =
+      command->add_option("--file", a->file, "a schedule as CSV, as PyTorch writes it, instead of a kind");
+  for (CLI::Option* option : of_request) file->excludes(option);
+  command->add_option("--costs", a->costs, "times of a chunk: forward, backward to input, to weights, hop")
+      ->delimiter(',')
+      ->expected(4)
+      ->capture_default_str();
+  CLI::Option* timeline = command->add_flag("--timeline", a->timeline, "also draw what each rank does when");
+  CLI::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
+  command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
+  command->add_option("--svg", a->svg, "also draw a picture into this file");
+  command->add_option("--out", a->out, "write there instead of printing");
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace fp
