@@ -119,8 +119,9 @@ ExitCode bench_schedule(Arguments a) {
   const bool processes = launched.size > 1;
   if (a.stages.empty()) a.stages = processes ? std::vector<int>{launched.size} : std::vector<int>{4, 8};
   if (processes && a.stages != std::vector<int>{launched.size})
-    throw ConfigError(fmt::format("--stages {} on {} ranks; leave it out, or run without mpirun: stages are threads then",
-                                  fmt::join(a.stages, ","), launched.size));
+    throw ConfigError(
+        fmt::format("--stages {} on {} ranks; leave it out, or run without mpirun: stages are threads then",
+                    fmt::join(a.stages, ","), launched.size));
   const std::vector<ScheduleRequest> requests = requests_of(a);
   const auto report = [&](const std::vector<MeasuredSchedule>& all) {
     if (a.json)
@@ -134,8 +135,7 @@ ExitCode bench_schedule(Arguments a) {
     return ExitCode::ok;
   }
   Ranks ranks;
-  RunSpec spec;
-  ranks.start(spec);
+  ranks.start(Mesh(launched.size, 1, 1, 1, launched.size), WatchdogSection());
   return ranks.run([&] {
     const auto all = measure(a, requests, &ranks.world());
     if (ranks.world().rank() == 0) report(all);

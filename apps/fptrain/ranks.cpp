@@ -28,7 +28,11 @@ Ranks::~Ranks() { set_progress_hook({}); }
 
 void Ranks::start(RunSpec& spec) {
   check_fault_request();
-  mesh_ = arrange(spec, environment_.size);
+  start(arrange(spec, environment_.size), spec.watchdog);
+}
+
+void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
+  mesh_ = mesh;
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {
@@ -42,7 +46,7 @@ void Ranks::start(RunSpec& spec) {
   set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
   lifeline_.emplace(world_->rank(), world_->size(), world_->record(),
-                    LifelineOptions{spec.watchdog.heartbeat_s, timeouts(spec.watchdog)});
+                    LifelineOptions{watchdog.heartbeat_s, timeouts(watchdog)});
   lifeline_->join(everybody_->broadcast(lifeline_->address(), 0));
 }
 

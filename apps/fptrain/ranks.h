@@ -25,6 +25,8 @@ class Ranks {
   // Starts communication. Resolves and checks spec.parallel against the ranks there are: ConfigError before anything is
   // allocated.
   void start(RunSpec&);
+  // The same for work that has no run spec.
+  void start(const Mesh&, const WatchdogSection&);
   // This rank's device, with the threads that are its share; says where all ranks are. ConfigError when ranks would
   // share a GPU unasked.
   Ops& open_device(const RunSpec&);

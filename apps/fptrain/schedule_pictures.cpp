@@ -10,39 +10,56 @@
 namespace fp {
 namespace {
 
+constexpr const char* kColours[] = {"#9db7e0", "#1f4e96"};
+constexpr const char* kRuns[] = {"simulated", "executed"};
+
+// Place of a value among those seen so far.
+template <class T>
+size_t place(std::vector<T>& seen, const T& value) {
+  const auto it = std::ranges::find(seen, value);
+  if (it != seen.end()) return static_cast<size_t>(it - seen.begin());
+  seen.push_back(value);
+  return seen.size() - 1;
+}
+
+// A row a schedule, a column a number of ranks.
 std::string bubble_chart(const std::vector<MeasuredSchedule>& all) {
-  constexpr double kLeft = 190, kTop = 64, kRow = 30, kBar = 11, kWidth = 520, kMargin = 70;
-  constexpr const char* kColours[] = {"#9db7e0", "#1f4e96"};
-  constexpr const char* kNames[] = {"simulated", "executed"};
+  constexpr double kLeft = 112, kTop = 62, kRow = 28, kBar = 10, kWidth = 270, kColumn = 340;
   double most = 0.01;
-  for (const MeasuredSchedule& m : all)
-    most = std::max({most, m.times.simulated.bubble, m.times.median().bubble});
-  const double width = kLeft + kWidth + kMargin, height = kTop + kRow * static_cast<double>(all.size()) + 10;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-      "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#111\">\n<title>Bubbles of pipeline "
-      "schedules</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"16\" y=\"24\" "
-      "font-size=\"14\">Bubble: share of a step in which a rank does not compute</text>\n",
-      width, height);
-  for (int i = 0; i < 2; ++i)
-    svg += fmt::format(
-        "<rect x=\"{0}\" y=\"38\" width=\"{1}\" height=\"{1}\" fill=\"{2}\"/><text x=\"{3}\" y=\"48\">{4}</text>\n",
-        kLeft + 100 * i, kBar, kColours[i], kLeft + 100 * i + 17, kNames[i]);
-  double y = kTop;
+  for (const MeasuredSchedule& m : all) most = std::max({most, m.times.simulated.bubble, m.times.median().bubble});
+  std::vector<std::string> names;
+  std::vector<int> ranks;
+  std::string body;
   for (const MeasuredSchedule& m : all) {
-    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}, {} ranks</text>\n", kLeft - 8, y + 15, m.name,
-                       m.schedule.placement.ranks);
+    const double x = kLeft + kColumn * static_cast<double>(place(ranks, m.schedule.placement.ranks));
+    const size_t row = place(names, m.name);
     for (int i = 0; i < 2; ++i) {
       const double bubble = i == 0 ? m.times.simulated.bubble : m.times.median().bubble;
-      const double length = std::max(0.0, bubble) / most * kWidth, top = y + kBar * i;
-      svg += fmt::format(
-          "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/><text x=\"{:.1f}\" "
-          "y=\"{:.1f}\">{:.1f}%</text>\n",
-          kLeft, top, length, kBar, kColours[i], kLeft + length + 5, top + 9.5, 100 * bubble);
+      const double length = bubble / most * kWidth, y = kTop + kRow * static_cast<double>(row) + kBar * i;
+      body += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/><text x=\"{:.1f}\" "
+          "y=\"{}\">{:.1f}%</text>\n",
+          x, y, length, kBar, kColours[i], x + length + 5, y + 9, 100 * bubble);
     }
-    y += kRow;
   }
-  return svg + "</svg>\n";
+  for (size_t i = 0; i < names.size(); ++i)
+    body += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 8,
+                        kTop + kRow * static_cast<double>(i) + 14, names[i]);
+  for (size_t i = 0; i < ranks.size(); ++i)
+    body += fmt::format("<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{} ranks</text>\n",
+                        kLeft + kColumn * static_cast<double>(i), kTop - 10, ranks[i]);
+  for (int i = 0; i < 2; ++i)
+    body += fmt::format(
+        "<rect x=\"{0}\" y=\"10\" width=\"11\" height=\"11\" fill=\"{1}\"/><text x=\"{2}\" "
+        "y=\"20\">{3}</text>\n",
+        kLeft + 180 + 90 * i, kColours[i], kLeft + 197 + 90 * i, kRuns[i]);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#111\">\n<title>Bubbles of pipeline "
+      "schedules</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{2}\" y=\"21\" "
+      "font-size=\"14\">Bubble of a step</text>\n{3}</svg>\n",
+      kLeft + kColumn * static_cast<double>(ranks.size()), kTop + kRow * static_cast<double>(names.size()), kLeft,
+      body);
 }
 
 }  // namespace

@@ -100,8 +100,7 @@ class Picture {
     double y = kTop;
     for (const NamedTiming& run : runs_) {
       y += heading(run);
-      if (!run.name.empty())
-        svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, y - 6, escape(run.name));
+      if (!run.name.empty()) svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, y - 6, escape(run.name));
       for (size_t r = 0; r < schedule_.ranks.size(); ++r, y += kRow) svg += row(*run.timing, r, y);
     }
     for (size_t i = 0; i < colours_.size(); ++i) svg += legend_entry(i, legend);
