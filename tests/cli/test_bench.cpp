@@ -74,3 +74,56 @@ TEST_CASE("bench train says MFU, of which peak, and the memory against its predi
   CHECK(report.at("predicted_bytes") > 0);
   CHECK(report.at("peak_bytes") > 0);
 }
+
+TEST_CASE("bench schedule runs every kind and compares with its simulation") {
+  const Outcome o = run(fptrain({"bench", "schedule", "--stages", "2", "--unit-ms", "1", "--repeat", "1", "--json"}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  const nlohmann::json report = nlohmann::json::parse(o.output);
+  CHECK(report.at("ranks_are") == "threads");
+  std::set<std::string> names;
+  for (const auto& row : report.at("schedules")) {
+    INFO(row.dump());
+    names.insert(row.at("schedule"));
+    CHECK(row.at("micro_batches") == 4);
+    // Twelve passes of a whole part of the model, each of two units, and nobody sleeps less than asked.
+    const double simulated = row.at("simulated_units"), executed = row.at("executed_units");
+    CHECK(row.at("simulated_bubble").get<double>() == Approx(1 - 24 / simulated));
+    CHECK(row.at("executed_bubble").get<double>() == Approx(1 - 24 / executed));
+    CHECK(executed >= 24);
+    CHECK(row.at("late_us_a_pass") >= 0.0);
+    CHECK(row.at("passes_a_rank") >= 8);
+  }
+  for (const char* name : {"gpipe", "1f1b", "zb-v", "bitpipe", "wave", "1f1b+W", "chimera+W", "bitpipe+W"})
+    CHECK(names.contains(name));
+  CHECK(names.size() == 17);
+}
+
+TEST_CASE("bench schedule prints a table and draws pictures") {
+  const TemporaryFolder folder;
+  const Outcome o = run(fptrain({"bench", "schedule", "--kind", "1f1b", "--kind", "bitpipe", "--w-pass", "--stages",
+                                 "2,4", "--microbatches", "4", "--unit-ms", "1", "--svg", folder.path.string()}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  CHECK(std::regex_search(o.output, std::regex("1f1b\\+W +4 +4 +30\\.0 ")));
+  CHECK(std::regex_search(o.output, std::regex("bitpipe\\+W +4 +4 +25\\.0 ")));
+  const std::string bubbles = slurp(folder.path / "bubbles.svg"), run_of_4 = slurp(folder.path / "bitpipe+W-4.svg");
+  for (const char* text : {">2 ranks<", ">4 ranks<", ">1f1b+W<", ">bitpipe+W<"})
+    CHECK(bubbles.find(text) != bubbles.npos);
+  CHECK(run_of_4.find("simulated: 25.0 units") != run_of_4.npos);
+  CHECK(run_of_4.find("executed: ") != run_of_4.npos);
+  CHECK(std::filesystem::exists(folder.path / "1f1b+W-2.svg"));
+}
+
+TEST_CASE("bench schedule refuses what a kind cannot do") {
+  const auto refused = [](std::vector<std::string> arguments, const std::string& because) {
+    arguments.insert(arguments.begin(), {"bench", "schedule"});
+    const Outcome o = run(fptrain(arguments));
+    INFO(o.output);
+    CHECK(o.code == 2);
+    CHECK(o.output.find(because) != std::string::npos);
+  };
+  refused({"--kind", "nonsense"}, "there is no schedule 'nonsense'");
+  refused({"--kind", "chimera", "--stages", "3"}, "use an even number");
+  refused({"--kind", "zb-h1", "--w-pass"}, "leave the W pass out");
+}

@@ -89,3 +89,20 @@ TEST_CASE("a picture has a box for each action, side by side, as wide as they ar
       CHECK(area == Approx(4 * t.work * 20 * 26));
     }
 }
+
+TEST_CASE("runs of a schedule stand below each other on one scale", "[schedule]") {
+  const Schedule s = generate({.kind = "bitpipe", .ranks = 2, .micro_batches = 2});
+  Costs slower;
+  slower.each = {2, 2, 2};
+  const Timing once = simulate(s, {}), twice = simulate(s, slower);
+  const auto elements = fp::test::parse_strictly(svg_timelines(s, {{"first", &once}, {"second", &twice}}, "two"));
+  for (const char* name : {"first", "second"})
+    CHECK(std::ranges::count(elements, std::string(name), &fp::test::Element::text) == 1);
+  const std::vector<Box> drawn = boxes(elements);
+  REQUIRE(drawn.size() % 2 == 0);
+  const size_t n = drawn.size() / 2;
+  for (size_t i = 0; i < n; ++i) {
+    CHECK(drawn[n + i].width == Approx(2 * drawn[i].width));
+    CHECK(drawn[n + i].y > drawn[n - 1].y);
+  }
+}
