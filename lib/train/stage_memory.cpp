@@ -15,10 +15,15 @@ class StageMeter {
  public:
   StageMeter(StageWork& work, Arena& arena, int stages) : work_(work), arena_(arena), last_(stages - 1) {}
 
+  // Two micro-batches: the second finds what the first leaves behind, losses that were not read yet.
   StageBytes measure(int stage) {
-    StageBytes fused = play(stage, false), split = play(stage, true);
-    split.working = std::max(split.working, fused.working);
-    return split;
+    StageBytes bytes;
+    const int64_t empty = used();
+    play_fused(stage, bytes);
+    const int64_t left = used() - empty;
+    play_split(stage, bytes);
+    for (int64_t& w : bytes.working) w += left;
+    return bytes;
   }
 
  private:
@@ -31,35 +36,40 @@ class StageMeter {
     work();
     return static_cast<int64_t>(arena_.most_in_use()) - before;
   }
+  static int64_t& working(StageBytes& bytes, ActionKind kind) { return bytes.working[static_cast<size_t>(kind)]; }
+  int64_t size_of(const ArenaTensor& t, const StageBytes& bytes) const { return t ? bytes.boundary : 0; }
+  ArenaTensor gradient(const Action& a) { return a.stage < last_ ? work_.room(a) : ArenaTensor(); }
 
-  StageBytes play(int stage, bool split) {
-    Action a{ActionKind::forward, 0, false, stage, 0};
-    StageBytes bytes;
-    const auto room = [&](bool there) { return there ? work_.room(a) : ArenaTensor(); };
-    const auto size_of = [&](const ArenaTensor& t) { return t ? bytes.boundary : 0; };
+  void play_forward(const Action& a, StageBytes& bytes) {
     const int64_t empty = used();
-    ArenaTensor x = work_.room(a);
+    ArenaTensor x = work_.room(a), y;
     bytes.boundary = used() - empty;
-    if (stage == 0) x.reset();
-    ArenaTensor y;
-    const int64_t forward = worst_of([&] { y = work_.forward(a, std::move(x)); });
-    bytes.forward = used() - empty - size_of(y);
-    bytes.working = forward - bytes.forward - size_of(y);
-    y.reset();
+    if (a.stage == 0) x.reset();
+    const int64_t worst = worst_of([&] { y = work_.forward(a, std::move(x)); });
+    bytes.forward = used() - empty - size_of(y, bytes);
+    // The input becomes part of what is kept.
+    working(bytes, ActionKind::forward) = std::max<int64_t>(0, worst - bytes.forward - size_of(y, bytes));
+  }
 
-    ArenaTensor dy = room(stage < last_), dx;
-    const int64_t kept = bytes.forward;
-    if (!split) {
-      const int64_t backward = worst_of([&] { dx = work_.backward(a, std::move(dy), false); });
-      bytes.working = std::max(bytes.working, backward - size_of(dx));
-      return bytes;
-    }
-    const int64_t backward = worst_of([&] { dx = work_.backward_input(a, std::move(dy)); });
-    bytes.backward = used() - empty - size_of(dx);
-    bytes.working = std::max(bytes.working, backward - std::max<int64_t>(0, bytes.backward - kept) - size_of(dx));
+  void play_fused(int stage, StageBytes& bytes) {
+    const Action a{ActionKind::forward, 0, false, stage, 0};
+    play_forward(a, bytes);
+    ArenaTensor dy = gradient(a), dx;
+    const int64_t worst = worst_of([&] { dx = work_.backward(a, std::move(dy), false); });
+    working(bytes, ActionKind::backward) = std::max<int64_t>(0, worst - size_of(dx, bytes));
+  }
+
+  void play_split(int stage, StageBytes& bytes) {
+    const Action a{ActionKind::forward, 0, false, stage, 0};
+    const int64_t empty = used();
+    play_forward(a, bytes);
+    ArenaTensor dy = gradient(a), dx;
+    const int64_t worst = worst_of([&] { dx = work_.backward_input(a, std::move(dy)); });
+    bytes.backward = used() - empty - size_of(dx, bytes);
+    const int64_t more = std::max<int64_t>(0, bytes.backward - bytes.forward) + size_of(dx, bytes);
+    working(bytes, ActionKind::backward_input) = std::max<int64_t>(0, worst - more);
     dx.reset();
-    bytes.working = std::max(bytes.working, worst_of([&] { work_.backward_weight(a, false); }));
-    return bytes;
+    working(bytes, ActionKind::backward_weight) = worst_of([&] { work_.backward_weight(a, false); });
   }
 
   StageWork& work_;

