@@ -7,6 +7,7 @@
 using namespace fp::testing;
 
 TEST_CASE("bench schedule uses the ranks it is started on, and one of them reports", "[ranks]") {
+  const RanksWorkspace w;  // sets up mpirun
   Job job(mpirun(4, {"bench", "schedule", "--kind", "1f1b", "--kind", "bitpipe", "--unit-ms", "1", "--json"}));
   const int code = job.wait();
   CAPTURE(job.output());
