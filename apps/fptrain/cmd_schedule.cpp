@@ -1,5 +1,6 @@
 // fptrain schedule: the order of a pipeline's work, how long it takes and how much it holds, before any rank runs.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -153,9 +154,9 @@ void add_schedule_command(CLI::App& app, CommandResult&) {
       ->delimiter(',')
       ->expected(4)
       ->capture_default_str();
-  command->add_flag("--timeline", a->timeline, "also draw what each rank does when");
-  CLI::Option* json = command->add_flag("--json", a->json, "one JSON object instead");
-  command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json);
+  CLI::Option* timeline = command->add_flag("--timeline", a->timeline, "also draw what each rank does when");
+  CLI::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
+  command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
   command->add_option("--svg", a->svg, "also draw a picture into this file");
   command->add_option("--out", a->out, "write there instead of printing");
   command->callback([a] { run(*a); });

@@ -6,9 +6,9 @@
 
 namespace fp {
 
-Executor::Executor(Model& model, const Groups& groups, const ExecutorOptions& options)
+Executor::Executor(Model& model, const ExecutorOptions& options)
     : model_(&model),
-      groups_(groups),
+      groups_(model.groups()),
       options_(options),
       plan_(options.pipeline ? *options.pipeline
                              : single_stage(model.architecture().layers, model.params().borrows_gradients())),

@@ -30,7 +30,7 @@ struct GradientNorm {
 class Executor {
  public:
   // Every rank makes its executor at the same place.
-  Executor(Model&, const Groups&, const ExecutorOptions&);
+  Executor(Model&, const ExecutorOptions&);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 

@@ -7,13 +7,9 @@ namespace fp {
 GradientSync::GradientSync(const ModelEnv& env, const Groups& groups)
     : env_(&env),
       data_(groups.data),
-      copies_(tensor_subgroup(groups, "kv_copies", env.params->table().copy_sharers())) {
-  const ParamTable& table = env.params->table();
-  borrowed_.resize(table.units().size());
-  if (table.divided_unit() < 0) return;
-  const std::vector<int> ranks = groups.mesh.pipeline(groups.mesh.rank_of(groups.at));
-  ends_ = groups.maker->group("ends", {ranks.front(), ranks.back()});
-}
+      copies_(groups.copies),
+      ends_(groups.ends),
+      borrowed_(env.params->table().units().size()) {}
 
 void GradientSync::begin_step() {
   env_->params->begin_step();

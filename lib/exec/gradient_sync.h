@@ -15,7 +15,7 @@ namespace fp {
 
 class GradientSync {
  public:
-  GradientSync(const ModelEnv&, const Groups&);
+  GradientSync(const ModelEnv&, const Groups&);  // those of a model
 
   void begin_step();
   // Before anything is added to the gradients of a unit.
@@ -41,10 +41,9 @@ class GradientSync {
   void reduce_borrowed(int unit, const ParamUnit&, bool last);
 
   const ModelEnv* env_;
-  std::shared_ptr<Group> data_, copies_;  // copies: the tensor-parallel ranks that hold the same copies of kv heads
-  std::shared_ptr<Group> ends_;           // the pipeline's two ends, where they share an embedding; empty: they do not
-  std::vector<ArenaTensor> borrowed_;     // by unit
-  std::vector<bool> reduced_;             // in this step
+  std::shared_ptr<Group> data_, copies_, ends_;
+  std::vector<ArenaTensor> borrowed_;  // by unit
+  std::vector<bool> reduced_;          // in this step
   std::unique_ptr<Reduction> under_way_;
 };
 

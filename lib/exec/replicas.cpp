@@ -97,9 +97,12 @@ std::string difference(const Selection& mine, Ops& ops, Group& group, const std:
 
 }  // namespace
 
-void check_replicas(const ParamStore& store, Ops& ops, const Groups& groups) {
+void check_replicas(Model& model, Ops& ops) {
+  const ParamStore& store = model.params();
+  const Groups& groups = model.groups();
   const ParamTable& table = store.table();
-  const int rank = groups.mesh.rank_of(groups.at);
+  const Mesh& mesh = groups.mesh;
+  const int rank = mesh.rank_of(groups.at);
   const auto whole = [&](ParamId id) { return std::vector<Segment>{{0, table[id].local_elements()}}; };
   const auto copied = [&](ParamId id) {
     std::vector<Segment> copies;
@@ -109,15 +112,21 @@ void check_replicas(const ParamStore& store, Ops& ops, const Groups& groups) {
     return copies;
   };
   const auto replicated = [&](ParamId id) { return table[id].partition.dim < 0 ? whole(id) : std::vector<Segment>{}; };
-  // All three, whatever the first finds: other groups may find nothing.
+  const auto divided = [&](ParamId id) {
+    return table.unit_of(id) == table.divided_unit() ? whole(id) : std::vector<Segment>{};
+  };
   std::vector<int> copy_ranks;
   for (const int i : table.copy_sharers())
-    copy_ranks.push_back(groups.mesh.rank_of({groups.at.pp, groups.at.dp, groups.at.sp, i}));
-  const auto copies = tensor_subgroup(groups, "kv_copies", table.copy_sharers());
-  const std::string found[] = {
-      difference(Selection(store, true, whole), ops, *groups.data, groups.mesh.data(rank)),
-      difference(Selection(store, false, replicated), ops, *groups.tensor, groups.mesh.tensor(rank)),
-      difference(Selection(store, false, copied), ops, *copies, copy_ranks)};
+    copy_ranks.push_back(mesh.rank_of({groups.at.pp, groups.at.dp, groups.at.sp, i}));
+  // All of them, whatever the first finds: other groups may find nothing.
+  std::vector<std::string> found = {
+      difference(Selection(store, true, whole), ops, *groups.data, mesh.data(rank)),
+      difference(Selection(store, false, replicated), ops, *groups.tensor, mesh.tensor(rank)),
+      difference(Selection(store, false, copied), ops, *groups.copies, copy_ranks)};
+  if (groups.ends) {
+    const std::vector<int> stages = mesh.pipeline(rank);
+    found.push_back(difference(Selection(store, false, divided), ops, *groups.ends, {stages.front(), stages.back()}));
+  }
   std::string mine;
   for (const std::string& text : found)
     if (mine.empty()) mine = text;

@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "model/groups.h"
-#include "model/param_store.h"
+#include "model/model.h"
 
 namespace fp {
 
 // Compares, over the ranks that hold copies, hashes of weights, masters and moments: what ZeRO leaves whole over the
-// data group, replicated parameters over the tensor group, kv heads over those of its ranks that hold copies of them.
-// Every rank calls it. DeviceError on all, naming a parameter and two ranks that differ.
-void check_replicas(const ParamStore&, Ops&, const Groups&);
+// data group, replicated parameters over the tensor group, kv heads over those of its ranks that hold copies of them,
+// an embedding that both ends of a pipeline hold. Every rank calls it. DeviceError on all, naming a parameter and two
+// ranks that differ.
+void check_replicas(Model&, Ops&);
 
 }  // namespace fp

@@ -18,10 +18,14 @@ Groups make_groups(World& world, const Mesh& mesh) {
   return g;
 }
 
-std::shared_ptr<Group> tensor_subgroup(const Groups& g, const std::string& name, const std::vector<int>& indices) {
-  std::vector<int> ranks;
-  for (const int i : indices) ranks.push_back(g.mesh.rank_of({g.at.pp, g.at.dp, g.at.sp, i}));
-  return g.maker->group(name, ranks);
+Groups complete_groups(const Groups& groups, const ParamTable& table) {
+  Groups g = groups;
+  std::vector<int> sharers;
+  for (const int i : table.copy_sharers()) sharers.push_back(g.mesh.rank_of({g.at.pp, g.at.dp, g.at.sp, i}));
+  g.copies = g.maker->group("kv_copies", sharers);
+  const std::vector<int> pipeline = g.mesh.pipeline(g.mesh.rank_of(g.at));
+  if (table.divided_unit() >= 0) g.ends = g.maker->group("ends", {pipeline.front(), pipeline.back()});
+  return g;
 }
 
 Groups make_self_groups() {

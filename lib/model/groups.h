@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "model/params.h"
 #include "plan/mesh.h"
 
 namespace fp {
@@ -22,13 +23,16 @@ struct Groups {
   std::shared_ptr<Group> tokens;    // sees the other tokens of a step: data x sequence
   std::shared_ptr<Group> data;      // holds my weights
   std::shared_ptr<Group> pipeline;  // runs the other stages of my micro-batches
+  // Of a model (Model::groups()):
+  std::shared_ptr<Group> copies;  // tensor-parallel ranks that hold the same copies of kv heads
+  std::shared_ptr<Group> ends;    // the pipeline's first and last rank, where they share an embedding; else empty
 };
 
 // Every rank of the world calls it. The world must outlive the groups.
 Groups make_groups(World&, const Mesh&);
 
-// Those of my tensor-parallel ranks with these indices, of which I am one; each of them calls it, at the same place.
-std::shared_ptr<Group> tensor_subgroup(const Groups&, const std::string& name, const std::vector<int>& indices);
+// With the groups that follow from what the ranks hold of a model; every rank calls it.
+Groups complete_groups(const Groups&, const ParamTable&);
 
 // Of a run with a single rank.
 Groups make_self_groups();

@@ -8,7 +8,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
           table_, StoreOptions{options.compute, options.training, options.gradients, options.zero_stage}, arena)),
-      groups_(groups),
+      groups_(complete_groups(groups, table_)),
       stem_(env_),
       head_(env_) {
   env_.arch = &arch_;

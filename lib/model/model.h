@@ -35,6 +35,7 @@ class Model {
   const ParamTable& table() const { return table_; }
   ParamStore& params() { return *params_; }
   const ModelEnv& env() const { return env_; }
+  const Groups& groups() const { return groups_; }
   const Stem& stem() const { return stem_; }
   // By layer; those whose parameters are here can be run.
   const std::vector<Block>& blocks() const { return blocks_; }

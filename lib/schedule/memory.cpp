@@ -46,7 +46,7 @@ class Memory {
     int64_t kept = 0;
     if (a.kind == ActionKind::forward) kept = b.forward;
     if (a.kind == ActionKind::backward_input) kept = std::max<int64_t>(0, b.backward - b.forward);
-    return kept + output(a) + b.working;
+    return kept + output(a) + b.working[static_cast<size_t>(a.kind)];
   }
 
   int64_t kept_after(const Action& a) const {

@@ -1,15 +1,17 @@
 // What a schedule holds at its worst, in bytes, out of what one stage holds for one micro-batch.
 #pragma once
 
+#include <array>
+
 #include "schedule/lower.h"
 
 namespace fp {
 
 struct StageBytes {
-  int64_t forward = 0;   // kept from F to B or D
-  int64_t backward = 0;  // kept from B to W; while B runs it takes the place of `forward`
-  int64_t working = 0;   // beside what is kept and messages, while an action of the stage runs: the most of F, B, W, D
-  int64_t boundary = 0;  // its input, or the gradient of it, as a message
+  int64_t forward = 0;               // kept from F to B or D
+  int64_t backward = 0;              // kept from B to W; while B runs it takes the place of `forward`
+  std::array<int64_t, 4> working{};  // beside what is kept and messages, while F, B, W or D of the stage runs
+  int64_t boundary = 0;              // its input, or the gradient of it, as a message
 };
 
 // Activations of each rank at its peak, of a lowered schedule: what is kept, working memory, and messages: received

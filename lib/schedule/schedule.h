@@ -77,8 +77,8 @@ struct Costs;
 Schedule generate(const ScheduleRequest&, const Costs&);
 
 // Fused backward passes split into B and W; the order of F and backward actions stays, W fill the waits (shared
-// reference: "generic W pass"). `cap`: live chunks a rank; 0: on each rank what the fused list itself needs there.
-// ConfigError when it gets stuck below that cap.
+// reference: "generic W pass"), but for those too short to be worth it with these times. `cap`: live chunks a rank; 0:
+// on each rank what the fused list itself needs there. ConfigError when it gets stuck below that cap.
 Schedule split_weight_gradients(const Schedule& fused, const Costs&, int cap);
 
 // Forward passes alone, for evaluation: as many through each pipe of the placement. Ranks that hold the same stages do

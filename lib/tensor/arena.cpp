@@ -37,7 +37,9 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   const size_t bytes =
       round_up(std::max<size_t>(static_cast<size_t>(shape.elements()) * size_of(dtype), 1), kAlignment);
   size_t offset = top_;
-  const auto hole = std::find_if(free_.begin(), free_.end(), [&](const auto& h) { return h.second >= bytes; });
+  auto hole = free_.end();
+  for (auto h = free_.begin(); h != free_.end(); ++h)
+    if (h->second >= bytes && (hole == free_.end() || h->second < hole->second)) hole = h;
   if (hole != free_.end()) {
     offset = hole->first;
     const size_t rest = hole->second - bytes;
@@ -50,6 +52,7 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   }
   used_[offset] = {bytes, what};
   in_use_ += bytes;
+  most_in_use_ = std::max(most_in_use_, in_use_);
   now_[static_cast<size_t>(what)] += bytes;
   if (top_ > peak_) {
     peak_ = top_;

@@ -72,6 +72,9 @@ class Arena {
   bool dry() const { return memory_ == nullptr; }
   size_t capacity() const { return capacity_; }
   size_t in_use() const { return in_use_; }
+  // The most that was in use at a time since mark(), or ever.
+  size_t most_in_use() const { return most_in_use_; }
+  void mark() { most_in_use_ = in_use_; }
   // Highest address ever used, relative to the base: the capacity a real arena needs to repeat what was done.
   size_t peak() const { return peak_; }
   // Bytes by class at the moment of the peak.
@@ -89,7 +92,7 @@ class Arena {
 
   std::shared_ptr<std::byte> memory_;
   size_t capacity_ = 0;
-  size_t in_use_ = 0;
+  size_t in_use_ = 0, most_in_use_ = 0;
   size_t peak_ = 0;
   BytesByClass now_{};
   BytesByClass at_peak_{};

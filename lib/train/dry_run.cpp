@@ -12,7 +12,10 @@
 namespace fp {
 namespace {
 
-// A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
+double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30); }
+
+}  // namespace
+
 Batch shape_only(const RunSpec& spec) {
   Batch b;
   const int64_t rows = spec.train.objective == "dpo" ? 2 : 1;  // of a sample
@@ -23,10 +26,6 @@ Batch shape_only(const RunSpec& spec) {
   return b;
 }
 
-double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30); }
-
-}  // namespace
-
 Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops, const Mesh& mesh, int rank) {
   Arena arena;
   const auto world = make_counting_world(rank, mesh.size());
@@ -35,7 +34,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   resolved.model = section;
   const PipelinePlan pipeline = plan_pipeline(resolved);
   Model model(section, model_options(spec, pipeline, groups.at.pp), ops, arena, groups);
-  Executor executor(model, groups, executor_options(spec, pipeline));
+  Executor executor(model, executor_options(spec, pipeline));
   const Batch batch = shape_only(spec);
   const std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
   const int micro_batches = sizes.back();

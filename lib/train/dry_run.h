@@ -7,6 +7,7 @@
 
 #include "comm/record.h"
 #include "config/run_spec.h"
+#include "data/batch.h"
 #include "ops/counting.h"
 #include "plan/mesh.h"
 #include "tensor/arena.h"
@@ -31,6 +32,9 @@ struct Prediction {
 // Of one rank of the mesh, of all its micro-batches where there is a pipeline. ConfigError when its schedule cannot be
 // had for the run's batches. `model` must have its vocabulary; counting is reset.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
+
+// A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
+Batch shape_only(const RunSpec&);
 
 // ConfigError when the device has not as much memory as this needs: said before the run has touched any. `bytes`: of
 // all the ranks that share the device.

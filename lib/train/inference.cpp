@@ -16,7 +16,7 @@ size_t memory_needed(const ModelSection& section, const ModelOptions& options, c
     Batch b;
     b.resize(use.micro_batch, use.seq_len);
     b.doc_start.back() = 1;
-    Executor(model, groups, what).evaluate(std::span(&b, 1));
+    Executor(model, what).evaluate(std::span(&b, 1));
   }
   if (use.context > 0) {
     Decoder decoder(model, use.context);
@@ -55,7 +55,7 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   arena_ = std::make_unique<Arena>(ops.allocate(bytes), bytes);
   model_ = std::make_unique<Model>(spec().model, options, ops, *arena_, groups);
   source_.load(model_->params(), ops);
-  executor_ = std::make_unique<Executor>(*model_, groups, what);
+  executor_ = std::make_unique<Executor>(*model_, what);
 }
 
 }  // namespace fp

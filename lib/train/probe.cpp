@@ -39,7 +39,7 @@ Batch batch_of(const ProbeOptions& o, int64_t vocab) {
 struct Rig {
   Rig(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what, Ops& ops, Arena& arena,
       const Groups& groups)
-      : model(section, options, ops, arena, groups), executor(model, groups, what) {}
+      : model(section, options, ops, arena, groups), executor(model, what) {}
   Model model;
   Executor executor;
 };

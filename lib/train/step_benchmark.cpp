@@ -51,7 +51,7 @@ class Rig {
         groups_(make_self_groups()),
         arena_(ops.allocate(arena_bytes, spec.memory.huge_pages), arena_bytes),
         model_(spec.model, model_options(spec), ops, arena_, groups_),
-        executor_(model_, groups_, executor_options(spec)),
+        executor_(model_, executor_options(spec)),
         batches_(random_batches(spec)),
         ops_(ops) {
     model_.params().initialize(ops, spec.run.seed);

@@ -73,8 +73,7 @@ void Trainer::run_step() {
   const bool accepted = accept(sums, g);
   if (accepted) executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm);
   ops_.synchronize();
-  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0)
-    check_replicas(model_->params(), ops_, groups_);
+  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0) check_replicas(*model_, ops_);
 
   int64_t tokens = 0;
   for (const Batch& b : batches_) tokens += b.n * b.seq_len * groups_.mesh.dp();

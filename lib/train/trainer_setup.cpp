@@ -66,7 +66,7 @@ void Trainer::start_or_resume() {
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
   model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_);
-  executor_.emplace(*model_, groups_, executor_options(spec_, pipeline_));
+  executor_.emplace(*model_, executor_options(spec_, pipeline_));
   find_reference(checkpoint.has_value());
   if (checkpoint)
     restore(*checkpoint);

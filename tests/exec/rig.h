@@ -21,7 +21,7 @@ struct Rig {
       : ops(std::move(device)),
         arena(ops->allocate(bytes, false), bytes),
         model(section, {compute, true, DType::f32, 0, false, recompute, 11, positions}, *ops, arena, groups),
-        executor(model, groups, options) {
+        executor(model, options) {
     model.params().initialize(*ops, 5);
   }
 

@@ -92,7 +92,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   Model model(m, options, *ops, arena, groups);
   ExecutorOptions what = plan.executor;
   what.pipeline = pipeline;
-  Executor executor(model, groups, what);
+  Executor executor(model, what);
   model.params().initialize(*ops, 5);
   OptimizerSection optimizer;
   optimizer.eps = plan.eps;

@@ -27,9 +27,9 @@ std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int 
       options.positions = 8;
       Model model(m, options, *ops, arena, groups);
       model.params().initialize(*ops, 5);
-      Executor(model, groups, {}).restore_weights(0);
+      Executor(model, {}).restore_weights(0);
       if (world.rank() == rank) flip(model.params());
-      check_replicas(model.params(), *ops, groups);
+      check_replicas(model, *ops);
     });
   } catch (const DeviceError& e) {
     what = e.what();

@@ -53,7 +53,7 @@ class Lives {
     const Action& a = list_[i];
     const StageBytes& b = bytes_[static_cast<size_t>(a.stage)];
     const bool backward = a.kind == ActionKind::backward || a.kind == ActionKind::backward_input;
-    if (is_compute(a.kind)) level_[i] += b.working;
+    if (is_compute(a.kind)) level_[i] += b.working[static_cast<size_t>(a.kind)];
     if (a.kind == ActionKind::forward) {
       live(i, backward_of(a, a.stage), b.forward);
       if (a.stage + 1 < p_.stages())
@@ -85,7 +85,8 @@ TEST_CASE("memory of a pipeline of two, by hand", "[schedule]") {
   // Rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
   // Rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
   const Schedule s = lower(generate({.kind = "1f1b", .ranks = 2, .micro_batches = 2}), {});
-  const std::vector<StageBytes> bytes{{.forward = 100, .working = 10}, {.forward = 1000, .working = 50, .boundary = 7}};
+  const std::vector<StageBytes> bytes{{.forward = 100, .working = {10, 10, 10, 10}},
+                                      {.forward = 1000, .working = {50, 50, 50, 50}, .boundary = 7}};
   // Before the end of 0B0: both kept, its gradient and both outputs under way.
   CHECK(peak_bytes(s, {.sends_in_flight = 2}, bytes)[0] == 2 * 100 + 10 + 3 * 7);
   CHECK(peak_bytes(s, {.sends_in_flight = 1}, bytes)[0] == 2 * 100 + 10 + 2 * 7);
@@ -123,7 +124,8 @@ TEST_CASE("the bound is that of things which each live from here to there", "[sc
 
 TEST_CASE("forward passes alone keep nothing", "[schedule]") {
   const Schedule s = lower(forward_only({.ranks = 2}, 8), {});
-  const std::vector<StageBytes> bytes{{.forward = 100, .working = 10}, {.forward = 1000, .working = 50, .boundary = 7}};
+  const std::vector<StageBytes> bytes{{.forward = 100, .working = {10, 10, 10, 10}},
+                                      {.forward = 1000, .working = {50, 50, 50, 50}, .boundary = 7}};
   // Rank 0: two outputs under way and the third being made. Rank 1: an input.
   CHECK(peak_bytes(s, {.sends_in_flight = 2}, bytes) == std::vector<int64_t>{100 + 10 + 3 * 7, 1000 + 50 + 7});
 }

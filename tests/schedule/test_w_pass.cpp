@@ -88,6 +88,18 @@ TEST_CASE("the W pass follows the times it is given", "[schedule]") {
   CHECK(fitted < 0.6 * frozen);
 }
 
+TEST_CASE("gaps too small for a weight gradient are left", "[schedule]") {
+  for (const double hop : {0.0, 0.02, 0.1})
+    for (const StageCosts each : {StageCosts{1, 1.1, 0.9}, StageCosts{1, 0.95, 1.05}, StageCosts{1, 1.3, 0.5}}) {
+      Costs costs{.each = each, .by_stage = {}, .hop = hop};
+      const Schedule fused = generate({.kind = "1f1b", .ranks = 8, .micro_batches = 16});
+      const Schedule by_hand = generate({.kind = "zb-h1", .ranks = 8, .micro_batches = 16});
+      CAPTURE(hop, each.backward_input);
+      CHECK(simulate(split_weight_gradients(fused, costs, 8), costs).makespan <=
+            Approx(simulate(by_hand, costs).makespan));
+    }
+}
+
 TEST_CASE("waves with split weight gradients", "[schedule]") {
   for (const int p : {1, 2, 4, 8})
     for (const int m : {p, 2 * p, 4 * p}) {

@@ -40,7 +40,7 @@ struct PredictedRig {
       : prediction(dry_run(spec, spec.model, *counting)),
         arena(host_memory(prediction.arena_bytes, false), prediction.arena_bytes),
         model(spec.model, model_options(spec), *ops, arena, groups),
-        executor(model, groups, executor_options(spec)) {
+        executor(model, executor_options(spec)) {
     model.params().initialize(*ops, 1);
   }
 };

@@ -1,0 +1,109 @@
+#include "train/stage_memory.h"
+
+#include <algorithm>
+
+#include "comm/counting.h"
+#include "exec/model_stages.h"
+#include "train/dry_run.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+// Runs one stage after the other, all on one rank without memory, and reads the arena.
+class StageMeter {
+ public:
+  StageMeter(StageWork& work, Arena& arena, int stages) : work_(work), arena_(arena), last_(stages - 1) {}
+
+  // Two micro-batches: the second finds what the first leaves behind, losses that were not read yet.
+  StageBytes measure(int stage) {
+    StageBytes bytes;
+    const int64_t empty = used();
+    play_fused(stage, bytes);
+    const int64_t left = used() - empty;
+    play_split(stage, bytes);
+    for (int64_t& w : bytes.working) w += left;
+    return bytes;
+  }
+
+ private:
+  int64_t used() const { return static_cast<int64_t>(arena_.in_use()); }
+  // Bytes at the worst moment of some work, beyond what there is now.
+  template <class Work>
+  int64_t worst_of(const Work& work) {
+    const int64_t before = used();
+    arena_.mark();
+    work();
+    return static_cast<int64_t>(arena_.most_in_use()) - before;
+  }
+  static int64_t& working(StageBytes& bytes, ActionKind kind) { return bytes.working[static_cast<size_t>(kind)]; }
+  int64_t size_of(const ArenaTensor& t, const StageBytes& bytes) const { return t ? bytes.boundary : 0; }
+  ArenaTensor gradient(const Action& a) { return a.stage < last_ ? work_.room(a) : ArenaTensor(); }
+
+  void play_forward(const Action& a, StageBytes& bytes) {
+    const int64_t empty = used();
+    ArenaTensor x = work_.room(a), y;
+    bytes.boundary = used() - empty;
+    if (a.stage == 0) x.reset();
+    const int64_t worst = worst_of([&] { y = work_.forward(a, std::move(x)); });
+    bytes.forward = used() - empty - size_of(y, bytes);
+    // The input becomes part of what is kept.
+    working(bytes, ActionKind::forward) = std::max<int64_t>(0, worst - bytes.forward - size_of(y, bytes));
+  }
+
+  void play_fused(int stage, StageBytes& bytes) {
+    const Action a{ActionKind::forward, 0, false, stage, 0};
+    play_forward(a, bytes);
+    ArenaTensor dy = gradient(a), dx;
+    const int64_t worst = worst_of([&] { dx = work_.backward(a, std::move(dy), false); });
+    working(bytes, ActionKind::backward) = std::max<int64_t>(0, worst - size_of(dx, bytes));
+  }
+
+  void play_split(int stage, StageBytes& bytes) {
+    const Action a{ActionKind::forward, 0, false, stage, 0};
+    const int64_t empty = used();
+    play_forward(a, bytes);
+    ArenaTensor dy = gradient(a), dx;
+    const int64_t worst = worst_of([&] { dx = work_.backward_input(a, std::move(dy)); });
+    bytes.backward = used() - empty - size_of(dx, bytes);
+    const int64_t more = std::max<int64_t>(0, bytes.backward - bytes.forward) + size_of(dx, bytes);
+    working(bytes, ActionKind::backward_input) = std::max<int64_t>(0, worst - more);
+    dx.reset();
+    working(bytes, ActionKind::backward_weight) = worst_of([&] { work_.backward_weight(a, false); });
+  }
+
+  StageWork& work_;
+  Arena& arena_;
+  int last_;
+};
+
+}  // namespace
+
+std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& plan, CountingOps& ops,
+                                       const Mesh& mesh, const Coordinate& at) {
+  const Mesh slices(1, 1, mesh.sp(), mesh.tp(), mesh.sp() * mesh.tp());
+  const auto world = make_counting_world(slices.rank_of({0, 0, at.sp, at.tp}), slices.size());
+  Arena arena;
+  ModelOptions options = model_options(spec, plan, 0);
+  options.held = {};
+  options.gradients = DType::f32;
+  options.zero_stage = 0;
+  Model model(spec.model, options, ops, arena, make_groups(*world, slices));
+  const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
+  WeightGather weights(model.env(), *model.groups().data);
+  GradientSync gradients(model.env(), model.groups());
+  ModelStages stages(model, model.groups(), plan.stages, losses, weights, gradients);
+  const Batch batch = shape_only(spec);
+  Schedule one{"one micro-batch", {}, 1, {{}}};
+  const int count = static_cast<int>(plan.stages.size());
+  one.placement.chunks = count;
+  gradients.begin_step();
+  stages.begin_step(one, std::span(&batch, 1), losses.spec(std::span(&batch, 1)));
+  StageMeter meter(stages, arena, count);
+  std::vector<StageBytes> bytes;
+  for (int s = 0; s < count; ++s) bytes.push_back(meter.measure(s));
+  stages.end_step();
+  return bytes;
+}
+
+}  // namespace fp
