@@ -1,5 +1,7 @@
 #include "ranks.h"
 
+#include <cstdlib>
+
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -29,6 +31,10 @@ Ranks::~Ranks() { set_progress_hook({}); }
 void Ranks::start(RunSpec& spec) {
   check_fault_request();
   mesh_ = arrange(spec, environment_.size);
+  if (mesh_.pp() > 1) {  // receives that wait on the device must not hold up other streams, or kernels yet to be loaded
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  }
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {
