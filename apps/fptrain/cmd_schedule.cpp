@@ -17,6 +17,7 @@ struct Arguments {
   ScheduleRequest request{.kind = "", .ranks = 0, .micro_batches = 0};
   std::vector<double> costs = {1, 1, 1, 0};
   std::string file, svg, out;
+  int slots = 0;
   bool csv = false, timeline = false, json = false;
 };
 
@@ -91,6 +92,13 @@ std::string as_json(const Schedule& s, const Timing& t, const Arguments& a) {
   return all.dump(2) + "\n";
 }
 
+// Whether a person still reads the lines of the timeline.
+bool readable(const Schedule& s) {
+  size_t longest = 0;
+  for (const auto& list : s.ranks) longest = std::max(longest, list.size());
+  return longest <= 200;
+}
+
 std::string as_text(const Schedule& s, const Timing& t, const Arguments& a) {
   const Placement& p = s.placement;
   std::string text = title_of(s, a) + "\n";
@@ -112,14 +120,21 @@ std::string as_text(const Schedule& s, const Timing& t, const Arguments& a) {
        p.two_way ? "copies of the model: each stage is held by two ranks" : "copy of the model");
   line("messages", fmt::format("{:g}", t.messages_per_micro_batch),
        "between ranks, a micro-batch, forward and backward");
-  if (a.timeline) text += fmt::format("\n{}", text_timeline(s, t));
-  return text;
+  if (a.timeline || readable(s)) return text + fmt::format("\n{}", text_timeline(s, t));
+  return text + "(--timeline shows who does what when, in long lines; --svg draws it)\n";
+}
+
+// With so many messages of a channel under way; the schedule gets its messages where it has none.
+Timing simulate_slots(Schedule& s, Costs costs, int slots) {
+  if (slots > 0 && !is_lowered(s)) s = lower(s, {.costs = costs, .sends_in_flight = slots});
+  costs.slots = slots;
+  return simulate(s, costs);
 }
 
 void run(const Arguments& a) {
   const Costs costs = costs_of(a.costs);
-  const Schedule s = schedule_of(a, costs);
-  const Timing t = simulate(s, costs);
+  Schedule s = schedule_of(a, costs);
+  const Timing t = simulate_slots(s, costs, a.slots);
   if (!a.svg.empty()) write_file_atomically(a.svg, svg_timeline(s, t, title_of(s, a)));
   const std::string text = a.csv ? to_csv(s) : a.json ? as_json(s, t, a) : as_text(s, t, a);
   if (a.out.empty())
@@ -154,7 +169,12 @@ void add_schedule_command(CLI::App& app, CommandResult&) {
       ->delimiter(',')
       ->expected(4)
       ->capture_default_str();
-  CLI::Option* timeline = command->add_flag("--timeline", a->timeline, "also draw what each rank does when");
+  command
+      ->add_option("--slots", a->slots,
+                   "messages of a way between two stages that may be under way; the executor has 2. 0: any number")
+      ->check(CLI::Range(0, 1 << 20));
+  CLI::Option* timeline =
+      command->add_flag("--timeline", a->timeline, "show what each rank does when, however long the lines are");
   CLI::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
   command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
   command->add_option("--svg", a->svg, "also draw a picture into this file");

@@ -1,5 +1,7 @@
 #include "ranks.h"
 
+#include <cstdlib>
+
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -33,6 +35,10 @@ void Ranks::start(RunSpec& spec) {
 
 void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
   mesh_ = mesh;
+  if (mesh_.pp() > 1) {  // receives that wait on the device must not hold up other streams, or kernels yet to be loaded
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  }
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {

@@ -48,8 +48,12 @@ Costs costs_of(const ModelSection& m, int64_t seq_len, const std::vector<StagePa
 }
 
 Schedule checked(const Schedule& computed, const LoweringOptions& lowering) {
-  Schedule s = lower(computed, lowering);
-  const std::vector<std::string> problems = verify_lowered(s, lowering);
+  Schedule s = computed;
+  std::vector<std::string> problems = verify(s);
+  if (problems.empty()) {
+    s = lower(computed, lowering);
+    problems = verify_lowered(s, lowering);
+  }
   if (problems.empty()) return s;
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(problems.size(), 5); ++i) text += "\n  " + problems[i];

@@ -29,7 +29,8 @@ class Replay {
              c.by_stage.size(), p.stages());
     const size_t cells = static_cast<size_t>(p.pipes() * p.stages()) * static_cast<size_t>(s.of_pipe());
     for (Direction* d : {&forward_, &backward_})
-      *d = {Times(cells, kNever), Times(cells, kNever), Times(cells, kNever)};
+      *d = {Times(cells, kNever), Times(cells, kNever), Times(cells, kNever),
+            std::vector<std::vector<int>>(static_cast<size_t>(p.pipes() * p.stages()))};
     for (size_t r = 0; r < s.ranks.size(); ++r) {
       ranks_.push_back({.whole = Times(static_cast<size_t>(p.stages()))});
       actions_.emplace_back(s.ranks[r].size());
@@ -56,6 +57,7 @@ class Replay {
   // Of what flows one way, by producing cell (posted: by consuming cell).
   struct Direction {
     Times made, sent, posted;
+    std::vector<std::vector<int>> sends = {};  // by pipe and sending stage: micro-batches in order
   };
   struct Rank {
     size_t next = 0;
@@ -132,11 +134,14 @@ class Replay {
     const bool forward = a.kind == ActionKind::send_forward || a.kind == ActionKind::receive_forward;
     Direction& d = forward ? forward_ : backward_;
     if (is_send(a.kind)) {
-      if (d.made[cell(a, a.stage)] == kNever) return false;
+      if (d.made[cell(a, a.stage)] == kNever || !wait_for_slot(rank, d, a)) return false;
+      when = {rank.clock, rank.clock};
       d.sent[cell(a, a.stage)] = rank.clock;
       wake_next(a);
     } else if (is_receive(a.kind)) {
       d.posted[cell(a, a.stage)] = std::min(d.posted[cell(a, a.stage)], rank.clock);
+      const int from = a.stage + (forward ? -1 : 1);
+      if (from >= 0 && from < schedule_.placement.stages()) wake(rank_of(a, from));
     } else if (a.kind == ActionKind::free) {
       rank.whole[static_cast<size_t>(a.stage)] = kNever;
     } else {
@@ -144,6 +149,22 @@ class Replay {
       when.end = rank.collective = when.start + (a.kind == ActionKind::gather ? costs_.gather : costs_.reduce);
       if (a.kind == ActionKind::gather) rank.whole[static_cast<size_t>(a.stage)] = when.end;
     }
+    return true;
+  }
+
+  // False: the send that has to be over first is not.
+  bool wait_for_slot(Rank& rank, Direction& d, const Action& a) {
+    std::vector<int>& sends = d.sends[static_cast<size_t>(a.pipe * schedule_.placement.stages() + a.stage)];
+    const auto slots = static_cast<size_t>(costs_.slots);
+    if (slots > 0 && sends.size() >= slots) {
+      Action oldest = a;
+      oldest.micro_batch = sends[sends.size() - slots];
+      const int to = a.stage + (a.kind == ActionKind::send_forward ? 1 : -1);
+      const double over = std::max(d.sent[cell(oldest, a.stage)], d.posted[cell(oldest, to)]) + costs_.hop;
+      if (over == kNever) return false;
+      rank.clock = std::max(rank.clock, over);
+    }
+    sends.push_back(a.micro_batch);
     return true;
   }
 

@@ -117,7 +117,7 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   if (p.traffic.empty()) return text;
   text += "\nsent by the rank in a step\n";
   for (const auto& [key, t] : p.traffic)
-    if (key.second != CommKind::host)
+    if (key.second != CommKind::host && key.second != CommKind::recv)
       text += fmt::format("  {:<34}{:>12.3f} MiB in {} calls\n", fmt::format("{}: {}", key.first, name_of(key.second)),
                           static_cast<double>(t.bytes) / (1 << 20), t.calls);
   return text;

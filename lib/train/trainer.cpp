@@ -102,7 +102,8 @@ void Trainer::run_step() {
   m.elapsed_s = at_.elapsed_s;
   m.skipped = !accepted;
   for (const auto& [key, sent] : groups_.record->traffic())
-    if (key.second != CommKind::host) m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
+    if (key.second != CommKind::host && key.second != CommKind::recv)
+      m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
   if (data_.has_validation() && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
   if (recorder_) recorder_->step(m);
 }

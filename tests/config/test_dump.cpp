@@ -76,6 +76,10 @@ void randomize(const Fields& fields, Random& random) {
                    v->resize(random.below(4));
                    for (double& x : *v) x = random_double(random, f.info);
                  },
+                 [&](std::vector<std::string>* v) {
+                   v->resize(random.below(4));
+                   for (std::string& x : *v) x = std::string(f.info.choices[random.below(f.info.choices.size())]);
+                 },
                  [&](const EnumRef& e) { e.set(random.below(e.names.size())); },
                  [&](const SectionRef& s) { randomize(s.fields(), random); },
                  [&](const SectionListRef& l) {

@@ -64,6 +64,11 @@ bool accepts(const Json& schema, const Json& value) {
       if (!any) return false;
     } else if (keyword == "enum") {
       if (std::find(rule.begin(), rule.end(), value) == rule.end()) return false;
+    } else if (keyword == "const") {
+      if (value != rule) return false;
+    } else if (keyword == "anyOf") {
+      const auto fits = [&](const Json& one) { return accepts(one, value); };
+      if (std::none_of(rule.begin(), rule.end(), fits)) return false;
     } else if (keyword == "minimum" || keyword == "maximum" || keyword == "exclusiveMinimum" ||
                keyword == "exclusiveMaximum") {
       if (!value.is_number()) continue;
@@ -74,6 +79,7 @@ bool accepts(const Json& schema, const Json& value) {
                                           : v >= limit)
         return false;
     } else if (keyword == "items") {
+      if (!value.is_array()) continue;
       for (const auto& item : value)
         if (!accepts(rule, item)) return false;
     } else if (keyword == "required") {
@@ -156,7 +162,8 @@ TEST_CASE("docs/run-spec.md is current", "[config][docs]") {
 }
 
 TEST_CASE("the example run specs are legal", "[config][docs]") {
-  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "parallel-8-cpu-ranks", "parallel-multi-node", "quickstart"}) {
+  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "parallel-8-cpu-ranks", "parallel-multi-node",
+                           "pipeline-4-cpu-ranks", "quickstart"}) {
     CAPTURE(name);
     CHECK_NOTHROW(
         load_run_spec(std::string(FP_SOURCE_DIR "/configs/") + name + ".yaml", {}, DataFolders::may_be_missing));

@@ -14,7 +14,8 @@ namespace {
 void check_right(const fp::Schedule& s, const fp::LoweringOptions& options) {
   const std::vector<std::string> findings = fp::verify_lowered(s, options);
   FP_CHECK(findings.empty(), "{}", findings.front());
-  fp::peak_bytes(s, options, std::vector<fp::StageBytes>(static_cast<size_t>(s.placement.stages()), {1, 2, 3, 4}));
+  fp::peak_bytes(s, options,
+                 std::vector<fp::StageBytes>(static_cast<size_t>(s.placement.stages()), {1, 2, {3, 4, 5, 6}, 7}));
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <catch2/catch.hpp>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include <thread>
 
 namespace fp::testing {
 
 std::string Layout::text() const {
-  return fmt::format("tensor {} sequence {} data {} zero {}{} recompute {}", tensor, sequence, data, zero,
+  const std::string stages = pipeline == 1 ? "" : fmt::format("pipeline {} {} ", pipeline, schedule);
+  return fmt::format("{}tensor {} sequence {} data {} zero {}{} recompute {}", stages, tensor, sequence, data, zero,
                      megatron ? " megatron_sp" : "", recompute);
 }
 
@@ -23,6 +25,10 @@ std::vector<std::string> Layout::settings() const {
   set("parallel.zero_stage", zero);
   set("parallel.megatron_sp", megatron);
   set("memory.recompute", recompute);
+  if (pipeline == 1) return s;
+  set("parallel.pipeline.ranks", pipeline);
+  std::istringstream words("schedule=" + schedule);
+  for (std::string word; words >> word;) s.insert(s.end(), {"--set", "parallel.pipeline." + word});
   return s;
 }
 

@@ -11,8 +11,10 @@ struct Layout {
   int tensor = 1, sequence = 1, data = 1, zero = 0;
   bool megatron = false;
   std::string recompute = "none";
+  int pipeline = 1;
+  std::string schedule = "1f1b";  // with more keys: "zeropp chunks=2"
 
-  int ranks() const { return tensor * sequence * data; }
+  int ranks() const { return tensor * sequence * data * pipeline; }
   std::string text() const;
   std::vector<std::string> settings() const;  // --set ...
 };

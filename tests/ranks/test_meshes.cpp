@@ -1,10 +1,9 @@
 // The same training on every mesh, over MPI as a person runs it: losses and final parameters of any layout are those of
 // one rank, a run repeats bit for bit, and a run goes on on another mesh than it began.
 #include <catch2/catch.hpp>
-#include <cmath>
 
-#include "checkpoint/inspect.h"
 #include "ranks/job.h"
+#include "ranks/outcome.h"
 
 using namespace fp;
 using namespace fp::testing;
@@ -14,32 +13,6 @@ namespace {
 constexpr double kTolerance = 1e-5;  // relative (docs/architecture.md, section 4)
 constexpr int kSteps = 20;
 const std::vector<std::string> kRun{"--set", "train.steps=20", "--set", "checkpoint.every=10"};
-
-// Largest difference of the parameters of two checkpoints, each relative to the largest value of its tensor.
-double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
-  double worst = 0;
-  for (const CheckpointParam& p : a.manifest().parameters) {
-    const int64_t elements = p.shape.elements();
-    const auto x = first_elements(a, p.name, StateKind::param, elements);
-    const auto y = first_elements(b, p.name, StateKind::param, elements);
-    double largest = 0, difference = 0;
-    for (int64_t i = 0; i < elements; ++i) {
-      largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-      const double d = std::abs(static_cast<double>(x[i]) - y[i]);
-      difference = std::isfinite(d) ? std::max(difference, d) : HUGE_VAL;
-    }
-    UNSCOPED_INFO(p.name << ": " << difference / largest);
-    worst = std::max(worst, difference / largest);
-  }
-  return worst;
-}
-
-double worst_parameter(const std::filesystem::path& run_a, const std::filesystem::path& run_b) {
-  const auto last = [](const std::filesystem::path& run) {
-    return Checkpoint::open(run / "checkpoints" / fmt::format("step-{:08}", kSteps));
-  };
-  return worst_parameter(last(run_a), last(run_b));
-}
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> list = {{1, 1, 2, 0},
@@ -73,7 +46,7 @@ TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
     const std::string name = fmt::format("many-{}", number++);
     run_well(w.train(spec, name, layout, kRun));
     CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
-    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name)) < kTolerance);
+    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
     if (number % 3 != 0) continue;  // of 2, 4 and 8 ranks
     run_well(w.train(spec, name + "-again", layout, kRun));
     run_well(
@@ -97,6 +70,6 @@ TEST_CASE("a run goes on on another mesh", "[ranks]") {
     run_well(w.train(spec, name, layout, more));
     CHECK(history(w.run_directory(name)).begin()->first == 11);
     CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
-    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name)) < kTolerance);
+    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
   }
 }

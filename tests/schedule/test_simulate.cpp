@@ -1,8 +1,9 @@
 // The replay: waiting, hops, messages, gathers and sums of a lowered list, pairs, and what cannot run.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "base/error.h"
-#include "schedule/simulate.h"
+#include "schedule/lower.h"
 
 using namespace fp;
 
@@ -149,4 +150,35 @@ TEST_CASE("what cannot run is reported, not looped over", "[schedule]") {
   Schedule crossed = generate({.kind = "1f1b", .ranks = 4, .micro_batches = 8});
   std::swap(crossed.ranks[2][0], crossed.ranks[2][3]);
   CHECK_THROWS_AS(simulate(crossed, {}), InternalError);
+}
+
+TEST_CASE("fewer messages at a time take longer, if anything", "[schedule]") {
+  for (const std::string_view kind : schedule_kinds()) {
+    const Schedule s = generate({.kind = std::string(kind), .ranks = 4, .micro_batches = 8});
+    for (const double hop : {0.0, 0.5, 4.0}) {
+      INFO(kind << ", hop " << hop);
+      Costs costs;
+      costs.hop = hop;
+      const Schedule lowered = lower(s, {.costs = costs});
+      const double free = simulate(lowered, costs).makespan;
+      double before = std::numeric_limits<double>::infinity();
+      for (costs.slots = 1; costs.slots <= 8; ++costs.slots) {
+        const double makespan = simulate(lowered, costs).makespan;
+        CHECK(makespan >= free);
+        CHECK(makespan <= before + 1e-9);
+        before = makespan;
+      }
+      CHECK(before == free);
+      costs.slots = 2;  // what the executor has: enough where messages are fast
+      if (hop == 0) CHECK(simulate(lowered, costs).makespan == free);
+    }
+  }
+  // Two ranks, breadth first, messages that take as long as four chunks: one at a time throttles the first rank.
+  Costs slow;
+  slow.hop = 4;
+  const Schedule s = lower(generate({.kind = "gpipe", .ranks = 2, .micro_batches = 8}), {.costs = slow});
+  slow.slots = 1;
+  const double one = simulate(s, slow).makespan;
+  slow.slots = 0;
+  CHECK(one > simulate(s, slow).makespan + 8);
 }

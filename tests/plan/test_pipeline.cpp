@@ -1,0 +1,21 @@
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "plan/pipeline.h"
+#include "schedule/text.h"
+
+using namespace fp;
+
+TEST_CASE("a schedule from a file that is not right is refused, with what is wrong", "[plan]") {
+  PipelinePlan plan;
+  plan.from_file = schedule_from_csv("0F0,0B0\n1F0,1B0\n", "mine.csv");
+  CHECK(plan.step(1).ranks.size() == 2);
+  CHECK_THROWS_WITH(plan.step(2), Catch::Contains("mine.csv is for 1 micro-batches, but a step has 2"));
+  plan.from_file = schedule_from_csv("0F0,0B0\n1B0,1F0\n", "mine.csv");
+  CHECK_THROWS_AS(plan.step(1), ConfigError);
+  CHECK_THROWS_WITH(plan.step(1), Catch::Contains("rank 1, action 0 (1B0): expected after action 1"));
+  // Each waits for what the other does later.
+  plan.from_file = schedule_from_csv("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n", "mine.csv");
+  CHECK_THROWS_AS(plan.step(2), ConfigError);
+  CHECK_THROWS_WITH(plan.step(2), Catch::Contains("waits for ever for 1B0 of rank 1"));
+}
