@@ -59,6 +59,7 @@ void run(const Arguments& a) {
   if (mesh.size() > 1)
     fmt::print("ranks                 {:>12}   {}; what follows is of rank {}, which needs most\n", mesh.size(),
                describe(spec.parallel), rank);
+  fmt::print("{}", describe(plan_pipeline(spec), step_sizes(spec.train, mesh.dp()).back()));
   fmt::print("{}", describe(p, spec));
   if (mesh.size() > 1 && !ops->device_memory())
     fmt::print("all ranks on one host {:>12.2f} GiB\n",

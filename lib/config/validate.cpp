@@ -129,7 +129,7 @@ void check_precision(const PrecisionSection& p, Checker& check) {
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
-void check_pipeline(const PipelineSection& p, Checker& check) {
+void check_pipeline(const PipelineSection& p, int64_t zero_stage, Checker& check) {
   const PipelineSection unused;
   const auto useless = [&](bool used, const char* key, const std::string& beside) {
     check.require(!used, {key, "parallel.pipeline.ranks"},
@@ -145,6 +145,8 @@ void check_pipeline(const PipelineSection& p, Checker& check) {
   const auto is_one_of = [&](std::initializer_list<const char*> kinds) {
     return std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
+  useless(zero_stage != 3 && p.resident_stages != unused.resident_stages, "parallel.pipeline.resident_stages",
+          fmt::format("parallel.zero_stage {}", zero_stage));
   const std::string beside = p.schedule_file.empty() ? "parallel.pipeline.schedule " + p.schedule
                                                      : std::string("parallel.pipeline.schedule_file");
   const bool file = !p.schedule_file.empty();
@@ -159,7 +161,7 @@ void check_pipeline(const PipelineSection& p, Checker& check) {
 
 void check_parallel(const RunSpec& s, Checker& check) {
   const ParallelSection& p = s.parallel;
-  check_pipeline(p.pipeline, check);
+  check_pipeline(p.pipeline, p.zero_stage, check);
   check.require(
       !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
       "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "

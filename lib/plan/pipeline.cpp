@@ -84,6 +84,18 @@ Schedule PipelinePlan::evaluation(int micro_batches) const {
   return lower(forward_only(placement, micro_batches), forward);
 }
 
+std::string describe(const PipelinePlan& plan, int micro_batches) {
+  if (plan.placement.ranks == 1) return {};
+  const Schedule s = plan.step(micro_batches);
+  std::string layers;
+  for (const StagePart& part : plan.stages) layers += fmt::format(" {}", part.layers);
+  return fmt::format(
+      "pipeline              {:>12}   {} stages of{} layers{}\n"
+      "bubble                {:>10.1f} %   of a step of {} micro-batches, with times by FLOPs and messages at once\n",
+      s.kind, plan.stages.size(), layers, plan.placement.two_way ? ", each on two ranks" : "",
+      100 * simulate(s, plan.lowering.costs).bubble, micro_batches);
+}
+
 PipelinePlan single_stage(int64_t layers, bool reduces_often) {
   PipelinePlan plan;
   plan.stages = {{0, layers, true, true}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/stages.h"
@@ -21,6 +22,9 @@ struct PipelinePlan {
   Schedule step(int micro_batches) const;
   Schedule evaluation(int micro_batches) const;
 };
+
+// For people: the layers of each stage and the bubble of a step, by FLOPs; empty without a pipeline.
+std::string describe(const PipelinePlan&, int micro_batches);
 
 // Of a run without a pipeline: a single stage. `reduces_often`: gradients are summed for every micro-batch.
 PipelinePlan single_stage(int64_t layers, bool reduces_often);

@@ -56,7 +56,8 @@ void Trainer::start_or_resume() {
     RunSpec resolved = spec_;
     resolved.model = section_;
     write_file_atomically(directory_ / "config.yaml", dump(resolved));
-    write_file_atomically(directory_ / "plan.txt", describe(prediction_, spec_) + explain(prediction_));
+    write_file_atomically(directory_ / "plan.txt", describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
+                                                        describe(prediction_, spec_) + explain(prediction_));
     return std::string();
   });
 
