@@ -151,7 +151,10 @@ void add_bench_schedule(CLI::App& bench, CommandResult& result) {
       "schedule",
       "Run pipeline schedules with stages that only sleep, and compare with their simulation. Stages are threads, "
       "or the ranks of mpirun");
-  command->add_option("--kind", a->kinds, "1f1b, bitpipe, ...; repeatable. Default: all, and some with --w-pass")
+  command
+      ->add_option("--kind", a->kinds,
+                   fmt::format("{}; repeatable. Default: all, and 1f1b, chimera, bitpipe with --w-pass too",
+                               fmt::join(schedule_kinds(), ", ")))
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--stages", a->stages, "pipeline ranks: 4,8")->delimiter(',')->check(CLI::PositiveNumber);
