@@ -84,7 +84,7 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"parallel: {pipeline: {schedule: zb-v}}",
        "parallel.pipeline.schedule has no effect with parallel.pipeline.ranks = 1"},
       {"parallel: {pipeline: {chunks: 2}}",
-       "1:33: parallel.pipeline.chunks has no effect with parallel.pipeline.ranks"},
+       "1:31: parallel.pipeline.chunks has no effect with parallel.pipeline.ranks"},
       {"parallel: {pipeline: {w_pass: true}}",
        "parallel.pipeline.w_pass has no effect with parallel.pipeline.ranks = 1"},
       {"parallel: {pipeline: {resident_stages: 1}}",
