@@ -39,12 +39,21 @@ int ranks_of(const ParallelSection& p, int told) {
 
 // The rank that needs most: shares that do not divide differ between pipeline, tensor and sequence indices, not between
 // data ones.
-std::pair<int, Prediction> largest(const RunSpec& spec, CountingOps& counting, const Mesh& mesh) {
-  std::pair<int, Prediction> most{0, dry_run(spec, spec.model, counting, mesh, 0)};
-  for (int rank = 1; rank < mesh.size(); ++rank) {
+struct Largest {
+  int rank = -1;
+  Prediction prediction;
+  double of_all = 0;  // bytes of all ranks
+};
+
+Largest largest(const RunSpec& spec, CountingOps& counting, const Mesh& mesh) {
+  Largest most;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
     if (mesh.at(rank).dp != 0) continue;
     const Prediction p = dry_run(spec, spec.model, counting, mesh, rank);
-    if (p.device_bytes() > most.second.device_bytes()) most = {rank, p};
+    most.of_all += static_cast<double>(p.device_bytes()) * mesh.dp();
+    if (most.rank >= 0 && p.device_bytes() <= most.prediction.device_bytes()) continue;
+    most.rank = rank;
+    most.prediction = p;
   }
   return most;
 }
@@ -54,7 +63,7 @@ void run(const Arguments& a) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks));
-  const auto [rank, p] = largest(spec, *counting, mesh);
+  const auto [rank, p, of_all] = largest(spec, *counting, mesh);
   fmt::print("{}\ndevice                {:>12}\n", describe_model(spec.model), ops->name());
   if (mesh.size() > 1)
     fmt::print("ranks                 {:>12}   {}; what follows is of rank {}, which needs most\n", mesh.size(),
@@ -62,8 +71,7 @@ void run(const Arguments& a) {
   fmt::print("{}", describe(plan_pipeline(spec), step_sizes(spec.train, mesh.dp()).back()));
   fmt::print("{}", describe(p, spec));
   if (mesh.size() > 1 && !ops->device_memory())
-    fmt::print("all ranks on one host {:>12.2f} GiB\n",
-               static_cast<double>(p.device_bytes()) * mesh.size() / static_cast<double>(size_t{1} << 30));
+    fmt::print("all ranks on one host {:>12.2f} GiB\n", of_all / static_cast<double>(size_t{1} << 30));
   if (a.explain) fmt::print("{}", explain(p));
   std::fflush(stdout);
   require_fit(p.device_bytes(), *ops);

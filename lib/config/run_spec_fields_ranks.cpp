@@ -24,7 +24,8 @@ void declare(Fields& f, PipelineSection& s) {
        .min = 0,
        .max = 1024});
   f.add("group", s.group,
-        {.doc = "interleaved, interleaved-zb: micro-batches that a chunk runs in a row. 0: as many as ranks.",
+        {.doc = "interleaved, interleaved-zb: micro-batches that a chunk runs in a row. 0: as many as ranks, or, "
+                "interleaved-zb, a few more, so that all groups are equal.",
          .unit = "micro-batches",
          .min = 0,
          .max = 1 << 20});

@@ -129,39 +129,41 @@ void check_precision(const PrecisionSection& p, Checker& check) {
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
-void check_pipeline(const PipelineSection& p, int64_t zero_stage, Checker& check) {
+void check_pipeline(const ParallelSection& parallel, Checker& check) {
+  const PipelineSection& p = parallel.pipeline;
   const PipelineSection unused;
-  const auto useless = [&](bool used, const char* key, const std::string& beside) {
-    check.require(!used, {key, "parallel.pipeline.ranks"},
-                  fmt::format("{} has no effect with {}; remove it", key, beside));
+  const bool alone = p.ranks == 1, file = !p.schedule_file.empty();
+  const std::string beside = alone  ? "parallel.pipeline.ranks = 1"
+                             : file ? "parallel.pipeline.schedule_file"
+                                    : "parallel.pipeline.schedule " + p.schedule;
+  const auto useless_with = [&](bool used, const std::string& key, const std::string& other) {
+    check.require(!used, {"parallel.pipeline." + key, "parallel.pipeline.ranks"},
+                  fmt::format("parallel.pipeline.{} has no effect with {}; remove it", key, other));
   };
-  if (p.ranks == 1) {
-    useless(p.schedule != unused.schedule, "parallel.pipeline.schedule", "parallel.pipeline.ranks = 1");
-    useless(!p.schedule_file.empty(), "parallel.pipeline.schedule_file", "parallel.pipeline.ranks = 1");
-    useless(!p.layers.empty(), "parallel.pipeline.layers", "parallel.pipeline.ranks = 1");
-    useless(!p.recompute.empty(), "parallel.pipeline.recompute", "parallel.pipeline.ranks = 1");
-    return;
-  }
+  const auto useless = [&](bool used, const char* key) { useless_with(used, key, beside); };
   const auto is_one_of = [&](std::initializer_list<const char*> kinds) {
-    return std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
+    return !alone && !file && std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
-  useless(zero_stage != 3 && p.resident_stages != unused.resident_stages, "parallel.pipeline.resident_stages",
-          fmt::format("parallel.zero_stage {}", zero_stage));
-  const std::string beside = p.schedule_file.empty() ? "parallel.pipeline.schedule " + p.schedule
-                                                     : std::string("parallel.pipeline.schedule_file");
-  const bool file = !p.schedule_file.empty();
-  useless(p.group > 0 && (file || !is_one_of({"interleaved", "interleaved-zb"})), "parallel.pipeline.group", beside);
-  useless(p.unit_size > 0 && (file || !is_one_of({"zeropp"})), "parallel.pipeline.unit_size", beside);
-  useless(p.unit_warmup > 0 && (file || !is_one_of({"zeropp"})), "parallel.pipeline.unit_warmup", beside);
-  useless(p.window > 0 && (file || !is_one_of({"wave"})), "parallel.pipeline.window", beside);
-  useless(p.chunks > 0 && file, "parallel.pipeline.chunks", beside);
-  useless(p.w_pass && file, "parallel.pipeline.w_pass", beside);
-  useless(p.memory_cap > 0 && !p.w_pass, "parallel.pipeline.memory_cap", "parallel.pipeline.w_pass false");
+  useless(p.schedule != unused.schedule && (alone || file), "schedule");
+  useless(p.chunks > 0 && (alone || file), "chunks");  // what chunks a kind can have, placement_of() says
+  useless(p.group > 0 && !is_one_of({"interleaved", "interleaved-zb"}), "group");
+  useless(p.unit_size > 0 && !is_one_of({"zeropp"}), "unit_size");
+  useless(p.unit_warmup > 0 && !is_one_of({"zeropp"}), "unit_warmup");
+  useless(p.window > 0 && !is_one_of({"wave"}), "window");
+  useless(p.w_pass && (alone || file), "w_pass");
+  useless_with(p.memory_cap > 0 && !p.w_pass, "memory_cap", "parallel.pipeline.w_pass false");
+  useless(!p.schedule_file.empty() && alone, "schedule_file");
+  useless(!p.layers.empty() && alone, "layers");
+  useless(!p.recompute.empty() && alone, "recompute");
+  const bool resident = p.resident_stages != unused.resident_stages;
+  useless(resident && alone, "resident_stages");
+  useless_with(resident && !alone && parallel.zero_stage < 3, "resident_stages",
+               fmt::format("parallel.zero_stage = {}", parallel.zero_stage));
 }
 
 void check_parallel(const RunSpec& s, Checker& check) {
   const ParallelSection& p = s.parallel;
-  check_pipeline(p.pipeline, p.zero_stage, check);
+  check_pipeline(p, check);
   check.require(
       !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
       "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "

@@ -118,8 +118,9 @@ PipelinePlan plan_pipeline(const RunSpec& spec) {
   plan.placement = place_stages(p);
   plan.stages = cut_into_stages(spec.model, spec.data.seq_len, p.layers, plan.placement.stages());
   if (!p.recompute.empty() && p.recompute.size() != plan.stages.size())
-    throw ConfigError(fmt::format("parallel.pipeline.recompute has {} entries for {} stages (ranks x chunks)",
-                                  p.recompute.size(), plan.stages.size()));
+    throw ConfigError(fmt::format(
+        "parallel.pipeline.recompute has {} entr{} for {} stages (ranks x chunks); use `auto`, or one for each stage",
+        p.recompute.size(), p.recompute.size() == 1 ? "y" : "ies", plan.stages.size()));
   plan.lowering.costs = costs_of(spec.model, spec.data.seq_len, plan.stages);
   plan.lowering.gather = spec.parallel.zero_stage == 3;
   plan.lowering.resident = static_cast<int>(p.resident_stages);

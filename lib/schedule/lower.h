@@ -18,7 +18,7 @@ struct LoweringOptions {
 //   begins (or before the next, where the rank waits): posted ahead, so that it travels beside the computation
 //   gather and free: as few gathers as `resident` allows, each as early as that allows, free after the last use
 //   reduce stands right after the last W or D that it covers, before its message; but one sum a step of a two-way
-//   schedule stands where the rank next waits, or at the end
+//   schedule stands where both ranks that hold the stage have come to a wait, or at the end: there both sum it up
 // Gathers and reductions of ranks that share stages come in the same order if their lists are mirror images, as all
 // kinds' are. The lists of all ranks merge into one order in which whatever an action waits for stands earlier.
 // Pairs stay next to each other where costs.pairs_are_one; otherwise they come apart and are pairs no more.

@@ -1,6 +1,7 @@
 #include "schedule/placing.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -75,32 +76,49 @@ void reduce_at_once(const std::vector<Action>& list, int every, int stages, Slot
   }
 }
 
-// The stages that ranks r and p-1-r share, as both complete them: the deeper first where they do so together.
-std::vector<int> order_of_pair(const Schedule& s, const Timing& timing, size_t r) {
-  std::vector<std::pair<double, int>> done;
-  for (const size_t rank : {r, s.ranks.size() - 1 - r}) {
-    const std::vector<size_t> ends = ends_of_gradients(s.ranks[rank], s.placement.stages());
-    for (size_t stage = 0; stage < ends.size(); ++stage)
-      if (ends[stage] > 0) done.emplace_back(timing.actions[rank][ends[stage] - 1].end, -static_cast<int>(stage));
-  }
-  std::sort(done.rbegin(), done.rend());
-  std::vector<int> order;
-  for (const auto& [time, stage] : done)
-    if (std::find(order.begin(), order.end(), -stage) == order.end()) order.push_back(-stage);
-  std::reverse(order.begin(), order.end());
-  return order;
+// The place of the first action that starts at this time or later.
+size_t place_at(const std::vector<Interval>& times, double time) {
+  const auto later = [&](const Interval& i) { return i.start >= time; };
+  return static_cast<size_t>(std::find_if(times.begin(), times.end(), later) - times.begin());
 }
 
-// Where the rank waits next, or at the end, so that sums of many ranks do not hold up its computation.
-void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Slots& slots) {
-  const std::vector<size_t> ends = ends_of_gradients(s.ranks[r], s.placement.stages());
-  const std::vector<Interval>& times = timing.actions[r];
-  const double wait = 1e-9 * timing.makespan;
-  size_t at = 0;
-  for (const int stage : order_of_pair(s, timing, r)) {
-    at = std::max(at, ends[static_cast<size_t>(stage)]);
-    while (at > 0 && at < times.size() && times[at].start <= times[at - 1].end + wait) ++at;
-    slots.before[at].push_back(on_stage(ActionKind::reduce, stage));
+// When the rank waits next from this time on, or is through.
+double next_wait(const std::vector<Interval>& times, double time, double least) {
+  size_t at = place_at(times, time - least);
+  while (at > 0 && at < times.size() && times[at].start <= times[at - 1].end + least) ++at;
+  return at < times.size() ? times[at].start : std::numeric_limits<double>::infinity();
+}
+
+// When ranks r and p-1-r have both completed the gradients of the stages they share: the deeper first where they do so
+// together.
+std::vector<std::pair<double, int>> ends_of_pair(const Schedule& s, const Timing& timing, size_t r) {
+  std::vector<std::pair<double, int>> done;
+  for (int stage = s.placement.stages() - 1; stage >= 0; --stage) {
+    double both = -1;
+    for (const size_t rank : {r, s.ranks.size() - 1 - r})
+      if (const size_t end = ends_of_gradients(s.ranks[rank], s.placement.stages())[static_cast<size_t>(stage)];
+          end > 0)
+        both = std::max(both, timing.actions[rank][end - 1].end);
+    if (both >= 0) done.emplace_back(both, stage);
+  }
+  std::stable_sort(done.begin(), done.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return done;
+}
+
+// Where the ranks of a pair next wait, or at the end, so that sums of many ranks do not hold up their computation. Both
+// at the same time: who is there first waits, and what the other does until then must not depend on what it does later.
+void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Placed& placed) {
+  const size_t other = s.ranks.size() - 1 - r;
+  const double least = 1e-9 * timing.makespan;
+  double time = 0;
+  for (const auto& [done, stage] : ends_of_pair(s, timing, r)) {
+    time = std::max(time, done);
+    time = std::max(next_wait(timing.actions[r], time, least), next_wait(timing.actions[other], time, least));
+    for (const size_t rank : {r, other}) {
+      const size_t end = ends_of_gradients(s.ranks[rank], s.placement.stages())[static_cast<size_t>(stage)];
+      const size_t at = std::max(end, place_at(timing.actions[rank], time - least));
+      placed[rank].before[at].push_back(on_stage(ActionKind::reduce, stage));
+    }
   }
 }
 
@@ -112,12 +130,10 @@ void place_gathers(const Schedule& computed, int resident, Placed& placed) {
 }
 
 void place_reduces(const Schedule& computed, const Timing& timing, int every, Placed& placed) {
-  for (size_t r = 0; r < placed.size(); ++r) {
-    if (every == 0 && computed.placement.two_way)
-      reduce_in_waits(computed, timing, r, placed[r]);
-    else
-      reduce_at_once(computed.ranks[r], every, computed.placement.stages(), placed[r]);
-  }
+  const bool in_waits = every == 0 && computed.placement.two_way;
+  for (size_t r = 0; r < (in_waits ? placed.size() / 2 : 0); ++r) reduce_in_waits(computed, timing, r, placed);
+  for (size_t r = 0; r < (in_waits ? 0 : placed.size()); ++r)
+    reduce_at_once(computed.ranks[r], every, computed.placement.stages(), placed[r]);
 }
 
 }  // namespace fp

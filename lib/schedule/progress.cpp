@@ -29,7 +29,7 @@ class Progress {
       const size_t r = awake_.front();
       awake_.pop_front();
       ranks_[r].awake = false;
-      while (ranks_[r].next < schedule_->ranks[r].size() && !blocked(r, ranks_[r].next)) pass(r);
+      while (ranks_[r].next < schedule_->ranks[r].size() && !blocked(r, come_to_sum(r))) pass(r);
     }
     for (size_t r = 0; r < ranks_.size(); ++r)
       if (ranks_[r].next < schedule_->ranks[r].size()) {
@@ -44,6 +44,7 @@ class Progress {
     size_t next = 0;
     bool awake = false;
     std::vector<Action> collectives;  // gathers and sums begun
+    size_t come = 0;                  // the number of the last sum it has come to
     std::vector<size_t> gathered;     // by stage: the number of its gather among them
   };
   using Awaited = std::pair<size_t, Action>;  // rank, its action
@@ -59,6 +60,7 @@ class Progress {
     const Action& a = schedule_->ranks[r][i];
     if (is_send(a.kind)) return blocked_send(a);
     if (is_receive(a.kind) || a.kind == ActionKind::free) return {};
+    if (a.kind == ActionKind::reduce) return blocked_sum(r, a);
     if (!is_compute(a.kind)) return blocked_collective(r, ranks_[r].collectives.size());
     if (const auto input = blocked_input(a)) return input;
     if (a.kind != ActionKind::backward_weight)
@@ -89,6 +91,24 @@ class Progress {
     const size_t other = ranks_.size() - 1 - r;
     if (!schedule_->placement.two_way || ranks_[other].collectives.size() >= k) return {};
     return Awaited(other, ranks_[r].collectives[k - 1]);
+  }
+
+  // A stage is summed layer by layer, each sum after the one before: its ranks do that together.
+  std::optional<Awaited> blocked_sum(size_t r, const Action& a) const {
+    const size_t other = ranks_.size() - 1 - r, number = ranks_[r].collectives.size() + 1;
+    if (!schedule_->placement.two_way || ranks_[other].come >= number) return {};
+    return Awaited(other, a);
+  }
+
+  // The place of the rank's next action.
+  size_t come_to_sum(size_t r) {
+    Rank& rank = ranks_[r];
+    const size_t number = rank.collectives.size() + 1;
+    if (schedule_->ranks[r][rank.next].kind == ActionKind::reduce && rank.come < number) {
+      rank.come = number;
+      wake(ranks_.size() - 1 - r);
+    }
+    return rank.next;
   }
 
   void pass(size_t r) {

@@ -52,7 +52,7 @@ struct ScheduleRequest {
   int ranks = 1;          // p
   int micro_batches = 1;  // m, over all pipes
   int chunks = 0;         // v; 0: the kind's own (1, or 2 where it has several). wave: 2 W
-  int group = 0;          // interleaved, interleaved-zb: micro-batches per group; 0: p
+  int group = 0;          // interleaved, interleaved-zb: micro-batches per group; 0: p, or the next more that is equal
   int unit_size = 0;      // zeropp: U; 0: 2 p where that divides m, else p, else m
   int warmup = 0;         // zeropp: k, 1 (less memory) or 2 (no bubble between units); 0: 2 where U >= 2p - 1
   int window = 0;         // wave: micro-batches in flight; 0: 2 p

@@ -73,7 +73,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
     p.traffic[key].bytes += t.bytes;
   }
   const std::vector<Batch> evaluated(static_cast<size_t>(evaluation_batches(executor)), batch);
-  executor.evaluate(evaluated);
+  for (size_t n = evaluated.size(); n > 0; --n) executor.evaluate(std::span(evaluated).first(n));
   p.arena_bytes = arena.peak();
   p.by_class = arena.by_class_at_peak();
   p.scratch_bytes = ops.scratch_bytes();

@@ -76,8 +76,13 @@ void ReferenceScores::write(const std::filesystem::path& folder, const Part& par
   write_file_atomically(folder / part.file, header_of(part.identity, source, part.values) + std::string(raw));
 }
 
-bool ReferenceScores::load(const std::filesystem::path& folder, const std::optional<std::string>& source) {
-  for (Part* part : {&training_, &held_out_}) part->ready = part->ready || read(folder, *part, source);
+bool ReferenceScores::load(const std::filesystem::path& folder, const std::optional<std::string>& source,
+                           Group& world) {
+  for (Part* part : {&training_, &held_out_}) {
+    double missing = part->ready || read(folder, *part, source) ? 0 : 1;
+    world.all_reduce(std::span(&missing, 1));
+    part->ready = missing == 0;
+  }
   return training_.ready && held_out_.ready;
 }
 

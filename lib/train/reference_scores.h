@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/comm.h"
 #include "data/sampler.h"
 #include "exec/executor.h"
 
@@ -21,8 +22,9 @@ class ReferenceScores {
                   nlohmann::json validation_identity);
 
   // Reads what the folder holds of this identity and, unless `source` is empty (any), of this reference model. Whether
-  // that is everything; what is damaged or of something else counts as absent, with a warning.
-  bool load(const std::filesystem::path& folder, const std::optional<std::string>& source);
+  // that is everything; what is damaged or of something else counts as absent, with a warning, and what a rank of the
+  // world does not find, on all.
+  bool load(const std::filesystem::path& folder, const std::optional<std::string>& source, Group& world);
   // Runs the pairs that have no scores yet through the executor's model, `samples` at a time. All ranks do; one of them
   // is the writer, who keeps them in the folder.
   void compute(Executor&, int64_t samples, const std::filesystem::path& folder, const std::string& source,

@@ -56,8 +56,9 @@ void Trainer::start_or_resume() {
     RunSpec resolved = spec_;
     resolved.model = section_;
     write_file_atomically(directory_ / "config.yaml", dump(resolved));
-    write_file_atomically(directory_ / "plan.txt", describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
-                                                        describe(prediction_, spec_) + explain(prediction_));
+    write_file_atomically(directory_ / "plan.txt",
+                          describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
+                              describe(prediction_, spec_) + explain(prediction_));
     return std::string();
   });
 
@@ -84,16 +85,11 @@ void Trainer::start_or_resume() {
 // those it began with, whatever has become of the reference model since.
 void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
-  const auto all_have = [&](bool mine) {
-    double missing = mine ? 0 : 1;
-    groups_.world->all_reduce(std::span(&missing, 1));
-    return missing == 0;
-  };
-  if (scores == nullptr || (resuming && all_have(scores->load(directory_, std::nullopt)))) return;
+  if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
   const WeightSource source(named.empty() ? spec_.model.init_from : named);
   require_same_model(section_, source, spec_.model.init_changes);
-  if (all_have(scores->load(directory_, source.identity()))) return;
+  if (scores->load(directory_, source.identity(), *groups_.world)) return;
   source.load(model_->params(), ops_);
   executor_->restore_weights(0);
   log::info("scoring all answers with the reference model {}", source.path().string());

@@ -170,7 +170,16 @@ class Machine {
     rank.expected[forward ? 0 : 1].put(key(a), wire(a.pipe, from, forward).posted++, "receive");
   }
 
-  // Ranks that share stages do what they do together in the same order, one at a time.
+  // Whether the rank has come to its collective of this number, or is past it.
+  bool has_come_to(size_t r, size_t number) const {
+    const Rank& rank = ranks_[r];
+    if (rank.collectives.size() != number) return rank.collectives.size() > number;
+    if (rank.next == s_.ranks[r].size()) return false;
+    const ActionKind next = s_.ranks[r][rank.next].kind;
+    return next == ActionKind::gather || next == ActionKind::reduce;
+  }
+
+  // Ranks that share stages do what they do together in the same order, one at a time, and sums side by side.
   bool collect(size_t r, const Action& a) {
     Rank& rank = ranks_[r];
     if (p_.rank_of(0, a.stage) != static_cast<int>(r) && p_.rank_of(p_.pipes() - 1, a.stage) != static_cast<int>(r))
@@ -183,7 +192,7 @@ class Machine {
     if (p_.two_way) {
       const auto& others = ranks_[mirror(r)].collectives;
       const size_t mine = rank.collectives.size();
-      if (others.size() < mine) return false;
+      if (gather ? others.size() < mine : !has_come_to(mirror(r), mine)) return false;
       if (others.size() > mine && others[mine] != std::pair(gather, a.stage)) throw Fault("another collective there");
     }
     if (gather) {

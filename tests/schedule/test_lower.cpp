@@ -5,6 +5,7 @@
 #include "every_kind.h"
 #include "interpreter.h"
 #include "schedule/text.h"
+#include "schedule/verify.h"
 
 using namespace fp;
 using namespace fp_test;
@@ -127,6 +128,29 @@ TEST_CASE("two-way schedules sum up in waits, and both ranks of a pair in the sa
   CHECK(without_messages(s, 1, 6) == "u:2B3 1B3 6REDUCE_GRAD 5REDUCE_GRAD 2REDUCE_GRAD 1REDUCE_GRAD");
   CHECK(without_messages(s, 2, 6) == "2B3 u:1B3 6REDUCE_GRAD 5REDUCE_GRAD 2REDUCE_GRAD 1REDUCE_GRAD");
   CHECK(without_messages(s, 3, 5) == "u:0B2 4REDUCE_GRAD 3REDUCE_GRAD u:0B3 0REDUCE_GRAD");
+}
+
+// Summed layer by layer, a stage keeps the first of its two ranks waiting until the second is there. Here rank 0 has
+// all of the upward pipe behind it when rank 1 needs its output for the same stage of the other pipe.
+TEST_CASE("ranks that share a stage sum it up at the same time", "[schedule]") {
+  const Schedule s = schedule_from_csv(
+      "# fptrain schedule: ranks=2 chunks=1 zigzag=0 two_way=1 micro_batches=4\n"
+      "u:1F0,u:1B0,u:1F1,u:1B1,0F0,0B0,0F1,0B1\n"
+      "u:0F0,u:0B0,u:0F1,u:0B1,1F0,1B0,1F1,1B1\n",
+      "turns.csv");
+  Schedule lowered = lower(s, {});
+  CHECK(verify_lowered(lowered, {}).empty());
+  CHECK(without_messages(lowered, 0, 3) == "0B1 1REDUCE_GRAD 0REDUCE_GRAD");
+  CHECK(without_messages(lowered, 1, 3) == "1B1 1REDUCE_GRAD 0REDUCE_GRAD");
+
+  const auto is_sum = [](const Action& a) { return a.kind == ActionKind::reduce; };
+  const auto is_second = [](const Action& a) { return a.kind == ActionKind::forward && a.pipe == 0; };
+  std::vector<Action>& list = lowered.ranks[0];
+  const auto sum = std::find_if(list.begin(), list.end(), is_sum), second = std::find_if(list.begin(), sum, is_second);
+  std::rotate(second, sum, sum + 1);  // to where its own last gradient is
+  const std::vector<std::string> problems = verify_lowered(lowered, {});
+  REQUIRE(!problems.empty());
+  CHECK_THAT(problems.front(), Catch::Contains("waits for ever for 1REDUCE_GRAD of rank 1"));
 }
 
 TEST_CASE("a rank gathers each stage as often as the literature says", "[schedule]") {
