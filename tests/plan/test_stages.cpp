@@ -98,7 +98,7 @@ TEST_CASE("pipelines that cannot be are refused with what can", "[stages]") {
   CHECK_THAT(refusal(with("ranks: 4, layers: [1, 1, 1]"), 4), Catch::Contains("4 numbers with the sum 4"));
   CHECK_THAT(refusal(with("ranks: 4, layers: [2, 0, 1, 1]"), 4), Catch::Contains("stage 1 of 4 has no layer"));
   CHECK(refusal(with("ranks: 4, layers: [0, 2, 2, 0]"), 4) == "accepted");
-  CHECK_THAT(refusal(with("ranks: 2, recompute: [full]"), 2), Catch::Contains("1 entries for 2 stages"));
+  CHECK_THAT(refusal(with("ranks: 2, recompute: [full]"), 2), Catch::Contains("1 entry for 2 stages"));
   CHECK_THAT(refusal(with("ranks: 3, schedule: chimera"), 3), Catch::Contains("even"));
   CHECK_THAT(refusal(with("ranks: 4, schedule: chimera", "global_batch: 6, micro_batch: 1"), 4),
              Catch::Contains("4, 8"));
