@@ -52,7 +52,7 @@ class Executor {
   std::vector<double> row_losses(const Batch&);
   // On one rank: f32 [n, seq_len, vocab] as they enter the softmax, without dropout.
   std::vector<float> logits(const Batch&);
-  int stages() const { return plan_.placement.stages(); }
+  int pipeline_ranks() const { return plan_.placement.ranks; }
 
   // After a step went non-finite: runs it again part by part and names the first tensor with a bad value, its layer and
   // the samples it belongs to. Call before the weights change.

@@ -38,7 +38,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
   const Batch batch = shape_only(spec);
   const std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
   const int micro_batches = sizes.back();
-  const bool whole = executor.stages() > 1;  // in a pipeline no two micro-batches are alike
+  const bool whole = executor.pipeline_ranks() > 1;  // in a pipeline no two micro-batches are alike
   const std::vector<Batch> batches(static_cast<size_t>(whole ? micro_batches : std::min(micro_batches, 2)), batch);
 
   Prediction p;
