@@ -1,6 +1,7 @@
 #include "mesh/mesh_run.h"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "comm/counting.h"
@@ -177,6 +178,19 @@ double worst_difference(const MeshResult& a, const MeshResult& b) {
     worst = std::max(worst, difference / largest);
   }
   return worst;
+}
+
+void check_trains_like(const ModelSection& m, const MeshPlan& plan, const MeshResult& one) {
+  constexpr double kTolerance = 1e-5;
+  INFO(plan.text());
+  const MeshResult many = run_mesh(m, plan);
+  REQUIRE(many.losses.size() == one.losses.size());
+  double worst = 0;
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / one.losses[i]);
+  CHECK(worst < kTolerance);
+  CHECK(worst_difference(one, many) < kTolerance);
+  CHECK(run_mesh(m, plan) == many);
 }
 
 }  // namespace fp::testing

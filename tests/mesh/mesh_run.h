@@ -44,6 +44,10 @@ MeshResult run_mesh(const ModelSection&, const MeshPlan&);
 // The same on counting ops, worlds and arenas: traffic and peaks alone.
 MeshResult count_mesh(const ModelSection&, const MeshPlan&);
 
+// Losses and parameters of the plan are those of `one`, to 1e-5 (docs/architecture.md, section 4), and it repeats bit
+// for bit.
+void check_trains_like(const ModelSection&, const MeshPlan&, const MeshResult& one);
+
 // Largest difference relative to the largest value of the same tensor. The biases of keys are left out: no loss
 // depends on them.
 double worst_difference(const MeshResult& a, const MeshResult& b);

@@ -9,20 +9,6 @@ using namespace fp::testing;
 
 namespace {
 
-constexpr double kTolerance = 1e-5;  // relative, after 20 steps (docs/architecture.md, section 4)
-
-void check_equal(const ModelSection& m, const MeshPlan& plan, const MeshResult& one) {
-  INFO(plan.text());
-  const MeshResult many = run_mesh(m, plan);
-  REQUIRE(many.losses.size() == one.losses.size());
-  double worst = 0;
-  for (size_t i = 0; i < one.losses.size(); ++i)
-    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / one.losses[i]);
-  CHECK(worst < kTolerance);
-  CHECK(worst_difference(one, many) < kTolerance);
-  CHECK(run_mesh(m, plan) == many);
-}
-
 // Every legal combination on up to 8 ranks.
 std::vector<MeshPlan> all_plans() {
   std::vector<MeshPlan> plans;
@@ -47,7 +33,7 @@ TEST_CASE("a mesh trains like one rank", "[mesh]") {
   INFO(family);
   for (const MeshPlan& plan : {MeshPlan{2, 2, 2, 3, true}, MeshPlan{1, 4, 2, 2}, MeshPlan{4, 1, 2, 1},
                                MeshPlan{2, 1, 1, 0, true, Recompute::selective}, MeshPlan{1, 1, 2, 0}})
-    check_equal(m, plan, one);
+    check_trains_like(m, plan, one);
 }
 
 TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][slow]") {
@@ -55,5 +41,5 @@ TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][slow]") {
   const ModelSection m = shared_model(family);
   const MeshResult one = run_mesh(m, {});
   INFO(family);
-  for (const MeshPlan& plan : all_plans()) check_equal(m, plan, one);
+  for (const MeshPlan& plan : all_plans()) check_trains_like(m, plan, one);
 }

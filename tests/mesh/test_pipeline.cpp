@@ -9,8 +9,6 @@ using namespace fp::testing;
 
 namespace {
 
-constexpr double kTolerance = 1e-5;  // relative, after 20 steps (docs/architecture.md, section 4)
-
 ModelSection layered_model(const std::string& family, int64_t layers) {
   ModelSection m = shared_model(family);
   m.layers = layers;
@@ -65,18 +63,6 @@ MeshPlan alone(MeshPlan p) {
   return p;
 }
 
-void check_equal(const ModelSection& m, const MeshPlan& plan, const MeshResult& one) {
-  INFO(plan.text());
-  const MeshResult many = run_mesh(m, plan);
-  REQUIRE(many.losses.size() == one.losses.size());
-  double worst = 0;
-  for (size_t i = 0; i < one.losses.size(); ++i)
-    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / one.losses[i]);
-  CHECK(worst < kTolerance);
-  CHECK(worst_difference(one, many) < kTolerance);
-  CHECK(run_mesh(m, plan) == many);
-}
-
 }  // namespace
 
 namespace {
@@ -89,7 +75,7 @@ void check_every_schedule(const std::string& family, int ranks) {
   for (const Kind& k : kKinds) {
     Kind fitting = k;
     if (fitting.chunks * ranks > m.layers) fitting.chunks = 2;
-    check_equal(m, piped(fitting, ranks, micro_batches), one);
+    check_trains_like(m, piped(fitting, ranks, micro_batches), one);
   }
 }
 
@@ -107,7 +93,7 @@ TEST_CASE("pipelines of eight ranks train like one rank", "[pipeline][slow]") {
   const ModelSection m = layered_model("llama", 15);
   const MeshResult one = run_mesh(m, alone(piped({"1f1b"}, 8, 16)));
   for (const Kind& k : {Kind{"interleaved", 2}, Kind{"zb-v"}, Kind{"bitpipe", 0, true}, Kind{"zeropp", 2}})
-    check_equal(m, piped(k, 8, 16), one);
+    check_trains_like(m, piped(k, 8, 16), one);
 }
 
 namespace {
@@ -147,7 +133,7 @@ void check_company(const std::string& family, const std::vector<Kind>& kinds, si
   size_t number = 0;
   for (const Kind& k : kinds)
     for (const Company& c : kCompany)
-      if (number++ % every == 0) check_equal(m, accompanied(piped(k, 2, 4), c), one.at(c.dp));
+      if (number++ % every == 0) check_trains_like(m, accompanied(piped(k, 2, 4), c), one.at(c.dp));
 }
 
 }  // namespace

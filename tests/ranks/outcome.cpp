@@ -7,7 +7,9 @@
 #include "checkpoint/inspect.h"
 
 namespace fp::testing {
+namespace {
 
+// Largest difference of the parameters of two checkpoints, each relative to the largest value of its tensor.
 double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
   double worst = 0;
   for (const CheckpointParam& p : a.manifest().parameters) {
@@ -26,11 +28,23 @@ double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
   return worst;
 }
 
-double worst_parameter(const std::filesystem::path& run_a, const std::filesystem::path& run_b, int steps) {
-  const auto last = [steps](const std::filesystem::path& run) {
-    return Checkpoint::open(run / "checkpoints" / fmt::format("step-{:08}", steps));
+}  // namespace
+
+void check_like_one(const RanksWorkspace& w, const std::string& name, int steps) {
+  constexpr double kTolerance = 1e-5;
+  const auto last = [&](const std::string& run) {
+    return Checkpoint::open(w.run_directory(run) / "checkpoints" / fmt::format("step-{:08}", steps));
   };
-  return worst_parameter(last(run_a), last(run_b));
+  CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), steps) < kTolerance);
+  CHECK(worst_parameter(last("one"), last(name)) < kTolerance);
+}
+
+void check_repeats(const RanksWorkspace& w, const std::filesystem::path& spec, const std::string& name,
+                   const Layout& layout, const std::vector<std::string>& more) {
+  const auto first = w.run_directory(name), again = w.run_directory(name + "-again");
+  run_well(w.train(spec, name + "-again", layout, more));
+  run_well(fptrain({"checkpoint", "diff", first.string(), again.string()}));
+  CHECK(history(first) == history(again));
 }
 
 }  // namespace fp::testing

@@ -10,7 +10,6 @@ using namespace fp::testing;
 
 namespace {
 
-constexpr double kTolerance = 1e-5;  // relative (docs/architecture.md, section 4)
 constexpr int kSteps = 20;
 const std::vector<std::string> kRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
                                     "--set", "model.layers=6"};
@@ -53,12 +52,8 @@ TEST_CASE("mpirun trains through pipelines like one rank", "[ranks]") {
     const std::string name = fmt::format("many-{}", number++);
     if (family != "gpt" && number % 3 != 0) continue;  // gpt has most in common between the ends
     run_well(w.train(spec, name, layout, kRun));
-    CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
-    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
-    if (number % 5 != 0) continue;
-    run_well(w.train(spec, name + "-again", layout, kRun));
-    run_well(
-        fptrain({"checkpoint", "diff", w.run_directory(name).string(), w.run_directory(name + "-again").string()}));
+    check_like_one(w, name, kSteps);
+    if (number % 5 == 0) check_repeats(w, spec, name, layout, kRun);
   }
 }
 
@@ -75,8 +70,7 @@ TEST_CASE("a run goes on through another pipeline", "[ranks]") {
     std::vector<std::string> more = kRun;
     more.insert(more.end(), {"--resume", saved});
     run_well(w.train(spec, name, layout, more));
-    CHECK(worst_loss(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
-    CHECK(worst_parameter(w.run_directory("one"), w.run_directory(name), kSteps) < kTolerance);
+    check_like_one(w, name, kSteps);
   }
 }
 
