@@ -74,8 +74,14 @@ Schedule PipelinePlan::step(int micro_batches) const {
   ScheduleRequest r = request;
   r.micro_batches = micro_batches;
   LoweringOptions how = lowering;
-  if (how.reduce_every > 0 && r.kind == "zeropp") how.reduce_every = complete(r).unit_size;
-  return checked(generate(r, lowering.costs), how);
+  try {
+    if (how.reduce_every > 0 && r.kind == "zeropp") how.reduce_every = complete(r).unit_size;
+    return checked(generate(r, lowering.costs), how);
+  } catch (const ConfigError& e) {
+    throw ConfigError(
+        fmt::format("parallel.pipeline, with train.global_batch / train.micro_batch / parallel.data = {}: {}",
+                    micro_batches, e.what()));
+  }
 }
 
 Schedule PipelinePlan::evaluation(int micro_batches) const {
