@@ -22,6 +22,8 @@ RunSpec bench_spec(const BenchModel&);
 
 void add_bench_ops(CLI::App& bench);
 void add_bench_train(CLI::App& bench);
+void add_bench_io(CLI::App& bench);
 void add_bench_schedule(CLI::App& bench, CommandResult&);
+void add_bench_machine(CLI::App& bench, CommandResult&);  // comm and all
 
 }  // namespace fp

@@ -29,9 +29,11 @@ void add_bench_command(CLI::App& app, CommandResult& result) {
   bench->require_subcommand(1);
   add_bench_ops(*bench);
   add_bench_train(*bench);
+  add_bench_io(*bench);
   for (CLI::App* command : bench->get_subcommands({}))
     command->preparse_callback([command](size_t) { require_one_rank("bench " + command->get_name()); });
   add_bench_schedule(*bench, result);
+  add_bench_machine(*bench, result);
 }
 
 }  // namespace fp

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <memory>
 
+#include "checkpoint/consolidate.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
 #include "commands.h"
 #include "report/text.h"
+#include "train/universal_patterns.h"
 
 namespace fp {
 namespace {
@@ -51,8 +53,10 @@ void print_header(const Checkpoint& c) {
 void inspect_all(const Checkpoint& c) {
   size_t width = 9;
   for (const CheckpointParam& p : c.manifest().parameters) width = std::max(width, p.name.size());
-  const std::string row = "{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}  {:>11}  {:>11}{}\n";
-  fmt::print(fmt::runtime(row), "parameter", width, "shape", "norm", "min", "max", "exp_avg", "exp_avg_sq", "");
+  const std::string row = "{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}  {:>11}  {:>11}  {}{}\n";
+  fmt::print(fmt::runtime(row), "parameter", width, "shape", "norm", "min", "max", "exp_avg", "exp_avg_sq", "pattern",
+             "");
+  const auto patterns = universal_patterns(c);
   for (const CheckpointParam& p : c.manifest().parameters) {
     const TensorStats s = tensor_stats(c, p.name, StateKind::param);
     int64_t nonfinite = s.nonfinite;
@@ -65,6 +69,7 @@ void inspect_all(const Checkpoint& c) {
     const std::string m1 = norm(StateKind::exp_avg), m2 = norm(StateKind::exp_avg_sq);
     fmt::print(fmt::runtime(row), p.name, width, p.shape.str(), fmt::format("{:.5g}", s.norm),
                fmt::format("{:.5g}", s.min), fmt::format("{:.5g}", s.max), m1, m2,
+               patterns.contains(p.name) ? patterns.at(p.name).text() : "-",
                nonfinite > 0 ? fmt::format("  {} non-finite", nonfinite) : "");
   }
 }
@@ -75,6 +80,8 @@ void inspect_one(const Checkpoint& c, const std::string& name) {
     throw ConfigError(fmt::format("--param {}: {} holds no such parameter; `fptrain checkpoint inspect {}` lists them",
                                   name, c.folder().string(), c.folder().string()));
   fmt::print("{} {}\n", p->name, p->shape.str());
+  if (const auto patterns = universal_patterns(c); patterns.contains(name))
+    fmt::print("  pattern: {}\n", patterns.at(name).text());
   for (const auto& [kind, print] : p->fingerprints) {
     const TensorStats s = tensor_stats(c, name, kind);
     fmt::print("  {}: norm {:.9g}, mean {:.9g}, min {:.9g}, max {:.9g}, non-finite {} of {}, fingerprint {}\n",
@@ -129,7 +136,7 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
 
 void add_checkpoint_command(CLI::App& app, CommandResult& result) {
   struct Arguments {
-    std::string path, other, param;
+    std::string path, other, param, output;
   };
   const auto a = std::make_shared<Arguments>();
   CLI::App* command =
@@ -161,6 +168,15 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
   diff_command->add_option("a", a->path, "checkpoint, or run directory (its newest one)")->required();
   diff_command->add_option("b", a->other, "checkpoint, or run directory (its newest one)")->required();
   diff_command->callback([a, &result] { diff(a->path, a->other, result); });
+
+  CLI::App* consolidate_command = command->add_subcommand(
+      "consolidate", "Copy a checkpoint into one with each tensor in one piece, in one file, whoever saved it");
+  consolidate_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
+  consolidate_command->add_option("--output", a->output, "the checkpoint to make")->required();
+  consolidate_command->callback([a] {
+    consolidate(open_checkpoint_at(a->path), a->output, std::string("fptrain ") + FPTRAIN_VERSION);
+    fmt::print("{}: made and verified\n", a->output);
+  });
   add_checkpoint_transfer_commands(*command);
 }
 

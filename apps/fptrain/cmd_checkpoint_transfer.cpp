@@ -12,7 +12,6 @@ namespace {
 void add_import(CLI::App& checkpoint) {
   struct Arguments {
     ImportOptions o;
-    std::string format = "hf";
     bool no_tokenizer = false;
   };
   const auto a = std::make_shared<Arguments>();
@@ -21,11 +20,14 @@ void add_import(CLI::App& checkpoint) {
   command->add_option("--from", a->o.from, "folder with config.json and safetensors, .safetensors file, llm.c .bin")
       ->required();
   command->add_option("--to", a->o.to, "the checkpoint to make")->required();
+  command->add_option("--format", a->o.source.format,
+                      "of safetensors: hf (default), or meta (Meta's names, order of rows and parts); llm.c files are "
+                      "recognised");
   command
-      ->add_option("--format", a->format,
-                   "of safetensors: hf, or meta (Meta's names and order of rows); llm.c files are recognised")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"hf", "meta"}));
+      ->add_option(
+          "--mapping", a->o.source.mapping,
+          "instead: a file that says what the tensors are (docs/mapping-files.md), or the name of one there is")
+      ->excludes("--format");
   command->add_option("--config", a->o.source.config, "config.json, where it does not lie beside the weights");
   command
       ->add_option("--sliding-window", a->o.sliding_window,
@@ -33,7 +35,6 @@ void add_import(CLI::App& checkpoint) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--no-tokenizer", a->no_tokenizer, "leave a tokenizer that lies beside the weights unread");
   command->callback([a] {
-    a->o.source.format = a->format == "meta" ? WeightFormat::meta : WeightFormat::hf;
     a->o.tokenizer = !a->no_tokenizer;
     a->o.version = FPTRAIN_VERSION;
     import_model(a->o);
@@ -47,14 +48,17 @@ void add_import(CLI::App& checkpoint) {
 
 void add_export(CLI::App& checkpoint) {
   struct Arguments {
-    std::string path, format = "hf", dtype = "auto";
+    std::string path, dtype = "auto";
     ExportOptions o;
     double shard_gb = 5;
   };
   const auto a = std::make_shared<Arguments>();
   CLI::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
   command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
-  command->add_option("--format", a->format)->capture_default_str()->check(CLI::IsMember({"hf"}));
+  command->add_option("--format", a->o.format, "how tensors are named and ordered: hf, or meta (Llama)")
+      ->capture_default_str();
+  command->add_option("--mapping", a->o.mapping, "instead: as the mapping file or name says, read backwards")
+      ->excludes("--format");
   command->add_option("--to", a->o.to, "the folder to make")->required();
   command
       ->add_option("--dtype", a->dtype,

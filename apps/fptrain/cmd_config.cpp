@@ -15,6 +15,7 @@ namespace {
 struct ConfigArguments {
   std::string file, output, key;
   std::vector<std::string> sets;
+  bool cluster = false, mapping = false;
 };
 
 // Digits in groups of three: 68,976,648,192.
@@ -100,7 +101,17 @@ void add_config_command(CLI::App& app, CommandResult&) {
       config->add_subcommand("docs", "Explain a key or section, or print the reference of all (docs/run-spec.md)");
   docs->add_option("key", a->key, "such as optimizer.lr, or optimizer");
   docs->add_option("--output", a->output, "write to this file instead");
-  docs->callback([a] { write_text(*a, a->key.empty() ? run_spec_reference() : explain_key(a->key)); });
+  docs->add_flag("--cluster", a->cluster, "the reference of cluster descriptions instead (docs/cluster-spec.md)")
+      ->excludes("key");
+  docs->add_flag("--mapping", a->mapping, "the reference of import mappings instead (docs/mapping-files.md)")
+      ->excludes("key")
+      ->excludes("--cluster");
+  docs->callback([a] {
+    write_text(*a, a->cluster       ? cluster_reference()
+                   : a->mapping     ? mapping_reference()
+                   : a->key.empty() ? run_spec_reference()
+                                    : explain_key(a->key));
+  });
 
   config->add_subcommand("presets", "List the model presets and their sizes")->callback(list_presets);
 }

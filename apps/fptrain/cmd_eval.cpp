@@ -1,10 +1,12 @@
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "config/load.h"
+#include "config/open_keys.h"
 #include "data/sampler.h"
 #include "device.h"
 #include "train/evaluation.h"
@@ -53,6 +55,8 @@ void run_multiple_choice(const Arguments& a) {
 
 void run(const Arguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
+  constexpr std::array<std::string_view, 1> kNeeded = {"micro_batch"};
+  require_planned(spec, "eval", kNeeded);
   validate_for_training(spec);
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());

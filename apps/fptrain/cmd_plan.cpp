@@ -1,87 +1,177 @@
-// fptrain plan: what a run would need and do, before anything is allocated.
+// fptrain plan: what a run would need, do and take, before anything is allocated.
+#include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "config/load.h"
 #include "device.h"
 #include "ops/counting.h"
 #include "plan/layout.h"
+#include "planner/memory.h"
+#include "planner/report.h"
+#include "planning.h"
 #include "train/dry_run.h"
-#include "train/run_data.h"
+#include "train/memory_watch.h"
 #include "train/setup.h"
 
 namespace fp {
 namespace {
 
 struct Arguments {
-  std::string file;
+  std::string file, cluster;
   std::vector<std::string> sets;
-  bool explain = false;
-  int ranks = 0;
+  bool explain = false, json = false;
+  int ranks = 0, alternatives = 5;
 };
 
 // Data are looked at only where the spec leaves the vocabulary to them.
 RunSpec read_spec(const Arguments& a) {
-  RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
-  if (spec.model.vocab > 0) return spec;
-  spec = load_run_spec(a.file, a.sets);
-  spec.model = with_vocab(spec.model, RunData(spec).train().tokenizer().vocab_size());
-  return spec;
+  const RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
+  return spec.model.vocab > 0 ? spec : with_vocab_of_data(load_run_spec(a.file, a.sets));
 }
 
 // The ranks the plan is for: as told, or as the degrees multiply to.
 int ranks_of(const ParallelSection& p, int told) {
   if (told > 0) return told;
-  if (p.data == 0)
-    throw ConfigError("parallel.data = 0 takes what the other degrees leave of the ranks: say how many with --ranks N");
+  const bool shared_out = std::any_of(p.open.begin(), p.open.end(), [](const std::string& key) {
+    return key == "tensor" || key == "sequence" || key == "pipeline.ranks" || key == "data";
+  });
+  if (p.data == 0 || shared_out)
+    throw ConfigError(fmt::format("parallel.{} what the other degrees leave of the ranks: say how many with --ranks N",
+                                  p.data == 0 ? "data = 0 takes" : "auto shares out"));
   return static_cast<int>(p.pipeline.ranks * p.data * p.sequence * p.tensor);
 }
 
-// The rank that needs most: shares that do not divide differ between pipeline, tensor and sequence indices, not between
-// data ones.
-struct Largest {
-  int rank = -1;
-  Prediction prediction;
-  double of_all = 0;  // bytes of all ranks
-};
+constexpr int kRanksOfAHost = 64;
 
-Largest largest(const RunSpec& spec, CountingOps& counting, const Mesh& mesh) {
-  Largest most;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (mesh.at(rank).dp != 0) continue;
-    const Prediction p = dry_run(spec, spec.model, counting, mesh, rank);
-    most.of_all += static_cast<double>(p.device_bytes()) * mesh.dp();
-    if (most.rank >= 0 && p.device_bytes() <= most.prediction.device_bytes()) continue;
-    most.rank = rank;
-    most.prediction = p;
-  }
-  return most;
+// Of all ranks, where one host may have them.
+double bytes_of_all(MemorySearch& search, const Mesh& mesh) {
+  double bytes = 0;
+  for (int rank = 0; rank < mesh.size(); ++rank)
+    bytes += static_cast<double>(search.exact(search.roles().of(rank)).device_bytes());
+  return bytes;
 }
 
-void run(const Arguments& a) {
-  RunSpec spec = read_spec(a);
+RankMemory on_this_machine(const Prediction& p, int rank, const Ops& ops) {
+  const int64_t available = MemoryWatch::available(ops), unknown = std::numeric_limits<int64_t>::max();
+  RankMemory m;
+  m.rank = rank;
+  m.prediction = p;
+  m.bytes = static_cast<int64_t>(p.device_bytes());
+  m.available = available > 0 ? available : unknown;
+  return m;
+}
+
+// Without a cluster: memory, work and traffic, which need no rates.
+void plan_here(const Arguments& a, RunSpec spec) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks));
-  const auto [rank, p, of_all] = largest(spec, *counting, mesh);
-  fmt::print("{}\ndevice                {:>12}\n", describe_model(spec.model), ops->name());
-  if (mesh.size() > 1)
-    fmt::print("ranks                 {:>12}   {}; what follows is of rank {}, which needs most\n", mesh.size(),
-               describe(spec.parallel), rank);
-  fmt::print("{}", describe(plan_pipeline(spec), step_sizes(spec.train, mesh.dp()).back()));
-  fmt::print("{}", describe(p, spec));
-  if (mesh.size() > 1 && !ops->device_memory())
-    fmt::print("all ranks on one host {:>12.2f} GiB\n", of_all / static_cast<double>(size_t{1} << 30));
-  if (a.explain) fmt::print("{}", explain(p));
+  const PipelinePlan pipeline = plan_pipeline(spec);
+  MemorySearch search(spec, pipeline, mesh, *counting);
+  const int worst = search.worst(), rank = search.roles().rank(worst);
+  const Prediction& p = search.exact(worst);
+  if (a.json) {
+    Estimate e;
+    e.spec = spec;
+    e.ranks = mesh.size();
+    e.memory = on_this_machine(p, rank, *ops);
+    nlohmann::ordered_json j = estimate_json(e);
+    j["time"] = nullptr;
+    j["alternatives"] = nlohmann::json::array();
+    fmt::print("{}\n", j.dump(2));
+  } else {
+    fmt::print("{}\ndevice                {:>12}\n", describe_model(spec.model), ops->name());
+    if (mesh.size() > 1)
+      fmt::print("ranks                 {:>12}   {}; what follows is of rank {}, which needs most\n", mesh.size(),
+                 describe(spec.parallel), rank);
+    fmt::print("{}", describe(pipeline, step_sizes(spec.train, mesh.dp()).back()));
+    fmt::print("{}", describe(p, spec));
+    if (mesh.size() > 1 && mesh.size() <= kRanksOfAHost && !ops->device_memory())
+      fmt::print("all ranks on one host {:>12.2f} GiB\n",
+                 bytes_of_all(search, mesh) / static_cast<double>(size_t{1} << 30));
+    if (a.explain) fmt::print("{}", explain(p));
+    fmt::print("\ntimes: --cluster FILE or parallel.cluster names the machine that they are predicted for\n");
+  }
   std::fflush(stdout);
-  require_fit(p.device_bytes(), *ops);
+  try {
+    require_fit(p, p.device_bytes(), *ops);
+  } catch (const ConfigError& e) {
+    throw ConfigError(fmt::format("{}; {}", e.what(), nearest_here(spec, mesh.size(), 1, *ops)));
+  }
+}
+
+void print_estimate(const Estimate& e, const ClusterSpec& cluster) {
+  fmt::print("{}",
+             describe(plan_pipeline(e.spec), step_sizes(e.spec.train, static_cast<int>(e.spec.parallel.data)).back()));
+  fmt::print("{}", describe_time(e, cluster));
+  std::fflush(stdout);
+}
+
+void print_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest) {
+  nlohmann::ordered_json j = estimate_json(e);
+  j["alternatives"] = alternatives_json(found);
+  if (nearest)
+    j["nearest"] = {{"keys", changed_keys(plan_of(e.spec), nearest->plan)}, {"plan", plan_json(nearest->plan)}};
+  fmt::print("{}\n", j.dump(2));
+  std::fflush(stdout);
+}
+
+// The verdict comes before what takes longer to find out.
+void judge_plan(const Arguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
+  arrange(spec, ranks);
+  EstimatorJudge judge(cluster);
+  const RankMemory memory = judge.memory(spec, ranks);
+  if (!a.json) fmt::print("{}\n", describe_memory(memory, cluster));
+  std::fflush(stdout);
+  const auto nearest = memory.fits() ? std::nullopt : nearest_fitting(spec, ranks, cluster, judge);
+  if (a.explain && !a.json) fmt::print("{}", explain(memory.prediction));
+  const Estimate e = judge.estimate(spec, ranks);
+  if (a.json)
+    print_json(e, {}, nearest);
+  else
+    print_estimate(e, cluster);
+  if (!memory.fits()) throw ConfigError(does_not_fit(memory, plan_of(spec), nearest));
+}
+
+void choose_plan(const Arguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
+  EstimatorJudge judge(cluster);
+  SearchBudget budget;
+  budget.alternatives = a.alternatives;
+  budget.estimates = std::max(budget.estimates, 3 * a.alternatives);
+  const Search found = search(spec, ranks, cluster, judge, budget);
+  if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
+  const Estimate& e = found.best->estimate;
+  if (a.json) return print_json(e, found, {});
+  fmt::print("{}\n", describe_memory(e.memory, cluster));
+  print_estimate(e, cluster);
+  fmt::print("\n{}", describe_search(found));
+}
+
+void run(const Arguments& a) {
+  const RunSpec spec = read_spec(a);
+  const std::optional<ClusterSpec> cluster = cluster_for(spec, a.cluster);
+  if (!cluster && !spec.parallel.open.empty()) throw ConfigError(needs_cluster());
+  if (!cluster) return plan_here(a, spec);
+  const int ranks = ranks_of(spec.parallel, a.ranks);
+  if (!a.json) {
+    fmt::print("{}\n", describe_model(spec.model));
+    if (spec.parallel.open.empty() && ranks > 1) fmt::print("{} ranks: {}\n", ranks, describe(spec.parallel));
+  }
+  if (spec.parallel.open.empty())
+    judge_plan(a, spec, ranks, *cluster);
+  else
+    choose_plan(a, spec, ranks, *cluster);
 }
 
 }  // namespace
 
 void add_plan_command(CLI::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("plan", "Say what a run would need and do; ends with 2 where it does not fit");
+  CLI::App* command = app.add_subcommand(
+      "plan", "Say what a run would need, do and take, or choose how; ends with 2 where it does not fit");
   command->add_option("run", a->file, "run spec (YAML)")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
@@ -90,7 +180,14 @@ void add_plan_command(CLI::App& app, CommandResult&) {
       ->add_option("--ranks", a->ranks,
                    "ranks the run will have; default: as many as the degrees of `parallel` multiply to")
       ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--cluster", a->cluster,
+                      "the machine that times are predicted for: a cluster file, or a name in configs/clusters; "
+                      "default: parallel.cluster");
   command->add_flag("--explain", a->explain, "also which implementations run, and why others were passed over");
+  command->add_option("--alternatives", a->alternatives, "where it chooses: how many other plans are shown, at least")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] { run(*a); });
 }
 

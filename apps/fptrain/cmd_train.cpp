@@ -1,9 +1,37 @@
+#include <algorithm>
+
+#include "base/log.h"
 #include "commands.h"
 #include "config/load.h"
+#include "launch/early_stop.h"
+#include "measure_machine.h"
+#include "planning.h"
 #include "ranks.h"
+#include "train/memory_watch.h"
+#include "train/restarts.h"
 #include "train/trainer.h"
 
 namespace fp {
+namespace {
+
+// What rank 0 decides; the cluster of the others may be another where it was measured.
+void plan_together(Ranks& ranks, TrainRequest& request, const ClusterSpec& cluster) {
+  const auto decide = [&](int size) {
+    return to_text(plan_training(request.spec, size, cluster, request.resume != "none"));
+  };
+  const Planned planned = planned_from_text(ranks.decide(request.spec.watchdog, decide));
+  request.spec = planned.spec;
+  request.forecast = planned.forecast;
+}
+
+// What others leave of the memory; what the runtime of ranks takes of it has been taken already.
+double free_gib(const Ops& ops, const ClusterSpec& cluster, int ranks_of_host) {
+  const int64_t bytes = MemoryWatch::available(ops, ranks_of_host);
+  if (bytes <= 0) return cluster.memory_gib;
+  return static_cast<double>(bytes) / (1 << 30) + cluster.reserved_gib * (ops.device_memory() ? 1 : ranks_of_host);
+}
+
+}  // namespace
 
 void add_train_command(CLI::App& app, CommandResult& result) {
   struct Arguments {
@@ -24,14 +52,34 @@ void add_train_command(CLI::App& app, CommandResult& result) {
   command->add_flag("--allow-data-change", a->allow_data_change,
                     "resume even if the data, its order or the seed have changed");
   command->callback([a, &result] {
+    EarlyStop early;  // of set-up, which may take minutes
     Ranks ranks;
     TrainRequest request{load_run_spec(a->file, a->sets), a->resume, a->allow_data_change, FPTRAIN_VERSION};
     validate_for_training(request.spec);
-    ranks.start(request.spec);
+    begin_life(request.spec, log::rank() == 0);
+    const bool measures = !request.spec.parallel.open.empty() && request.spec.parallel.cluster.empty();
+    if (const auto cluster = cluster_for(request.spec)) plan_together(ranks, request, *cluster);
+    if (measures)
+      ranks.start_unplanned(request.spec.watchdog);
+    else
+      ranks.start(request.spec);
     result.code = ranks.run([&] {
       Ops& ops = ranks.open_device(request.spec);
+      if (measures) {
+        log::info("parallel.auto without parallel.cluster: measuring this machine");
+        ClusterSpec cluster = measure_machine(ops, ranks.world(), ranks.everybody(), true).cluster;
+        cluster.memory_gib = std::min(cluster.memory_gib, free_gib(ops, cluster, ranks.on_this_host()));
+        plan_together(ranks, request, cluster);
+        ranks.rearrange(request.spec);
+      }
       const auto counting = make_counting_ops(&ops);
-      return run_training(request, ops, *counting, ranks.world(), ranks.mesh());
+      request.advice = [&] {
+        const int size = ranks.mesh().size();
+        return nearest_here(with_vocab_of_data(request.spec), size, ranks.on_this_host(), ops);
+      };
+      const ExitCode code = run_training(request, ops, *counting, ranks.world(), ranks.mesh());
+      early.over();
+      return code;
     });
   });
 }

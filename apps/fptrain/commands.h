@@ -14,6 +14,7 @@ struct CommandResult {
 };
 
 void add_train_command(CLI::App& app, CommandResult& result);
+void add_submit_command(CLI::App& app, CommandResult& result);
 void add_plan_command(CLI::App& app, CommandResult& result);
 void add_schedule_command(CLI::App& app, CommandResult& result);
 void add_generate_command(CLI::App& app, CommandResult& result);

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
     fp::know_rank();
     // One line per subcommand, in the order of the help text.
     fp::add_train_command(app, result);
+    fp::add_submit_command(app, result);
     fp::add_plan_command(app, result);
     fp::add_schedule_command(app, result);
     fp::add_generate_command(app, result);
@@ -56,6 +58,10 @@ int main(int argc, char** argv) {
     let_rank_0_speak();
     fp::log::error("{}", e.what());
     return static_cast<int>(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    let_rank_0_speak();
+    fp::log::error("{}", e.what());
+    return static_cast<int>(fp::ExitCode::bad_data);
   } catch (const std::exception& e) {
     fp::log::error("internal error, please report it: {}", e.what());
     return 1;

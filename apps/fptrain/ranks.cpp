@@ -1,6 +1,8 @@
 #include "ranks.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <numeric>
 
 #include "base/log.h"
 #include "base/parallel.h"
@@ -10,6 +12,7 @@
 #include "launch/fault.h"
 #include "launch/placement.h"
 #include "plan/layout.h"
+#include "train/together.h"
 
 namespace fp {
 namespace {
@@ -33,12 +36,27 @@ void Ranks::start(RunSpec& spec) {
   start(arrange(spec, environment_.size), spec.watchdog);
 }
 
-void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
-  mesh_ = mesh;
-  if (mesh_.pp() > 1) {  // receives that wait on the device must not hold up other streams, or kernels yet to be loaded
-    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+// For what ranks do together before any of them can say that another is missing. Rank 0 speaks first, if it can.
+std::unique_ptr<Deadline> Ranks::deadline(const WatchdogSection& w) const {
+  if (environment_.size == 1 || w.setup_s <= 0) return nullptr;
+  return std::make_unique<Deadline>(
+      w.setup_s + (environment_.rank == 0 ? 0 : 5),
+      fmt::format(
+          "the {} ranks have not found each other within {} s (watchdog.setup_s): one of them hangs, has not been "
+          "started or is out of reach",
+          environment_.size, w.setup_s));
+}
+
+std::string Ranks::decide(const WatchdogSection& watchdog, const std::function<std::string(int)>& on_rank_0) {
+  {
+    const auto limit = deadline(watchdog);
+    connect();
   }
+  return fp::on_rank_0(*everybody_, [&] { return on_rank_0(environment_.size); });
+}
+
+void Ranks::connect() {
+  if (world_ != nullptr) return;
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {
@@ -47,7 +65,30 @@ void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
     check_world(environment_, host_->rank(), host_->size());
   }
   world_ = host_.get();
-  everybody_ = host_->group("launch", mesh_.world());
+  std::vector<int> all(static_cast<size_t>(host_->size()));
+  std::iota(all.begin(), all.end(), 0);
+  everybody_ = host_->group("launch", all);
+}
+
+void Ranks::start_unplanned(const WatchdogSection& watchdog) {
+  check_fault_request();
+  expect_pipeline();
+  start(Mesh(1, environment_.size, 1, 1, environment_.size), watchdog);
+}
+
+void Ranks::rearrange(RunSpec& spec) { mesh_ = arrange(spec, environment_.size); }
+
+// Receives that wait on the device must not hold up other streams, or kernels yet to be loaded.
+void Ranks::expect_pipeline() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
+void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
+  mesh_ = mesh;
+  if (mesh_.pp() > 1) expect_pipeline();
+  const auto limit = deadline(watchdog);
+  connect();
   if (mesh_.size() == 1) return;
   set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
@@ -86,6 +127,8 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
     lifeline_->fail(static_cast<int>(e.code()), e.what(), Blame::peer);
   } catch (const UserError& e) {
     lifeline_->fail(static_cast<int>(e.code()), e.what());
+  } catch (const std::filesystem::filesystem_error& e) {
+    lifeline_->fail(static_cast<int>(ExitCode::bad_data), e.what());
   } catch (const std::exception& e) {
     lifeline_->fail(1, fmt::format("internal error, please report it: {}", e.what()));
   }

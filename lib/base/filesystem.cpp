@@ -34,6 +34,18 @@ struct Descriptor {
 
 std::string hex(XXH128_hash_t h) { return fmt::format("{:016x}{:016x}", h.high64, h.low64); }
 
+void write_and_sync(const std::filesystem::path& path, std::string_view content) {
+  const Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+  if (file.fd < 0) fail("create", path);
+  while (!content.empty()) {
+    const ssize_t n = ::write(file.fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path);
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+  if (::fsync(file.fd) != 0) fail("fsync", path);
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -59,18 +71,13 @@ void fsync_path(const std::filesystem::path& path) {
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
   std::filesystem::path temporary = path;
   temporary += fmt::format(".tmp.{}", ::getpid());
-  {
-    const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.fd < 0) fail("create", temporary);
-    while (!content.empty()) {
-      const ssize_t n = ::write(file.fd, content.data(), content.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("write", temporary);
-      content.remove_prefix(static_cast<size_t>(n));
-    }
-    if (::fsync(file.fd) != 0) fail("fsync", temporary);
+  try {
+    write_and_sync(temporary, content);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename into place", path);
+  } catch (const DataError&) {
+    ::unlink(temporary.c_str());
+    throw;
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename into place", path);
   fsync_path(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
@@ -81,7 +88,7 @@ std::string hash_file(const std::filesystem::path& path) {
   if (file.fd < 0) fail("open", path);
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
   XXH3_128bits_reset(hash.get());
-  std::vector<char> buffer(1 << 20);
+  std::vector<char> buffer(1 << 18);  // stays in a core's cache
   for (;;) {
     const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;

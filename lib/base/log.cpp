@@ -43,6 +43,7 @@ const char* prefix(Level level) {
 void append_to_file(State& s, const std::string& line) {
   if (!s.file.is_open()) return;
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  s.file.clear();  // a full disk may have room again
   s.file << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), line) << std::flush;
 }
 

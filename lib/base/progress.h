@@ -2,6 +2,8 @@
 // over the process.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 
 namespace fp {
@@ -10,5 +12,8 @@ namespace fp {
 void set_progress_hook(std::function<void()> hook);
 // To be called every few MiB.
 void progress();
+
+// What this thread says from now on is counted there instead: it works beside what is watched.
+void count_progress(std::atomic<int64_t>* counter);
 
 }  // namespace fp

@@ -142,25 +142,28 @@ std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path) {
 Checkpoint open_checkpoint_at(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
   const std::filesystem::path folder = checkpoints_folder_at(path);
-  if (std::filesystem::exists(path / CheckpointManifest::kFileName) || checkpoints_in(folder).empty())
+  std::error_code ignored;
+  if (std::filesystem::exists(path / CheckpointManifest::kFileName, ignored) || checkpoints_in(folder).empty())
     return Checkpoint::open(path);
   if (auto latest = find_latest(folder)) return *std::move(latest);
   throw DataError(fmt::format("{}: holds no good checkpoint", folder.string()));
 }
 
-void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention& retention) {
+void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention& retention, int64_t newest) {
   if (retention.keep_last <= 0) return;
   int64_t complete = 0;
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
+    const int64_t step = *checkpoint_step(path.filename().string());
+    if (step > newest) continue;
     try {
-      check_sizes(path);
+      if (check_sizes(path).step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
     } catch (const UserError& e) {
       log::warning("a damaged checkpoint is left where it is: {}", e.what());
       continue;
     }
     if (!storage::is_folder(path)) continue;  // a link: what it leads to is not ours to delete
     const std::string name = path.filename().string();
-    const bool milestone = retention.keep_every > 0 && *checkpoint_step(name) % retention.keep_every == 0;
+    const bool milestone = retention.keep_every > 0 && step % retention.keep_every == 0;
     if (++complete > retention.keep_last && !milestone) discard_or_warn(path, name);
   }
 }

@@ -47,8 +47,9 @@ struct Retention {
   int64_t keep_last = 0;   // newest checkpoints kept; 0: all
   int64_t keep_every = 0;  // checkpoints whose step is a multiple are kept too; 0: none
 };
-// Deletes what need not be kept. The newest complete checkpoint always stays. Damaged ones and links to folders
-// elsewhere do not count and stay too. What cannot be deleted is named in a warning.
-void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention&);
+// Deletes what need not be kept of the checkpoints up to step `newest`, the run's own last one, which always stays.
+// Later ones, which the run has passed over, damaged ones and links to folders elsewhere do not count and stay too.
+// What cannot be deleted is named in a warning.
+void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention&, int64_t newest);
 
 }  // namespace fp

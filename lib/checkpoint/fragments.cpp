@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/progress.h"
+#include "checkpoint/host_view.h"
 
 namespace fp {
 std::optional<StateKind> state_kind(std::string_view name) {
@@ -21,6 +22,37 @@ h5::Window dense_window(const Fragment& f) {
   return {f.count, origin};
 }
 
+namespace {
+
+constexpr uint64_t kStride = 0x9E3779B97F4A7C15u;
+
+// The sum over neighbouring elements, the first of which has `index`.
+[[gnu::always_inline]] inline uint64_t sum_of(const float* values, int64_t n, uint64_t index) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += Philox::mix((index + static_cast<uint64_t>(i)) * kStride + std::bit_cast<uint32_t>(values[i]));
+  return sum;
+}
+
+// The same for several instruction sets: four times as fast with AVX-512, whose products are of 64 bits.
+uint64_t sum_anywhere(const float* values, int64_t n, uint64_t index) { return sum_of(values, n, index); }
+#ifdef __x86_64__
+[[gnu::target("avx2")]] uint64_t sum_avx2(const float* values, int64_t n, uint64_t index) {
+  return sum_of(values, n, index);
+}
+[[gnu::target("avx512f,avx512dq,prefer-vector-width=512")]] uint64_t sum_avx512(const float* values, int64_t n,
+                                                                                uint64_t index) {
+  return sum_of(values, n, index);
+}
+const auto sum_of_row = __builtin_cpu_supports("avx512dq") ? sum_avx512
+                        : __builtin_cpu_supports("avx2")   ? sum_avx2
+                                                           : sum_anywhere;
+#else
+constexpr auto sum_of_row = sum_anywhere;
+#endif
+
+}  // namespace
+
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data, const h5::Window& window) {
   // Rows are runs of elements that are neighbours in the logical tensor and in memory.
   const int64_t inner = box.count.rank() < 2 ? 1 : logical.elements() / logical[0] / logical[1];
@@ -33,9 +65,7 @@ uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data
     uint64_t part = 0;
     for (int64_t r = begin; r < end; ++r) {
       const float* row = data + (window.start[0] + r) * memory_row + memory_column;
-      uint64_t index = static_cast<uint64_t>((box.start[0] + r) * logical_row + column) * 0x9E3779B97F4A7C15u;
-      for (int64_t i = 0; i < run; ++i, index += 0x9E3779B97F4A7C15u)
-        part += Philox::mix(index + std::bit_cast<uint32_t>(row[i]));
+      part += sum_of_row(row, run, static_cast<uint64_t>((box.start[0] + r) * logical_row + column));
     }
     sum.fetch_add(part, std::memory_order_relaxed);
   });
@@ -52,9 +82,8 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
       uint64_t& sum = result[static_cast<size_t>(id)][kind];
       for (const Fragment& whole : table.owned(id))
         for (const Fragment& f : chunks(whole, kBlockElements)) {
-          host.resize(static_cast<size_t>(f.count.elements()));
-          ops.copy_out(host.data(), store.state(kind, {id, f.offset, f.count.elements()}));
-          sum += fingerprint(table[id].shape, box_of(f), host.data(), dense_window(f));
+          const float* values = host_view(ops, store.state(kind, {id, f.offset, f.count.elements()}), host);
+          sum += fingerprint(table[id].shape, box_of(f), values, dense_window(f));
           progress();
         }
     }

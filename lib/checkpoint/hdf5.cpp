@@ -60,6 +60,8 @@ Handle file_access(const std::string& where) {
   Handle fapl = property_list(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(fapl.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "set the format version", where);
   check(H5Pset_alignment(fapl.get(), kAlignedFrom, kAlignment), "set the alignment", where);
+  // Small writes held back would go out when a dataset is closed, where nobody hears of a full disk.
+  check(H5Pset_sieve_buf_size(fapl.get(), 0), "switch write buffers off", where);
   // Checkpoints never change once visible, and locks fail on some network file systems.
   check(H5Pset_file_locking(fapl.get(), false, true), "switch file locking off", where);
   return fapl;
@@ -101,6 +103,38 @@ void Dataset::read(const Box& box, float* data, const Window& window) const {
   select(file, box.start, box.count, where_);
   select(memory, window.start, box.count, where_);
   check(H5Dread(id_.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, data), "read", where_);
+}
+
+int64_t Dataset::file_offset() const {
+  const Handle type(check(H5Dget_type(id_.get()), "read the type", where_), H5Tclose);
+  const haddr_t offset = H5Dget_offset(id_.get());  // undefined, too, for a tensor without elements
+  if (H5Tequal(type.get(), H5T_IEEE_F32LE) <= 0 || (offset == HADDR_UNDEF && shape_.elements() > 0))
+    throw DataError(fmt::format("{}: is not a contiguous dataset of fp32", where_));
+  return static_cast<int64_t>(offset);
+}
+
+std::vector<Mapping> Dataset::mappings() const {
+  const Handle dcpl(check(H5Dget_create_plist(id_.get()), "read the layout", where_), H5Pclose);
+  size_t count = 0;
+  check(H5Pget_virtual_count(dcpl.get(), &count), "read the mappings", where_);
+  std::vector<Mapping> list(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Handle space(check(H5Pget_virtual_vspace(dcpl.get(), i), "read a mapping", where_), H5Sclose);
+    Extents first{}, last{};
+    check(H5Sget_select_bounds(space.get(), first.data(), last.data()), "read a mapping", where_);
+    for (size_t d = 0; d < static_cast<size_t>(shape_.rank()); ++d) {
+      list[i].box.start.push_back(static_cast<int64_t>(first[d]));
+      list[i].box.count.push_back(static_cast<int64_t>(last[d] - first[d] + 1));
+    }
+    const auto text = [&](auto get) {
+      std::string name(static_cast<size_t>(check(get(dcpl.get(), i, nullptr, 0), "read a mapping", where_)), '\0');
+      check(get(dcpl.get(), i, name.data(), name.size() + 1), "read a mapping", where_);
+      return name;
+    };
+    list[i].file = text(H5Pget_virtual_filename);
+    list[i].dataset = text(H5Pget_virtual_dsetname);
+  }
+  return list;
 }
 
 File File::create(const std::filesystem::path& path) {
@@ -184,6 +218,12 @@ std::vector<uint64_t> File::attribute(const std::string& object, const std::stri
       static_cast<size_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where(object))));
   check(H5Aread(id.get(), H5T_NATIVE_UINT64, values.data()), "read attribute " + name, where(object));
   return values;
+}
+
+int File::descriptor() const {
+  void* handle = nullptr;
+  check(H5Fget_vfd_handle(id_.get(), H5P_DEFAULT, &handle), "find the descriptor", path_.string());
+  return *static_cast<const int*>(handle);
 }
 
 std::vector<std::string> File::children(const std::string& group) const {

@@ -60,6 +60,10 @@ class Dataset {
   const Shape& shape() const { return shape_; }
   void write(const Box& box, const float* data, const Window& window) const;
   void read(const Box& box, float* data, const Window& window) const;
+  // Where its bytes lie in the file, one after the other. DataError when they do not.
+  int64_t file_offset() const;
+  // Of a virtual dataset.
+  std::vector<Mapping> mappings() const;
 
  private:
   friend class File;
@@ -87,6 +91,9 @@ class File {
   // Attributes of a group or dataset ("/": the file): lists of unsigned numbers.
   void set_attribute(const std::string& object, const std::string& name, std::span<const uint64_t> values);
   std::vector<uint64_t> attribute(const std::string& object, const std::string& name) const;
+
+  // Of the open file; closed with it.
+  int descriptor() const;
 
   // Names inside a group, sorted.
   std::vector<std::string> children(const std::string& group) const;

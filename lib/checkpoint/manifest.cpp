@@ -114,7 +114,10 @@ std::string serialize(const CheckpointManifest& m) {
 
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / CheckpointManifest::kFileName;
-  if (!std::filesystem::exists(path))
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) throw DataError(fmt::format("{}: cannot be examined: {}", path.string(), error.message()));
+  if (!there)
     throw DataError(fmt::format("{}: not a complete fptrain checkpoint: it has no {}", folder.string(),
                                 CheckpointManifest::kFileName));
   const std::string text = read_file(path);

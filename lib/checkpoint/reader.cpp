@@ -1,12 +1,14 @@
 #include <algorithm>
+#include <atomic>
 #include <memory>
-#include <optional>
 
 #include "base/filesystem.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/hdf5.h"
+#include "checkpoint/fragment_reader.h"
+#include "checkpoint/host_view.h"
 #include "checkpoint/tensor_reader.h"
 
 namespace fp {
@@ -28,75 +30,78 @@ std::string size_problem(const std::filesystem::path& path, const CheckpointFile
   return {};
 }
 
+// What is wrong with a file; empty: nothing.
+std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hashes) noexcept {
+  std::string problem = size_problem(folder / f.name, f);
+  if (!problem.empty() || !hashes) return problem;
+  try {
+    if (hash_file(folder / f.name) == f.xxh3) return {};
+    return f.name + ": content differs from what was saved (its hash is wrong)";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
 CheckpointManifest verified_manifest(const std::filesystem::path& folder, bool hashes) {
   CheckpointManifest manifest = read_checkpoint_manifest(folder);
-  std::vector<std::string> problems;
-  for (const CheckpointFile& f : manifest.files) {
-    std::string problem = size_problem(folder / f.name, f);
-    if (problem.empty() && hashes && hash_file(folder / f.name) != f.xxh3)
-      problem = f.name + ": content differs from what was saved (its hash is wrong)";
-    if (!problem.empty()) problems.push_back(problem);
-  }
+  std::vector<std::string> problems(manifest.files.size());
+  std::atomic<size_t> next{0};
+  const auto check = [&] {
+    for (size_t i; (i = next++) < problems.size();) problems[i] = problem_of(folder, manifest.files[i], hashes);
+  };
+  constexpr uint64_t kWorthThreads = 16 << 20;
+  if (hashes && manifest.bytes() > kWorthThreads)
+    parallel([&](int, int) { check(); });  // each thread takes the next file
+  else
+    check();
+  std::erase(problems, std::string());
   if (!problems.empty()) throw DataError(fmt::format("{}: damaged:{}", folder.string(), lines(problems)));
   return manifest;
 }
 
-struct Staging {
+struct HostBuffers {
   std::vector<float> host;
   std::vector<bf16> rounded;
 };
 
 // Copies host values into a tensor, rounding to nearest even where it holds bf16.
-void copy_rounded(Ops& ops, const Tensor& to, Staging& staging) {
+void copy_rounded(Ops& ops, const Tensor& to, HostBuffers& staging) {
   if (to.dtype == DType::f32) return ops.copy_in(to, staging.host.data());
   staging.rounded.resize(staging.host.size());
   std::transform(staging.host.begin(), staging.host.end(), staging.rounded.begin(), [](float x) { return bf16(x); });
   ops.copy_in(to, staging.rounded.data());
 }
 
-// Reads what the store keeps of one logical tensor; returns the fingerprint of what was read.
-uint64_t fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, const ParamPart& part, StateKind kind,
-                     Staging& staging) {
+// Reads what the store keeps of one logical tensor; adds the fingerprint of what was read, where one is wanted.
+void fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, const ParamPart& part, StateKind kind,
+                 HostBuffers& staging, uint64_t* print) {
   const ParamTable& table = store.table();
   const Param& p = table[part.id];
-  uint64_t print = 0;
   for (const Fragment& whole : table.fragments_of(part))
     for (const Fragment& f : chunks(whole, kBlockElements)) {
-      staging.host.resize(static_cast<size_t>(f.count.elements()));
-      reader.read(p.name, kind, box_of(f), staging.host.data(), dense_window(f));
-      print += fingerprint(p.shape, box_of(f), staging.host.data(), dense_window(f));
-      copy_rounded(ops, store.state(kind, {part.id, f.offset, f.count.elements()}), staging);
-      ops.synchronize();  // the host memory is used again
+      const Tensor to = store.state(kind, {part.id, f.offset, f.count.elements()});
+      float* const there = in_host_memory(ops, to);
+      if (there == nullptr) staging.host.resize(static_cast<size_t>(f.count.elements()));
+      float* const values = there != nullptr ? there : staging.host.data();
+      reader.read(p.name, kind, box_of(f), values, dense_window(f));
+      if (print != nullptr) *print += fingerprint(p.shape, box_of(f), values, dense_window(f));
+      if (there == nullptr) {
+        copy_rounded(ops, to, staging);
+        ops.synchronize();  // the host memory is used again
+      }
       progress();
     }
-  return print;
 }
 
-// The tensors of a checkpoint, through its index.
-class IndexReader : public TensorReader {
- public:
-  explicit IndexReader(const Checkpoint& c)
-      : checkpoint_(c), index_(h5::File::open(c.folder() / CheckpointManifest::kIndexName)) {}
-  void read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
-            const h5::Window& window) override {
-    const std::string name = param + "/" + name_of(kind);
-    if (name != name_) {
-      dataset_.emplace(index_.dataset(name));
-      name_ = name;
-      const CheckpointParam* stored = checkpoint_.manifest().parameter(param);
-      if (stored == nullptr || !(dataset_->shape() == stored->shape))
-        throw DataError(fmt::format("{}: {} has shape {} in the index", checkpoint_.folder().string(), param,
-                                    dataset_->shape().str()));
-    }
-    dataset_->read(box, data, window);
-  }
-
- private:
-  const Checkpoint& checkpoint_;
-  h5::File index_;
-  std::string name_;
-  std::optional<h5::Dataset> dataset_;
-};
+void fill(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader, Fingerprints* prints) {
+  const ParamTable& table = store.table();
+  ops.zero(kind == StateKind::param ? store.master() : kind == StateKind::exp_avg ? store.moment1() : store.moment2());
+  HostBuffers staging;
+  for (const ParamUnit& u : table.units())
+    for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
+      fill_tensor(reader, store, ops, part, kind, staging,
+                  prints == nullptr ? nullptr : &(*prints)[static_cast<size_t>(part.id)][kind]);
+}
 
 bool holds_everything(const ParamTable& table) {
   return table.tp() == 1 && table.shards() == 1 && table.held().everything();
@@ -152,7 +157,7 @@ void Checkpoint::require(const ParamTable& table) const {
         fmt::format("{}: holds another model than the run spec describes:{}", folder_.string(), lines(problems)));
 }
 
-std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<IndexReader>(*this); }
+std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<FragmentReader>(*this); }
 
 void Checkpoint::load(ParamStore& store, Ops& ops) const {
   if (!store.options().training) return load_weights(store, ops);
@@ -161,8 +166,8 @@ void Checkpoint::load(ParamStore& store, Ops& ops) const {
   if (!manifest_.has_moments())
     throw DataError(
         fmt::format("{}: holds weights only, no optimizer moments: training cannot go on from it", folder_.string()));
-  IndexReader reader(*this);
-  for (const StateKind kind : kStateKinds) fill_store(store, ops, kind, reader);
+  FragmentReader reader(*this);
+  for (const StateKind kind : kStateKinds) fill(store, ops, kind, reader, nullptr);
   ops.zero(store.grads());
   store.refresh_weights(ops);
   // Taken from where the state lies now, not from what was read.
@@ -171,19 +176,14 @@ void Checkpoint::load(ParamStore& store, Ops& ops) const {
 
 void Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
   require(store.table());
-  IndexReader reader(*this);
+  FragmentReader reader(*this);
   const Fingerprints prints = load_weights_from(reader, store, ops);
   if (holds_everything(store.table())) check_fingerprints(*this, store.table(), prints);
 }
 
 Fingerprints fill_store(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader) {
-  const ParamTable& table = store.table();
-  ops.zero(kind == StateKind::param ? store.master() : kind == StateKind::exp_avg ? store.moment1() : store.moment2());
-  Fingerprints prints(table.size());
-  Staging staging;
-  for (const ParamUnit& u : table.units())
-    for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
-      prints[static_cast<size_t>(part.id)][kind] = fill_tensor(reader, store, ops, part, kind, staging);
+  Fingerprints prints(store.table().size());
+  fill(store, ops, kind, reader, &prints);
   return prints;
 }
 

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/filesystem.h"
+#include "base/progress.h"
 
 namespace fp::storage {
 namespace {
@@ -89,6 +91,26 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   file.sync();
 }
 
+void copy_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  constexpr size_t kPiece = size_t{8} << 20;
+  std::ifstream in(from, std::ios::binary);
+  if (!in) fail("open", from, errno);
+  Output file(to);
+  std::vector<char> piece(kPiece);
+  do {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    if (in.bad()) fail("read", from, errno);
+    file.write({piece.data(), static_cast<size_t>(in.gcount())});
+    progress();
+  } while (in);
+  file.sync();
+}
+
+void remove_file(const std::filesystem::path& path) {
+  announce(Step::remove, path);
+  if (::unlink(path.c_str()) != 0) fail("remove", path, errno);
+}
+
 void sync(const std::filesystem::path& path) {
   announce(Step::sync, path);
   fsync_path(path);
@@ -101,10 +123,7 @@ void rename(const std::filesystem::path& from, const std::filesystem::path& to) 
 }
 
 void remove_folder(const std::filesystem::path& path) {
-  for (const std::filesystem::path& file : entries_of(path)) {
-    announce(Step::remove, file);
-    if (::unlink(file.c_str()) != 0) fail("remove", file, errno);
-  }
+  for (const std::filesystem::path& file : entries_of(path)) remove_file(file);
   announce(Step::remove, path);
   if (::rmdir(path.c_str()) != 0) fail("remove the folder", path, errno);
 }

@@ -22,6 +22,9 @@ void make_folder(const std::filesystem::path& path);   // existing: an error
 void make_folders(const std::filesystem::path& path);  // existing: nothing; missing parents are made and synced
 void write_file(const std::filesystem::path& path, std::string_view content);  // synced
 void sync(const std::filesystem::path& path);
+// Of a file, synced; says progress().
+void copy_file(const std::filesystem::path& from, const std::filesystem::path& to);
+void remove_file(const std::filesystem::path& path);
 void rename(const std::filesystem::path& from, const std::filesystem::path& to);  // the parent is synced
 // Removes a folder of files. One that holds folders of its own is not ours: it is left with what it holds, DataError.
 void remove_folder(const std::filesystem::path& path);

@@ -8,95 +8,18 @@
 
 #include "base/filesystem.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/rank_file.h"
 #include "checkpoint/storage.h"
 
 namespace fp {
 namespace {
 
-std::string rank_file_name(int rank) { return fmt::format("rank-{:05d}.h5", rank); }
-
-std::vector<uint64_t> numbers(const Shape& s) {
-  std::vector<uint64_t> n;
-  for (int i = 0; i < s.rank(); ++i) n.push_back(static_cast<uint64_t>(s[i]));
-  return n;
-}
-
 Shape shape_from(const std::vector<uint64_t>& n) {
   Shape s;
   for (const uint64_t d : n) s.push_back(static_cast<int64_t>(d));
   return s;
-}
-
-// One fragment of a kind of a parameter in a rank's file, as it is written.
-struct OpenFragment {
-  Fragment box;
-  h5::Dataset dataset;
-  std::string name;
-  uint64_t print = 0;
-};
-
-// Where the numbers of a save come from.
-class BlockSource {
- public:
-  virtual ~BlockSource() = default;
-  virtual bool has(StateKind) const = 0;
-  // A fragment of the rank's local tensor, `host` long enough for it.
-  virtual void read(ParamId, StateKind, const Fragment&, float* host) = 0;
-};
-
-class StoreSource : public BlockSource {
- public:
-  StoreSource(const ParamStore& store, Ops& ops) : store_(store), ops_(ops) {}
-  bool has(StateKind kind) const override { return store_.has(kind); }
-  void read(ParamId id, StateKind kind, const Fragment& f, float* host) override {
-    ops_.copy_out(host, store_.state(kind, {id, f.offset, f.count.elements()}));
-  }
-
- private:
-  const ParamStore& store_;
-  Ops& ops_;
-};
-
-// Weights from elsewhere.
-class ReaderSource : public BlockSource {
- public:
-  ReaderSource(const ParamTable& table, TensorReader& reader) : table_(table), reader_(reader) {}
-  bool has(StateKind kind) const override { return kind == StateKind::param; }
-  void read(ParamId id, StateKind kind, const Fragment& f, float* host) override {
-    reader_.read(table_[id].name, kind, box_of(f), host, dense_window(f));
-  }
-
- private:
-  const ParamTable& table_;
-  TensorReader& reader_;
-};
-
-// Streams one kind of one parameter into its fragments.
-void write_kind(h5::File& file, const std::filesystem::path& path, const Param& p, BlockSource& source, ParamId id,
-                StateKind kind, const std::vector<Fragment>& owned, std::vector<float>& host) {
-  std::vector<OpenFragment> fragments;
-  for (const Fragment& f : owned) {
-    const std::string name = fmt::format("{}/{}/{}", p.name, name_of(kind), fragments.size());
-    fragments.push_back({f, file.create_dataset(name, f.count), name});
-  }
-  for (OpenFragment& open : fragments)
-    for (const Fragment& f : chunks(open.box, kBlockElements)) {
-      host.resize(static_cast<size_t>(f.count.elements()));
-      source.read(id, kind, f, host.data());
-      open.print += fingerprint(p.shape, box_of(f), host.data(), dense_window(f));
-      h5::Box inside = box_of(f);  // the fragment's own coordinates
-      for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= open.box.start[i];
-      storage::announce(storage::Step::write, path);
-      open.dataset.write(inside, host.data(), dense_window(f));
-      progress();
-    }
-  for (const OpenFragment& f : fragments) {
-    file.set_attribute(f.name, "start", numbers(f.box.start));
-    file.set_attribute(f.name, "fingerprint", {&f.print, 1});
-  }
 }
 
 // What the ranks wrote of one parameter.
@@ -179,13 +102,6 @@ void check_tiling(const Collected& c, StateKind kind, const std::vector<h5::Mapp
            c.param.shape.elements(), name_of(kind), c.param.name);
 }
 
-CheckpointFile record_of(const std::filesystem::path& path) {
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot be examined: {}", path.string(), error.message()));
-  return {path.filename().string(), bytes, hash_file(path)};
-}
-
 CheckpointFile write_index(const std::filesystem::path& hidden, const std::vector<Collected>& parameters) {
   const std::filesystem::path path = hidden / CheckpointManifest::kIndexName;
   storage::announce(storage::Step::create_file, path);
@@ -204,29 +120,6 @@ CheckpointFile write_index(const std::filesystem::path& hidden, const std::vecto
 CheckpointFile write_text(const std::filesystem::path& path, const std::string& text) {
   storage::write_file(path, text);
   return {path.filename().string(), text.size(), hash_bytes(text.data(), text.size())};
-}
-
-CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamTable& table, BlockSource& source,
-                               int rank) {
-  const std::filesystem::path path = hidden / rank_file_name(rank);
-  storage::announce(storage::Step::create_file, path);
-  h5::File file = h5::File::create(path);
-  std::vector<float> host;
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
-    const Param& p = table[id];
-    FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
-    const std::vector<Fragment> owned = table.owned(id);
-    if (owned.empty()) continue;
-    for (const StateKind kind : kStateKinds)
-      if (source.has(kind)) write_kind(file, path, p, source, id, kind, owned, host);
-    const uint64_t order = static_cast<uint64_t>(id);
-    file.set_attribute(p.name, "shape", numbers(p.shape));
-    file.set_attribute(p.name, "order", {&order, 1});
-  }
-  storage::announce(storage::Step::close, path);
-  file.close();
-  storage::sync(path);
-  return record_of(path);
 }
 
 std::string utc_now() {
@@ -249,8 +142,7 @@ std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, i
 }
 
 CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore& store, Ops& ops, int rank) {
-  StoreSource source(store, ops);
-  return write_rank_file(hidden, store.table(), source, rank);
+  return write_rank_file(hidden, store.table(), *blocks_of(store, ops), rank);
 }
 
 std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
@@ -314,9 +206,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_d
 
 std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
                                    TensorReader& reader, const TrainState& state, const SaveOptions& options) {
-  ReaderSource source(table, reader);
   return save_with(checkpoints_dir, state, options, "weights not saved", [&](const std::filesystem::path& hidden) {
-    return write_rank_file(hidden, table, source, options.rank);
+    return write_rank_file(hidden, table, *blocks_of(table, reader), options.rank);
   });
 }
 

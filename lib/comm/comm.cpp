@@ -27,11 +27,36 @@ void Request::wait() {
   operation_.reset();
 }
 
-Request Group::issue(const CommCall& call, int64_t sent) {
+int64_t sent_elements(const CommCall& call, int rank, int size) {
+  switch (call.kind) {
+    case CommKind::all_reduce: {
+      const int64_t n = call.to.elements(), mine = deal(n, size, rank).count;
+      return n - mine + mine * (size - 1);
+    }
+    case CommKind::all_gather:
+      return call.from.elements() * (size - 1);
+    case CommKind::reduce_scatter:
+      return call.to.elements() * (size - 1);
+    case CommKind::all_to_all:
+      return call.from.elements() - call.sends[static_cast<size_t>(rank)];
+    case CommKind::broadcast:
+      // A chain or a tree sends the data on once from every rank but the last; counted at the root.
+      return rank == call.peer ? call.to.elements() * (size - 1) : 0;
+    case CommKind::send:
+      return call.from.elements();
+    case CommKind::recv:
+    case CommKind::host:
+      return 0;
+  }
+  return 0;
+}
+
+Request Group::issue(const CommCall& call) {
   const bool message = call.kind == CommKind::send || call.kind == CommKind::recv;
   FP_CHECK(message == pair_, "group {}: {} on {}", name_, name_of(call.kind), pair_ ? "a pair" : "what is no pair");
   const CommRecord::Entry entry{name_, call.kind, ++sequence_};
-  record_->count(entry, sent * static_cast<int64_t>(size_of(call.from ? call.from.dtype : call.to.dtype)));
+  const DType dtype = call.from ? call.from.dtype : call.to.dtype;
+  record_->count(entry, sent_elements(call, rank_, size_) * static_cast<int64_t>(size_of(dtype)));
   const Waiting waiting(*record_, entry);
   return {record_, entry, start(call)};
 }
@@ -39,8 +64,7 @@ Request Group::issue(const CommCall& call, int64_t sent) {
 Request Group::start_all_reduce(const Tensor& x, Reduction r) {
   if (size_ == 1) return {};
   FP_CHECK(x.dtype == DType::f32 || x.dtype == DType::bf16, "all_reduce of {}", name_of(x.dtype));
-  const int64_t n = x.elements(), mine = deal(n, size_, rank_).count;
-  return issue({CommKind::all_reduce, x, x, r, -1, {}, {}}, n - mine + mine * (size_ - 1));
+  return issue({CommKind::all_reduce, x, x, r, -1, {}, {}});
 }
 
 Request Group::start_all_gather(const Tensor& whole, const Tensor& part) {
@@ -49,7 +73,7 @@ Request Group::start_all_gather(const Tensor& whole, const Tensor& part) {
            part.shape.str(), whole.shape.str(), size_);
   FP_CHECK(size_ > 1 || whole.data == part.data, "all_gather on one rank from elsewhere");
   if (size_ == 1) return {};
-  return issue({CommKind::all_gather, whole, part, Reduction::sum, -1, {}, {}}, n * (size_ - 1));
+  return issue({CommKind::all_gather, whole, part, Reduction::sum, -1, {}, {}});
 }
 
 Request Group::start_reduce_scatter(const Tensor& part, const Tensor& whole) {
@@ -59,7 +83,7 @@ Request Group::start_reduce_scatter(const Tensor& part, const Tensor& whole) {
   FP_CHECK(part.dtype == DType::f32 || part.dtype == DType::bf16, "reduce_scatter of {}", name_of(part.dtype));
   FP_CHECK(size_ > 1 || whole.data == part.data, "reduce_scatter on one rank to elsewhere");
   if (size_ == 1) return {};
-  return issue({CommKind::reduce_scatter, part, whole, Reduction::sum, -1, {}, {}}, n * (size_ - 1));
+  return issue({CommKind::reduce_scatter, part, whole, Reduction::sum, -1, {}, {}});
 }
 
 Request Group::start_all_to_all(const Tensor& to, const Tensor& from, std::vector<int64_t> sends,
@@ -74,25 +98,22 @@ Request Group::start_all_to_all(const Tensor& to, const Tensor& from, std::vecto
   FP_CHECK(size_ > 1 || to.data == from.data, "all_to_all on one rank to elsewhere");
   if (size_ == 1) return {};
   FP_CHECK(from.data != to.data || from.elements() == 0, "all_to_all in place on {} ranks", size_);
-  const int64_t sent = from.elements() - sends[static_cast<size_t>(rank_)];
-  return issue({CommKind::all_to_all, to, from, Reduction::sum, -1, std::move(sends), std::move(recvs)}, sent);
+  return issue({CommKind::all_to_all, to, from, Reduction::sum, -1, std::move(sends), std::move(recvs)});
 }
 
 Request Group::start_broadcast(const Tensor& x, int root) {
   if (size_ == 1) return {};
-  // A chain or a tree sends the data on once from every rank but the last; counted at the root.
-  return issue({CommKind::broadcast, x, x, Reduction::sum, root, {}, {}},
-               rank_ == root ? x.elements() * (size_ - 1) : 0);
+  return issue({CommKind::broadcast, x, x, Reduction::sum, root, {}, {}});
 }
 
 Request Group::start_send(const Tensor& x, int to) {
   FP_CHECK(to >= 0 && to < size_ && to != rank_, "send from {} to {} of {}", rank_, to, size_);
-  return issue({CommKind::send, {}, x, Reduction::sum, to, {}, {}}, x.elements());
+  return issue({CommKind::send, {}, x, Reduction::sum, to, {}, {}});
 }
 
 Request Group::start_recv(const Tensor& x, int from) {
   FP_CHECK(from >= 0 && from < size_ && from != rank_, "receive of {} from {} of {}", rank_, from, size_);
-  return issue({CommKind::recv, x, {}, Reduction::sum, from, {}, {}}, 0);
+  return issue({CommKind::recv, x, {}, Reduction::sum, from, {}, {}});
 }
 
 void Group::gather_host(std::span<std::byte> all, std::span<const std::byte> mine) {

@@ -39,6 +39,9 @@ struct CommCall {
   std::vector<int64_t> sends, recvs;  // all_to_all: elements for and of each rank
 };
 
+// Elements that this rank of a group of so many sends, as they are counted.
+int64_t sent_elements(const CommCall&, int rank, int size);
+
 // What an implementation keeps of a communication under way.
 class Operation {
  public:
@@ -114,7 +117,7 @@ class Group {
 
  private:
   friend class World;
-  Request issue(const CommCall&, int64_t sent);
+  Request issue(const CommCall&);
   void gather_host(std::span<std::byte> all, std::span<const std::byte> mine);
 
   std::string name_;

@@ -3,14 +3,28 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "comm/comm.h"
 
 namespace fp {
 
+// Is told of every communication of the rank, in order: what gives each its time.
+class CommObserver {
+ public:
+  virtual ~CommObserver() = default;
+  // One begins, among these world ranks, of which each sends so many bytes. What comes back is for waited().
+  virtual double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) = 0;
+  // The rank goes on only when it is over.
+  virtual void waited(double) = 0;
+};
+
 class CountingWorld : public World {
  public:
   using World::World;
+  void observe(CommObserver* observer) { observer_ = observer; }  // null: nobody
+  CommObserver* observer() const { return observer_; }
   // Host memory that a world which sums on the host (mpi) holds at the most, beside the tensors.
   size_t scratch_peak() const { return peak_; }
 
@@ -18,6 +32,7 @@ class CountingWorld : public World {
   void give_back(size_t bytes) { now_ -= bytes; }
 
  private:
+  CommObserver* observer_ = nullptr;
   size_t now_ = 0, peak_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "config/run_spec_fields.h"
 #include "config/scalar.h"
 
 namespace fp {
@@ -30,10 +29,8 @@ std::string find_path(const Fields& fields, const std::string& path, const Match
 
 // What may be meant by a key that a section does not have: a key spelt nearly so, the same key in another section, or
 // one whose description says it in words ("learning_rate" for lr). "" if nothing comes near.
-std::string meant(std::string_view key, const Fields& fields) {
+std::string meant(std::string_view key, const Fields& fields, const Fields& all) {
   if (const auto near = nearest(key, fields.keys()); !near.empty()) return std::string(near);
-  RunSpec spec;
-  const Fields all = fields_of(spec);
   if (auto path = find_path(all, "", [&](const Field& f) { return f.key == key; }); !path.empty()) return path;
   std::string phrase(key);
   std::replace(phrase.begin(), phrase.end(), '_', ' ');
@@ -41,21 +38,22 @@ std::string meant(std::string_view key, const Fields& fields) {
   return find_path(all, "", [&](const Field& f) { return f.info.doc.find(phrase) != std::string_view::npos; });
 }
 
-std::string unknown_key(std::string_view key, const Fields& fields, const std::string& path) {
+std::string unknown_key(std::string_view key, const Fields& fields, const std::string& path, const Fields& all) {
   std::string text = fmt::format("unknown key '{}'. ", shown(joined_path(path, key)));
   if (key == "<<") return text + "Merge keys are not supported, write the values out";
-  if (const std::string m = meant(key, fields); !m.empty()) text += fmt::format("Did you mean '{}'? ", m);
+  if (const std::string m = meant(key, fields, all); !m.empty()) text += fmt::format("Did you mean '{}'? ", m);
   return text + fmt::format("Legal keys{}: {}", path.empty() ? "" : " of " + path, joined(fields.keys()));
 }
 
 class Decoder {
  public:
-  Decoder(Written& written, Problems& problems) : written_(written), problems_(problems) {}
+  Decoder(const Fields& all, Written& written, Problems& problems)
+      : all_(all), written_(written), problems_(problems) {}
 
   void section(const YamlNode& node, const Fields& fields, const std::string& path) {
     if (node.kind != YamlNode::Kind::map) {
       fail(path, node.place,
-           fmt::format("{} must be a map of keys, not {}. Legal keys: {}", path.empty() ? "the run spec" : path,
+           fmt::format("{} must be a map of keys, not {}. Legal keys: {}", path.empty() ? "the file" : path,
                        describe(node), joined(fields.keys())));
       return;
     }
@@ -63,7 +61,7 @@ class Decoder {
       const Field* field = fields.find(e.key);
       const std::string here = joined_path(path, e.key);
       if (field == nullptr) {
-        problems_.add(e.place, unknown_key(e.key, fields, path));
+        problems_.add(e.place, unknown_key(e.key, fields, path, all_));
         continue;
       }
       written_.places[here] = e.value.place;
@@ -71,8 +69,8 @@ class Decoder {
     }
     for (const Field& f : fields.list())
       if (f.info.required && node.find(f.key) == nullptr)
-        fail(path + "." + std::string(f.key), node.place,
-             fmt::format("{}.{} must be given: {}", path, f.key, f.info.doc));
+        fail(joined_path(path, f.key), node.place,
+             fmt::format("{} must be given: {}", joined_path(path, f.key), f.info.doc));
   }
 
  private:
@@ -212,8 +210,11 @@ class Decoder {
       return;
     }
     std::vector<T> list(node.items.size());
-    for (size_t i = 0; i < list.size(); ++i)
-      if (!read_item(node.items[i], fmt::format("{}[{}]", path, i), list[i])) written_.failed.insert(path);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const std::string at = fmt::format("{}[{}]", path, i);
+      written_.places[at] = node.items[i].place;
+      if (!read_item(node.items[i], at, list[i])) written_.failed.insert(path);
+    }
     out = std::move(list);
   }
 
@@ -236,14 +237,15 @@ class Decoder {
     }
   }
 
+  const Fields& all_;  // of the whole document
   Written& written_;
   Problems& problems_;
 };
 
 }  // namespace
 
-void decode(const YamlNode& node, const Fields& fields, const std::string& path, Written& written, Problems& problems) {
-  Decoder(written, problems).section(node, fields, path);
+void decode(const YamlNode& document, const Fields& fields, Written& written, Problems& problems) {
+  Decoder(fields, written, problems).section(document, fields, "");
 }
 
 }  // namespace fp

@@ -14,12 +14,13 @@ namespace fp {
 struct Written {
   std::map<std::string, Place> places;
   std::set<std::string> failed;  // present but unusable: the member still has its default
+  std::set<std::string> open;    // left to the planner: the member has no meaning yet
 
   bool has(const std::string& path) const { return places.count(path) != 0; }
 };
 
-// Sets the members behind `fields` from `node`, a map. `path` is the section's dotted path, "" for the whole spec.
-// Unknown keys, wrong types and values out of range go to `problems`.
-void decode(const YamlNode& node, const Fields& fields, const std::string& path, Written& written, Problems& problems);
+// Sets the members behind `fields` from a whole document, a map. Unknown keys, wrong types and values out of range go
+// to `problems`.
+void decode(const YamlNode& document, const Fields& fields, Written& written, Problems& problems);
 
 }  // namespace fp

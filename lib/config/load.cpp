@@ -1,10 +1,10 @@
 #include "config/load.h"
 
-#include <fstream>
-
 #include "base/error.h"
 #include "config/decode.h"
+#include "config/document.h"
 #include "config/hf_config.h"
+#include "config/open_keys.h"
 #include "config/overrides.h"
 #include "config/preset.h"
 #include "config/run_spec_fields.h"
@@ -16,30 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// At most one byte more than a run spec may have: enough for the parser to refuse the rest.
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) throw ConfigError(fmt::format("{}: is a folder, not a run spec", path.string()));
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
-  std::string text(kMaxYamlBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw ConfigError(fmt::format("{}: cannot be read", path.string()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
-}
+constexpr DocumentKind kRunSpec = {"run spec", "has sections such as model, data and train"};
 
-// The document's root, a map. Throws what is wrong with its syntax: without it nothing further can be said.
-YamlNode parse_root(std::string_view text, const std::string& name) {
-  Problems problems;
-  YamlNode root = parse_yaml(text, name, problems);
-  problems.throw_if_any();
-  if (root.place.source.empty() || root.kind == YamlNode::Kind::null)
-    problems.add({name, 1, 1}, "the file is empty: a run spec has sections such as model, data and train");
-  problems.throw_if_any();
-  return root;
-}
+std::string read_text(const fs::path& path) { return read_document(path, kRunSpec); }
+
+YamlNode parse_root(std::string_view text, const std::string& name) { return parse_document(text, name, kRunSpec); }
 
 // The value of a key of the model section, if it is usable text; anything else is reported when the tree is decoded.
 const YamlNode* model_text(const YamlNode& root, std::string_view key) {
@@ -114,16 +95,24 @@ std::string preset_label(const std::string& preset) {
   return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
 }
 
+void apply_sets(YamlNode& root, const std::vector<std::string>& sets, Problems& problems) {
+  expand_auto(root);
+  for (const std::string& set : sets) {
+    apply_set(root, set, problems);
+    expand_auto(root);
+  }
+}
+
 // The whole tree: the preset under what is written, the sets over both (they may also choose the preset).
 YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs::path& base, Problems& problems) {
   YamlNode chooser = root;
   Problems reported_below;
-  for (const std::string& set : sets) apply_set(chooser, set, reported_below);
+  apply_sets(chooser, sets, reported_below);
   if (const YamlNode* preset = preset_node(chooser))
     root = merged(preset_tree(*preset, base, problems), root);
   else if (const YamlNode* init = lone_init_node(chooser))
     root = merged(init_tree(*init, problems), root);
-  for (const std::string& set : sets) apply_set(root, set, problems);
+  apply_sets(root, sets, problems);
   return root;
 }
 
@@ -135,7 +124,10 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   const bool whole = problems.empty();
   RunSpec spec;
   Written written;
-  decode(root, fields_of(spec), "", written, problems);
+  decode(root, fields_of(spec), written, problems);
+  resolve_open_keys(spec, written);
+  if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
+    spec.parallel.cluster = file.string();
   Checker check(written, name, problems);
   if (folders == DataFolders::must_exist) check_data_paths(spec, check);
   if (whole) {  // without its preset or a set, a spec would only seem to contradict itself
@@ -165,7 +157,7 @@ ModelSection load_preset(const std::string& name) {
   const YamlNode node = preset_tree(YamlNode(YamlNode::Kind::scalar, place, name), fs::path(), problems);
   RunSpec spec;
   Written written;
-  decode(node, fields_of(spec), "", written, problems);
+  decode(node, fields_of(spec), written, problems);
   problems.throw_if_any();
   spec.model.preset = name;
   resolve(spec);

@@ -23,15 +23,35 @@ std::vector<fs::path> config_folders() {
   return folders;
 }
 
-std::vector<std::string> preset_names() {
+namespace {
+
+// Names of the YAML files in `kind`/ of config_folders(), sorted.
+std::vector<std::string> names_in(const char* kind) {
   std::set<std::string> names;
   for (const fs::path& folder : config_folders()) {
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder / "models", ignored))
+    for (const auto& entry : fs::directory_iterator(folder / kind, ignored))
       if (entry.path().extension() == ".yaml") names.insert(entry.path().stem().string());
   }
   return {names.begin(), names.end()};
 }
+
+// A file by its path, or by its name in `kind`/ of config_folders().
+fs::path find_file(const char* kind, std::string_view name, const fs::path& base) {
+  if (name.empty()) return {};
+  std::error_code ignored;
+  std::vector<fs::path> places = {base / name, fs::path(name)};
+  if (name.find('/') == std::string_view::npos)
+    for (const fs::path& folder : config_folders()) places.push_back(folder / kind / (std::string(name) + ".yaml"));
+  for (const fs::path& path : places)
+    if (fs::is_regular_file(path, ignored)) return path;
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() { return names_in("models"); }
+std::vector<std::string> mapping_names() { return names_in("mappings"); }
 
 fs::path model_description_at(const fs::path& path) {
   std::error_code ignored;
@@ -46,6 +66,9 @@ fs::path model_description_at(const fs::path& path) {
     if (entry.path().filename().string().starts_with("step-") && entry.path() > newest) newest = entry.path();
   return !newest.empty() && fs::is_regular_file(newest / "config.yaml", ignored) ? newest / "config.yaml" : fs::path();
 }
+
+fs::path find_cluster(std::string_view cluster, const fs::path& base) { return find_file("clusters", cluster, base); }
+fs::path find_mapping(std::string_view mapping, const fs::path& base) { return find_file("mappings", mapping, base); }
 
 fs::path find_preset(std::string_view preset, const fs::path& base) {
   std::error_code ignored;

@@ -20,7 +20,7 @@ void Problems::throw_if_any() const {
     return std::tie(a.place.source, a.place.line, a.place.column) <
            std::tie(b.place.source, b.place.line, b.place.column);
   });
-  std::string text = sorted.size() > 1 ? fmt::format("{} problems in the run spec:", sorted.size()) : "";
+  std::string text = sorted.size() > 1 ? fmt::format("{} problems:", sorted.size()) : "";
   for (const Problem& p : sorted) text += fmt::format("{}{}: {}", text.empty() ? "" : "\n  ", p.place.str(), p.message);
   throw ConfigError(text);
 }

@@ -1,4 +1,5 @@
-// What editors and people read about the run spec, generated from the field declarations.
+// What editors and people read about run specs, cluster descriptions and mappings, generated from the field
+// declarations.
 #pragma once
 
 #include <string>
@@ -11,6 +12,12 @@ std::string run_spec_schema();
 
 // The reference page, docs/run-spec.md.
 std::string run_spec_reference();
+
+// The reference page of cluster descriptions, docs/cluster-spec.md.
+std::string cluster_reference();
+
+// The reference page of import mappings, docs/mapping-files.md.
+std::string mapping_reference();
 
 // Type, default, legal values and meaning of one key ("optimizer.lr") or of every key of a section ("optimizer"), for a
 // terminal. ConfigError naming the nearest key if there is none.

@@ -179,12 +179,14 @@ struct PipelineSection {
 };
 
 struct ParallelSection {
+  std::vector<std::string> open;  // `auto`: what the planner is to choose (config/open_keys.h); empty after it did
   int64_t tensor = 1, sequence = 1;
   PipelineSection pipeline;
   int64_t data = 1;  // 0: as many as the other degrees leave of the ranks
   bool megatron_sp = false;
   int64_t zero_stage = 0;
   bool allow_gpu_sharing = false;
+  std::string cluster;  // whose times are predicted; empty: no file
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -210,6 +212,10 @@ struct CheckpointSection {
   int64_t keep_last = 3;   // newest checkpoints kept; 0: all
   int64_t keep_every = 0;  // also keep every checkpoint whose step is a multiple; 0: none
   bool at_end = true;
+  bool asynchronous = true;   // periodic saves are written while training goes on
+  int64_t staging_mib = 0;    // host memory of a rank for that; 0: all that it saves
+  std::string node_local;     // folder on the node's own disk where rank files are written first; empty: none
+  double time_margin_s = 60;  // left of a Slurm job's time, beside a step and a save
 
   bool operator==(const CheckpointSection&) const = default;
 };

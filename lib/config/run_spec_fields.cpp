@@ -222,6 +222,25 @@ void declare(Fields& f, CheckpointSection& s) {
          .min = 0,
          .max = kMaxCount});
   f.add("at_end", s.at_end, {.doc = "Save after the last step."});
+  f.add("asynchronous", s.asynchronous,
+        {.doc = "Write the periodic saves while training goes on, out of a copy in host memory: 12 bytes for each "
+                "parameter that a rank answers for, counted in the memory that a run is predicted to need."});
+  f.add("staging_mib", s.staging_mib,
+        {.doc = "Host memory of each rank for that copy. With less than a rank saves, training waits for the disk as "
+                "soon as it is full. 0: room for all of it.",
+         .unit = "MiB",
+         .min = 0,
+         .max = int64_t{1} << 40});
+  f.add("node_local", s.node_local,
+        {.doc = "A folder on each node's own disk, where periodic saves are written first and copied to "
+                "`run.directory` from. Empty: straight to `run.directory`."});
+  f.add(
+      "time_margin_s", s.time_margin_s,
+      {.doc =
+           "In a Slurm job: save and end with code 75 while there is so much time left beside another step and a save, "
+           "as long as they have taken so far.",
+       .unit = "seconds",
+       .min = 0});
 }
 
 void declare(Fields& f, LoggingSection& s) {

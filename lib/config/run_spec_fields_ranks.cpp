@@ -68,6 +68,12 @@ void declare(Fields& f, PipelineSection& s) {
 }
 
 void declare(Fields& f, ParallelSection& s) {
+  f.add("auto", s.open,
+        {.doc = "What the planner chooses, so that a step takes least time and fits; `parallel: auto` is short for "
+                "[all]. Keys that are written stay as they are. `pipeline` stands for the four of it; micro_batch is "
+                "train.micro_batch, recompute is memory.recompute.",
+         .choices = {"all", "tensor", "sequence", "pipeline", "pipeline.ranks", "pipeline.schedule", "pipeline.chunks",
+                     "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "recompute"}});
   f.add(
       "tensor", s.tensor,
       {.doc =
@@ -101,6 +107,10 @@ void declare(Fields& f, ParallelSection& s) {
   f.add(
       "allow_gpu_sharing", s.allow_gpu_sharing,
       {.doc = "Several ranks may use the same GPU; they then communicate through host memory. For trying things out."});
+  f.add("cluster", s.cluster,
+        {.doc = "What the planner knows about the machine: a file of `fptrain bench all --write-cluster`, or the name "
+                "of one in `configs/clusters/`. Relative paths start at the run spec, then at the working directory. "
+                "Empty: times are not predicted."});
 }
 
 void declare(Fields& f, WatchdogSection& s) {

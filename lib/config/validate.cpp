@@ -16,6 +16,7 @@ void Checker::require(bool ok, const std::vector<std::string>& keys, const std::
 }
 
 bool Checker::unusable(std::string key) const {
+  if (written_.open.count(key) != 0) return true;
   while (written_.failed.count(key) == 0) {
     if (key.find('.') == std::string::npos) return false;
     key.erase(key.rfind('.'));
@@ -137,7 +138,7 @@ void check_pipeline(const ParallelSection& parallel, Checker& check) {
                              : file ? "parallel.pipeline.schedule_file"
                                     : "parallel.pipeline.schedule " + p.schedule;
   const auto useless_with = [&](bool used, const std::string& key, const std::string& other) {
-    check.require(!used, {"parallel.pipeline." + key, "parallel.pipeline.ranks"},
+    check.require(!used, {"parallel.pipeline." + key, "parallel.pipeline.ranks", "parallel.pipeline.schedule"},
                   fmt::format("parallel.pipeline.{} has no effect with {}; remove it", key, other));
   };
   const auto useless = [&](bool used, const char* key) { useless_with(used, key, beside); };
@@ -184,6 +185,11 @@ void check_checkpoint(const CheckpointSection& c, Checker& check) {
       saved, {"checkpoint.keep_every", "checkpoint.every"},
       fmt::format("checkpoint.keep_every = {} must be a multiple of checkpoint.every = {}: only those steps are saved",
                   c.keep_every, c.every));
+  check.require(c.node_local.empty() || c.asynchronous, {"checkpoint.node_local", "checkpoint.asynchronous"},
+                "checkpoint.node_local is for saves in the background: checkpoint.asynchronous must be true");
+  check.require(
+      c.node_local.empty() || c.node_local.front() == '/', {"checkpoint.node_local"},
+      fmt::format("checkpoint.node_local = {} must be an absolute path: it is the same on every node", c.node_local));
 }
 
 }  // namespace

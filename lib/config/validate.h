@@ -1,4 +1,4 @@
-// Checks that span several keys of a run spec.
+// Checks that span several keys of a document.
 #pragma once
 
 #include "config/decode.h"
@@ -8,7 +8,8 @@
 namespace fp {
 
 // Collects problems of checks that name the keys they look at. A problem is placed at the first of its keys that was
-// written down, else at its section, else at the file; a check is skipped when one of its keys could not be read.
+// written down, else at its section, else at the file; a check is skipped when one of its keys could not be read or is
+// left to the planner.
 class Checker {
  public:
   Checker(const Written& written, std::string file, Problems& problems)
@@ -18,7 +19,7 @@ class Checker {
   void require(bool ok, const std::vector<std::string>& keys, const std::string& message);
 
  private:
-  // The key, or a section it is in, could not be read.
+  // The key, or a section it is in, could not be read, or has no value yet.
   bool unusable(std::string key) const;
   Place place_of(const std::vector<std::string>& keys) const;
 

@@ -47,6 +47,7 @@ class PendingFile {
 
 class PendingFolder {
  public:
+  // Removes what killed processes have left of the same target.
   explicit PendingFolder(const std::filesystem::path& target);
   ~PendingFolder();
   PendingFolder(const PendingFolder&) = delete;
@@ -58,6 +59,7 @@ class PendingFolder {
 
  private:
   std::filesystem::path target_, path_;
+  int lock_ = -1;  // held as long as this process works on it
 };
 
 }  // namespace fp

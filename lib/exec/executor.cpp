@@ -39,6 +39,7 @@ LossSums Executor::accumulate(std::span<const Batch> micro_batches) {
 GradientNorm Executor::gradient_norm() {
   const ModelEnv& e = model_->env();
   const ParamTable& table = model_->table();
+  e.arena->enter({"gradient norm"});
   std::vector<std::vector<Segment>> owned(table.units().size());  // of each unit's shard
   int64_t count = 0;
   for (size_t u = 0; u < owned.size(); ++u) {
@@ -70,6 +71,7 @@ GradientNorm Executor::gradient_norm() {
 void Executor::update(const OptimizerSection& spec, double lr, int64_t step, double norm) {
   const ModelEnv& e = model_->env();
   const ParamStore& store = *e.params;
+  e.arena->enter({"optimizer update"});
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
   for (const ParamUnit& u : model_->table().units()) {
     const UnitState s = store.unit_state(u);

@@ -44,6 +44,7 @@ std::vector<ArenaTensor> ModelStages::end_evaluation() {
 
 void ModelStages::enter(const Action& a) {
   const int b = schedule_->batch_of(a);
+  begin("tokens of a batch");
   if (!held_.contains(b)) held_[b].staged = stage(model_->env(), batches_[static_cast<size_t>(b)], training_);
   ++held_.at(b).visits;
 }
@@ -60,6 +61,10 @@ void ModelStages::read_losses(int keep) {
     sums_[static_cast<size_t>(l.batch)] = losses_->sums(batches_[static_cast<size_t>(l.batch)], l.tensor);
     unread_.erase(unread_.begin());
   }
+}
+
+void ModelStages::begin(std::string_view what, int64_t layer) {
+  model_->env().arena->enter({what, layer, current_, !training_});
 }
 
 // Messages move on while this rank computes.
@@ -84,11 +89,14 @@ std::vector<int> ModelStages::units(int stage) const {
 
 ArenaTensor ModelStages::room(const Action& a) {
   const ModelEnv& e = model_->env();
+  current_ = schedule_->batch_of(a);
+  begin("room for a message");
   return e.alloc({share_of(e, batch(a)).local_rows, e.arch->hidden});
 }
 
 ArenaTensor ModelStages::run_stem(const MicroBatch& batch) {
   const std::vector<int> stem = model_->table().stem_units();
+  begin("forward of the embedding");
   for (const int u : stem) weights_->acquire(u);
   ArenaTensor x = model_->stem().forward(batch);
   for (const int u : stem) weights_->release(u);
@@ -102,6 +110,7 @@ ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const Mic
     const int64_t layer = p.first_layer + l;
     const int after = p.head ? table.head_units().back() : -1;
     tick();
+    begin("forward", layer);
     weights_->acquire(table.layer_unit(layer), l + 1 < p.layers ? table.layer_unit(layer + 1) : after);
     BlockState nothing;
     const Block& block = model_->blocks()[static_cast<size_t>(layer)];
@@ -112,6 +121,7 @@ ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const Mic
 }
 
 ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
+  current_ = schedule_->batch_of(a);
   enter(a);
   const StagePart& p = part(a.stage);
   const MicroBatch& mine = staged(a);
@@ -135,6 +145,7 @@ void ModelStages::release_head() {
 }
 
 void ModelStages::run_head_forward(const Action& a, ArenaTensor top) {
+  begin("head and loss");
   ArenaTensor loss = model_->env().alloc_f32({staged(a).rows(), 2});
   acquire_head(-1);
   model_->head().forward(top, staged(a), loss, losses_->of_tokens());
@@ -146,6 +157,7 @@ ArenaTensor ModelStages::run_head(const Action& a) {
   const StagePart& p = part(a.stage);
   const MicroBatch& mine = staged(a);
   const int b = schedule_->batch_of(a);
+  begin("head and loss");
   ArenaTensor loss = model_->env().alloc_f32({mine.rows(), 2});
   acquire_head(p.layers > 0 ? model_->table().layer_unit(p.first_layer + p.layers - 1) : -1);
   for (const int u : model_->table().head_units()) gradients_->open(u);
@@ -164,6 +176,7 @@ ArenaTensor ModelStages::run_head(const Action& a) {
 }
 
 ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
+  current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
   if (p.head) dy = run_head(a);
   const MicroBatch& mine = staged(a);
@@ -172,6 +185,7 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
     tick();
+    begin("input gradient", layer);
     weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
     dy = model_->blocks()[static_cast<size_t>(layer)].backward_input(std::move(dy), mine,
                                                                      states[static_cast<size_t>(l)]);
@@ -182,6 +196,7 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
 }
 
 void ModelStages::backward_weight(const Action& a, bool reduces) {
+  current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
   std::vector<BlockState>& states = visit(a).blocks;
   const ParamTable& table = model_->table();
@@ -189,6 +204,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
   for (int64_t l = p.layers; l-- > 0;) {
     const int unit = table.layer_unit(p.first_layer + l);
     tick();
+    begin("weight gradients", p.first_layer + l);
     gradients_->open(unit);
     model_->blocks()[static_cast<size_t>(p.first_layer + l)].backward_weight(states[static_cast<size_t>(l)]);
     if (reduces) reduce_unit(unit, a.stage);
@@ -197,6 +213,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
 }
 
 ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces) {
+  current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
   if (p.head) dy = run_head(a);
   if (p.head && reduces) reduce_head(a.stage);
@@ -206,6 +223,7 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
     const Block& block = model_->blocks()[static_cast<size_t>(layer)];
+    begin("backward", layer);
     weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
     tick();
     gradients_->open(table.layer_unit(layer));
@@ -223,6 +241,7 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
 void ModelStages::end_visit(const Action& a, bool reduces) {
   if (part(a.stage).stem) {
     const std::vector<int> stem = model_->table().stem_units();
+    begin("backward of the embedding");
     for (const int u : stem) gradients_->open(u);
     model_->stem().backward_weight(std::move(visit(a).stem), staged(a));
     if (reduces)

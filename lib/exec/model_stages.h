@@ -61,6 +61,8 @@ class ModelStages final : public StageWork {
   Visit& visit(const Action& a) { return visits_.at({a.pipe, a.stage, a.micro_batch}); }
   void enter(const Action&);
   void leave(const Action&);
+  // What the memory taken from now on is for.
+  void begin(std::string_view what, int64_t layer = -1);
   void tick();
   std::vector<int> units(int stage) const;
 
@@ -86,6 +88,7 @@ class ModelStages final : public StageWork {
   std::span<const Batch> batches_;
   LossSpec spec_;
   bool training_ = false;
+  int current_ = -1;                                   // batch of the action that runs
   std::map<std::tuple<int, int, int>, Visit> visits_;  // by pipe, stage and micro-batch
   std::map<int, Held> held_;                           // by batch
   std::vector<Loss> unread_;                           // losses on the device

@@ -28,6 +28,7 @@ struct Outgoing {
 std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state, const ExportOptions& o) {
   ParamTable table;
   declare_parameters(spec.model, table);
+  const Layout layout(choose_mapping(o.mapping, o.format, spec.model.family), spec.model, table);
   const Json origin = carried_json(state.carried, ForeignModel::kOriginName);
   const ElementType usual = spec.precision.compute == "bf16" ? ElementType::bf16 : ElementType::f32;
   std::vector<Outgoing> list;
@@ -35,7 +36,7 @@ std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state,
     std::string recorded = origin.value("dtype", "");
     if (origin.contains("exceptions")) recorded = origin["exceptions"].value(p.name, recorded);
     const ElementType type = o.type ? *o.type : element_type(recorded).value_or(usual);
-    list.push_back({p, stored_as(WeightFormat::hf, spec.model, p), type});
+    list.push_back({p, layout[static_cast<ParamId>(list.size())], type});
   }
   return list;
 }
@@ -47,14 +48,14 @@ class ShardWriter {
       : path_(path), reader_(reader) {
     SafetensorsHeader header;
     header.metadata["format"] = "pt";
-    for (const Outgoing& t : tensors) header.tensors[t.as.name] = {std::string(name_of(t.type)), t.as.shape, 0, 0};
+    for (const Outgoing& t : tensors) header.tensors[t.as.name()] = {std::string(name_of(t.type)), t.as.shape, 0, 0};
     const std::string first = lay_out_safetensors(header);
     out_.open(path, std::ios::binary | std::ios::trunc);
     put(std::as_bytes(std::span(first)));
     std::vector<const Outgoing*> order;
     for (const Outgoing& t : tensors) order.push_back(&t);
     std::sort(order.begin(), order.end(), [&](const Outgoing* a, const Outgoing* b) {
-      return header.tensors[a->as.name].begin < header.tensors[b->as.name].begin;
+      return header.tensors[a->as.name()].begin < header.tensors[b->as.name()].begin;
     });
     for (const Outgoing* t : order) write(*t);
     out_.close();
@@ -69,31 +70,45 @@ class ShardWriter {
     if (!out_) fail();
   }
 
-  // A few MiB of stored rows at a time.
+  // A few MiB of stored rows at a time; of rotary pairs whole heads.
   void write(const Outgoing& t) {
-    const bool matrix = t.as.shape.size() == 2, transposed = t.as.arrangement == Arrangement::transposed;
-    const int64_t rows = t.as.shape[0], columns = matrix ? t.as.shape[1] : 1;
-    const int64_t step = std::max<int64_t>(1, (int64_t{2} << 20) / std::max<int64_t>(columns, 1));
+    const int64_t rows = t.as.shape[0], columns = t.as.shape.size() == 2 ? t.as.shape[1] : 1;
+    int64_t step = std::max<int64_t>(1, (int64_t{2} << 20) / std::max<int64_t>(columns, 1));
+    if (t.as.transform == TensorTransform::rotary_pairs) step = (step / t.as.head_dim + 1) * t.as.head_dim;
     for (int64_t r = 0; r < rows; r += step) {
-      const int64_t n = std::min(step, rows - r);
-      values_.resize(static_cast<size_t>(n * columns));
-      if (transposed) {
-        box_.resize(values_.size());
-        reader_.read(t.param.name, StateKind::param, {{0, r}, {columns, n}}, box_.data(), {{columns, n}, {0, 0}});
-        for (int64_t i = 0; i < n; ++i)
-          for (int64_t j = 0; j < columns; ++j)
-            values_[static_cast<size_t>(i * columns + j)] = box_[static_cast<size_t>(j * n + i)];
-      } else if (matrix) {
-        reader_.read(t.param.name, StateKind::param, {{r, 0}, {n, columns}}, values_.data(), {{n, columns}, {0, 0}});
-      } else {
-        reader_.read(t.param.name, StateKind::param, {{r}, {n}}, values_.data(), {{n}, {0}});
-      }
+      read_stored(t, r, std::min(step, rows - r), columns);
       raw_.resize(values_.size() * size_of(t.type));
       if (const size_t lost = from_floats(t.type, values_, raw_); lost > 0)
         throw DataError(fmt::format("{}: {} of its values are too large for {}; legal: --dtype bf16 or f32",
                                     t.param.name, lost, name_of(t.type)));
       put(raw_);
     }
+  }
+
+  // Stored rows [first, first + n), into values_.
+  void read_stored(const Outgoing& t, int64_t first, int64_t n, int64_t columns) {
+    values_.resize(static_cast<size_t>(n * columns));
+    const auto read = [&](const Shape& start, const Shape& count, float* out) {
+      reader_.read(t.param.name, StateKind::param, {start, count}, out,
+                   {count, count.rank() == 2 ? Shape{0, 0} : Shape{0}});
+    };
+    if (t.as.transform == TensorTransform::transposed) {
+      box_.resize(values_.size());
+      read({0, first}, {columns, n}, box_.data());
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < columns; ++j)
+          values_[static_cast<size_t>(i * columns + j)] = box_[static_cast<size_t>(j * n + i)];
+      return;
+    }
+    if (t.as.shape.size() == 2)
+      read({first, 0}, {n, columns}, values_.data());
+    else
+      read({first}, {n}, values_.data());
+    if (t.as.transform != TensorTransform::rotary_pairs) return;
+    box_ = values_;
+    for (int64_t i = 0; i < n; ++i)
+      std::copy_n(&box_[static_cast<size_t>(i * columns)], columns,
+                  &values_[static_cast<size_t>(rotary_pair_row(i, t.as.head_dim) * columns)]);
   }
 
   fs::path path_;
@@ -128,7 +143,7 @@ void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors,
                                  : fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, shards.size());
     ShardWriter(folder / name, shards[i], reader);
     for (const Outgoing& t : shards[i]) {
-      map[t.as.name] = name;
+      map[t.as.name()] = name;
       summary.bytes += t.bytes();
     }
   }

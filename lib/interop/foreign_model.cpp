@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,145 +20,136 @@ namespace fs = std::filesystem;
 
 std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-// Reads stored elements as fp32.
-class ElementReader {
- public:
-  ElementReader(const TensorFiles& files, const StoredTensor& t)
-      : files_(files), t_(t), type_(element_type(t.dtype).value()) {}
-  // `out.size()` elements from the index'th on.
-  void read(int64_t index, std::span<float> out) {
-    raw_.resize(out.size() * size_of(type_));
-    files_.read(t_.file, t_.offset + static_cast<uint64_t>(index) * size_of(type_), raw_);
-    to_floats(type_, raw_, out);
+// The files of a folder that hold one part each, by their number.
+std::vector<fs::path> part_files(const fs::path& folder, const std::string& pattern) {
+  const NamePattern names(pattern);
+  std::map<int64_t, fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto numbers = names.match(entry.path().filename().string(), NamePattern::Zeros::allowed);
+    if (!numbers) continue;
+    const auto [it, first] = found.emplace(numbers->at(std::string(kPartNumber)), entry.path());
+    if (!first)
+      throw DataError(fmt::format("{}: {} and {} are both part {}", folder.string(), it->second.filename().string(),
+                                  entry.path().filename().string(), it->first));
   }
-
- private:
-  const TensorFiles& files_;
-  const StoredTensor& t_;
-  ElementType type_;
-  std::vector<std::byte> raw_;
-};
+  std::vector<fs::path> files;
+  for (const auto& [part, path] : found) {
+    if (part != static_cast<int64_t>(files.size()))
+      throw DataError(fmt::format("{}: {} is there, but part {} is missing", folder.string(), path.filename().string(),
+                                  files.size()));
+    files.push_back(path);
+  }
+  return files;
+}
 
 }  // namespace
 
 ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) : path_(path), format_(options.format) {
   std::error_code error;
   if (!fs::exists(path, error)) throw DataError(fmt::format("{}: does not exist", path.string()));
-  folder_ = fs::is_directory(path, error) ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(path, error) && is_llmc_model(path)) {
-    format_ = WeightFormat::llmc;
-    section_ = open_llmc_model(path, files_);
-  } else {
-    const fs::path config = options.config.empty() ? folder_ / "config.json" : options.config;
-    if (!fs::is_regular_file(config, error))
-      throw DataError(
-          fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
-                      "folder with one, or --config FILE",
-                      path.string(), config.string()));
-    section_ = model_from_hf_config(read_file(config), config.string());
-    files_ = TensorFiles::open_safetensors(path);
+  const bool folder = fs::is_directory(path, error);
+  folder_ = folder ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+  llmc_ = !folder && is_llmc_model(path);
+  if (format_.empty()) format_ = llmc_ ? "llmc" : "hf";
+  if (llmc_) {
+    const LlmcModel model = read_llmc_model(path);
+    section_ = model.section;
+    declare_parameters(section_, table_);
+    mapping_ = choose_mapping(options.mapping, format_, section_.family);
+    require_llmc_mapping(mapping_);
+    layout_ = Layout(mapping_, section_, table_);
+    sets_.push_back(lay_out_llmc_model(path, model, table_, layout_));
+    return;
   }
-  if (format_ == WeightFormat::meta && section_.family != Family::llama)
-    throw DataError(fmt::format("{}: --format meta is for Llama models only", path.string()));
+  const fs::path config = options.config.empty() ? folder_ / "config.json" : options.config;
+  if (!fs::is_regular_file(config, error))
+    throw DataError(
+        fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
+                    "folder with one, or --config FILE",
+                    path.string(), config.string()));
+  section_ = model_from_hf_config(read_file(config), config.string());
   declare_parameters(section_, table_);
+  mapping_ = choose_mapping(options.mapping, format_, section_.family);
+  if (!options.mapping.empty()) format_ = fs::path(options.mapping).stem().string();
+  layout_ = Layout(mapping_, section_, table_);
+  const std::vector<fs::path> files =
+      folder && !mapping_.files.empty() ? part_files(path, mapping_.files) : std::vector<fs::path>();
+  for (const fs::path& file : files.empty() ? std::vector<fs::path>{path} : files)
+    sets_.push_back(TensorFiles::open_safetensors(file));
 }
 
-// GPT-2 files come with and without the prefix of the enclosing module.
-const StoredTensor* ForeignModel::find(const StoredAs& s) const {
-  const StoredTensor* t = files_.find(s.name);
-  constexpr std::string_view kPrefix = "transformer.";
-  return t == nullptr && s.name.starts_with(kPrefix) ? files_.find(s.name.substr(kPrefix.size())) : t;
+const StoredTensor* ForeignModel::find(const TensorFiles& files, const StoredAs& s, int64_t part) const {
+  for (const std::string& name : s.names(part))
+    if (const StoredTensor* t = files.find(name)) return t;
+  return nullptr;
 }
 
-ForeignModel::Place ForeignModel::place_of(const std::string& param) const {
-  const ParamId id = table_.find(param);
-  FP_CHECK(id >= 0, "{}: no parameter of this model", param);
-  StoredAs as = stored_as(format_, section_, table_[id]);
-  const StoredTensor* t = find(as);
-  if (t == nullptr) throw DataError(fmt::format("{}: {} is missing", path_.string(), as.name));
-  return {t, std::move(as)};
+std::vector<StoredPart> ForeignModel::parts_of(const StoredAs& s) const {
+  std::vector<StoredPart> parts;
+  std::vector<std::string> without;
+  if (s.names_parts()) {
+    while (const StoredTensor* t = find(sets_.front(), s, static_cast<int64_t>(parts.size())))
+      parts.push_back({&sets_.front(), t});
+    return parts;
+  }
+  for (const TensorFiles& files : sets_)
+    if (const StoredTensor* t = find(files, s))
+      parts.push_back({&files, t});
+    else
+      without.push_back(files.path(0).filename().string());
+  if (s.pattern != PartPattern::unique && !parts.empty() && !without.empty())
+    throw DataError(fmt::format("{} is missing in {}", s.name(), fmt::join(without, ", ")));
+  return parts;
+}
+
+Assembly ForeignModel::assemble(const StoredAs& s) const {
+  std::vector<StoredPart> parts = parts_of(s);
+  if (parts.empty()) throw DataError(fmt::format("{} {} is missing", s.name(), text_of(s.shape)));
+  return {s, std::move(parts)};
 }
 
 std::vector<std::string> ForeignModel::problems_of(const ParamTable& table) const {
+  const Layout layout(mapping_, section_, table);
   std::vector<std::string> problems;
   std::set<const StoredTensor*> used;
-  for (const Param& p : table) {
-    const StoredAs as = stored_as(format_, section_, p);
-    const StoredTensor* t = find(as);
-    if (t == nullptr) {
-      problems.push_back(fmt::format("{} {} is missing", as.name, text_of(as.shape)));
-      continue;
+  const auto check = [&](const StoredAs& as, const StoredCopy* copy) {
+    try {
+      const std::vector<StoredPart> parts = parts_of(as);
+      for (const StoredPart& part : parts) used.insert(part.tensor);
+      if (parts.empty() && copy != nullptr) return;
+      Assembly tensor = assemble(as);
+      tensor.require_equal_parts();
+      if (copy == nullptr) return;
+      const MappingRule& rule = mapping_.rules[copy->rule];
+      if (Assembly original = assemble(layout[copy->of]); !equal_values(tensor, original))
+        throw DataError(fmt::format("{} differs from {}: this model has no {}, and rules[{}] says same_as {}",
+                                    as.name(), layout[copy->of].name(), rule.target, copy->rule, rule.same_as));
+    } catch (const DataError& e) {
+      problems.emplace_back(e.what());
     }
-    used.insert(t);
-    if (t->shape != as.shape)
-      problems.push_back(fmt::format("{} is {}, the model needs {}", as.name, text_of(t->shape), text_of(as.shape)));
-    else if (!element_type(t->dtype))
-      problems.push_back(fmt::format("{} has dtype {}; legal: F32, F16, BF16", as.name, t->dtype));
-  }
-  for (const auto& [name, t] : files_.tensors())
-    if (!used.contains(&t) && !is_buffer(name) && !(section_.tied_embeddings && name == head_name()))
-      problems.push_back(fmt::format("{} {} belongs to no parameter of this model", name, text_of(t.shape)));
+  };
+  for (const ParamId id : layout.in_order_of_rules()) check(layout[id], nullptr);
+  for (const StoredCopy& copy : layout.copies()) check(copy.as, &copy);
+  for (const TensorFiles& files : sets_)
+    for (const auto& [name, t] : files.tensors())
+      if (!used.contains(&t) && !layout.ignores(name))
+        problems.push_back(fmt::format("{} {} belongs to no parameter of this model", name, text_of(t.shape)));
   return problems;
 }
 
 void ForeignModel::require(const ParamTable& table) const {
   const std::vector<std::string> problems = problems_of(table);
   if (!problems.empty())
-    throw DataError(fmt::format("{}: does not hold the model that it describes:\n  {}", path_.string(),
-                                fmt::join(problems, "\n  ")));
-  if (section_.tied_embeddings && files_.find(head_name()) != nullptr) check_tied_copy();
-}
-
-std::string ForeignModel::head_name() const {
-  Param head;
-  head.name = "lm_head.weight";
-  return stored_as(format_, section_, head).name;
-}
-
-void ForeignModel::check_tied_copy() const {
-  const StoredTensor &head = *files_.find(head_name()), &table = *place_of((*table_.begin()).name).tensor;
-  const auto differ = [&] {
-    return DataError(
-        fmt::format("{}: {} differs from the embedding, but tie_word_embeddings is true", path_.string(), head_name()));
-  };
-  if (head.shape != table.shape || head.dtype != table.dtype) throw differ();
-  uint64_t bytes = size_of(element_type(head.dtype).value());
-  for (const int64_t d : head.shape) bytes *= static_cast<uint64_t>(d);
-  std::vector<std::byte> a(size_t{1} << 20), b(a.size());
-  for (uint64_t at = 0; at < bytes; at += a.size()) {
-    const auto n = static_cast<size_t>(std::min<uint64_t>(a.size(), bytes - at));
-    files_.read(head.file, head.offset + at, std::span(a).first(n));
-    files_.read(table.file, table.offset + at, std::span(b).first(n));
-    if (std::memcmp(a.data(), b.data(), n) != 0) throw differ();
-  }
+    throw DataError(fmt::format("{}: does not hold the model that it describes, as {} names its tensors:\n  {}",
+                                path_.string(), mapping_.name, fmt::join(problems, "\n  ")));
 }
 
 void ForeignModel::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
                         const h5::Window& window) {
   FP_CHECK(kind == StateKind::param, "another program's files hold no {}", name_of(kind));
-  const Place place = place_of(param);
-  ElementReader reader(files_, *place.tensor);
-  const bool matrix = box.count.rank() == 2;
-  const int64_t rows = box.count[0], columns = matrix ? box.count[1] : 1;
-  const int64_t row_step = matrix ? window.dims[1] : 1;
-  float* first = data + window.start[0] * row_step + (matrix ? window.start[1] : 0);
-  const auto row = [&](int64_t i) { return std::span(first + i * row_step, static_cast<size_t>(columns)); };
-  if (place.as.arrangement == Arrangement::transposed) {
-    std::vector<float> stored(static_cast<size_t>(rows));
-    for (int64_t j = 0; j < columns; ++j) {
-      reader.read((box.start[1] + j) * place.as.shape[1] + box.start[0], stored);
-      for (int64_t i = 0; i < rows; ++i) first[i * row_step + j] = stored[static_cast<size_t>(i)];
-    }
-    return;
-  }
-  const int64_t stored_columns = matrix ? place.as.shape[1] : 1, column = matrix ? box.start[1] : 0;
-  const bool in_order = place.as.arrangement == Arrangement::same;
-  if (in_order && columns == stored_columns && columns == row_step)  // one run of elements on both sides
-    return reader.read(box.start[0] * columns, std::span(first, static_cast<size_t>(rows * columns)));
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t r = box.start[0] + i;
-    reader.read((in_order ? r : rotary_pair_row(r, section_.head_dim)) * stored_columns + column, row(i));
-  }
+  const ParamId id = table_.find(param);
+  FP_CHECK(id >= 0, "{}: no parameter of this model", param);
+  assemble(layout_[id]).read(box, data, window);
 }
 
 namespace {
@@ -191,36 +181,41 @@ bool is_model_code(const fs::path& path, const std::string& config) {
 
 std::string ForeignModel::identity() const {
   std::string text;
-  for (const auto& [name, t] : files_.tensors()) text += fmt::format("{} {} {} {}\n", name, t.dtype, t.shape, t.offset);
   std::vector<std::byte> block(4096);
-  for (size_t f = 0; f < files_.files(); ++f) {
-    const uint64_t bytes = fs::file_size(files_.path(f)), step = std::max<uint64_t>(bytes / 64, block.size());
-    text += fmt::format("{} {}\n", files_.path(f).filename().string(), bytes);
-    for (uint64_t at = 0; at + block.size() <= bytes; at += step) {
-      files_.read(f, at, block);
-      text += hash_bytes(block.data(), block.size());
+  for (const TensorFiles& files : sets_) {
+    for (const auto& [name, t] : files.tensors())
+      text += fmt::format("{} {} {} {}\n", name, t.dtype, t.shape, t.offset);
+    for (size_t f = 0; f < files.files(); ++f) {
+      const uint64_t bytes = fs::file_size(files.path(f)), step = std::max<uint64_t>(bytes / 64, block.size());
+      text += fmt::format("{} {}\n", files.path(f).filename().string(), bytes);
+      for (uint64_t at = 0; at + block.size() <= bytes; at += step) {
+        files.read(f, at, block);
+        text += hash_bytes(block.data(), block.size());
+      }
     }
   }
   return hash_bytes(text.data(), text.size());
 }
 
 std::string ForeignModel::origin() const {
-  static constexpr const char* kFormats[] = {"hf", "meta", "llmc"};
   std::map<std::string, std::string> types;
   std::map<std::string, int> counts;
-  for (const Param& p : table_) ++counts[types[p.name] = place_of(p.name).tensor->dtype];
+  for (const ParamId id : layout_.in_order_of_rules()) {
+    const std::vector<StoredPart> parts = parts_of(layout_[id]);
+    if (parts.empty()) throw DataError(fmt::format("{}: {} is missing", path_.string(), layout_[id].name()));
+    ++counts[types[table_[id].name] = parts.front().tensor->dtype];
+  }
   const std::string usual =
       std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->first;
   std::erase_if(types, [&](const auto& t) { return t.second == usual; });
-  const nlohmann::ordered_json j = {
-      {"format", kFormats[static_cast<size_t>(format_)]}, {"dtype", usual}, {"exceptions", types}};
+  const nlohmann::ordered_json j = {{"format", format_}, {"dtype", usual}, {"exceptions", types}};
   return j.dump(2) + "\n";
 }
 
 std::map<std::string, std::string> ForeignModel::carried() const {
   constexpr uintmax_t kMaxBytes = uintmax_t{256} << 20;
   std::map<std::string, std::string> files{{kOriginName, origin()}};
-  if (format_ == WeightFormat::llmc) return files;
+  if (llmc_) return files;
   const std::string config = fs::is_directory(path_) ? read_file(folder_ / "config.json") : std::string();
   for (const auto& entry : fs::directory_iterator(folder_)) {
     if (!entry.is_regular_file() || (!is_companion(entry.path()) && !is_model_code(entry.path(), config))) continue;

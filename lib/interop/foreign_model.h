@@ -8,20 +8,22 @@
 
 #include "checkpoint/tensor_reader.h"
 #include "config/run_spec.h"
+#include "interop/assembly.h"
 #include "interop/layout.h"
 #include "interop/tensor_files.h"
 
 namespace fp {
 
 struct ForeignOptions {
-  WeightFormat format = WeightFormat::hf;  // llm.c files are recognised by themselves
-  std::filesystem::path config;            // config.json; empty: the one beside the weights
+  std::string format;            // of the mapping; empty: llmc for an llm.c file, else hf
+  std::string mapping;           // a mapping's name or file, instead of that of the format
+  std::filesystem::path config;  // config.json; empty: the one beside the weights
 };
 
 class ForeignModel : public TensorReader {
  public:
-  // A Hugging Face folder, a .safetensors file or an llm.c model file. DataError for what is missing or malformed; the
-  // tensors are compared with the model only by require().
+  // A folder or file of safetensors with its config.json, or an llm.c model file. DataError for what is missing or
+  // malformed, ConfigError for a mapping that is; the tensors are compared with the model only by require().
   explicit ForeignModel(const std::filesystem::path&, const ForeignOptions& = {});
 
   const ModelSection& section() const { return section_; }
@@ -30,7 +32,7 @@ class ForeignModel : public TensorReader {
   const std::filesystem::path& folder() const { return folder_; }
 
   // DataError listing every parameter that is missing, misshapen or not in floating point, and every tensor that
-  // belongs to no parameter. A stored copy of a tied head must be the embedding, bit for bit.
+  // belongs to no parameter. Copies (of a tied embedding, in parts) must be equal, bit for bit.
   void require(const ParamTable&) const;
   void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
 
@@ -43,22 +45,21 @@ class ForeignModel : public TensorReader {
   static constexpr const char* kOriginName = "origin.json";
 
  private:
-  struct Place {
-    const StoredTensor* tensor;
-    StoredAs as;
-  };
-  const StoredTensor* find(const StoredAs&) const;
-  Place place_of(const std::string& param) const;
+  // Its parts, in order; none: it is missing. DataError where a part is missing that should have it.
+  std::vector<StoredPart> parts_of(const StoredAs&) const;
+  const StoredTensor* find(const TensorFiles&, const StoredAs&, int64_t part = 0) const;
+  Assembly assemble(const StoredAs&) const;
   std::vector<std::string> problems_of(const ParamTable&) const;
-  std::string head_name() const;  // of an untied head
-  void check_tied_copy() const;
   std::string origin() const;
 
   std::filesystem::path path_, folder_;
-  WeightFormat format_;
+  std::string format_;
+  bool llmc_ = false;
   ModelSection section_;
-  TensorFiles files_;
   ParamTable table_;  // of section_, whole
+  MappingSpec mapping_;
+  Layout layout_;                  // of table_
+  std::vector<TensorFiles> sets_;  // one; or one for each part
 };
 
 }  // namespace fp

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "config/load.h"
@@ -16,56 +17,30 @@ namespace fs = std::filesystem;
 constexpr int32_t kMagic = 20240326, kFp32 = 3, kBf16 = 5;
 constexpr uint64_t kHeaderBytes = 256 * sizeof(int32_t);
 
+// Members of llm.c's ParameterTensors, in the order of its writer; those of layers lie one after another.
+constexpr std::array<std::string_view, 16> kNames = {"wte",
+                                                     "wpe",
+                                                     "ln1w.{layer}",
+                                                     "ln1b.{layer}",
+                                                     "qkvw.{layer}",
+                                                     "qkvb.{layer}",
+                                                     "attprojw.{layer}",
+                                                     "attprojb.{layer}",
+                                                     "ln2w.{layer}",
+                                                     "ln2b.{layer}",
+                                                     "fcw.{layer}",
+                                                     "fcb.{layer}",
+                                                     "fcprojw.{layer}",
+                                                     "fcprojb.{layer}",
+                                                     "lnfw",
+                                                     "lnfb"};
+
 std::array<int32_t, 256> read_header(const fs::path& path, bool& whole) {
   std::array<int32_t, 256> h{};
   std::ifstream in(path, std::ios::binary);
   in.read(reinterpret_cast<char*>(h.data()), kHeaderBytes);
   whole = static_cast<uint64_t>(in.gcount()) == kHeaderBytes;
   return h;
-}
-
-// Lays the parameters out one after the other.
-class Stack {
- public:
-  Stack(TensorFiles& files, size_t file, bool bf16) : files_(files), file_(file), bf16_(bf16) {}
-  // A tensor of `rows` stored rows of which the first `kept` are real. columns 0: a vector.
-  void add(const std::string& name, int64_t kept, int64_t columns, int64_t rows) {
-    const int64_t width = columns > 0 ? columns : 1;
-    StoredTensor t{bf16_ ? "BF16" : "F32", {kept}, file_, at_};
-    if (columns > 0) t.shape.push_back(columns);
-    files_.add(name, t);
-    at_ += static_cast<uint64_t>(rows * width) * (bf16_ ? 2 : 4);
-  }
-  void per_layer(int64_t layers, const std::string& name, int64_t rows, int64_t columns) {
-    for (int64_t l = 0; l < layers; ++l) add(fmt::format("h.{}.{}", l, name), rows, columns, rows);
-  }
-  uint64_t end() const { return at_; }
-
- private:
-  TensorFiles& files_;
-  size_t file_;
-  bool bf16_;
-  uint64_t at_ = kHeaderBytes;
-};
-
-void stack_all(Stack& s, const ModelSection& m, int64_t padded_vocab) {
-  const int64_t n = m.layers, h = m.hidden;
-  s.add("wte.weight", m.vocab, h, padded_vocab);
-  s.add("wpe.weight", m.max_position, h, m.max_position);
-  s.per_layer(n, "ln_1.weight", h, 0);
-  s.per_layer(n, "ln_1.bias", h, 0);
-  s.per_layer(n, "attn.c_attn.weight", 3 * h, h);
-  s.per_layer(n, "attn.c_attn.bias", 3 * h, 0);
-  s.per_layer(n, "attn.c_proj.weight", h, h);
-  s.per_layer(n, "attn.c_proj.bias", h, 0);
-  s.per_layer(n, "ln_2.weight", h, 0);
-  s.per_layer(n, "ln_2.bias", h, 0);
-  s.per_layer(n, "mlp.c_fc.weight", 4 * h, h);
-  s.per_layer(n, "mlp.c_fc.bias", 4 * h, 0);
-  s.per_layer(n, "mlp.c_proj.weight", h, 4 * h);
-  s.per_layer(n, "mlp.c_proj.bias", h, 0);
-  s.add("ln_f.weight", h, 0, h);
-  s.add("ln_f.bias", h, 0, h);
 }
 
 }  // namespace
@@ -76,7 +51,7 @@ bool is_llmc_model(const fs::path& path) {
   return whole && header[0] == kMagic;
 }
 
-ModelSection open_llmc_model(const fs::path& path, TensorFiles& files) {
+LlmcModel read_llmc_model(const fs::path& path) {
   bool whole = false;
   const auto header = read_header(path, whole);
   const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", path.string(), what)); };
@@ -107,11 +82,39 @@ ModelSection open_llmc_model(const fs::path& path, TensorFiles& files) {
   } catch (const ConfigError& e) {
     fail(e.what());
   }
-  Stack stack(files, files.add_file(path), version == kBf16);
-  stack_all(stack, m, padded_vocab);
-  if (const uint64_t bytes = fs::file_size(path); bytes != stack.end())
-    fail(fmt::format("has {} bytes, its header needs {}", bytes, stack.end()));
-  return m;
+  return {m, padded_vocab, version == kBf16};
+}
+
+void require_llmc_mapping(const MappingSpec& mapping) {
+  for (size_t i = 0; i < std::max(kNames.size(), mapping.rules.size()); ++i) {
+    const std::string_view is = i < mapping.rules.size() ? std::string_view(mapping.rules[i].source) : "";
+    const std::string_view should = i < kNames.size() ? kNames[i] : "";
+    if (is == should) continue;
+    throw ConfigError(
+        fmt::format("{}: rules[{}].source is '{}'; legal for an llm.c file, which has no names: its own, in its order, "
+                    "here '{}' (see the mapping llmc-gpt)",
+                    mapping.name, i, is, should));
+  }
+}
+
+TensorFiles lay_out_llmc_model(const fs::path& path, const LlmcModel& model, const ParamTable& table,
+                               const Layout& layout) {
+  TensorFiles files;
+  const size_t file = files.add_file(path);
+  uint64_t at = kHeaderBytes;
+  for (const ParamId id : layout.in_order_of_rules()) {
+    const StoredAs& as = layout[id];
+    StoredTensor t{model.bf16 ? "BF16" : "F32", as.shape, file, at};
+    if (as.pattern == PartPattern::vocabulary) t.shape[0] = model.vocabulary_rows;
+    uint64_t elements = 1;
+    for (const int64_t d : t.shape) elements *= static_cast<uint64_t>(d);
+    at += elements * (model.bf16 ? 2 : 4);
+    files.add(as.name(), std::move(t));
+  }
+  FP_CHECK(layout.in_order_of_rules().size() == table.size(), "a layout is of all parameters");
+  if (const uint64_t bytes = fs::file_size(path); bytes != at)
+    throw DataError(fmt::format("{}: has {} bytes, its header needs {}", path.string(), bytes, at));
+  return files;
 }
 
 }  // namespace fp

@@ -32,6 +32,8 @@ std::string tokenizer_of(const ForeignModel&);
 
 struct ExportOptions {
   std::filesystem::path to;              // the folder to make; must not exist
+  std::string format = "hf";             // of the mapping that names the tensors
+  std::string mapping = "";              // a mapping's name or file, instead of that of the format
   std::optional<ElementType> type;       // of all tensors; none: as imported, else the run's compute type
   uint64_t shard_bytes = 5'000'000'000;  // a file holds no more, unless one tensor does
 };
@@ -43,9 +45,9 @@ struct ExportSummary {
   bool tokenizer = false;
 };
 
-// Writes a Hugging Face folder: safetensors, config.json, generation_config.json, tokenizer files. What came with an
-// imported model leaves with it. DataError for a value that the element type cannot hold, and for a model that no
-// Hugging Face class can express; nothing is left behind then.
+// Writes a Hugging Face folder (with tensors as the mapping says): safetensors, config.json, generation_config.json,
+// tokenizer files. What came with an imported model leaves with it. DataError for a value that the element type cannot
+// hold, and for a model that no Hugging Face class can express; nothing is left behind then.
 ExportSummary export_model(const Checkpoint&, const ExportOptions&);
 
 }  // namespace fp

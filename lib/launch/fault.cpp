@@ -14,11 +14,12 @@
 namespace fp {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKinds{"throw", "sleep", "kill", "stop"};
+constexpr std::array<std::string_view, 5> kKinds{"throw", "sleep", "kill", "stop", "slow"};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw ConfigError(
-      fmt::format("FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop", text, why));
+  throw ConfigError(fmt::format(
+      "FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop or kind=slow,ms=N", text,
+      why));
 }
 
 template <class Int>
@@ -48,7 +49,7 @@ const std::optional<Fault>& requested() {
 
 Fault parse_fault(std::string_view text) {
   Fault fault;
-  bool has_rank = false, has_step = false, has_kind = false;
+  bool has_rank = false, has_step = false, has_kind = false, has_ms = false;
   for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
     const std::string_view item = text.substr(at, comma - at);
@@ -63,22 +64,34 @@ Fault parse_fault(std::string_view text) {
       legal = has_step = read_whole(value, fault.step);
     else if (key == "kind")
       legal = has_kind = read_kind(value, fault.kind);
+    else if (key == "ms")
+      legal = has_ms = read_whole(value, fault.ms);
     else if (key == "phase")
       fault.phase = value;
     else
       refuse(text, fmt::format("unknown key '{}'", key));
     if (!legal) refuse(text, fmt::format("bad value '{}'", item));
   }
-  if (!has_rank || !has_step || !has_kind) refuse(text, "rank, step and kind are needed");
+  const bool slow = has_kind && fault.kind == Fault::Kind::slow;
+  if (slow && (!has_ms || has_rank || has_step)) refuse(text, "slow takes ms, and neither rank nor step");
+  if (!slow && has_ms) refuse(text, "ms is for slow");
+  if (!slow && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
   return fault;
 }
 
 void check_fault_request() { requested(); }
 
+std::chrono::milliseconds slow_disk() {
+  const std::optional<Fault>& fault = requested();
+  return std::chrono::milliseconds(fault && fault->kind == Fault::Kind::slow ? fault->ms : 0);
+}
+
 void maybe_fault(int rank, int64_t step, std::string_view phase) {
   static bool done = false;
   const std::optional<Fault>& fault = requested();
-  if (!fault || done || fault->rank != rank || fault->step != step || fault->phase != phase) return;
+  if (!fault || done || fault->kind == Fault::Kind::slow || fault->rank != rank || fault->step != step ||
+      fault->phase != phase)
+    return;
   done = true;
   const std::string what = fmt::format("fault injected by FPTRAIN_FAULT: {}", kKinds[static_cast<size_t>(fault->kind)]);
   log::warning("{} at step {}, phase {}", what, step, phase);
@@ -92,6 +105,8 @@ void maybe_fault(int rank, int64_t step, std::string_view phase) {
       break;
     case Fault::Kind::stop:
       ::raise(SIGSTOP);
+      break;
+    case Fault::Kind::slow:
       break;
   }
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "launch/early_stop.h"
 #include "launch/placement.h"
 
 namespace fp {
@@ -49,6 +51,7 @@ void Hub::run() {
       on_message(ranks_[0], beat_of(record_.load()->activity()));  // where it is now that it says so
       on_message(ranks_[0], m);
     }
+    if (stopping_early() && failures_.empty()) on_message(ranks_[0], {"stop", {}});
     if (Clock::now() >= failures_due_) report_failures();
     if (Clock::now() < next_tick) continue;
     tick();
@@ -143,6 +146,9 @@ void Hub::on_message(Rank& r, const PeerMessage& m) {
     const bool own = m.text(1) != "peer";
     failures_.push_back({r.state.rank, static_cast<int>(m.number(0)), own, m.text(2)});
     failures_due_ = std::min(failures_due_, Clock::now() + seconds(own ? kSettleOwn : kSettlePeer));
+  } else if (m.verb == "stop") {
+    stop_early();  // from here on, whatever else is told is no news
+    on_message(r, {"fail", {std::to_string(static_cast<int>(ExitCode::interrupted))}});
   } else if (m.verb == "bye") {
     r.done = true;
   }
@@ -218,6 +224,7 @@ void Hub::broadcast(const PeerMessage& m) {
 }
 
 void Hub::end(int code, const std::string& text, bool with_stacks) {
+  if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(kLongestEnd, code);
   if (with_stacks)
     say_with_stacks(text);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "launch/early_stop.h"
 #include "launch/hub.h"
 #include "launch/spoke.h"
 
@@ -28,12 +29,14 @@ void leave_after(double seconds, int code) {
 }
 
 void leave(int code) {
+  if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(2, code);
   std::fflush(nullptr);  // waits for a thread that is stuck writing
   ::_exit(code);
 }
 
 void say(const std::string& text) {
+  if (stopping_early()) return;
   std::promise<void> said;
   const std::future<void> done = said.get_future();
   std::thread([text, said = std::move(said)]() mutable {
@@ -48,6 +51,7 @@ Member::Member(int rank, const CommRecord& record, LifelineOptions options)
 
 void Member::start_thread() {
   FP_CHECK(!thread_.joinable(), "a lifeline is joined once");
+  leave_early_stop_to(mailbox_.fd());
   sigset_t all, former;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
@@ -66,9 +70,11 @@ void Member::fail(int code, const std::string& message, Blame blame) {
 }
 
 void Member::stop(const char* verb) {
-  if (!thread_.joinable()) return;
-  mailbox_.post({verb, {}});
-  thread_.join();
+  if (thread_.joinable()) {
+    mailbox_.post({verb, {}});
+    thread_.join();
+  }
+  leave_early_stop_to(-1);
 }
 
 void Member::close() { stop("bye"); }

@@ -6,6 +6,7 @@
 //  0,
 //    one other rank says so, on another host if there is one.
 //  - A rank fails: its message is printed once, even if several ranks have the same, and all end with its code.
+//  - A rank is told to stop early (launch/early_stop.h): all end with 75.
 //  - The run stands still (the rule: launch/stall.h): the hub says what every rank does and who stands out, every rank
 //    prints the stack of its main thread, and the hub says below them who stands out. Code 1. A rank whose heartbeats
 //    stay away for three of them is called silent. When rank 0 is silent for as long as the timeout of their phase, the

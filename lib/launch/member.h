@@ -47,7 +47,7 @@ class Member {
   const int rank_;
   std::atomic<const CommRecord*> record_;
   const LifelineOptions options_;
-  Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"
+  Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"; a signal to stop early wakes it too
 
  private:
   void stop(const char* verb);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "launch/early_stop.h"
 #include "launch/placement.h"
 
 namespace fp {
@@ -14,7 +16,14 @@ constexpr double kAnswer = 10;
 
 void Spoke::join(const std::string& address) {
   const PeerMessage hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
-  Greeting greeting = connect(address, hello, options_.connect_s);
+  leave_early_stop_to(mailbox_.fd());
+  Greeting greeting;
+  try {
+    greeting = connect(address, hello, options_.connect_s);
+  } catch (const DeviceError&) {
+    if (stopping_early()) leave(static_cast<int>(ExitCode::interrupted));  // so is rank 0
+    throw;
+  }
   channel_ = std::move(greeting.channel);
   for (const PeerMessage& m : greeting.answers) on_message(m);
   start_thread();
@@ -33,6 +42,7 @@ void Spoke::run() {
     for (const PeerMessage& m : mailbox_.take()) {
       if (!on_request(m)) return;
     }
+    if (stopping_early() && !stopping_) on_request({"stop", {}});
     if (Clock::now() < next_tick) continue;
     if (closing_ && Clock::now() > give_up_) return;
     tick();
@@ -63,7 +73,9 @@ bool Spoke::on_request(const PeerMessage& m) {
   channel_->send(beat_of(record_.load()->activity()));
   channel_->send(m);
   give_up_ = Clock::now() + seconds(kAnswer);
-  if (m.verb == "bye") {
+  if (m.verb == "stop") {
+    stopping_ = true;
+  } else if (m.verb == "bye") {
     closing_ = true;
     channel_->finish_sending();
   } else {
@@ -75,7 +87,7 @@ bool Spoke::on_request(const PeerMessage& m) {
 void Spoke::tick() {
   const CommRecord::Activity now = record_.load()->activity();
   if (!closing_) channel_->send(beat_of(now));
-  if (failure_ && Clock::now() > give_up_) end_alone("it does not answer");
+  if ((failure_ || stopping_) && Clock::now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
   const double silence_s = awake_s() - heard_s_;

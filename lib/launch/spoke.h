@@ -27,7 +27,7 @@ class Spoke final : public Member {
   double heard_s_ = 0;                  // when the hub was, in awake_s()
   int heir_ = 1;                        // the rank that says that rank 0 is gone
   std::optional<PeerMessage> failure_;  // this rank's, told to the hub
-  bool closing_ = false;
+  bool closing_ = false, stopping_ = false;
   Clock::time_point give_up_ = Clock::time_point::max();  // the hub has answered a failure or a bye by then
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -15,6 +16,21 @@ struct OpCount {
   int64_t calls = 0;
   double flops = 0;  // multiply-adds count 2; element-wise arithmetic counts what it does, roughly
   double bytes = 0;  // read plus written, each operand once
+};
+
+// One call as it is counted.
+struct OpWork {
+  std::string_view op;          // "linear", "attention_backward", ...
+  double flops = 0, bytes = 0;  // as in OpCount
+  int64_t m = 0, n = 0, k = 0;  // of a matrix product: tokens x outputs x inputs of the layer
+  DType dtype = DType::f32;     // of the tensor that is computed; of a product, of its activations
+};
+
+// Is told of every call, in order: what gives each its time.
+class OpObserver {
+ public:
+  virtual ~OpObserver() = default;
+  virtual void called(const OpWork&) = 0;
 };
 
 struct Counts {
@@ -30,6 +46,8 @@ class CountingOps : public Ops {
  public:
   virtual const Counts& counts() const = 0;
   virtual void reset() = 0;  // of the counts
+  // From now on; null: nobody. Must outlive its use.
+  virtual void observe(OpObserver*) = 0;
   // Scratch that the device would take for the largest of the calls so far, and what that adds to what it holds beside
   // tensors; reset() leaves both.
   virtual size_t scratch_bytes() const = 0;
@@ -39,6 +57,7 @@ class CountingOps : public Ops {
 };
 
 // `device`: what is to run the calls later and knows what it needs for itself; none: nothing. Must outlive the counter.
-std::unique_ptr<CountingOps> make_counting_ops(const Ops* device = nullptr);
+// `memory`: of such a device where there is none; empty: the device's, or the host's.
+std::unique_ptr<CountingOps> make_counting_ops(const Ops* device = nullptr, std::optional<DeviceMemory> memory = {});
 
 }  // namespace fp

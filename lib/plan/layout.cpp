@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/load.h"
+#include "config/open_keys.h"
 #include "plan/deal.h"
 #include "plan/pipeline.h"
 
@@ -30,6 +31,7 @@ void check_heads(const RunSpec& spec) {
 }  // namespace
 
 Mesh arrange(RunSpec& spec, int ranks) {
+  require_planned(spec, "this command");
   ParallelSection& p = spec.parallel;
   const int64_t others = p.pipeline.ranks * p.sequence * p.tensor;
   if (p.data == 0 && ranks % others != 0)

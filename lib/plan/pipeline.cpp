@@ -10,20 +10,6 @@
 namespace fp {
 namespace {
 
-ScheduleRequest request_of(const PipelineSection& p) {
-  ScheduleRequest r;
-  r.kind = p.schedule;
-  r.ranks = static_cast<int>(p.ranks);
-  r.chunks = static_cast<int>(p.chunks);
-  r.group = static_cast<int>(p.group);
-  r.unit_size = static_cast<int>(p.unit_size);
-  r.warmup = static_cast<int>(p.unit_warmup);
-  r.window = static_cast<int>(p.window);
-  r.w_pass = p.w_pass;
-  r.memory_cap = static_cast<int>(p.memory_cap);
-  return r;
-}
-
 // Of a schedule file only the order of the passes counts: messages, gathers and sums are put in anew.
 Schedule passes_of(const PipelineSection& p) {
   Schedule s = load_schedule(p.schedule_file);
@@ -62,7 +48,14 @@ Schedule checked(const Schedule& computed, const LoweringOptions& lowering) {
 
 }  // namespace
 
+void PipelinePlan::prepare(const std::vector<int>& micro_batches) {
+  auto steps = std::make_shared<std::map<int, Schedule>>();
+  for (const int n : micro_batches) steps->emplace(n, step(n));
+  ready = steps;
+}
+
 Schedule PipelinePlan::step(int micro_batches) const {
+  if (ready && ready->contains(micro_batches)) return ready->at(micro_batches);
   if (from_file) {
     if (from_file->micro_batches != micro_batches)
       throw ConfigError(
@@ -109,9 +102,23 @@ PipelinePlan single_stage(int64_t layers, bool reduces_often) {
   return plan;
 }
 
+ScheduleRequest schedule_request(const PipelineSection& p) {
+  ScheduleRequest r;
+  r.kind = p.schedule;
+  r.ranks = static_cast<int>(p.ranks);
+  r.chunks = static_cast<int>(p.chunks);
+  r.group = static_cast<int>(p.group);
+  r.unit_size = static_cast<int>(p.unit_size);
+  r.warmup = static_cast<int>(p.unit_warmup);
+  r.window = static_cast<int>(p.window);
+  r.w_pass = p.w_pass;
+  r.memory_cap = static_cast<int>(p.memory_cap);
+  return r;
+}
+
 Placement place_stages(const PipelineSection& p) {
   if (p.ranks == 1) return {};
-  return p.schedule_file.empty() ? placement_of(request_of(p)) : passes_of(p).placement;
+  return p.schedule_file.empty() ? placement_of(schedule_request(p)) : passes_of(p).placement;
 }
 
 PipelinePlan plan_pipeline(const RunSpec& spec) {
@@ -119,7 +126,7 @@ PipelinePlan plan_pipeline(const RunSpec& spec) {
   const bool often = spec.parallel.zero_stage >= 2 || spec.precision.gradients != "fp32";
   if (p.ranks == 1) return single_stage(spec.model.layers, often);
   PipelinePlan plan;
-  plan.request = request_of(p);
+  plan.request = schedule_request(p);
   if (!p.schedule_file.empty()) plan.from_file = passes_of(p);
   plan.placement = place_stages(p);
   plan.stages = cut_into_stages(spec.model, spec.data.seq_len, p.layers, plan.placement.stages());

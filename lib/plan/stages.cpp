@@ -16,26 +16,37 @@ struct Burden {
   bool operator<(const Burden& o) const { return worst != o.worst ? worst < o.worst : squares < o.squares; }
 };
 
+// What no stage of the best cut costs more than: layers dealt evenly, however unequal they are.
+double bound_of(const std::vector<double>& before, double head, int stages) {
+  const size_t count = before.size() - 1,
+               each = (count + static_cast<size_t>(stages) - 1) / static_cast<size_t>(stages);
+  double most = 0;
+  for (size_t end = std::min(each, count); end <= count; ++end)
+    most = std::max(most, before[end] - before[end - std::min(each, end)]);
+  return most + head;
+}
+
 // Layers of each stage, by dynamic programming over (stages, layers so far). Only the two ends may have none.
 std::vector<int64_t> balanced(const ModelSection& m, int64_t seq_len, int stages) {
   const auto count = static_cast<size_t>(m.layers), last = static_cast<size_t>(stages - 1);
   std::vector<double> before(count + 1, 0.0);  // cost of the layers before
   for (size_t l = 0; l < count; ++l)
     before[l + 1] = before[l] + layer_flops_per_token(m, static_cast<int64_t>(l), seq_len);
+  const double head = head_flops_per_token(m), bound = bound_of(before, head, stages);
   const Burden never{std::numeric_limits<double>::infinity(), 0};
   std::vector<std::vector<Burden>> best(static_cast<size_t>(stages), std::vector<Burden>(count + 1, never));
   std::vector<std::vector<size_t>> from(static_cast<size_t>(stages), std::vector<size_t>(count + 1, 0));
   for (size_t s = 0; s <= last; ++s)
     for (size_t end = 0; end <= count; ++end)
-      for (size_t begin = 0; begin <= (s == 0 ? 0 : end); ++begin) {
-        if (begin == end && s != 0 && s != last) continue;
-        const double cost = before[end] - before[begin] + (s == last ? head_flops_per_token(m) : 0);
+      for (size_t fewest = s == 0 ? end : s == last ? 0 : 1, n = fewest; n <= (s == 0 ? fewest : end); ++n) {
+        const size_t begin = end - n;
+        const double cost = before[end] - before[begin] + (s == last ? head : 0);
+        if (cost > bound) break;
         const Burden so_far = s == 0 ? Burden() : best[s - 1][begin];
         const Burden b{std::max(so_far.worst, cost), so_far.squares + cost * cost};
-        if (b < best[s][end]) {
-          best[s][end] = b;
-          from[s][end] = begin;
-        }
+        if (best[s][end] < b) continue;
+        best[s][end] = b;
+        from[s][end] = begin;
       }
   std::vector<int64_t> layers(last + 1);
   size_t end = count;

@@ -94,6 +94,8 @@ Finding check_memory(const MemoryFacts& memory) {
       ""};
   if (memory.limit_bytes > 0)
     f.text += fmt::format(", control group limit {}", human_bytes(static_cast<double>(memory.limit_bytes)));
+  if (memory.process_bytes >= 0)
+    f.text += fmt::format(", {} for one process (ulimit)", human_bytes(static_cast<double>(memory.process_bytes)));
   // Parameters, gradients and both moments in fp32 plus bf16 copies: 18 bytes a parameter; half the memory for them.
   const std::string parameters = human_count(available / 2 / 18);
   f.advice = fmt::format("room for a model of about {} parameters and its activations", parameters);

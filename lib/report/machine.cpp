@@ -60,6 +60,7 @@ void visit_memory(Facts& m, Visit&& visit) {
   visit("total_bytes", m.total_bytes);
   visit("available_bytes", m.available_bytes);
   visit("limit_bytes", m.limit_bytes);
+  visit("process_bytes", m.process_bytes);
   visit("transparent_huge_pages", m.transparent_huge_pages);
   visit("huge_page_bytes", m.huge_page_bytes);
   visit("huge_pages_free", m.huge_pages_free);

@@ -29,6 +29,7 @@ struct MemoryFacts {
   int64_t total_bytes = 0;
   int64_t available_bytes = 0;         // as the kernel estimates, within the control group's limit
   int64_t limit_bytes = 0;             // the control group's limit; 0: none
+  int64_t process_bytes = -1;          // that this process may still take (ulimit -d, -v); -1: no limit
   std::string transparent_huge_pages;  // always | madvise | never; empty: not offered
   int64_t huge_page_bytes = 0;         // size of a reserved huge page
   int64_t huge_pages_free = 0;         // reserved ones not in use

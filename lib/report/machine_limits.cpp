@@ -105,6 +105,30 @@ std::string chosen_word(const std::string& text) {
   return open == std::string::npos || close == std::string::npos ? "" : text.substr(open + 1, close - open - 1);
 }
 
+// Of the line "Max data size   SOFT   HARD   bytes"; nothing: unlimited.
+std::optional<int64_t> soft_limit(const fs::path& limits, const std::string& name) {
+  std::ifstream in(limits);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    const size_t at = line.find_first_not_of(' ', name.size());
+    int64_t value = 0;
+    if (at == std::string::npos || std::from_chars(&line[at], line.data() + line.size(), value).ec != std::errc{})
+      break;
+    return value;
+  }
+  return std::nullopt;
+}
+
+int64_t process_headroom(const fs::path& self) {
+  int64_t headroom = -1;
+  for (const auto& [limit, used] : {std::pair("Max data size", "VmData:"), {"Max address space", "VmSize:"}})
+    if (const auto bytes = soft_limit(self / "limits", limit)) {
+      const int64_t left = std::max<int64_t>(0, *bytes - value_of(self / "status", used) * 1024);
+      headroom = headroom < 0 ? left : std::min(headroom, left);
+    }
+  return headroom;
+}
+
 }  // namespace
 
 ControlGroupLimits control_group_limits(const MachineRoots& roots) {
@@ -142,6 +166,7 @@ MemoryFacts inspect_memory(const MachineRoots& roots) {
     memory.limit_bytes = limits.memory_bytes;
     memory.available_bytes = std::min(memory.available_bytes, limits.memory_headroom);
   }
+  memory.process_bytes = process_headroom(roots.proc / "self");
   if (const auto text = text_of(roots.sys / "kernel/mm/transparent_hugepage/enabled"))
     memory.transparent_huge_pages = chosen_word(*text);
   return memory;

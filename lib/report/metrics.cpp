@@ -1,8 +1,6 @@
 #include "report/metrics.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -26,7 +24,7 @@ struct Field {
 };
 
 // Each key is declared once, in the order of the file; reading and writing both follow this table.
-const std::array<Field, 20> kFields{{{"step", &StepMetrics::step},
+const std::array<Field, 22> kFields{{{"step", &StepMetrics::step},
                                      {"loss", &StepMetrics::loss, 9},
                                      {"lr", &StepMetrics::lr, 9},
                                      {"grad_norm", &StepMetrics::grad_norm, 9},
@@ -44,6 +42,8 @@ const std::array<Field, 20> kFields{{{"step", &StepMetrics::step},
                                      {"accuracy", &StepMetrics::accuracy, 6},
                                      {"val_margin", &StepMetrics::val_margin, 6},
                                      {"val_accuracy", &StepMetrics::val_accuracy, 6},
+                                     {"predicted_step_ms", &StepMetrics::predicted_step_ms, 6},
+                                     {"predicted_peak_bytes", &StepMetrics::predicted_peak_bytes, 15},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 
@@ -194,10 +194,6 @@ void scan(const std::filesystem::path& file, const std::function<void(const Step
   }
 }
 
-[[noreturn]] void fail(const std::filesystem::path& file, const char* what) {
-  throw DataError(fmt::format("{}: cannot {}: {}", file.string(), what, std::strerror(errno)));
-}
-
 }  // namespace
 
 std::string to_json_line(const StepMetrics& metrics) {
@@ -220,39 +216,25 @@ void for_each_step(const std::filesystem::path& file, const std::function<void(c
   scan(file, [&](const StepMetrics& metrics, int64_t) { visit(metrics); });
 }
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& file, int64_t resume_step)
-    : file_(file), mark_resumed_(resume_step > 0) {
+MetricsWriter::MetricsWriter(const std::filesystem::path& file, int64_t resume_step) : mark_resumed_(resume_step > 0) {
   int64_t keep = 0;
   if (std::filesystem::exists(file)) {
     scan(file, [&](const StepMetrics& metrics, int64_t end) {
+      if (metrics.step == resume_step + 1) next_before_ = metrics;
       if (metrics.step > resume_step) return;
       keep = end;
       last_ = metrics;
     });
   }
-  fd_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail(file, "open for writing");
-  if (::ftruncate(fd_, keep) == 0 && ::fsync(fd_) == 0) return;
-  const int error = errno;
-  ::close(fd_);
-  errno = error;
-  fail(file, "truncate");
+  file_.emplace(file, keep);
 }
-
-MetricsWriter::~MetricsWriter() { ::close(fd_); }
 
 void MetricsWriter::append(StepMetrics metrics) {
   FP_CHECK(!last_ || metrics.step > last_->step, "metrics: step {} after step {}", metrics.step, last_->step);
   metrics.resumed = mark_resumed_;
   mark_resumed_ = false;
-  const std::string line = to_json_line(metrics) + "\n";
-  for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t n = ::write(fd_, rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(file_, "write");
-    rest.remove_prefix(static_cast<size_t>(n));
-  }
   last_ = metrics;
+  file_->append(to_json_line(metrics) + "\n");
 }
 
 }  // namespace fp

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "report/growing_file.h"
+
 namespace fp {
 
 // One optimizer step. A double that is not finite is written as null and read back as NaN.
@@ -36,9 +38,11 @@ struct StepMetrics {
   // Only under train.objective dpo: mean reward margin, beta * (margin against the reference), and the share of pairs
   // whose margin is positive, of the step's batch and held out.
   std::optional<double> margin, accuracy, val_margin, val_accuracy;
-  std::map<std::string, int64_t> sent_bytes;  // by this rank in this step, "group.kind"; of several ranks, rank 0
-  bool skipped = false;                       // loss or gradient was not finite: the update was not applied
-  bool resumed = false;                       // first step after a resume; set by MetricsWriter
+  std::optional<double> predicted_step_ms;     // by the plan, where a cluster's figures were at hand
+  std::optional<double> predicted_peak_bytes;  // by the dry run, of this process
+  std::map<std::string, int64_t> sent_bytes;   // by this rank in this step, "group.kind"; of several ranks, rank 0
+  bool skipped = false;                        // loss or gradient was not finite: the update was not applied
+  bool resumed = false;                        // first step after a resume; set by MetricsWriter
 };
 
 // One line without its newline. Losses have 9 significant digits; unset options and false flags are left out.
@@ -56,22 +60,19 @@ class MetricsWriter {
   // Opens or creates `file` to go on after step `resume_step` (0: a fresh run). A torn tail and every line with a later
   // step are cut off in one truncation. DataError as for_each_step, or when the file cannot be opened.
   MetricsWriter(const std::filesystem::path& file, int64_t resume_step);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  // Appends one line with a single write: a killed process loses no line that append() returned from. The step must be
-  // greater than the last one.
+  // Appends one line, as GrowingFile::append. The step must be greater than the last one.
   void append(StepMetrics metrics);
 
   // The last step in the file: what a resumed run goes on from (elapsed_s, tokens).
   const std::optional<StepMetrics>& last() const { return last_; }
+  // The step after it, as it went before it was cut off.
+  const std::optional<StepMetrics>& next_before() const { return next_before_; }
 
  private:
-  std::filesystem::path file_;
-  int fd_ = -1;
+  std::optional<GrowingFile> file_;
   bool mark_resumed_ = false;
-  std::optional<StepMetrics> last_;
+  std::optional<StepMetrics> last_, next_before_;
 };
 
 }  // namespace fp

@@ -24,6 +24,7 @@ void visit_facts(Facts& f, Visit&& visit) {
   visit("parameters", f.parameters);
   visit("total_steps", f.total_steps);
   visit("predicted_peak_bytes", f.predicted_peak_bytes);
+  visit("predicted_tokens_per_s", f.predicted_tokens_per_s);
   visit("started", f.started);
   visit("sample_prompt", f.sample_prompt);
   visit("sample_text", f.sample_text);

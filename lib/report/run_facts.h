@@ -27,6 +27,7 @@ struct RunFacts {
   int64_t parameters = 0;                  // 0: unknown
   int64_t total_steps = 0;                 // 0: unknown
   int64_t predicted_peak_bytes = 0;        // by the dry run; 0: unknown
+  double predicted_tokens_per_s = 0;       // by the plan; 0: unknown
   double started = 0;                      // seconds since 1970; 0: unknown
   std::string sample_prompt, sample_text;  // text the model wrote; empty: none
   int64_t sample_step = 0;

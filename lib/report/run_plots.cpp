@@ -80,7 +80,7 @@ Plot validation_plot(const History& history) {
   return plot;
 }
 
-Plot throughput_plot(const History& history) {
+Plot throughput_plot(const RunFacts& facts, const History& history) {
   Plot plot;
   plot.title = "Throughput";
   plot.format = NumberFormat::count;
@@ -102,6 +102,10 @@ Plot throughput_plot(const History& history) {
   Curve time = channel_curve(history, Channel::step_ms, "ms", "step", "");
   time.readout = NumberFormat::milliseconds;
   plot.curves.push_back(std::move(time));
+  if (facts.predicted_tokens_per_s > 0) {
+    plot.limit = facts.predicted_tokens_per_s;
+    plot.limit_label = "predicted";
+  }
   return plot;
 }
 
@@ -148,7 +152,7 @@ std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
   norm.from_zero = true;
   add_smoothed(norm, history, Channel::grad_norm, "norm_raw", "each step", "norm", "smoothed", "c-grad");
   plots.push_back(std::move(norm));
-  plots.push_back(throughput_plot(history));
+  plots.push_back(throughput_plot(facts, history));
   plots.push_back(memory_plot(facts, history));
   for (Plot& plot : plots) {
     if (history.last())

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -13,15 +12,12 @@
 namespace fp {
 namespace {
 
-constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGUSR1};
-
 // Handlers may only touch lock-free atomics and call async-signal-safe functions.
 static_assert(std::atomic<int>::is_always_lock_free);
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupts{0};
 std::atomic<bool> installed{false};
 std::atomic<bool> talk{false};
-std::array<struct sigaction, kSignals.size()> former{};
 
 void on_signal(int signal) {
   const int saved_errno = errno;
@@ -29,9 +25,7 @@ void on_signal(int signal) {
   first_signal.compare_exchange_strong(none, signal);
   if (signal == SIGINT) {
     if (interrupts.fetch_add(1) > 0) {
-      // Blocked while this handler runs, so it takes effect the moment the handler returns.
-      ::signal(SIGINT, SIG_DFL);
-      ::raise(SIGINT);
+      interrupt_by_default();
     } else if (talk.load()) {
       constexpr std::string_view text =
           "\r\x1b[Kfinishing this step, then saving; press Ctrl-C again to stop at once\n";
@@ -48,16 +42,13 @@ StopSignals::StopSignals() {
   first_signal = 0;
   interrupts = 0;
   talk = log::stderr_is_terminal();
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // reads and writes under way go on
-  sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i)
-    FP_CHECK(::sigaction(kSignals[i], &action, &former[i]) == 0, "sigaction {}: errno {}", kSignals[i], errno);
+  sigset_t none;
+  sigemptyset(&none);
+  handlers_.emplace(on_signal, none);
 }
 
 StopSignals::~StopSignals() {
-  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &former[i], nullptr);
+  handlers_.reset();
   installed = false;
 }
 

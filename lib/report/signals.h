@@ -1,7 +1,10 @@
 // Asking a run to stop: SIGINT, SIGTERM and SIGUSR1 end it after the present step, with its state saved.
 #pragma once
 
+#include <optional>
 #include <string_view>
+
+#include "base/signal_handlers.h"
 
 namespace fp {
 
@@ -13,6 +16,9 @@ class StopSignals {
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  std::optional<SignalHandlers> handlers_;
 };
 
 // The first stop signal since StopSignals was made; 0: none. Safe from any thread.

@@ -127,8 +127,7 @@ EventWriter::EventWriter(const std::filesystem::path& directory, int64_t resume_
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') std::strcpy(host.data(), "localhost");
   file_ = directory / fmt::format("{}{:010d}.{}.{}.0", kPrefix, next_time_stamp(directory), host.data(), ::getpid());
-  out_.open(file_, std::ios::binary | std::ios::trunc);
-  if (!out_) throw DataError(fmt::format("{}: cannot create: {}", file_.string(), std::strerror(errno)));
+  out_.emplace(file_, 0);
   write(version_event(now_seconds()));
   if (resume_step > 0) write(session_start_event(now_seconds(), resume_step + 1));
 }
@@ -153,9 +152,6 @@ void EventWriter::append(const StepMetrics& m) {
   write(scalar_event(now_seconds(), m.step, scalars));
 }
 
-void EventWriter::write(const std::string& event) {
-  out_ << event_record(event) << std::flush;
-  if (!out_) throw DataError(fmt::format("{}: cannot write: {}", file_.string(), std::strerror(errno)));
-}
+void EventWriter::write(const std::string& event) { out_->append(event_record(event)); }
 
 }  // namespace fp

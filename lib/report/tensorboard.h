@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +33,7 @@ class EventWriter {
   // Creates events.out.tfevents.<time>.<host>.<pid>.0 in `directory`. `resume_step`: the step the run goes on from.
   EventWriter(const std::filesystem::path& directory, int64_t resume_step);
 
-  // One event with the scalars of a step, flushed.
+  // One event with the scalars of a step, as GrowingFile::append.
   void append(const StepMetrics& metrics);
 
   const std::filesystem::path& file() const { return file_; }
@@ -42,7 +42,7 @@ class EventWriter {
   void write(const std::string& event);
 
   std::filesystem::path file_;
-  std::ofstream out_;
+  std::optional<GrowingFile> out_;
 };
 
 }  // namespace fp

@@ -147,6 +147,7 @@ class Replay {
     } else {
       when.start = std::max(rank.clock, rank.collective);
       when.end = rank.collective = when.start + (a.kind == ActionKind::gather ? costs_.gather : costs_.reduce);
+      if (costs_.collectives_hold_up) rank.clock = when.end;
       if (a.kind == ActionKind::gather) rank.whole[static_cast<size_t>(a.stage)] = when.end;
     }
     return true;

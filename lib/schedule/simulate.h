@@ -17,7 +17,8 @@ struct Costs {
   StageCosts each;                   // of every stage ...
   std::vector<StageCosts> by_stage;  // ... unless given by stage
   double hop = 0;                    // latency of a message between ranks
-  double gather = 0, reduce = 0;     // of a stage's weights or gradients; beside the computation
+  double gather = 0, reduce = 0;     // of a stage's weights or gradients; beside the computation ...
+  bool collectives_hold_up = false;  // ... unless this is set
   int slots = 0;  // lowered: sends of a channel under way, after which the next waits for the oldest; 0: any number
   bool pairs_are_one = false;  // DualPipe's pairs need both inputs at their start and give both outputs at their end
   const StageCosts& of(int stage) const { return by_stage.empty() ? each : by_stage[static_cast<size_t>(stage)]; }

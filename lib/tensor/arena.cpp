@@ -57,6 +57,7 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   if (top_ > peak_) {
     peak_ = top_;
     at_peak_ = now_;
+    moment_of_peak_ = moment_;
   }
   return {this, Tensor(base() + offset, dtype, shape)};
 }

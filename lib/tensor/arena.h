@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "tensor/tensor.h"
@@ -22,6 +23,14 @@ constexpr const char* name_of(MemoryClass c) {
                                                  "activations", "workspace", "logits"};
   return names[static_cast<int>(c)];
 }
+// What a rank is doing, as whoever runs its model says it.
+struct Moment {
+  std::string_view what = "set-up";
+  int64_t layer = -1;  // -1: none of them
+  int batch = -1;      // of the step or the evaluation, from 0; -1: none of them
+  bool evaluates = false;
+};
+
 using BytesByClass = std::array<size_t, kMemoryClasses>;
 
 class Arena;
@@ -79,6 +88,9 @@ class Arena {
   size_t peak() const { return peak_; }
   // Bytes by class at the moment of the peak.
   const BytesByClass& by_class_at_peak() const { return at_peak_; }
+  // What comes next, until told otherwise; and what it was when the peak was reached.
+  void enter(const Moment& m) { moment_ = m; }
+  const Moment& moment_of_peak() const { return moment_of_peak_; }
 
  private:
   friend class ArenaTensor;
@@ -96,6 +108,7 @@ class Arena {
   size_t peak_ = 0;
   BytesByClass now_{};
   BytesByClass at_peak_{};
+  Moment moment_, moment_of_peak_;
   std::map<size_t, size_t> free_;  // offset -> bytes of holes below top_
   std::map<size_t, Block> used_;   // offset -> block
   size_t top_ = 0;                 // everything above is untouched or free again

@@ -7,12 +7,124 @@
 #include "exec/executor.h"
 #include "train/evaluation.h"
 #include "train/memory_watch.h"
+#include "train/saver.h"
 #include "train/setup.h"
 
 namespace fp {
 namespace {
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30); }
+
+std::string describe(const Moment& m, int micro_batches) {
+  std::string text = m.evaluates ? "evaluation, " : "";
+  if (m.batch >= 0 && !m.evaluates) text += fmt::format("micro-batch {} of {}, ", m.batch + 1, micro_batches);
+  text += m.what;
+  if (m.layer >= 0) text += fmt::format(" of layer {}", m.layer);
+  return text;
+}
+
+// One rank of a mesh, without memory.
+class DryRank {
+ public:
+  DryRank(const RunSpec& spec, const PipelinePlan& pipeline, CountingOps& ops, const Mesh& mesh, int rank)
+      : spec_(spec),
+        ops_(ops),
+        world_(make_counting_world(rank, mesh.size())),
+        groups_(make_groups(*world_, mesh)),
+        model_(spec.model, model_options(spec, pipeline, groups_.at.pp), ops, arena_, groups_),
+        executor_(model_, executor_options(spec, pipeline)),
+        sizes_(step_sizes(spec.train, mesh.dp())),
+        batch_(shape_only(spec)) {}
+
+  Prediction run() {
+    Prediction p;
+    p.parameters = model_.table().logical_parameters();
+    run_passes(p);
+    run_update(p);
+    run_evaluation();
+    p.arena_bytes = arena_.peak();
+    p.used_bytes = std::max(used_, arena_.most_in_use());
+    p.by_class = arena_.by_class_at_peak();
+    p.moment = describe(arena_.moment_of_peak(), sizes_.back());
+    p.scratch_bytes = ops_.scratch_bytes();
+    p.own_bytes = ops_.own_bytes();
+    p.on_host = !ops_.device_memory();
+    if (p.on_host) p.host_bytes = world_->scratch_peak();
+    p.staging_bytes = staging_bytes(spec_, model_.table());
+    p.attention = ops_.attention_choices();
+    return p;
+  }
+
+ private:
+  template <class Work>
+  TrafficTable traffic_of(const Work& work) {
+    world_->record().reset_traffic();
+    work();
+    return world_->record().traffic();
+  }
+  void accumulate(int micro_batches) {
+    const std::vector<Batch> batches(static_cast<size_t>(micro_batches), batch_);
+    executor_.accumulate(batches);
+  }
+
+  // In a pipeline no two micro-batches are alike. Elsewhere the first and the last differ, and those between are like
+  // the second.
+  void run_passes(Prediction& p) {
+    const int micro_batches = sizes_.back();
+    const bool whole = executor_.pipeline_ranks() > 1;
+    const size_t before = arena_.in_use();
+    ops_.reset();
+    p.counted = whole ? micro_batches : 1;
+    p.traffic = traffic_of([&] { accumulate(static_cast<int>(p.counted)); });
+    p.passes = ops_.counts();
+    FP_CHECK(arena_.in_use() == before, "a step leaves {} bytes behind", arena_.in_use() - before);
+    if (whole) {
+      for (size_t i = 0; i + 1 < sizes_.size(); ++i) accumulate(sizes_[i]);
+    } else if (micro_batches > 1) {
+      for (const auto& [key, t] : traffic_of([&] { accumulate(2); })) {
+        Traffic& sum = p.traffic[key];
+        sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
+               sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
+      }
+    }
+  }
+
+  void run_update(Prediction& p) {
+    ops_.reset();
+    const TrafficTable traffic = traffic_of([&] {
+      executor_.gradient_norm();
+      executor_.update(spec_.optimizer, 1e-3, 1, 1.0);
+    });
+    p.update = ops_.counts();
+    for (const auto& [key, t] : traffic) {
+      p.traffic[key].calls += t.calls;
+      p.traffic[key].bytes += t.bytes;
+    }
+  }
+
+  // Fewer batches need no more, but may leave other gaps, which are smaller than what lies between them: they are
+  // looked at where that could matter.
+  void run_evaluation() {
+    const std::vector<Batch> batches(static_cast<size_t>(evaluation_batches(executor_)), batch_);
+    const size_t before = arena_.in_use();
+    used_ = arena_.most_in_use();
+    arena_.mark();
+    executor_.evaluate(batches);
+    if (before + 2 * (arena_.most_in_use() - before) <= arena_.peak()) return;
+    for (size_t n = batches.size() - 1; n > 0; --n) executor_.evaluate(std::span(batches).first(n));
+  }
+
+  const RunSpec& spec_;
+  CountingOps& ops_;
+  Arena arena_;
+  std::unique_ptr<CountingWorld> world_;
+  Groups groups_;
+  Model model_;
+  Executor executor_;
+  std::vector<int> sizes_;
+  Batch batch_;
+  size_t used_ = 0;  // before the evaluation
+};
 
 }  // namespace
 
@@ -26,71 +138,41 @@ Batch shape_only(const RunSpec& spec) {
   return b;
 }
 
-Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops, const Mesh& mesh, int rank) {
-  Arena arena;
-  const auto world = make_counting_world(rank, mesh.size());
-  const Groups groups = make_groups(*world, mesh);
-  RunSpec resolved = spec;
-  resolved.model = section;
-  const PipelinePlan pipeline = plan_pipeline(resolved);
-  Model model(section, model_options(spec, pipeline, groups.at.pp), ops, arena, groups);
-  Executor executor(model, executor_options(spec, pipeline));
-  const Batch batch = shape_only(spec);
-  const std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
-  const int micro_batches = sizes.back();
-  const bool whole = executor.pipeline_ranks() > 1;  // in a pipeline no two micro-batches are alike
-  const std::vector<Batch> batches(static_cast<size_t>(whole ? micro_batches : std::min(micro_batches, 2)), batch);
-
-  Prediction p;
-  p.parameters = model.table().logical_parameters();
-  const auto traffic_of = [&](const auto& work) {
-    world->record().reset_traffic();
-    work();
-    return world->record().traffic();
-  };
-  ops.reset();
-  p.counted = whole ? micro_batches : 1;
-  p.traffic = traffic_of([&] { executor.accumulate(std::span(batches).first(static_cast<size_t>(p.counted))); });
-  p.passes = ops.counts();
-  if (whole)
-    for (const int smaller : sizes) executor.accumulate(std::span(batches).first(static_cast<size_t>(smaller)));
-  if (!whole && micro_batches > 1) {  // the first and the last differ, those between are like the second
-    const TrafficTable of_two = traffic_of([&] { executor.accumulate(batches); });
-    for (const auto& [key, t] : of_two) {
-      Traffic& sum = p.traffic[key];
-      sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
-             sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
-    }
-  }
-  ops.reset();
-  const TrafficTable of_update = traffic_of([&] {
-    executor.gradient_norm();
-    executor.update(spec.optimizer, 1e-3, 1, 1.0);
-  });
-  p.update = ops.counts();
-  for (const auto& [key, t] : of_update) {
-    p.traffic[key].calls += t.calls;
-    p.traffic[key].bytes += t.bytes;
-  }
-  const std::vector<Batch> evaluated(static_cast<size_t>(evaluation_batches(executor)), batch);
-  for (size_t n = evaluated.size(); n > 0; --n) executor.evaluate(std::span(evaluated).first(n));
-  p.arena_bytes = arena.peak();
-  p.by_class = arena.by_class_at_peak();
-  p.scratch_bytes = ops.scratch_bytes();
-  p.own_bytes = ops.own_bytes();
-  if (!ops.device_memory()) p.host_bytes = world->scratch_peak();
-  p.attention = ops.attention_choices();
-  return p;
+Prediction dry_run(const RunSpec& spec, const PipelinePlan& pipeline, CountingOps& ops, const Mesh& mesh, int rank) {
+  return DryRank(spec, pipeline, ops, mesh, rank).run();
 }
 
-void require_fit(size_t bytes, const Ops& device, int sharers) {
-  const int64_t available = MemoryWatch::available(device);
-  if (available > 0 && bytes > static_cast<size_t>(available))
-    throw ConfigError(
-        fmt::format("{} {:.2f} GiB of memory, {:.2f} GiB are available on {}: use a smaller train.micro_batch or "
-                    "data.seq_len, memory.recompute: full, a higher parallel.zero_stage, or a smaller model",
-                    sharers > 1 ? fmt::format("the {} ranks that share it need", sharers) : "this run needs",
-                    gib(bytes), gib(static_cast<size_t>(available)), device.name()));
+Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops, const Mesh& mesh, int rank) {
+  RunSpec resolved = spec;
+  resolved.model = section;
+  return dry_run(resolved, plan_pipeline(resolved), ops, mesh, rank);
+}
+
+std::string_view largest_class(const Prediction& p) {
+  const auto most = std::max_element(p.by_class.begin(), p.by_class.end());
+  if (p.on_host && p.staging_bytes > *most) return "staging of saves";
+  return *most > 0 ? name_of(static_cast<MemoryClass>(most - p.by_class.begin())) : "";
+}
+
+namespace {
+
+// What to give up first where so many bytes of a rank are missing, if that would do.
+std::string spare_staging(const Prediction& p, size_t missing) {
+  if (!p.on_host || p.staging_bytes < missing || missing == 0) return "";
+  return fmt::format("; checkpoint.asynchronous=false needs {:.2f} GiB less", gib(p.staging_bytes));
+}
+
+}  // namespace
+
+void require_fit(const Prediction& p, size_t bytes, const Ops& device, int sharers) {
+  const int64_t available = MemoryWatch::available(device, sharers);
+  if (available <= 0 || bytes <= static_cast<size_t>(available)) return;
+  const size_t missing = bytes - static_cast<size_t>(available);
+  throw ConfigError(
+      fmt::format("{} {:.2f} GiB of memory, mostly {}; {:.2f} GiB are available on {}, {:.2f} GiB too few{}",
+                  sharers > 1 ? fmt::format("the {} ranks that share it need", sharers) : "this run needs", gib(bytes),
+                  largest_class(p), gib(static_cast<size_t>(available)), device.name(), gib(missing),
+                  spare_staging(p, missing / static_cast<size_t>(sharers))));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {
@@ -103,8 +185,12 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   }
   if (p.arena_bytes > sum) text += fmt::format("  {:<20}{:>12.3f}\n", "gaps", gib(p.arena_bytes - sum));
   text += fmt::format("  {:<20}{:>12.3f}\n", "arena", gib(p.arena_bytes));
+  text += fmt::format("  reached in            {}\n", p.moment);
   if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
   if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
+  if (p.staging_bytes > 0)
+    text += fmt::format("  {:<20}{:>12.3f}{}\n", "staging of saves", gib(p.staging_bytes),
+                        p.on_host ? "" : "  of host memory");
   text += '\n';
   const auto n = static_cast<double>(p.counted);
   const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);

@@ -10,35 +10,44 @@
 #include "data/batch.h"
 #include "ops/counting.h"
 #include "plan/mesh.h"
+#include "plan/pipeline.h"
 #include "tensor/arena.h"
 
 namespace fp {
 
 struct Prediction {
   size_t arena_bytes = 0;    // what the run's arena needs, exactly
+  size_t used_bytes = 0;     // of it at the most at a time; the rest are gaps between tensors of many sizes and lives
   size_t scratch_bytes = 0;  // what the backend has to set aside for its calls
   size_t own_bytes = 0;      // what that adds to what the backend holds already
   size_t host_bytes = 0;     // what communication needs beside that, where ranks are on CPUs
+  size_t staging_bytes = 0;  // host memory through which saves go on beside training
+  bool on_host = true;       // tensors are in host memory: it has to hold all of this
   BytesByClass by_class{};   // at the moment of the peak
+  std::string moment;        // when that is: "micro-batch 3 of 8, backward of layer 11"
   Counts passes;             // forward and backward of `counted` micro-batches, recompute included
   int64_t counted = 1;
   Counts update;         // gradient norm and optimizer step
   TrafficTable traffic;  // what the rank sends in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // what runs it, and why others were passed over
-  size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes; }
+  size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? staging_bytes : 0); }
 };
 
 // Of one rank of the mesh, of all its micro-batches where there is a pipeline. ConfigError when its schedule cannot be
 // had for the run's batches. `model` must have its vocabulary; counting is reset.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
+// The same with a plan that is there already, plan_pipeline()'s; its model is that of the spec.
+Prediction dry_run(const RunSpec&, const PipelinePlan&, CountingOps&, const Mesh&, int rank);
 
 // A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
 Batch shape_only(const RunSpec&);
 
-// ConfigError when the device has not as much memory as this needs: said before the run has touched any. `bytes`: of
-// all the ranks that share the device.
-void require_fit(size_t bytes, const Ops& device, int sharers = 1);
+// ConfigError when the device has not as much memory as this: said before the run has touched any. `bytes`: of all the
+// ranks that share the device, of which the prediction is one's.
+void require_fit(const Prediction&, size_t bytes, const Ops& device, int sharers = 1);
+// "activations"; empty where nothing is known.
+std::string_view largest_class(const Prediction&);
 
 // A page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);

@@ -1,5 +1,7 @@
 #include "train/memory_watch.h"
 
+#include <algorithm>
+
 #include "report/machine.h"
 #include "report/memory.h"
 
@@ -19,9 +21,14 @@ int64_t MemoryWatch::peak() const {
   return device ? static_cast<int64_t>(device->used) : memory_use().peak_bytes;
 }
 
-int64_t MemoryWatch::available(const Ops& ops) {
+int64_t MemoryWatch::available(const Ops& ops, int sharers) {
   const auto device = ops.device_memory();
-  return device ? static_cast<int64_t>(device->available) : inspect_memory().available_bytes;
+  return device ? static_cast<int64_t>(device->available) : available_on_host(sharers);
+}
+
+int64_t MemoryWatch::available_on_host(int sharers) {
+  const MemoryFacts m = inspect_memory();
+  return m.process_bytes < 0 ? m.available_bytes : std::min(m.available_bytes, m.process_bytes * sharers);
 }
 
 }  // namespace fp

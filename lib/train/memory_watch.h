@@ -14,8 +14,9 @@ class MemoryWatch {
   int64_t before() const { return before_; }
   // The highest so far; of a GPU, whose memory is taken once and kept, what is used now.
   int64_t peak() const;
-  // Bytes still to be had; 0: not known.
-  static int64_t available(const Ops&);
+  // Bytes still to be had by `sharers` processes like this one, each within its own limits; 0: not known.
+  static int64_t available(const Ops&, int sharers = 1);
+  static int64_t available_on_host(int sharers);
 
  private:
   const Ops* ops_;

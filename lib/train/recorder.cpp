@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "report/report_html.h"
 
@@ -35,10 +36,20 @@ Recorder::Recorder(const RunSpec& spec, const std::filesystem::path& directory, 
 void Recorder::step(const StepMetrics& m) {
   const bool evaluated = m.val_loss.has_value();
   if (m.step % logging_.every == 0 || evaluated || m.skipped || m.step == facts_.total_steps) {
-    metrics_.append(m);
-    if (events_) events_->append(m);
+    attempt("metrics", m.step, [&] { metrics_.append(m); });
+    if (events_) attempt("events", m.step, [&] { events_->append(m); });
   }
   progress_.step(m);
+}
+
+// What goes wrong is said once, until it works again.
+void Recorder::attempt(const std::string& what, int64_t step, const std::function<void()>& write) {
+  try {
+    write();
+    failing_.erase(what);
+  } catch (const DataError& e) {
+    if (failing_.insert(what).second) event(step, fmt::format("{}; training goes on", e.what()), log::Level::error);
+  }
 }
 
 void Recorder::event(int64_t step, const std::string& text, log::Level level) {
@@ -55,8 +66,10 @@ void Recorder::sample(int64_t step, const std::string& prompt, const std::string
 
 void Recorder::report(const std::string& status) {
   facts_.status = status;
-  save_run_facts(directory_, facts_);
-  if (logging_.report) write_report(directory_);
+  attempt("report", metrics_.last() ? metrics_.last()->step : 0, [&] {
+    save_run_facts(directory_, facts_);
+    if (logging_.report) write_report(directory_);
+  });
 }
 
 }  // namespace fp

@@ -16,7 +16,20 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
                       checkpoints_dir.string()));
     return latest;
   }
-  if (resume != "none") return Checkpoint::open(resume);
+  if (resume != "none") {
+    if (std::error_code ignored; std::filesystem::is_directory(std::filesystem::path(resume) / "checkpoints", ignored))
+      throw DataError(
+          fmt::format("--resume {}: a run directory; name one of the checkpoints in {}/checkpoints, or go on "
+                      "in it with run.directory={} and --resume auto",
+                      resume, resume, resume));
+    Checkpoint chosen = Checkpoint::open(resume);
+    const auto there = checkpoints_in(checkpoints_dir);
+    if (there.empty() || *checkpoint_step(there.front().filename().string()) <= chosen.manifest().step) return chosen;
+    throw ConfigError(
+        fmt::format("--resume {}: {} holds newer checkpoints, up to {}: going on from step {} would make two histories "
+                    "of one run; resume with --resume auto, choose another run.directory, or move the newer ones away",
+                    resume, checkpoints_dir.string(), there.front().filename().string(), chosen.manifest().step));
+  }
   if (!checkpoints_in(checkpoints_dir).empty())
     throw ConfigError(
         fmt::format("--resume none: {} already holds checkpoints, which a fresh run would overwrite; choose another "

@@ -1,6 +1,8 @@
 #include "train/stage_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "comm/counting.h"
 #include "exec/model_stages.h"
@@ -77,6 +79,17 @@ class StageMeter {
   int last_;
 };
 
+// All that the memory of a stage depends on; masks of the attention are none of it.
+std::string kind_of(const StagePart& p, const ModelOptions& options) {
+  std::string kind = fmt::format("{}{}", p.stem ? "stem " : "", p.head ? "head " : "");
+  for (int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l) {
+    const std::vector<Recompute>& by_layer = options.layer_recompute;
+    const Recompute r = by_layer.empty() ? options.recompute : by_layer[static_cast<size_t>(l)];
+    kind += fmt::format("{} ", static_cast<int>(r));
+  }
+  return kind;
+}
+
 }  // namespace
 
 std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& plan, CountingOps& ops,
@@ -101,7 +114,11 @@ std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& 
   stages.begin_step(one, std::span(&batch, 1), losses.spec(std::span(&batch, 1)));
   StageMeter meter(stages, arena, count);
   std::vector<StageBytes> bytes;
-  for (int s = 0; s < count; ++s) bytes.push_back(meter.measure(s));
+  std::map<std::string, int> measured;  // stages of as many layers, treated in the same way, take the same
+  for (int s = 0; s < count; ++s) {
+    const int like = measured.emplace(kind_of(plan.stages[static_cast<size_t>(s)], options), s).first->second;
+    bytes.push_back(like < s ? bytes[static_cast<size_t>(like)] : meter.measure(s));
+  }
   stages.end_step();
   return bytes;
 }

@@ -5,11 +5,11 @@
 #include <functional>
 
 #include "config/model_facts.h"
-#include "exec/executor.h"
 #include "train/dry_run.h"
 #include "train/memory_watch.h"
 #include "train/op_timer.h"
 #include "train/setup.h"
+#include "train/step_rig.h"
 
 namespace fp {
 namespace {
@@ -25,69 +25,23 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<Batch> random_batches(const RunSpec& spec) {
-  std::vector<Batch> batches(static_cast<size_t>(spec.train.global_batch / spec.train.micro_batch));
-  uint64_t state = spec.run.seed;
-  for (Batch& b : batches) {
-    b.resize(spec.train.micro_batch, spec.data.seq_len);
-    for (int64_t i = 0; i < b.n * b.seq_len; ++i) {
-      const auto at = static_cast<size_t>(i);
-      b.tokens[at] = static_cast<int32_t>(Philox::mix(state++) % static_cast<uint64_t>(spec.model.vocab));
-      b.targets[at] = static_cast<int32_t>(Philox::mix(state++) % static_cast<uint64_t>(spec.model.vocab));
-      b.positions[at] = static_cast<int32_t>(i % b.seq_len);
-      b.doc_start[at] = 0;
-    }
-    for (size_t i = 0; i < b.sample_ids.size(); ++i) b.sample_ids[i] = i;
-    b.valid_targets = b.n * b.seq_len;
-  }
-  return batches;
-}
-
-// A trained model's worth of memory and the step that is measured.
-class Rig {
- public:
-  Rig(const RunSpec& spec, size_t arena_bytes, Ops& ops)
-      : spec_(spec),
-        groups_(make_self_groups()),
-        arena_(ops.allocate(arena_bytes, spec.memory.huge_pages), arena_bytes),
-        model_(spec.model, model_options(spec), ops, arena_, groups_),
-        executor_(model_, executor_options(spec)),
-        batches_(random_batches(spec)),
-        ops_(ops) {
-    model_.params().initialize(ops, spec.run.seed);
-  }
-  void step() {
-    executor_.accumulate(batches_);
-    const GradientNorm g = executor_.gradient_norm();
-    executor_.update(spec_.optimizer, 1e-4, ++count_, g.norm);
-    ops_.synchronize();
-  }
-
- private:
-  const RunSpec& spec_;
-  Groups groups_;
-  Arena arena_;
-  Model model_;
-  Executor executor_;
-  std::vector<Batch> batches_;
-  Ops& ops_;
-  int64_t count_ = 0;
-};
-
 }  // namespace
 
 StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool profile, Ops& ops,
                              CountingOps& counting) {
   StepBenchmark r;
   r.device = ops.name();
-  const Prediction p = dry_run(spec, spec.model, counting);
+  Prediction p = dry_run(spec, spec.model, counting);
+  p.staging_bytes = 0;  // nothing is saved
   r.tokens = spec.train.global_batch * spec.data.seq_len;
   r.model_flops_per_token = model_flops_per_token(spec.model, spec.data.seq_len);
   const MemoryWatch watch(ops);
   r.predicted_bytes = watch.before() + static_cast<int64_t>(p.device_bytes());
   ops.reserve_scratch(p.scratch_bytes);
   {
-    Rig rig(spec, p.arena_bytes, ops);
+    Arena arena(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes);
+    StepRig rig(spec, arena, ops);
+    rig.initialize();
     for (int i = 0; i < warmup; ++i) rig.step();
     for (int i = 0; i < steps; ++i) r.step_seconds.push_back(seconds_of([&] { rig.step(); }));
     r.peak_bytes = watch.peak();
@@ -96,7 +50,9 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
   r.tokens_per_s = static_cast<double>(r.tokens) / r.median_seconds;
   if (profile) {
     const auto timed = make_timing_ops(ops);
-    Rig rig(spec, p.arena_bytes, *timed);
+    Arena arena(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes);
+    StepRig rig(spec, arena, *timed);
+    rig.initialize();
     rig.step();
     timed->reset();
     r.profile_seconds = seconds_of([&] { rig.step(); });

@@ -1,17 +1,19 @@
 #include "train/together.h"
 
+#include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
 
+#include "base/filesystem.h"
 #include "checkpoint/folder.h"
 #include "launch/placement.h"
+#include "train/memory_watch.h"
 #include "train/resume.h"
 
 namespace fp {
-namespace {
 
-// What a rank came to, as text: "0 result", or "CODE message" of the error it met.
-template <class Work>
-std::string outcome_of(const Work& work) {
+std::string outcome_of(const std::function<std::string()>& work) {
   try {
     return "0 " + work();
   } catch (const CommError&) {
@@ -21,7 +23,6 @@ std::string outcome_of(const Work& work) {
   }
 }
 
-// The result, or the error as an exception of its kind.
 std::string result_of(const std::string& outcome) {
   const auto code = static_cast<ExitCode>(std::stoi(outcome));
   const std::string text = outcome.substr(outcome.find(' ') + 1);
@@ -30,8 +31,6 @@ std::string result_of(const std::string& outcome) {
   if (code == ExitCode::bad_data) throw DataError(text);
   throw UserError(code, text);
 }
-
-}  // namespace
 
 std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
   return result_of(world.broadcast(world.rank() == 0 ? outcome_of(work) : std::string(), 0));
@@ -48,72 +47,97 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
   return chosen;
 }
 
+namespace {
+
+// The sums over the ranks, modulo 2^64; gathers a piece at a time, so that many ranks' values need little memory.
+void sum_over(Group& world, std::vector<uint64_t>& values) {
+  constexpr size_t kMost = 4 << 20;  // bytes of all ranks
+  const size_t piece = std::max<size_t>(1, kMost / sizeof(uint64_t) / static_cast<size_t>(world.size()));
+  for (size_t at = 0; at < values.size(); at += piece) {
+    const std::span<uint64_t> sums = std::span(values).subspan(at, std::min(piece, values.size() - at));
+    const std::vector<std::string> all =
+        world.all_gather({reinterpret_cast<const char*>(sums.data()), sums.size_bytes()});
+    std::ranges::fill(sums, 0);
+    for (const std::string& of_rank : all)
+      for (size_t i = 0; i < sums.size(); ++i) {
+        uint64_t value = 0;
+        std::memcpy(&value, of_rank.data() + i * sizeof value, sizeof value);
+        sums[i] += value;
+      }
+  }
+}
+
+}  // namespace
+
 void load_together(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   checkpoint.load(store, ops);
   if (world.size() == 1) return;  // compared already
-  const Fingerprints mine = fingerprints(store, ops);
-  std::string bytes(mine.size() * kStateKinds.size() * sizeof(uint64_t), '\0');
-  const auto each = [&](Fingerprints& prints, const auto& visit) {
-    size_t at = 0;
-    for (KindPrints& kinds : prints)
-      for (const StateKind kind : kStateKinds) visit(kinds[kind], std::exchange(at, at + sizeof(uint64_t)));
-  };
-  Fingerprints sums = mine;
-  each(sums, [&](const uint64_t& print, size_t at) { std::memcpy(bytes.data() + at, &print, sizeof print); });
-  const std::vector<std::string> all = world.all_gather(bytes);
-  each(sums, [&](uint64_t& sum, size_t at) {
-    sum = 0;
-    for (const std::string& of_rank : all) {
-      uint64_t print = 0;
-      std::memcpy(&print, of_rank.data() + at, sizeof print);
-      sum += print;
-    }
-  });
+  Fingerprints sums = fingerprints(store, ops);
+  std::vector<uint64_t> flat;
+  for (KindPrints& kinds : sums)
+    for (const StateKind kind : kStateKinds) flat.push_back(kinds[kind]);
+  sum_over(world, flat);
+  auto sum = flat.begin();
+  for (KindPrints& kinds : sums)
+    for (const StateKind kind : kStateKinds) kinds[kind] = *sum++;
   check_fingerprints(checkpoint, store.table(), sums);
 }
 
-std::filesystem::path save_together(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
-                                    const TrainState& state, const SaveOptions& options, Group& world) {
-  const std::filesystem::path hidden =
-      on_rank_0(world, [&] { return begin_save(checkpoints_dir, state.step).string(); });
-  try {
-    const std::vector<std::string> outcomes = world.all_gather(outcome_of([&] {
-      const CheckpointFile f = write_rank_file(hidden, store, ops, options.rank);
-      return fmt::format("{} {} {}", f.bytes, f.xxh3, f.name);
-    }));
-    std::vector<CheckpointFile> files;
-    for (size_t r = 0; r < outcomes.size(); ++r) {
-      const std::string record = result_of(outcomes[r]);
-      const size_t first = record.find(' '), second = record.find(' ', first + 1);
-      files.push_back({record.substr(second + 1), std::stoull(record.substr(0, first)),
-                       record.substr(first + 1, second - first - 1)});
-    }
-    return on_rank_0(world, [&] { return finish_save(hidden, files, state, options).string(); });
-  } catch (const CommError&) {
-    throw;
-  } catch (const UserError& e) {
-    if (world.rank() == 0) abandon_save(hidden);
-    world.barrier();  // what the others throw may end rank 0
-    throw DataError(fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", state.step, e.what()));
-  }
+void write_memory_together(const std::filesystem::path& file, const MemoryTaken& m, Group& world) {
+  const std::vector<std::string> all = world.all_gather(nlohmann::json{
+      {"rank", world.rank()},
+      {"predicted_arena", m.predicted_arena},
+      {"arena_peak", m.arena_peak},
+      {"predicted_resident", m.predicted_resident},
+      {"resident_peak", m.resident_peak}}.dump());
+  if (world.rank() != 0) return;
+  std::string text;
+  for (const std::string& of_rank : all) text += (text.empty() ? "[" : ",\n ") + of_rank;
+  write_file_atomically(file, text + "]\n");
 }
 
-void require_fit_together(const Prediction& p, const Ops& device, Group& world) {
-  const std::string shared = host_name() + " " + device.device_id();  // whose memory it is
-  const std::vector<std::string> all = world.all_gather(fmt::format("{} {}", p.device_bytes(), shared));
-  size_t bytes = 0;
-  int sharers = 0;
-  for (const std::string& of_rank : all) {
-    const size_t space = of_rank.find(' ');
-    if (of_rank.substr(space + 1) != shared) continue;
-    bytes += std::stoull(of_rank.substr(0, space));
+namespace {
+
+// The ranks of a host that are on GPUs, against its memory: what their saves pass through.
+void require_staging(const Prediction& p, size_t of_host, int ranks) {
+  const int64_t available = MemoryWatch::available_on_host(ranks);
+  if (p.on_host || available <= 0 || of_host <= static_cast<size_t>(available)) return;
+  const auto gib = [](auto bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  throw ConfigError(
+      fmt::format("the saves of all ranks of {} pass through {:.2f} GiB of its host memory, {:.2f} GiB are available; "
+                  "set checkpoint.staging_mib (0 = all, here {} MiB a rank), or checkpoint.asynchronous=false",
+                  host_name(), gib(of_host), gib(available), p.staging_bytes >> 20));
+}
+
+}  // namespace
+
+void require_fit_together(const Prediction& p, const Ops& device, Group& world,
+                          const std::function<std::string()>& advice) {
+  const std::string host = host_name(), shared = host + " " + device.device_id();  // whose memory it is
+  size_t bytes = 0, staging = 0;
+  int sharers = 0, neighbours = 0;
+  for (const std::string& text :
+       world.all_gather(nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared}.dump())) {
+    const nlohmann::json of_rank = nlohmann::json::parse(text);
+    if (of_rank[2] == host) {
+      staging += of_rank[1].get<size_t>();
+      ++neighbours;
+    }
+    if (of_rank[3] != shared) continue;
+    bytes += of_rank[0].get<size_t>();
     ++sharers;
   }
   const std::vector<std::string> verdicts = world.all_gather(outcome_of([&] {
-    require_fit(bytes, device, sharers);
+    require_fit(p, bytes, device, sharers);
+    require_staging(p, staging, neighbours);
     return std::string();
   }));
-  for (const std::string& verdict : verdicts) result_of(verdict);
+  try {
+    for (const std::string& verdict : verdicts) result_of(verdict);
+  } catch (const ConfigError& e) {
+    if (!advice) throw;
+    throw ConfigError(fmt::format("{}; {}", e.what(), on_rank_0(world, advice)));
+  }
 }
 
 }  // namespace fp

@@ -12,6 +12,11 @@
 
 namespace fp {
 
+// What a rank came to, as text: "0 result", or "CODE message" of the UserError it met.
+std::string outcome_of(const std::function<std::string()>& work);
+// The result, or the error as an exception of its kind.
+std::string result_of(const std::string& outcome);
+
 // Runs `work` on rank 0 and gives its result to all; a UserError there is thrown on all.
 std::string on_rank_0(Group& world, const std::function<std::string()>& work);
 
@@ -23,11 +28,15 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
 // of other shards are left to who gathers them.
 void load_together(const Checkpoint&, ParamStore&, Ops&, Group& world);
 
-// Every rank writes what it answers for. DataError leaves the earlier checkpoints as they were.
-std::filesystem::path save_together(const std::filesystem::path& checkpoints_dir, const ParamStore&, Ops&,
-                                    const TrainState&, const SaveOptions&, Group& world);
+// What a rank took, in bytes, against what was predicted: of the arena its high-water mark, and of the machine.
+struct MemoryTaken {
+  int64_t predicted_arena = 0, arena_peak = 0;
+  int64_t predicted_resident = 0, resident_peak = 0;  // of a GPU: what is used of its memory
+};
+// Those of all ranks go into `file`, as JSON.
+void write_memory_together(const std::filesystem::path& file, const MemoryTaken&, Group& world);
 
-// ConfigError when the ranks that share a device need more memory than it has.
-void require_fit_together(const Prediction&, const Ops&, Group& world);
+// ConfigError when the ranks that share a device need more memory than it has. `advice` says on rank 0 what would fit.
+void require_fit_together(const Prediction&, const Ops&, Group& world, const std::function<std::string()>& advice = {});
 
 }  // namespace fp

@@ -1,13 +1,15 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
-#include "checkpoint/folder.h"
 #include "exec/replicas.h"
 #include "launch/fault.h"
 #include "optim/learning_rate.h"
 #include "report/signals.h"
+#include "train/first_loss.h"
+#include "train/restarts.h"
 #include "train/setup.h"
 #include "train/together.h"
 #include "train/trainer_internal.h"
@@ -20,6 +22,20 @@ void Trainer::event(int64_t step, const std::string& text, log::Level level) {
 }
 void Trainer::report(const std::string& status) {
   if (recorder_) recorder_->report(status);
+}
+void Trainer::record_memory() {
+  const MemoryTaken m{static_cast<int64_t>(prediction_.arena_bytes), static_cast<int64_t>(arena_->peak()),
+                      predicted_peak(), memory_->peak()};
+  try {
+    write_memory_together(directory_ / "memory.json", m, *groups_.world);
+  } catch (const DataError& e) {
+    event(at_.step, e.what(), log::Level::error);
+  }
+}
+void Trainer::tell_comparison() const {
+  const std::string text = compare_with_prediction(
+      {request_.forecast, predicted_peak(), sent_bytes(prediction_.traffic)}, {step_ms_, memory_->peak(), sent_});
+  if (leads() && !text.empty()) log::info("the plan and the run\n{}", text);
 }
 void Trainer::enter(const char* phase) {
   groups_.record->enter_phase(phase, at_.step);
@@ -50,6 +66,7 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
     return false;
   }
   event(at_.step + 1, what);
+  finish_saves();
   report("diverged");
   groups_.world->barrier();  // what the others throw may end rank 0
   const std::string last =
@@ -81,6 +98,7 @@ void Trainer::run_step() {
   at_.skipped_in_a_row = accepted ? 0 : at_.skipped_in_a_row + 1;
   ++at_.step;
   at_.tokens += tokens;
+  if (at_.step == resumed_step_ + 1) check_first_loss(sums.mean());
   at_.last_loss = sums.mean();
   at_.elapsed_s = elapsed_before_ + seconds_since(started_);
 
@@ -96,16 +114,40 @@ void Trainer::run_step() {
   m.tokens = at_.tokens;
   m.step_ms = seconds * 1e3;
   m.tokens_per_s = static_cast<double>(tokens) / seconds;
-  m.mfu = m.tokens_per_s * flops_per_token_ / gemm_rate_;
+  m.mfu = utilisation(m.tokens_per_s);
   m.peak_bytes = memory_->peak();
   m.consumed_samples = static_cast<int64_t>(at_.consumed);
   m.elapsed_s = at_.elapsed_s;
   m.skipped = !accepted;
-  for (const auto& [key, sent] : groups_.record->traffic())
+  if (request_.forecast) m.predicted_step_ms = request_.forecast->step_s * 1e3;
+  m.predicted_peak_bytes = static_cast<double>(predicted_peak());
+  constexpr size_t kRemembered = 1000;
+  if (step_ms_.size() < kRemembered) step_ms_.push_back(m.step_ms);
+  const TrafficTable traffic = groups_.record->traffic();
+  sent_ = sent_bytes(traffic);
+  for (const auto& [key, sent] : traffic)
     if (key.second != CommKind::host && key.second != CommKind::recv)
       m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
   if (data_.has_validation() && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
   if (recorder_) recorder_->step(m);
+}
+
+// A rate above the peak says that others kept the machine busy while that was measured: then it is not known.
+double Trainer::utilisation(double tokens_per_s) {
+  const double rate = tokens_per_s * flops_per_token_;
+  if (rate > gemm_rate_ && gemm_rate_ > 0) {
+    event(at_.step, "the machine was busy when its peak rate was measured: MFU is not known", log::Level::warning);
+    gemm_rate_ = 0;
+  }
+  return gemm_rate_ > 0 ? rate / gemm_rate_ : StepMetrics::kUnknown;
+}
+
+void Trainer::check_first_loss(double loss) {
+  if (!recorder_) return;
+  const auto& again = recorder_->next_before();
+  const auto found =
+      compare_first_loss(at_.step, loss, again ? std::optional(again->loss) : std::nullopt, at_.last_loss);
+  if (found) event(at_.step, found->text, found->suspicious ? log::Level::warning : log::Level::info);
 }
 
 void Trainer::evaluate_now(StepMetrics& m) {
@@ -123,20 +165,42 @@ void Trainer::evaluate_now(StepMetrics& m) {
 
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
-  try {
-    enter("save");
-    const SaveOptions options{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()};
-    const auto path = save_together(checkpoints_, model_->params(), ops_, state(), options, *groups_.world);
-    saved_step_ = at_.step;
-    if (leads()) apply_retention(checkpoints_, {spec_.checkpoint.keep_last, spec_.checkpoint.keep_every});
-    log::info("saved {}", path.string());
-  } catch (const CommError&) {
-    throw;
-  } catch (const DataError& e) {
-    if (must_succeed) throw;
-    event(at_.step,
-          fmt::format("{}; training goes on, the next save is due in {} steps", e.what(), spec_.checkpoint.every),
-          log::Level::error);
+  enter("save");
+  if (must_succeed)
+    saver_->save_now(state());
+  else
+    saver_->begin(state());
+  take_saves(must_succeed);
+}
+
+void Trainer::finish_saves() {
+  enter("save");
+  saver_->finish();
+  take_saves();
+}
+
+// What came of the saves that have ended; that of this step may have to have succeeded.
+void Trainer::take_saves(bool must_succeed) {
+  for (const Saver::Saved& s : saver_->take_outcomes()) {
+    if (s.error.empty()) {
+      saved_step_ = s.step;
+      time_needed_->save_took(s.seconds);
+      if (job_) note_save(directory_ / "restarts.json", s.seconds);
+      log::info("saved {} ({})", s.path.string(), describe(s));
+    } else if (must_succeed && s.step == at_.step) {
+      throw DataError(s.error);
+    } else {
+      event(at_.step,
+            fmt::format("{}; training goes on, the next save is due after step {}", s.error,
+                        s.step + spec_.checkpoint.every),
+            log::Level::error);
+    }
+    if (s.held_up)
+      event(at_.step,
+            fmt::format("the save of step {} was not done when the next was due, and held it up: checkpoint.every = {} "
+                        "steps is less than a save takes here",
+                        s.step, spec_.checkpoint.every),
+            log::Level::warning);
   }
 }
 
@@ -144,24 +208,57 @@ bool Trainer::time_is_up() const {
   return spec_.train.max_minutes > 0 && seconds_since(started_) >= spec_.train.max_minutes * 60.0;
 }
 
+bool Trainer::job_time_is_up() const {
+  return job_clock_ && time_needed_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s, saver_->under_way(),
+                                               due(spec_.checkpoint.every));
+}
+
+std::string Trainer::stop_reason(int signal) const {
+  if (signal > 0) return fmt::format("{} received", signal_name(signal));
+  return fmt::format(
+      "{:.0f} s left of Slurm job {}: a step may take {:.1f}, a save {:.1f}, and {:g} are to be left "
+      "(checkpoint.time_margin_s)",
+      job_clock_->left(), job_->id, time_needed_->step_s(), time_needed_->save_s(), spec_.checkpoint.time_margin_s);
+}
+
 ExitCode Trainer::run() {
-  const StopSignals signals;
   started_ = Clock::now();
-  while (at_.step < spec_.train.steps) {
-    run_step();
-    // Whoever got a signal, and whosever clock is ahead: all stop after the same step.
-    double reasons[] = {static_cast<double>(stop_signal()), time_is_up() ? 1.0 : 0.0};
+  // Whoever got a signal, and whosever clock is ahead: all stop after the same step.
+  double reasons[4];
+  const auto agree = [&] {
+    reasons[0] = stop_signal();
+    reasons[1] = time_is_up() ? 1.0 : 0.0;
+    reasons[2] = job_time_is_up() ? 1.0 : 0.0;
+    reasons[3] = saver_->busy() ? 1.0 : 0.0;
     groups_.world->all_reduce(reasons, Reduction::max);
-    const bool stop = reasons[0] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
+  };
+  agree();
+  if (reasons[0] > 0 && at_.step < spec_.train.steps) {
+    log::info("{} received before the first step: nothing to save; the same command {}",
+              signal_name(static_cast<int>(reasons[0])), at_.step > 0 ? "resumes" : "begins");
+    return ExitCode::interrupted;
+  }
+  if (at_.step >= spec_.train.steps)
+    log::info("step {} is done, and train.steps = {}: nothing is left to do", at_.step, spec_.train.steps);
+  while (at_.step < spec_.train.steps) {
+    const auto begin = Clock::now();
+    run_step();
+    time_needed_->step_took(seconds_since(begin));
+    agree();
+    saver_->advance(reasons[3] > 0);
+    take_saves();
+    const bool stop = reasons[0] > 0 || reasons[2] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
+    const std::string why = stop && leads() ? stop_reason(static_cast<int>(reasons[0])) : "";
     if (stop || late || (last && spec_.checkpoint.at_end))
       save(true);
     else if (due(spec_.checkpoint.every))
       save(false);
     if (due(spec_.checkpoint.every) || due(spec_.eval.every)) report("running");
     if (stop && !last) {
+      record_memory();
       report("interrupted");
-      log::info("{} received: state saved after step {}; the same command resumes",
-                signal_name(static_cast<int>(reasons[0])), at_.step);
+      log::info("{}: state saved after step {}; {} resumes", why, at_.step,
+                request_.resume == "auto" ? "the same command" : "--resume auto");
       return ExitCode::interrupted;
     }
     if (late && !last) {
@@ -169,13 +266,23 @@ ExitCode Trainer::run() {
       break;
     }
   }
+  finish_saves();
+  record_memory();
+  tell_comparison();
   report("finished");
+  if (saver_->saves() > 0)
+    log::info("{} saves, the longest of {:.1f} s; training stood still for {:.1f} s ({:.1f} % of its time)",
+              saver_->saves(), saver_->longest_save(), saver_->stood_still(),
+              100 * saver_->stood_still() / seconds_since(started_));
   log::info("done: {} steps, report in {}", at_.step, (directory_ / "report.html").string());
   return ExitCode::ok;
 }
 
 ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh) {
-  return Trainer(request, ops, counting, world, mesh).run();
+  std::optional<StopSignals> signals;  // after set-up, until all is put away
+  Trainer trainer(request, ops, counting, world, mesh);
+  signals.emplace();
+  return trainer.run();
 }
 
 }  // namespace fp

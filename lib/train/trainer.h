@@ -1,6 +1,7 @@
 // Trainer: a run from its spec to its last checkpoint.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/error.h"
@@ -8,14 +9,17 @@
 #include "config/run_spec.h"
 #include "ops/counting.h"
 #include "plan/mesh.h"
+#include "train/comparison.h"
 
 namespace fp {
 
 struct TrainRequest {
-  RunSpec spec;                    // resolved, valid for training
-  std::string resume = "auto";     // auto | none | path of a checkpoint
-  bool allow_data_change = false;  // resume although the data, its order or the seed are not the checkpoint's
-  std::string version;             // of fptrain
+  RunSpec spec;                              // resolved, valid for training
+  std::string resume = "auto";               // auto | none | path of a checkpoint
+  bool allow_data_change = false;            // resume although the data, its order or the seed are not the checkpoint's
+  std::string version;                       // of fptrain
+  std::optional<Forecast> forecast = {};     // what the plan takes, where that is known
+  std::function<std::string()> advice = {};  // what would fit, where this does not; asked on rank 0
 };
 
 // ok: all steps done. interrupted: state saved after a signal. Throws UserError for everything that stops a run early:

@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "checkpoint/storage.h"
+#include "launch/slurm.h"
 #include "model/groups.h"
 #include "train/dry_run.h"
 #include "train/memory_watch.h"
 #include "train/progression.h"
 #include "train/recorder.h"
 #include "train/run_data.h"
+#include "train/saver.h"
+#include "train/time_needed.h"
 #include "train/trainer.h"
 
 namespace fp {
@@ -31,24 +34,34 @@ class Trainer {
   }
   void prepare_directory();
   void start_or_resume();
+  void join_job(int64_t step);
   void find_reference(bool resuming);
   void start_afresh();
   void restore(const Checkpoint&);
   void run_step();
+  double utilisation(double tokens_per_s);
+  void check_first_loss(double loss);
   void load_batches();
   bool accept(const LossSums&, const GradientNorm&);
   void evaluate_now(StepMetrics&);
   void save(bool must_succeed);
+  void take_saves(bool must_succeed = false);
+  void finish_saves();
   bool time_is_up() const;
+  bool job_time_is_up() const;
+  std::string stop_reason(int signal) const;
   bool leads() const { return groups_.world->rank() == 0; }
   void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void report(const std::string& status);
+  void record_memory();
+  void tell_comparison() const;
   void enter(const char* phase);
   int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
   TrainState state() const;
   RunFacts facts() const;
   bool due(int64_t every) const { return every > 0 && at_.step % every == 0; }
 
+  const std::filesystem::file_time_type start_ = std::filesystem::file_time_type::clock::now();
   TrainRequest request_;
   const RunSpec& spec_;
   Ops& ops_;
@@ -62,13 +75,19 @@ class Trainer {
   std::optional<Arena> arena_;
   std::optional<Model> model_;
   std::optional<Executor> executor_;
+  std::optional<Saver> saver_;
   std::optional<Recorder> recorder_;
   Progression at_;
-  int64_t saved_step_ = -1;
+  int64_t saved_step_ = -1, resumed_step_ = -2;
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
+  std::vector<double> step_ms_;  // of the last steps
+  int64_t sent_ = 0;             // bytes, in the last step
   Clock::time_point started_ = Clock::now();
   double elapsed_before_ = 0;
+  std::optional<SlurmJob> job_;  // rank 0's, as is its time
+  std::optional<JobClock> job_clock_;
+  std::optional<TimeNeeded> time_needed_;
   std::vector<Batch> batches_;
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
 };

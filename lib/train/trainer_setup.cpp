@@ -1,12 +1,16 @@
+#include <regex>
 #include <set>
+#include <thread>
 
 #include "base/filesystem.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "launch/fault.h"
 #include "plan/layout.h"
 #include "train/op_timer.h"
+#include "train/restarts.h"
 #include "train/resume.h"
 #include "train/setup.h"
 #include "train/together.h"
@@ -14,6 +18,22 @@
 #include "train/weight_source.h"
 
 namespace fp {
+namespace {
+
+// What write_file_atomically() left of a run's own files when its process was killed. Whoever holds the folder's lock
+// writes them; but a report may be drawn beside, so what is younger than this start stays.
+void remove_temporaries(const std::filesystem::path& folder, std::filesystem::file_time_type start) {
+  static const std::regex pattern(
+      R"((config\.yaml|plan\.(txt|json)|(memory|restarts)\.json|report\.(json|html)|reference-scores.*\.bin)\.tmp\.\d+)");
+  for (const std::filesystem::path& file : storage::entries_of(folder)) {
+    std::error_code error;
+    if (!std::regex_match(file.filename().string(), pattern)) continue;
+    if (const auto written = std::filesystem::last_write_time(file, error); !error && written < start)
+      std::filesystem::remove(file, error);
+  }
+}
+
+}  // namespace
 
 Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh)
     : request_(request),
@@ -29,19 +49,24 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   resolved.model = section_;
   pipeline_ = plan_pipeline(resolved);
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
-  require_fit_together(prediction_, ops_, *groups_.world);
+  require_fit_together(prediction_, ops_, *groups_.world, request_.advice);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
+  time_needed_.emplace(static_cast<double>(prediction_.parameters) * 3 * sizeof(float));  // weights and both moments
   prepare_directory();
   start_or_resume();
 }
 
 void Trainer::prepare_directory() {
+  enter("set-up");
+  if (const auto pause = slow_disk(); pause.count() > 0)
+    storage::set_hook([pause](storage::Step, const std::filesystem::path&) { std::this_thread::sleep_for(pause); });
   on_rank_0(*groups_.world, [&] {
     std::error_code error;
     std::filesystem::create_directories(checkpoints_, error);
     if (error)
       throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
     lock_.emplace(directory_);
+    remove_temporaries(directory_, start_);
     clean_leftovers(checkpoints_);
     return std::string();
   });
@@ -53,12 +78,14 @@ void Trainer::start_or_resume() {
   const auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
   on_rank_0(*groups_.world, [&] {
     log::tee_to(directory_ / "log.txt");
+    join_job(checkpoint ? checkpoint->state().step : 0);
     RunSpec resolved = spec_;
     resolved.model = section_;
     write_file_atomically(directory_ / "config.yaml", dump(resolved));
     write_file_atomically(directory_ / "plan.txt",
                           describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
                               describe(prediction_, spec_) + explain(prediction_));
+    if (request_.forecast) write_file_atomically(directory_ / "plan.json", request_.forecast->json);
     return std::string();
   });
 
@@ -75,10 +102,21 @@ void Trainer::start_or_resume() {
   else
     start_afresh();
   executor_->restore_weights(at_.updates);
+  saver_.emplace(checkpoints_, spec_, model_->params(), ops_, *groups_.world,
+                 SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()});
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
   if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+}
+
+// Rank 0's part of it.
+void Trainer::join_job(int64_t step) {
+  job_ = slurm_job();
+  if (!job_) return;
+  begin_from(spec_, *job_, step);
+  if (const auto seconds = last_save(directory_ / "restarts.json")) time_needed_->save_took(*seconds);
+  job_clock_.emplace(*job_);
 }
 
 // DPO: scores of all answers under the reference model, from an earlier start or computed now. A resumed run keeps to
@@ -121,12 +159,13 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   load_together(checkpoint, model_->params(), ops_, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
-  saved_step_ = at_.step;
+  saved_step_ = resumed_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
 }
 
 TrainState Trainer::state() const {
   TrainState s = at_.state();
+  if (!leads()) return s;
   s.extra["data"] = data_identity(spec_, data_.train());
   RunSpec resolved = spec_;
   resolved.model = section_;
@@ -152,6 +191,7 @@ RunFacts Trainer::facts() const {
   f.parameters = prediction_.parameters;
   f.total_steps = spec_.train.steps;
   f.predicted_peak_bytes = predicted_peak();
+  if (request_.forecast) f.predicted_tokens_per_s = request_.forecast->tokens_per_s;
   f.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   f.machine = inspect_machine(directory_);
   return f;

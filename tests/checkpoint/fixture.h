@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@
 #include "ops/backends.h"
 
 namespace fp::test {
+
+constexpr int64_t kAll = std::numeric_limits<int64_t>::max();  // steps
 
 struct TempDir {
   std::filesystem::path path;
@@ -38,11 +41,11 @@ struct TempDir {
   TempDir& operator=(const TempDir&) = delete;
 };
 
-inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2) {
+inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int shards = 1, int shard = 0) {
   constexpr int64_t hidden = 16, heads = 8, kv = 2, d = 4, ffn = 24, vocab = 37, padded = 48;
   const auto rows = [](int64_t extent, int64_t units) { return Partition::cut(0, {{extent, units, 0}}); };
   const Partition qkv = Partition::cut(0, {{heads * d, heads, 0}, {kv * d, kv, 0, 0, true}, {kv * d, kv, 0, 0, true}});
-  ParamTable t(tp, index);
+  ParamTable t(tp, index, shards, shard);
   t.add("model.embed_tokens.weight", {vocab, hidden}, Partition::cut(0, {{vocab, padded, padded}}), {});
   for (int layer = 0; layer < layers; ++layer) {
     const std::string p = fmt::format("model.layers.{}.", layer);
@@ -57,44 +60,77 @@ inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2) {
   return t;
 }
 
-// Any finite float, by chance also a denormal or -0.
+// The elements of a tensor: any finite float, by chance also a denormal or -0.
+class KnownValues {
+ public:
+  KnownValues(const std::string& name, StateKind kind, uint64_t seed)
+      : key_(Philox::name_id(name) + seed * 7919 + static_cast<uint64_t>(kind) * 104729) {}
+  float operator[](int64_t index) const {
+    const auto bits = static_cast<uint32_t>(Philox::mix(key_ + static_cast<uint64_t>(index) * 0x10001));
+    return std::bit_cast<float>((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
+  }
+
+ private:
+  uint64_t key_;
+};
+
 inline float known_value(const std::string& name, StateKind kind, int64_t index, uint64_t seed) {
-  const uint64_t h = Philox::mix(Philox::name_id(name) + seed * 7919 + static_cast<uint64_t>(kind) * 104729 +
-                                 static_cast<uint64_t>(index) * 0x10001);
-  const auto bits = static_cast<uint32_t>(h);
-  return std::bit_cast<float>((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
+  return KnownValues(name, kind, seed)[index];
 }
 
-// A rank's state with memory of its own.
+// A rank's state with memory of its own, whole or, under ZeRO, its shards.
 class State {
  public:
   explicit State(ParamTable t, DType compute = DType::f32, bool training = true)
+      : State(std::move(t), StoreOptions{compute, training}) {}
+  State(ParamTable t, const StoreOptions& options)
       : table(std::move(t)),
-        arena(host_memory(bytes_needed(table, compute, training), false), bytes_needed(table, compute, training)),
-        store(table, {compute, training}, arena) {
-    std::memset(store.weights().data, 0x5a, store.weights().bytes());
-    for (const Tensor& flat : {store.master(), store.moment1(), store.moment2(), store.grads()})
+        arena(host_memory(bytes_needed(table, options), false), bytes_needed(table, options)),
+        store(table, options, arena) {
+    for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
+      indices_.push_back(table[id].unit < 0 ? std::vector<int64_t>() : logical_indices(id));
+    poison();
+  }
+
+  // Every byte becomes something that no load leaves behind.
+  void poison() {
+    for (const Tensor& flat : {store.weights(), store.master(), store.moment1(), store.moment2(), store.grads()})
       if (flat) std::memset(flat.data, 0x5a, flat.bytes());
   }
 
   // Every element that this rank holds becomes known_value(seed); padding 0.
   void fill(uint64_t seed) {
-    visit([&](const Param& p, StateKind kind, float* local, const std::vector<int64_t>& logical) {
-      for (size_t i = 0; i < logical.size(); ++i)
-        local[i] = logical[i] < 0 ? 0.0f : known_value(p.name, kind, logical[i], seed);
+    visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
+      const KnownValues values(table[id].name, kind, seed);
+      for (size_t i = 0; i < local.size(); ++i) {
+        const int64_t index = indices_[static_cast<size_t>(id)][static_cast<size_t>(first) + i];
+        local[i] = index < 0 ? 0.0f : values[index];
+      }
     });
     store.refresh_weights(*ops);
   }
 
-  // Number of local elements, padding included, that are not what fill(seed) makes them.
-  int64_t wrong(uint64_t seed) {
+  // Number of elements of a kind that this rank holds, padding included, that are not what fill(seed) makes them.
+  // Others are marked in `seen`, if given: of each parameter, by logical index.
+  int64_t wrong(uint64_t seed, StateKind which, std::vector<std::vector<bool>>* seen = nullptr) {
     int64_t n = 0;
-    visit([&](const Param& p, StateKind kind, float* local, const std::vector<int64_t>& logical) {
-      for (size_t i = 0; i < logical.size(); ++i) {
-        const float expected = logical[i] < 0 ? 0.0f : known_value(p.name, kind, logical[i], seed);
-        n += std::bit_cast<uint32_t>(local[i]) != std::bit_cast<uint32_t>(expected);
+    visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
+      if (kind != which) return;
+      const KnownValues values(table[id].name, kind, seed);
+      for (size_t i = 0; i < local.size(); ++i) {
+        const int64_t index = indices_[static_cast<size_t>(id)][static_cast<size_t>(first) + i];
+        const float expected = index < 0 ? 0.0f : values[index];
+        if (std::bit_cast<uint32_t>(local[i]) != std::bit_cast<uint32_t>(expected))
+          ++n;
+        else if (seen != nullptr && index >= 0)
+          (*seen)[static_cast<size_t>(id)][static_cast<size_t>(index)] = true;
       }
     });
+    return n;
+  }
+  int64_t wrong(uint64_t seed) {
+    int64_t n = 0;
+    for (const StateKind kind : kStateKinds) n += wrong(seed, kind);
     return n;
   }
 
@@ -121,19 +157,24 @@ class State {
   std::unique_ptr<Ops> ops = make_ref_ops();
 
  private:
-  static size_t bytes_needed(const ParamTable& table, DType compute, bool training) {
+  static size_t bytes_needed(const ParamTable& table, const StoreOptions& options) {
     Arena dry;
-    const ParamStore store(table, {compute, training}, dry);
+    const ParamStore store(table, options, dry);
     return dry.peak();
   }
 
+  // f(parameter, kind, first local element, elements) for all that is kept here.
   template <class Visit>
   void visit(const Visit& f) {
-    for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
-      for (const StateKind kind : kStateKinds)
-        if (store.has(kind))
-          f(table[id], kind, store.state(kind, {id, 0, table[id].local_elements()}).ptr<float>(), logical_indices(id));
+    for (const StateKind kind : kStateKinds)
+      if (store.has(kind))
+        for (const ParamUnit& u : table.units())
+          for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
+            f(part.id, kind, part.first,
+              std::span(store.state(kind, part).ptr<float>(), static_cast<size_t>(part.count)));
   }
+
+  std::vector<std::vector<int64_t>> indices_;  // of each parameter that is here
 };
 
 inline TrainState some_state(int64_t step) {
@@ -151,6 +192,19 @@ inline TrainState some_state(int64_t step) {
 inline std::filesystem::path save(const std::filesystem::path& dir, State& state, int64_t step, uint64_t seed) {
   state.fill(seed);
   return save_checkpoint(dir, state.store, *state.ops, some_state(step), {});
+}
+
+// The small model filled with `seed`, saved by tensor-parallel ranks, each cut sharded over others as ZeRO does.
+inline std::filesystem::path save_ranks(const std::filesystem::path& dir, int64_t step, int tp, int shards,
+                                        uint64_t seed) {
+  const std::filesystem::path hidden = begin_save(dir, step);
+  std::vector<CheckpointFile> files;
+  for (int rank = 0; rank < tp * shards; ++rank) {
+    State state(small_table(tp, rank % tp, 2, shards, rank / tp), StoreOptions{DType::f32, true, DType::f32, 1});
+    state.fill(seed);
+    files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
+  }
+  return finish_save(hidden, files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
 }
 
 // Runs f, which must throw a DataError, and returns its message.

@@ -104,7 +104,7 @@ TEST_CASE("retention, killed at any step, leaves no half checkpoint and keeps wh
     INFO("killed before change " << k);
     const path checkpoints = dir.path / "now";
     std::filesystem::copy(dir.path / "all", checkpoints, std::filesystem::copy_options::recursive);
-    killed = killed_at(k, [&] { apply_retention(checkpoints, {2, 0}); });
+    killed = killed_at(k, [&] { apply_retention(checkpoints, {2, 0}, kAll); });
     const std::vector<path> visible = checkpoints_in(checkpoints);
     REQUIRE(visible.size() >= 2);
     for (const path& p : visible) CHECK_NOTHROW(Checkpoint::open(p));

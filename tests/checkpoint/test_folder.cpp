@@ -91,11 +91,11 @@ using Names = std::vector<std::string>;
 TEST_CASE("retention keeps the last n, every k-th and always the newest") {
   Run run;
   run.save_steps({10, 20, 30, 40, 50});
-  apply_retention(run.checkpoints, {0, 0});
+  apply_retention(run.checkpoints, {0, 0}, kAll);
   CHECK(run.names().size() == 5);
-  apply_retention(run.checkpoints, {2, 20});
+  apply_retention(run.checkpoints, {2, 20}, kAll);
   CHECK(run.names() == Names{"step-00000020", "step-00000040", "step-00000050"});
-  apply_retention(run.checkpoints, {1, 0});
+  apply_retention(run.checkpoints, {1, 0}, kAll);
   CHECK(run.names() == Names{"step-00000050"});
   CHECK(find_latest(run.checkpoints)->manifest().step == 50);
 }
@@ -105,10 +105,20 @@ TEST_CASE("damaged checkpoints neither count nor go") {
   run.save_steps({1, 2, 3, 4});
   std::filesystem::remove(run.checkpoints / "step-00000004" / "index.h5");
   std::filesystem::create_directory(run.checkpoints / "step-00000005");
-  std::string text = logged(run.log, [&] { apply_retention(run.checkpoints, {1, 0}); });
+  std::string text = logged(run.log, [&] { apply_retention(run.checkpoints, {1, 0}, kAll); });
   CHECK(run.names() == Names{"step-00000003", "step-00000004", "step-00000005"});
   CHECK(contains(text, "step-00000004"));
   CHECK(find_latest(run.checkpoints)->manifest().step == 3);
+}
+
+TEST_CASE("what a run has passed over does not make its own checkpoints go") {
+  Run run;
+  run.save_steps({5, 6, 10, 12});
+  apply_retention(run.checkpoints, {1, 0}, 6);
+  CHECK(run.names() == Names{"step-00000006", "step-00000010", "step-00000012"});
+  std::filesystem::rename(run.checkpoints / "step-00000010", run.checkpoints / "step-00000005");  // holds another step
+  apply_retention(run.checkpoints, {1, 0}, 6);
+  CHECK(run.names() == Names{"step-00000005", "step-00000006", "step-00000012"});
 }
 
 TEST_CASE("retention does not follow links") {
@@ -116,7 +126,7 @@ TEST_CASE("retention does not follow links") {
   run.save_steps({1, 2});
   std::filesystem::rename(run.checkpoints / "step-00000001", run.dir.path / "backup");
   std::filesystem::create_directory_symlink(run.dir.path / "backup", run.checkpoints / "step-00000001");
-  apply_retention(run.checkpoints, {1, 0});
+  apply_retention(run.checkpoints, {1, 0}, kAll);
   CHECK_NOTHROW(Checkpoint::open(run.dir.path / "backup"));
 }
 

@@ -1,4 +1,5 @@
-// Other programs can read a checkpoint: scripts/read_checkpoint.py has nothing but h5py and docs/checkpoint-format.md.
+// Other programs can read a checkpoint: scripts/read_checkpoint.py has nothing but h5py and docs/checkpoint-format.md;
+// h5dump knows nothing of checkpoints at all.
 #include <cstdlib>
 #include <sstream>
 
@@ -19,19 +20,39 @@ testing::Outcome read_with_script(const std::filesystem::path& folder, std::vect
   return run(command);
 }
 
-TEST_CASE("h5py reads every tensor of a checkpoint that two ranks wrote") {
+// Cut by two tensor-parallel ranks and sharded over three more each, then moved.
+std::filesystem::path save_moved(const TempDir& dir) {
+  const auto folder = dir.path / "moved";
+  std::filesystem::rename(save_ranks(dir.path, 1, 2, 3, 1), folder);
+  return folder;
+}
+
+TEST_CASE("h5dump reads every tensor of a checkpoint that six ranks wrote") {
+  if (::access("/usr/bin/h5dump", X_OK) != 0) FP_SKIP("hdf5-tools is not installed");
+  const TempDir dir;
+  const auto folder = save_moved(dir), raw = dir.path / "raw";
+  for (const Param& p : small_table())
+    for (const StateKind kind : kStateKinds) {
+      const std::string dataset = fmt::format("/{}/{}", p.name, name_of(kind));
+      const auto dumped =
+          run({"/usr/bin/h5dump", "-d", dataset, "-b", "LE", "-o", raw.string(), (folder / "index.h5").string()});
+      INFO(dumped.output);
+      REQUIRE(dumped.code == 0);
+      const std::string bytes = read_file(raw);
+      REQUIRE(bytes.size() == static_cast<size_t>(p.shape.elements()) * sizeof(float));
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < p.shape.elements(); ++i) {
+        const float expected = known_value(p.name, kind, i, 1);
+        wrong += std::memcmp(bytes.data() + static_cast<size_t>(i) * sizeof expected, &expected, sizeof expected) != 0;
+      }
+      CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("h5py reads tensors of a checkpoint that six ranks wrote") {
   if (!have_h5py()) FP_SKIP("python3-h5py is not installed");
   const TempDir dir;
-  const auto hidden = begin_save(dir.path, 1);
-  std::vector<CheckpointFile> files;
-  for (int rank = 0; rank < 2; ++rank) {
-    State state(small_table(2, rank));
-    state.fill(1);
-    files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
-  }
-  finish_save(hidden, files, some_state(1), {});
-  const auto folder = dir.path / "moved";
-  std::filesystem::rename(dir.path / "step-00000001", folder);
+  const auto folder = save_moved(dir);
 
   const ParamTable table = small_table();
   for (const std::string name : {"model.embed_tokens.weight", "model.layers.1.self_attn.qkv_proj.weight",

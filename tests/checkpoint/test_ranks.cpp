@@ -6,18 +6,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Every rank writes its own file, then one finishes.
-path save_ranks(const path& dir, int tp, uint64_t seed) {
-  const path hidden = begin_save(dir, tp);
-  std::vector<CheckpointFile> files;
-  std::unique_ptr<Ops> ops;
-  for (int rank = 0; rank < tp; ++rank) {
-    State state(small_table(tp, rank));
-    state.fill(seed);
-    files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
-  }
-  return finish_save(hidden, files, some_state(tp), {"test", Mesh(1, 1, 1, tp, tp), 0});
-}
+path save_ranks(const path& dir, int tp, uint64_t seed) { return test::save_ranks(dir, tp, tp, 1, seed); }
 
 TEST_CASE("saved by any number of ranks, loaded by any other") {
   const TempDir dir;

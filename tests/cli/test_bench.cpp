@@ -3,7 +3,9 @@
 #include <regex>
 #include <set>
 
+#include "base/filesystem.h"
 #include "cli/workspace.h"
+#include "config/cluster.h"
 
 using namespace fp::testing;
 
@@ -126,4 +128,67 @@ TEST_CASE("bench schedule refuses what a kind cannot do") {
   refused({"--kind", "nonsense"}, "there is no schedule 'nonsense'");
   refused({"--kind", "chimera", "--stages", "3"}, "use an even number");
   refused({"--kind", "zb-h1", "--w-pass"}, "leave the W pass out");
+}
+
+TEST_CASE("bench io says how fast a folder is and how much of it was memory") {
+  const TemporaryFolder folder;
+  const Outcome o = run(fptrain({"bench", "io", "--mib", "4", "--checkpoint-mib", "16", "--device", "cpu", "--json",
+                                 "--directory", folder.path.string()}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  const nlohmann::json report = nlohmann::json::parse(o.output);
+  CHECK(report.at("bytes") == 4 << 20);
+  for (const char* rate : {"write_gb_per_s", "read_gb_per_s"}) CHECK(report.at(rate) > 0.0);
+  const nlohmann::json& checkpoint = report.at("checkpoint");
+  CHECK(std::abs(checkpoint.at("bytes").get<double>() / (16 << 20) - 1) < 0.3);
+  for (const char* rate : {"save_gb_per_s", "load_gb_per_s", "save_of_plain_write", "load_of_plain_read"})
+    CHECK(checkpoint.at(rate) > 0.0);
+  for (const nlohmann::json& other : checkpoint.at("other_meshes")) CHECK(other.at("of_same_mesh") > 0.0);
+  CHECK(checkpoint.at("other_meshes").size() > 1);
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("bench comm needs ranks") {
+  const Outcome o = run(fptrain({"bench", "comm"}));
+  CHECK(o.code == 2);
+  CHECK(o.output.find("mpirun -np N fptrain bench comm") != o.output.npos);
+}
+
+TEST_CASE("bench all writes a cluster description, keeps other profiles and refuses other machines") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "cluster.yaml").string();
+  const std::vector<std::string> command = {
+      "bench", "all", "--quick", "--device", "cpu", "--directory", folder.path.string(), "--write-cluster", file};
+  const Outcome first = run(fptrain(command));
+  INFO(first.output);
+  REQUIRE(first.code == 0);
+  CHECK(first.output.find("typical error") != first.output.npos);
+  fp::ClusterSpec cluster = fp::load_cluster(file);
+  CHECK(cluster.device == "cpu");
+  CHECK_FALSE(cluster.overlaps);
+  REQUIRE(cluster.profiles.size() == 1);
+  CHECK(cluster.profiles[0].ranks == 1);
+  CHECK(cluster.memory_gib > 0);
+  CHECK(cluster.disk_gb_per_s > 0);
+
+  fp::NodeProfile of_three = cluster.profiles[0];
+  of_three.ranks = 3;
+  of_three.peak_tflops_bf16 = 0.125;
+  of_three.links = {{"ranks", "any", 1, 1}};
+  cluster.ranks_per_node = std::max<int64_t>(cluster.ranks_per_node, 3);
+  cluster.profiles[0].peak_tflops_bf16 = 1e-9;
+  cluster.profiles.push_back(of_three);
+  fp::write_file_atomically(file, dump(cluster));
+  REQUIRE(run(fptrain(command)).code == 0);
+  const fp::ClusterSpec merged = fp::load_cluster(file);
+  REQUIRE(merged.profiles.size() == 2);
+  CHECK(merged.profiles[0].peak_tflops_bf16 > 1e-6);
+  CHECK(merged.profiles[1] == of_three);
+
+  cluster.name = "elsewhere";
+  fp::write_file_atomically(file, dump(cluster));
+  const Outcome refused = run(fptrain(command));
+  CHECK(refused.code == 2);
+  CHECK(refused.output.find("is of elsewhere (cpu)") != refused.output.npos);
+  CHECK(fp::load_cluster(file) == cluster);
 }

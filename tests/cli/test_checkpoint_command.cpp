@@ -1,4 +1,4 @@
-// fptrain checkpoint list|inspect|verify|diff as a person or a script meets them.
+// fptrain checkpoint list|inspect|verify|diff|consolidate as a person or a script meets them.
 #include "checkpoint/fixture.h"
 #include "support/process.h"
 
@@ -49,6 +49,18 @@ TEST_CASE("inspect shows every tensor, or one of them") {
   const auto none = checkpoint({"inspect", run.first.string(), "--param", "o_proj"});
   CHECK(none.code == 2);
   CHECK(contains(none.output, "holds no such parameter"));
+}
+
+TEST_CASE("consolidate copies the newest checkpoint and overwrites nothing") {
+  const Run run;
+  const std::string copy = (run.dir.path / "copy").string();
+  const auto made = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});
+  CHECK(contains(made.output, copy + ": made and verified"));
+  CHECK(made.code == 0);
+  CHECK(checkpoint({"diff", run.second.string(), copy}).code == 0);
+  const auto again = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});
+  CHECK(contains(again.output, "exists already"));
+  CHECK(again.code == 2);
 }
 
 TEST_CASE("verify ends with 3 and names the damaged file") {

@@ -1,5 +1,6 @@
 // Memory is honest: what a run was predicted to need is what it takes.
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "cli/workspace.h"
 #include "support/skip.h"
@@ -32,5 +33,40 @@ TEST_CASE("the resident peak is within 10% of the prediction", "[cli]") {
     const double predicted = facts.at("predicted_peak_bytes"), measured = last.at("peak_bytes");
     CHECK(measured == Approx(predicted).epsilon(0.1));
   }
+#endif
+}
+
+TEST_CASE("a run that does not fit is refused with a plan that does") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  FP_SKIP("a sanitizer's own memory hides the program's");
+#else
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  // Under a limit of its own, which the program that follows the advice must then get by with, to the end.
+  const auto limited = [&](const std::string& name, const std::string& more) {
+    std::string command = "ulimit -d 700000 && exec";
+    for (const std::string& a : w.train(spec, name)) command += " '" + a + "'";
+    for (const char* set : {"model.hidden=256", "model.head_dim=64", "model.ffn=1024", "model.layers=6",
+                            "data.seq_len=256", "model.max_position=256", "train.micro_batch=64",
+                            "train.global_batch=64", "train.steps=2", "schedule.warmup_steps=0", "eval.every=0"})
+      command += std::string(" --set ") + set;
+    return run({"/bin/sh", "-c", command + more});
+  };
+  const Outcome o = limited("refused", "");
+  INFO(o.output);
+  REQUIRE(o.code == 2);
+  CHECK_THAT(o.output, Catch::Contains("this run needs") && Catch::Contains("mostly activations") &&
+                           Catch::Contains("GiB too few"));
+  CHECK_FALSE(std::filesystem::exists(w.run_directory("refused")));
+  const std::string before = "nearest plan that fits:";
+  const size_t at = o.output.find(before);
+  REQUIRE(at != std::string::npos);
+  std::istringstream keys(o.output.substr(at + before.size(), o.output.find('\n', at) - at - before.size()));
+  std::string sets;
+  for (std::string key; keys >> key;) sets += " --set " + key;
+  REQUIRE_FALSE(sets.empty());
+  const Outcome fits = limited("fits", sets);
+  INFO(sets << "\n" << fits.output);
+  CHECK(fits.code == 0);
 #endif
 }

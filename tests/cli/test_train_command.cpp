@@ -1,5 +1,6 @@
 // What the train, generate and eval commands answer to a hurried person.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "cli/workspace.h"
 
@@ -74,6 +75,41 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
         run(w.train(spec, "r", {"--resume", (w.run_directory("r") / "checkpoints" / "step-00000010").string()}));
     CHECK(b.code == 3);
     CHECK_THAT(b.output, Contains("rank-00000.h5"));
+  }
+  SECTION("only files that fptrain left half written are cleared away") {
+    const auto directory = w.run_directory("r");
+    const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
+    const auto leave = [&](const std::string& name, std::filesystem::file_time_type time) {
+      std::ofstream(directory / name) << "half";
+      std::filesystem::last_write_time(directory / name, time);
+    };
+    for (const char* name : {"config.yaml.tmp.12", "report.html.tmp.7", "reference-scores-held-out.bin.tmp.1",
+                             "notes.tmp.5", "my-config.yaml.tmp.1", "plan.txt.tmp.mine"})
+      leave(name, old);
+    leave("report.json.tmp.8", old + std::chrono::minutes(10));  // being written now
+    const Outcome a = run(w.train(spec, "r"));
+    CAPTURE(a.output);
+    CHECK(a.code == 0);
+    std::set<std::string> left;
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+      if (const std::string name = entry.path().filename().string(); name.find(".tmp.") != name.npos) left.insert(name);
+    CHECK(left ==
+          std::set<std::string>{"my-config.yaml.tmp.1", "notes.tmp.5", "plan.txt.tmp.mine", "report.json.tmp.8"});
+  }
+  SECTION("after a damaged newest one, what is saved stays, however few are kept") {
+    flip_a_byte(w.run_directory("r") / "checkpoints" / "step-00000020" / "rank-00000.h5");
+    const Outcome a = run(w.train(
+        spec, "r", {"--set", "checkpoint.keep_last=1", "--set", "checkpoint.every=2", "--set", "train.steps=15"}));
+    CAPTURE(a.output);
+    CHECK(a.code == 0);
+    CHECK(checkpoints(w.run_directory("r")) == std::vector<std::string>{"step-00000015", "step-00000020"});
+    CHECK_THAT(run(w.train(spec, "r", {"--set", "train.steps=15"})).output, Contains("nothing is left to do"));
+  }
+  SECTION("no second history beside newer checkpoints") {
+    const auto ten = w.run_directory("r") / "checkpoints" / "step-00000010";
+    const Outcome a = run(w.train(spec, "r", {"--resume", ten.string()}));
+    CHECK(a.code == 2);
+    CHECK_THAT(a.output, Contains("holds newer checkpoints, up to step-00000020") && Contains("--resume auto"));
   }
   SECTION("a fresh start over checkpoints is refused") {
     const Outcome a = run(w.train(spec, "r", {"--resume", "none"}));

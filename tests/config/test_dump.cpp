@@ -96,12 +96,13 @@ TEST_CASE("random values in every field survive dump and read", "[config]") {
   for (int round = 0; round < 200; ++round) {
     RunSpec spec;
     randomize(fields_of(spec), random);
+    spec.parallel.open.clear();  // keys that it names are not written
     const std::string text = dump(spec);
     Problems problems;
     const YamlNode root = parse_yaml(text, "dump", problems);
     RunSpec back;
     Written written;
-    decode(root, fields_of(back), "", written, problems);
+    decode(root, fields_of(back), written, problems);
     INFO(text);
     REQUIRE_NOTHROW(problems.throw_if_any());
     REQUIRE(back == spec);

@@ -88,7 +88,7 @@ weight_decay: 0.1
 model: {layers: 2.5, family: lama}
 )");
   CHECK(message ==
-        "7 problems in the run spec:\n"
+        "7 problems:\n"
         "  run.yaml:2:3: unknown key 'optimizer.learning_rat'. Did you mean 'optimizer.lr'? Legal keys of optimizer: "
         "kind, lr, beta1, beta2, eps, "
         "weight_decay, grad_clip\n"

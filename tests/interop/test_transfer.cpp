@@ -1,53 +1,30 @@
 // Import and export of small models of every family, without another program: what goes in comes out.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "base/philox.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
-#include "config/hf_config.h"
-#include "interop/safetensors.h"
 #include "interop/transfer.h"
-#include "model/architecture.h"
-#include "support/tiny_models.h"
+#include "model_folders.h"
 
 using namespace fp;
+using testing::Folder;
+using testing::model_of;
+using testing::tensors_in;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("fptrain-transfer-" + std::to_string(::getpid()));
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path / "hf");
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path operator/(const std::string& name) const { return path / name; }
-};
-
-ModelSection model_of(const std::string& name) {
-  ModelSection m = testing::tiny_model(name);
-  m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0;
-  return m;
-}
 
 // A Hugging Face folder of this model with random bytes as bf16 weights; `edit` changes its tensors first.
 template <class Edit>
 void write_folder(const fs::path& folder, const ModelSection& m, Edit&& edit) {
   ParamTable table;
   declare_parameters(m, table);
+  const Layout layout(choose_mapping("", "hf", m.family), m, table);
   SafetensorsHeader header;
-  for (const Param& p : table) {
-    const StoredAs as = stored_as(WeightFormat::hf, m, p);
-    header.tensors[as.name] = {"BF16", as.shape, 0, 0};
-  }
+  for (const ParamId id : layout.in_order_of_rules())
+    header.tensors[layout[id].name()] = {"BF16", layout[id].shape, 0, 0};
   edit(header);
   std::string bytes = lay_out_safetensors(header);
   uint64_t end = 0, state = 1;
@@ -58,21 +35,6 @@ void write_folder(const fs::path& folder, const ModelSection& m, Edit&& edit) {
 }
 void write_folder(const fs::path& folder, const ModelSection& m) {
   write_folder(folder, m, [](SafetensorsHeader&) {});
-}
-
-std::map<std::string, std::string> tensors_in(const fs::path& folder) {
-  std::map<std::string, std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const std::string file = read_file(entry.path());
-    const SafetensorsHeader h = read_safetensors_header(entry.path());
-    for (const auto& [name, e] : h.tensors) {
-      std::string text = e.dtype;
-      for (const int64_t d : e.shape) text += " " + std::to_string(d);
-      found[name] = text + ":" + file.substr(h.data_start + e.begin, e.end - e.begin);
-    }
-  }
-  return found;
 }
 
 std::string import_error(const Folder& folder) {

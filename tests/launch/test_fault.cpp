@@ -41,8 +41,11 @@ int status_with(const char* fault, int64_t step, const std::string& phase) {
 TEST_CASE("a fault is read from text") {
   CHECK(parse_fault("rank=3,step=5,phase=save,kind=kill") == Fault{3, 5, "save", Fault::Kind::kill});
   CHECK(parse_fault("kind=throw,rank=0,step=0") == Fault{0, 0, "step", Fault::Kind::raise});
-  for (const char* wrong : {"", "rank=3", "rank=3,step=5", "rank=3,step=5,kind=explode", "rank=-1,step=5,kind=kill",
-                            "rank=3,step=5x,kind=kill", "rank=3,step=5,kind=kill,when=now", "rank,step=5,kind=kill"}) {
+  CHECK(parse_fault("kind=slow,ms=20") == Fault{0, 0, "step", Fault::Kind::slow, 20});
+  for (const char* wrong :
+       {"", "rank=3", "rank=3,step=5", "rank=3,step=5,kind=explode", "rank=-1,step=5,kind=kill",
+        "rank=3,step=5x,kind=kill", "rank=3,step=5,kind=kill,when=now", "rank,step=5,kind=kill", "kind=slow",
+        "kind=slow,ms=20,rank=3", "kind=slow,ms=-1", "rank=3,step=5,kind=kill,ms=20"}) {
     INFO(wrong);
     CHECK_THROWS_AS(parse_fault(wrong), ConfigError);
     CHECK_THROWS_WITH(parse_fault(wrong), Contains("kind=throw|sleep|kill|stop"));
@@ -56,6 +59,21 @@ TEST_CASE("a fault happens on its rank at its step and phase only") {
         std::tuple("rank=2,step=5,kind=throw", 5, "step"), std::tuple("", 5, "step")}) {
     const int status = status_with(fault, step, phase);
     CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  }
+}
+
+TEST_CASE("a slow disk is no fault of a rank") {
+  for (const char* fault : {"kind=slow,ms=20", ""}) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      ::setenv("FPTRAIN_FAULT", fault, 1);
+      maybe_fault(0, 0, "step");
+      ::_exit(static_cast<int>(slow_disk().count()));
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == (*fault == '\0' ? 0 : 20)));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "launch/channel.h"
+#include "launch/early_stop.h"
 #include "launch/placement.h"
 #include "launch/ranks.h"
 
@@ -169,6 +170,45 @@ TEST_CASE("a failure ends ranks whose main thread is stuck while it writes to th
   });
   INFO(o.text);
   CHECK(o.codes == all(3, 3));
+  CHECK(o.after_fault_s < 15);
+}
+
+TEST_CASE("a rank that is told to stop early stops all, with 75 and one line") {
+  for (const int signal : {SIGINT, SIGUSR1})
+    for (const int told : {0, 3}) {
+      CAPTURE(signal, told);
+      const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
+        const EarlyStop early;
+        be_busy(c);
+        if (c.rank == told) {
+          fault(c);
+          ::raise(signal);
+        }
+        sleep_s(5);
+        ::raise(SIGUSR1);  // as of a launcher that tells another node later
+        sleep_for_ever();
+      });
+      INFO(o.text);
+      CHECK(o.codes == all(kRanks, 75));
+      CHECK(o.text == "told to stop while there is nothing to save; the same command goes on\n");
+      CHECK(o.after_fault_s < 3);
+    }
+}
+
+TEST_CASE("a rank that is told to stop early does not wait for a rank 0 that does not answer") {
+  const Outcome o = run_ranks(
+      2, options,
+      [](RankContext c) {
+        const EarlyStop early;
+        if (c.rank == 0) ::raise(SIGSTOP);
+        sleep_s(0.5);
+        fault(c);
+        ::raise(SIGTERM);
+        sleep_for_ever();
+      },
+      0);
+  INFO(o.text);
+  CHECK(o.codes == std::vector<int>{-1, 75});
   CHECK(o.after_fault_s < 15);
 }
 

@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 import models
 from parity import FPTRAIN, Case, fptrain
@@ -147,10 +147,8 @@ class Memory(Case):
 
 
 class OtherLayouts(Case):
-    def test_meta_llama(self):
+    def in_metas_layout(self, model):
         """Meta's names and row order: rows of q and k are (head, pair, half) there and (head, half, pair) here."""
-        model = models.make("llama-3.1")
-        model.save_pretrained(self.path("hf"))
         config = model.config
         renamed = {}
         pairs = (("model.embed_tokens.", "tok_embeddings."), ("model.norm.", "norm."), ("lm_head.", "output."), ("model.layers.", "layers."),
@@ -165,12 +163,32 @@ class OtherLayouts(Case):
                 rows, columns = tensor.shape
                 tensor = tensor.view(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
             renamed[name] = tensor.contiguous()
-        renamed["rope.freqs"] = torch.ones(4)
-        os.mkdir(self.path("meta"))
-        save_file(renamed, self.path("meta/consolidated.00.safetensors"))
-        os.link(self.path("hf/config.json"), self.path("meta/config.json"))
-        fptrain("checkpoint", "import", "--from", self.path("meta"), "--format", "meta", "--to", self.path("ckpt"))
-        self.close(self.probe(self.path("ckpt"), TOKENS)[0], self.probe(self.path("hf"), TOKENS)[0], 0.0, "Meta's layout")
+        return renamed
+
+    def test_meta_llama(self):
+        """One file of Meta's; and two, cut as Meta's model-parallel layers of Llama 2 and Llama 3 cut."""
+        for parts, embedding_dim in ((1, 0), (2, 1), (2, 0)):
+            with self.subTest(parts=parts, embedding_dim=embedding_dim):
+                work = self.path(f"{parts}-{embedding_dim}")
+                config = LlamaConfig(**models.llama_config(vocab_size=210 + parts, num_key_value_heads=2))
+                model = models.randomize(LlamaForCausalLM(config))
+                model.save_pretrained(f"{work}/hf")
+                os.mkdir(f"{work}/meta")
+                dims = {"wo": 1, "w2": 1, "tok_embeddings": embedding_dim}
+                for part in range(parts):
+                    tensors = {"rope.freqs": torch.ones(4)}
+                    for key, tensor in self.in_metas_layout(model).items():
+                        share = tensor if "norm" in key else tensor.chunk(parts, dims.get(key.split(".")[-2], 0))[part]
+                        tensors[key] = share.clone()
+                    save_file(tensors, f"{work}/meta/consolidated.{part:02}.safetensors")
+                os.link(f"{work}/hf/config.json", f"{work}/meta/config.json")
+                fptrain("checkpoint", "import", "--from", f"{work}/meta", "--format", "meta", "--to", f"{work}/ckpt")
+                self.close(self.probe(f"{work}/ckpt", TOKENS)[0], self.probe(f"{work}/hf", TOKENS)[0], 0.0, "Meta's layout")
+                fptrain("checkpoint", "export", f"{work}/ckpt", "--format", "meta", "--to", f"{work}/out")
+                written = tensors_of(f"{work}/out")
+                for key, tensor in self.in_metas_layout(model).items():
+                    self.assertTrue(torch.equal(tensor, written.pop(key)), key)
+                self.assertEqual(written, {})
 
     def test_llmc(self):
         """llm.c's stacked GPT-2 file, fp32 and bf16, vocabulary padded."""
@@ -226,7 +244,7 @@ class Refusals(Case):
         tensors["lm_head.weight"][5, 5] += 1
         save_file(tensors, self.path("hf/model.safetensors"), metadata={"format": "pt"})
         said = fptrain("checkpoint", "import", "--from", self.path("hf"), "--to", self.path("bad"), expect=3)
-        self.assertIn("differs from the embedding", said)
+        self.assertIn("lm_head.weight differs from transformer.wte.weight", said)
 
     def test_unsupported_configs(self):
         models.make("llama-2").save_pretrained(self.path("hf"))

@@ -1,7 +1,8 @@
-// fptrain bench schedule on the ranks of mpirun.
+// fptrain bench on the ranks of mpirun.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "config/cluster.h"
 #include "ranks/job.h"
 
 using namespace fp::testing;
@@ -22,4 +23,37 @@ TEST_CASE("bench schedule uses the ranks it is started on, and one of them repor
     CHECK(row.at("executed_units") >= 48.0);
   }
   CHECK(job.processes().empty());
+}
+
+TEST_CASE("bench all on several ranks adds the profile and links of so many", "[ranks]") {
+  const RanksWorkspace w;
+  const std::string file = (w.root() / "cluster.yaml").string();
+  Job job(mpirun(
+      2, {"bench", "all", "--quick", "--device", "cpu", "--directory", w.root().string(), "--write-cluster", file}));
+  const int code = job.wait();
+  CAPTURE(job.output());
+  REQUIRE(code == 0);
+  CHECK(job.count("# written") == 1);
+  const fp::ClusterSpec c = fp::load_cluster(file);
+  REQUIRE(c.profiles.size() == 1);
+  CHECK(c.nodes == 1);
+  CHECK(c.profiles[0].ranks == 2);
+  CHECK(c.profiles[0].links.size() == 7);
+  for (const fp::LinkRates& l : c.profiles[0].links) CHECK(l.between == "ranks");
+}
+
+TEST_CASE("bench comm times each kind among the ranks", "[ranks]") {
+  const RanksWorkspace w;
+  Job job(mpirun(2, {"bench", "comm", "--quick", "--device", "cpu", "--json"}));
+  const int code = job.wait();
+  CAPTURE(job.output());
+  REQUIRE(code == 0);
+  const std::string text = job.output();
+  const nlohmann::json report = nlohmann::json::parse(text.substr(text.find("{\"")));
+  CHECK(report.at("links").size() == 6 * 2 + 3);
+  for (const auto& row : report.at("links")) {
+    CAPTURE(row.dump());
+    CHECK(row.at("us") > 0.0);
+    CHECK(row.at("sent") > 0);
+  }
 }

@@ -42,7 +42,7 @@ TEST_CASE("a full disk stops no training before its last save", "[ranks]") {
   CHECK(code == 3);
   CHECK(job.processes().empty());
   CHECK(job.count("checkpoint of step 9 not saved (earlier ones are intact)") == 1);
-  CHECK(job.count("training goes on, the next save is due in 3 steps") == 1);
+  CHECK(job.count("training goes on, the next save is due after step 12") == 1);
   CHECK(job.count("checkpoint of step 12 not saved (earlier ones are intact)") == 1);
   CHECK(job.count("error: ") == 2);
   REQUIRE(checkpoints(directory) == std::vector<std::string>{"step-00000003", "step-00000006"});

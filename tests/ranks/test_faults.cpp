@@ -59,12 +59,13 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-// The stacks of all main threads that still run, the one to blame among them.
+// The stacks of all main threads that still run, the one to blame among them. (A stopped rank may come to show its own
+// when mpirun wakes it to end it.)
 void check_stacks(const Job& job, const Case& c) {
   for (int rank = 0; rank < kEight.ranks(); ++rank) {
     CAPTURE(rank);
     const bool runs = c.kind == "sleep" || rank != c.rank;
-    CHECK(job.contains(fmt::format("[rank {}]   ", rank)) == runs);
+    if (runs) CHECK(job.contains(fmt::format("[rank {}]   ", rank)));
   }
   if (c.kind == "sleep") CHECK(job.contains("maybe_fault"));
 }

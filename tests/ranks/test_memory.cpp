@@ -31,3 +31,32 @@ TEST_CASE("resident memory of four ranks is within 5% of the prediction", "[rank
     CHECK(last["peak_bytes"].get<double>() == Approx(report["predicted_peak_bytes"].get<double>()).epsilon(0.05));
   }
 }
+
+TEST_CASE("every rank takes of its arena and of the machine what was predicted", "[ranks]") {
+  const RanksWorkspace place;
+  const std::vector<std::pair<std::string, Layout>> runs = {{"llama", {}},
+                                                            {"gpt", {2, 1, 2, 1, true, "selective"}},
+                                                            {"phi3", {1, 2, 2, 3, false, "full"}},
+                                                            {"llama", {1, 1, 1, 0, false, "none", 4, "zb-h1"}},
+                                                            {"gpt", {1, 1, 2, 2, false, "none", 2, "zeropp chunks=2"}}};
+  int number = 0;
+  for (const auto& [family, layout] : runs) {
+    INFO(family << ": " << layout.text());
+    const std::string name = fmt::format("taken-{}", number++);
+    std::vector<std::string> command = place.train(place.spec(family), name, layout);
+    for (const char* set : {"model.layers=8", "model.hidden=512", "model.heads=8", "model.ffn=1536",
+                            "model.head_dim=64", "model.vocab=8192", "precision.compute=bf16", "train.steps=3",
+                            "checkpoint.every=0", "checkpoint.at_end=false"})
+      command.insert(command.end(), {"--set", set});
+    run_well(command);
+    const auto taken = nlohmann::json::parse(read_file(place.run_directory(name) / "memory.json"));
+    REQUIRE(static_cast<int>(taken.size()) == layout.ranks());
+    for (const auto& rank : taken) {
+      INFO(rank.dump());
+      const auto of = [&](const char* key) { return rank[key].get<double>(); };
+      CHECK(of("arena_peak") <= of("predicted_arena"));
+      CHECK(of("arena_peak") == Approx(of("predicted_arena")).epsilon(0.03));
+      CHECK(of("resident_peak") == Approx(of("predicted_resident")).epsilon(0.08));
+    }
+  }
+}

@@ -1,6 +1,7 @@
 // Stop signals: wherever one arrives, all ranks save after the same step and end with 75, and the run that goes on is
 // bit for bit the one that was not stopped.
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "ranks/job.h"
 
@@ -16,6 +17,41 @@ std::vector<std::string> steps(int count) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks that are told to stop in set-up end at once, as one", "[ranks]") {
+  const RanksWorkspace w;
+  Job job(w.train(w.spec("llama"), "early", Layout{}, {"--set", "parallel=auto"}));
+  Job two(mpirun(2, {"train", w.spec("llama").string(), "--set", "run.directory=" + w.run_directory("two").string(),
+                     "--set", "parallel=auto", "--set", "train.micro_batch=1"}));
+  for (Job* j : {&job, &two}) {
+    j->wait_for("measuring");
+    j->signal(SIGUSR1);
+    const int code = j->wait(30);
+    CAPTURE(j->output());
+    CHECK(code == 75);
+    CHECK(j->count("told to stop while there is nothing to save") == 1);
+    CHECK(!j->contains("is gone"));
+    CHECK(!j->contains("error:"));
+  }
+}
+
+TEST_CASE("one rank that is told to stop in set-up stops all", "[ranks]") {
+  const RanksWorkspace w;
+  for (const size_t which : {0, 1})
+    for (const int signal : {SIGINT, SIGTERM}) {
+      Job job(mpirun(2, {"train", w.spec("llama").string(), "--set", "run.directory=" + w.run_directory("one").string(),
+                         "--set", "parallel=auto", "--set", "train.micro_batch=1"}));
+      job.wait_for("measuring");
+      REQUIRE(job.ranks().size() == 2);
+      ::kill(job.ranks()[which], signal);
+      const int code = job.wait(30);
+      CAPTURE(which, signal, job.output());
+      CHECK(code == 75);
+      CHECK(job.count("told to stop while there is nothing to save") == 1);
+      CHECK(!job.contains("is gone"));
+      CHECK(!job.contains("error:"));
+    }
+}
 
 TEST_CASE("a signal to mpirun or to one rank stops all, saved", "[ranks]") {
   const RanksWorkspace w;
@@ -43,4 +79,21 @@ TEST_CASE("a signal to mpirun or to one rank stops all, saved", "[ranks]") {
   run_well(w.train(spec, "whole", kLayout, steps(last + 4)));
   CHECK(history(directory) == history(w.run_directory("whole")));
   run_well(fptrain({"checkpoint", "diff", directory.string(), w.run_directory("whole").string()}));
+}
+
+TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  Job job(with_fault("rank=1,step=0,phase=set-up,kind=stop", w.train(spec, "early", kLayout, steps(4))));
+  job.wait_for("fault injected");
+  job.signal(SIGUSR1);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  for (const pid_t rank : job.ranks()) ::kill(rank, SIGCONT);
+  const int code = job.wait();
+  CAPTURE(job.output());
+  CHECK(code == 75);
+  CHECK(job.processes().empty());
+  CHECK(job.count("told to stop while there is nothing to save; the same command goes on") == 1);
+  CHECK(history(w.run_directory("early")).empty());
+  run_well(w.train(spec, "early", kLayout, steps(4)));
 }

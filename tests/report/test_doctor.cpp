@@ -13,7 +13,7 @@ MachineFacts good_machine() {
   MachineFacts m;
   m.host = "node7";
   m.cpu = {"Fast CPU", 8, 8, 8, 0, 1, true, true, true, true, true};
-  m.memory = {int64_t{64} << 30, int64_t{48} << 30, 0, "madvise", 2 << 20, 0};
+  m.memory = {int64_t{64} << 30, int64_t{48} << 30, 0, -1, "madvise", 2 << 20, 0};
   m.disk = {"/runs", int64_t{500} << 30, int64_t{200} << 30};
   m.libraries.mpi = "Open MPI v4.1.4";
   m.mpirun = true;

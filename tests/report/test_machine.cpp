@@ -56,6 +56,23 @@ TEST_CASE("version 2 control groups: the tightest limit on the way up counts") {
   CHECK(memory.huge_pages_free == 3);
 }
 
+TEST_CASE("what a process may still take of its limits") {
+  FakeKernel k;
+  CHECK(inspect_memory(k.roots).process_bytes == -1);
+  put_file(k.roots.proc / "self/status", "VmSize:\t  900000 kB\nVmData:\t  100000 kB\n");
+  put_file(k.roots.proc / "self/limits",
+           "Limit                     Soft Limit           Hard Limit           Units     \n"
+           "Max data size             unlimited            unlimited            bytes     \n"
+           "Max address space         unlimited            unlimited            bytes     \n");
+  CHECK(inspect_memory(k.roots).process_bytes == -1);
+  put_file(k.roots.proc / "self/limits",
+           "Max data size             1126400000           unlimited            bytes     \n"
+           "Max address space         1945600000           unlimited            bytes     \n");
+  CHECK(inspect_memory(k.roots).process_bytes == 1'024'000'000);
+  put_file(k.roots.proc / "self/limits", "Max address space         600000000           unlimited            bytes\n");
+  CHECK(inspect_memory(k.roots).process_bytes == 0);
+}
+
 TEST_CASE("version 1 control groups, whose huge limit means none") {
   FakeKernel k;
   put_file(k.roots.proc / "self/cgroup", "5:devices:/\n4:memory:/job\n1:cpu,cpuacct:/job\n0::/\n");

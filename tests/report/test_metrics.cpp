@@ -1,4 +1,9 @@
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <bit>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -136,6 +141,39 @@ TEST_CASE("a torn last line is repaired on open, at every length of the tear") {
   put_file(file, first + second.substr(0, 9) + std::string(600, '\0') + "\n" + std::string(30, '\0'));
   MetricsWriter after_power_loss(file, 10);
   CHECK(read_file(file) == first);
+}
+
+// How many of the steps from 2 to 4 cannot be written, in a process whose files may not grow by more than a few bytes
+// after step 1, until step 5 may again.
+int failures_of_a_small_disk(const std::filesystem::path& file) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  MetricsWriter writer(file, 0);
+  writer.append(metrics_at(1));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{std::filesystem::file_size(file) + 10, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  int failures = 0;
+  for (const int64_t step : {2, 3, 4}) try {
+      writer.append(metrics_at(step));
+    } catch (const DataError&) {
+      ++failures;
+    }
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  writer.append(metrics_at(5));
+  return failures;
+}
+
+TEST_CASE("lines that a full disk does not take follow once there is room") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(failures_of_a_small_disk(file));
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 3));
+  CHECK(steps_in(file) == std::vector<int64_t>{1, 2, 3, 4, 5});
 }
 
 TEST_CASE("resuming from step S drops the lines after S and marks the first new one") {

@@ -103,3 +103,24 @@ TEST_CASE("a diagnosis needs no more memory than the step it examines", "[train]
   REQUIRE_FALSE(rig.executor.gradient_norm().finite);
   CHECK_THAT(rig.executor.diagnose(batches), Catch::Contains("gradient of"));
 }
+
+TEST_CASE("the dry run says when the peak is", "[train]") {
+  const auto counting = make_counting_ops();
+  RunSpec spec = tiny_spec("llama", "fp32", "none");
+  spec.model.layers = 6;
+  const auto moment = [&](const Mesh& mesh, int rank) {
+    return dry_run(spec, spec.model, *counting, mesh, rank).moment;
+  };
+  CHECK_THAT(moment({}, 0), Catch::Matches("micro-batch . of 2, (backward of layer 5|head and loss)"));
+  spec.model.vocab = 20000;
+  spec.memory.loss_chunk_tokens = 1000;
+  CHECK_THAT(moment({}, 0), Catch::Matches("micro-batch . of 2, head and loss"));
+  spec.model.vocab = 37;
+  spec.train.global_batch = 8 * spec.train.micro_batch;
+  spec.parallel.pipeline.ranks = 3;
+  const Mesh mesh(3, 1, 1, 1, 3);
+  CHECK_THAT(moment(mesh, 0), Catch::Matches("micro-batch [1-8] of 8, (forward|backward) of layer [01]"));
+  CHECK_THAT(moment(mesh, 1), Catch::Matches("micro-batch [1-8] of 8, (forward|backward) of layer [23]"));
+  CHECK_THAT(moment(mesh, 2), Catch::Matches("micro-batch [1-8] of 8, (backward of layer [45]|head and loss)"));
+  CHECK_THAT(describe(dry_run(spec, spec.model, *counting, mesh, 1), spec), Catch::Contains("reached in"));
+}

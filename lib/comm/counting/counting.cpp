@@ -10,27 +10,41 @@ namespace {
 // Holds its scratch for as long as it is under way.
 class Counted final : public Operation {
  public:
-  Counted(CountingWorld& world, size_t bytes) : world_(world), bytes_(bytes) { world_.take(bytes_); }
-  ~Counted() override { world_.give_back(bytes_); }
-  void wait() override {}
+  Counted(CountingWorld& world, size_t scratch, double handle) : world_(world), scratch_(scratch), handle_(handle) {
+    world_.take(scratch_);
+  }
+  ~Counted() override { world_.give_back(scratch_); }
+  void wait() override {
+    if (world_.observer() != nullptr) world_.observer()->waited(handle_);
+  }
 
  private:
   CountingWorld& world_;
-  size_t bytes_;
+  size_t scratch_;
+  double handle_;
 };
 
 class CountingGroup final : public Group {
  public:
-  CountingGroup(const std::string& name, int rank, int size, CountingWorld& world)
-      : Group(name, rank, size, world.record()), world_(world) {}
+  CountingGroup(const std::string& name, int rank, const std::vector<int>& ranks, CountingWorld& world)
+      : Group(name, rank, static_cast<int>(ranks.size()), world.record()), ranks_(ranks), world_(world) {}
   std::unique_ptr<Operation> start(const CommCall& call) override {
-    return std::make_unique<Counted>(world_, sum_scratch_bytes(call, rank(), size()));
+    const DType dtype = call.from ? call.from.dtype : call.to.dtype;
+    const int64_t sent = sent_elements(call, rank(), size()) * static_cast<int64_t>(size_of(dtype));
+    return std::make_unique<Counted>(world_, sum_scratch_bytes(call, rank(), size()), started(call.kind, sent));
   }
   void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override {
+    const double handle = started(CommKind::host, static_cast<int64_t>(mine.size()) * (size() - 1));
+    if (world_.observer() != nullptr) world_.observer()->waited(handle);
     for (size_t at = 0; at < all.size(); at += mine.size()) std::memcpy(all.data() + at, mine.data(), mine.size());
   }
 
  private:
+  double started(CommKind kind, int64_t sent) {
+    return world_.observer() != nullptr ? world_.observer()->started(kind, name(), ranks_, sent) : 0;
+  }
+
+  std::vector<int> ranks_;
   CountingWorld& world_;
 };
 
@@ -39,7 +53,7 @@ class GroupCounter final : public CountingWorld {
   using CountingWorld::CountingWorld;
   std::string_view backend() const override { return "counting"; }
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank) override {
-    return std::make_shared<CountingGroup>(name, rank, static_cast<int>(ranks.size()), *this);
+    return std::make_shared<CountingGroup>(name, rank, ranks, *this);
   }
 };
 

@@ -1,6 +1,7 @@
 #include "ops/counting.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "ops/checks.h"
 #include "ops/counting/pairs.h"
@@ -30,49 +31,55 @@ double count_of(const Tensor& t) { return static_cast<double>(t.elements()); }
 
 class Counter final : public CountingOps {
  public:
-  explicit Counter(const Ops* device) : device_(device) {}
+  Counter(const Ops* device, std::optional<DeviceMemory> memory) : device_(device), memory_(memory) {}
   std::optional<DeviceMemory> device_memory() const override {
-    return device_ != nullptr ? device_->device_memory() : std::nullopt;
+    return memory_ || device_ == nullptr ? memory_ : device_->device_memory();
   }
 
   std::string_view name() const override { return "counting"; }
   const Counts& counts() const override { return counts_; }
-  void reset() override { counts_ = {}; }
+  void reset() override {
+    counts_ = {};
+    by_op_.clear();
+    by_shape_.clear();
+  }
+  void observe(OpObserver* observer) override { observer_ = observer; }
   size_t scratch_bytes() const override { return scratch_; }
   const std::set<std::string>& attention_choices() const override { return attention_; }
   size_t own_bytes() const override {
     return device_ == nullptr ? 0 : device_->own_bytes(scratch_) - device_->own_bytes(0);
   }
 
-  void copy_in(const Tensor& dst, const void*) override { count("copy_in", 0, bytes_of(dst)); }
-  void copy_out(void*, const Tensor& src) override { count("copy_out", 0, bytes_of(src)); }
+  void copy_in(const Tensor& dst, const void*) override { count("copy_in", dst.dtype, 0, bytes_of(dst)); }
+  void copy_out(void*, const Tensor& src) override { count("copy_out", src.dtype, 0, bytes_of(src)); }
   void copy(const Tensor& dst, const Tensor& src) override {
     checks::copy(dst, src);
-    count("copy", 0, bytes_of(dst, src));
+    count("copy", dst.dtype, 0, bytes_of(dst, src));
   }
-  void zero(const Tensor& x) override { count("zero", 0, bytes_of(x)); }
+  void zero(const Tensor& x) override { count("zero", x.dtype, 0, bytes_of(x)); }
   void cast(const Tensor& dst, const Tensor& src) override {
     checks::cast(dst, src);
-    count("cast", 0, bytes_of(dst, src));
+    count("cast", dst.dtype, 0, bytes_of(dst, src));
   }
   void permute(const Tensor& y, const Tensor& x, std::span<const int> order) override {
     checks::permute(y, x, order);
-    count("permute", 0, bytes_of(y, x));
+    count("permute", y.dtype, 0, bytes_of(y, x));
   }
   void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t columns,
                     Write write) override {
     checks::copy_columns(y, y_first, x, x_first, columns);
     const double elements = static_cast<double>(y.rows()) * static_cast<double>(columns);
     const bool add = write == Write::add;
-    count("copy_columns", add ? elements : 0.0, elements * static_cast<double>(size_of(y.dtype)) * (add ? 3 : 2));
+    count("copy_columns", y.dtype, add ? elements : 0.0,
+          elements * static_cast<double>(size_of(y.dtype)) * (add ? 3 : 2));
   }
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override {
     checks::round_stochastically(dst, src);
-    count("round_stochastically", 0, bytes_of(dst, src));
+    count("round_stochastically", dst.dtype, 0, bytes_of(dst, src));
   }
   void find_nonfinite(const Tensor& first, const Tensor& x) override {
     checks::find_nonfinite(first, x);
-    count("find_nonfinite", count_of(x), bytes_of(first, x));
+    count("find_nonfinite", x.dtype, count_of(x), bytes_of(first, x));
   }
   void synchronize() override {}
   void weights_changed() override {}
@@ -91,54 +98,55 @@ class Counter final : public CountingOps {
   }
   void bias_backward(const Tensor& db, const Tensor& dy, Write write) override {
     checks::bias_backward(db, dy);
-    count("bias_backward", count_of(dy), bytes_of(dy) + bytes_written(db, write));
+    count("bias_backward", dy.dtype, count_of(dy), bytes_of(dy) + bytes_written(db, write));
   }
 
   void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
                  const Tensor& positions_table, double) override {
     checks::embedding(y, ids, table, positions, positions_table);
     const double tables = positions_table ? 2 : 1;  // of a table only the rows of the tokens are read
-    count("embedding", count_of(y) * tables, bytes_of(ids, positions) + bytes_of(y) * (1 + tables));
+    count("embedding", y.dtype, count_of(y) * tables, bytes_of(ids, positions) + bytes_of(y) * (1 + tables));
   }
   void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double) override {
     checks::embedding_backward(dtable, dy, ids);
     const double rows = count_of(dy) * static_cast<double>(size_of(dtable.dtype));
-    count("embedding_backward", 2 * count_of(dy), bytes_of(dy, ids) + 2 * rows);
+    count("embedding_backward", dy.dtype, 2 * count_of(dy), bytes_of(dy, ids) + 2 * rows);
   }
 
   void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
             const Tensor& gain, const Tensor& bias, const NormSpec& spec) override {
     checks::norm(y, sum, stats, x, residual, gain, bias, spec);
-    count("norm", (kNormFlops + (residual ? 1 : 0)) * count_of(x), bytes_of(y, sum, stats, x, residual, gain, bias));
+    count("norm", y.dtype, (kNormFlops + (residual ? 1 : 0)) * count_of(x),
+          bytes_of(y, sum, stats, x, residual, gain, bias));
   }
   void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats, const Tensor& gain,
                            const NormSpec&, Write write) override {
     checks::norm_backward_input(dx, dy, x, stats, gain);
-    count("norm_backward_input", kNormBackwardInputFlops * count_of(x),
+    count("norm_backward_input", dx.dtype, kNormBackwardInputFlops * count_of(x),
           bytes_of(dy, x, stats, gain) + bytes_written(dx, write));
   }
   void norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                             const Tensor& stats, const NormSpec&, Write write) override {
     checks::norm_backward_weight(dgain, dbias, dy, x, stats);
-    count("norm_backward_weight", kNormBackwardWeightFlops * count_of(x),
+    count("norm_backward_weight", dy.dtype, kNormBackwardWeightFlops * count_of(x),
           bytes_of(dy, x, stats) + bytes_written(dgain, write) + bytes_written(dbias, write));
   }
 
   void activation(const Tensor& y, const Tensor& x, const ActivationSpec& spec) override {
     checks::activation(y, x, spec);
-    count("activation", activation_flops(spec.kind) * count_of(y), bytes_of(y, x));
+    count("activation", y.dtype, activation_flops(spec.kind) * count_of(y), bytes_of(y, x));
   }
   void activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec& spec) override {
     checks::activation_backward(dx, dy, x, spec);
-    count("activation_backward", activation_backward_flops(spec.kind) * count_of(dy), bytes_of(dx, dy, x));
+    count("activation_backward", dx.dtype, activation_backward_flops(spec.kind) * count_of(dy), bytes_of(dx, dy, x));
   }
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override {
     checks::add(y, a, b);
-    count("add", count_of(y), bytes_of(y, a, b));
+    count("add", y.dtype, count_of(y), bytes_of(y, a, b));
   }
   void dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t, const Dropout& spec) override {
     checks::dropout(y, x, sample_ids, spec);
-    count("dropout", kDropoutFlops * count_of(y), bytes_of(y, x, sample_ids));
+    count("dropout", y.dtype, kDropoutFlops * count_of(y), bytes_of(y, x, sample_ids));
   }
 
   void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
@@ -156,11 +164,11 @@ class Counter final : public CountingOps {
                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) override {
     checks::attention(o, lse, q, k, v, doc_start, sample_ids, spec);
     need_scratch(q, k, doc_start, spec, false);
-    count("attention", core_flops(q, k, spec), bytes_of(o, lse, q, k, v, doc_start, sample_ids));
+    count("attention", o.dtype, core_flops(q, k, spec), bytes_of(o, lse, q, k, v, doc_start, sample_ids));
   }
   void attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) override {
     checks::attention_merge(o, lse, o_part, lse_part);
-    count("attention_merge", 3 * count_of(o), 2 * bytes_of(o, lse) + bytes_of(o_part, lse_part));
+    count("attention_merge", o.dtype, 3 * count_of(o), 2 * bytes_of(o, lse) + bytes_of(o_part, lse_part));
   }
   void attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
@@ -168,27 +176,28 @@ class Counter final : public CountingOps {
     checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
     need_scratch(q, k, doc_start, spec, true);
     // Five GEMMs (scores again, dv, dp, dq, dk) where the forward pass has two.
-    count("attention_backward", 2.5 * core_flops(q, k, spec),
+    count("attention_backward", dq.dtype, 2.5 * core_flops(q, k, spec),
           bytes_of(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids));
   }
 
   void softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
                      const Vocabulary& vocabulary) override {
     checks::softmax_stats(stats, logits, targets, vocabulary);
-    count("softmax_stats", kSoftmaxFlops * count_of(logits), bytes_of(stats, logits, targets, vocabulary.masked_ids));
+    count("softmax_stats", logits.dtype, kSoftmaxFlops * count_of(logits),
+          bytes_of(stats, logits, targets, vocabulary.masked_ids));
   }
   void softmax_stats_merge(const Tensor& stats, const Tensor& parts) override {
     checks::softmax_stats_merge(stats, parts);
-    count("softmax_stats_merge", kSoftmaxFlops * count_of(parts) / 3, bytes_of(stats, parts));
+    count("softmax_stats_merge", stats.dtype, kSoftmaxFlops * count_of(parts) / 3, bytes_of(stats, parts));
   }
   void cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) override {
     checks::cross_entropy(loss, stats, targets);
-    count("cross_entropy", 3 * count_of(targets), bytes_of(loss, stats, targets));
+    count("cross_entropy", loss.dtype, 3 * count_of(targets), bytes_of(loss, stats, targets));
   }
   void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
                               const Vocabulary& vocabulary, double, double) override {
     checks::cross_entropy_backward(logits, loss, targets, vocabulary);
-    count("cross_entropy_backward", kLossBackwardFlops * count_of(logits),
+    count("cross_entropy_backward", logits.dtype, kLossBackwardFlops * count_of(logits),
           2 * bytes_of(logits) + bytes_of(loss, targets, vocabulary.masked_ids));
   }
 
@@ -196,12 +205,12 @@ class Counter final : public CountingOps {
     checks::sum_squares(sums, x, segments);
     double elements = 0;
     for (const Segment& s : segments) elements += static_cast<double>(s.count);
-    count("sum_squares", 2 * elements, elements * static_cast<double>(size_of(x.dtype)) + bytes_of(sums));
+    count("sum_squares", x.dtype, 2 * elements, elements * static_cast<double>(size_of(x.dtype)) + bytes_of(sums));
   }
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
              const AdamW& spec) override {
     checks::adamw(param, m, v, grad, weights, spec);
-    count("adamw", kAdamwFlops * count_of(param), 2 * bytes_of(param, m, v) + bytes_of(grad, weights));
+    count("adamw", param.dtype, kAdamwFlops * count_of(param), 2 * bytes_of(param, m, v) + bytes_of(grad, weights));
   }
 
  private:
@@ -210,14 +219,22 @@ class Counter final : public CountingOps {
     total.flops += flops;
     total.bytes += bytes;
   }
-  void count(const char* op, double flops, double bytes) { add_to(counts_.by_op[op], flops, bytes); }
+  void count(const char* op, DType dtype, double flops, double bytes) { count({op, flops, bytes, 0, 0, 0, dtype}); }
+  void count(const OpWork& work) {
+    const auto [known, added] = by_op_.try_emplace(work.op);
+    if (added) known->second = &counts_.by_op[std::string(work.op)];
+    add_to(*known->second, work.flops, work.bytes);
+    if (observer_ != nullptr) observer_->called(work);
+  }
 
   // M rows of `tokens`, a layer of N outputs and K inputs.
   void gemm(const char* op, const Tensor& tokens, int64_t N, int64_t K, double bytes) {
     const int64_t M = tokens.rows();
     const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
-    count(op, flops, bytes);
-    add_to(counts_.gemm_shapes[fmt::format("{} {}x{}x{} {}", op, M, N, K, name_of(tokens.dtype))], flops, bytes);
+    count({op, flops, bytes, M, N, K, tokens.dtype});
+    const auto [known, added] = by_shape_.try_emplace({op, M, N, K, tokens.dtype});
+    if (added) known->second = &counts_.gemm_shapes[fmt::format("{} {}x{}x{} {}", op, M, N, K, name_of(tokens.dtype))];
+    add_to(*known->second, flops, bytes);
   }
 
   void split(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& fused, const Rope& rope,
@@ -225,7 +242,7 @@ class Counter final : public CountingOps {
     // Each token reads its row of the tables once; all heads use it.
     const double rows = rope.cos ? static_cast<double>(fused.rows()) : 0.0;
     const double tables = rows * 2 * static_cast<double>(rope.cos ? rope.cos.cols() : 0) * size_of(DType::f32);
-    count(op, rope.cos ? kRotationFlops * (count_of(q) + count_of(k)) : 0.0,
+    count(op, fused.dtype, rope.cos ? kRotationFlops * (count_of(q) + count_of(k)) : 0.0,
           bytes_of(q, k, v, fused) + (rope.cos ? bytes_of(positions) + tables : 0.0));
   }
 
@@ -245,7 +262,12 @@ class Counter final : public CountingOps {
   }
 
   const Ops* device_;
+  std::optional<DeviceMemory> memory_;
+  OpObserver* observer_ = nullptr;
   Counts counts_;
+  // Where in counts_: their names are not made anew for every call.
+  std::map<std::string_view, OpCount*> by_op_;
+  std::map<std::tuple<std::string_view, int64_t, int64_t, int64_t, DType>, OpCount*> by_shape_;
   size_t scratch_ = 0;
   std::set<std::string> attention_;
 };
@@ -262,6 +284,8 @@ double Counts::flops() const { return sum(by_op, &OpCount::flops); }
 double Counts::gemm_flops() const { return sum(gemm_shapes, &OpCount::flops); }
 double Counts::bytes() const { return sum(by_op, &OpCount::bytes); }
 
-std::unique_ptr<CountingOps> make_counting_ops(const Ops* device) { return std::make_unique<Counter>(device); }
+std::unique_ptr<CountingOps> make_counting_ops(const Ops* device, std::optional<DeviceMemory> memory) {
+  return std::make_unique<Counter>(device, memory);
+}
 
 }  // namespace fp

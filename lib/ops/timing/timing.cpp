@@ -11,6 +11,7 @@ class Timing final : public TimingOps {
   std::string_view name() const override { return inner_->name(); }
   const Timings& timings() const override { return timings_; }
   void reset() override { timings_ = {}; }
+  void log_to(std::vector<TimedCall>* log) override { log_ = log; }
 
   std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages) override {
     return inner_->allocate(bytes, huge_pages);
@@ -172,14 +173,17 @@ class Timing final : public TimingOps {
     const auto start = std::chrono::steady_clock::now();
     call();
     inner_->synchronize();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     OpTime& t = timings_.by_op[op];
     ++t.calls;
-    t.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    t.seconds += seconds;
+    if (log_ != nullptr) log_->push_back({op, seconds});
   }
   void count(GemmKind kind, int64_t m, const Tensor& w) { ++timings_.gemms[{kind, m, w.rows(), w.cols()}]; }
 
   Ops* inner_;
   Timings timings_;
+  std::vector<TimedCall>* log_ = nullptr;
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -12,6 +14,11 @@ namespace fp {
 
 struct OpTime {
   int64_t calls = 0;
+  double seconds = 0;
+};
+
+struct TimedCall {
+  std::string_view op;
   double seconds = 0;
 };
 
@@ -28,6 +35,8 @@ class TimingOps : public Ops {
  public:
   virtual const Timings& timings() const = 0;
   virtual void reset() = 0;
+  // Every call from now on, in order; null: nowhere. Must outlive its use.
+  virtual void log_to(std::vector<TimedCall>*) = 0;
 };
 
 // `inner` must outlive the result. Each call is followed by synchronize(): overlap is not measured.

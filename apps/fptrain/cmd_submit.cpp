@@ -1,0 +1,179 @@
+// fptrain submit: a run as a Slurm job that comes back by itself.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "base/program.h"
+#include "commands.h"
+#include "config/load.h"
+#include "job_sizes.h"
+#include "launch/batch_script.h"
+#include "launch/slurm.h"
+
+namespace fp {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string file, nodes = "1", launcher = "srun";
+  std::vector<std::string> sets;
+  bool no_requeue = false, dry_run = false;
+  int signal_before = -1;
+  BatchJob job;
+};
+
+constexpr int kSignalBefore = 120;  // seconds
+
+int whole_number(const std::string& text) {
+  int value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && stop == text.data() + text.size() ? value : 0;
+}
+
+void read_nodes(const std::string& text, BatchJob& job) {
+  const size_t dash = text.find('-');
+  job.min_nodes = job.max_nodes = whole_number(text.substr(0, dash));
+  if (dash != std::string::npos) job.max_nodes = whole_number(text.substr(dash + 1));
+  if (job.min_nodes < 1 || job.max_nodes < job.min_nodes)
+    throw ConfigError(
+        fmt::format("--nodes {}: a number of nodes, or the fewest and the most that will do: 4, 1-4", text));
+}
+
+// This program as the nodes should start it: of a bundle (scripts/bundle), its start script.
+std::string this_program(const std::string& name) {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path of_bundle = self.parent_path().parent_path().parent_path() / "bin" / name;
+  if (self.parent_path().filename() == "libexec" && fs::exists(of_bundle)) return of_bundle;
+  return name == "fptrain" ? self.string() : name;
+}
+
+// A name that means itself where sbatch fills in what follows a percent sign.
+std::string no_pattern(const std::string& name) {
+  std::string text;
+  for (const char c : name) text += c == '%' ? "%%" : std::string(1, c);
+  return text;
+}
+
+// Not at once where there is little time: a tenth of it.
+int default_signal(double time_s) { return static_cast<int>(std::min<double>(kSignalBefore, std::floor(time_s / 10))); }
+
+void read_time(int signal_before, BatchJob& job) {
+  const auto time_s = job.time.empty() ? parse_time_limit("UNLIMITED") : parse_time_limit(job.time);
+  if (!time_s)
+    throw ConfigError(fmt::format("--time {}: minutes, MIN:SEC, H:MIN:SEC, D-H, D-H:MIN or D-H:MIN:SEC", job.time));
+  job.signal_before = signal_before < 0 ? default_signal(*time_s) : signal_before;
+  if (job.signal_before >= *time_s)
+    throw ConfigError(fmt::format("--signal-before {} is all of --time {}", job.signal_before, job.time));
+}
+
+BatchJob job_of(const Arguments& a, const RunSpec& spec) {
+  BatchJob job = a.job;
+  const fs::path directory = fs::absolute(spec.run.directory).lexically_normal();
+  job.program = this_program("fptrain");
+  job.launcher = a.launcher == "srun" ? a.launcher : this_program("mpirun");
+  job.directory = fs::current_path();
+  job.train = {fs::absolute(a.file).lexically_normal()};
+  for (const std::string& set : a.sets) job.train.insert(job.train.end(), {"--set", set});
+  job.requeue = !a.no_requeue;
+  if (job.name.empty()) job.name = spec.run.name;
+  if (job.output.empty()) job.output = no_pattern(directory) + "/slurm-%j.log";
+  if (job.gpus_per_node < 0)
+    job.gpus_per_node = spec.run.device == "cuda" && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
+  read_nodes(a.nodes, job);
+  read_time(a.signal_before, job);
+  for (const std::string& option : job.options)
+    if (!option.starts_with('-'))
+      throw ConfigError(
+          fmt::format("--sbatch-option={}: an option as sbatch knows it, --sbatch-option=--mem=64G", option));
+  return job;
+}
+
+void submit(const fs::path& directory, const std::string& script) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error)
+    throw DataError(fmt::format("{}: cannot create the run directory: {}", directory.string(), error.message()));
+  const fs::path file = directory / "submit.sbatch";
+  write_file_atomically(file, script);
+  const auto answer = run_program({"sbatch", "--parsable", file.string()}, std::chrono::minutes(2));
+  if (!answer)
+    throw ConfigError(
+        fmt::format("sbatch could not be started, or gave no answer in two minutes; submit {} where Slurm "
+                    "is: sbatch {}",
+                    file.string(), shell_word(file.string())));
+  if (answer->code != 0)
+    throw ConfigError(fmt::format("sbatch refused {} with code {}:\n{}{}", file.string(), answer->code, answer->errors,
+                                  answer->text));
+  std::fputs(answer->errors.c_str(), stderr);
+  const std::string id = answer->text.substr(0, answer->text.find_first_of(";\n"));
+  fmt::print("job {}: {}\n", id, file.string());
+}
+
+void run(const Arguments& a) {
+  const RunSpec spec = load_run_spec(a.file, a.sets);
+  validate_for_training(spec);
+  const BatchJob job = job_of(a, spec);
+  check_sizes(spec, job.min_nodes, job.max_nodes, job.ranks_per_node);
+  const std::string script = batch_script(job);
+  const fs::path directory = fs::absolute(spec.run.directory).lexically_normal();
+  if (!a.dry_run) return submit(directory, script);
+  fmt::print("{}", script);
+  if (std::error_code ignored; a.job.output.empty() && !fs::is_directory(directory, ignored))
+    log::info("before this is given to sbatch: mkdir -p {}, or Slurm has nowhere to write the log",
+              shell_word(directory.string()));
+}
+
+void add_job_options(CLI::App& command, BatchJob& job) {
+  command.add_option("--partition", job.partition, "as sbatch's");
+  command.add_option("--account", job.account, "as sbatch's");
+  command.add_option("--qos", job.qos, "as sbatch's");
+  command.add_option("--time", job.time, "time of one start; as sbatch's: 30, 8:00:00, 1-12");
+  command.add_option("--job-name", job.name, "default: run.name");
+  command.add_option("--output", job.output, "what the job says; default: slurm-%j.log in the run directory");
+  command
+      .add_option("--sbatch-option", job.options, "any other option of sbatch: --sbatch-option=--mem=64G; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_submit_command(CLI::App& app, CommandResult&) {
+  const auto a = std::make_shared<Arguments>();
+  a->job.gpus_per_node = -1;
+  CLI::App* command = app.add_subcommand(
+      "submit", "Train as a Slurm job that saves in time, requeues itself and goes on with the ranks that it gets");
+  command->add_option("run", a->file, "run spec (YAML)")->required();
+  command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--nodes", a->nodes, "how many, or the fewest and the most that will do: 1-4")
+      ->capture_default_str();
+  command->add_option("--ranks-per-node", a->job.ranks_per_node, "processes on each node; one a GPU")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--gpus-per-node", a->job.gpus_per_node, "default: one a rank with run.device cuda, else none")
+      ->check(CLI::Range(0, 4096));
+  command->add_option("--cpus-per-rank", a->job.cpus_per_rank, "cores of each rank; default: as Slurm does")
+      ->check(CLI::Range(1, 4096));
+  add_job_options(*command, a->job);
+  command->add_option("--launcher", a->launcher, "what starts the ranks: srun (with PMIx) or mpirun")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"srun", "mpirun"}));
+  command
+      ->add_option(
+          "--signal-before", a->signal_before,
+          "seconds before its end that Slurm tells the ranks to save, should they not have done so (0: never); "
+          "default: 120, or a tenth of --time")
+      ->check(CLI::Range(0, 65535));
+  command->add_flag("--no-requeue", a->no_requeue, "end where it was interrupted, with code 75");
+  command->add_flag("--dry-run", a->dry_run, "print the batch script and do nothing else");
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace fp

@@ -1,0 +1,59 @@
+#include "job_sizes.h"
+
+#include "base/error.h"
+#include "plan/layout.h"
+#include "plan/pipeline.h"
+#include "planner/candidates.h"
+#include "planning.h"
+
+namespace fp {
+namespace {
+
+ClusterSpec nodes_of(int ranks) {
+  ClusterSpec c;
+  c.name = "nodes of the job";
+  c.device = "cuda";  // one a rank
+  c.ranks_per_node = ranks;
+  c.memory_gib = 1;
+  return c;
+}
+
+// What speaks against so many ranks; empty: nothing.
+std::string trouble(const RunSpec& whole, int ranks, int ranks_per_node) {
+  if (!whole.parallel.open.empty()) {
+    constexpr bool kAnySize = true;
+    if (!Candidates(whole, ranks, nodes_of(ranks_per_node)).leads(kAnySize).empty()) return "";
+    return fmt::format("no legal plan: with train.global_batch = {}, {} heads and {} layers", whole.train.global_batch,
+                       whole.model.heads, whole.model.layers);
+  }
+  try {
+    RunSpec spec = whole;
+    arrange(spec, ranks);
+    plan_pipeline(spec);
+    return "";
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_per_node) {
+  const RunSpec whole = with_vocab_of_data(spec);
+  std::string first, legal;
+  for (int nodes = min_nodes; nodes <= max_nodes; ++nodes) {
+    const std::string why = trouble(whole, nodes * ranks_per_node, ranks_per_node);
+    if (why.empty())
+      legal += fmt::format("{}{}", legal.empty() ? "" : ", ", nodes);
+    else if (first.empty())
+      first = fmt::format("{} node{} with {} rank{} each: {}", nodes, nodes == 1 ? "" : "s", ranks_per_node,
+                          ranks_per_node == 1 ? "" : "s", why);
+  }
+  if (first.empty()) return;
+  throw ConfigError(fmt::format("{}\nnumbers of nodes that can run it: {}{}", first, legal.empty() ? "none" : legal,
+                                whole.parallel.open.empty() && max_nodes > min_nodes
+                                    ? "; with `parallel: auto` it is planned anew for what each start gets"
+                                    : ""));
+}
+
+}  // namespace fp

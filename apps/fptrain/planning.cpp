@@ -1,0 +1,141 @@
+#include "planning.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/load.h"
+#include "config/open_keys.h"
+#include "config/preset.h"
+#include "planner/candidates.h"
+#include "planner/report.h"
+#include "train/memory_watch.h"
+#include "train/run_data.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+Forecast forecast_of(const Estimate& e, const ClusterSpec& cluster) {
+  nlohmann::ordered_json json = estimate_json(e);
+  json["cluster"] = cluster.name;
+  return {cluster.name, e.time.total, e.tokens_per_s, json.dump(2) + "\n"};
+}
+
+// What is wrong with the spec, others will say; what is wrong with the cluster does not stop a run.
+std::optional<Forecast> forecast(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge) {
+  try {
+    return forecast_of(judge.estimate(spec, ranks), cluster);
+  } catch (const ConfigError& e) {
+    log::warning("how long a step takes is not predicted: {}", e.what());
+    return {};
+  }
+}
+
+// Its memory, with rates that only tell more work from less: no time is predicted from them.
+ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
+  ClusterSpec c;
+  c.name = "this machine";
+  c.source = "made up";
+  c.device = ops.device_memory() ? "cuda" : "cpu";
+  c.ranks_per_node = ranks_per_node;
+  c.memory_gib = static_cast<double>(MemoryWatch::available(ops, ranks_per_node)) / (1 << 30);
+  NodeProfile n;
+  n.ranks = ranks_per_node;
+  n.peak_tflops_bf16 = n.peak_tflops_fp32 = 1;
+  for (const char* op : {"linear", "linear_backward_input", "linear_backward_weight"})
+    for (const char* compute : {"bf16", "fp32"}) n.products.push_back({op, compute, 1});
+  n.ops = {{"other", "", 50, 1, 0}};
+  n.links = {{"ranks", "any", 10, 10}, {"nodes", "any", 20, 5}};
+  c.profiles = {n};
+  return c;
+}
+
+// The plan that a run was begun with, where it is one for as many ranks and for what the spec leaves open: with another
+// one, what goes on would not be the same to the bit.
+std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks) {
+  const std::filesystem::path file = std::filesystem::path(spec.run.directory) / "config.yaml";
+  if (!std::filesystem::exists(file)) return {};
+  try {
+    const Plan before = plan_of(load_run_spec(file, {}, DataFolders::may_be_missing));
+    if (before.tensor * before.sequence * before.pipeline * before.data != ranks) return {};
+    std::istringstream changed(changed_keys(plan_of(spec), before));
+    for (std::string key; changed >> key;) {
+      const auto changes = [&](const OpenKey& k) {
+        return is_open(spec, k.name) && key.starts_with(std::string(k.path) + "=");
+      };
+      if (std::none_of(open_keys().begin(), open_keys().end(), changes)) return {};
+    }
+    return is_legal(spec, before, ranks) ? std::optional(before) : std::nullopt;
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+RunSpec with_vocab_of_data(RunSpec spec) {
+  if (spec.model.vocab == 0) spec.model = with_vocab(spec.model, RunData(spec).train().tokenizer().vocab_size());
+  return spec;
+}
+
+std::optional<ClusterSpec> cluster_for(const RunSpec& spec, const std::string& named) {
+  const std::string& wanted = named.empty() ? spec.parallel.cluster : named;
+  if (wanted.empty()) return {};
+  const std::filesystem::path file = find_cluster(wanted, {});
+  if (file.empty())
+    throw ConfigError(
+        fmt::format("there is no cluster file '{}'; give the path of one that `fptrain bench all "
+                    "--write-cluster FILE` wrote, or a name in configs/clusters",
+                    wanted));
+  return load_cluster(file);
+}
+
+std::string needs_cluster() {
+  return "parallel.auto needs to know the machine: name a cluster in parallel.cluster or with --cluster "
+         "(`fptrain bench all --write-cluster FILE`, with mpirun for several ranks, measures this one; "
+         "configs/clusters "
+         "has others; fptrain train measures by itself)";
+}
+
+Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster, bool resumes) {
+  const RunSpec whole = with_vocab_of_data(spec);
+  EstimatorJudge judge(cluster);
+  if (spec.parallel.open.empty()) return {spec, forecast(whole, ranks, cluster, judge)};
+  if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks) : std::nullopt) {
+    log::info("plan for {} rank{} as the run began: {}", ranks, ranks == 1 ? "" : "s", describe(*before));
+    return {with_plan(spec, *before), forecast(with_plan(whole, *before), ranks, cluster, judge)};
+  }
+  const Search found = search(whole, ranks, cluster, judge);
+  if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
+  log::info("plan for {} rank{} of {}: {}\n{}", ranks, ranks == 1 ? "" : "s", cluster.name, describe(found.best->plan),
+            describe_search(found));
+  return {with_plan(spec, found.best->plan), forecast_of(found.best->estimate, cluster)};
+}
+
+std::string nearest_here(const RunSpec& spec, int ranks, int ranks_per_node, const Ops& ops) {
+  const ClusterSpec cluster = this_machine(ops, ranks_per_node);
+  EstimatorJudge judge(cluster);
+  return describe_nearest(plan_of(spec), nearest_fitting(spec, ranks, cluster, judge));
+}
+
+std::string to_text(const Planned& p) {
+  nlohmann::json j = {{"spec", dump(p.spec)}};
+  if (p.forecast) j["forecast"] = {p.forecast->cluster, p.forecast->step_s, p.forecast->tokens_per_s, p.forecast->json};
+  return j.dump();
+}
+
+Planned planned_from_text(const std::string& text) {
+  const nlohmann::json j = nlohmann::json::parse(text);
+  Planned p{parse_run_spec(j["spec"].get<std::string>(), "the plan of rank 0"), {}};
+  if (j.contains("forecast")) {
+    const auto& f = j["forecast"];
+    p.forecast = Forecast{f[0], f[1], f[2], f[3]};
+  }
+  return p;
+}
+
+}  // namespace fp

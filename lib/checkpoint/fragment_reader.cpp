@@ -1,0 +1,151 @@
+#include "checkpoint/fragment_reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace fp {
+namespace {
+
+constexpr size_t kOpenFiles = 128;
+constexpr int64_t kSlice = int64_t{1} << 18;    // elements that a thread reads at the least
+constexpr int64_t kWorthSkipping = 2048;        // elements of a row that are not wanted: a call costs as much
+constexpr int64_t kScratch = int64_t{1} << 18;  // elements, or one row
+
+// A box of a tensor as rows of neighbouring elements: dimensions beyond the first run together, and are never cut but
+// for the second.
+struct Plane {
+  int64_t row = 0, rows = 0, column = 0, columns = 0;
+};
+
+Plane plane_of(const Shape& logical, const h5::Box& box) {
+  const bool vector = logical.rank() < 2;
+  const int64_t inner = vector ? 1 : logical.elements() / std::max<int64_t>(1, logical[0] * logical[1]);
+  return {box.start[0], box.count[0], vector ? 0 : box.start[1] * inner, vector ? 1 : box.count[1] * inner};
+}
+
+Plane common(const Plane& a, const Plane& b) {
+  Plane c{std::max(a.row, b.row), 0, std::max(a.column, b.column), 0};
+  c.rows = std::max<int64_t>(0, std::min(a.row + a.rows, b.row + b.rows) - c.row);
+  c.columns = std::max<int64_t>(0, std::min(a.column + a.columns, b.column + b.columns) - c.column);
+  return c;
+}
+
+// Reads that many bytes; 0, an errno, or -1: the file ends before them.
+int read_bytes(int fd, char* to, size_t left, int64_t at) {
+  while (left > 0) {
+    const ssize_t n = ::pread(fd, to, left, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : -1;
+    to += n;
+    at += n;
+    left -= static_cast<size_t>(n);
+  }
+  return 0;
+}
+
+// Several threads share a long range: copying out of the page cache takes longer than adding up.
+void read_exactly(int fd, float* to, int64_t elements, int64_t at, const std::string& where) {
+  std::atomic<int> problem{0};
+  parallel_for(elements, kSlice, [&](int64_t begin, int64_t end) {
+    const auto bytes = [](int64_t n) { return n * static_cast<int64_t>(sizeof(float)); };
+    if (const int p = read_bytes(fd, reinterpret_cast<char*>(to + begin), static_cast<size_t>(bytes(end - begin)),
+                                 at + bytes(begin)))
+      problem = p;
+  });
+  if (problem > 0) throw DataError(fmt::format("{}: cannot read: {}", where, std::strerror(problem)));
+  if (problem < 0) throw DataError(fmt::format("{}: ends before its tensors do", where));
+}
+
+}  // namespace
+
+FragmentReader::FragmentReader(const Checkpoint& c)
+    : checkpoint_(c), index_(h5::File::open(c.folder() / CheckpointManifest::kIndexName)) {}
+
+void FragmentReader::look_up(const std::string& param, StateKind kind) {
+  const std::string name = param + "/" + name_of(kind);
+  if (name == tensor_) return;
+  tensor_.clear();
+  const h5::Dataset dataset = index_.dataset(name);
+  shape_ = dataset.shape();
+  const CheckpointParam* stored = checkpoint_.manifest().parameter(param);
+  if (stored == nullptr || !(shape_ == stored->shape))
+    throw DataError(
+        fmt::format("{}: {} has shape {} in the index", checkpoint_.folder().string(), param, shape_.str()));
+  parts_.clear();
+  for (h5::Mapping& m : dataset.mappings()) parts_.push_back({std::move(m)});
+  std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
+  int64_t end = 0;
+  for (Part& p : parts_) p.rows_end = end = std::max(end, p.where.box.start[0] + p.where.box.count[0]);
+  tensor_ = name;
+}
+
+const h5::File& FragmentReader::open(const std::string& name) {
+  const auto it = std::ranges::find(open_, name, &OpenFile::name);
+  if (it != open_.end()) {
+    open_.splice(open_.begin(), open_, it);
+    return open_.front().file;
+  }
+  if (checkpoint_.manifest().file(name) == nullptr)
+    throw DataError(
+        fmt::format("{}: the index names {}, which is not of the checkpoint", checkpoint_.folder().string(), name));
+  if (open_.size() == kOpenFiles) open_.pop_back();
+  open_.push_front({name, h5::File::open(checkpoint_.folder() / name)});
+  return open_.front().file;
+}
+
+// What a part has of the box.
+void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, const h5::Window& window) {
+  const h5::File& file = open(part.where.file);
+  if (part.offset < 0) part.offset = file.dataset(part.where.dataset).file_offset();
+  const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
+  const Plane memory = plane_of(shape_, {window.start, window.dims});
+  const int64_t width = window.dims.elements() / window.dims[0];
+  const auto in_file = [&](int64_t row, int64_t column) {
+    return part.offset + ((row - from.row) * from.columns + column - from.column) * static_cast<int64_t>(sizeof(float));
+  };
+  const auto in_memory = [&](int64_t row) {
+    return data + (memory.row + row - wanted.row) * width + memory.column + both.column - wanted.column;
+  };
+  const int fd = file.descriptor();
+  const std::string& where = part.where.file;
+  if (both.columns == from.columns && both.columns == width)
+    return read_exactly(fd, in_memory(both.row), both.rows * width, in_file(both.row, both.column), where);
+  if (from.columns - both.columns > kWorthSkipping) {
+    for (int64_t r = both.row; r < both.row + both.rows; ++r)
+      read_exactly(fd, in_memory(r), both.columns, in_file(r, both.column), where);
+    return;
+  }
+  const int64_t step = std::max<int64_t>(1, kScratch / from.columns);
+  for (int64_t r = both.row; r < both.row + both.rows; r += step) {
+    const int64_t rows = std::min(step, both.row + both.rows - r);
+    rows_.resize(static_cast<size_t>(rows * from.columns));
+    read_exactly(fd, rows_.data(), rows * from.columns, in_file(r, from.column), where);
+    for (int64_t i = 0; i < rows; ++i)
+      std::copy_n(rows_.begin() + i * from.columns + both.column - from.column, both.columns, in_memory(r + i));
+  }
+}
+
+void FragmentReader::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
+                          const h5::Window& window) {
+  look_up(param, kind);
+  const Plane wanted = plane_of(shape_, box);
+  int64_t found = 0;
+  auto part = std::ranges::upper_bound(parts_, wanted.row, {}, &Part::rows_end);
+  for (; part != parts_.end() && part->where.box.start[0] < wanted.row + wanted.rows; ++part) {
+    const Plane both = common(plane_of(shape_, part->where.box), wanted);
+    if (both.rows * both.columns == 0) continue;
+    read_part(*part, box, data, window);
+    found += both.rows * both.columns;
+  }
+  if (found != box.count.elements())
+    throw DataError(fmt::format("{}: the index leads to {} of {} elements of {}", checkpoint_.folder().string(), found,
+                                box.count.elements(), tensor_));
+}
+
+}  // namespace fp

@@ -1,0 +1,45 @@
+// The file that one rank writes in a save, and where its numbers come from.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "checkpoint/fragments.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/tensor_reader.h"
+#include "model/param_store.h"
+
+namespace fp {
+
+// What a rank file holds of one kind of one parameter that passes through host memory at a time: a dense box of it.
+struct StateBlock {
+  ParamId id;
+  StateKind kind;
+  Fragment fragment;
+};
+
+// Gives the blocks of a rank's file, in the file's order (for_each_block).
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  virtual bool has(StateKind) const = 0;
+  // The block's numbers, valid until the next call.
+  virtual const float* read(const StateBlock&) = 0;
+};
+
+// All blocks of what a rank answers for, in the order in which a rank file takes them.
+void for_each_block(const ParamTable&, const std::function<bool(StateKind)>& has,
+                    const std::function<void(const StateBlock&)>& visit);
+
+// Out of a store, or of tensors that are stored elsewhere; both are kept references to.
+std::unique_ptr<BlockSource> blocks_of(const ParamStore&, Ops&);
+std::unique_ptr<BlockSource> blocks_of(const ParamTable&, TensorReader&);
+
+// Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails.
+CheckpointFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);
+
+// Size and hash of a file as it lies on disk.
+CheckpointFile record_of(const std::filesystem::path&);
+
+}  // namespace fp

@@ -1,0 +1,113 @@
+#include "checkpoint/staging.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "tensor/arena.h"
+
+namespace fp {
+namespace {
+
+size_t bytes_of(const StateBlock& b) { return static_cast<size_t>(b.fragment.count.elements()) * sizeof(float); }
+
+}  // namespace
+
+size_t Staging::bytes_for(const ParamTable& table, size_t limit) {
+  size_t all = 0, largest = 0;
+  for_each_block(
+      table, [](StateKind) { return true; },
+      [&](const StateBlock& b) {
+        all += bytes_of(b);
+        largest = std::max(largest, bytes_of(b));
+      });
+  return limit == 0 ? all : std::min(all, std::max(limit, largest));
+}
+
+Staging::Staging(size_t bytes) : capacity_(bytes) {
+  try {
+    memory_ = host_memory(bytes, false);
+  } catch (const ConfigError&) {
+    throw ConfigError(
+        fmt::format("{} MiB of host memory for saves beside training cannot be had; set checkpoint.staging_mib "
+                    "(0: room for all that a rank saves) or checkpoint.asynchronous=false",
+                    bytes >> 20));
+  }
+}
+
+void Staging::begin() {
+  const std::lock_guard lock(mutex_);
+  filled_ = released_ = 0;
+  failed_ = given_up_ = false;
+}
+
+uint64_t Staging::place(uint64_t at, size_t bytes) const {
+  FP_CHECK(bytes <= capacity_, "a block of {} bytes in a staging area of {}", bytes, capacity_);
+  const uint64_t inside = at % capacity_;
+  return inside + bytes <= capacity_ ? at : at + capacity_ - inside;
+}
+
+float* Staging::memory_at(uint64_t position) { return reinterpret_cast<float*>(memory_.get() + position % capacity_); }
+
+void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()>& waiting) {
+  bool wanted = true;
+  const auto copy = [&](const StateBlock& b) {
+    if (!wanted) return;
+    const uint64_t at = place(filled_, bytes_of(b)), end = at + bytes_of(b);
+    {
+      std::unique_lock lock(mutex_);
+      while (!changed_.wait_for(lock, std::chrono::milliseconds(50),
+                                [&] { return end - released_ <= capacity_ || given_up_; })) {
+        lock.unlock();
+        waiting();
+        lock.lock();
+      }
+      wanted = !given_up_;
+    }
+    if (!wanted) return;
+    ops.copy_out(memory_at(at), store.state(b.kind, {b.id, b.fragment.offset, b.fragment.count.elements()}));
+    const std::lock_guard lock(mutex_);
+    filled_ = end;
+    changed_.notify_all();
+  };
+  try {
+    for_each_block(
+        store.table(), [&](StateKind kind) { return store.has(kind); }, copy);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    changed_.notify_all();
+    throw;
+  }
+}
+
+void Staging::give_up() {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  changed_.notify_all();
+}
+
+class Staging::Blocks : public BlockSource {
+ public:
+  explicit Blocks(Staging& staging) : staging_(staging) {}
+  bool has(StateKind) const override { return true; }
+  const float* read(const StateBlock& b) override {
+    std::unique_lock lock(staging_.mutex_);
+    const uint64_t at = staging_.place(end_, bytes_of(b));
+    staging_.released_ = at;
+    staging_.changed_.notify_all();
+    end_ = at + bytes_of(b);
+    staging_.changed_.wait(lock, [&] { return staging_.filled_ >= end_ || staging_.failed_ || staging_.given_up_; });
+    if (staging_.given_up_) throw DataError("the save was given up");
+    if (staging_.filled_ < end_) throw DataError("the state could not be copied for saving");
+    return staging_.memory_at(at);
+  }
+
+ private:
+  Staging& staging_;
+  uint64_t end_ = 0;
+};
+
+std::unique_ptr<BlockSource> Staging::blocks() { return std::make_unique<Blocks>(*this); }
+
+}  // namespace fp

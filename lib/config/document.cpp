@@ -1,0 +1,35 @@
+#include "config/document.h"
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace fp {
+
+namespace fs = std::filesystem;
+
+std::string read_document(const fs::path& path, const DocumentKind& kind) {
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    throw ConfigError(fmt::format("{}: is a folder, not a {}", path.string(), kind.name));
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
+  std::string text(kMaxYamlBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) throw ConfigError(fmt::format("{}: cannot be read", path.string()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind& kind) {
+  Problems problems;
+  YamlNode root = parse_yaml(text, name, problems);
+  problems.throw_if_any();
+  if (root.place.source.empty() || root.kind == YamlNode::Kind::null)
+    problems.add({name, 1, 1}, fmt::format("the file is empty: a {} {}", kind.name, kind.content));
+  problems.throw_if_any();
+  return root;
+}
+
+}  // namespace fp

@@ -1,0 +1,73 @@
+#include "launch/early_stop.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace fp {
+namespace {
+
+constexpr timespec kMoment{0, 500'000'000};
+
+// Handlers may only touch lock-free atomics and call async-signal-safe functions.
+std::atomic<bool> told{false}, interrupted{false}, speaks{false};
+std::atomic<int> awaiting{-1};
+
+// Whether there is someone to end the run.
+bool hand_over() {
+  const int fd = awaiting.load();
+  const uint64_t one = 1;
+  return fd >= 0 && ::write(fd, &one, sizeof(one)) == sizeof(one);
+}
+
+void on_signal(int signal) {
+  const int saved_errno = errno;
+  stop_early();
+  if (signal == SIGINT && interrupted.exchange(true)) {
+    interrupt_by_default();
+    return;
+  }
+  if (hand_over()) {
+    errno = saved_errno;
+    return;
+  }
+  timespec left = kMoment;
+  while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+  if (!hand_over()) ::_exit(static_cast<int>(ExitCode::interrupted));
+  errno = saved_errno;
+}
+
+}  // namespace
+
+EarlyStop::EarlyStop() {
+  told = interrupted = false;
+  speaks = log::rank() == 0;
+  sigset_t all;
+  sigfillset(&all);
+  handlers_.emplace(on_signal, all);
+}
+
+void EarlyStop::over() {
+  for (const int signal : kStopSignals) ::signal(signal, SIG_IGN);
+}
+
+bool stopping_early() { return told.load(); }
+
+void stop_early() {
+  constexpr std::string_view text = "told to stop while there is nothing to save; the same command goes on\n";
+  if (told.exchange(true) || !speaks.load()) return;
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+void leave_early_stop_to(int eventfd) { awaiting = eventfd; }
+
+}  // namespace fp

@@ -1,0 +1,251 @@
+#include "planner/candidates.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "config/model_facts.h"
+#include "config/open_keys.h"
+#include "config/validate.h"
+#include "plan/layout.h"
+#include "plan/pipeline.h"
+#include "train/setup.h"
+
+namespace fp {
+namespace {
+
+constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
+// gpipe, dualpipe and wave have rivals here that take no longer and need less.
+constexpr std::array<std::string_view, 11> kSchedules = {"1f1b",    "interleaved", "interleaved-zb", "zb-h1",
+                                                         "zb-h2",   "zb-v",        "dualpipev",      "bfs",
+                                                         "chimera", "bitpipe",     "zeropp"};
+constexpr std::array<std::string_view, 5> kAnyChunks = {"interleaved", "interleaved-zb", "bfs", "zeropp", "wave"};
+constexpr int64_t kMostChunks = 16;
+constexpr double kUneven = 1.2;  // more work than this on the worst stage than on the mean one is not worth a look
+
+template <class List, class T>
+bool contains(const List& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> list;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) list.push_back(d);
+  return list;
+}
+
+size_t effort(const std::string& recompute) {
+  return static_cast<size_t>(std::find(kRecompute.begin(), kRecompute.end(), recompute) - kRecompute.begin());
+}
+
+bool passes_checks(const RunSpec& spec) {
+  const Written nothing;
+  Problems problems;
+  Checker check(nothing, "", problems);
+  check_run(spec, check);
+  return problems.empty();
+}
+
+// As PipelinePlan::step() will find, without making the schedule.
+void require_schedule(const RunSpec& spec) {
+  const PipelineSection& p = spec.parallel.pipeline;
+  const int64_t stages = place_stages(p).stages();
+  const auto fits = [&](const auto& list) { return list.empty() || static_cast<int64_t>(list.size()) == stages; };
+  if (stages > spec.model.layers + 2 || !fits(p.layers) || !fits(p.recompute)) throw ConfigError("stages");
+  for (const int n : step_sizes(spec.train, static_cast<int>(spec.parallel.data))) {
+    ScheduleRequest request = schedule_request(p);
+    request.micro_batches = n;
+    if (!p.schedule_file.empty() || p.memory_cap > 0)
+      plan_pipeline(spec).step(n);
+    else
+      complete(request);
+  }
+}
+
+}  // namespace
+
+bool is_legal(const RunSpec& spec, const Plan& plan, int ranks) {
+  RunSpec s = with_plan(spec, plan);
+  if (!passes_checks(s)) return false;
+  try {
+    arrange(s, ranks);
+    if (plan.pipeline > 1) require_schedule(s);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+bool is_thriftier(const Plan& b, const Plan& a) {
+  Plan same = b;
+  same.recompute = a.recompute;
+  same.zero_stage = a.zero_stage;
+  const bool zero = b.zero_stage == a.zero_stage || (a.zero_stage >= 1 && b.zero_stage > a.zero_stage);
+  return same == a && b != a && zero && effort(b.recompute) >= effort(a.recompute);
+}
+
+Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
+    : spec_(spec), given_(plan_of(spec)), ranks_(ranks), node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
+  const double sharers = cluster.device == "cpu" ? static_cast<double>(node_) : 1;
+  device_bytes_ = (cluster.memory_gib / sharers - cluster.reserved_gib) * static_cast<double>(1 << 30);
+}
+
+bool Candidates::open(std::string_view key) const { return is_open(spec_, key); }
+
+std::vector<Plan> Candidates::arrangements() const {
+  std::vector<Plan> list;
+  const auto degrees = [&](const char* key, int64_t written, int64_t of) {
+    std::vector<int64_t> d = divisors(of);
+    if (!open(key)) std::erase_if(d, [&](int64_t n) { return n != written; });
+    return d;
+  };
+  Plan p = given_;
+  for (const int64_t tensor : degrees("tensor", p.tensor, ranks_)) {
+    if (open("tensor") && node_ % tensor != 0 && tensor % node_ != 0) continue;
+    for (const int64_t sequence : degrees("sequence", p.sequence, ranks_ / tensor))
+      for (const int64_t pipeline : degrees("pipeline.ranks", p.pipeline, ranks_ / tensor / sequence)) {
+        p.tensor = tensor;
+        p.sequence = sequence;
+        p.pipeline = pipeline;
+        p.data = ranks_ / tensor / sequence / pipeline;
+        const bool data_is_free = open("data") || given_.data == 0;
+        if (tensor * sequence > spec_.model.heads || pipeline > spec_.model.layers + 2) continue;
+        if ((data_is_free || p.data == given_.data) && spec_.train.global_batch % p.data == 0) list.push_back(p);
+      }
+  }
+  return list;
+}
+
+// Powers of two that divide a data rank's samples, and all of these.
+std::vector<int64_t> Candidates::micro_batches(int64_t data) const {
+  if (!open("micro_batch")) return {given_.micro_batch};
+  std::vector<int64_t> list;
+  const int64_t samples = spec_.train.global_batch / data;
+  for (int64_t b = 1; b <= samples && samples % b == 0; b *= 2) list.push_back(b);
+  if (list.back() != samples) list.push_back(samples);
+  return list;
+}
+
+// The state of a mean rank, shared as far as it can be, and the least that it keeps of its micro-batches: what goes
+// into each layer.
+bool Candidates::may_fit(const Plan& p) const {
+  const bool narrow = spec_.precision.compute == "bf16";
+  const double weights = narrow ? 2 : 4, gradients = spec_.precision.gradients == "bf16" ? 2 : 4;
+  const double optimizer = narrow ? 12 : 8;
+  const int64_t zero = open("zero_stage") ? 3 : p.zero_stage;
+  const auto sharers = static_cast<double>(p.data * p.sequence);
+  const auto part = [&](int stage) { return zero >= stage ? 1 / sharers : 1; };
+  const auto ranks = static_cast<double>(p.tensor * p.pipeline);
+  const double states = static_cast<double>(parameter_count(spec_.model)) / ranks *
+                        (weights * part(3) + gradients * part(2) + optimizer * part(1));
+  const int64_t held = std::min(p.pipeline, spec_.train.global_batch / p.data / p.micro_batch);
+  const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
+  const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
+                        static_cast<double>(spec_.model.layers) / ranks;
+  return states + inputs <= device_bytes_;
+}
+
+std::vector<Plan> Candidates::leads(bool any_size) const {
+  std::vector<Plan> list;
+  for (Plan p : arrangements()) {
+    if (open("pipeline.schedule")) p.schedule = "1f1b";
+    if (open("pipeline.w_pass")) p.w_pass = false;
+    if (open("recompute")) p.recompute = "none";
+    if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
+    if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
+    for (const int64_t b : micro_batches(p.data)) {
+      p.micro_batch = b;
+      if (!any_size && !may_fit(p)) continue;
+      // Most of the time would be spent filling the pipeline.
+      if (open("micro_batch") && b > 1 && spec_.train.global_batch / p.data / b < p.pipeline) break;
+      const std::vector<Plan> any = schedules(p);
+      if (!any.empty()) list.push_back(any.front());
+    }
+  }
+  return list;
+}
+
+std::vector<int64_t> Candidates::chunks(const Plan& p) const {
+  if (!open("pipeline.chunks")) return {given_.chunks};
+  if (!contains(kAnyChunks, p.schedule)) return {0};
+  std::vector<int64_t> list;
+  for (int64_t v = 2; v <= kMostChunks && p.pipeline * v <= spec_.model.layers; ++v) {
+    const int64_t stages = p.pipeline * v, most = (spec_.model.layers + stages - 1) / stages;
+    if (static_cast<double>(most * stages) <= kUneven * static_cast<double>(spec_.model.layers)) list.push_back(v);
+  }
+  return list;
+}
+
+std::vector<Plan> Candidates::schedules(const Plan& lead) const {
+  std::vector<Plan> list;
+  const auto add = [&](const Plan& p) {
+    if (is_legal(spec_, p, ranks_)) list.push_back(p);
+  };
+  if (lead.pipeline == 1) {
+    add(lead);
+    return list;
+  }
+  Plan p = lead;
+  const bool any = open("pipeline.schedule");
+  for (const std::string_view kind : any ? std::vector<std::string_view>(kSchedules.begin(), kSchedules.end())
+                                         : std::vector<std::string_view>{given_.schedule}) {
+    p.schedule = kind;
+    const bool two_way = kind == "chimera" || kind == "bitpipe";  // poor without
+    std::vector<bool> passes = {given_.w_pass};
+    if (open("pipeline.w_pass")) passes = any ? std::vector<bool>{two_way} : std::vector<bool>{false, true};
+    for (const bool w : passes)
+      for (const int64_t v : chunks(p)) {
+        p.w_pass = w;
+        p.chunks = v;
+        add(p);
+      }
+  }
+  return list;
+}
+
+std::vector<Plan> Candidates::thriftier(const Plan& from) const {
+  std::vector<Plan> list;
+  const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
+  for (size_t r = effort(from.recompute); r < kRecompute.size(); ++r) {
+    if (r > effort(from.recompute) && !open("recompute")) break;
+    for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
+      Plan p = from;
+      p.recompute = kRecompute[r];
+      p.zero_stage = zero;
+      list.push_back(p);
+    }
+  }
+  return list;
+}
+
+std::vector<Plan> Candidates::siblings(const Plan& p) const {
+  std::vector<Plan> list;
+  Plan q = p;
+  if (open("zero_stage") && p.zero_stage == 1) {
+    q.zero_stage = 0;
+    list.push_back(q);
+  }
+  if (!open("megatron_sp") || !p.megatron_sp) return list;
+  q = p;
+  q.megatron_sp = false;
+  list.push_back(q);
+  if (!open("zero_stage") || p.zero_stage != 1) return list;
+  q.zero_stage = 0;
+  list.push_back(q);
+  return list;
+}
+
+std::vector<Plan> Candidates::all() const {
+  std::vector<Plan> list;
+  for (const Plan& lead : leads())
+    for (const Plan& schedule : schedules(lead))
+      for (const Plan& p : thriftier(schedule)) {
+        list.push_back(p);
+        for (const Plan& q : siblings(p)) list.push_back(q);
+      }
+  // Siblings of ZeRO stages above 1 differ in Megatron sequence parallelism alone; none comes twice.
+  return list;
+}
+
+}  // namespace fp

@@ -1,0 +1,110 @@
+#include "planner/costs.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
+
+// The profile for so many ranks on a node: the one made for the fewest that are enough.
+const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
+  const NodeProfile* best = nullptr;
+  for (const NodeProfile& p : cluster.profiles)
+    if (p.ranks >= ranks && (best == nullptr || p.ranks < best->ranks)) best = &p;
+  return best;
+}
+
+}  // namespace
+
+CostModel::CostModel(const ClusterSpec& cluster, int ranks)
+    : cluster_(&cluster), ranks_per_node_(static_cast<int>(std::min<int64_t>(ranks, cluster.ranks_per_node))) {
+  if (cluster.nodes > 0 && ranks > cluster.nodes * cluster.ranks_per_node)
+    throw ConfigError(fmt::format("the cluster {} has {} nodes of {} ranks: {} ranks at most, not {}", cluster.name,
+                                  cluster.nodes, cluster.ranks_per_node, cluster.nodes * cluster.ranks_per_node,
+                                  ranks));
+  profile_ = profile_for(cluster, ranks_per_node_);
+  if (profile_ != nullptr) return;
+  std::string known;
+  for (const NodeProfile& p : cluster.profiles) known += fmt::format("{}{}", known.empty() ? "" : ", ", p.ranks);
+  throw ConfigError(
+      fmt::format("the cluster {} says nothing about {} ranks on a node (profiles for: {}); measure them with mpirun "
+                  "-np {} fptrain "
+                  "bench all --write-cluster FILE",
+                  cluster.name, ranks_per_node_, known, ranks_per_node_));
+}
+
+const ProductRates& CostModel::product(const OpWork& work) const {
+  for (const ProductRates& p : profile_->products)
+    if (p.op == work.op && p.compute == spelled(work.dtype)) return p;
+  throw ConfigError(fmt::format("the cluster {} has no rates of {} in {} (profiles[].products)", cluster_->name,
+                                work.op, spelled(work.dtype)));
+}
+
+const OpRates* CostModel::rates(std::string_view op, DType dtype) const {
+  const OpRates* any = nullptr;
+  for (const OpRates& r : profile_->ops) {
+    if (r.op != op || (!r.compute.empty() && r.compute != spelled(dtype))) continue;
+    if (!r.compute.empty()) return &r;
+    any = &r;
+  }
+  return any;
+}
+
+double CostModel::op_seconds(const OpWork& work) const {
+  if (work.m > 0) {
+    const ProductRates& p = product(work);
+    const auto part = [](double half, int64_t size) { return half / static_cast<double>(size); };
+    return p.overhead_us * 1e-6 +
+           work.flops / (p.tflops * 1e12) *
+               (1 + part(p.half_tokens, work.m) + part(p.half_outputs, work.n) + part(p.half_inputs, work.k));
+  }
+  const OpRates* r = rates(work.op, work.dtype);
+  if (r == nullptr) r = rates("other", work.dtype);
+  if (r == nullptr) return 0;
+  return r->overhead_us * 1e-6 + (r->gb_per_s > 0 ? work.bytes / (r->gb_per_s * 1e9) : 0) +
+         (r->tflops > 0 ? work.flops / (r->tflops * 1e12) : 0);
+}
+
+const LinkRates& CostModel::link(std::string_view between, CommKind kind) const {
+  const LinkRates* any = nullptr;
+  for (const LinkRates& l : profile_->links) {
+    if (l.between != between) continue;
+    if (l.kind == name_of(kind)) return l;
+    if (l.kind == "any") any = &l;
+  }
+  if (any != nullptr) return *any;
+  throw ConfigError(fmt::format("the cluster {} does not say how fast {} goes between {} (profiles[].links)",
+                                cluster_->name, name_of(kind), between));
+}
+
+double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_t sent) const {
+  if (ranks.size() < 2) return 0;
+  std::set<int> nodes;
+  for (const int r : ranks) nodes.insert(node_of(r));
+  const auto seconds = [&](const LinkRates& l, double bytes, double speed) {
+    const auto steps = static_cast<double>(std::bit_width(ranks.size() - 1));
+    return l.latency_us * 1e-6 * steps + bytes / (l.gb_per_s * 1e9 * speed);
+  };
+  const auto bytes = static_cast<double>(sent);
+  if (nodes.size() == 1) return seconds(link("ranks", kind), bytes, 1);
+  const double own = static_cast<double>(ranks.size()) / static_cast<double>(nodes.size());  // ranks of a node
+  if (kind == CommKind::all_to_all) {  // what stays on the node does not count
+    const double leaves = (static_cast<double>(ranks.size()) - own) / static_cast<double>(ranks.size() - 1);
+    return seconds(link("nodes", kind), bytes * leaves, 1);
+  }
+  // A ring leaves each node once and may use the shares of all the group's ranks there, as fast as they can feed it.
+  const double ring = seconds(link("nodes", kind), bytes, kind == CommKind::send ? 1 : own);
+  if (own < 2 || kind == CommKind::host) return ring;
+  return std::max(ring, seconds(link("ranks", kind), bytes, 1));
+}
+
+double CostModel::peak_flops(DType compute) const {
+  return (compute == DType::bf16 ? profile_->peak_tflops_bf16 : profile_->peak_tflops_fp32) * 1e12;
+}
+
+}  // namespace fp

@@ -1,0 +1,63 @@
+// Why a plan is not the best.
+#include <algorithm>
+
+#include "base/error.h"
+#include "planner/search.h"
+
+namespace fp {
+namespace {
+
+std::string_view slowest_part(const Choice& other, const StepTime& a, const StepTime& b, const Plan& best) {
+  const std::pair<double, std::string_view> parts[] = {
+      {a.compute - b.compute, other.plan.recompute != best.recompute && other.plan.recompute != "none"
+                                  ? "computes more anew"
+                              : other.plan.tensor > best.tensor           ? "smaller products"
+                              : other.plan.micro_batch < best.micro_batch ? "smaller products"
+                                                                          : "more work on the slowest rank"},
+      {a.exposed - b.exposed, "more communication that nothing hides"},
+      {a.bubble - b.bubble, "more bubble"},
+      {a.update - b.update, "a longer update"}};
+  return std::max_element(std::begin(parts), std::end(parts),
+                          [](const auto& x, const auto& y) { return x.first < y.first; })
+      ->second;
+}
+
+}  // namespace
+
+double fullness(const RankMemory& m) {
+  const auto share = [](int64_t bytes, int64_t available) {
+    return available > 0 ? static_cast<double>(bytes) / static_cast<double>(available) : 0;
+  };
+  return std::max(share(m.bytes, m.available), share(m.node_bytes, m.node_available));
+}
+
+std::string overrun(const RankMemory& m) {
+  if (m.fits()) return {};
+  const std::string_view largest = largest_class(m.prediction);
+  const bool host = !m.prediction.on_host && m.bytes <= m.available;
+  const std::string mostly = host              ? " of the node's host memory, for saves beside training"
+                             : largest.empty() ? ""
+                                               : fmt::format(" (mostly {})", largest);
+  const double gib = static_cast<double>(m.missing()) / (1 << 30);
+  return (gib < 0.1 ? fmt::format("over by {:.2f} MiB", 1024 * gib) : fmt::format("over by {:.2f} GiB", gib)) + mostly;
+}
+
+std::string spare_staging(const RankMemory& m) {
+  const int64_t of_rank = m.prediction.on_host ? static_cast<int64_t>(m.prediction.staging_bytes) : 0;
+  if (m.fits() || m.bytes - of_rank > m.available || m.node_bytes - m.node_staging > m.node_available) return "";
+  return "; it would with checkpoint.asynchronous=false, and maybe with a smaller checkpoint.staging_mib";
+}
+
+std::string why_not(const Choice& other, const Choice& best, const ClusterSpec& cluster) {
+  const double slower = other.estimate.time.total / best.estimate.time.total - 1;
+  std::string text = overrun(other.estimate.memory);
+  if (text.empty())
+    text = slower <= 0 ? "about as fast"
+                       : fmt::format("{:.1f} % slower: {}", 100 * slower,
+                                     slowest_part(other, other.estimate.time, best.estimate.time, best.plan));
+  if (other.plan.tensor > std::min<int64_t>(other.estimate.ranks, cluster.ranks_per_node))
+    text += fmt::format("; tensor {} crosses the border of nodes of {}", other.plan.tensor, cluster.ranks_per_node);
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,214 @@
+#include "planner/fit.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+
+namespace fp {
+namespace {
+
+using Row = std::vector<double>;
+
+constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
+
+double median(std::vector<double> v) {
+  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
+  return v[v.size() / 2];
+}
+
+// An op in a compute type and where its coefficients are among the unknowns.
+struct Term {
+  std::string op, compute;
+  bool product = false;
+  size_t first = 0;       // overhead; then 1/rate and its half sizes; or seconds a byte and a flop
+  double best_flops = 0;  // a second, of any one call
+  size_t count() const { return product ? 5 : 3; }
+};
+
+// How the seconds of a work depend on its term's coefficients.
+Row features(const OpWork& w) {
+  if (w.m == 0) return {1, w.bytes, w.flops};
+  const auto per = [&](int64_t size) { return w.flops / static_cast<double>(size); };
+  return {1, w.flops, per(w.m), per(w.n), per(w.k)};
+}
+
+std::vector<Term> terms_of(const std::vector<OpSample>& samples) {
+  std::vector<Term> terms;
+  for (const OpSample& s : samples)
+    for (const OpWork& w : s.works) {
+      auto at =
+          std::ranges::find_if(terms, [&](const Term& t) { return t.op == w.op && t.compute == spelled(w.dtype); });
+      if (at == terms.end()) {
+        terms.push_back({std::string(w.op), std::string(spelled(w.dtype)), w.m > 0});
+        at = terms.end() - 1;
+      }
+      at->best_flops = std::max(at->best_flops, w.flops / s.seconds);
+    }
+  std::ranges::sort(terms, {}, [](const Term& t) { return std::tuple(!t.product, t.op, t.compute); });
+  size_t next = 0;
+  for (Term& t : terms) t.first = std::exchange(next, next + t.count());
+  return terms;
+}
+
+const Term& term_of(const std::vector<Term>& terms, const OpWork& w) {
+  return *std::ranges::find_if(terms, [&](const Term& t) { return t.op == w.op && t.compute == spelled(w.dtype); });
+}
+
+double inverse(double seconds, double unit) { return seconds > 0 ? 1 / (seconds * unit) : 0; }
+
+OpRates op_rates(std::string op, std::string compute, const double* x) {
+  return {std::move(op), std::move(compute), inverse(x[1], 1e9), inverse(x[2], 1e12), x[0] * 1e6};
+}
+
+ProductRates product_rates(const Term& t, const double* x) {
+  return {t.op, t.compute, inverse(x[1], 1e12), x[2] / x[1], x[3] / x[1], x[4] / x[1], x[0] * 1e6};
+}
+
+// A sample is `features` x unknowns = seconds. The error that is kept small is relative to the mean of what was
+// measured and what is said of it, so that saying too little is as bad as saying too much.
+Row fit(const std::vector<Row>& features_of, const std::vector<OpSample>& samples, const Row& lowest) {
+  constexpr int kRounds = 4;
+  Row said(samples.size()), x;
+  for (size_t i = 0; i < samples.size(); ++i) said[i] = samples[i].seconds;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Row> rows = features_of;
+    Row right(samples.size());
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const double weight = std::sqrt(samples[i].share) / std::sqrt(samples[i].seconds * said[i]);
+      for (double& f : rows[i]) f *= weight;
+      right[i] = samples[i].seconds * weight;
+    }
+    x = bounded_least_squares(rows, right, lowest);
+    for (size_t i = 0; i < samples.size(); ++i)
+      said[i] = std::max(std::inner_product(x.begin(), x.end(), features_of[i].begin(), 0.0), 0.1 * samples[i].seconds);
+  }
+  return x;
+}
+
+// What an op that was never measured may cost: as those that move bytes do.
+OpRates fit_other(const std::vector<OpSample>& samples) {
+  std::vector<Row> rows;
+  std::vector<OpSample> fitted;
+  for (const OpSample& s : samples) {
+    const OpWork& w = s.works.front();
+    if (s.works.size() != 1 || w.m > 0 || w.op.starts_with("attention")) continue;
+    rows.push_back({1, w.bytes, 0});
+    fitted.push_back(s);
+  }
+  if (rows.empty()) return {"other", "", 0, 0, 0};
+  return op_rates("other", "", fit(rows, fitted, Row(3, 0.0)).data());
+}
+
+double predicted(const OpSample& s, const std::vector<Term>& terms, const Row& x) {
+  double seconds = 0;
+  for (const OpWork& w : s.works) {
+    const Row f = features(w);
+    const size_t first = term_of(terms, w).first;
+    for (size_t i = 0; i < f.size(); ++i) seconds += f[i] * x[first + i];
+  }
+  return seconds;
+}
+
+// Of the calls whose first work is of this term.
+FitError error_of(const Term& term, const std::vector<OpSample>& samples, const std::vector<Term>& terms,
+                  const Row& x) {
+  FitError e{term.op, term.compute};
+  Row relative;
+  double should = 0, is = 0;
+  for (const OpSample& s : samples) {
+    if (s.works.front().op != term.op || spelled(s.works.front().dtype) != term.compute) continue;
+    const double seconds = predicted(s, terms, x);
+    relative.push_back(std::abs(seconds / s.seconds - 1));
+    should += static_cast<double>(s.calls) * s.seconds;
+    is += static_cast<double>(s.calls) * seconds;
+  }
+  e.samples = static_cast<int64_t>(relative.size());
+  if (relative.empty()) return e;  // only as a part of fused calls
+  e.typical = median(relative);
+  e.of_seconds = is / should - 1;
+  return e;
+}
+
+}  // namespace
+
+Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const Row& lowest) {
+  const size_t n = lowest.size();
+  std::vector<Row> gram(n, Row(n, 0.0));
+  Row moment(n, 0.0), x = lowest;
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t i = 0; i < n; ++i) {
+      if (rows[r][i] == 0) continue;
+      moment[i] += rows[r][i] * right[r];
+      for (size_t j = 0; j < n; ++j) gram[i][j] += rows[r][i] * rows[r][j];
+    }
+  // One coordinate after the other to its best place, again and again: slow, but it ends where it should.
+  constexpr int kMostSweeps = 200'000;
+  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+    double moved = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (gram[i][i] == 0) continue;
+      double slope = moment[i];
+      for (size_t j = 0; j < n; ++j) slope -= gram[i][j] * x[j];
+      const double to = std::max(lowest[i], x[i] + slope / gram[i][i]);
+      moved = std::max(moved, std::abs(to - x[i]) * std::sqrt(gram[i][i]));  // in what it changes on the right
+      x[i] = to;
+    }
+    if (moved < 1e-9) break;
+  }
+  return x;
+}
+
+FittedRates fit_rates(const std::vector<OpSample>& samples) {
+  FP_CHECK(!samples.empty(), "nothing was measured");
+  const std::vector<Term> terms = terms_of(samples);
+  const size_t unknowns = terms.back().first + terms.back().count();
+  Row lowest(unknowns, 0.0);
+  // No product is much faster than the fastest that was seen.
+  for (const Term& t : terms)
+    if (t.product) lowest[t.first + 1] = 1 / (1.5 * t.best_flops);
+  std::vector<Row> rows(samples.size(), Row(unknowns, 0.0));
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (const OpWork& w : samples[i].works) {
+      const Row f = features(w);
+      const size_t first = term_of(terms, w).first;
+      for (size_t j = 0; j < f.size(); ++j) rows[i][first + j] += f[j];
+    }
+  const Row x = fit(rows, samples, lowest);
+  FittedRates fitted;
+  for (const Term& t : terms) {
+    if (t.product)
+      fitted.products.push_back(product_rates(t, &x[t.first]));
+    else
+      fitted.ops.push_back(op_rates(t.op, t.compute, &x[t.first]));
+    fitted.errors.push_back(error_of(t, samples, terms, x));
+  }
+  fitted.ops.push_back(fit_other(samples));
+  return fitted;
+}
+
+std::vector<LinkRates> fit_links(const std::vector<LinkSample>& samples) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const LinkSample& s : samples)
+    if (std::ranges::find(lines, std::pair(s.between, s.kind)) == lines.end()) lines.emplace_back(s.between, s.kind);
+  std::vector<LinkRates> links;
+  for (const auto& [between, kind] : lines) {
+    std::vector<Row> rows;
+    double fastest = 0;  // bytes a second
+    for (const LinkSample& s : samples) {
+      if (s.between != between || s.kind != kind) continue;
+      const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(s.ranks - 1)));
+      rows.push_back({steps / s.seconds, static_cast<double>(s.sent) / s.seconds});
+      fastest = std::max(fastest, rows.back()[1]);
+    }
+    const Row x = bounded_least_squares(rows, Row(rows.size(), 1.0), {0.0, 1 / (1.5 * fastest)});
+    links.push_back({between, kind, x[0] * 1e6, inverse(x[1], 1e9)});
+  }
+  return links;
+}
+
+}  // namespace fp

@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "config/load.h"
+#include "planner/costs.h"
+#include "planner/measure.h"
+#include "train/dry_run.h"
+#include "train/op_timer.h"
+#include "train/step_rig.h"
+
+namespace fp {
+namespace {
+
+// A model to train. Of a GPU all sizes but layers and samples are kGpuScale times as large.
+struct Probe {
+  Family family;
+  int64_t layers, hidden, ffn, vocab, batch, seq_len;
+  int64_t micro_batches = 1;
+};
+constexpr int64_t kGpuScale = 4;
+
+// In all directions from what barely keeps a core busy to what people train on such a machine.
+const std::vector<Probe> kProbes = {
+    {Family::gpt, 2, 128, 512, 512, 8, 128},      {Family::llama, 2, 256, 688, 4096, 4, 256},
+    {Family::gpt, 2, 512, 2048, 8192, 1, 512},    {Family::llama, 2, 512, 1408, 2048, 1, 128, 2},
+    {Family::gpt, 1, 1024, 4096, 4096, 1, 256},   {Family::llama, 2, 256, 768, 1024, 1, 1024},
+    {Family::gpt, 2, 128, 512, 16384, 1, 128, 2}, {Family::gpt, 1, 768, 3072, 50304, 1, 256},
+    {Family::llama, 1, 1024, 2816, 8192, 4, 256},
+};
+const std::vector<Probe> kQuickProbes = {{Family::gpt, 2, 128, 512, 512, 2, 128},
+                                         {Family::llama, 1, 256, 704, 4096, 1, 256},
+                                         {Family::gpt, 1, 512, 2048, 2048, 1, 512}};
+const Probe kCheck = {Family::llama, 3, 384, 1024, 3000, 2, 256};  // what the rates are not fitted to
+
+RunSpec spec_of(const Probe& p, const std::string& compute, int64_t scale) {
+  RunSpec spec;
+  ModelSection& m = spec.model;
+  m.family = p.family;
+  m.layers = p.layers;
+  m.hidden = scale * p.hidden;
+  m.heads = m.hidden / 64;
+  m.kv_heads = p.family == Family::llama ? m.heads / 2 : m.heads;
+  m.ffn = scale * p.ffn;
+  m.vocab = scale * p.vocab;
+  m.max_position = spec.data.seq_len = scale * p.seq_len;
+  m.tied_embeddings = p.family == Family::gpt;
+  spec.train.micro_batch = p.batch;
+  spec.train.global_batch = p.batch * p.micro_batches;
+  spec.precision.compute = compute;
+  resolve(spec);
+  return spec;
+}
+
+double median(std::vector<double> v) {
+  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
+  return v[v.size() / 2];
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct WorkLog : OpObserver {
+  std::vector<OpWork> works;
+  void called(const OpWork& w) override { works.push_back(w); }
+};
+
+// What a step asks of the device, in order.
+std::vector<OpWork> works_of_step(const RunSpec& spec) {
+  const auto counting = make_counting_ops();
+  Arena arena;
+  StepRig rig(spec, arena, *counting);
+  rig.step();
+  WorkLog log;
+  counting->observe(&log);
+  rig.step();
+  counting->observe(nullptr);
+  return log.works;
+}
+
+// The ops that one call of the seam is counted as.
+std::vector<std::string_view> counted_as(std::string_view call) {
+  if (call == "weights_changed") return {};
+  if (call == "linear_gelu") return {"linear", "activation"};
+  if (call == "linear_backward_input_gelu") return {"linear_backward_input", "activation_backward"};
+  if (call == "linear_backward_weight_bias") return {"linear_backward_weight", "bias_backward"};
+  return {call};
+}
+
+using WorkKey = std::vector<std::tuple<std::string_view, double, double, int64_t, int64_t, int64_t, DType>>;
+
+WorkKey key_of(const std::vector<OpWork>& works) {
+  WorkKey key;
+  for (const OpWork& w : works) key.emplace_back(w.op, w.flops, w.bytes, w.m, w.n, w.k, w.dtype);
+  return key;
+}
+
+// The same step counted and timed: its calls, equal ones as one with their mean.
+std::vector<OpSample> zip(const std::vector<OpWork>& works, const std::vector<TimedCall>& calls,
+                          const std::vector<std::vector<double>>& seconds) {
+  std::map<WorkKey, OpSample> samples;
+  size_t next = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    OpSample s;
+    for (const std::string_view op : counted_as(calls[i].op)) {
+      FP_CHECK(next < works.size() && works[next].op == op, "call {} of a step is {}, counted as {}", i, op,
+               next < works.size() ? works[next].op : "nothing");
+      s.works.push_back(works[next++]);
+    }
+    if (s.works.empty()) continue;
+    OpSample& sum = samples.try_emplace(key_of(s.works), OpSample{s.works, 0, 0}).first->second;
+    sum.seconds += median(seconds[i]);
+    ++sum.calls;
+  }
+  FP_CHECK(next == works.size(), "{} ops were counted, {} timed", works.size(), next);
+  std::vector<OpSample> list;
+  for (auto& [key, s] : samples) {
+    s.seconds /= static_cast<double>(s.calls);
+    list.push_back(std::move(s));
+  }
+  return list;
+}
+
+class Measurement {
+ public:
+  Measurement(Ops& ops, Group& together, bool quick)
+      : ops_(ops), together_(together), quick_(quick), on_gpu_(ops.device_memory().has_value()) {
+    if (on_gpu_) empty_call_ = empty_call();
+  }
+
+  std::vector<OpSample> samples;
+  std::vector<CheckedStep> steps;
+  std::vector<std::vector<OpWork>> works;  // of each of the steps
+
+  // Adds to all three, to the samples only where they are to be fitted.
+  void train(const Probe& probe, const std::string& compute, bool fitted) {
+    const RunSpec spec = spec_of(probe, compute, on_gpu_ ? kGpuScale : 1);
+    const std::string name =
+        fmt::format("{} {} x {}, {} x {} tokens, {}", probe.family == Family::gpt ? "gpt" : "llama", spec.model.layers,
+                    spec.model.hidden, spec.train.micro_batch, spec.data.seq_len, compute);
+    log::info("measuring {}", name);
+    works.push_back(works_of_step(spec));
+    const auto counting = make_counting_ops(&ops_);
+    const Prediction need = dry_run(spec, spec.model, *counting);
+    ops_.reserve_scratch(need.scratch_bytes);
+    Arena arena(ops_.allocate(need.arena_bytes, spec.memory.huge_pages), need.arena_bytes);
+    const auto timed = make_timing_ops(ops_);
+    StepRig rig(spec, arena, *timed);
+    rig.initialize();
+    rig.step();
+    together_.barrier();
+    const double estimate = average(seconds_of([&] { rig.step(); }));
+    const int count = static_cast<int>(std::clamp(budget() / estimate, quick_ ? 2.0 : 3.0, 30.0));
+    std::vector<TimedCall> calls;
+    std::vector<std::vector<double>> seconds;
+    std::vector<double> whole;
+    timed->log_to(&calls);
+    together_.barrier();
+    for (int i = 0; i < count; ++i) {
+      calls.clear();
+      whole.push_back(seconds_of([&] { rig.step(); }));
+      seconds.resize(calls.size());
+      for (size_t c = 0; c < calls.size(); ++c) seconds[c].push_back(own_seconds(calls[c].seconds));
+    }
+    std::vector<OpSample> of_step = zip(works.back(), calls, seconds);
+    const double step = average(median(whole));
+    average(of_step, step);
+    if (fitted) samples.insert(samples.end(), of_step.begin(), of_step.end());
+    steps.push_back({name, step, 0, fitted});
+  }
+
+  double average(double mine) {
+    together_.all_reduce(std::span(&mine, 1));
+    return mine / together_.size();
+  }
+
+ private:
+  double budget() const { return quick_ ? 0.3 : 2.0; }  // seconds of measured steps
+
+  // Of all ranks. On CPUs, which wait for every op anyway, a step also takes what is between its ops, and delays that a
+  // median does not see: every op gets its share, so that together they take as long as the step.
+  void average(std::vector<OpSample>& of_step, double step) {
+    std::vector<double> seconds;
+    for (const OpSample& s : of_step) seconds.push_back(s.seconds);
+    together_.all_reduce(seconds);
+    double sum = 0;
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      of_step[i].seconds = seconds[i] / together_.size();
+      sum += static_cast<double>(of_step[i].calls) * of_step[i].seconds;
+    }
+    for (OpSample& s : of_step) {
+      s.share = static_cast<double>(s.calls) * s.seconds / sum;
+      if (!on_gpu_) s.seconds *= step / sum;
+    }
+  }
+
+  // What launching a kernel and waiting for it takes: not paid where calls follow each other without waiting.
+  double empty_call() {
+    Arena arena(ops_.allocate(Arena::kAlignment), Arena::kAlignment);
+    const ArenaTensor one = arena.alloc(DType::f32, {1});
+    std::vector<double> seconds(201);
+    for (double& s : seconds)
+      s = seconds_of([&] {
+        ops_.zero(one);
+        ops_.synchronize();
+      });
+    return median(seconds);
+  }
+  double own_seconds(double seconds) const { return std::max(seconds - empty_call_, 0.1 * seconds); }
+
+  Ops& ops_;
+  Group& together_;
+  bool quick_, on_gpu_;
+  double empty_call_ = 0;
+};
+
+// Bytes a second, read plus written, of a copy larger than any cache; and of what comes from the host.
+std::pair<double, double> copy_rates(Ops& ops, bool quick) {
+  const int64_t n = (ops.device_memory() ? int64_t{1} << 28 : int64_t{1} << 25) / (quick ? 4 : 1);
+  OpTimer timer(ops);
+  const Tensor x = timer.operand(DType::f32, {n}), y = timer.operand(DType::f32, {n});
+  const Tensor part = y.slice(0, n / 4);
+  std::vector<std::byte> host(part.bytes());
+  const int repeats = quick ? 1 : 5;
+  const double copy = timer.seconds([&] { ops.copy(y, x); }, repeats);
+  const double in = timer.seconds([&] { ops.copy_in(part, host.data()); }, repeats);
+  const auto moved = static_cast<double>(x.bytes() + y.bytes()), taken = static_cast<double>(part.bytes());
+  timer.drop();
+  return {moved / copy, taken / in};
+}
+
+}  // namespace
+
+DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick) {
+  DeviceRates r;
+  r.profile.ranks = ranks;
+  r.profile.threads = ops.device_memory() ? 0 : max_threads();
+  Measurement m(ops, together, quick);
+  for (const std::string compute : {"bf16", "fp32"})
+    for (const Probe& probe : quick ? kQuickProbes : kProbes) m.train(probe, compute, true);
+  if (!quick)
+    for (const std::string compute : {"bf16", "fp32"}) m.train(kCheck, compute, false);
+  FittedRates fitted = fit_rates(m.samples);
+  r.profile.products = std::move(fitted.products);
+  r.profile.ops = std::move(fitted.ops);
+  r.errors = std::move(fitted.errors);
+
+  ClusterSpec alone;
+  alone.ranks_per_node = ranks;
+  alone.profiles = {r.profile};
+  const CostModel costs(alone, ranks);
+  r.steps = std::move(m.steps);
+  for (size_t i = 0; i < r.steps.size(); ++i)
+    for (const OpWork& w : m.works[i]) r.steps[i].predicted += costs.op_seconds(w);
+
+  log::info("measuring products and copies");
+  together.barrier();
+  r.profile.peak_tflops_bf16 = m.average(peak_rate(ops, DType::bf16).flops) * 1e-12;
+  together.barrier();
+  r.profile.peak_tflops_fp32 = m.average(peak_rate(ops, DType::f32).flops) * 1e-12;
+  together.barrier();
+  const auto [copy, in] = copy_rates(ops, quick);
+  r.copy_gb_per_s = m.average(copy) * 1e-9;
+  r.host_gb_per_s = m.average(in) * 1e-9;
+  return r;
+}
+
+}  // namespace fp

@@ -1,0 +1,205 @@
+#include "planner/memory.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "comm/counting.h"
+#include "plan/layout.h"
+#include "train/saver.h"
+#include "train/setup.h"
+#include "train/stage_memory.h"
+
+namespace fp {
+namespace {
+
+// Of the activations, more than an arena has ever left between its tensors.
+constexpr double kGaps = 0.5;
+
+constexpr int64_t bytes_of(double gib) { return static_cast<int64_t>(gib * (int64_t{1} << 30)); }
+
+}  // namespace
+
+MemorySearch::MemorySearch(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, CountingOps& ops, int plays)
+    : spec_(&spec), plan_(plan), mesh_(mesh), ops_(&ops), plays_(plays), roles_(spec, mesh) {
+  std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
+  if (mesh.pp() == 1)
+    for (int& n : sizes) n = std::min(n, 2);  // those that follow are like the second
+  plan_.prepare(sizes);
+  step_ = plan_.step(sizes.back());
+}
+
+const MemorySearch::Held& MemorySearch::held(int role) {
+  const Coordinate at = mesh_.at(roles_.rank(role));
+  const HeldParts parts = held_by(plan_.stages, plan_.placement, at.pp);
+  const auto layers = std::count(parts.layers.begin(), parts.layers.end(), true);
+  const auto [known, added] = held_.try_emplace({roles_.share(role), parts.stem, parts.head, layers});
+  Held& h = known->second;
+  if (!added) return h;
+  Arena arena;
+  const auto world = make_counting_world(roles_.rank(role), mesh_.size());
+  const Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_));
+  const ParamTable& table = model.table();
+  h.states = static_cast<int64_t>(arena.in_use());
+  h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
+  const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
+  for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
+    if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
+  if (parts.stem)
+    for (const int u : table.stem_units()) h.stem += elements(u);
+  if (parts.head)
+    for (const int u : table.head_units()) h.head += elements(u);
+  return h;
+}
+
+int64_t MemorySearch::activations(int role) {
+  const Coordinate at = mesh_.at(roles_.rank(role));
+  std::vector<int64_t>& of_ranks = activations_[roles_.share(role)];
+  if (of_ranks.empty()) of_ranks = peak_bytes(step_, plan_.lowering, measure_stages(*spec_, plan_, *ops_, mesh_, at));
+  return of_ranks[static_cast<size_t>(at.pp)];
+}
+
+// Weights that are gathered for use, and fp32 gradients that are not kept.
+int64_t MemorySearch::borrowed(int role) {
+  const int pp = mesh_.at(roles_.rank(role)).pp;
+  const Held& h = held(role);
+  const auto elements = [&](int stage) {
+    const StagePart& p = plan_.stages[static_cast<size_t>(stage)];
+    return p.layers * h.layer + (p.stem ? h.stem : 0) + (p.head ? h.head : 0);
+  };
+  const int64_t unit = std::max({h.layer, h.stem, h.head});
+  const ModelOptions options = model_options(*spec_);
+  int64_t bytes = 0;
+  if (options.zero_stage == 3) {
+    std::vector<int64_t> stages;
+    for (const int s : plan_.placement.stages_of(pp)) stages.push_back(elements(s));
+    std::sort(stages.rbegin(), stages.rend());
+    stages.resize(std::min<size_t>(stages.size(), static_cast<size_t>(plan_.lowering.resident)));
+    const int64_t whole = std::accumulate(stages.begin(), stages.end(), int64_t{0});
+    bytes += size_of(options.compute) * (mesh_.pp() > 1 ? whole : std::min(whole, unit + h.layer));
+  }
+  if (options.zero_stage < 2 && options.gradients == DType::f32) return bytes;
+  // Where a sum does not follow at once, all gradients of the stage wait for it.
+  std::set<int> waiting;
+  const std::vector<Action>& actions = step_.ranks[static_cast<size_t>(pp)];
+  for (size_t i = 0; i < actions.size(); ++i)
+    if (completes_gradient(actions[i].kind) && (i + 1 == actions.size() || actions[i + 1].kind != ActionKind::reduce ||
+                                                actions[i + 1].stage != actions[i].stage))
+      waiting.insert(actions[i].stage);
+  // Otherwise those of one unit are summed while the next are computed, which may be the same unit again; what is kept
+  // in bf16 is widened to be added to.
+  int64_t gradients = (options.gradients == DType::f32 ? 2 : 3) * unit;
+  for (const int s : waiting) gradients += elements(s);
+  return bytes + gradients * size_of(DType::f32);
+}
+
+int64_t MemorySearch::estimate(int role) {
+  return held(role).states + activations(role) + borrowed(role) + (ops_->device_memory() ? 0 : held(role).staging);
+}
+
+const Prediction& MemorySearch::exact(int role) {
+  const auto known = played_.find(role);
+  if (known != played_.end()) return known->second;
+  return played_.emplace(role, dry_run(*spec_, plan_, *ops_, mesh_, roles_.rank(role))).first->second;
+}
+
+int MemorySearch::worst() {
+  std::vector<int> order(static_cast<size_t>(roles_.count()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return estimate(a) > estimate(b); });
+  int most = order.front();
+  int64_t beside = 0;  // the arena
+  for (int i = 0; i < static_cast<int>(order.size()) && i < plays_; ++i) {
+    const int role = order[static_cast<size_t>(i)];
+    const int64_t gaps = static_cast<int64_t>(kGaps * static_cast<double>(estimate(role) - held(role).states));
+    if (i > 0 && estimate(role) + gaps + beside <= static_cast<int64_t>(exact(most).device_bytes())) break;
+    const Prediction& p = exact(role);
+    beside = std::max(beside, static_cast<int64_t>(p.device_bytes() - p.arena_bytes));
+    if (p.device_bytes() > exact(most).device_bytes()) most = role;
+  }
+  return most;
+}
+
+std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
+  if (cluster.device != "cuda") return make_counting_ops();
+  return make_counting_ops(nullptr, DeviceMemory{0, static_cast<size_t>(bytes_of(cluster.memory_gib))});
+}
+
+namespace {
+
+// Host memory of nodes, which ranks fill one after the other: of ranks on CPUs all that they need, of others what their
+// saves pass through.
+class Nodes {
+ public:
+  Nodes(MemorySearch& search, const ClusterSpec& cluster, int ranks)
+      : search_(search), on_host_(cluster.device != "cuda"), reserved_(bytes_of(cluster.reserved_gib)) {
+    const int each = static_cast<int>(std::min<int64_t>(ranks, cluster.ranks_per_node));
+    for (int first = 0; first < ranks; first += each) {
+      std::map<int, int64_t> roles;
+      for (int r = first; r < std::min(first + each, ranks); ++r) ++roles[search.roles().of(r)];
+      if (std::find(kinds_.begin(), kinds_.end(), roles) == kinds_.end()) kinds_.push_back(roles);
+    }
+  }
+
+  struct Most {
+    int64_t bytes = 0, staging = 0;
+  };
+  // Of the node that needs most; its ranks are all played exactly where that matters.
+  Most most() {
+    for (;;) {
+      const auto fullest = std::max_element(kinds_.begin(), kinds_.end(),
+                                            [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+      bool known = true;
+      if (!on_host_) return {bytes(*fullest), staging(*fullest)};
+      for (const auto& [role, n] : *fullest) {
+        known = known && search_.played(role);
+        search_.exact(role);
+      }
+      if (known) return {bytes(*fullest), staging(*fullest)};
+    }
+  }
+
+ private:
+  using Node = std::map<int, int64_t>;  // ranks by role
+  int64_t bytes(const Node& node) const {
+    int64_t sum = 0;
+    for (const auto& [role, n] : node) sum += n * (on_host_ ? reserved_ + of_rank(role) : search_.staging(role));
+    return sum;
+  }
+  int64_t staging(const Node& node) const {
+    int64_t sum = 0;
+    for (const auto& [role, n] : node) sum += n * search_.staging(role);
+    return sum;
+  }
+  int64_t of_rank(int role) const {
+    return search_.played(role) ? static_cast<int64_t>(search_.exact(role).device_bytes()) : search_.estimate(role);
+  }
+
+  MemorySearch& search_;
+  bool on_host_;
+  int64_t reserved_;
+  std::vector<Node> kinds_;
+};
+
+}  // namespace
+
+RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec& cluster, CountingOps& ops, int plays) {
+  RunSpec spec = asked;
+  const Mesh mesh = arrange(spec, ranks);
+  MemorySearch search(spec, plan_pipeline(spec), mesh, ops, plays);
+  const int role = search.worst();
+  RankMemory m;
+  m.rank = search.roles().rank(role);
+  m.prediction = search.exact(role);
+  m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.device_bytes());
+  m.available = bytes_of(cluster.memory_gib);
+  const bool on_gpu = cluster.device == "cuda";
+  if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;
+  const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
+  m.node_bytes = node.bytes;
+  m.node_staging = node.staging;
+  m.node_available = on_gpu ? bytes_of(cluster.host_memory_gib) : m.available;
+  return m;
+}
+
+}  // namespace fp

@@ -1,0 +1,108 @@
+// The plan that fits with the fewest changes.
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "config/open_keys.h"
+#include "plan/layout.h"
+#include "planner/candidates.h"
+#include "planner/search.h"
+
+namespace fp {
+namespace {
+
+constexpr int kTries = 6;  // exact ones for each number of changed keys
+
+// All values that the keys which save memory can have beside those of the plan, one key after the other.
+std::vector<Plan> thrifty(const Plan& from, int64_t sharers) {
+  std::vector<Plan> plans = {from};
+  const auto vary = [&](auto member, const auto& values) {
+    const size_t n = plans.size();
+    for (size_t i = 0; i < n; ++i)
+      for (const auto& value : values) {
+        Plan p = plans[i];
+        p.*member = value;
+        plans.push_back(std::move(p));
+      }
+  };
+  std::vector<std::string> recompute;
+  if (from.recompute == "none") recompute = {"selective", "full"};
+  if (from.recompute == "selective") recompute = {"full"};
+  std::vector<int64_t> batches, zero, chunks;
+  for (int64_t b = 1; b < from.micro_batch; b *= 2)
+    if (from.micro_batch % b == 0) batches.push_back(b);
+  for (int64_t z = from.zero_stage + 1; z <= 3 && sharers > 1; ++z) zero.push_back(z);
+  for (const int64_t c : {256, 64})
+    if (c < from.loss_chunk_tokens) chunks.push_back(c);
+  vary(&Plan::recompute, recompute);
+  vary(&Plan::micro_batch, batches);
+  vary(&Plan::zero_stage, zero);
+  if (from.tensor > 1 && !from.megatron_sp) vary(&Plan::megatron_sp, std::vector<bool>{true});
+  vary(&Plan::loss_chunk_tokens, chunks);
+  return plans;
+}
+
+class Nearest {
+ public:
+  Nearest(const RunSpec& spec, int ranks, Judge& judge, double seconds)
+      : spec_(spec), ranks_(ranks), judge_(judge), seconds_(seconds) {}
+
+  double left() const {
+    return seconds_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  // The fastest of these that fits.
+  std::optional<Choice> fastest(const std::vector<Plan>& plans) {
+    std::vector<Choice> likely;
+    for (const Plan& p : plans) {
+      if (left() <= 0 || !is_legal(spec_, p, ranks_)) continue;
+      try {
+        const Estimate e = judge_.glance(with_plan(spec_, p), ranks_);
+        if (fullness(e.memory) <= 1 + kGlanceError) likely.push_back({p, e, false, {}});
+      } catch (const ConfigError&) {  // not to be had after all
+      }
+    }
+    std::stable_sort(likely.begin(), likely.end(),
+                     [](const Choice& a, const Choice& b) { return a.estimate.time.total < b.estimate.time.total; });
+    for (size_t i = 0; i < std::min<size_t>(likely.size(), kTries) && left() > 0; ++i) {
+      likely[i].estimate.memory = judge_.memory(likely[i].estimate.spec, ranks_);
+      if (likely[i].estimate.memory.fits()) return likely[i];
+    }
+    return {};
+  }
+
+ private:
+  const RunSpec& spec_;
+  const int ranks_;
+  Judge& judge_;
+  const double seconds_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge,
+                                      double seconds) {
+  RunSpec base = spec;
+  const Mesh mesh = arrange(base, ranks);
+  const Plan from = plan_of(base);
+  Nearest nearest(base, ranks, judge, seconds);
+  const std::vector<Plan> plans = thrifty(from, mesh.dp() * mesh.sp());
+  for (int changes = 1; changes <= 5; ++changes) {
+    std::vector<Plan> with_so_many;
+    for (const Plan& p : plans)
+      if (count_changed_keys(from, p) == changes) with_so_many.push_back(p);
+    if (auto found = nearest.fastest(with_so_many)) return found;
+  }
+  if (nearest.left() <= 0 || ranks == 1) return {};
+  base.parallel.open = {"all"};  // but what else is written of the pipeline stays, and so do keys that it settles
+  Written nothing;
+  resolve_open_keys(base, nothing);
+  try {
+    return search(base, ranks, cluster, judge, {nearest.left() / 3, 4}).best;
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+}  // namespace fp

@@ -1,0 +1,139 @@
+#include "planner/part_costs.h"
+
+#include <algorithm>
+
+#include "exec/model_stages.h"
+#include "planner/timeline.h"
+#include "train/dry_run.h"
+#include "train/setup.h"
+#include "train/stage_memory.h"
+
+namespace fp {
+namespace {
+
+// Layers after which the pattern of a model begins anew.
+int64_t kinds_of(const ModelSection& m) {
+  const int64_t period = m.family == Family::phi3small ? m.blocksparse.dense_every : 1;
+  return std::clamp<int64_t>(period, 1, m.layers);
+}
+
+// A model of one layer of each kind, as stages: stem, layers, head.
+std::vector<StagePart> parts_of(int64_t kinds) {
+  std::vector<StagePart> parts{{0, 0, true, false}};
+  for (int64_t l = 0; l < kinds; ++l) parts.push_back({l, 1, false, false});
+  parts.push_back({kinds, 0, false, true});
+  return parts;
+}
+
+// The slice of a model that a tensor and sequence rank has, whole otherwise.
+RunSpec slice_of(const RunSpec& spec, const std::string& recompute) {
+  RunSpec s = spec;
+  s.model.layers = kinds_of(spec.model);
+  s.parallel.pipeline = {};
+  s.parallel.data = 1;
+  s.parallel.zero_stage = 0;
+  s.precision.gradients = "fp32";
+  s.memory.recompute = recompute;
+  return s;
+}
+
+class PartPlayer {
+ public:
+  PartPlayer(StageWork& work, const Timeline& clock, int stages) : work_(work), clock_(clock), last_(stages - 1) {}
+
+  void play(int stage, PartCosts& costs) {
+    const Action a{ActionKind::forward, 0, false, stage, 0};
+    for (const bool fused : {true, false}) {
+      ArenaTensor x = stage > 0 ? work_.room(a) : ArenaTensor(), y;
+      costs.forward = timed([&] { y = work_.forward(a, std::move(x)); });
+      y.reset();
+      ArenaTensor dy = stage < last_ ? work_.room(a) : ArenaTensor();
+      if (fused) {
+        costs.backward = timed([&] { work_.backward(a, std::move(dy), false); });
+      } else {
+        costs.backward_input = timed([&] { work_.backward_input(a, std::move(dy)); });
+        costs.backward_weight = timed([&] { work_.backward_weight(a, false); });
+      }
+    }
+  }
+
+ private:
+  template <class Work>
+  PassSeconds timed(const Work& work) {
+    const double start = clock_.now(), waited = clock_.exposed();
+    work();
+    return {clock_.now() - start, clock_.exposed() - waited};
+  }
+
+  StageWork& work_;
+  const Timeline& clock_;
+  int last_;
+};
+
+int64_t elements_of(const ParamTable& table, const std::vector<int>& units) {
+  int64_t sum = 0;
+  for (const int u : units) sum += table.units()[static_cast<size_t>(u)].elements;
+  return sum;
+}
+
+}  // namespace
+
+PartCosts& PartCosts::operator+=(const PartCosts& o) {
+  forward += o.forward;
+  backward_input += o.backward_input;
+  backward_weight += o.backward_weight;
+  backward += o.backward;
+  bytes.forward += o.bytes.forward;
+  bytes.backward += o.bytes.backward;
+  for (size_t i = 0; i < bytes.working.size(); ++i) bytes.working[i] = std::max(bytes.working[i], o.bytes.working[i]);
+  bytes.boundary = std::max(bytes.boundary, o.bytes.boundary);
+  parameters += o.parameters;
+  return *this;
+}
+
+ModelCosts part_costs(const RunSpec& whole, const std::string& recompute, const CostModel& costs, CountingOps& ops) {
+  const RunSpec spec = slice_of(whole, recompute);
+  const int64_t kinds = spec.model.layers;
+  PipelinePlan plan = single_stage(kinds, false);
+  plan.stages = parts_of(kinds);
+  const int count = static_cast<int>(plan.stages.size());
+  const Mesh mesh(1, 1, static_cast<int>(spec.parallel.sequence), static_cast<int>(spec.parallel.tensor),
+                  static_cast<int>(spec.parallel.sequence * spec.parallel.tensor));
+  const std::vector<StageBytes> bytes = measure_stages(spec, plan, ops, mesh, {});
+
+  const auto world = make_counting_world(0, mesh.size());
+  Arena arena;
+  Model model(spec.model, model_options(spec), ops, arena, make_groups(*world, mesh));
+  const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
+  WeightGather weights(model.env(), *model.groups().data);
+  GradientSync gradients(model.env(), model.groups());
+  ModelStages stages(model, model.groups(), plan.stages, losses, weights, gradients);
+  const Batch batch = shape_only(spec);
+  const std::vector<Batch> both(2, batch);
+  Schedule one{"one micro-batch", {}, 2, {{}}};
+  one.placement.chunks = count;
+  gradients.begin_step();
+  stages.begin_step(one, both, losses.spec(both));
+
+  Timeline clock(costs);
+  const Watch watch(clock, ops, *world);
+  PartPlayer player(stages, clock, count);
+  ModelCosts result;
+  result.layers.resize(static_cast<size_t>(kinds));
+  for (int s = 0; s < count; ++s) {
+    PartCosts& part = s == 0 ? result.stem : s + 1 == count ? result.head : result.layers[static_cast<size_t>(s - 1)];
+    player.play(s, part);
+    part.bytes = bytes[static_cast<size_t>(s)];
+  }
+  stages.end_step();
+  const ParamTable& table = model.table();
+  result.stem.parameters = elements_of(table, table.stem_units());
+  result.head.parameters = elements_of(table, table.head_units());
+  for (int64_t l = 0; l < kinds; ++l)
+    result.layers[static_cast<size_t>(l)].parameters = elements_of(table, {table.layer_unit(l)});
+  for (const int u : table.stem_units())
+    if (table.shared_by_ends(u)) result.shared += table.units()[static_cast<size_t>(u)].elements;
+  return result;
+}
+
+}  // namespace fp

@@ -1,0 +1,95 @@
+#include "planner/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/layout.h"
+
+namespace fp {
+
+Plan plan_of(const RunSpec& s) {
+  const ParallelSection& p = s.parallel;
+  Plan plan{p.tensor,
+            p.sequence,
+            p.pipeline.ranks,
+            p.data,
+            p.pipeline.schedule,
+            p.pipeline.chunks,
+            p.pipeline.w_pass,
+            p.megatron_sp,
+            p.zero_stage,
+            s.train.micro_batch,
+            s.memory.recompute,
+            s.memory.loss_chunk_tokens};
+  return plan;
+}
+
+RunSpec with_plan(RunSpec s, const Plan& plan) {
+  ParallelSection& p = s.parallel;
+  p.open.clear();
+  p.tensor = plan.tensor;
+  p.sequence = plan.sequence;
+  p.pipeline.ranks = plan.pipeline;
+  p.data = plan.data;
+  p.pipeline.schedule = plan.schedule;
+  p.pipeline.chunks = plan.chunks;
+  p.pipeline.w_pass = plan.w_pass;
+  p.megatron_sp = plan.megatron_sp;
+  p.zero_stage = plan.zero_stage;
+  s.train.micro_batch = plan.micro_batch;
+  s.memory.recompute = plan.recompute;
+  s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
+  return s;
+}
+
+std::string describe(const Plan& plan) {
+  const RunSpec s = with_plan(RunSpec(), plan);
+  std::string text = describe(s.parallel);
+  if (plan.pipeline > 1 && plan.chunks > 0) text += fmt::format(", {} chunks", plan.chunks);
+  text += fmt::format(", micro-batch {}", plan.micro_batch);
+  if (plan.recompute != "none") text += ", recompute " + plan.recompute;
+  return text;
+}
+
+namespace {
+
+// Calls visit(key, text of one, text of the other) for each key.
+template <class Visit>
+void compare(const Plan& a, const Plan& b, const Visit& visit) {
+  const auto each = [&](const char* key, const auto& x, const auto& y) {
+    visit(key, fmt::format("{}", x), fmt::format("{}", y));
+  };
+  each("parallel.tensor", a.tensor, b.tensor);
+  each("parallel.sequence", a.sequence, b.sequence);
+  each("parallel.pipeline.ranks", a.pipeline, b.pipeline);
+  each("parallel.pipeline.schedule", a.schedule, b.schedule);
+  each("parallel.pipeline.chunks", a.chunks, b.chunks);
+  each("parallel.pipeline.w_pass", a.w_pass, b.w_pass);
+  each("parallel.data", a.data, b.data);
+  each("parallel.megatron_sp", a.megatron_sp, b.megatron_sp);
+  each("parallel.zero_stage", a.zero_stage, b.zero_stage);
+  each("train.micro_batch", a.micro_batch, b.micro_batch);
+  each("memory.recompute", a.recompute, b.recompute);
+  each("memory.loss_chunk_tokens", a.loss_chunk_tokens, b.loss_chunk_tokens);
+}
+
+}  // namespace
+
+std::string changed_keys(const Plan& from, const Plan& to) {
+  std::string text;
+  compare(from, to, [&](const char* key, const std::string& a, const std::string& b) {
+    if (a != b) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, b);
+  });
+  return text;
+}
+
+std::string written_keys(const Plan& plan) { return changed_keys(plan_of(RunSpec()), plan); }
+
+int count_changed_keys(const Plan& from, const Plan& to) {
+  int n = 0;
+  compare(from, to, [&](const char*, const std::string& a, const std::string& b) { n += a != b; });
+  return n;
+}
+
+}  // namespace fp

@@ -1,0 +1,249 @@
+#include "planner/step_time.h"
+
+#include <algorithm>
+
+#include "planner/timeline.h"
+#include "schedule/closed_forms.h"
+#include "train/dry_rig.h"
+
+namespace fp {
+namespace {
+
+size_t index(int i) { return static_cast<size_t>(i); }
+
+double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == "bf16" ? 2 : 4; }
+double weight_bytes(const RunSpec& spec) { return spec.precision.compute == "bf16" ? 2 : 4; }
+
+// Sums of so many gradients over the ranks that hold them.
+double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+  const auto n = static_cast<double>(ranks.size());
+  const double once = parameters * gradient_bytes(spec) * (n - 1) / n;
+  if (spec.parallel.zero_stage > 0)
+    return costs.comm_seconds(CommKind::reduce_scatter, ranks, static_cast<int64_t>(once));
+  return costs.comm_seconds(CommKind::all_reduce, ranks, static_cast<int64_t>(2 * once));
+}
+
+double gather_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+  const auto n = static_cast<double>(ranks.size());
+  const double sent = parameters * weight_bytes(spec) * (n - 1) / n;
+  return costs.comm_seconds(CommKind::all_gather, ranks, static_cast<int64_t>(sent));
+}
+
+int64_t parameters_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank) {
+  int64_t sum = 0;
+  for (const int s : placement.stages_of(rank)) sum += stages[index(s)].parameters;
+  return sum;
+}
+
+int rank_with_most(const std::vector<PartCosts>& stages, const Placement& placement) {
+  int most = 0;
+  for (int r = 1; r < placement.ranks; ++r)
+    if (parameters_of(stages, placement, r) > parameters_of(stages, placement, most)) most = r;
+  return most;
+}
+
+// What a pipeline rank computes in a step.
+PassSeconds work_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank, int micro_batches,
+                    bool split) {
+  PassSeconds sum;
+  const double each = static_cast<double>(micro_batches) / placement.pipes();
+  for (const int s : placement.stages_of(rank)) {
+    PartCosts part = stages[index(s)];
+    PassSeconds pass = part.forward;
+    if (split) (pass += part.backward_input) += part.backward_weight;
+    if (!split) pass += part.backward;
+    sum += {each * pass.total, each * pass.exposed};
+  }
+  return sum;
+}
+
+PassSeconds busiest(const std::vector<PartCosts>& stages, const Placement& placement, int micro_batches, bool split) {
+  PassSeconds most;
+  for (int r = 0; r < placement.ranks; ++r) {
+    const PassSeconds w = work_of(stages, placement, r, micro_batches, split);
+    if (w.total > most.total) most = w;
+  }
+  return most;
+}
+
+bool splits(const Schedule& s) {
+  for (const auto& list : s.ranks)
+    if (std::any_of(list.begin(), list.end(), [](const Action& a) { return a.kind == ActionKind::backward_weight; }))
+      return true;
+  return false;
+}
+
+// The gradients of an embedding that both ends of a pipeline hold.
+double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, const ModelCosts& parts) {
+  if (parts.shared == 0 || mesh.pp() < 2) return 0;
+  const std::vector<int> pipeline = mesh.pipeline(0);
+  const double shards = spec.parallel.zero_stage > 0 ? mesh.dp() * mesh.sp() * (mesh.two_way() ? 2 : 1) : 1;
+  const double sent = static_cast<double>(parts.shared) / shards * gradient_bytes(spec);
+  return costs.comm_seconds(CommKind::all_reduce, std::vector{pipeline.front(), pipeline.back()},
+                            static_cast<int64_t>(sent));
+}
+
+StepTime play_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
+                        int micro_batches) {
+  DryRig rig(spec, ops, mesh, 0);
+  Timeline clock(costs);
+  const Watch watch(clock, ops, *rig.world);
+  StepTime t;
+  const auto play = [&](const auto& work) {
+    const double start = clock.now(), waited = clock.exposed();
+    work();
+    return PassSeconds{clock.now() - start, clock.exposed() - waited};
+  };
+  const auto step = [&](int n) { return play([&] { rig.executor.accumulate(rig.batches(n)); }); };
+  constexpr int kPlayed = 3;  // those between the first and the last are like each other
+  PassSeconds passes = step(std::min(micro_batches, kPlayed));
+  if (micro_batches > kPlayed) {
+    const PassSeconds fewer = step(kPlayed - 1);
+    const double more = micro_batches - kPlayed;
+    passes += {more * (passes.total - fewer.total), more * (passes.exposed - fewer.exposed)};
+  }
+  t.compute = passes.total - passes.exposed;
+  t.exposed = passes.exposed;
+  t.update = play([&] {
+               rig.executor.gradient_norm();
+               rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
+             }).total;
+  t.total = passes.total + t.update;
+  return t;
+}
+
+double play_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops, int pipeline_rank) {
+  DryRig rig(spec, ops, mesh, mesh.rank_of({pipeline_rank, 0, 0, 0}));
+  Timeline clock(costs);
+  const Watch watch(clock, ops, *rig.world);
+  rig.executor.gradient_norm();
+  rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
+  return clock.now();
+}
+
+// Makespan of a step of so few micro-batches, not verified.
+double replayed(const PipelinePlan& plan, const Costs& c, int micro_batches) {
+  ScheduleRequest request = plan.request;
+  request.micro_batches = micro_batches;
+  return simulate(lower(generate(request, plan.lowering.costs), plan.lowering), c).makespan;
+}
+
+constexpr int kFewStages = 16;
+
+// Of small pipelines a few micro-batches are replayed, and the rest go on as the last ones did. Of large ones what is
+// known of the schedule has to do; where messages are slow, no more micro-batches than it holds are on their way.
+double quick_makespan(const PipelinePlan& plan, const std::vector<PartCosts>& stages, const Costs& c, double work,
+                      int micro_batches) {
+  if (plan.from_file) return work;
+  const int few = 2 * plan.placement.ranks, more = 2 * few;
+  const bool whole = micro_batches <= more;
+  if (plan.placement.stages() <= kFewStages && (whole || micro_batches % few == 0)) {
+    if (whole) return replayed(plan, c, micro_batches);
+    const double first = replayed(plan, c, few), both = replayed(plan, c, more);
+    return both + (both - first) * (micro_batches - more) / few;
+  }
+  ScheduleRequest request = plan.request;
+  request.micro_batches = micro_batches;
+  const double fill = idle_passes(request) * work / micro_batches / 3 + 2 * (plan.placement.ranks - 1) * c.hop;
+  double way = 2 * (plan.placement.stages() - 1) * c.hop;
+  for (const PartCosts& s : stages) way += s.forward.total + s.backward_input.total;
+  return std::max(work + fill, micro_batches * way / held_micro_batches(request));
+}
+
+}  // namespace
+
+std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan, const CostsOf& costs_of) {
+  std::vector<PartCosts> stages;
+  const std::vector<std::string>& own = spec.parallel.pipeline.recompute;
+  const ModelCosts& all = costs_of(spec.memory.recompute);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const ModelCosts& costs = own.empty() ? all : costs_of(own[s]);
+    const StagePart& part = plan.stages[s];
+    PartCosts stage;
+    if (part.stem) stage += costs.stem;
+    for (int64_t l = 0; l < part.layers; ++l) stage += costs.layer(part.first_layer + l);
+    if (part.head) stage += costs.head;
+    if (part.stem && part.head) stage.parameters -= costs.shared;
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages,
+                     const Mesh& mesh, const CostModel& costs) {
+  Costs c;
+  double largest = 0;
+  int64_t boundary = 0;
+  for (const PartCosts& s : stages) {
+    c.by_stage.push_back({s.forward.total, s.backward_input.total, s.backward_weight.total});
+    largest = std::max(largest, static_cast<double>(s.parameters));
+    boundary = std::max(boundary, s.bytes.boundary);
+  }
+  for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage) {
+    const int from = plan.placement.rank_of(0, stage), to = plan.placement.rank_of(0, stage + 1);
+    const std::vector<int> pair{mesh.rank_of({from, 0, 0, 0}), mesh.rank_of({to, 0, 0, 0})};
+    if (from != to) c.hop = std::max(c.hop, costs.comm_seconds(CommKind::send, pair, boundary));
+  }
+  c.slots = plan.lowering.sends_in_flight;
+  c.reduce = reduce_seconds(spec, costs, mesh.data(0), largest);
+  c.gather = gather_seconds(spec, costs, mesh.data(0), largest);
+  c.collectives_hold_up = !costs.cluster().overlaps;
+  return c;
+}
+
+StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
+                   const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
+  if (mesh.pp() == 1) return play_one_stage(spec, mesh, costs, ops, micro_batches);
+  const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  const Schedule schedule = plan.step(micro_batches);
+  const bool split = splits(schedule);
+  Costs c = schedule_costs(spec, plan, stages, mesh, costs);
+  if (!split)
+    for (size_t s = 0; s < stages.size(); ++s)
+      c.by_stage[s].backward_weight = stages[s].backward.total - c.by_stage[s].backward_input;
+  const double makespan = simulate(schedule, c).makespan;
+  const PassSeconds work = busiest(stages, plan.placement, micro_batches, split);
+  StepTime t;
+  const double ends = ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
+  t.compute = work.total - work.exposed;
+  t.exposed = work.exposed + ends;
+  t.bubble = makespan - work.total;
+  t.update = play_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
+  t.total = makespan + ends + t.update;
+  return t;
+}
+
+StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
+                         const CostsOf& costs_of, int micro_batches) {
+  const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  const PassSeconds work = busiest(stages, plan.placement, micro_batches, false);
+  const auto parameters =
+      static_cast<double>(parameters_of(stages, plan.placement, rank_with_most(stages, plan.placement)));
+  const std::vector<int> data = mesh.data(0);
+  const auto sharers = static_cast<double>(data.size());
+  StepTime t;
+  t.compute = work.total - work.exposed;
+  t.exposed = work.exposed + ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
+  if (plan.placement.ranks > 1) {
+    const Costs c = schedule_costs(spec, plan, stages, mesh, costs);
+    t.bubble = std::max(0.0, quick_makespan(plan, stages, c, work.total, micro_batches) - work.total);
+  }
+  // Where communication runs beside the computation, what is longer counts; at least a tenth shows.
+  const auto beside = [&](double seconds, double cover) {
+    t.exposed += costs.cluster().overlaps ? std::max(seconds - cover, 0.1 * seconds) : seconds;
+  };
+  const bool often = spec.parallel.zero_stage >= 2;
+  const double sums = (often ? micro_batches : 1) * reduce_seconds(spec, costs, data, parameters);
+  beside(sums, (often ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
+  if (spec.parallel.zero_stage == 3)
+    beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
+  const double moved = weight_bytes(spec) + 32;  // masters, moments and gradients, these for the norm too
+  t.update = costs.op_seconds(
+      {"adamw", 0, parameters * moved / (spec.parallel.zero_stage > 0 ? sharers : 1), 0, 0, 0, DType::f32});
+  if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
+    t.update += gather_seconds(spec, costs, data, parameters);
+  t.total = t.compute + t.exposed + t.bubble + t.update;
+  return t;
+}
+
+}  // namespace fp

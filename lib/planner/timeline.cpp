@@ -1,0 +1,26 @@
+#include "planner/timeline.h"
+
+#include <algorithm>
+
+namespace fp {
+
+void Timeline::called(const OpWork& work) { now_ += costs_->op_seconds(work); }
+
+double Timeline::started(CommKind kind, const std::string& group, std::span<const int> ranks, int64_t sent) {
+  const double seconds = costs_->comm_seconds(kind, ranks, sent);
+  if (!costs_->cluster().overlaps) {
+    now_ += seconds;
+    exposed_ += seconds;
+    return now_;
+  }
+  double& busy = busy_until_[group];
+  return busy = std::max(busy, now_) + seconds;
+}
+
+void Timeline::waited(double end) {
+  if (end <= now_) return;
+  exposed_ += end - now_;
+  now_ = end;
+}
+
+}  // namespace fp

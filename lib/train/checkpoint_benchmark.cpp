@@ -1,0 +1,207 @@
+#include "train/checkpoint_benchmark.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "checkpoint/checkpoint.h"
+#include "config/load.h"
+#include "model/architecture.h"
+#include "train/disk_benchmark.h"
+
+namespace fp {
+namespace {
+
+constexpr int kRounds = 3;
+
+struct Cut {
+  std::string name;
+  int tensor, data, zero;
+};
+const Cut kSaved{"tensor 2 x data 2, ZeRO 1", 2, 2, 1};
+const std::vector<Cut> kOthers = {
+    {"one rank", 1, 1, 0}, {"tensor 4", 4, 1, 0}, {"data 3, ZeRO 3", 1, 3, 3}, {"tensor 3 x data 2, ZeRO 2", 3, 2, 2}};
+
+// A GPT of about so many parameters, some layers of a usual width.
+ModelSection model_of(int64_t parameters) {
+  int64_t hidden = 2048;
+  while (hidden > 128 && 6 * 12 * hidden * hidden > parameters) hidden /= 2;
+  const int64_t vocab = 2048, layers = std::max<int64_t>(1, (parameters - vocab * hidden) / (12 * hidden * hidden));
+  return parse_run_spec(fmt::format("model: {{family: gpt, layers: {}, hidden: {}, heads: 8, vocab: {}}}\n", layers,
+                                    hidden, vocab),
+                        "bench")
+      .model;
+}
+
+// What one rank of a mesh holds.
+class RankState {
+ public:
+  RankState(const ModelSection& model, const Cut& cut, int rank, Ops& ops)
+      : table_(cut.tensor, rank % cut.tensor, cut.data, rank / cut.tensor) {
+    declare_parameters(model, table_);
+    const StoreOptions options{DType::f32, true, DType::f32, cut.zero};
+    Arena dry;
+    const ParamStore sizes(table_, options, dry);
+    arena_.emplace(ops.allocate(dry.peak(), false), dry.peak());
+    store_.emplace(table_, options, *arena_);
+    fill(ops);
+  }
+  ParamStore& store() { return *store_; }
+  const ParamTable& table() const { return table_; }
+
+ private:
+  // Noise, as disks and file systems may store zeros for less; it also brings the memory in.
+  void fill(Ops& ops) {
+    std::vector<float> noise(size_t{1} << 20);
+    for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<float>(Philox::mix(i) >> 40) - 8e6f;
+    const auto block = static_cast<int64_t>(noise.size());
+    for (const Tensor& flat : {store_->weights(), store_->moment1(), store_->moment2(), store_->grads()})
+      for (int64_t at = 0; at < flat.elements(); at += block)
+        ops.copy_in(flat.slice(at, std::min(block, flat.elements() - at)), noise.data());
+  }
+
+  ParamTable table_;
+  std::optional<Arena> arena_;
+  std::optional<ParamStore> store_;
+};
+
+// The ranks of a mesh.
+class Ranks {
+ public:
+  Ranks(const ModelSection& model, const Cut& cut, Ops& ops) : cut_(cut), ops_(ops) {
+    for (int r = 0; r < cut.tensor * cut.data; ++r) states_.push_back(std::make_unique<RankState>(model, cut, r, ops));
+  }
+  std::filesystem::path save(const std::filesystem::path& folder) const {
+    const std::filesystem::path hidden = begin_save(folder, 1);
+    std::vector<CheckpointFile> files(states_.size());
+    on_all([&](size_t r) { files[r] = write_rank_file(hidden, states_[r]->store(), ops_, static_cast<int>(r)); });
+    const int ranks = static_cast<int>(states_.size());
+    return finish_save(hidden, files, {}, {"fptrain bench", Mesh(1, cut_.data, 1, cut_.tensor, ranks), 0});
+  }
+  void load(const std::filesystem::path& checkpoint) const {
+    const Checkpoint c = Checkpoint::open(checkpoint);
+    std::vector<Fingerprints> prints(states_.size());
+    on_all([&](size_t r) {
+      c.load(states_[r]->store(), ops_);
+      prints[r] = fingerprints(states_[r]->store(), ops_);
+    });
+    Fingerprints sums;
+    for (const Fingerprints& of_rank : prints) add(sums, of_rank);
+    check_fingerprints(c, states_[0]->table(), sums);
+  }
+
+ private:
+  // All ranks at the same time, as they are in a run; each with its share of the cores.
+  void on_all(const std::function<void(size_t rank)>& work) const {
+    const int threads = std::max(1, max_threads() / static_cast<int>(states_.size()));
+    std::vector<std::future<void>> running;
+    for (size_t r = 0; r < states_.size(); ++r)
+      running.push_back(std::async(std::launch::async, [&, r] {
+        set_threads(threads);
+        work(r);
+      }));
+    for (auto& one : running) one.get();
+  }
+  static void add(Fingerprints& sums, const Fingerprints& more) {
+    sums.resize(more.size());
+    for (size_t i = 0; i < more.size(); ++i)
+      for (const auto& [kind, print] : more[i]) sums[i][kind] += print;
+  }
+
+  Cut cut_;
+  Ops& ops_;
+  std::vector<std::unique_ptr<RankState>> states_;
+};
+
+struct ScratchFolder {
+  explicit ScratchFolder(const std::filesystem::path& where) : path((where / "fptrain-bench-XXXXXX").string()) {
+    if (::mkdtemp(path.data()) == nullptr)
+      throw DataError(fmt::format("{}: {}", path, std::generic_category().message(errno)));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string path;
+};
+
+// Asks the kernel to forget what it holds of the files.
+void forget(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+// Seconds of several rounds.
+class Rounds {
+ public:
+  template <class Work>
+  void time(const Work& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  void add(double seconds) { seconds_.push_back(seconds); }
+  double median() {
+    std::ranges::sort(seconds_);
+    return seconds_[seconds_.size() / 2];
+  }
+
+ private:
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
+CheckpointRates benchmark_checkpoint(const std::filesystem::path& folder, int64_t bytes, Ops& ops) {
+  const ScratchFolder scratch(folder);
+  const ModelSection model = model_of(bytes / 12);
+  std::filesystem::path checkpoint;
+  CheckpointRates r;
+  r.mesh = kSaved.name;
+  Rounds plain_write, plain_read;  // beside what they are compared with: disks have their moods
+  const auto plain = [&] {
+    const DiskRates d = benchmark_disk(folder, r.bytes);
+    plain_write.add(static_cast<double>(r.bytes) / d.write_bytes_per_s);
+    plain_read.add(static_cast<double>(r.bytes) / d.read_bytes_per_s);
+  };
+  const auto load = [&](const Ranks& ranks, const auto& between) {
+    Rounds rounds;
+    for (int i = 0; i < kRounds; ++i) {
+      forget(checkpoint);
+      rounds.time([&] { ranks.load(checkpoint); });
+      between();
+    }
+    return rounds.median();
+  };
+  {
+    const Ranks ranks(model, kSaved, ops);
+    Rounds rounds;
+    for (int i = 0; i < kRounds; ++i) {
+      rounds.time([&] { checkpoint = ranks.save(scratch.path); });
+      r.bytes = static_cast<int64_t>(read_checkpoint_manifest(checkpoint).bytes());
+      plain();
+    }
+    r.save = rounds.median();
+    r.load = load(ranks, plain);
+  }
+  for (const Cut& cut : kOthers) r.others.push_back({cut.name, load(Ranks(model, cut, ops), [] {})});
+  r.plain_write = plain_write.median();
+  r.plain_read = plain_read.median();
+  return r;
+}
+
+}  // namespace fp

@@ -1,0 +1,47 @@
+#include "train/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fp {
+namespace {
+
+constexpr size_t kWarmUp = 2;  // steps
+
+double median(std::vector<double> v) {
+  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
+  return v[v.size() / 2];
+}
+
+std::string row(const std::string& what, double predicted, double measured, int digits) {
+  const std::string off = predicted > 0 ? fmt::format("{:>+9.1f} %", 100 * (measured / predicted - 1)) : std::string();
+  return fmt::format("\n  {:<26}{:>14}{:>14.{}f}{}", what,
+                     predicted > 0 ? fmt::format("{:.{}f}", predicted, digits) : "not known", measured, digits, off);
+}
+
+}  // namespace
+
+int64_t sent_bytes(const TrafficTable& traffic) {
+  int64_t sum = 0;
+  for (const auto& [key, t] : traffic)
+    if (key.second != CommKind::host && key.second != CommKind::recv) sum += t.bytes;
+  return sum;
+}
+
+std::string compare_with_prediction(const PredictedOfRun& p, const TakenByRun& t) {
+  if (t.step_ms.empty()) return {};
+  std::vector<double> steps = t.step_ms;
+  if (steps.size() > kWarmUp) steps.erase(steps.begin(), steps.begin() + kWarmUp);
+  std::string text = fmt::format("  {:<26}{:>14}{:>14}", "", "predicted", "measured");
+  text += row(fmt::format("step, ms (median of {})", steps.size()), p.forecast ? p.forecast->step_s * 1e3 : 0,
+              median(steps), 2);
+  text += row("peak memory, MiB", static_cast<double>(p.peak_bytes) / (1 << 20),
+              static_cast<double>(t.peak_bytes) / (1 << 20), 1);
+  if (p.sent_bytes > 0)
+    text += row("sent in a step, MiB", static_cast<double>(p.sent_bytes) / (1 << 20),
+                static_cast<double>(t.sent_bytes) / (1 << 20), 3);
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,269 @@
+#include "train/saver.h"
+
+#include <chrono>
+
+#include "base/filesystem.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "checkpoint/rank_file.h"
+#include "checkpoint/storage.h"
+#include "train/together.h"
+
+namespace fp {
+namespace {
+
+using std::chrono::steady_clock;
+
+double since(steady_clock::time_point start) {
+  return std::chrono::duration<double>(steady_clock::now() - start).count();
+}
+
+std::string to_text(const CheckpointFile& f) { return fmt::format("{} {} {}", f.bytes, f.xxh3, f.name); }
+
+CheckpointFile file_from(const std::string& text) {
+  const size_t first = text.find(' '), second = text.find(' ', first + 1);
+  return {text.substr(second + 1), std::stoull(text.substr(0, first)), text.substr(first + 1, second - first - 1)};
+}
+
+// "SECONDS RESULT" of some work.
+std::string timed(const std::function<std::string()>& work) {
+  const auto begin = steady_clock::now();
+  const std::string result = work();
+  return fmt::format("{:.6f} {}", since(begin), result);
+}
+
+std::pair<double, std::string> timed_result(const std::string& outcome) {
+  const std::string text = result_of(outcome);
+  const size_t space = text.find(' ');
+  return {std::stod(text), text.substr(space + 1)};
+}
+
+}  // namespace
+
+bool saves_in_background(const RunSpec& spec) {
+  return spec.checkpoint.asynchronous && spec.checkpoint.every > 0 && spec.checkpoint.every < spec.train.steps;
+}
+
+size_t staging_bytes(const RunSpec& spec, const ParamTable& table) {
+  if (!saves_in_background(spec)) return 0;
+  return Staging::bytes_for(table, static_cast<size_t>(spec.checkpoint.staging_mib) << 20);
+}
+
+BackgroundTask::BackgroundTask(std::function<std::string()> work)
+    : thread_([this, work = std::move(work)] {
+        count_progress(&progress_);
+        set_threads(1);  // the cores are training's
+        try {
+          outcome_ = outcome_of(work);
+        } catch (const std::exception& e) {  // nothing that training could go on after
+          outcome_ = fmt::format("{} internal error in a save, please report it: {}",
+                                 static_cast<int>(ExitCode::device_failed), e.what());
+        }
+        done_ = true;
+      }) {}
+
+const std::string& BackgroundTask::outcome() {
+  for (; !done_; std::this_thread::sleep_for(std::chrono::milliseconds(5))) pass_on_progress();
+  return outcome_;
+}
+
+void BackgroundTask::pass_on_progress() {
+  if (progress_ != passed_on_) progress();
+  passed_on_ = progress_;
+}
+
+// Time that training waits.
+class Saver::StandingStill {
+ public:
+  explicit StandingStill(Saver& s) : saver_(s) {}
+  ~StandingStill() {
+    saver_.stood_still_ += since(begin_);
+    saver_.now_.stood_still += since(begin_);
+    if (saver_.stage_ == Stage::none && !saver_.outcomes_.empty())
+      saver_.outcomes_.back().stood_still = saver_.now_.stood_still;
+  }
+
+ private:
+  Saver& saver_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+Saver::Saver(const std::filesystem::path& checkpoints_dir, const RunSpec& spec, const ParamStore& store, Ops& ops,
+             Group& world, const SaveOptions& options)
+    : checkpoints_(checkpoints_dir),
+      retention_{spec.checkpoint.keep_last, spec.checkpoint.keep_every},
+      background_(saves_in_background(spec)),
+      store_(store),
+      ops_(ops),
+      world_(world),
+      options_(options) {
+  if (!background_) return;
+  staging_.emplace(staging_bytes(spec, store.table()));
+  if (spec.checkpoint.node_local.empty()) return;
+  if (std::error_code ignored; !std::filesystem::is_directory(spec.checkpoint.node_local, ignored))
+    throw ConfigError(fmt::format("checkpoint.node_local = {}: there is no such folder", spec.checkpoint.node_local));
+  const std::string run = std::filesystem::absolute(checkpoints_dir).string();
+  local_ = std::filesystem::path(spec.checkpoint.node_local) /
+           fmt::format("fptrain-{}-{:05d}", hash_bytes(run.data(), run.size()), world.rank());
+  storage::make_folders(local_);
+  clear_local();
+}
+
+Saver::~Saver() {
+  if (staging_) staging_->give_up();
+  task_.reset();
+  std::error_code ignored;
+  if (!local_.empty()) std::filesystem::remove(local_, ignored);
+}
+
+void Saver::begin(TrainState state) {
+  if (!background_) return save_now(std::move(state));
+  if (stage_ != Stage::none) {
+    now_.held_up = true;
+    finish();
+  }
+  const StandingStill still(*this);
+  if (!open(std::move(state), true)) return;
+  staging_->begin();
+  work_on([this, blocks = std::shared_ptr(staging_->blocks())] {
+    try {
+      return write(*blocks);
+    } catch (...) {
+      staging_->give_up();
+      throw;
+    }
+  });
+  staging_->fill(store_, ops_, [this] { task_->pass_on_progress(); });
+}
+
+void Saver::save_now(TrainState state) {
+  finish();
+  const StandingStill still(*this);
+  if (!open(std::move(state), false)) return;
+  work_on([this] { return write(*blocks_of(store_, ops_)); });
+  while (stage_ != Stage::none) next_stage();
+}
+
+void Saver::finish() {
+  if (stage_ == Stage::none) return;
+  const StandingStill still(*this);
+  while (stage_ != Stage::none) next_stage();
+}
+
+void Saver::advance(bool any_busy) {
+  if (stage_ == Stage::none || any_busy) return;
+  const StandingStill still(*this);
+  next_stage();
+}
+
+bool Saver::open(TrainState state, bool in_background) {
+  now_ = {};
+  now_.step = state.step;
+  now_.in_background = in_background;
+  state_ = std::move(state);
+  try {
+    hidden_ = on_rank_0(world_, [&] { return begin_save(checkpoints_, now_.step).string(); });
+  } catch (const CommError&) {
+    throw;
+  } catch (const UserError& e) {
+    close(e.what());
+    return false;
+  }
+  stage_ = Stage::writing;
+  return true;
+}
+
+void Saver::work_on(std::function<std::string()> work) {
+  const auto with_time = [work = std::move(work)] { return timed(work); };
+  if (now_.in_background)
+    task_ = std::make_unique<BackgroundTask>(with_time);
+  else
+    outcome_ = outcome_of(with_time);
+}
+
+// This rank's file, by way of the node's own disk where there is one; its record.
+std::string Saver::write(BlockSource& blocks) const {
+  if (local_.empty() || !now_.in_background)
+    return to_text(write_rank_file(hidden_, store_.table(), blocks, options_.rank));
+  clear_local();
+  try {
+    const CheckpointFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
+    storage::copy_file(local_ / f.name, hidden_ / f.name);
+    clear_local();
+    return to_text(f);
+  } catch (...) {
+    clear_local();
+    throw;
+  }
+}
+
+// What cannot be removed there shows when it is written again.
+void Saver::clear_local() const {
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(local_, ignored))
+    std::filesystem::remove(file.path(), ignored);
+}
+
+void Saver::next_stage() {
+  if (task_) outcome_ = task_->outcome();
+  task_.reset();
+  try {
+    if (stage_ == Stage::writing) {
+      publish(world_.all_gather(outcome_));
+    } else {
+      const auto [seconds, path] = timed_result(world_.broadcast(outcome_, 0));
+      now_.seconds += seconds;
+      now_.path = path;
+      close("");
+    }
+  } catch (const UserError& e) {
+    if (e.code() != ExitCode::bad_data && e.code() != ExitCode::bad_config) throw;
+    if (world_.rank() == 0) abandon_save(hidden_);
+    world_.barrier();  // what the others make of it may end rank 0
+    close(e.what());
+  }
+}
+
+void Saver::publish(const std::vector<std::string>& outcomes) {
+  std::vector<CheckpointFile> files;
+  for (const std::string& outcome : outcomes) {
+    const auto [seconds, record] = timed_result(outcome);
+    now_.seconds = std::max(now_.seconds, seconds);
+    files.push_back(file_from(record));
+    now_.bytes += files.back().bytes;
+  }
+  stage_ = Stage::publishing;
+  outcome_.clear();
+  if (world_.rank() == 0) work_on([this, files] { return made_visible(files); });
+}
+
+std::string Saver::made_visible(const std::vector<CheckpointFile>& files) const {
+  const std::filesystem::path path = finish_save(hidden_, files, state_, options_);
+  try {
+    apply_retention(checkpoints_, retention_, state_.step);
+  } catch (const DataError& e) {
+    log::warning("checkpoints that are kept no longer stay: {}", e.what());
+  }
+  return path.string();
+}
+
+void Saver::close(const std::string& error) {
+  stage_ = Stage::none;
+  state_ = {};
+  if (error.empty()) {
+    ++saves_;
+    longest_ = std::max(longest_, now_.seconds);
+  } else {
+    now_.error = fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", now_.step, error);
+  }
+  outcomes_.push_back(now_);
+}
+
+std::string describe(const Saver::Saved& s) {
+  std::string text = fmt::format("{:.3g} GiB in {:.2g} s", static_cast<double>(s.bytes) / (1 << 30), s.seconds);
+  if (s.in_background) text += fmt::format(" beside training, which stood still for {:.2g} s", s.stood_still);
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,34 @@
+#include "train/time_needed.h"
+
+#include <algorithm>
+
+namespace fp {
+namespace {
+
+constexpr size_t kSteps = 100, kSaves = 5;
+
+void remember(std::deque<double>& list, double value, size_t most) {
+  list.push_back(value);
+  if (list.size() > most) list.pop_front();
+}
+
+double largest(const std::deque<double>& list) {
+  return list.empty() ? 0 : *std::max_element(list.begin(), list.end());
+}
+
+}  // namespace
+
+TimeNeeded::TimeNeeded(double checkpoint_bytes) : first_save_s_(checkpoint_bytes / kSaveRate) {}
+
+void TimeNeeded::step_took(double seconds) { remember(steps_, seconds, kSteps); }
+void TimeNeeded::save_took(double seconds) { remember(saves_, seconds, kSaves); }
+
+double TimeNeeded::step_s() const { return largest(steps_); }
+double TimeNeeded::save_s() const { return saves_.empty() ? first_save_s_ : largest(saves_); }
+
+bool TimeNeeded::must_stop(double left, bool save_under_way, bool save_due) const {
+  const int saves = 1 + (save_under_way ? 1 : 0) + (save_due ? 1 : 0);
+  return left < step_s() + saves * save_s();
+}
+
+}  // namespace fp

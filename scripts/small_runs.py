@@ -1,0 +1,77 @@
+"""Small runs in many ways: what scripts/memory-table and scripts/plan-accuracy train."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "build/release/apps/fptrain/fptrain"
+
+SIZE = "layers=8 hidden=512 heads=8 vocab=8192 max_position=256"
+WIDE = "layers=8 hidden=1024 heads=16 vocab=8192 max_position=256"
+FAMILIES = {
+    "gpt": "family=gpt",
+    "llama": "family=llama kv_heads=4 ffn=1536",
+    "phi3": "family=phi3 kv_heads=4 ffn=1536 sliding_window=96",
+    "phi3small": "family=phi3small kv_heads=4 ffn=1536 blocksparse.block=16 blocksparse.local_blocks=2 "
+                 "blocksparse.vertical_stride=3",
+}
+SHORT = {"tp": "parallel.tensor", "sp": "parallel.sequence", "dp": "parallel.data", "pp": "parallel.pipeline.ranks",
+         "zero": "parallel.zero_stage", "megatron": "parallel.megatron_sp", "schedule": "parallel.pipeline.schedule",
+         "chunks": "parallel.pipeline.chunks", "w_pass": "parallel.pipeline.w_pass",
+         "stage_recompute": "parallel.pipeline.recompute", "recompute": "memory.recompute",
+         "loss_chunk": "memory.loss_chunk_tokens", "compute": "precision.compute",
+         "gradients": "precision.gradients", "micro": "train.micro_batch", "global": "train.global_batch",
+         "seq": "data.seq_len"}
+
+
+def settings(run):
+    """The keys of a run such as "llama tp=2 wide", and how many ranks it has."""
+    family, *words = run.split()
+    model = (WIDE if "wide" in words else SIZE) + " " + FAMILIES[family]
+    given = dict(w.split("=", 1) for w in words if w != "wide")
+    keys = {f"model.{k}": v for k, v in (w.split("=") for w in model.split())}
+    keys.update({"model.head_dim": "64", "precision.compute": "bf16", "train.micro_batch": "2", "data.seq_len": "128"})
+    keys.update({SHORT[k]: v for k, v in given.items()})
+    ranks = 1
+    for degree in ("tp", "sp", "dp", "pp"):
+        ranks *= int(given.get(degree, 1))
+    keys.setdefault("train.global_batch", str(2 * int(keys["train.micro_batch"]) * int(given.get("dp", 1)) *
+                                              int(given.get("pp", 1))))
+    return keys, ranks
+
+
+def launch(command, ranks):
+    """Runs fptrain, under mpirun where there are several ranks; ends the script where it fails."""
+    command = [str(c) for c in command]
+    if ranks > 1:
+        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + command
+    environment = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="^rsh")
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: ended with {done.returncode}\n{done.stdout}")
+
+
+def prepare(fptrain, work):
+    """The data and the empty run spec that runs in this folder need."""
+    (work / "empty.yaml").write_text("{}\n", encoding="utf-8")
+    text = "".join(f"The number {i} squared is {i * i}, they say.\n" for i in range(4000))
+    (work / "text.txt").write_text(text, encoding="utf-8")
+    launch([fptrain, "data", "prepare", "--tokenizer", "bytes", "--documents", "line", "--out", work / "data",
+            work / "text.txt"], 1)
+
+
+def train(fptrain, work, name, keys, ranks):
+    """The directory of a run with these keys over what all have in common: no checkpoints, no reports."""
+    directory = work / re.sub(r"\W+", "-", name)
+    keys = {"run.directory": directory, "run.device": "cpu", "data.train": f"[{{path: {work / 'data'}}}]",
+            "checkpoint.at_end": "false", "checkpoint.every": "0", "logging.tensorboard": "false",
+            "logging.report": "false", **keys}
+    command = [fptrain, "train", work / "empty.yaml"]
+    for key, value in keys.items():
+        command += ["--set", f"{key}={value}"]
+    launch(command, ranks)
+    return directory

@@ -1,0 +1,95 @@
+"""What must hold of a run directory whatever happened to the run: no completed work lost, nothing left over."""
+import json
+import os
+import re
+import subprocess
+
+TOLERANCE = 1e-4
+
+
+def visible(directory):
+    """Steps of the checkpoints that can be seen; saves and deletions that go on have hidden names."""
+    try:
+        names = os.listdir(directory / "checkpoints")
+    except FileNotFoundError:
+        return []
+    return sorted(int(n[5:]) for n in names if re.fullmatch(r"step-\d+", n))
+
+
+def hidden(directory):
+    try:
+        return sorted(n for n in os.listdir(directory / "checkpoints") if n.startswith("."))
+    except FileNotFoundError:
+        return []
+
+
+def saves(text):
+    return [int(step) for step in re.findall(r"^saved .*/step-(\d+)\b", text, re.MULTILINE)]
+
+
+def resumed_from(text):
+    """The step; None where the run did not come to say."""
+    found = re.search(r"resumed from .*/step-(\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def history(directory, problems):
+    """Losses by step. A last line may be cut off, nothing else."""
+    losses = {}
+    try:
+        lines = (directory / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        return losses
+    for i, line in enumerate(lines[:-1]):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            problems.append(f"metrics.jsonl, line {i + 1}: {line!r}")
+            continue
+        if entry["step"] in losses:
+            problems.append(f"metrics.jsonl has step {entry['step']} twice")
+        losses[entry["step"]] = entry["loss"]
+    return losses
+
+
+def last_step(directory):
+    return max(history(directory, []), default=0)
+
+
+def check_history(directory, reference, newest, problems):
+    losses = history(directory, problems)
+    if sorted(losses) != list(range(1, len(losses) + 1)):
+        problems.append(f"metrics.jsonl has the steps {sorted(losses)}")
+    if len(losses) < newest:
+        problems.append(f"metrics.jsonl ends with step {len(losses)}, the newest checkpoint is of step {newest}")
+    for step, loss in losses.items():
+        if loss is None or abs(loss - reference[step]) > TOLERANCE * reference[step]:
+            problems.append(f"step {step}: loss {loss}, of one rank that nobody interrupted {reference[step]}")
+            break
+
+
+def check_checkpoints(program, directory, before, saved, problems):
+    """`before`: the newest ones that were complete when it happened. `saved`: what the run said it has saved. Steps.
+    The newest step now."""
+    now = visible(directory)
+    lost = [s for s in before + saved if s > max(now, default=0)]
+    if lost or len(now) < len(before):
+        problems.append(f"complete were {before}, saved {saved}; now there are {now}")
+    if not now:
+        return 0
+    done = subprocess.run([program, "checkpoint", "verify", directory], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        problems.append(f"checkpoint verify ended with {done.returncode}:\n{done.stdout}")
+    return now[-1]
+
+
+def check_reason(code, text, problems):
+    """Whoever ends badly says why: a message of ours or, before ranks know each other, the launcher's."""
+    stopped = re.search(r"SIG\w+ received|told to stop", text)
+    ours = stopped or re.search(r"error: \S", text)
+    launchers = re.search(r"exited on signal \d+|process returned\s+a non-zero exit code", text)
+    if code != 0 and code != 75 and not ours and not launchers:
+        problems.append(f"ended with {code} and gave no reason")
+    if code == 75 and not stopped:
+        problems.append("ended with 75 and did not say that it was told to")

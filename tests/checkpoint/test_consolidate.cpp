@@ -1,0 +1,56 @@
+// One file made of many: the same checkpoint to whoever reads it.
+#include "checkpoint/consolidate.h"
+#include "checkpoint/inspect.h"
+#include "fixture.h"
+
+namespace fp::test {
+namespace {
+
+using std::filesystem::path;
+
+TEST_CASE("a consolidated checkpoint is the same one in one file, each tensor in one piece") {
+  const TempDir dir;
+  const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 7, 4, 3, 1));
+  const path to = dir.path / "deep" / "copy";
+  std::filesystem::create_directory(to.parent_path());
+  consolidate(from, to.string() + "/", "test");
+  CHECK(names_in(to.parent_path()) == std::vector<std::string>{"copy"});
+  CHECK(names_in(to) ==
+        std::vector<std::string>{"config.yaml", "index.h5", "manifest.json", "rank-00000.h5", "tokenizer.json"});
+  const Checkpoint copy = Checkpoint::open(to);
+  const CheckpointDifference d = compare(from, copy);
+  CHECK(d.identical());
+  CHECK(d.compared == static_cast<int64_t>(3 * small_table().size()));
+  CHECK(copy.state().extra == from.state().extra);
+  const h5::File file = h5::File::open(to / "rank-00000.h5");
+  for (const Param& p : small_table())
+    for (const StateKind kind : kStateKinds)
+      CHECK(file.children(p.name + "/" + name_of(kind)) == std::vector<std::string>{"0"});
+  State state(small_table(2, 1));
+  copy.load(state.store, *state.ops);
+  CHECK(state.wrong(1) == 0);
+}
+
+TEST_CASE("weights alone are consolidated too") {
+  const TempDir dir;
+  State weights(small_table(), DType::f32, false);
+  const Checkpoint from = Checkpoint::open(save(dir.path, weights, 1, 1));
+  consolidate(from, dir.path / "copy", "test");
+  const Checkpoint copy = Checkpoint::open(dir.path / "copy");
+  CHECK_FALSE(copy.manifest().has_moments());
+  CHECK(compare(from, copy).identical());
+}
+
+TEST_CASE("what is there is not overwritten, and a failure leaves nothing") {
+  const TempDir dir;
+  const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 1, 2, 1, 1));
+  std::filesystem::create_directory(dir.path / "there");
+  CHECK_THROWS_AS(consolidate(from, dir.path / "there", "test"), ConfigError);
+  CHECK(std::filesystem::is_empty(dir.path / "there"));
+  std::filesystem::remove(from.folder() / "rank-00001.h5");
+  CHECK_THROWS_AS(consolidate(from, dir.path / "copy", "test"), DataError);
+  CHECK(names_in(dir.path) == std::vector<std::string>{"run", "there"});
+}
+
+}  // namespace
+}  // namespace fp::test

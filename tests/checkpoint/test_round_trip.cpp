@@ -1,0 +1,161 @@
+// Whatever mesh has saved a state, every other mesh loads it, bit for bit: parameters and both moments of whole models,
+// with all that can be uneven, padded, copied, shared or sharded about them.
+#include "comm/counting.h"
+#include "config/load.h"
+#include "fixture.h"
+#include "ops/counting.h"
+#include "plan/layout.h"
+#include "train/setup.h"
+
+namespace fp::test {
+namespace {
+
+using std::filesystem::path;
+
+// Six heads do not divide by 4, nor five layers by any number of stages; two kv heads go to 3, 4 or 6 ranks as copies.
+constexpr const char* kGpt =
+    "{family: gpt, layers: 5, hidden: 12, heads: 6, ffn: 22, vocab: 50257, pad_vocab_to: 128, max_position: 16}";
+constexpr const char* kLlama =
+    "{family: llama, layers: 5, hidden: 12, heads: 6, kv_heads: 2, ffn: 19, vocab: 131, pad_vocab_to: 8, "
+    "tied_embeddings: true}";
+constexpr const char* kPhi3 =
+    "{family: phi3, layers: 5, hidden: 24, heads: 6, kv_heads: 2, ffn: 19, vocab: 131, pad_vocab_to: 1, "
+    "tied_embeddings: false}";
+
+struct Layout {
+  int ranks;
+  const char* parallel;  // that section of a run spec
+  const char* compute = "fp32";
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> list = {
+      {1, "{}"},
+      {1, "{}", "bf16"},  // with masters
+      {2, "{tensor: 2}"},
+      {4, "{tensor: 4}"},  // heads: 2 2 1 1
+      {6, "{tensor: 6, megatron_sp: true}", "bf16"},
+      {3, "{data: 3, zero_stage: 1}", "bf16"},
+      {4, "{data: 4, zero_stage: 2}"},
+      {7, "{data: 7, zero_stage: 3}", "bf16"},
+      {4, "{sequence: 2, data: 2, zero_stage: 3}"},
+      {6, "{tensor: 3, data: 2, zero_stage: 1}"},
+      {8, "{tensor: 4, sequence: 1, data: 2, zero_stage: 3}"},
+      {2, "{pipeline: {ranks: 2}}"},
+      {3, "{pipeline: {ranks: 3, schedule: zb-h1}}"},
+      {8, "{pipeline: {ranks: 2}, tensor: 2, data: 2, zero_stage: 1}"},
+      {2, "{pipeline: {ranks: 2, schedule: interleaved, chunks: 2}}"},
+      {4, "{pipeline: {ranks: 2, schedule: zb-v}, data: 2, zero_stage: 1}"},
+      {4, "{pipeline: {ranks: 2, schedule: zeropp, chunks: 2}, data: 2, zero_stage: 3}"},
+      {4, "{pipeline: {ranks: 4, schedule: chimera}, zero_stage: 1}"},  // from here on each weight is on two ranks
+      {4, "{pipeline: {ranks: 4, schedule: dualpipe}}"},
+      {8, "{pipeline: {ranks: 2, schedule: bitpipe}, tensor: 2, data: 2, zero_stage: 2}", "bf16"}};
+  return list;
+}
+
+// What one rank of a layout holds, as a run would have it.
+std::unique_ptr<State> rank_state(const std::string& model, const Layout& layout, int rank) {
+  RunSpec spec =
+      parse_run_spec(fmt::format("model: {}\ndata: {{seq_len: 16}}\nparallel: {}\nprecision: {{compute: {}}}\n"
+                                 "train: {{global_batch: 168, micro_batch: 1}}\n",
+                                 model, layout.parallel, layout.compute),
+                     layout.parallel);
+  const Mesh mesh = arrange(spec, layout.ranks);
+  const auto world = make_counting_world(rank, layout.ranks);
+  const auto ops = make_counting_ops();
+  const Groups groups = make_groups(*world, mesh);
+  Arena dry;
+  const ModelOptions options = model_options(spec, plan_pipeline(spec), groups.at.pp);
+  const Model shape(spec.model, options, *ops, dry, groups);
+  return std::make_unique<State>(shape.table(),
+                                 StoreOptions{options.compute, true, options.gradients, options.zero_stage});
+}
+
+path save(const path& dir, const std::string& model, const Layout& layout, int64_t step) {
+  const path hidden = begin_save(dir, step);
+  std::vector<CheckpointFile> files;
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    const auto state = rank_state(model, layout, rank);
+    state->fill(static_cast<uint64_t>(step));
+    files.push_back(write_rank_file(hidden, state->store, *state->ops, rank));
+  }
+  return finish_save(hidden, files, some_state(step), {});
+}
+
+// What the ranks of a layout have found of a checkpoint, taken together.
+class Findings {
+ public:
+  explicit Findings(const ParamTable& table) {
+    for (const Param& p : table)
+      for (auto& of_kind : seen_) of_kind.emplace_back(static_cast<size_t>(p.shape.elements()));
+  }
+  void add(State& state, uint64_t seed) {
+    for (size_t k = 0; k < kStateKinds.size(); ++k) wrong_[k] += state.wrong(seed, kStateKinds[k], &seen_[k]);
+  }
+  int64_t wrong(StateKind kind) const { return wrong_[static_cast<size_t>(kind)]; }
+  // Logical elements that no rank has got.
+  int64_t missing(StateKind kind) const {
+    int64_t n = 0;
+    for (const std::vector<bool>& of_param : seen_[static_cast<size_t>(kind)])
+      n += std::count(of_param.begin(), of_param.end(), false);
+    return n;
+  }
+
+ private:
+  std::array<std::vector<std::vector<bool>>, kStateKinds.size()> seen_;
+  std::array<int64_t, kStateKinds.size()> wrong_{};
+};
+
+void check_round_trips(const std::string& model) {
+  const TempDir dir;
+  std::vector<Checkpoint> saved;
+  for (const Layout& writer : layouts())
+    saved.push_back(Checkpoint::open(save(dir.path, model, writer, static_cast<int64_t>(saved.size()))));
+  for (const Layout& reader : layouts()) {
+    std::vector<Findings> findings;
+    for (int rank = 0; rank < reader.ranks; ++rank) {
+      const auto state = rank_state(model, reader, rank);
+      findings.resize(saved.size(), Findings(state->table));
+      for (size_t i = 0; i < saved.size(); ++i) {
+        state->poison();
+        saved[i].load(state->store, *state->ops);
+        findings[i].add(*state, i);
+      }
+    }
+    for (size_t i = 0; i < saved.size(); ++i) {
+      INFO(layouts()[i].parallel << " wrote, " << reader.parallel << " read");
+      for (const StateKind kind : kStateKinds) {
+        CHECK(findings[i].wrong(kind) == 0);
+        CHECK(findings[i].missing(kind) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("any mesh loads what any other has saved: a tied vocabulary of 50257", "[slow]") { check_round_trips(kGpt); }
+TEST_CASE("any mesh loads what any other has saved: tied, shared kv heads") { check_round_trips(kLlama); }
+TEST_CASE("any mesh loads what any other has saved: untied, fused projections", "[slow]") { check_round_trips(kPhi3); }
+
+TEST_CASE("a load without the moments is seen to be one") {
+  const TempDir dir;
+  const Layout &writer = layouts()[13], &reader = layouts()[9];
+  const Checkpoint saved = Checkpoint::open(save(dir.path, kPhi3, writer, 1));
+  std::vector<Findings> findings;
+  int64_t held = 0;
+  for (int rank = 0; rank < reader.ranks; ++rank) {
+    const auto state = rank_state(kPhi3, reader, rank);
+    findings.resize(1, Findings(state->table));
+    saved.load_weights(state->store, *state->ops);
+    findings[0].add(*state, 1);
+    held = state->table.logical_parameters();
+  }
+  CHECK(findings[0].wrong(StateKind::param) == 0);
+  CHECK(findings[0].missing(StateKind::param) == 0);
+  for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq}) {
+    CHECK(findings[0].wrong(kind) >= held);
+    CHECK(findings[0].missing(kind) == held);
+  }
+}
+
+}  // namespace
+}  // namespace fp::test

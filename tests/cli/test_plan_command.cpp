@@ -1,0 +1,125 @@
+// fptrain plan on a cluster: messages, --json, exit codes; and fptrain train with open keys.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kSpec =
+    "model: {layers: 4, hidden: 128, heads: 4, vocab: 512, max_position: 128}\n"
+    "data: {seq_len: 128}\n"
+    "train: {global_batch: 8, micro_batch: 2}\n";
+
+std::string spec_file(const TemporaryFolder& folder, const std::string& more) {
+  const auto file = folder.path / "run.yaml";
+  std::ofstream(file) << kSpec << more;
+  return file.string();
+}
+
+// The object alone: what is said beside it goes to the same file.
+json object_of(const std::string& output) {
+  return json::parse(output.substr(output.find('{'), output.rfind('}') + 1 - output.find('{')));
+}
+
+}  // namespace
+
+TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "parallel: {data: 2}\n");
+  const Outcome text = run(fptrain({"plan", spec, "--cluster", "dgx-a100"}));
+  INFO(text.output);
+  CHECK(text.code == 0);
+  for (const char* part :
+       {"memory of rank 0", "fits\n", "compute", "exposed communication", "bubble", "update", "tokens a second", "MFU"})
+    CHECK_THAT(text.output, Catch::Contains(part));
+
+  const Outcome o = run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--json"}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  const json j = object_of(o.output);
+  CHECK(j["plan"]["dp"] == 2);
+  CHECK(j["plan"]["tp"] == 1);
+  CHECK(j["plan"]["microbatch"] == 2);
+  CHECK(j["plan"]["recompute"] == "none");
+  CHECK(j["fits"] == true);
+  CHECK(j["step_time_s"].get<double>() > 0);
+  CHECK(j["tokens_per_s"].get<double>() * j["step_time_s"].get<double>() == Approx(8 * 128));
+  CHECK(j["mfu"].get<double>() > 0);
+  CHECK(j["model_tflops_per_device"].get<double>() > 0);
+  CHECK(j["memory"].contains("peak_bytes"));
+  CHECK(j["alternatives"].empty());
+}
+
+TEST_CASE("plan without a cluster knows memory and says how to get times", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "run: {device: cpu}\n");
+  CHECK_THAT(run(fptrain({"plan", spec})).output, Catch::Contains("--cluster FILE or parallel.cluster"));
+  const Outcome o = run(fptrain({"plan", spec, "--json"}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  const json j = object_of(o.output);
+  for (const char* key : {"step_time_s", "tokens_per_s", "mfu", "model_tflops_per_device"}) CHECK(j[key].is_null());
+  CHECK(j["memory"]["peak_bytes"].get<double>() > 0);
+  CHECK(j["memory"]["optimizer"].get<double>() > 0);
+  CHECK(j["fits"] == true);
+}
+
+TEST_CASE("plan chooses what a spec leaves open", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "parallel: {auto: [all], cluster: dgx-a100}\n");
+  const Outcome text = run(fptrain({"plan", spec, "--ranks", "4"}));
+  INFO(text.output);
+  CHECK(text.code == 0);
+  CHECK_THAT(text.output,
+             Catch::Contains("arrangements") && Catch::Contains("chosen: ") && Catch::Contains("% slower"));
+  const Outcome o = run(fptrain({"plan", spec, "--ranks", "4", "--json", "--set", "parallel.tensor=2"}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  const json j = object_of(o.output);
+  const json& p = j["plan"];
+  CHECK(p["tp"] == 2);
+  CHECK(p["microbatch"] == 2);  // it is written
+  CHECK(p["tp"].get<int>() * p["pp"].get<int>() * p["sp"].get<int>() * p["dp"].get<int>() == 4);
+  REQUIRE(!j["alternatives"].empty());
+  for (const json& a : j["alternatives"]) CHECK((a.contains("plan") && a.contains("fits") && a["why"] != ""));
+}
+
+TEST_CASE("plan refuses what makes no sense", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "parallel: auto\n");
+  const auto refused = [&](std::vector<std::string> more, const std::string& message) {
+    more.insert(more.begin(), {"plan", spec});
+    const Outcome o = run(fptrain(more));
+    INFO(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Catch::Contains(message));
+  };
+  refused({"--ranks", "4"}, "parallel.auto needs to know the machine");
+  refused({"--cluster", "dgx-a100"}, "say how many with --ranks N");
+  refused({"--cluster", "no-such", "--ranks", "4"}, "there is no cluster file 'no-such'");
+  refused({"--cluster", "dgx-a100", "--ranks", "4", "--set", "parallel.tensor=3"}, "nothing that parallel.auto leaves");
+  const std::string closed = spec_file(folder, "");
+  refused({"--cluster", "dgx-a100", "--set", "parallel.tensor=8", "--ranks", "8"}, "use 1 to 4");
+}
+
+TEST_CASE("training follows the plan of what its spec leaves open", "[cli][plan]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  const Outcome measured =
+      run(w.train(spec, "here", {"--set", "parallel=auto", "--set", "train.steps=4", "--set", "eval.every=0"}));
+  INFO(measured.output);
+  CHECK(measured.code == 0);
+  CHECK_THAT(measured.output, Catch::Contains("measuring this machine") && Catch::Contains("plan for 1 rank of"));
+  const Outcome o = run(w.train(spec, "run",
+                                {"--set", "parallel={auto: [all, micro_batch], cluster: laptop}", "--set",
+                                 "train.steps=4", "--set", "eval.every=0"}));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Catch::Contains("plan for 1 rank of"));
+  const std::string config = slurp(w.run_directory("run") / "config.yaml");
+  CHECK_THAT(config, Catch::Contains("auto: []"));
+  CHECK(json::parse(slurp(w.run_directory("run") / "plan.json"))["plan"]["tp"] == 1);
+}

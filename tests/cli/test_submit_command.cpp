@@ -1,0 +1,107 @@
+// fptrain submit, with a stand-in for sbatch; a real one: scripts/test-slurm.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::testing;
+using Catch::Contains;
+
+namespace {
+
+// Run with a PATH that has an sbatch which does this, or none.
+class Submission {
+ public:
+  explicit Submission(const std::string& sbatch = "") {
+    std::filesystem::create_directories(bin());
+    if (sbatch.empty()) return;
+    std::ofstream(bin() / "sbatch") << "#!/bin/bash\n" << sbatch;
+    std::filesystem::permissions(bin() / "sbatch", std::filesystem::perms::owner_all);
+  }
+
+  Outcome operator()(std::vector<std::string> options) const {
+    const std::string file = files_.spec("llama", "fp32");
+    options.insert(options.begin(), {"submit", file, "--set", "run.directory=" + directory().string()});
+    std::vector<std::string> command = fptrain(options);
+    command.insert(command.begin(), {"/usr/bin/env", "PATH=" + bin().string()});
+    return run(command);
+  }
+
+  std::filesystem::path directory() const { return files_.run_directory("a run"); }
+
+ private:
+  std::filesystem::path bin() const { return files_.root() / "bin"; }
+  Workspace files_;
+};
+
+}  // namespace
+
+TEST_CASE("submit writes the script into the run directory and gives it to sbatch", "[cli][submit]") {
+  const Submission submit("echo \"$@\" >&2; echo '42;cluster'");
+  const Outcome o = submit({"--time", "30", "--partition", "gpu", "--account", "me", "--qos", "low"});
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  const auto file = submit.directory() / "submit.sbatch";
+  CHECK_THAT(o.output, Contains("--parsable " + file.string()) && Contains("job 42: " + file.string()));
+  const std::string script = slurp(file);
+  for (const std::string& line :
+       {std::string("--partition=gpu"), std::string("--account=me"), std::string("--qos=low"), std::string("--time=30"),
+        std::string("--nodes=1"), std::string("--signal=USR1@120"), std::string("--requeue"),
+        "--output=\"" + submit.directory().string() + "/slurm-%j.log\""})
+    CHECK_THAT(script, Contains("#SBATCH " + line + "\n"));
+  CHECK_THAT(script, Contains("train=(" FP_EXECUTABLE " train "));
+  CHECK_THAT(script, Contains("--set 'run.directory=" + submit.directory().string() + "'"));
+}
+
+TEST_CASE("submit --dry-run prints the script and leaves nothing", "[cli][submit]") {
+  const Submission submit;
+  const Outcome o = submit({"--dry-run", "--time", "10", "--no-requeue", "--job-name", "x", "--signal-before", "0"});
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains("#!/usr/bin/env bash\n") && Contains("mkdir -p '" + submit.directory().string()));
+  CHECK_THAT(o.output,
+             Contains("--no-requeue") && Contains("--job-name=x\n") && !Contains("--signal") && !Contains("scontrol"));
+  CHECK(!std::filesystem::exists(submit.directory()));
+}
+
+TEST_CASE("submit says what is wrong with its options", "[cli][submit]") {
+  const Submission submit("echo no such partition >&2; exit 1");
+  const auto refused = [&](const std::vector<std::string>& options, const std::string& why) {
+    const Outcome o = submit(options);
+    CAPTURE(o.output, why);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(why));
+  };
+  refused({"--nodes", "4-2"}, "--nodes 4-2");
+  refused({"--nodes", "some"}, "--nodes some");
+  refused({"--time", "soon"}, "--time soon");
+  refused({"--time", "1", "--signal-before", "60"}, "all of --time 1");
+  refused({"--sbatch-option=mem=1G"}, "--sbatch-option=--mem=64G");
+  refused({"--launcher", "ssh"}, "--launcher");
+  refused({}, "no such partition");
+  const Outcome none = Submission()({});
+  CAPTURE(none.output);
+  CHECK(none.code == 2);
+  CHECK_THAT(none.output, Contains("sbatch could not be started"));
+}
+
+TEST_CASE("submit looks at every size that the job may get", "[cli][submit]") {
+  const Submission submit;
+  const std::vector<std::string> dry = {"--dry-run", "--set", "train.global_batch=8", "--set", "train.micro_batch=1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), dry.begin(), dry.end());
+    return submit(more);
+  };
+  // Data-parallel ranks divide a batch of 8: three nodes cannot.
+  const Outcome three = with({"--nodes", "1-4", "--set", "parallel.data=0"});
+  CAPTURE(three.output);
+  CHECK(three.code == 2);
+  CHECK_THAT(three.output,
+             Contains("3 nodes with 1 rank each") && Contains("can run it: 1, 2, 4") && Contains("`parallel: auto`"));
+  CHECK(with({"--nodes", "2", "--ranks-per-node", "2", "--set", "parallel.data=0"}).code == 0);
+  // The planner finds something for three: four heads, uneven, or layers in stages.
+  CHECK(with({"--nodes", "1-4", "--set", "parallel=auto"}).code == 0);
+  const Outcome many = with({"--nodes", "1-40", "--set", "parallel=auto"});
+  CAPTURE(many.output);
+  CHECK(many.code == 2);
+  CHECK_THAT(many.output, Contains("no legal plan"));
+}

@@ -1,0 +1,61 @@
+// Keys that a run spec leaves to the planner.
+#include <algorithm>
+
+#include "config/open_keys.h"
+#include "expect.h"
+
+using namespace fp;
+
+namespace {
+
+std::vector<std::string> open_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+  return parse_run_spec(text, "run.yaml", sets).parallel.open;
+}
+
+std::vector<std::string> all_but(const std::vector<std::string>& left_out) {
+  std::vector<std::string> names;
+  for (const OpenKey& key : open_keys())
+    if (std::find(left_out.begin(), left_out.end(), key.name) == left_out.end()) names.emplace_back(key.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("parallel auto leaves every key to the planner that is not written", "[config][auto]") {
+  CHECK(open_of("parallel: auto") == all_but({}));
+  CHECK(open_of("parallel: {auto: [all]}") == all_but({}));
+  CHECK(open_of("parallel: {auto: [all], tensor: 2, pipeline: {schedule: zb-v}}") ==
+        all_but({"tensor", "pipeline.schedule"}));
+  CHECK(open_of("{parallel: auto, train: {micro_batch: 4}, memory: {recompute: full}}") ==
+        all_but({"micro_batch", "recompute"}));
+  CHECK(open_of("parallel: auto", {"parallel.tensor=2", "train.micro_batch=1"}) == all_but({"tensor", "micro_batch"}));
+  CHECK(open_of("{}", {"parallel=auto", "parallel.zero_stage=1"}) == all_but({"zero_stage"}));
+}
+
+TEST_CASE("a list names what the planner may choose", "[config][auto]") {
+  CHECK(open_of("parallel: {auto: [data, tensor]}") == std::vector<std::string>{"tensor", "data"});
+  CHECK(open_of("parallel: {auto: [pipeline], pipeline: {ranks: 2}}") ==
+        std::vector<std::string>{"pipeline.schedule", "pipeline.chunks", "pipeline.w_pass"});
+  CHECK(open_of("parallel: {auto: [pipeline], pipeline: {schedule_file: mine.csv}}") ==
+        std::vector<std::string>{"pipeline.ranks"});
+  CHECK(open_of("parallel: {auto: [recompute], pipeline: {ranks: 2, recompute: [none, full]}}").empty());
+  CHECK_THAT(error_of("parallel: {auto: [tensr]}"), says("did you mean 'tensor'?"));
+  CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
+}
+
+TEST_CASE("what is checked against open keys waits until they are chosen", "[config][auto]") {
+  CHECK(error_of("parallel: {auto: [all], pipeline: {chunks: 4, group: 8}}").empty());
+  CHECK(error_of("{parallel: auto, train: {global_batch: 6}}").empty());
+  CHECK_THAT(error_of("parallel: {pipeline: {chunks: 4}}"), says("parallel.pipeline.chunks has no effect"));
+  CHECK_THAT(error_of("parallel: {auto: [all], pipeline: {ranks: 1, schedule: zb-v}}"), says("has no effect with"));
+}
+
+TEST_CASE("a spec with open keys reads back to itself", "[config][auto]") {
+  for (const char* text :
+       {"parallel: auto", "parallel: {auto: [pipeline, data], pipeline: {schedule: zb-v}, tensor: 2}"}) {
+    const RunSpec spec = parse_run_spec(text, "run.yaml");
+    CHECK(parse_run_spec(dump(spec), "dump") == spec);
+    CHECK_THROWS_WITH(require_planned(spec, "it"), Catch::Contains("parallel.auto leaves parallel."));
+  }
+  CHECK_NOTHROW(require_planned(parse_run_spec("{}", "run.yaml"), "it"));
+}

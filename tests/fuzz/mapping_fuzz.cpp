@@ -1,0 +1,24 @@
+#include <cstdint>
+
+#include "base/error.h"
+#include "config/mapping.h"
+#include "config/name_pattern.h"
+
+// A mapping that is accepted can be read both ways: the names of a rule say its numbers, and no other rule's.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const fp::MappingSpec mapping = fp::parse_mapping({reinterpret_cast<const char*>(data), size}, "input");
+    for (const fp::MappingRule& rule : mapping.rules) {
+      const fp::NamePattern source(rule.source);
+      fp::NamePattern::Numbers numbers;
+      for (const std::string& n : source.numbers()) numbers[n] = static_cast<int64_t>(size);
+      for (const std::string& name : source.names(numbers)) {
+        if (source.match(name) != numbers) __builtin_trap();
+        for (const fp::MappingRule& other : mapping.rules)
+          if (&other != &rule && fp::NamePattern(other.source).match(name)) __builtin_trap();
+      }
+    }
+  } catch (const fp::UserError&) {
+  }
+  return 0;
+}

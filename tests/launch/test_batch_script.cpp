@@ -1,0 +1,119 @@
+// Batch scripts, run by bash with a stand-in for the launcher and for scontrol. That sbatch reads them, and that jobs
+// come back: scripts/test-slurm.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/program.h"
+#include "launch/batch_script.h"
+#include "support/process.h"
+
+using namespace fp;
+using namespace std::chrono_literals;
+using fp::testing::TemporaryFolder;
+
+namespace {
+
+BatchJob job(const TemporaryFolder& folder) {
+  BatchJob j;
+  j.program = "/opt/my tools/fptrain";
+  j.train = {"run.yaml", "--set", "run.name=it's"};
+  j.directory = "/r";
+  j.launcher = folder.path / "mpirun";
+  return j;
+}
+
+void write_program(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file) << "#!/bin/bash\n" << text;
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+}
+
+// What the script does with a launcher that does this; scontrol says what it is told.
+ProgramOutput outcome(const TemporaryFolder& folder, const BatchJob& j, const std::string& launcher) {
+  write_program(folder.path / "mpirun", launcher);
+  write_program(folder.path / "scontrol", "echo scontrol \"$@\"\n");
+  write_program(folder.path / "job", batch_script(j));
+  const auto o = run_program({"env", "PATH=" + folder.path.string() + ":/usr/bin:/bin", "SLURM_JOB_ID=12",
+                              "SLURM_JOB_NUM_NODES=3", "SLURM_JOB_NODELIST=n[1-3]", (folder.path / "job").string()},
+                             60s);
+  REQUIRE(o);
+  return *o;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a script starts the ranks of its allocation with the arguments as they were") {
+  const TemporaryFolder folder;
+  BatchJob j = job(folder);
+  j.ranks_per_node = 4;
+  j.train = {"a b", "--set", "x='$HOME' \"q\" \\ *"};
+  const ProgramOutput o = outcome(folder, j, "printf '<%s>' \"$@\"");
+  CHECK(o.code == 0);
+  CHECK(has(o.text, "<-np><12><--map-by><ppr:4:node>"));
+  CHECK(has(o.text, "</opt/my tools/fptrain><train><a b><--set><x='$HOME' \"q\" \\ *>"));
+}
+
+TEST_CASE("a script requeues what was saved and interrupted, and nothing else") {
+  const TemporaryFolder folder;
+  BatchJob j = job(folder);
+  j.requeue = GENERATE(true, false);
+  for (const int code : {0, 1, 2, 3, 4, 75, 137, 138, 143}) {
+    const ProgramOutput o = outcome(folder, j, "exit " + std::to_string(code));
+    CAPTURE(code, j.requeue, o.text, o.errors);
+    CHECK(o.code == code);
+    CHECK(has(o.text, "scontrol requeue 12") == (j.requeue && (code == 75 || code == 138)));
+  }
+}
+
+TEST_CASE("a script hands the signal on and waits for what becomes of it") {
+  const TemporaryFolder folder;
+  // The ranks tell the script's process, which is their parent, twice, and take their time to save.
+  const ProgramOutput o = outcome(folder, job(folder),
+                                  "trap 'echo heard' USR1\n"
+                                  "kill -USR1 $PPID; sleep 0.3; kill -USR1 $PPID\n"
+                                  "sleep 0.5\necho saved\nexit 75\n");
+  CAPTURE(o.text, o.errors);
+  CHECK(o.code == 75);
+  CHECK(has(o.text, "heard\nheard\nsaved\n"));
+  CHECK(has(o.text, "scontrol requeue 12"));
+}
+
+TEST_CASE("options for sbatch stand where it reads them, as it reads them") {
+  const TemporaryFolder folder;
+  BatchJob j = job(folder);
+  j.launcher = "srun";
+  j.name = "my run";
+  j.output = "/r/a \"b\"/slurm-%j.log";
+  j.time = "1-12";
+  j.signal_before = 60;
+  j.cpus_per_rank = 8;
+  j.options = {"--mem=0"};
+  j.min_nodes = j.max_nodes = 2;
+  const std::string fixed = batch_script(j);
+  for (const char* line : {"#SBATCH --job-name=\"my run\"\n", "#SBATCH --output=\"/r/a \\\"b\\\"/slurm-%j.log\"\n",
+                           "#SBATCH --time=1-12\n", "#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=1\n",
+                           "#SBATCH --cpus-per-task=8\n", "#SBATCH --signal=USR1@60\n", "#SBATCH --requeue\n",
+                           "#SBATCH --mem=0\n", "export SRUN_CPUS_PER_TASK=8\n", "srun --mpi=pmix "})
+    CHECK_THAT(fixed, Catch::Contains(line));
+  CHECK(fixed.rfind("#SBATCH") < fixed.find("set -euo"));  // sbatch stops at the first command
+
+  j.max_nodes = 4;
+  j.launcher = "mpirun";
+  j.ranks_per_node = 2;
+  const std::string range = batch_script(j);
+  for (const char* line : {"#SBATCH --nodes=2-4\n", "#SBATCH --mincpus=16\n", "#SBATCH --signal=B:USR1@60\n"})
+    CHECK_THAT(range, Catch::Contains(line));
+  CHECK_THAT(range, !Catch::Contains("--ntasks-per-node"));
+
+  j.name = "two\nlines";
+  CHECK_THROWS_AS(batch_script(j), ConfigError);
+}
+
+TEST_CASE("shell_word leaves what is plain and quotes the rest") {
+  CHECK(shell_word("a-b/c.d=1") == "a-b/c.d=1");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+}

@@ -1,0 +1,119 @@
+// What squeue and sbatch of Slurm 22.05 print and take, and a clock whose Slurm is made up.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "launch/slurm.h"
+
+using namespace fp;
+using namespace std::chrono_literals;
+
+namespace {
+
+Variables variables(const std::map<std::string, std::string>& values) {
+  return [values](const char* name) {
+    const auto it = values.find(name);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  };
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// Whether it comes true within some seconds.
+bool soon(const std::function<bool()>& good) {
+  for (int i = 0; i < 1000 && !good(); ++i) std::this_thread::sleep_for(10ms);
+  return good();
+}
+
+}  // namespace
+
+TEST_CASE("a job is known by its variables") {
+  CHECK(!slurm_job(variables({})));
+  CHECK(!slurm_job(variables({{"SLURM_JOB_ID", ""}})));
+  CHECK(slurm_job(variables({{"SLURM_JOB_ID", "12"}})) == SlurmJob{"12"});
+  CHECK(slurm_job(variables({{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "3"}, {"SLURM_JOB_END_TIME", "99"}})) ==
+        SlurmJob{"12", 3, 99.0});
+  CHECK_THROWS_AS(slurm_job(variables({{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "many"}})), ConfigError);
+}
+
+TEST_CASE("time left, as squeue prints it") {
+  CHECK(parse_time_left("0:45\n") == 45);
+  CHECK(parse_time_left("0:00\n") == 0);
+  CHECK(parse_time_left("5:00") == 300);
+  CHECK(parse_time_left("59:59\n") == 3599);
+  CHECK(parse_time_left("2:03:04\n") == 7384);
+  CHECK(parse_time_left("  1-02:03:04\n") == 86400 + 7384);
+  CHECK(parse_time_left("10:00\n20:00\n") == 600);  // a job array's own job comes first
+  CHECK(parse_time_left("UNLIMITED\n") == HUGE_VAL);
+  for (const char* none : {"", "\n", "NOT_SET", "INVALID", "12", "1-02", "1:2:3:4", "a:b", "-1:00", "1-2:3"})
+    CHECK(!parse_time_left(none));
+}
+
+TEST_CASE("time limits, as sbatch takes them") {
+  CHECK(parse_time_limit("30") == 1800);
+  CHECK(parse_time_limit("30:15") == 1815);
+  CHECK(parse_time_limit("1:30:15") == 5415);
+  CHECK(parse_time_limit("1-6") == 30 * 3600);
+  CHECK(parse_time_limit("1-6:30") == 30.5 * 3600);
+  CHECK(parse_time_limit("1-6:30:30") == 30.5 * 3600 + 30);
+  for (const char* forever : {"0", "UNLIMITED", "INFINITE"}) CHECK(parse_time_limit(forever) == HUGE_VAL);
+  for (const char* none : {"", "soon", "1h", "-5", "1-", "1:2:3:4", "1.5"}) CHECK(!parse_time_limit(none));
+}
+
+TEST_CASE("a clock asks squeue again and again, and keeps what it knew where that fails") {
+  std::atomic<int> asked = 0;
+  std::vector<std::string> command;
+  const Ask ask = [&](const std::vector<std::string>& c, const auto&) -> std::optional<std::string> {
+    if (asked == 0) command = c;
+    switch (asked++) {
+      case 0:
+        return "UNLIMITED\n";
+      case 1:
+        return "10:00\n";
+      default:
+        return std::nullopt;
+    }
+  };
+  const JobClock clock({"12", 0, {}}, ask, 1ms);
+  REQUIRE(soon([&] { return asked > 5; }));
+  CHECK(clock.left() == Approx(600).margin(30));
+  CHECK(command == std::vector<std::string>{"squeue", "--noheader", "--jobs=12", "--format=%L"});
+}
+
+TEST_CASE("a clock believes the job's own end until squeue says another, and nothing is for ever") {
+  std::atomic<bool> answer = false;
+  const Ask ask = [&](const auto&, const auto&) -> std::optional<std::string> {
+    return answer ? std::optional<std::string>("1:00\n") : std::nullopt;
+  };
+  const JobClock clock({"12", 0, now() + 1000}, ask, 1ms);
+  CHECK(clock.left() == Approx(1000).margin(30));
+  answer = true;
+  CHECK(soon([&] { return clock.left() < 61; }));
+  CHECK(clock.left() > 0);
+  CHECK(JobClock(
+            {"12", 0, {}}, [](const auto&, const auto&) { return std::nullopt; }, 1ms)
+            .left() == HUGE_VAL);
+}
+
+TEST_CASE("a clock ends at once, however long until it asks again") {
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const JobClock clock(
+        {"12", 0, {}}, [](const auto&, const auto&) { return std::nullopt; }, 1h);
+  }
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+}
+
+TEST_CASE("a clock does not wait for a squeue that does not answer") {
+  std::atomic<bool> asked = false;
+  const Ask ask = [&](const auto&, const std::stop_token& stop) {
+    asked = true;
+    return ask_program({"sh", "-c", "sleep 25; true"}, stop);
+  };
+  std::optional<JobClock> clock(std::in_place, SlurmJob{"12"}, ask);
+  REQUIRE(soon([&] { return asked.load(); }));
+  const auto start = std::chrono::steady_clock::now();
+  clock.reset();
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+}

@@ -1,0 +1,27 @@
+// A cluster made up for tests.
+#pragma once
+
+#include "config/cluster.h"
+
+namespace fp {
+
+// Products at 100 TFLOP/s of any shape, all other ops at 1 TB/s, links of 100 GB/s on a node and 10 GB/s between nodes.
+inline ClusterSpec small_cluster(int ranks_per_node = 8) {
+  ClusterSpec c;
+  c.name = "made up";
+  c.source = "tests";
+  c.ranks_per_node = ranks_per_node;
+  c.memory_gib = 80;
+  NodeProfile n;
+  n.ranks = ranks_per_node;
+  n.peak_tflops_bf16 = 200;
+  n.peak_tflops_fp32 = 50;
+  for (const char* op : {"linear", "linear_backward_input", "linear_backward_weight"})
+    for (const char* compute : {"bf16", "fp32"}) n.products.push_back({op, compute, 100, 0, 0, 0, 0});
+  n.ops = {{"attention", "", 0, 50, 0}, {"attention_backward", "", 0, 50, 0}, {"other", "", 1000, 0, 0}};
+  n.links = {{"ranks", "any", 5, 100}, {"nodes", "any", 10, 10}};
+  c.profiles = {n};
+  return c;
+}
+
+}  // namespace fp

@@ -1,0 +1,122 @@
+// The plans that the search looks at are those that can be had, all of them.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "base/philox.h"
+#include "config/load.h"
+#include "plan/layout.h"
+#include "plan/pipeline.h"
+#include "planner/candidates.h"
+#include "small_cluster.h"
+#include "train/setup.h"
+
+using namespace fp;
+
+namespace {
+
+// Whether a run accepts the plan: by its own checks, with its real schedules.
+bool is_accepted(const RunSpec& spec, const Plan& plan, int ranks) {
+  try {
+    RunSpec s = with_plan(spec, plan);
+    validate(s);
+    arrange(s, ranks);
+    const PipelinePlan pipeline = plan_pipeline(s);
+    for (const int n : step_sizes(s.train, static_cast<int>(s.parallel.data))) pipeline.step(n);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+// Plans of 4 ranks, legal or not, as far as the search would look at them if they were.
+std::vector<Plan> plans_of_four(int64_t layers, int64_t global_batch) {
+  std::vector<Plan> plans;
+  for (const int64_t tensor : {1, 2, 4})
+    for (const int64_t sequence : {1, 2, 4})
+      for (const int64_t pipeline : {1, 2, 4})
+        for (const int64_t data : {1, 2, 4})
+          for (const int64_t micro_batch : {1, 2, 4, 8})
+            for (const char* kind : {"1f1b", "interleaved", "interleaved-zb", "zb-h1", "zb-h2", "zb-v", "dualpipev",
+                                     "bfs", "chimera", "bitpipe", "zeropp"})
+              for (const int64_t chunks : {0, 2, 3, 6}) {
+                if (micro_batch > 1 && global_batch / data / micro_batch < pipeline) continue;  // mostly bubble
+                const std::string k = kind;
+                const bool any = k == "interleaved" || k == "interleaved-zb" || k == "bfs" || k == "zeropp";
+                if (any != (chunks > 0) || layers % std::max<int64_t>(chunks * pipeline, 1) != 0) continue;
+                Plan p{tensor, sequence, pipeline, data, k, chunks};
+                p.w_pass = k == "chimera" || k == "bitpipe";
+                p.micro_batch = micro_batch;
+                plans.push_back(p);
+              }
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("candidates are all that a run accepts, each once", "[planner][candidates]") {
+  const RunSpec spec = parse_run_spec(
+      "{model: {family: llama, layers: 12, hidden: 64, heads: 4, kv_heads: 2, ffn: 128, vocab: 256}, "
+      "train: {global_batch: 8}, memory: {recompute: none}, parallel: auto}",
+      "t");
+  std::set<Plan> expected;
+  for (const Plan& plan : plans_of_four(spec.model.layers, spec.train.global_batch))
+    if (is_accepted(spec, plan, 4))
+      for (int64_t zero = 0; zero <= (plan.data * plan.sequence > 1 ? 3 : 0); ++zero)
+        for (const bool megatron : {false, true}) {
+          Plan p = plan;
+          p.zero_stage = zero;
+          p.megatron_sp = megatron;
+          if (!megatron || p.tensor > 1) expected.insert(p);
+        }
+  const std::vector<Plan> all = Candidates(spec, 4, small_cluster()).all();
+  const std::set<Plan> found(all.begin(), all.end());
+  CHECK(found.size() == all.size());
+  CHECK(found.size() > 300);
+  for (const Plan& p : expected) {
+    INFO(describe(p));
+    CHECK(found.count(p) == 1);
+  }
+  CHECK(found.size() == expected.size());
+}
+
+TEST_CASE("every candidate of random specs has a schedule that verifies", "[planner][candidates]") {
+  const Philox::Key key = Philox::key(11, Purpose::sampling);
+  for (uint32_t round = 0; round < 25; ++round) {
+    const auto bits = Philox::block({round, 0, 0, 0}, key);
+    const auto pick = [&](size_t i, const std::vector<int>& values) { return values[bits[i] / 7 % values.size()]; };
+    const int ranks = pick(0, {2, 3, 4, 6, 8, 12, 16, 24});
+    const std::string text = fmt::format(
+        "{{model: {{layers: {}, hidden: 96, heads: {}, vocab: 256}}, train: {{global_batch: {}{}}}, parallel: auto}}",
+        pick(1, {3, 4, 7, 8, 12, 24}), pick(2, {2, 3, 4, 12}), pick(3, {4, 6, 12, 16, 48}),
+        bits[0] % 4 == 0 ? ", ramp_start_batch: 2, ramp_increment: 2, ramp_samples: 100" : "");
+    const RunSpec spec = parse_run_spec(text, "t");
+    const std::vector<Plan> all = Candidates(spec, ranks, small_cluster(4)).all();
+    for (size_t i = bits[1] % 7; i < all.size(); i += std::max<size_t>(all.size() / 12, 1)) {
+      INFO(text << ": " << ranks << " ranks, " << describe(all[i]));
+      CHECK(is_accepted(spec, all[i], ranks));
+    }
+  }
+}
+
+TEST_CASE("what is written stays in every candidate", "[planner][candidates]") {
+  const std::string model = "model: {layers: 8, hidden: 64, heads: 8, vocab: 256}, train: {global_batch: 16}, ";
+  const RunSpec v =
+      parse_run_spec("{" + model + "parallel: {auto: [all], pipeline: {schedule: zb-v}, tensor: 2}}", "t");
+  const std::vector<Plan> all = Candidates(v, 8, small_cluster()).all();
+  CHECK(!all.empty());
+  for (const Plan& p : all) CHECK((p.tensor == 2 && p.schedule == "zb-v" && p.pipeline > 1));
+
+  const RunSpec micro = parse_run_spec("{" + model + "parallel: {auto: [micro_batch], data: 2}}", "t");
+  std::set<int64_t> sizes;
+  for (const Plan& p : Candidates(micro, 2, small_cluster()).all()) sizes.insert(p.micro_batch);
+  CHECK(sizes == std::set<int64_t>{1, 2, 4, 8});
+}
+
+TEST_CASE("tensor parallelism fits nodes, and state the devices", "[planner][candidates]") {
+  const RunSpec spec =
+      parse_run_spec("{model: {preset: gpt3-175b, vocab: 50257}, train: {global_batch: 96}, parallel: auto}", "t");
+  ClusterSpec cluster = small_cluster(4);
+  for (const Plan& p : Candidates(spec, 96, cluster).leads()) CHECK((4 % p.tensor == 0 || p.tensor % 4 == 0));
+  CHECK(!Candidates(spec, 96, cluster).leads().empty());
+  CHECK(Candidates(spec, 16, cluster).leads().empty());
+}

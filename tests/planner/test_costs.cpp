@@ -1,0 +1,90 @@
+// Seconds of single ops and communications.
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "planner/costs.h"
+#include "planner/timeline.h"
+#include "small_cluster.h"
+
+using namespace fp;
+
+namespace {
+
+std::vector<int> ranks(int first, int count, int step = 1) {
+  std::vector<int> r(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) r[static_cast<size_t>(i)] = first + i * step;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("products slow down where they are narrow", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.profiles[0].products[0] = {"linear", "bf16", 100, 64, 32, 16, 3};
+  const CostModel costs(cluster, 8);
+  const OpWork wide{"linear", 1e12, 0, 1 << 20, 1 << 20, 1 << 20, DType::bf16};
+  CHECK(costs.op_seconds(wide) == Approx(3e-6 + 1e-2).epsilon(1e-3));
+  const OpWork narrow{"linear", 1e12, 0, 64, 1 << 20, 1 << 20, DType::bf16};
+  CHECK(costs.op_seconds(narrow) == Approx(3e-6 + 2e-2).epsilon(1e-3));
+  const OpWork small{"linear", 1e12, 0, 64, 32, 16, DType::bf16};
+  CHECK(costs.op_seconds(small) == Approx(3e-6 + 4e-2));
+}
+
+TEST_CASE("ops without a line of their own cost what others do", "[planner]") {
+  const ClusterSpec cluster = small_cluster();
+  const CostModel costs(cluster, 8);
+  CHECK(costs.op_seconds({"norm", 5, 1e9, 0, 0, 0, DType::bf16}) == Approx(1e-3));
+  CHECK(costs.op_seconds({"attention", 5e12, 1e9, 0, 0, 0, DType::bf16}) == Approx(0.1));
+}
+
+TEST_CASE("what a cluster does not say is said", "[planner]") {
+  ClusterSpec cluster = small_cluster(4);
+  CHECK_NOTHROW(CostModel(cluster, 400));
+  cluster.nodes = 2;
+  CHECK_THROWS_WITH(CostModel(cluster, 9), Catch::Contains("8 ranks at most, not 9"));
+  cluster.profiles[0].ranks = 2;
+  CHECK_NOTHROW(CostModel(cluster, 2));
+  CHECK_THROWS_WITH(CostModel(cluster, 4), Catch::Contains("4 ranks on a node (profiles for: 2)"));
+  cluster = small_cluster();
+  std::erase_if(cluster.profiles[0].products, [](const ProductRates& p) { return p.compute == "bf16"; });
+  CHECK_THROWS_WITH(CostModel(cluster, 1).op_seconds({"linear", 1, 1, 1, 1, 1, DType::bf16}),
+                    Catch::Contains("no rates of linear in bf16"));
+}
+
+TEST_CASE("groups pay for the links they use", "[planner]") {
+  const ClusterSpec cluster = small_cluster(8);
+  const CostModel costs(cluster, 64);
+  constexpr int64_t kBytes = 1'000'000'000;
+  const auto seconds = [&](const std::vector<int>& r, CommKind k) { return costs.comm_seconds(k, r, kBytes); };
+  CHECK(seconds(ranks(3, 1), CommKind::all_reduce) == 0);
+  CHECK(seconds(ranks(0, 8), CommKind::all_reduce) == Approx(0.01 + 3 * 5e-6));
+  CHECK(seconds(ranks(0, 8, 8), CommKind::all_reduce) == Approx(0.1 + 3 * 10e-6));    // one rank of each node
+  CHECK(seconds(ranks(0, 16, 4), CommKind::all_reduce) == Approx(0.05 + 4 * 10e-6));  // two of each share two links
+  CHECK(seconds(ranks(0, 64), CommKind::all_gather) == Approx(1.0 / 80 + 6 * 10e-6));
+  CHECK(seconds(ranks(6, 2), CommKind::send) == Approx(0.01 + 5e-6));
+  CHECK(seconds(ranks(7, 2), CommKind::send) == Approx(0.1 + 10e-6));
+  CHECK(seconds(ranks(0, 16), CommKind::all_to_all) == Approx(0.1 * 8 / 15 + 4 * 10e-6));
+}
+
+TEST_CASE("communication runs beside ops only where the cluster can do that", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  const OpWork op{"norm", 0, 1e9, 0, 0, 0, DType::bf16};  // 1 ms
+  const std::vector<int> both = ranks(0, 2);
+  constexpr int64_t kBytes = 200'000'000;  // 2 ms
+  for (const bool overlaps : {true, false}) {
+    cluster.overlaps = overlaps;
+    const CostModel costs(cluster, 2);
+    Timeline clock(costs);
+    const double first = clock.started(CommKind::all_reduce, "data", both, kBytes);
+    const double second = clock.started(CommKind::all_reduce, "data", both, kBytes);
+    const double other = clock.started(CommKind::all_reduce, "tensor", both, kBytes);
+    clock.called(op);
+    clock.waited(first);
+    clock.waited(other);
+    clock.called(op);
+    clock.waited(second);
+    CHECK(clock.now() == Approx(overlaps ? 4.01e-3 : 8.015e-3).epsilon(1e-4));
+    CHECK(clock.exposed() == Approx(overlaps ? 2.01e-3 : 6.015e-3).epsilon(1e-4));
+  }
+}

@@ -1,0 +1,111 @@
+// Times of whole steps.
+#include <catch2/catch.hpp>
+
+#include "config/load.h"
+#include "plan/layout.h"
+#include "planner/estimate.h"
+#include "small_cluster.h"
+
+using namespace fp;
+
+namespace {
+
+RunSpec spec_of(const std::string& model, const std::string& parallel, const std::string& train,
+                const std::string& rest = "") {
+  return parse_run_spec(fmt::format("model: {{{}}}\ndata: {{seq_len: 64}}\ntrain: {{{}}}\nparallel: {{{}}}\n{}", model,
+                                    train, parallel, rest),
+                        "test");
+}
+
+const std::string kGpt = "family: gpt, layers: 8, hidden: 256, heads: 8, vocab: 1024, max_position: 64";
+const std::string kLlama =
+    "family: llama, layers: 8, hidden: 256, heads: 8, kv_heads: 4, ffn: 640, vocab: 1000, max_position: 64";
+
+// Seconds of all that is counted, priced one by one.
+double priced(const Counts& counts, const CostModel& costs) {
+  double sum = 0;
+  for (const auto& [op, c] : counts.by_op) {
+    OpWork work{op, c.flops, c.bytes, 0, 0, 0, DType::bf16};
+    if (op.starts_with("linear")) work.m = work.n = work.k = 1;
+    sum += costs.op_seconds(work);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a step without communication takes what its ops take", "[planner]") {
+  const ClusterSpec cluster = small_cluster();
+  for (const std::string& model : {kGpt, kLlama})
+    for (const int micro_batches : {1, 2, 3, 7})
+      for (const std::string recompute : {"none", "selective", "full"}) {
+        const RunSpec spec = spec_of(model, "", fmt::format("global_batch: {}, micro_batch: 2", 2 * micro_batches),
+                                     "memory: {recompute: " + recompute + "}");
+        const auto ops = make_counting_ops();
+        const Prediction p = dry_run(spec, spec.model, *ops);
+        const CostModel costs(cluster, 1);
+        const Estimate e = Estimator(cluster).estimate(spec, 1);
+        CAPTURE(model, micro_batches, recompute);
+        // The first micro-batch sets gradients that the others add to: it moves fewer bytes.
+        CHECK(e.time.compute == Approx(micro_batches * priced(p.passes, costs)).epsilon(0.03));
+        if (micro_batches == 1) CHECK(e.time.compute == Approx(priced(p.passes, costs)).epsilon(1e-9));
+        CHECK(e.time.update == Approx(priced(p.update, costs)).epsilon(1e-9));
+        CHECK(e.time.total == Approx(e.time.compute + e.time.update).epsilon(1e-9));
+        CHECK(e.time.exposed == 0);
+        CHECK(e.time.bubble == 0);
+      }
+}
+
+TEST_CASE("bubbles of pipelines are those of their schedules", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.profiles[0].ops = {{"other", "", 0, 0, 0}};  // products alone: F : B : W = 1 : 1 : 1
+  cluster.profiles[0].links = {{"ranks", "any", 0, 1e9}};
+  const std::string model = "family: llama, layers: 16, hidden: 256, heads: 8, ffn: 1024, vocab: 16, max_position: 64";
+  for (const auto& [schedule, bubble] : {std::pair<std::string, double>{"1f1b", 3.0 / 11},
+                                         {"interleaved", 1.5 / 9.5},
+                                         {"zb-h1", 1.0 / 9},
+                                         {"zb-v", 0.5 / 8.5},
+                                         {"bitpipe, w_pass: true", 0.5 / 24.5}}) {
+    const RunSpec spec =
+        spec_of(model, "pipeline: {ranks: 4, schedule: " + schedule + "}", "global_batch: 8, micro_batch: 1");
+    const Estimate e = Estimator(cluster).estimate(spec, 4);
+    CAPTURE(schedule);
+    CHECK(e.time.bubble / (e.time.total - e.time.update) == Approx(bubble).margin(0.01));
+  }
+}
+
+TEST_CASE("a glance is near the whole", "[planner]") {
+  const ClusterSpec cluster = small_cluster(4);
+  Estimator estimator(cluster);
+  // Large enough that latencies of single messages are not what counts.
+  const std::string gpt = "family: gpt, layers: 8, hidden: 2048, heads: 16, vocab: 8192, max_position: 64";
+  const std::string llama =
+      "family: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 4, ffn: 5632, vocab: 32000, max_position: 64";
+  for (const std::string& model : {gpt, llama})
+    for (const std::string parallel :
+         {"tensor: 2", "sequence: 2", "data: 4", "data: 4, zero_stage: 1", "tensor: 2, data: 2, megatron_sp: true",
+          "pipeline: {ranks: 2}", "pipeline: {ranks: 4, schedule: zb-h1}",
+          "data: 2, pipeline: {ranks: 4, schedule: zb-v}", "tensor: 2, pipeline: {ranks: 4, schedule: interleaved}"})
+      for (const int micro_batch : {1, 2}) {
+        RunSpec spec = spec_of(model, parallel, fmt::format("global_batch: 128, micro_batch: {}", 4 * micro_batch));
+        const int ranks = static_cast<int>(spec.parallel.tensor * spec.parallel.sequence * spec.parallel.data *
+                                           spec.parallel.pipeline.ranks);
+        const Estimate whole = estimator.estimate(spec, ranks), glance = estimator.glance(spec, ranks);
+        CAPTURE(model, parallel, micro_batch, glance.time.compute, whole.time.compute, glance.time.exposed,
+                whole.time.exposed, glance.time.bubble, whole.time.bubble, glance.time.update, whole.time.update);
+        CHECK(glance.time.total == Approx(whole.time.total).epsilon(0.1));
+        CHECK(whole.time.total ==
+              Approx(whole.time.compute + whole.time.exposed + whole.time.bubble + whole.time.update));
+      }
+}
+
+TEST_CASE("an estimator does not take one run for another", "[planner]") {
+  const ClusterSpec cluster = small_cluster();
+  Estimator one(cluster);
+  const RunSpec a = spec_of(kGpt, "pipeline: {ranks: 2}", "global_batch: 8, micro_batch: 2");
+  const RunSpec b = spec_of(kLlama, "pipeline: {ranks: 2}", "global_batch: 8, micro_batch: 2");
+  RunSpec c = a;
+  c.data.seq_len = 32;
+  for (const RunSpec& spec : {a, b, c, a})
+    CHECK(one.estimate(spec, 2).time.total == Estimator(cluster).estimate(spec, 2).time.total);
+}

@@ -1,0 +1,108 @@
+// Quick measurements give legal descriptions, and those of other numbers of ranks stay.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "comm/backends.h"
+#include "ops/backends.h"
+#include "planner/measured.h"
+#include "small_cluster.h"
+
+namespace fp {
+namespace {
+
+NodeFacts facts() {
+  NodeFacts f;
+  f.name = "here";
+  f.device = "cpu";
+  f.ranks_per_node = 2;
+  f.memory_gib = f.host_memory_gib = 4;
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planner][measure]") {
+  std::vector<ClusterSpec> of_ranks(2);
+  std::vector<CheckedStep> steps;
+  run_thread_ranks(2, [&](World& world) {
+    const auto ops = make_cpu_ops();
+    world.attach(*ops);
+    const auto everybody = world.group("everybody", {0, 1});
+    const auto links = measure_links(world, *ops, {"here", "here"}, true);
+    const DeviceRates rates = measure_device(*ops, *everybody, 2, true);
+    if (world.rank() == 0) steps = rates.steps;
+    of_ranks[static_cast<size_t>(world.rank())] =
+        measured_cluster(facts(), rates, links, {.bytes = 1, .write_bytes_per_s = 1e9});
+  });
+  CHECK(steps.size() == 6);
+  for (const CheckedStep& s : steps) {
+    CAPTURE(s.model, s.seconds, s.predicted);
+    CHECK(s.predicted > 0.25 * s.seconds);  // machines that run tests do other things too
+    CHECK(s.predicted < 4 * s.seconds);
+  }
+  const ClusterSpec& c = of_ranks[0];
+  REQUIRE_NOTHROW(validate(c));
+  CHECK(c.profiles.front() == of_ranks[1].profiles.front());
+  CHECK(c.profiles.front().ranks == 2);
+  CHECK(c.profiles.front().products.size() == 6);
+  CHECK(c.profiles.front().peak_tflops_bf16 > 0);
+  std::set<std::string> ops, kinds;
+  for (const OpRates& r : c.profiles.front().ops) ops.insert(r.op);
+  for (const char* op : {"attention", "attention_backward", "adamw", "norm", "cross_entropy_backward", "other"})
+    CHECK(ops.contains(op));
+  for (const LinkRates& l : c.profiles.front().links) kinds.insert(l.kind);
+  CHECK(kinds.size() == 7);
+}
+
+TEST_CASE("links between nodes are those of ranks in the same place", "[planner][measure]") {
+  std::vector<LinkRates> links;
+  run_thread_ranks(4, [&](World& world) {
+    const auto ops = make_ref_ops();
+    world.attach(*ops);
+    const auto samples = measure_links(world, *ops, {"a", "b", "a", "b"}, true);
+    if (world.rank() == 0) links = fit_links(samples);
+  });
+  std::set<std::string> between;
+  for (const LinkRates& l : links) between.insert(l.between);
+  CHECK(between == std::set<std::string>{"ranks", "nodes"});
+  CHECK(links.size() == 14);
+}
+
+TEST_CASE("hosts with different numbers of ranks are not measured", "[planner][measure]") {
+  CHECK_THROWS_AS(run_thread_ranks(3,
+                                   [&](World& world) {
+                                     const auto ops = make_ref_ops();
+                                     measure_links(world, *ops, {"a", "a", "b"}, true);
+                                   }),
+                  ConfigError);
+}
+
+TEST_CASE("a new profile takes the place of that for as many ranks", "[planner][measure]") {
+  ClusterSpec before = small_cluster(4), now = small_cluster(2);
+  before.profiles.insert(before.profiles.begin(), small_cluster(2).profiles[0]);
+  now.profiles[0].peak_tflops_bf16 = 7;
+  const ClusterSpec both = with_earlier_profiles(now, before);
+  REQUIRE(both.profiles.size() == 2);
+  CHECK(both.profiles[0].peak_tflops_bf16 == 7);
+  CHECK(both.profiles[1] == before.profiles[1]);
+  CHECK(both.ranks_per_node == 4);
+  before.device = "cpu";
+  CHECK_THROWS_WITH(with_earlier_profiles(now, before),
+                    Catch::Contains("is of made up (cpu), this machine is made up"));
+}
+
+TEST_CASE("a disk is measured and left as it was", "[planner][measure]") {
+  const auto folder = std::filesystem::temp_directory_path() / "fptrain-test-disk";
+  std::filesystem::create_directories(folder);
+  const DiskRates r = benchmark_disk(folder, 3'000'000);
+  CHECK(r.bytes == 3'000'000);
+  CHECK(r.write_bytes_per_s > 0);
+  CHECK(r.read_bytes_per_s > 0);
+  CHECK((r.cached >= 0 && r.cached <= 1));
+  CHECK(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+  CHECK_THROWS_AS(benchmark_disk(folder / "missing", 1), DataError);
+}
+
+}  // namespace fp

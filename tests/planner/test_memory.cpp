@@ -1,0 +1,179 @@
+// The rank that needs most memory is found without looking at all of them.
+#include <catch2/catch.hpp>
+
+#include "comm/counting.h"
+#include "config/load.h"
+#include "planner/memory.h"
+#include "planner/random_run.h"
+#include "planner/search.h"
+#include "train/evaluation.h"
+#include "train/setup.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+struct Counted {
+  int played = 0, roles = 0;
+};
+
+// Against every rank played.
+Counted check_search(const RandomRun& r) {
+  INFO(r.text());
+  const auto ops = make_counting_ops();
+  PipelinePlan plan = plan_pipeline(r.spec);
+  MemorySearch search(r.spec, plan, r.mesh, *ops);
+  const int worst = search.worst();
+  const size_t found = search.exact(worst).device_bytes();
+  Counted counted{0, search.roles().count()};
+  for (int role = 0; role < counted.roles; ++role) counted.played += search.played(role);
+  size_t most = 0;
+  for (int rank = 0; rank < r.mesh.size(); ++rank) {
+    const int role = search.roles().of(rank);
+    const Coordinate at = r.mesh.at(rank), first = r.mesh.at(search.roles().rank(role));
+    CHECK(at.pp == first.pp);
+    const size_t bytes = dry_run(r.spec, plan, *ops, r.mesh, rank).device_bytes();
+    INFO("rank " << rank << ", which is like " << search.roles().rank(role));
+    CHECK(static_cast<double>(search.exact(role).device_bytes()) == Approx(static_cast<double>(bytes)).epsilon(1e-3));
+    most = std::max(most, bytes);
+  }
+  CHECK(found == most);
+  return counted;
+}
+
+}  // namespace
+
+TEST_CASE("the largest of all ranks is found", "[planner]") {
+  std::mt19937 random(1);
+  Counted all;
+  for (int i = 0; i < 150; ++i) {
+    const Counted c = check_search(random_run(random, {1, 2, 3, 4, 6}));
+    all.played += c.played;
+    all.roles += c.roles;
+  }
+  CHECK(all.played < all.roles);
+}
+
+TEST_CASE("of many pipeline ranks few are played", "[planner]") {
+  std::mt19937 random(5);
+  Counted all;
+  for (int i = 0; i < 12; ++i) {
+    const Counted c = check_search(random_run(random, {8, 16, 32}));
+    all.played += c.played;
+    all.roles += c.roles;
+  }
+  CHECK(2 * all.played < all.roles);
+}
+
+TEST_CASE("no evaluation, large or small, takes more than was predicted", "[planner]") {
+  std::mt19937 random(6);
+  for (int i = 0; i < 40; ++i) {
+    const RandomRun r = random_run(random, {2, 4, 6});
+    INFO(r.text());
+    const auto ops = make_counting_ops();
+    const PipelinePlan plan = plan_pipeline(r.spec);
+    const int rank = static_cast<int>(random() % static_cast<unsigned>(r.mesh.size()));
+    const Prediction predicted = dry_run(r.spec, plan, *ops, r.mesh, rank);
+    const auto world = make_counting_world(rank, r.mesh.size());
+    Arena arena;
+    const Groups groups = make_groups(*world, r.mesh);
+    Model model(r.spec.model, model_options(r.spec, plan, groups.at.pp), *ops, arena, groups);
+    Executor executor(model, executor_options(r.spec, plan));
+    const std::vector<Batch> step(static_cast<size_t>(step_sizes(r.spec.train, r.mesh.dp()).back()),
+                                  shape_only(r.spec));
+    for (int twice = 0; twice < 2; ++twice) {
+      executor.accumulate(step);
+      executor.update(r.spec.optimizer, 1e-3, 1, executor.gradient_norm().norm);
+      const std::vector<Batch> batches(static_cast<size_t>(evaluation_batches(executor)), shape_only(r.spec));
+      for (size_t n = 1; n <= batches.size(); ++n) executor.evaluate(std::span(batches).first(n));
+    }
+    CHECK(arena.peak() == predicted.arena_bytes);
+  }
+}
+
+TEST_CASE("memory of a cluster's ranks and nodes", "[planner]") {
+  RunSpec spec = parse_run_spec(
+      "model: {preset: gpt2, layers: 4}\n"
+      "data: {seq_len: 256}\n"
+      "train: {micro_batch: 1, global_batch: 16}\n"
+      "parallel: {data: 2, tensor: 5, pipeline: {ranks: 2}}",
+      "test");
+  ClusterSpec cluster;
+  cluster.memory_gib = 4;
+  cluster.reserved_gib = 1;
+  cluster.ranks_per_node = 8;
+  const auto ops = counting_ops_for(cluster);
+  const auto predicted = [&](int rank) {
+    const Mesh mesh(2, 2, 1, 5, 20);
+    return static_cast<int64_t>(dry_run(spec, spec.model, *ops, mesh, rank).device_bytes());
+  };
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  int64_t most = 0;
+  for (int rank = 0; rank < 20; ++rank) most = std::max(most, predicted(rank));
+
+  const RankMemory of_gpu = worst_rank_memory(spec, 20, cluster, *ops);
+  CHECK(of_gpu.prediction.host_bytes == 0);
+  CHECK(of_gpu.bytes == most + kGiB);
+  CHECK(of_gpu.available == 4 * kGiB);
+  CHECK(of_gpu.node_bytes == 0);
+  CHECK(of_gpu.fits());
+  cluster.memory_gib = 1.125;
+  const RankMemory too_little = worst_rank_memory(spec, 20, cluster, *ops);
+  CHECK_FALSE(too_little.fits());
+  CHECK(too_little.missing() == most - kGiB / 8);
+
+  cluster.device = "cpu";
+  const auto on_cpu = counting_ops_for(cluster);
+  const RankMemory of_cpu = worst_rank_memory(spec, 20, cluster, *on_cpu);
+  CHECK(of_cpu.prediction.host_bytes > 0);
+  int64_t fullest = 0;
+  for (int first = 0; first < 20; first += 8) {
+    int64_t node = 0;
+    for (int rank = first; rank < std::min(first + 8, 20); ++rank)
+      node +=
+          kGiB + static_cast<int64_t>(dry_run(spec, spec.model, *on_cpu, Mesh(2, 2, 1, 5, 20), rank).device_bytes());
+    fullest = std::max(fullest, node);
+  }
+  CHECK(static_cast<double>(of_cpu.node_bytes) == Approx(static_cast<double>(fullest)).epsilon(1e-4));
+  CHECK_FALSE(of_cpu.fits());
+}
+
+TEST_CASE("what saves pass through counts on CPUs for the rank, on GPUs for the host") {
+  const auto spec_of = [](const char* saves) {
+    return parse_run_spec(std::string("model: {preset: gpt2, layers: 4}\ndata: {seq_len: 256}\n"
+                                      "train: {micro_batch: 1, global_batch: 8, steps: 1000}\n"
+                                      "parallel: {data: 4, zero_stage: 1}\ncheckpoint: ") +
+                              saves,
+                          "test");
+  };
+  const RunSpec beside = spec_of("{every: 100}"), at_once = spec_of("{every: 100, asynchronous: false}"),
+                small = spec_of("{every: 100, staging_mib: 32}");
+  ClusterSpec cluster;
+  cluster.memory_gib = 4;
+  cluster.ranks_per_node = 4;
+  cluster.host_memory_gib = 1;
+
+  cluster.device = "cpu";
+  const auto on_cpu = counting_ops_for(cluster);
+  const RankMemory with = worst_rank_memory(beside, 4, cluster, *on_cpu),
+                   without = worst_rank_memory(at_once, 4, cluster, *on_cpu);
+  const int64_t parameters = with.prediction.parameters;
+  CHECK(static_cast<double>(with.prediction.staging_bytes) ==
+        Approx(12.0 * static_cast<double>(parameters) / 4).epsilon(0.01));
+  CHECK(with.bytes - without.bytes == static_cast<int64_t>(with.prediction.staging_bytes));
+  CHECK(with.node_bytes - without.node_bytes == 4 * (with.bytes - without.bytes));
+  CHECK(worst_rank_memory(small, 4, cluster, *on_cpu).prediction.staging_bytes == size_t{32} << 20);
+
+  cluster.device = "cuda";
+  const auto on_gpu = counting_ops_for(cluster);
+  const RankMemory gpu = worst_rank_memory(beside, 4, cluster, *on_gpu);
+  CHECK(gpu.bytes == worst_rank_memory(at_once, 4, cluster, *on_gpu).bytes);
+  CHECK(gpu.node_bytes == 4 * static_cast<int64_t>(gpu.prediction.staging_bytes));
+  CHECK(gpu.fits());
+  cluster.host_memory_gib = 0.5;
+  const RankMemory too_little = worst_rank_memory(beside, 4, cluster, *on_gpu);
+  CHECK_FALSE(too_little.fits());
+  CHECK_THAT(overrun(too_little), Catch::Contains("host memory, for saves beside training"));
+  CHECK(worst_rank_memory(small, 4, cluster, *on_gpu).fits());
+}

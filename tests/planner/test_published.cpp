@@ -1,0 +1,110 @@
+// Runs that others published, predicted from their settings with one set of constants: configs/clusters/
+// dgx-a100-2021.yaml.
+#include <catch2/catch.hpp>
+
+#include "config/load.h"
+#include "planner/estimate.h"
+#include "planner/search.h"
+
+using namespace fp;
+
+namespace {
+
+// A row of table 1 of Narayanan et al. (2021), with the settings of Megatron-LM's examples/sc21/run_table_1.sh. The
+// last row: its README and examples/pretrain_gpt3_175B.sh. All recompute whole layers and count that as work done.
+struct Published {
+  const char* name;
+  int64_t layers, hidden, heads;
+  int tensor, pipeline;
+  int64_t micro_batch, global_batch;
+  int64_t chunk_layers;  // of the interleaved schedule; 0: 1F1B
+  int gpus;
+  double tflops;  // of a GPU
+};
+
+constexpr Published kRuns[] = {
+    {"1.7B", 24, 2304, 24, 1, 1, 16, 512, 0, 32, 137},          {"3.6B", 30, 3072, 32, 2, 1, 16, 512, 0, 64, 138},
+    {"7.5B", 36, 4096, 32, 4, 1, 16, 512, 0, 128, 142},         {"18B", 40, 6144, 48, 8, 1, 8, 1024, 0, 256, 135},
+    {"39B", 48, 8192, 64, 8, 2, 4, 1536, 0, 512, 138},          {"76B", 60, 10240, 80, 8, 4, 2, 1792, 5, 1024, 140},
+    {"145B", 80, 12288, 96, 8, 8, 2, 2304, 5, 1536, 148},       {"310B", 96, 16384, 128, 8, 16, 1, 2160, 3, 1920, 155},
+    {"530B", 105, 20480, 128, 8, 35, 1, 2520, 1, 2520, 163},    {"1T", 128, 25600, 160, 8, 64, 1, 3072, 0, 3072, 163},
+    {"GPT-3 175B", 96, 12288, 96, 8, 16, 1, 1536, 0, 1024, 138}};
+
+constexpr int64_t kLength = 2048, kVocab = 51200;
+
+RunSpec parsed(const Published& r, const std::string& plan) {
+  return parse_run_spec(
+      fmt::format("model: {{family: gpt, layers: {}, hidden: {}, heads: {}, vocab: {}, max_position: {}}}\n"
+                  "data: {{seq_len: {}}}\n{}\n",
+                  r.layers, r.hidden, r.heads, kVocab, kLength, kLength, plan),
+      r.name);
+}
+
+RunSpec spec_of(const Published& r) {
+  const std::string schedule =
+      r.chunk_layers > 0 ? fmt::format("schedule: interleaved, chunks: {}", r.layers / r.pipeline / r.chunk_layers)
+                         : std::string("schedule: 1f1b");
+  return parsed(r, fmt::format("train: {{global_batch: {}, micro_batch: {}}}\nmemory: {{recompute: full}}\n"
+                               "parallel: {{tensor: {}, data: 0, pipeline: {{ranks: {}, {}}}}}",
+                               r.global_batch, r.micro_batch, r.tensor, r.pipeline, schedule));
+}
+
+RunSpec left_free(const Published& r) {
+  return parsed(r, fmt::format("train: {{global_batch: {}}}\nparallel: auto", r.global_batch));
+}
+
+// The paper's count, section 5.1: 96 B s l h^2 (1 + s / 6h + V / 16 l h), recomputation included.
+double paper_flops_per_token(const Published& r) {
+  const auto l = static_cast<double>(r.layers), h = static_cast<double>(r.hidden);
+  return 96 * l * h * h * (1 + kLength / (6 * h) + kVocab / (16 * l * h));
+}
+
+}  // namespace
+
+TEST_CASE("published runs of Megatron-LM come out within 15 %", "[planner]") {
+  const ClusterSpec cluster = load_cluster(FP_SOURCE_DIR "/configs/clusters/dgx-a100-2021.yaml");
+  Estimator estimator(cluster);
+  fmt::print("{:<12}{:>6}{:>12}{:>12}{:>10}{:>9}{:>12}\n", "model", "GPUs", "TFLOP/s", "published", "off", "s/step",
+             "GiB");
+  for (const Published& r : kRuns) {
+    const Estimate e = estimator.estimate(spec_of(r), r.gpus);
+    const double tflops = paper_flops_per_token(r) * e.tokens_per_s / r.gpus / 1e12;
+    fmt::print("{:<12}{:>6}{:>12.1f}{:>12.0f}{:>+9.1f}%{:>9.1f}{:>12.1f}\n", r.name, r.gpus, tflops, r.tflops,
+               100 * (tflops / r.tflops - 1), e.time.total, static_cast<double>(e.memory.bytes) / (1 << 30));
+    CAPTURE(r.name);
+    CHECK(std::abs(tflops / r.tflops - 1) < 0.15);
+    CHECK(e.memory.fits());
+  }
+}
+
+TEST_CASE("a trillion parameters on 3072 GPUs take seconds to plan for, not to wait for", "[planner]") {
+  const ClusterSpec cluster = load_cluster(FP_SOURCE_DIR "/configs/clusters/dgx-a100-2021.yaml");
+  const RunSpec spec =
+      load_run_spec(FP_SOURCE_DIR "/configs/published/megatron-1t.yaml", {}, DataFolders::may_be_missing);
+  const Estimate e = Estimator(cluster).estimate(spec, 3072);
+  CHECK(e.time.total == Approx(e.time.compute + e.time.exposed + e.time.bubble + e.time.update));
+  CHECK(e.time.bubble / e.time.total == Approx(63.0 / (512 + 63)).epsilon(0.1));
+  CHECK(e.spec.parallel.data == 6);
+}
+
+TEST_CASE("left free, the planner finds plans no slower than the published ones", "[planner][slow]") {
+  const ClusterSpec cluster = load_cluster(FP_SOURCE_DIR "/configs/clusters/dgx-a100-2021.yaml");
+  for (const Published& r : kRuns) {
+    if (r.name != std::string("1T") && r.name != std::string("GPT-3 175B")) continue;
+    CAPTURE(r.name);
+    EstimatorJudge judge(cluster);
+    Choice paper;
+    paper.plan = plan_of(spec_of(r));
+    paper.estimate = judge.estimate(spec_of(r), r.gpus);
+    const Search found = search(left_free(r), r.gpus, cluster, judge);
+    REQUIRE(found.best);
+    CHECK(found.best->estimate.memory.fits());
+    CHECK(found.best->estimate.time.total <= paper.estimate.time.total);
+    const std::string differs = changed_keys(paper.plan, found.best->plan);
+    const std::string why = why_not(paper, *found.best, cluster);
+    fmt::print("{}: {:.1f} s a step, the paper's {:.1f} s: {}\n  {}\n", r.name, found.best->estimate.time.total,
+               paper.estimate.time.total, differs, why);
+    CHECK_FALSE(differs.empty());
+    CHECK_THAT(why, Catch::Contains("slower"));
+  }
+}

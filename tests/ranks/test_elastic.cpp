@@ -1,0 +1,62 @@
+// One run that comes back on another number of ranks again and again: it sees the samples that a run on one rank sees,
+// and its losses are those of that run.
+#include <catch2/catch.hpp>
+
+#include "ranks/job.h"
+#include "ranks/outcome.h"
+
+using namespace fp;
+using namespace fp::testing;
+
+namespace {
+
+constexpr int kLeg = 10;  // steps
+
+// Heads, layers and a batch that 3 and 6 ranks can share. The learning rate is one at which rounding does not grow from
+// step to step: at 5e-3 it does, on one mesh that never changes as well.
+std::vector<std::string> settings(int steps, int legs) {
+  std::vector<std::string> s;
+  for (const std::string& set :
+       {std::string("model.heads=6"), std::string("model.hidden=36"), std::string("model.layers=12"),
+        std::string("model.init_std=0.1"), std::string("optimizer.lr=1e-3"), std::string("train.global_batch=12"),
+        fmt::format("schedule.decay_steps={}", legs * kLeg), fmt::format("train.steps={}", steps),
+        fmt::format("checkpoint.every={}", kLeg)})
+    s.insert(s.end(), {"--set", set});
+  return s;
+}
+
+std::vector<int64_t> consumed_samples(const std::filesystem::path& run_directory) {
+  std::vector<int64_t> consumed;
+  std::ifstream in(run_directory / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);)
+    consumed.push_back(nlohmann::json::parse(line).at("consumed_samples").get<int64_t>());
+  return consumed;
+}
+
+}  // namespace
+
+TEST_CASE("a run goes on over 8, 4, 3, 1 and 6 ranks as if it had always had one", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  const std::vector<Layout> legs = {{2, 1, 2, 1, false, "none", 2, "1f1b layers=[5,7]"},
+                                    {4, 1, 1, 0, true},  // 6 heads on 4 ranks, 2 kv heads
+                                    {1, 1, 3, 3},
+                                    {},
+                                    {1, 1, 2, 1, false, "none", 3, "zb-h1 layers=[3,5,4]"}};
+  const int steps = static_cast<int>(legs.size()) * kLeg;
+  run_well(w.train(spec, "one", {}, settings(steps, static_cast<int>(legs.size()))));
+  int until = 0;
+  for (const Layout& layout : legs) {
+    until += kLeg;
+    INFO("until step " << until << ": " << layout.text());
+    run_well(w.train(spec, "elastic", layout, settings(until, static_cast<int>(legs.size()))));
+  }
+  const auto one = w.run_directory("one"), elastic = w.run_directory("elastic");
+  CHECK(history(elastic).size() == static_cast<size_t>(steps));
+  CHECK(consumed_samples(elastic) == consumed_samples(one));
+  check_like_one(w, "elastic", steps);
+  // Other samples would show: what steps next to each other have learned from differs by far more in loss.
+  const auto losses = history(one);
+  for (int step = 1; step < steps; ++step)
+    CHECK(std::abs(losses.at(step + 1).first / losses.at(step).first - 1) > 1e-5);
+}

@@ -1,0 +1,260 @@
+// Saves of one rank in the background: what they hold, how failures come out, what is left behind.
+#include "base/progress.h"
+#include "checkpoint/fixture.h"
+#include "comm/backends.h"
+#include "config/load.h"
+#include "train/saver.h"
+
+namespace fp::test {
+namespace {
+
+RunSpec spec_of(const std::string& checkpoint) {
+  RunSpec spec;
+  spec.train.steps = 100;
+  spec.checkpoint.every = 1;
+  spec.checkpoint.keep_last = 0;
+  if (checkpoint == "at once") spec.checkpoint.asynchronous = false;
+  return spec;
+}
+
+struct Rig {
+  explicit Rig(const RunSpec& spec)
+      : group(world.group("world", {0})), saver(dir.path, spec, state.store, *state.ops, *group, SaveOptions{}) {}
+  // A step that ends with a save of what then lies in the store.
+  void begin(int64_t step) {
+    state.fill(static_cast<uint64_t>(step));
+    saver.begin(some_state(step));
+  }
+  void advance_until_done() {
+    for (int i = 0; i < 100000 && outcomes.empty(); ++i) {
+      saver.advance(saver.busy());
+      outcomes = saver.take_outcomes();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  bool holds(int64_t step) {
+    State loaded(small_table());
+    load_checkpoint(dir.path / checkpoint_name(step), loaded.store, *loaded.ops);
+    return loaded.wrong(static_cast<uint64_t>(step)) == 0;
+  }
+
+  TempDir dir;
+  State state{small_table()};
+  World world{0, 1};
+  std::shared_ptr<Group> group;
+  Saver saver;
+  std::vector<Saver::Saved> outcomes;
+};
+
+// Runs out of scope before the rig does.
+struct Hook {
+  explicit Hook(storage::Hook h) { storage::set_hook(std::move(h)); }
+  ~Hook() { storage::set_hook({}); }
+};
+
+TEST_CASE("a save holds the state at its beginning, whatever training makes of it meanwhile") {
+  Rig rig(spec_of("beside"));
+  rig.begin(1);
+  CHECK_FALSE(std::filesystem::exists(rig.dir.path / checkpoint_name(1)));
+  rig.state.fill(99);
+  rig.advance_until_done();
+  REQUIRE(rig.outcomes.size() == 1);
+  CHECK(rig.outcomes[0].error.empty());
+  CHECK(rig.outcomes[0].in_background);
+  CHECK(rig.outcomes[0].path == rig.dir.path / checkpoint_name(1));
+  CHECK(rig.outcomes[0].bytes > Staging::bytes_for(rig.state.table, 0));
+  CHECK(rig.saver.saves() == 1);
+  CHECK(rig.holds(1));
+}
+
+TEST_CASE("a save that is due before the last is done waits for it, and says so") {
+  Rig rig(spec_of("beside"));
+  for (const int64_t step : {1, 2, 3}) rig.begin(step);
+  rig.saver.finish();
+  rig.outcomes = rig.saver.take_outcomes();
+  REQUIRE(rig.outcomes.size() == 3);
+  CHECK(rig.outcomes[0].held_up);
+  CHECK(rig.outcomes[1].held_up);
+  CHECK_FALSE(rig.outcomes[2].held_up);
+  for (const int64_t step : {1, 2, 3}) CHECK(rig.holds(step));
+}
+
+TEST_CASE("a save at once is done when it returns, after what was under way") {
+  for (const char* how : {"beside", "at once"}) {
+    Rig rig(spec_of(how));
+    rig.begin(1);
+    rig.state.fill(2);
+    rig.saver.save_now(some_state(2));
+    rig.outcomes = rig.saver.take_outcomes();
+    REQUIRE(rig.outcomes.size() == 2);
+    CHECK_FALSE(rig.outcomes[1].in_background);
+    CHECK(rig.holds(1));
+    CHECK(rig.holds(2));
+  }
+}
+
+TEST_CASE("a save that fails at any step leaves the earlier ones, and the next one succeeds") {
+  for (const char* how : {"beside", "at once"}) {
+    CAPTURE(how);
+    Rig rig(spec_of(how));
+    rig.begin(1);
+    rig.saver.finish();
+    rig.saver.take_outcomes();
+    bool failed = true;
+    for (int at = 0; failed && at < 1000; ++at) {
+      CAPTURE(at);
+      std::atomic<int> steps = 0;
+      {
+        const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
+          if (steps++ == at && s != storage::Step::remove) throw DataError(path.string() + ": no more room");
+        });
+        rig.begin(2);
+        rig.saver.finish();
+      }
+      rig.outcomes = rig.saver.take_outcomes();
+      REQUIRE(rig.outcomes.size() == 1);
+      failed = !rig.outcomes[0].error.empty();
+      if (failed) CHECK_THAT(rig.outcomes[0].error, Catch::Contains("not saved (earlier ones are intact)"));
+      CHECK(rig.holds(1));
+      clean_leftovers(rig.dir.path);
+    }
+    CHECK(rig.holds(2));
+  }
+}
+
+TEST_CASE("a saver that goes gives up what is under way, at once, and leaves what was there") {
+  const TempDir dir;
+  State state(small_table());
+  World world(0, 1);
+  const auto group = world.group("world", {0});
+  std::atomic<int> writes = 0;
+  std::atomic<bool> leaving = false;
+  const Hook hook([&](storage::Step s, const std::filesystem::path&) {
+    if (s != storage::Step::write || writes++ > 0) return;
+    while (!leaving) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is about to go
+  });
+  {
+    Saver saver(dir.path, spec_of("beside"), state.store, *state.ops, *group, SaveOptions{});
+    saver.begin(some_state(1));
+    leaving = true;
+  }
+  CHECK(writes <= 2);
+  CHECK(checkpoints_in(dir.path).empty());
+  clean_leftovers(dir.path);
+  CHECK(std::filesystem::is_empty(dir.path));
+}
+
+TEST_CASE("while the copying waits for the disk, whoever watches sees that it goes on") {
+  std::atomic<int> ticks = 0;
+  set_progress_hook([&] { ++ticks; });
+  {
+    RunSpec spec = spec_of("beside");
+    const TempDir dir;
+    State state(small_table());
+    World world(0, 1);
+    const auto group = world.group("world", {0});
+    Staging small(Staging::bytes_for(state.table, 1));
+    const Hook hook([&](storage::Step s, const std::filesystem::path&) {
+      if (s == storage::Step::write) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    });
+    small.begin();
+    BackgroundTask task([&] {
+      progress();
+      return write_rank_file(dir.path, state.table, *small.blocks(), 0).name;
+    });
+    small.fill(state.store, *state.ops, [&] { task.pass_on_progress(); });
+    CHECK(ticks > 3);
+    CHECK(task.outcome() == "0 rank-00000.h5");
+  }
+  set_progress_hook({});
+}
+
+TEST_CASE("what fails on one rank alone fails on all, and the next save succeeds") {
+  const TempDir dir;
+  std::atomic<int> failed = 0, saved = 0;
+  std::atomic<bool> broken = true;
+  const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
+    if (broken && s == storage::Step::write && path.filename() == "rank-00002.h5") throw DataError("a disk of rank 2");
+  });
+  run_thread_ranks(3, [&](World& world) {
+    const auto group = world.group("world", {0, 1, 2});
+    State state(small_table(3, world.rank()));
+    state.fill(5);
+    SaveOptions options;
+    options.rank = world.rank();
+    Saver saver(dir.path, spec_of("beside"), state.store, *state.ops, *group, options);
+    for (const int64_t step : {1, 2}) {
+      saver.begin(some_state(step));
+      saver.finish();
+      for (const auto& s : saver.take_outcomes()) ++(s.error.empty() ? saved : failed);
+      group->barrier();
+      broken = false;
+      group->barrier();
+    }
+  });
+  CHECK(failed == 3);
+  CHECK(saved == 3);
+  State loaded(small_table());
+  load_checkpoint(dir.path / checkpoint_name(2), loaded.store, *loaded.ops);
+  CHECK(loaded.wrong(5) == 0);
+}
+
+TEST_CASE("a mistake of ours in the background ends the run") {
+  Rig rig(spec_of("beside"));
+  const Hook hook([&](storage::Step s, const std::filesystem::path&) {
+    if (s == storage::Step::write) throw InternalError("an invariant");
+  });
+  rig.begin(1);
+  CHECK_THROWS_WITH(rig.saver.finish(), Catch::Contains("internal error in a save") && Catch::Contains("an invariant"));
+}
+
+TEST_CASE("files written on the node's own disk arrive, and nothing stays there") {
+  const TempDir local;
+  RunSpec spec = spec_of("beside");
+  spec.checkpoint.node_local = local.path / "scratch";
+  CHECK_THROWS_WITH(Rig(spec), Catch::Contains("there is no such folder"));
+  std::filesystem::create_directory(spec.checkpoint.node_local);
+  Rig rig(spec);
+  rig.begin(1);
+  rig.saver.finish();
+  CHECK(rig.holds(1));
+  const auto files_left = [&] {
+    size_t left = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(local.path)) left += entry.is_regular_file();
+    return left;
+  };
+  CHECK(files_left() == 0);
+  {
+    const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
+      if (s == storage::Step::create_file && path.parent_path().filename() == ".tmp-step-00000002")
+        throw DataError("the shared disk is away");
+    });
+    rig.begin(2);
+    rig.saver.finish();
+  }
+  CHECK(files_left() == 0);
+  rig.begin(3);
+  rig.saver.finish();
+  rig.outcomes = rig.saver.take_outcomes();
+  REQUIRE(rig.outcomes.size() == 3);
+  CHECK_THAT(rig.outcomes[1].error, Catch::Contains("the shared disk is away"));
+  CHECK(rig.holds(3));
+}
+
+TEST_CASE("the memory of saves is that of what a rank answers for, within the limit that is set") {
+  const ParamTable table = small_table();
+  RunSpec spec = spec_of("beside");
+  const size_t all = static_cast<size_t>(table.logical_parameters()) * 12;
+  CHECK(staging_bytes(spec, table) == all);
+  spec.checkpoint.asynchronous = false;
+  CHECK(staging_bytes(spec, table) == 0);
+  spec.checkpoint.asynchronous = true;
+  spec.checkpoint.every = spec.train.steps;
+  CHECK(staging_bytes(spec, table) == 0);
+  spec.checkpoint.every = 0;
+  CHECK(staging_bytes(spec, table) == 0);
+}
+
+}  // namespace
+}  // namespace fp::test

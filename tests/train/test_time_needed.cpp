@@ -1,0 +1,38 @@
+#include <catch2/catch.hpp>
+
+#include "train/time_needed.h"
+
+using namespace fp;
+
+TEST_CASE("steps and saves are expected to take as long as the slowest lately") {
+  TimeNeeded t(4e9);
+  CHECK(t.step_s() == 0);
+  CHECK(t.save_s() == Approx(4e9 / TimeNeeded::kSaveRate));
+  t.save_took(30);
+  CHECK(t.save_s() == 30);
+  t.save_took(10);
+  CHECK(t.save_s() == 30);
+  for (int i = 0; i < 5; ++i) t.save_took(10);
+  CHECK(t.save_s() == 10);
+  t.step_took(7);
+  for (int i = 0; i < 50; ++i) t.step_took(2);
+  CHECK(t.step_s() == 7);
+  for (int i = 0; i < 100; ++i) t.step_took(2);
+  CHECK(t.step_s() == 2);
+}
+
+TEST_CASE("a run ends while there is time for a step and every save that it would still wait for") {
+  TimeNeeded t(0);
+  t.step_took(5);
+  t.save_took(20);
+  // Seconds left, under way, due: a step, the last save, and one more for each.
+  struct Row {
+    double enough;
+    bool under_way, due;
+  };
+  for (const Row& r : {Row{25, false, false}, {45, true, false}, {45, false, true}, {65, true, true}}) {
+    CAPTURE(r.enough, r.under_way, r.due);
+    CHECK_FALSE(t.must_stop(r.enough, r.under_way, r.due));
+    CHECK(t.must_stop(r.enough - 0.1, r.under_way, r.due));
+  }
+}
