@@ -1,7 +1,7 @@
 // Saving and loading the whole state of training in the one format there is (docs/checkpoint-format.md).
 //
 // A save happens in a hidden folder beside the finished checkpoints and becomes visible by one rename, when everything
-// in it is on disk. Loading starts from a Checkpoint, which only a folder whose every byte was verified can become.
+// in it is on disk. What is loaded has been verified, file by file before or tensor by tensor after.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/rank_file.h"
 #include "checkpoint/tensor_reader.h"
 #include "model/param_store.h"
 
@@ -48,10 +49,10 @@ std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir,
                                    const TrainState&, const SaveOptions&);
 
 // The same in parts, for many ranks: one begins; each writes its own file into the hidden folder that begin_save
-// returned; when all have, one finishes. Only names, sizes and hashes pass between ranks, never tensors.
+// returned (rank_file.h); when all have, one finishes. What passes between ranks is what they wrote where, never
+// tensors.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, int64_t step);
-CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore&, Ops&, int rank);
-std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
+std::filesystem::path finish_save(const std::filesystem::path& hidden, const ParamTable&, const std::vector<RankFile>&,
                                   const TrainState&, const SaveOptions&);
 // Removes what a failed save has left; problems with that are logged only.
 void abandon_save(const std::filesystem::path& hidden) noexcept;
@@ -60,9 +61,10 @@ void abandon_save(const std::filesystem::path& hidden) noexcept;
 
 class Checkpoint {
  public:
-  // Verifies the manifest and the sizes and hashes of all files (sizes alone where another rank has read all bytes).
-  // DataError listing everything that is wrong.
-  enum class Verify { everything, sizes };
+  // Verifies the manifest and the sizes and hashes of all files; of all but those with tensors, which a load compares
+  // with the manifest's fingerprints; or sizes alone, where another rank has done more. DataError listing everything
+  // that is wrong.
+  enum class Verify : uint8_t { everything, all_but_tensors, sizes };
   static Checkpoint open(const std::filesystem::path& folder, Verify = Verify::everything);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -76,10 +78,11 @@ class Checkpoint {
 
   // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed (of this rank's
   // shard, where masters are sharded). DataError when the parameters mismatch or, where this rank holds the whole
-  // model, when what was loaded has another fingerprint than what was saved.
-  void load(ParamStore&, Ops&) const;
+  // model, when what was loaded has another fingerprint than what was saved. Returns the fingerprints of what this rank
+  // owns, for check_fingerprints() of all ranks' sums.
+  Fingerprints load(ParamStore&, Ops&) const;
   // Of a store of either content the weights only; moments become 0.
-  void load_weights(ParamStore&, Ops&) const;
+  Fingerprints load_weights(ParamStore&, Ops&) const;
   // Reads tensors through the index; must not outlive the checkpoint.
   std::unique_ptr<TensorReader> tensors() const;
 

@@ -53,8 +53,8 @@ void consolidate(const Checkpoint& from, const fs::path& to, const std::string& 
   const TrainState state = from.state();
   const HiddenFolder staging(target);
   const fs::path hidden = begin_save(staging.path, state.step);
-  const CheckpointFile file = write_rank_file(hidden, whole, blocks, 0);
-  const fs::path made = finish_save(hidden, {file}, state, {created_by, Mesh(), 0});
+  const RankFile file = write_rank_file(hidden, whole, blocks, 0);
+  const fs::path made = finish_save(hidden, whole, {file}, state, {created_by, Mesh(), 0});
   const Checkpoint copy = Checkpoint::open(made);
   if (copy.manifest().parameters != from.manifest().parameters)
     throw DataError(fmt::format("{}: the copy holds other numbers", from.folder().string()));

@@ -118,10 +118,12 @@ void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
   }
 }
 
-std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table) {
+std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table,
+                                      Checkpoint::Verify verify, const std::set<std::filesystem::path>& passed) {
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
+    if (passed.contains(path)) continue;
     try {
-      Checkpoint checkpoint = Checkpoint::open(path);
+      Checkpoint checkpoint = Checkpoint::open(path, verify);
       if (checkpoint_name(checkpoint.manifest().step) != path.filename())
         throw DataError(fmt::format("{}: holds step {}", path.string(), checkpoint.manifest().step));
       if (table != nullptr) checkpoint.require(*table);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,10 @@ std::filesystem::path publish(const std::filesystem::path& hidden);
 void clean_leftovers(const std::filesystem::path& checkpoints_dir);
 
 // The newest checkpoint that verifies and, given a table, holds that table's parameters. Others on the way are named in
-// a warning and skipped.
-std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table = nullptr);
+// a warning and skipped; those in `passed` are skipped in silence.
+std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table = nullptr,
+                                      Checkpoint::Verify = Checkpoint::Verify::everything,
+                                      const std::set<std::filesystem::path>& passed = {});
 
 // For commands: a checkpoint by its own path (verified), or the latest of a checkpoints folder or run directory.
 Checkpoint open_checkpoint_at(const std::filesystem::path& path);

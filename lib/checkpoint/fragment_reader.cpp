@@ -1,11 +1,7 @@
 #include "checkpoint/fragment_reader.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
+#include <mutex>
 
 #include "base/parallel.h"
 
@@ -36,30 +32,20 @@ Plane common(const Plane& a, const Plane& b) {
   return c;
 }
 
-// Reads that many bytes; 0, an errno, or -1: the file ends before them.
-int read_bytes(int fd, char* to, size_t left, int64_t at) {
-  while (left > 0) {
-    const ssize_t n = ::pread(fd, to, left, at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : -1;
-    to += n;
-    at += n;
-    left -= static_cast<size_t>(n);
-  }
-  return 0;
-}
-
 // Several threads share a long range: copying out of the page cache takes longer than adding up.
-void read_exactly(int fd, float* to, int64_t elements, int64_t at, const std::string& where) {
-  std::atomic<int> problem{0};
+void read_floats(const RawReader& file, float* to, int64_t elements, int64_t at) {
+  std::mutex mutex;
+  std::string problem;
   parallel_for(elements, kSlice, [&](int64_t begin, int64_t end) {
-    const auto bytes = [](int64_t n) { return n * static_cast<int64_t>(sizeof(float)); };
-    if (const int p = read_bytes(fd, reinterpret_cast<char*>(to + begin), static_cast<size_t>(bytes(end - begin)),
-                                 at + bytes(begin)))
-      problem = p;
+    constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+    try {
+      file.read(to + begin, static_cast<size_t>((end - begin) * kSize), at + begin * kSize);
+    } catch (const DataError& e) {
+      const std::lock_guard lock(mutex);
+      problem = e.what();
+    }
   });
-  if (problem > 0) throw DataError(fmt::format("{}: cannot read: {}", where, std::strerror(problem)));
-  if (problem < 0) throw DataError(fmt::format("{}: ends before its tensors do", where));
+  if (!problem.empty()) throw DataError(problem);
 }
 
 }  // namespace
@@ -85,47 +71,47 @@ void FragmentReader::look_up(const std::string& param, StateKind kind) {
   tensor_ = name;
 }
 
-const h5::File& FragmentReader::open(const std::string& name) {
+const RawReader& FragmentReader::open(const std::string& name) {
   const auto it = std::ranges::find(open_, name, &OpenFile::name);
   if (it != open_.end()) {
     open_.splice(open_.begin(), open_, it);
-    return open_.front().file;
+    return open_.front().bytes;
   }
   if (checkpoint_.manifest().file(name) == nullptr)
     throw DataError(
         fmt::format("{}: the index names {}, which is not of the checkpoint", checkpoint_.folder().string(), name));
   if (open_.size() == kOpenFiles) open_.pop_back();
-  open_.push_front({name, h5::File::open(checkpoint_.folder() / name)});
-  return open_.front().file;
+  open_.emplace_front(name, checkpoint_.folder() / name);
+  return open_.front().bytes;
 }
 
 // What a part has of the box.
 void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, const h5::Window& window) {
-  const h5::File& file = open(part.where.file);
-  if (part.offset < 0) part.offset = file.dataset(part.where.dataset).file_offset();
+  const RawReader& file = open(part.where.file);
+  int64_t& offset = part.where.offset;
+  if (offset < 0)  // an index as it was before it said where
+    offset = h5::File::open(checkpoint_.folder() / part.where.file).dataset(part.where.dataset).file_offset();
   const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
   const Plane memory = plane_of(shape_, {window.start, window.dims});
   const int64_t width = window.dims.elements() / window.dims[0];
   const auto in_file = [&](int64_t row, int64_t column) {
-    return part.offset + ((row - from.row) * from.columns + column - from.column) * static_cast<int64_t>(sizeof(float));
+    return offset + ((row - from.row) * from.columns + column - from.column) * static_cast<int64_t>(sizeof(float));
   };
   const auto in_memory = [&](int64_t row) {
     return data + (memory.row + row - wanted.row) * width + memory.column + both.column - wanted.column;
   };
-  const int fd = file.descriptor();
-  const std::string& where = part.where.file;
   if (both.columns == from.columns && both.columns == width)
-    return read_exactly(fd, in_memory(both.row), both.rows * width, in_file(both.row, both.column), where);
+    return read_floats(file, in_memory(both.row), both.rows * width, in_file(both.row, both.column));
   if (from.columns - both.columns > kWorthSkipping) {
     for (int64_t r = both.row; r < both.row + both.rows; ++r)
-      read_exactly(fd, in_memory(r), both.columns, in_file(r, both.column), where);
+      read_floats(file, in_memory(r), both.columns, in_file(r, both.column));
     return;
   }
   const int64_t step = std::max<int64_t>(1, kScratch / from.columns);
   for (int64_t r = both.row; r < both.row + both.rows; r += step) {
     const int64_t rows = std::min(step, both.row + both.rows - r);
     rows_.resize(static_cast<size_t>(rows * from.columns));
-    read_exactly(fd, rows_.data(), rows * from.columns, in_file(r, from.column), where);
+    read_floats(file, rows_.data(), rows * from.columns, in_file(r, from.column));
     for (int64_t i = 0; i < rows; ++i)
       std::copy_n(rows_.begin() + i * from.columns + both.column - from.column, both.columns, in_memory(r + i));
   }

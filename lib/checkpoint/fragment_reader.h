@@ -1,5 +1,6 @@
-// Reads a checkpoint's tensors straight out of the rank files. The index says where their parts lie; HDF5's virtual
-// datasets, which it describes, give the same numbers at a fraction of the speed.
+// Reads a checkpoint's tensors straight out of the rank files, at the places that the index names. HDF5's virtual
+// datasets, which it describes, give the same numbers at a fraction of the speed; and HDF5, which may fall over damaged
+// files, gets to see the index alone.
 #pragma once
 
 #include <list>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/hdf5.h"
+#include "checkpoint/raw_bytes.h"
 
 namespace fp {
 
@@ -20,14 +23,14 @@ class FragmentReader : public TensorReader {
   struct Part {
     h5::Mapping where;
     int64_t rows_end = 0;  // the furthest row, exclusive, of this part and those before it
-    int64_t offset = -1;   // in its file; -1: not looked up yet
   };
   struct OpenFile {
+    OpenFile(const std::string& file, const std::filesystem::path& path) : name(file), bytes(path) {}
     std::string name;
-    h5::File file;
+    RawReader bytes;
   };
   void look_up(const std::string& param, StateKind);
-  const h5::File& open(const std::string& name);
+  const RawReader& open(const std::string& name);
   void read_part(Part&, const h5::Box&, float* data, const h5::Window&);
 
   const Checkpoint& checkpoint_;

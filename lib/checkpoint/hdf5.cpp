@@ -83,6 +83,26 @@ Handle link_creation(const std::string& where) {
   return lcpl;
 }
 
+constexpr const char* kOffsets = "offsets";  // of a virtual dataset's mappings, in their order
+
+void write_attribute(const Handle& owner, const std::string& where, const std::string& name,
+                     std::span<const uint64_t> values) {
+  const Handle space = space_of({static_cast<int64_t>(values.size())}, where);
+  const Handle id(check(H5Acreate2(owner.get(), name.c_str(), H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                        "create attribute " + name, where),
+                  H5Aclose);
+  check(H5Awrite(id.get(), H5T_NATIVE_UINT64, values.data()), "write attribute " + name, where);
+}
+
+std::vector<uint64_t> read_attribute(const Handle& owner, const std::string& where, const std::string& name) {
+  const Handle id(check(H5Aopen(owner.get(), name.c_str(), H5P_DEFAULT), "open attribute " + name, where), H5Aclose);
+  const Handle space(check(H5Aget_space(id.get()), "read attribute " + name, where), H5Sclose);
+  std::vector<uint64_t> values(
+      static_cast<size_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where)));
+  check(H5Aread(id.get(), H5T_NATIVE_UINT64, values.data()), "read attribute " + name, where);
+  return values;
+}
+
 }  // namespace
 
 int Handle::release() {
@@ -113,6 +133,10 @@ int64_t Dataset::file_offset() const {
   return static_cast<int64_t>(offset);
 }
 
+void Dataset::set_attribute(const std::string& name, std::span<const uint64_t> values) {
+  write_attribute(id_, where_, name, values);
+}
+
 std::vector<Mapping> Dataset::mappings() const {
   const Handle dcpl(check(H5Dget_create_plist(id_.get()), "read the layout", where_), H5Pclose);
   size_t count = 0;
@@ -134,6 +158,11 @@ std::vector<Mapping> Dataset::mappings() const {
     list[i].file = text(H5Pget_virtual_filename);
     list[i].dataset = text(H5Pget_virtual_dsetname);
   }
+  if (check(H5Aexists(id_.get(), kOffsets), "look for offsets", where_) == 0) return list;
+  const std::vector<uint64_t> offsets = read_attribute(id_, where_, kOffsets);
+  if (offsets.size() != count)
+    throw DataError(fmt::format("{}: has {} offsets for {} mappings", where_, offsets.size(), count));
+  for (size_t i = 0; i < count; ++i) list[i].offset = static_cast<int64_t>(offsets[i]);
   return list;
 }
 
@@ -160,6 +189,7 @@ void File::close() {
 Dataset File::create_dataset(const std::string& name, const Shape& shape) {
   const Handle space = space_of(shape, where(name)), lcpl = link_creation(where(name));
   const Handle dcpl = property_list(H5P_DATASET_CREATE);
+  check(H5Pset_alloc_time(dcpl.get(), H5D_ALLOC_TIME_EARLY), "set the allocation time", where(name));
   // Every element is written: filling first would write the file twice.
   check(H5Pset_fill_time(dcpl.get(), H5D_FILL_TIME_NEVER), "set the fill time", where(name));
   Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, space.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
@@ -173,7 +203,9 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
   const float missing = std::numeric_limits<float>::quiet_NaN();
   check(H5Pset_fill_value(dcpl.get(), H5T_NATIVE_FLOAT, &missing), "set the fill value", where(name));
   const Handle target = space_of(shape, where(name));
+  std::vector<uint64_t> offsets;
   for (const Mapping& m : mappings) {
+    if (m.offset >= 0) offsets.push_back(static_cast<uint64_t>(m.offset));
     const Handle source = space_of(m.box.count, where(name));
     select(target, m.box.start, m.box.count, where(name));
     check(H5Pset_virtual(dcpl.get(), target.get(), m.file.c_str(), m.dataset.c_str(), source.get()), "map a fragment",
@@ -184,6 +216,7 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
       check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
             "create", where(name)),
       H5Dclose);
+  if (!offsets.empty() && offsets.size() == mappings.size()) write_attribute(id, where(name), kOffsets, offsets);
 }
 
 Dataset File::dataset(const std::string& name) const {
@@ -202,22 +235,12 @@ bool File::has(const std::string& name) const { return H5Lexists(id_.get(), name
 
 void File::set_attribute(const std::string& object, const std::string& name, std::span<const uint64_t> values) {
   const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
-  const Handle space = space_of({static_cast<int64_t>(values.size())}, where(object));
-  const Handle id(check(H5Acreate2(owner.get(), name.c_str(), H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-                        "create attribute " + name, where(object)),
-                  H5Aclose);
-  check(H5Awrite(id.get(), H5T_NATIVE_UINT64, values.data()), "write attribute " + name, where(object));
+  write_attribute(owner, where(object), name, values);
 }
 
 std::vector<uint64_t> File::attribute(const std::string& object, const std::string& name) const {
   const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
-  const Handle id(check(H5Aopen(owner.get(), name.c_str(), H5P_DEFAULT), "open attribute " + name, where(object)),
-                  H5Aclose);
-  const Handle space(check(H5Aget_space(id.get()), "read attribute " + name, where(object)), H5Sclose);
-  std::vector<uint64_t> values(
-      static_cast<size_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where(object))));
-  check(H5Aread(id.get(), H5T_NATIVE_UINT64, values.data()), "read attribute " + name, where(object));
-  return values;
+  return read_attribute(owner, where(object), name);
 }
 
 int File::descriptor() const {

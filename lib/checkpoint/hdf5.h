@@ -49,10 +49,12 @@ struct Window {
   Shape dims, start;
 };
 
-// Part of a virtual dataset: the box that `dataset` of `file` (relative to the virtual dataset's own folder) fills.
+// Part of a virtual dataset: the box that `dataset` of `file` (relative to the virtual dataset's own folder) fills, and
+// where in the file its bytes lie (-1: not known).
 struct Mapping {
   Box box;
   std::string file, dataset;
+  int64_t offset = -1;
 };
 
 class Dataset {
@@ -62,6 +64,7 @@ class Dataset {
   void read(const Box& box, float* data, const Window& window) const;
   // Where its bytes lie in the file, one after the other. DataError when they do not.
   int64_t file_offset() const;
+  void set_attribute(const std::string& name, std::span<const uint64_t> values);
   // Of a virtual dataset.
   std::vector<Mapping> mappings() const;
 
@@ -81,7 +84,7 @@ class File {
   // Flushes and closes, reporting what goes wrong then; the destructor closes in silence.
   void close();
 
-  // Groups on the way to `name` ("a/b/c") are made.
+  // Groups on the way to `name` ("a/b/c") are made. Its numbers may also go to descriptor(), at file_offset().
   Dataset create_dataset(const std::string& name, const Shape& shape);
   // Elements that no mapping covers, or whose file is missing, read as NaN.
   void create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings);

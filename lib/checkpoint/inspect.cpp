@@ -129,21 +129,8 @@ std::vector<float> first_elements(const Checkpoint& c, const std::string& param,
   return host;
 }
 
-std::vector<StoredFragment> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
-  std::vector<StoredFragment> fragments;
-  const std::string group = dataset_name(param, kind);
-  for (const CheckpointFile& f : c.manifest().files) {
-    if (!f.name.starts_with("rank-")) continue;
-    const h5::File file = h5::File::open(c.folder() / f.name);
-    if (!file.has(param) || !file.has(group)) continue;
-    for (const std::string& n : file.children(group)) {
-      const std::string dataset = group + "/" + n;
-      h5::Box box{{}, file.dataset(dataset).shape()};
-      for (const uint64_t d : file.attribute(dataset, "start")) box.start.push_back(static_cast<int64_t>(d));
-      fragments.push_back({f.name, dataset, box});
-    }
-  }
-  return fragments;
+std::vector<h5::Mapping> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
+  return open_index(c).dataset(dataset_name(param, kind)).mappings();
 }
 
 void verify_tensors(const Checkpoint& c) {

@@ -17,6 +17,8 @@ struct CheckpointFile {
   std::string name;  // inside the folder
   uint64_t bytes = 0;
   std::string xxh3;  // XXH3-128 of the whole file, 32 hex digits
+
+  bool holds_tensors() const { return name.starts_with("rank-"); }
 };
 
 struct CheckpointParam {

@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/filesystem.h"
 #include "base/progress.h"
 #include "checkpoint/host_view.h"
+#include "checkpoint/raw_bytes.h"
 #include "checkpoint/storage.h"
 
 namespace fp {
@@ -65,37 +68,70 @@ class Writeback {
   int64_t pending_ = 0;
 };
 
-// A fragment of a kind of a parameter, as it is written.
-struct OpenFragment {
-  Fragment box;
-  h5::Dataset dataset;
-  std::string name;
-  uint64_t print = 0;
-};
+// A rank's file while it is written: HDF5 lays it out, the numbers go straight to their places.
+class Writer {
+ public:
+  Writer(std::filesystem::path path, const ParamTable& table, BlockSource& source)
+      : path_(std::move(path)), table_(table), source_(source), file_(create()), writeback_(file_.descriptor()) {}
 
-// Streams one kind of one parameter into its fragments.
-void write_kind(h5::File& file, const std::filesystem::path& path, const Param& p, BlockSource& source, ParamId id,
-                StateKind kind, const std::vector<Fragment>& owned, Writeback& writeback) {
-  std::vector<OpenFragment> fragments;
-  for (const Fragment& f : owned) {
-    const std::string name = fmt::format("{}/{}/{}", p.name, name_of(kind), fragments.size());
-    fragments.push_back({f, file.create_dataset(name, f.count), name});
+  void write(ParamId id) {
+    const std::vector<Fragment> owned = table_.owned(id);
+    if (owned.empty()) return;
+    FP_CHECK(table_[id].name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter",
+             table_[id].name);
+    for (const StateKind kind : kStateKinds)
+      if (source_.has(kind))
+        for (size_t i = 0; i < owned.size(); ++i) write(id, kind, static_cast<int>(i), owned[i]);
+    file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
   }
-  for (OpenFragment& open : fragments)
-    for (const Fragment& f : chunks(open.box, kBlockElements)) {
-      const float* data = source.read({id, kind, f});
-      open.print += fingerprint(p.shape, box_of(f), data, dense_window(f));
-      h5::Box inside = box_of(f);  // the fragment's own coordinates
-      for (int i = 0; i < inside.start.rank(); ++i) inside.start[i] -= open.box.start[i];
-      storage::announce(storage::Step::write, path);
-      open.dataset.write(inside, data, dense_window(f));
-      writeback.wrote(f.count.elements() * static_cast<int64_t>(sizeof(float)));
+  RankFile close() {
+    storage::announce(storage::Step::close, path_);
+    writeback_.start();  // goes on while the hash is taken
+    file_.close();
+    written_.file = record_of(path_);
+    storage::sync(path_);
+    return std::move(written_);
+  }
+
+ private:
+  h5::File create() const {
+    storage::announce(storage::Step::create_file, path_);
+    return h5::File::create(path_);
+  }
+  void write(ParamId id, StateKind kind, int number, const Fragment& whole) {
+    WrittenPart part{id, kind, number, box_of(whole), 0, 0};
+    h5::Dataset dataset = file_.create_dataset(dataset_name(table_[id], part), whole.count);
+    part.offset = dataset.file_offset();
+    for (const Fragment& f : chunks(whole, kBlockElements)) {
+      const float* data = source_.read({id, kind, f});
+      part.fingerprint += fingerprint(table_[id].shape, box_of(f), data, dense_window(f));
+      constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+      const int64_t bytes = f.count.elements() * kSize;
+      storage::announce(storage::Step::write, path_);
+      write_raw(file_.descriptor(), path_, data, static_cast<size_t>(bytes),
+                part.offset + (f.offset - whole.offset) * kSize);
+      writeback_.wrote(bytes);
       progress();
     }
-  for (const OpenFragment& f : fragments) {
-    file.set_attribute(f.name, "start", numbers(f.box.start));
-    file.set_attribute(f.name, "fingerprint", {&f.print, 1});
+    dataset.set_attribute("start", numbers(whole.start));
+    dataset.set_attribute("fingerprint", {&part.fingerprint, 1});
+    written_.parts.push_back(part);
   }
+
+  std::filesystem::path path_;
+  const ParamTable& table_;
+  BlockSource& source_;
+  h5::File file_;
+  Writeback writeback_;
+  RankFile written_;
+};
+
+nlohmann::json to_json(const Shape& s) { return numbers(s); }
+
+Shape shape_from(const nlohmann::json& list) {
+  Shape s;
+  for (const auto& d : list) s.push_back(d.get<int64_t>());
+  return s;
 }
 
 }  // namespace
@@ -119,29 +155,39 @@ std::unique_ptr<BlockSource> blocks_of(const ParamTable& table, TensorReader& re
   return std::make_unique<ReaderBlocks>(table, reader);
 }
 
-CheckpointFile write_rank_file(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source,
-                               int rank) {
-  const std::filesystem::path path = folder / fmt::format("rank-{:05d}.h5", rank);
-  storage::announce(storage::Step::create_file, path);
-  h5::File file = h5::File::create(path);
-  Writeback writeback(file.descriptor());
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
-    const Param& p = table[id];
-    FP_CHECK(p.name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter", p.name);
-    const std::vector<Fragment> owned = table.owned(id);
-    if (owned.empty()) continue;
-    for (const StateKind kind : kStateKinds)
-      if (source.has(kind)) write_kind(file, path, p, source, id, kind, owned, writeback);
-    const uint64_t order = static_cast<uint64_t>(id);
-    file.set_attribute(p.name, "shape", numbers(p.shape));
-    file.set_attribute(p.name, "order", {&order, 1});
-  }
-  storage::announce(storage::Step::close, path);
-  writeback.start();  // goes on while the hash is taken
-  file.close();
-  const CheckpointFile record = record_of(path);
-  storage::sync(path);
-  return record;
+std::string to_text(const RankFile& f) {
+  nlohmann::json parts = nlohmann::json::array();
+  for (const WrittenPart& p : f.parts)
+    parts.push_back({p.id, static_cast<int>(p.kind), p.number, to_json(p.box.start), to_json(p.box.count), p.offset,
+                     p.fingerprint});
+  return nlohmann::json{f.file.name, f.file.bytes, f.file.xxh3, std::move(parts)}.dump();
+}
+
+RankFile rank_file_from(const std::string& text) {
+  const nlohmann::json j = nlohmann::json::parse(text);
+  RankFile f{{j.at(0), j.at(1), j.at(2)}, {}};
+  for (const auto& p : j.at(3))
+    f.parts.push_back({p.at(0),
+                       static_cast<StateKind>(p.at(1).get<int>()),
+                       p.at(2),
+                       {shape_from(p.at(3)), shape_from(p.at(4))},
+                       p.at(5),
+                       p.at(6)});
+  return f;
+}
+
+std::string dataset_name(const Param& p, const WrittenPart& part) {
+  return fmt::format("{}/{}/{}", p.name, name_of(part.kind), part.number);
+}
+
+RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source, int rank) {
+  Writer writer(folder / fmt::format("rank-{:05d}.h5", rank), table, source);
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) writer.write(id);
+  return writer.close();
+}
+
+RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore& store, Ops& ops, int rank) {
+  return write_rank_file(folder, store.table(), *blocks_of(store, ops), rank);
 }
 
 CheckpointFile record_of(const std::filesystem::path& path) {

@@ -3,9 +3,12 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "checkpoint/fragments.h"
+#include "checkpoint/hdf5.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor_reader.h"
 #include "model/param_store.h"
@@ -36,8 +39,30 @@ void for_each_block(const ParamTable&, const std::function<bool(StateKind)>& has
 std::unique_ptr<BlockSource> blocks_of(const ParamStore&, Ops&);
 std::unique_ptr<BlockSource> blocks_of(const ParamTable&, TensorReader&);
 
+// A fragment as it lies in the file.
+struct WrittenPart {
+  ParamId id = 0;
+  StateKind kind = StateKind::param;
+  int number = 0;  // of those of this kind of this parameter
+  h5::Box box;     // of the logical tensor
+  int64_t offset = 0;
+  uint64_t fingerprint = 0;
+};
+
+// What a rank has written, which is all that has to pass between ranks in a save.
+struct RankFile {
+  CheckpointFile file;
+  std::vector<WrittenPart> parts;
+};
+std::string to_text(const RankFile&);
+RankFile rank_file_from(const std::string& text);
+
+// "model.norm.weight/exp_avg/0"
+std::string dataset_name(const Param&, const WrittenPart&);
+
 // Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails.
-CheckpointFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);
+RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);
+RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore&, Ops&, int rank);
 
 // Size and hash of a file as it lies on disk.
 CheckpointFile record_of(const std::filesystem::path&);

@@ -1,14 +1,14 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 
 #include "base/filesystem.h"
 #include "base/parallel.h"
-#include "base/progress.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/fill.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/fragment_reader.h"
-#include "checkpoint/host_view.h"
 #include "checkpoint/tensor_reader.h"
 
 namespace fp {
@@ -31,9 +31,9 @@ std::string size_problem(const std::filesystem::path& path, const CheckpointFile
 }
 
 // What is wrong with a file; empty: nothing.
-std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hashes) noexcept {
+std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hash) noexcept {
   std::string problem = size_problem(folder / f.name, f);
-  if (!problem.empty() || !hashes) return problem;
+  if (!problem.empty() || !hash) return problem;
   try {
     if (hash_file(folder / f.name) == f.xxh3) return {};
     return f.name + ": content differs from what was saved (its hash is wrong)";
@@ -42,15 +42,20 @@ std::string problem_of(const std::filesystem::path& folder, const CheckpointFile
   }
 }
 
-CheckpointManifest verified_manifest(const std::filesystem::path& folder, bool hashes) {
+CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkpoint::Verify verify) {
+  using Verify = Checkpoint::Verify;
+  const auto hashed = [&](const CheckpointFile& f) {
+    return verify == Verify::everything || (verify == Verify::all_but_tensors && !f.holds_tensors());
+  };
   CheckpointManifest manifest = read_checkpoint_manifest(folder);
   std::vector<std::string> problems(manifest.files.size());
   std::atomic<size_t> next{0};
   const auto check = [&] {
-    for (size_t i; (i = next++) < problems.size();) problems[i] = problem_of(folder, manifest.files[i], hashes);
+    for (size_t i; (i = next++) < problems.size();)
+      problems[i] = problem_of(folder, manifest.files[i], hashed(manifest.files[i]));
   };
   constexpr uint64_t kWorthThreads = 16 << 20;
-  if (hashes && manifest.bytes() > kWorthThreads)
+  if (verify == Verify::everything && manifest.bytes() > kWorthThreads)
     parallel([&](int, int) { check(); });  // each thread takes the next file
   else
     check();
@@ -59,62 +64,20 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, bool h
   return manifest;
 }
 
-struct HostBuffers {
-  std::vector<float> host;
-  std::vector<bf16> rounded;
-};
-
-// Copies host values into a tensor, rounding to nearest even where it holds bf16.
-void copy_rounded(Ops& ops, const Tensor& to, HostBuffers& staging) {
-  if (to.dtype == DType::f32) return ops.copy_in(to, staging.host.data());
-  staging.rounded.resize(staging.host.size());
-  std::transform(staging.host.begin(), staging.host.end(), staging.rounded.begin(), [](float x) { return bf16(x); });
-  ops.copy_in(to, staging.rounded.data());
-}
-
-// Reads what the store keeps of one logical tensor; adds the fingerprint of what was read, where one is wanted.
-void fill_tensor(TensorReader& reader, const ParamStore& store, Ops& ops, const ParamPart& part, StateKind kind,
-                 HostBuffers& staging, uint64_t* print) {
-  const ParamTable& table = store.table();
-  const Param& p = table[part.id];
-  for (const Fragment& whole : table.fragments_of(part))
-    for (const Fragment& f : chunks(whole, kBlockElements)) {
-      const Tensor to = store.state(kind, {part.id, f.offset, f.count.elements()});
-      float* const there = in_host_memory(ops, to);
-      if (there == nullptr) staging.host.resize(static_cast<size_t>(f.count.elements()));
-      float* const values = there != nullptr ? there : staging.host.data();
-      reader.read(p.name, kind, box_of(f), values, dense_window(f));
-      if (print != nullptr) *print += fingerprint(p.shape, box_of(f), values, dense_window(f));
-      if (there == nullptr) {
-        copy_rounded(ops, to, staging);
-        ops.synchronize();  // the host memory is used again
-      }
-      progress();
-    }
-}
-
-void fill(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader, Fingerprints* prints) {
-  const ParamTable& table = store.table();
-  ops.zero(kind == StateKind::param ? store.master() : kind == StateKind::exp_avg ? store.moment1() : store.moment2());
-  HostBuffers staging;
-  for (const ParamUnit& u : table.units())
-    for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
-      fill_tensor(reader, store, ops, part, kind, staging,
-                  prints == nullptr ? nullptr : &(*prints)[static_cast<size_t>(part.id)][kind]);
-}
-
 bool holds_everything(const ParamTable& table) {
   return table.tp() == 1 && table.shards() == 1 && table.held().everything();
 }
 
 }  // namespace
 
-CheckpointManifest check_sizes(const std::filesystem::path& folder) { return verified_manifest(folder, false); }
+CheckpointManifest check_sizes(const std::filesystem::path& folder) {
+  return verified_manifest(folder, Checkpoint::Verify::sizes);
+}
 
 Checkpoint Checkpoint::open(const std::filesystem::path& folder, Verify verify) {
   Checkpoint c;
   c.folder_ = folder;
-  c.manifest_ = verified_manifest(folder, verify == Verify::everything);
+  c.manifest_ = verified_manifest(folder, verify);
   return c;
 }
 
@@ -159,7 +122,7 @@ void Checkpoint::require(const ParamTable& table) const {
 
 std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<FragmentReader>(*this); }
 
-void Checkpoint::load(ParamStore& store, Ops& ops) const {
+Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   if (!store.options().training) return load_weights(store, ops);
   const ParamTable& table = store.table();
   require(table);
@@ -167,28 +130,25 @@ void Checkpoint::load(ParamStore& store, Ops& ops) const {
     throw DataError(
         fmt::format("{}: holds weights only, no optimizer moments: training cannot go on from it", folder_.string()));
   FragmentReader reader(*this);
-  for (const StateKind kind : kStateKinds) fill(store, ops, kind, reader, nullptr);
+  Fingerprints prints = fill_store(store, ops, kStateKinds, reader);
   ops.zero(store.grads());
   store.refresh_weights(ops);
-  // Taken from where the state lies now, not from what was read.
-  if (holds_everything(table)) check_fingerprints(*this, table, fingerprints(store, ops));
+  if (ops.device_memory()) prints = fingerprints(store, ops);  // of where the state lies now, not of what was read
+  if (holds_everything(table)) check_fingerprints(*this, table, prints);
+  return prints;
 }
 
-void Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
+Fingerprints Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
   require(store.table());
   FragmentReader reader(*this);
-  const Fingerprints prints = load_weights_from(reader, store, ops);
+  Fingerprints prints = load_weights_from(reader, store, ops);
   if (holds_everything(store.table())) check_fingerprints(*this, store.table(), prints);
-}
-
-Fingerprints fill_store(ParamStore& store, Ops& ops, StateKind kind, TensorReader& reader) {
-  Fingerprints prints(store.table().size());
-  fill(store, ops, kind, reader, &prints);
   return prints;
 }
 
 Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops) {
-  const Fingerprints prints = fill_store(store, ops, StateKind::param, reader);
+  constexpr std::array kWeights = {StateKind::param};
+  Fingerprints prints = fill_store(store, ops, kWeights, reader);
   for (const Tensor& flat : {store.moment1(), store.moment2(), store.grads()})
     if (flat) ops.zero(flat);
   store.refresh_weights(ops);

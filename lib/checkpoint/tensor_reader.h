@@ -14,12 +14,8 @@ class TensorReader {
   virtual void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) = 0;
 };
 
-// Fills what the store holds of `kind` (param: its weights); padding and the gaps between parameters become 0. The
-// compute weights are not refreshed. Returns the fingerprints of what was read.
-Fingerprints fill_store(ParamStore&, Ops&, StateKind kind, TensorReader&);
-
 // The weights of a store, compute copy included, from any source; moments and gradients become 0. What other shards
-// hold of the compute weights is left to who gathers them. Returns the fingerprints of what was read.
+// hold of the compute weights is left to who gathers them. Returns the fingerprints of what this rank owns.
 Fingerprints load_weights_from(TensorReader&, ParamStore&, Ops&);
 
 }  // namespace fp

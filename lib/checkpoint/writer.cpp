@@ -16,48 +16,24 @@
 namespace fp {
 namespace {
 
-Shape shape_from(const std::vector<uint64_t>& n) {
-  Shape s;
-  for (const uint64_t d : n) s.push_back(static_cast<int64_t>(d));
-  return s;
-}
-
 // What the ranks wrote of one parameter.
 struct Collected {
   CheckpointParam param;
   std::map<StateKind, std::vector<h5::Mapping>> fragments;
 };
 
-void collect_fragments(const h5::File& file, const std::string& file_name, Collected& c) {
-  for (const std::string& kind_name : file.children(c.param.name)) {
-    const StateKind kind = state_kind(kind_name).value();
-    const std::string group = c.param.name + "/" + kind_name;
-    for (const std::string& n : file.children(group)) {
-      const std::string dataset = group + "/" + n;
-      const h5::Box box{shape_from(file.attribute(dataset, "start")), file.dataset(dataset).shape()};
-      c.fragments[kind].push_back({box, file_name, dataset});
-      c.param.fingerprints[kind] += file.attribute(dataset, "fingerprint").at(0);
+// All parameters that were written, in the model's order.
+std::vector<Collected> collect(const ParamTable& table, const std::vector<RankFile>& rank_files) {
+  std::vector<Collected> all(table.size());
+  for (const RankFile& of_rank : rank_files)
+    for (const WrittenPart& p : of_rank.parts) {
+      Collected& c = all.at(static_cast<size_t>(p.id));
+      c.param.name = table[p.id].name;
+      c.param.shape = table[p.id].shape;
+      c.param.fingerprints[p.kind] += p.fingerprint;
+      c.fragments[p.kind].push_back({p.box, of_rank.file.name, dataset_name(table[p.id], p), p.offset});
     }
-  }
-}
-
-// All parameters in the order in which the ranks hold them.
-std::vector<Collected> collect(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files) {
-  std::vector<Collected> all;
-  std::map<std::string, size_t> known;
-  for (const CheckpointFile& record : rank_files) {
-    const h5::File file = h5::File::open(hidden / record.name);
-    std::map<uint64_t, std::string> by_order;
-    for (const std::string& name : file.children("/")) by_order[file.attribute(name, "order").at(0)] = name;
-    for (const auto& [order, name] : by_order) {
-      const Shape shape = shape_from(file.attribute(name, "shape"));
-      const auto [it, first] = known.emplace(name, all.size());
-      if (first) all.push_back({{name, shape, {}}, {}});
-      Collected& c = all[it->second];
-      FP_CHECK(c.param.shape == shape, "{}: ranks disagree on the shape of {}", hidden.string(), name);
-      collect_fragments(file, record.name, c);
-    }
-  }
+  std::erase_if(all, [](const Collected& c) { return c.fragments.empty(); });
   return all;
 }
 
@@ -141,13 +117,10 @@ std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, i
   return hidden;
 }
 
-CheckpointFile write_rank_file(const std::filesystem::path& hidden, const ParamStore& store, Ops& ops, int rank) {
-  return write_rank_file(hidden, store.table(), *blocks_of(store, ops), rank);
-}
-
-std::filesystem::path finish_save(const std::filesystem::path& hidden, const std::vector<CheckpointFile>& rank_files,
-                                  const TrainState& state, const SaveOptions& options) {
-  const std::vector<Collected> parameters = collect(hidden, rank_files);
+std::filesystem::path finish_save(const std::filesystem::path& hidden, const ParamTable& table,
+                                  const std::vector<RankFile>& rank_files, const TrainState& state,
+                                  const SaveOptions& options) {
+  const std::vector<Collected> parameters = collect(table, rank_files);
   CheckpointManifest m;
   m.created_by = options.created_by;
   m.created_at = utc_now();
@@ -157,7 +130,7 @@ std::filesystem::path finish_save(const std::filesystem::path& hidden, const std
   m.extra = state.extra;
   m.mesh = options.mesh;
   for (const Collected& c : parameters) m.parameters.push_back(c.param);
-  m.files = rank_files;
+  for (const RankFile& f : rank_files) m.files.push_back(f.file);
   m.files.push_back(write_index(hidden, parameters));
   m.files.push_back(write_text(hidden / CheckpointManifest::kConfigName, state.config_yaml));
   if (!state.tokenizer_json.empty())
@@ -183,11 +156,12 @@ namespace {
 
 // Begins a save, has `write` write the rank's file and finishes, or leaves nothing behind.
 template <class WriteFile>
-std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const TrainState& state,
-                                const SaveOptions& options, const std::string& failure, WriteFile&& write) {
+std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
+                                const TrainState& state, const SaveOptions& options, const std::string& failure,
+                                WriteFile&& write) {
   const std::filesystem::path hidden = begin_save(checkpoints_dir, state.step);
   try {
-    return finish_save(hidden, {write(hidden)}, state, options);
+    return finish_save(hidden, table, {write(hidden)}, state, options);
   } catch (const UserError& e) {
     abandon_save(hidden);
     throw DataError(fmt::format("{}: {}", failure, e.what()));
@@ -199,16 +173,17 @@ std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, co
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore& store, Ops& ops,
                                       const TrainState& state, const SaveOptions& options) {
   const std::string failure = fmt::format("checkpoint of step {} not saved (earlier ones are intact)", state.step);
-  return save_with(checkpoints_dir, state, options, failure, [&](const std::filesystem::path& hidden) {
+  return save_with(checkpoints_dir, store.table(), state, options, failure, [&](const std::filesystem::path& hidden) {
     return write_rank_file(hidden, store, ops, options.rank);
   });
 }
 
 std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
                                    TensorReader& reader, const TrainState& state, const SaveOptions& options) {
-  return save_with(checkpoints_dir, state, options, "weights not saved", [&](const std::filesystem::path& hidden) {
-    return write_rank_file(hidden, table, *blocks_of(table, reader), options.rank);
-  });
+  return save_with(checkpoints_dir, table, state, options, "weights not saved",
+                   [&](const std::filesystem::path& hidden) {
+                     return write_rank_file(hidden, table, *blocks_of(table, reader), options.rank);
+                   });
 }
 
 }  // namespace fp

@@ -71,7 +71,8 @@ class ParamStore {
   bool sharded(StateKind kind) const { return flat(kind).sharded; }
   bool has(StateKind kind) const { return static_cast<bool>(flat(kind).memory); }
   Tensor state(StateKind, const ParamPart&) const;
-  Tensor kept_weights(const ParamPart&) const;  // in the compute type
+  Tensor state(StateKind kind, const Segment& s) const { return flat(kind).at(*table_, s); }  // of a rank's numbering
+  Tensor kept_weights(const ParamPart&) const;                                                // in the compute type
   // The parts of a unit that this rank keeps the state of, and updates.
   std::vector<ParamPart> kept(const ParamUnit& u) const { return table_->parts(u, !state_sharded()); }
 

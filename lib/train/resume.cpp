@@ -6,9 +6,10 @@
 namespace fp {
 
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable& table) {
+                                               const ParamTable& table, const std::set<std::filesystem::path>& passed) {
+  constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
   if (resume == "auto") {
-    auto latest = find_latest(checkpoints_dir, &table);
+    auto latest = find_latest(checkpoints_dir, &table, kVerify, passed);
     if (!latest && !checkpoints_in(checkpoints_dir).empty())
       throw DataError(
           fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "
@@ -22,7 +23,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
           fmt::format("--resume {}: a run directory; name one of the checkpoints in {}/checkpoints, or go on "
                       "in it with run.directory={} and --resume auto",
                       resume, resume, resume));
-    Checkpoint chosen = Checkpoint::open(resume);
+    Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
     if (there.empty() || *checkpoint_step(there.front().filename().string()) <= chosen.manifest().step) return chosen;
     throw ConfigError(

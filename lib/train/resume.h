@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
@@ -15,8 +16,9 @@ namespace fp {
 // folder; DataError when there are checkpoints but none can be used, so that no run starts over unasked.
 // "none": nothing; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
 // A path: that checkpoint; DataError when it is not a good one.
+// Their tensors are not read: what turns out to be damaged in a load is to be `passed` over in the next choice.
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable&);
+                                               const ParamTable&, const std::set<std::filesystem::path>& passed = {});
 
 // What determines which sample comes when: contents of the data, weights, seed, sequence length, masking, tokenizer.
 nlohmann::json data_identity(const RunSpec&, const Sampler&);

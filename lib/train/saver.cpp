@@ -19,13 +19,6 @@ double since(steady_clock::time_point start) {
   return std::chrono::duration<double>(steady_clock::now() - start).count();
 }
 
-std::string to_text(const CheckpointFile& f) { return fmt::format("{} {} {}", f.bytes, f.xxh3, f.name); }
-
-CheckpointFile file_from(const std::string& text) {
-  const size_t first = text.find(' '), second = text.find(' ', first + 1);
-  return {text.substr(second + 1), std::stoull(text.substr(0, first)), text.substr(first + 1, second - first - 1)};
-}
-
 // "SECONDS RESULT" of some work.
 std::string timed(const std::function<std::string()>& work) {
   const auto begin = steady_clock::now();
@@ -188,8 +181,8 @@ std::string Saver::write(BlockSource& blocks) const {
     return to_text(write_rank_file(hidden_, store_.table(), blocks, options_.rank));
   clear_local();
   try {
-    const CheckpointFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
-    storage::copy_file(local_ / f.name, hidden_ / f.name);
+    const RankFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
+    storage::copy_file(local_ / f.file.name, hidden_ / f.file.name);
     clear_local();
     return to_text(f);
   } catch (...) {
@@ -226,20 +219,20 @@ void Saver::next_stage() {
 }
 
 void Saver::publish(const std::vector<std::string>& outcomes) {
-  std::vector<CheckpointFile> files;
+  std::vector<RankFile> files;
   for (const std::string& outcome : outcomes) {
     const auto [seconds, record] = timed_result(outcome);
     now_.seconds = std::max(now_.seconds, seconds);
-    files.push_back(file_from(record));
-    now_.bytes += files.back().bytes;
+    files.push_back(rank_file_from(record));
+    now_.bytes += files.back().file.bytes;
   }
   stage_ = Stage::publishing;
   outcome_.clear();
   if (world_.rank() == 0) work_on([this, files] { return made_visible(files); });
 }
 
-std::string Saver::made_visible(const std::vector<CheckpointFile>& files) const {
-  const std::filesystem::path path = finish_save(hidden_, files, state_, options_);
+std::string Saver::made_visible(const std::vector<RankFile>& files) const {
+  const std::filesystem::path path = finish_save(hidden_, store_.table(), files, state_, options_);
   try {
     apply_retention(checkpoints_, retention_, state_.step);
   } catch (const DataError& e) {

@@ -37,10 +37,11 @@ std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
 }
 
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                            const ParamTable& table, Group& world) {
+                                            const ParamTable& table, Group& world,
+                                            const std::set<std::filesystem::path>& passed) {
   std::optional<Checkpoint> chosen;
   const std::string folder = on_rank_0(world, [&] {
-    chosen = checkpoint_to_resume(resume, checkpoints_dir, table);
+    chosen = checkpoint_to_resume(resume, checkpoints_dir, table, passed);
     return chosen ? chosen->folder().string() : std::string();
   });
   if (!folder.empty() && !chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::sizes);
@@ -70,9 +71,13 @@ void sum_over(Group& world, std::vector<uint64_t>& values) {
 }  // namespace
 
 void load_together(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
-  checkpoint.load(store, ops);
+  Fingerprints sums;
+  const std::string mine = outcome_of([&] {
+    sums = checkpoint.load(store, ops);
+    return std::string();
+  });
+  for (const std::string& outcome : world.all_gather(mine)) result_of(outcome);
   if (world.size() == 1) return;  // compared already
-  Fingerprints sums = fingerprints(store, ops);
   std::vector<uint64_t> flat;
   for (KindPrints& kinds : sums)
     for (const StateKind kind : kStateKinds) flat.push_back(kinds[kind]);

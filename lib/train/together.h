@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
@@ -20,12 +21,13 @@ std::string result_of(const std::string& outcome);
 // Runs `work` on rank 0 and gives its result to all; a UserError there is thrown on all.
 std::string on_rank_0(Group& world, const std::function<std::string()>& work);
 
-// As checkpoint_to_resume(), of which rank 0 alone reads all bytes.
+// As checkpoint_to_resume(), which rank 0 does for all.
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                            const ParamTable& table, Group& world);
+                                            const ParamTable& table, Group& world,
+                                            const std::set<std::filesystem::path>& passed = {});
 
-// Fills the stores of all ranks; DataError when what they hold, taken together, is not what was saved. Compute weights
-// of other shards are left to who gathers them.
+// Fills the stores of all ranks; DataError when it cannot be read or what they hold, taken together, is not what was
+// saved. Compute weights of other shards are left to who gathers them.
 void load_together(const Checkpoint&, ParamStore&, Ops&, Group& world);
 
 // What a rank took, in bytes, against what was predicted: of the arena its high-water mark, and of the machine.

@@ -37,7 +37,8 @@ class Trainer {
   void join_job(int64_t step);
   void find_reference(bool resuming);
   void start_afresh();
-  void restore(const Checkpoint&);
+  std::optional<Checkpoint> restore(std::optional<Checkpoint>);
+  void require_same_data(const Checkpoint&) const;
   void run_step();
   double utilisation(double tokens_per_s);
   void check_first_loss(double loss);

@@ -75,10 +75,9 @@ void Trainer::prepare_directory() {
 void Trainer::start_or_resume() {
   ParamTable table;
   declare_parameters(section_, table);
-  const auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
+  auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
   on_rank_0(*groups_.world, [&] {
     log::tee_to(directory_ / "log.txt");
-    join_job(checkpoint ? checkpoint->state().step : 0);
     RunSpec resolved = spec_;
     resolved.model = section_;
     write_file_atomically(directory_ / "config.yaml", dump(resolved));
@@ -97,10 +96,12 @@ void Trainer::start_or_resume() {
   model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_);
   executor_.emplace(*model_, executor_options(spec_, pipeline_));
   find_reference(checkpoint.has_value());
-  if (checkpoint)
-    restore(*checkpoint);
-  else
-    start_afresh();
+  checkpoint = restore(std::move(checkpoint));
+  if (!checkpoint) start_afresh();
+  on_rank_0(*groups_.world, [&] {
+    join_job(at_.step);
+    return std::string();
+  });
   executor_->restore_weights(at_.updates);
   saver_.emplace(checkpoints_, spec_, model_->params(), ops_, *groups_.world,
                  SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()});
@@ -147,20 +148,38 @@ void Trainer::start_afresh() {
                  source.path().string());
 }
 
-void Trainer::restore(const Checkpoint& checkpoint) {
-  const TrainState s = checkpoint.state();
-  const std::string differences =
-      data_differences(s.extra.value("data", nlohmann::json::object()), data_identity(spec_, data_.train()));
+// Takes the state from a checkpoint, or where it turns out to be damaged from the one before; which it was.
+std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint) {
+  std::set<std::filesystem::path> damaged;
+  for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
+                                                    *groups_.world, damaged)) {
+    require_same_data(*checkpoint);
+    try {
+      load_together(*checkpoint, model_->params(), ops_, *groups_.world);
+      break;
+    } catch (const DataError& e) {
+      if (request_.resume != "auto") throw;
+      if (leads()) log::warning("skipping a checkpoint: {}", e.what());
+      damaged.insert(checkpoint->folder());
+    }
+  }
+  if (!checkpoint) return checkpoint;
+  const TrainState s = checkpoint->state();
+  carried_ = s.carried;
+  at_ = Progression::from(s);
+  saved_step_ = resumed_step_ = at_.step;
+  elapsed_before_ = at_.elapsed_s;
+  return checkpoint;
+}
+
+void Trainer::require_same_data(const Checkpoint& checkpoint) const {
+  const std::string differences = data_differences(checkpoint.state().extra.value("data", nlohmann::json::object()),
+                                                   data_identity(spec_, data_.train()));
   if (!differences.empty() && !request_.allow_data_change)
     throw ConfigError(fmt::format(
         "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
         "or accept it with --allow-data-change",
         checkpoint.folder().string(), differences));
-  load_together(checkpoint, model_->params(), ops_, *groups_.world);
-  carried_ = s.carried;
-  at_ = Progression::from(s);
-  saved_step_ = resumed_step_ = at_.step;
-  elapsed_before_ = at_.elapsed_s;
 }
 
 TrainState Trainer::state() const {

@@ -54,7 +54,10 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
 }
 
 void WeightSource::load(ParamStore& store, Ops& ops) const {
-  if (checkpoint_) return checkpoint_->load_weights(store, ops);
+  if (checkpoint_) {
+    checkpoint_->load_weights(store, ops);
+    return;
+  }
   foreign_->require(store.table());
   load_weights_from(*foreign_, store, ops);
 }

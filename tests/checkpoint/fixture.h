@@ -198,13 +198,13 @@ inline std::filesystem::path save(const std::filesystem::path& dir, State& state
 inline std::filesystem::path save_ranks(const std::filesystem::path& dir, int64_t step, int tp, int shards,
                                         uint64_t seed) {
   const std::filesystem::path hidden = begin_save(dir, step);
-  std::vector<CheckpointFile> files;
+  std::vector<RankFile> files;
   for (int rank = 0; rank < tp * shards; ++rank) {
     State state(small_table(tp, rank % tp, 2, shards, rank / tp), StoreOptions{DType::f32, true, DType::f32, 1});
     state.fill(seed);
     files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
   }
-  return finish_save(hidden, files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
+  return finish_save(hidden, small_table(), files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
 }
 
 // Runs f, which must throw a DataError, and returns its message.

@@ -75,13 +75,13 @@ TEST_CASE("wide and tall tensors cut along their columns are read in blocks") {
     return t;
   };
   const path hidden = begin_save(dir.path, 1);
-  std::vector<CheckpointFile> files;
+  std::vector<RankFile> files;
   for (int rank = 0; rank < 6; ++rank) {
     State state(table(6, rank));
     state.fill(1);
     files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
   }
-  const Checkpoint checkpoint = Checkpoint::open(finish_save(hidden, files, some_state(1), {}));
+  const Checkpoint checkpoint = Checkpoint::open(finish_save(hidden, table(1, 0), files, some_state(1), {}));
   for (const int tp : {1, 2, 5}) {  // all columns of a fragment are wanted, or some
     State state(table(tp, tp - 1));
     checkpoint.load(state.store, *state.ops);

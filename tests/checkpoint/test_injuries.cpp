@@ -17,14 +17,15 @@ constexpr int kTensor = 2, kShards = 2;
 // Four ranks, two cuts of each tensor, each in two shards.
 path save_ranks(const path& dir, int64_t step, uint64_t seed) {
   const path hidden = begin_save(dir, step);
-  std::vector<CheckpointFile> files;
+  std::vector<RankFile> files;
   std::unique_ptr<Ops> ops;
   for (int rank = 0; rank < kTensor * kShards; ++rank) {
     State state(small_table(kTensor, rank % kTensor, 1, kShards, rank / kTensor));
     state.fill(seed);
     files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
   }
-  return finish_save(hidden, files, some_state(step), {"test", Mesh(1, kShards, 1, kTensor, kTensor * kShards), 0});
+  return finish_save(hidden, small_table(), files, some_state(step),
+                     {"test", Mesh(1, kShards, 1, kTensor, kTensor * kShards), 0});
 }
 
 Files read_all(const path& folder) {

@@ -91,13 +91,13 @@ TEST_CASE("a missing or doubled part stops the save") {
   State first(small_table(2, 0)), whole(small_table(1, 0));
   {
     const path hidden = begin_save(dir.path, 1);
-    const CheckpointFile file = write_rank_file(hidden, first.store, *first.ops, 0);
-    CHECK_THROWS_AS(finish_save(hidden, {file}, some_state(1), {}), InternalError);
+    const RankFile file = write_rank_file(hidden, first.store, *first.ops, 0);
+    CHECK_THROWS_AS(finish_save(hidden, first.table, {file}, some_state(1), {}), InternalError);
   }
   const path hidden = begin_save(dir.path, 1);
-  const std::vector<CheckpointFile> files = {write_rank_file(hidden, first.store, *first.ops, 0),
-                                             write_rank_file(hidden, whole.store, *whole.ops, 1)};
-  CHECK_THROWS_AS(finish_save(hidden, files, some_state(1), {}), InternalError);
+  const std::vector<RankFile> files = {write_rank_file(hidden, first.store, *first.ops, 0),
+                                       write_rank_file(hidden, whole.store, *whole.ops, 1)};
+  CHECK_THROWS_AS(finish_save(hidden, whole.table, files, some_state(1), {}), InternalError);
   CHECK(checkpoints_in(dir.path).empty());
 }
 

@@ -73,13 +73,14 @@ std::unique_ptr<State> rank_state(const std::string& model, const Layout& layout
 
 path save(const path& dir, const std::string& model, const Layout& layout, int64_t step) {
   const path hidden = begin_save(dir, step);
-  std::vector<CheckpointFile> files;
+  std::vector<RankFile> files;
+  std::unique_ptr<State> state;
   for (int rank = 0; rank < layout.ranks; ++rank) {
-    const auto state = rank_state(model, layout, rank);
+    state = rank_state(model, layout, rank);
     state->fill(static_cast<uint64_t>(step));
     files.push_back(write_rank_file(hidden, state->store, *state->ops, rank));
   }
-  return finish_save(hidden, files, some_state(step), {});
+  return finish_save(hidden, state->table, files, some_state(step), {});
 }
 
 // What the ranks of a layout have found of a checkpoint, taken together.

@@ -22,12 +22,12 @@ size_t largest_block(const ParamTable& table) {
 int64_t wrong_through(Staging& staging, const std::filesystem::path& folder, State& s, uint64_t seed) {
   const auto hidden = begin_save(folder, 1);
   staging.begin();
-  CheckpointFile written;
+  RankFile written;
   std::thread writer([&] { written = write_rank_file(hidden, s.table, *staging.blocks(), 0); });
   staging.fill(s.store, *s.ops);
   writer.join();
   State loaded(small_table());
-  load_checkpoint(finish_save(hidden, {written}, some_state(1), {}), loaded.store, *loaded.ops);
+  load_checkpoint(finish_save(hidden, s.table, {written}, some_state(1), {}), loaded.store, *loaded.ops);
   return loaded.wrong(seed);
 }
 
@@ -57,8 +57,8 @@ TEST_CASE("with room for all of it, the state may change before anything is writ
   staging.fill(s.store, *s.ops);
   s.fill(2);
   const auto hidden = begin_save(dir.path, 7);
-  const CheckpointFile file = write_rank_file(hidden, s.table, *staging.blocks(), 0);
-  const auto path = finish_save(hidden, {file}, some_state(7), {});
+  const RankFile file = write_rank_file(hidden, s.table, *staging.blocks(), 0);
+  const auto path = finish_save(hidden, s.table, {file}, some_state(7), {});
   load_checkpoint(path, loaded.store, *loaded.ops);
   CHECK(loaded.wrong(1) == 0);
 }

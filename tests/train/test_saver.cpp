@@ -161,7 +161,7 @@ TEST_CASE("while the copying waits for the disk, whoever watches sees that it go
     small.begin();
     BackgroundTask task([&] {
       progress();
-      return write_rank_file(dir.path, state.table, *small.blocks(), 0).name;
+      return write_rank_file(dir.path, state.table, *small.blocks(), 0).file.name;
     });
     small.fill(state.store, *state.ops, [&] { task.pass_on_progress(); });
     CHECK(ticks > 3);
