@@ -89,8 +89,9 @@ void inspect_one(const Checkpoint& c, const std::string& name) {
     std::string values;
     for (const float x : first_elements(c, name, kind, 8)) values += fmt::format(" {:.9g}", x);
     fmt::print("    first:{}\n", values);
-    for (const h5::Mapping& f : fragments_of(c, name, kind))
-      fmt::print("    {} of shape {} at {} in {}\n", f.dataset, f.box.count.str(), f.box.start.str(), f.file);
+    for (const StoredFragment& f : fragments_of(c, name, kind))
+      fmt::print("    {} of shape {} at {} in {}\n", dataset_name(name, kind, f.number), f.box.count.str(),
+                 f.box.start.str(), rank_file_name(f.rank));
   }
 }
 

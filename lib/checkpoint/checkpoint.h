@@ -62,9 +62,9 @@ void abandon_save(const std::filesystem::path& hidden) noexcept;
 class Checkpoint {
  public:
   // Verifies the manifest and the sizes and hashes of all files; of all but those with tensors, which a load compares
-  // with the manifest's fingerprints; or sizes alone, where another rank has done more. DataError listing everything
-  // that is wrong.
-  enum class Verify : uint8_t { everything, all_but_tensors, sizes };
+  // with the manifest's fingerprints; sizes alone; or the manifest alone, where another rank has done more. DataError
+  // listing everything that is wrong.
+  enum class Verify : uint8_t { everything, all_but_tensors, sizes, manifest };
   static Checkpoint open(const std::filesystem::path& folder, Verify = Verify::everything);
 
   const std::filesystem::path& folder() const { return folder_; }

@@ -54,43 +54,44 @@ FragmentReader::FragmentReader(const Checkpoint& c)
     : checkpoint_(c), index_(h5::File::open(c.folder() / CheckpointManifest::kIndexName)) {}
 
 void FragmentReader::look_up(const std::string& param, StateKind kind) {
-  const std::string name = param + "/" + name_of(kind);
+  const std::string name = dataset_name(param, kind);
   if (name == tensor_) return;
   tensor_.clear();
-  const h5::Dataset dataset = index_.dataset(name);
-  shape_ = dataset.shape();
   const CheckpointParam* stored = checkpoint_.manifest().parameter(param);
-  if (stored == nullptr || !(shape_ == stored->shape))
-    throw DataError(
-        fmt::format("{}: {} has shape {} in the index", checkpoint_.folder().string(), param, shape_.str()));
+  if (stored == nullptr)
+    throw DataError(fmt::format("{}: {} is not in the checkpoint", checkpoint_.folder().string(), param));
+  shape_ = stored->shape;
   parts_.clear();
-  for (h5::Mapping& m : dataset.mappings()) parts_.push_back({std::move(m)});
+  for (StoredFragment& f : read_fragments(index_, *stored, kind)) parts_.push_back({std::move(f)});
   std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
   int64_t end = 0;
   for (Part& p : parts_) p.rows_end = end = std::max(end, p.where.box.start[0] + p.where.box.count[0]);
   tensor_ = name;
 }
 
-const RawReader& FragmentReader::open(const std::string& name) {
-  const auto it = std::ranges::find(open_, name, &OpenFile::name);
+const RawReader& FragmentReader::open(int rank) {
+  const auto it = std::ranges::find(open_, rank, &OpenFile::rank);
   if (it != open_.end()) {
     open_.splice(open_.begin(), open_, it);
     return open_.front().bytes;
   }
+  const std::string name = rank_file_name(rank);
   if (checkpoint_.manifest().file(name) == nullptr)
     throw DataError(
         fmt::format("{}: the index names {}, which is not of the checkpoint", checkpoint_.folder().string(), name));
   if (open_.size() == kOpenFiles) open_.pop_back();
-  open_.emplace_front(name, checkpoint_.folder() / name);
+  open_.emplace_front(rank, checkpoint_.folder() / name);
   return open_.front().bytes;
 }
 
 // What a part has of the box.
 void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, const h5::Window& window) {
-  const RawReader& file = open(part.where.file);
+  const RawReader& file = open(part.where.rank);
   int64_t& offset = part.where.offset;
-  if (offset < 0)  // an index as it was before it said where
-    offset = h5::File::open(checkpoint_.folder() / part.where.file).dataset(part.where.dataset).file_offset();
+  if (offset < 0)
+    offset = h5::File::open(checkpoint_.folder() / rank_file_name(part.where.rank))
+                 .dataset(fmt::format("{}/{}", tensor_, part.where.number))
+                 .file_offset();
   const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
   const Plane memory = plane_of(shape_, {window.start, window.dims});
   const int64_t width = window.dims.elements() / window.dims[0];

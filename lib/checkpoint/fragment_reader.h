@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/hdf5.h"
+#include "checkpoint/index.h"
 #include "checkpoint/raw_bytes.h"
 
 namespace fp {
@@ -21,16 +21,16 @@ class FragmentReader : public TensorReader {
 
  private:
   struct Part {
-    h5::Mapping where;
+    StoredFragment where;
     int64_t rows_end = 0;  // the furthest row, exclusive, of this part and those before it
   };
   struct OpenFile {
-    OpenFile(const std::string& file, const std::filesystem::path& path) : name(file), bytes(path) {}
-    std::string name;
+    OpenFile(int of, const std::filesystem::path& path) : rank(of), bytes(path) {}
+    int rank;
     RawReader bytes;
   };
   void look_up(const std::string& param, StateKind);
-  const RawReader& open(const std::string& name);
+  const RawReader& open(int rank);
   void read_part(Part&, const h5::Box&, float* data, const h5::Window&);
 
   const Checkpoint& checkpoint_;

@@ -83,8 +83,6 @@ Handle link_creation(const std::string& where) {
   return lcpl;
 }
 
-constexpr const char* kOffsets = "offsets";  // of a virtual dataset's mappings, in their order
-
 void write_attribute(const Handle& owner, const std::string& where, const std::string& name,
                      std::span<const uint64_t> values) {
   const Handle space = space_of({static_cast<int64_t>(values.size())}, where);
@@ -158,11 +156,6 @@ std::vector<Mapping> Dataset::mappings() const {
     list[i].file = text(H5Pget_virtual_filename);
     list[i].dataset = text(H5Pget_virtual_dsetname);
   }
-  if (check(H5Aexists(id_.get(), kOffsets), "look for offsets", where_) == 0) return list;
-  const std::vector<uint64_t> offsets = read_attribute(id_, where_, kOffsets);
-  if (offsets.size() != count)
-    throw DataError(fmt::format("{}: has {} offsets for {} mappings", where_, offsets.size(), count));
-  for (size_t i = 0; i < count; ++i) list[i].offset = static_cast<int64_t>(offsets[i]);
   return list;
 }
 
@@ -203,9 +196,7 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
   const float missing = std::numeric_limits<float>::quiet_NaN();
   check(H5Pset_fill_value(dcpl.get(), H5T_NATIVE_FLOAT, &missing), "set the fill value", where(name));
   const Handle target = space_of(shape, where(name));
-  std::vector<uint64_t> offsets;
   for (const Mapping& m : mappings) {
-    if (m.offset >= 0) offsets.push_back(static_cast<uint64_t>(m.offset));
     const Handle source = space_of(m.box.count, where(name));
     select(target, m.box.start, m.box.count, where(name));
     check(H5Pset_virtual(dcpl.get(), target.get(), m.file.c_str(), m.dataset.c_str(), source.get()), "map a fragment",
@@ -216,7 +207,6 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
       check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
             "create", where(name)),
       H5Dclose);
-  if (!offsets.empty() && offsets.size() == mappings.size()) write_attribute(id, where(name), kOffsets, offsets);
 }
 
 Dataset File::dataset(const std::string& name) const {
@@ -240,6 +230,12 @@ void File::set_attribute(const std::string& object, const std::string& name, std
 
 std::vector<uint64_t> File::attribute(const std::string& object, const std::string& name) const {
   const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
+  return read_attribute(owner, where(object), name);
+}
+
+std::optional<std::vector<uint64_t>> File::find_attribute(const std::string& object, const std::string& name) const {
+  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
+  if (check(H5Aexists(owner.get(), name.c_str()), "look for attribute " + name, where(object)) == 0) return {};
   return read_attribute(owner, where(object), name);
 }
 

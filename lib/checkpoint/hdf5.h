@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,12 +50,10 @@ struct Window {
   Shape dims, start;
 };
 
-// Part of a virtual dataset: the box that `dataset` of `file` (relative to the virtual dataset's own folder) fills, and
-// where in the file its bytes lie (-1: not known).
+// Part of a virtual dataset: the box that `dataset` of `file` (relative to the virtual dataset's own folder) fills.
 struct Mapping {
   Box box;
   std::string file, dataset;
-  int64_t offset = -1;
 };
 
 class Dataset {
@@ -81,6 +80,7 @@ class File {
  public:
   static File create(const std::filesystem::path& path);  // existing: an error
   static File open(const std::filesystem::path& path);    // read only
+  const std::filesystem::path& path() const { return path_; }
   // Flushes and closes, reporting what goes wrong then; the destructor closes in silence.
   void close();
 
@@ -94,6 +94,7 @@ class File {
   // Attributes of a group or dataset ("/": the file): lists of unsigned numbers.
   void set_attribute(const std::string& object, const std::string& name, std::span<const uint64_t> values);
   std::vector<uint64_t> attribute(const std::string& object, const std::string& name) const;
+  std::optional<std::vector<uint64_t>> find_attribute(const std::string& object, const std::string& name) const;
 
   // Of the open file; closed with it.
   int descriptor() const;

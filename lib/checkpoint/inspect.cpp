@@ -15,8 +15,6 @@ constexpr int64_t kBlockElements = int64_t{2} << 20;
 
 h5::File open_index(const Checkpoint& c) { return h5::File::open(c.folder() / CheckpointManifest::kIndexName); }
 
-std::string dataset_name(const std::string& param, StateKind kind) { return param + "/" + name_of(kind); }
-
 // Rows [first, first + count) of a tensor.
 h5::Box rows_of(const Shape& shape, int64_t first, int64_t count) {
   h5::Box box{shape, shape};
@@ -129,8 +127,10 @@ std::vector<float> first_elements(const Checkpoint& c, const std::string& param,
   return host;
 }
 
-std::vector<h5::Mapping> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
-  return open_index(c).dataset(dataset_name(param, kind)).mappings();
+std::vector<StoredFragment> fragments_of(const Checkpoint& c, const std::string& param, StateKind kind) {
+  const CheckpointParam* p = c.manifest().parameter(param);
+  FP_CHECK(p != nullptr, "{}: no parameter {}", c.folder().string(), param);
+  return read_fragments(open_index(c), *p, kind);
 }
 
 void verify_tensors(const Checkpoint& c) {

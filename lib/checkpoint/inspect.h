@@ -20,7 +20,7 @@ TensorStats tensor_stats(const Checkpoint&, const std::string& param, StateKind)
 std::vector<float> first_elements(const Checkpoint&, const std::string& param, StateKind, int64_t count);
 
 // Where the parts of a tensor are stored.
-std::vector<h5::Mapping> fragments_of(const Checkpoint&, const std::string& param, StateKind);
+std::vector<StoredFragment> fragments_of(const Checkpoint&, const std::string& param, StateKind);
 
 // Reads all tensors and compares their fingerprints with the manifest's: beyond the hashes of the files, this proves
 // that the index leads to the right elements. DataError naming the tensors that differ.

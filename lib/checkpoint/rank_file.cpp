@@ -71,8 +71,13 @@ class Writeback {
 // A rank's file while it is written: HDF5 lays it out, the numbers go straight to their places.
 class Writer {
  public:
-  Writer(std::filesystem::path path, const ParamTable& table, BlockSource& source)
-      : path_(std::move(path)), table_(table), source_(source), file_(create()), writeback_(file_.descriptor()) {}
+  Writer(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source, int rank)
+      : path_(folder / rank_file_name(rank)),
+        table_(table),
+        source_(source),
+        file_(create()),
+        writeback_(file_.descriptor()),
+        written_{rank, {}, {}} {}
 
   void write(ParamId id) {
     const std::vector<Fragment> owned = table_.owned(id);
@@ -100,7 +105,7 @@ class Writer {
   }
   void write(ParamId id, StateKind kind, int number, const Fragment& whole) {
     WrittenPart part{id, kind, number, box_of(whole), 0, 0};
-    h5::Dataset dataset = file_.create_dataset(dataset_name(table_[id], part), whole.count);
+    h5::Dataset dataset = file_.create_dataset(dataset_name(table_[id].name, kind, number), whole.count);
     part.offset = dataset.file_offset();
     for (const Fragment& f : chunks(whole, kBlockElements)) {
       const float* data = source_.read({id, kind, f});
@@ -160,13 +165,13 @@ std::string to_text(const RankFile& f) {
   for (const WrittenPart& p : f.parts)
     parts.push_back({p.id, static_cast<int>(p.kind), p.number, to_json(p.box.start), to_json(p.box.count), p.offset,
                      p.fingerprint});
-  return nlohmann::json{f.file.name, f.file.bytes, f.file.xxh3, std::move(parts)}.dump();
+  return nlohmann::json{f.rank, f.file.name, f.file.bytes, f.file.xxh3, std::move(parts)}.dump();
 }
 
 RankFile rank_file_from(const std::string& text) {
   const nlohmann::json j = nlohmann::json::parse(text);
-  RankFile f{{j.at(0), j.at(1), j.at(2)}, {}};
-  for (const auto& p : j.at(3))
+  RankFile f{j.at(0), {j.at(1), j.at(2), j.at(3)}, {}};
+  for (const auto& p : j.at(4))
     f.parts.push_back({p.at(0),
                        static_cast<StateKind>(p.at(1).get<int>()),
                        p.at(2),
@@ -176,12 +181,8 @@ RankFile rank_file_from(const std::string& text) {
   return f;
 }
 
-std::string dataset_name(const Param& p, const WrittenPart& part) {
-  return fmt::format("{}/{}/{}", p.name, name_of(part.kind), part.number);
-}
-
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source, int rank) {
-  Writer writer(folder / fmt::format("rank-{:05d}.h5", rank), table, source);
+  Writer writer(folder, table, source, rank);
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) writer.write(id);
   return writer.close();
 }

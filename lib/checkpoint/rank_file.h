@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/fragments.h"
-#include "checkpoint/hdf5.h"
+#include "checkpoint/index.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor_reader.h"
 #include "model/param_store.h"
@@ -51,14 +51,12 @@ struct WrittenPart {
 
 // What a rank has written, which is all that has to pass between ranks in a save.
 struct RankFile {
+  int rank = 0;
   CheckpointFile file;
   std::vector<WrittenPart> parts;
 };
 std::string to_text(const RankFile&);
 RankFile rank_file_from(const std::string& text);
-
-// "model.norm.weight/exp_avg/0"
-std::string dataset_name(const Param&, const WrittenPart&);
 
 // Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails.
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);

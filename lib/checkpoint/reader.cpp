@@ -48,6 +48,7 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
     return verify == Verify::everything || (verify == Verify::all_but_tensors && !f.holds_tensors());
   };
   CheckpointManifest manifest = read_checkpoint_manifest(folder);
+  if (verify == Verify::manifest) return manifest;
   std::vector<std::string> problems(manifest.files.size());
   std::atomic<size_t> next{0};
   const auto check = [&] {
@@ -165,7 +166,8 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
   }
   if (!problems.empty())
     throw DataError(
-        fmt::format("{}: these tensors are not what was saved:{}", checkpoint.folder().string(), lines(problems)));
+        fmt::format("{}: these tensors are not what was saved (`fptrain checkpoint verify` names the damaged files):{}",
+                    checkpoint.folder().string(), lines(problems)));
 }
 
 TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {

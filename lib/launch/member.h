@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/stopwatch.h"
 #include "launch/channel.h"
 #include "launch/lifeline.h"
 #include "launch/stack.h"
@@ -32,7 +33,6 @@ class Member {
   static Clock::duration seconds(double s) {
     return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
   }
-  static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
   virtual void run() = 0;  // the thread; returns after "leave" or when the run is over
   void start_thread();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace fp {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 using Row = std::vector<double>;
 
 constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
-
-double median(std::vector<double> v) {
-  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
-  return v[v.size() / 2];
-}
 
 // An op in a compute type and where its coefficients are among the unknowns.
 struct Term {

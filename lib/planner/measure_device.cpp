@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/median.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "config/load.h"
 #include "planner/costs.h"
 #include "planner/measure.h"
@@ -55,17 +57,6 @@ RunSpec spec_of(const Probe& p, const std::string& compute, int64_t scale) {
   spec.precision.compute = compute;
   resolve(spec);
   return spec;
-}
-
-double median(std::vector<double> v) {
-  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
-  return v[v.size() / 2];
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 struct WorkLog : OpObserver {

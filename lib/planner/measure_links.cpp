@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "planner/measure.h"
 #include "tensor/arena.h"
 
@@ -107,7 +108,7 @@ class Links {
     const auto start = Clock::now();
     for (int i = 0; i < calls; ++i) call();
     ops_.synchronize();
-    return slowest(std::chrono::duration<double>(Clock::now() - start).count()) / calls;
+    return slowest(seconds_since(start)) / calls;
   }
 
   void add(CommKind kind, int64_t bytes, const Group& group, const std::function<void()>& call) {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "config/open_keys.h"
 #include "plan/layout.h"
 #include "planner/candidates.h"
@@ -47,9 +48,7 @@ class Nearest {
   Nearest(const RunSpec& spec, int ranks, Judge& judge, double seconds)
       : spec_(spec), ranks_(ranks), judge_(judge), seconds_(seconds) {}
 
-  double left() const {
-    return seconds_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  double left() const { return seconds_ - seconds_since(start_); }
 
   // The fastest of these that fits.
   std::optional<Choice> fastest(const std::vector<Plan>& plans) {

@@ -10,8 +10,10 @@
 #include <memory>
 #include <optional>
 
+#include "base/median.h"
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/stopwatch.h"
 #include "checkpoint/checkpoint.h"
 #include "config/load.h"
 #include "model/architecture.h"
@@ -20,7 +22,7 @@
 namespace fp {
 namespace {
 
-constexpr int kRounds = 3;
+constexpr int kRounds = 5;
 
 struct Cut {
   std::string name;
@@ -79,6 +81,7 @@ class Ranks {
   Ranks(const ModelSection& model, const Cut& cut, Ops& ops) : cut_(cut), ops_(ops) {
     for (int r = 0; r < cut.tensor * cut.data; ++r) states_.push_back(std::make_unique<RankState>(model, cut, r, ops));
   }
+  const std::string& mesh() const { return cut_.name; }
   std::filesystem::path save(const std::filesystem::path& folder) const {
     const std::filesystem::path hidden = begin_save(folder, 1);
     std::vector<RankFile> files(states_.size());
@@ -143,63 +146,67 @@ void forget(const std::filesystem::path& folder) {
   }
 }
 
-// Seconds of several rounds.
-class Rounds {
+class Benchmark {
  public:
-  template <class Work>
-  void time(const Work& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  void add(double seconds) { seconds_.push_back(seconds); }
-  double median() {
-    std::ranges::sort(seconds_);
-    return seconds_[seconds_.size() / 2];
+  Benchmark(const std::filesystem::path& folder, int64_t bytes, Ops& ops)
+      : folder_(folder), scratch_(folder), model_(model_of(bytes / 12)), ops_(ops) {}
+
+  CheckpointRates run() {
+    CheckpointRates r;
+    r.mesh = kSaved.name;
+    const Ranks ranks(model_, kSaved, ops_);
+    r.save = beside_plain(&DiskRates::write_bytes_per_s, [&] { return save(ranks); });
+    r.load = beside_plain(&DiskRates::read_bytes_per_s, [&] { return load(ranks); });
+    for (const Cut& cut : kOthers) r.others.push_back(compare(Ranks(model_, cut, ops_), ranks));
+    r.bytes = bytes_;
+    return r;
   }
 
  private:
-  std::vector<double> seconds_;
+  double save(const Ranks& ranks) {
+    if (!checkpoint_.empty()) std::filesystem::remove_all(checkpoint_);
+    const double seconds = seconds_of([&] { checkpoint_ = ranks.save(scratch_.path); });
+    bytes_ = static_cast<int64_t>(read_checkpoint_manifest(checkpoint_).bytes());
+    return seconds;
+  }
+  double load(const Ranks& ranks) const {
+    forget(checkpoint_);
+    return seconds_of([&] { ranks.load(checkpoint_); });
+  }
+  // A plain file follows each, as disks have their moods: what counts is the ratio of the two.
+  template <class Work>
+  CheckpointRates::BesidePlain beside_plain(double DiskRates::*rate, const Work& work) const {
+    std::vector<double> of_work, of_plain, shares;
+    for (int i = 0; i < kRounds; ++i) {
+      of_work.push_back(work());
+      of_plain.push_back(static_cast<double>(bytes_) / (benchmark_disk(folder_, bytes_).*rate));
+      shares.push_back(of_plain.back() / of_work.back());
+    }
+    return {median(of_work), median(of_plain), median(shares)};
+  }
+
+  // Loads of one mesh, each followed by one of the mesh that saved.
+  CheckpointRates::Other compare(const Ranks& other, const Ranks& same) const {
+    std::vector<double> seconds, ratios;
+    for (int i = 0; i < kRounds; ++i) {
+      seconds.push_back(load(other));
+      ratios.push_back(seconds.back() / load(same));
+    }
+    return {other.mesh(), median(seconds), median(ratios)};
+  }
+
+  const std::filesystem::path& folder_;
+  ScratchFolder scratch_;
+  ModelSection model_;
+  Ops& ops_;
+  std::filesystem::path checkpoint_;
+  int64_t bytes_ = 0;  // of the checkpoint
 };
 
 }  // namespace
 
 CheckpointRates benchmark_checkpoint(const std::filesystem::path& folder, int64_t bytes, Ops& ops) {
-  const ScratchFolder scratch(folder);
-  const ModelSection model = model_of(bytes / 12);
-  std::filesystem::path checkpoint;
-  CheckpointRates r;
-  r.mesh = kSaved.name;
-  Rounds plain_write, plain_read;  // beside what they are compared with: disks have their moods
-  const auto plain = [&] {
-    const DiskRates d = benchmark_disk(folder, r.bytes);
-    plain_write.add(static_cast<double>(r.bytes) / d.write_bytes_per_s);
-    plain_read.add(static_cast<double>(r.bytes) / d.read_bytes_per_s);
-  };
-  const auto load = [&](const Ranks& ranks, const auto& between) {
-    Rounds rounds;
-    for (int i = 0; i < kRounds; ++i) {
-      forget(checkpoint);
-      rounds.time([&] { ranks.load(checkpoint); });
-      between();
-    }
-    return rounds.median();
-  };
-  {
-    const Ranks ranks(model, kSaved, ops);
-    Rounds rounds;
-    for (int i = 0; i < kRounds; ++i) {
-      rounds.time([&] { checkpoint = ranks.save(scratch.path); });
-      r.bytes = static_cast<int64_t>(read_checkpoint_manifest(checkpoint).bytes());
-      plain();
-    }
-    r.save = rounds.median();
-    r.load = load(ranks, plain);
-  }
-  for (const Cut& cut : kOthers) r.others.push_back({cut.name, load(Ranks(model, cut, ops), [] {})});
-  r.plain_write = plain_write.median();
-  r.plain_read = plain_read.median();
-  return r;
+  return Benchmark(folder, bytes, ops).run();
 }
 
 }  // namespace fp

@@ -10,16 +10,20 @@
 
 namespace fp {
 
-// Seconds, each the median of several rounds; of reading after the kernel was asked to forget the files.
+// Seconds and ratios are medians of several rounds; reading follows after the kernel was asked to forget the files.
 struct CheckpointRates {
-  int64_t bytes = 0;       // of the checkpoint's files
-  double plain_write = 0;  // of as many bytes, until fsync is done
-  double plain_read = 0;
-  double save = 0;  // until the checkpoint is visible
-  double load = 0;  // on the mesh that saved it, every byte verified first
+  int64_t bytes = 0;  // of the checkpoint's files
+  // Something beside the same bytes as a plain file, written until fsync is done or read, in each round.
+  struct BesidePlain {
+    double seconds = 0, plain_seconds = 0;
+    double of_plain = 0;  // its rate over the plain one's
+  };
+  BesidePlain save;  // until the checkpoint is visible
+  BesidePlain load;  // on the mesh that saved it, all fingerprints compared
   struct Other {
     std::string mesh;
-    double load = 0;
+    double seconds = 0;       // of a load
+    double of_same_mesh = 0;  // that, over a load on the mesh that saved
   };
   std::vector<Other> others;
   std::string mesh;  // that saved it

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
+#include "base/median.h"
+
 namespace fp {
 namespace {
 
 constexpr size_t kWarmUp = 2;  // steps
-
-double median(std::vector<double> v) {
-  std::ranges::nth_element(v, v.begin() + static_cast<long>(v.size() / 2));
-  return v[v.size() / 2];
-}
 
 std::string row(const std::string& what, double predicted, double measured, int digits) {
   const std::string off = predicted > 0 ? fmt::format("{:>+9.1f} %", 100 * (measured / predicted - 1)) : std::string();

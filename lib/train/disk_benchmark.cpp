@@ -12,17 +12,12 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/philox.h"
+#include "base/stopwatch.h"
 
 namespace fp {
 namespace {
 
 constexpr int64_t kChunk = int64_t{8} << 20;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // A file that is gone when this is.
 class ScratchFile {

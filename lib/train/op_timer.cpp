@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "base/stopwatch.h"
 
 namespace fp {
 namespace {
@@ -51,7 +52,7 @@ double OpTimer::batch_seconds(const std::function<void()>& call, int64_t calls) 
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < calls; ++i) call();
   ops_.synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 double OpTimer::seconds(const std::function<void()>& call, int repeats) {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/stopwatch.h"
 #include "checkpoint/rank_file.h"
 #include "checkpoint/storage.h"
 #include "train/together.h"
@@ -15,15 +16,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-double since(steady_clock::time_point start) {
-  return std::chrono::duration<double>(steady_clock::now() - start).count();
-}
-
 // "SECONDS RESULT" of some work.
 std::string timed(const std::function<std::string()>& work) {
   const auto begin = steady_clock::now();
   const std::string result = work();
-  return fmt::format("{:.6f} {}", since(begin), result);
+  return fmt::format("{:.6f} {}", seconds_since(begin), result);
 }
 
 std::pair<double, std::string> timed_result(const std::string& outcome) {
@@ -71,8 +68,8 @@ class Saver::StandingStill {
  public:
   explicit StandingStill(Saver& s) : saver_(s) {}
   ~StandingStill() {
-    saver_.stood_still_ += since(begin_);
-    saver_.now_.stood_still += since(begin_);
+    saver_.stood_still_ += seconds_since(begin_);
+    saver_.now_.stood_still += seconds_since(begin_);
     if (saver_.stage_ == Stage::none && !saver_.outcomes_.empty())
       saver_.outcomes_.back().stood_still = saver_.now_.stood_still;
   }
@@ -175,16 +172,17 @@ void Saver::work_on(std::function<std::string()> work) {
     outcome_ = outcome_of(with_time);
 }
 
-// This rank's file, by way of the node's own disk where there is one; its record.
+// This rank's file, by way of the node's own disk where there is one; its size and record.
 std::string Saver::write(BlockSource& blocks) const {
+  const auto record = [](const RankFile& f) { return fmt::format("{} {}", f.file.bytes, to_text(f)); };
   if (local_.empty() || !now_.in_background)
-    return to_text(write_rank_file(hidden_, store_.table(), blocks, options_.rank));
+    return record(write_rank_file(hidden_, store_.table(), blocks, options_.rank));
   clear_local();
   try {
     const RankFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
     storage::copy_file(local_ / f.file.name, hidden_ / f.file.name);
     clear_local();
-    return to_text(f);
+    return record(f);
   } catch (...) {
     clear_local();
     throw;
@@ -219,19 +217,21 @@ void Saver::next_stage() {
 }
 
 void Saver::publish(const std::vector<std::string>& outcomes) {
-  std::vector<RankFile> files;
+  std::vector<std::string> records;
   for (const std::string& outcome : outcomes) {
-    const auto [seconds, record] = timed_result(outcome);
+    const auto [seconds, text] = timed_result(outcome);
     now_.seconds = std::max(now_.seconds, seconds);
-    files.push_back(rank_file_from(record));
-    now_.bytes += files.back().file.bytes;
+    now_.bytes += std::stoull(text);
+    if (world_.rank() == 0) records.push_back(text.substr(text.find(' ') + 1));
   }
   stage_ = Stage::publishing;
   outcome_.clear();
-  if (world_.rank() == 0) work_on([this, files] { return made_visible(files); });
+  if (world_.rank() == 0) work_on([this, records] { return made_visible(records); });
 }
 
-std::string Saver::made_visible(const std::vector<RankFile>& files) const {
+std::string Saver::made_visible(const std::vector<std::string>& records) const {
+  std::vector<RankFile> files;
+  for (const std::string& r : records) files.push_back(rank_file_from(r));
   const std::filesystem::path path = finish_save(hidden_, store_.table(), files, state_, options_);
   try {
     apply_retention(checkpoints_, retention_, state_.step);

@@ -96,7 +96,7 @@ class Saver {
   void clear_local() const;
   void next_stage();
   void publish(const std::vector<std::string>& outcomes);
-  std::string made_visible(const std::vector<RankFile>&) const;
+  std::string made_visible(const std::vector<std::string>& records) const;
   void close(const std::string& error);
 
   std::filesystem::path checkpoints_, local_;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <functional>
 
+#include "base/median.h"
+#include "base/stopwatch.h"
 #include "config/model_facts.h"
 #include "train/dry_run.h"
 #include "train/memory_watch.h"
@@ -12,20 +14,7 @@
 #include "train/step_rig.h"
 
 namespace fp {
-namespace {
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<long>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool profile, Ops& ops,
                              CountingOps& counting) {

@@ -44,7 +44,7 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
     chosen = checkpoint_to_resume(resume, checkpoints_dir, table, passed);
     return chosen ? chosen->folder().string() : std::string();
   });
-  if (!folder.empty() && !chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::sizes);
+  if (!folder.empty() && !chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::manifest);
   return chosen;
 }
 

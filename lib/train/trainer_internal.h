@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "checkpoint/storage.h"
 #include "launch/slurm.h"
 #include "model/groups.h"
@@ -29,9 +30,6 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
   void prepare_directory();
   void start_or_resume();
   void join_job(int64_t step);

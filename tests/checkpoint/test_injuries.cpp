@@ -99,6 +99,17 @@ void restore(const path& folder, const Files& files, const std::vector<std::stri
   for (const std::string& name : changed) put_file(folder / name, files.at(name));
 }
 
+// A load that read no hash of the tensors' files refuses, or gives what was saved: damage elsewhere in them is no harm.
+void load_or_refuse(const path& folder) {
+  State state(small_table());
+  try {
+    Checkpoint::open(folder, Checkpoint::Verify::all_but_tensors).load(state.store, *state.ops);
+  } catch (const DataError&) {
+    return;
+  }
+  CHECK(state.wrong(2) == 0);
+}
+
 TEST_CASE("a thousand injuries are all found, and the checkpoint before takes over") {
   const TempDir dir;
   const Files older = read_all(save_ranks(dir.path, 1, 1));
@@ -129,6 +140,7 @@ TEST_CASE("a thousand injuries are all found, and the checkpoint before takes ov
     const std::string message = data_error([&] { Checkpoint::open(newest); });
     if (std::find(changed.begin(), changed.end(), "manifest.json") == changed.end())
       for (const std::string& name : changed) CHECK(contains(message, name + ": "));
+    load_or_refuse(newest);
     const auto fallback = find_latest(dir.path);
     REQUIRE(fallback);
     CHECK(fallback->manifest().step == 1);

@@ -37,10 +37,10 @@ TEST_CASE("statistics of a tensor") {
   CHECK(tensor_stats(c, "w", StateKind::exp_avg_sq).norm == 52.0);
   CHECK(first_elements(c, "w", StateKind::exp_avg, 2) == std::vector<float>{6, -8});
   CHECK(first_elements(c, "w", StateKind::param, 100).size() == 6);
-  const std::vector<h5::Mapping> fragments = fragments_of(c, "w", StateKind::param);
+  const std::vector<StoredFragment> fragments = fragments_of(c, "w", StateKind::param);
   REQUIRE(fragments.size() == 1);
-  CHECK(fragments[0].file == "rank-00000.h5");
-  CHECK(fragments[0].dataset == "w/param/0");
+  CHECK(rank_file_name(fragments[0].rank) == "rank-00000.h5");
+  CHECK(dataset_name("w", StateKind::param, fragments[0].number) == "w/param/0");
   CHECK(fragments[0].box.count == Shape{2, 3});
 }
 

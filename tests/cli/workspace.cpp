@@ -86,4 +86,14 @@ nlohmann::json fingerprint(const std::filesystem::path& checkpoint) {
           {"last_loss", m.at("last_loss")}};
 }
 
+void damage_tensors(const std::filesystem::path& checkpoint, int rank) {
+  const auto file = checkpoint / fmt::format("rank-{:05d}.h5", rank);
+  const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(file) / 2);
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(middle);
+  const char c = static_cast<char>(f.get() ^ 0x10);
+  f.seekp(middle);
+  f.put(c);
+}
+
 }  // namespace fp::testing

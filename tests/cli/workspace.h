@@ -39,5 +39,7 @@ std::map<int, std::pair<double, double>> history(const std::filesystem::path& ru
 std::vector<std::string> checkpoints(const std::filesystem::path& run_directory);
 // Fingerprints of every parameter and moment, and the position in the data, from a checkpoint's manifest.
 nlohmann::json fingerprint(const std::filesystem::path& checkpoint);
+// Changes a byte in the middle of what a rank has stored, where its tensors lie.
+void damage_tensors(const std::filesystem::path& checkpoint, int rank);
 
 }  // namespace fp::testing

@@ -7,6 +7,7 @@
 
 using namespace fp;
 using namespace fp::testing;
+using Catch::Contains;
 
 namespace {
 
@@ -59,4 +60,19 @@ TEST_CASE("a run goes on over 8, 4, 3, 1 and 6 ranks as if it had always had one
   const auto losses = history(one);
   for (int step = 1; step < steps; ++step)
     CHECK(std::abs(losses.at(step + 1).first / losses.at(step).first - 1) > 1e-5);
+}
+
+TEST_CASE("ranks that load a damaged checkpoint together find out and take the one before", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  run_well(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
+  const Layout four{2, 1, 2, 1}, three{1, 1, 3, 3};
+  run_well(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
+  damage_tensors(w.run_directory("elastic") / "checkpoints" / "step-00000020", 2);
+  const Outcome o = run(w.train(spec, "elastic", three, settings(3 * kLeg, 3)));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains("skipping a checkpoint") && Contains("step-00000020: these tensors") &&
+                           Contains("resumed from") && Contains("step-00000010"));
+  check_like_one(w, "elastic", 3 * kLeg);
 }

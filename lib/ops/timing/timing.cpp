@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/stopwatch.h"
+
 namespace fp {
 namespace {
 
@@ -173,7 +175,7 @@ class Timing final : public TimingOps {
     const auto start = std::chrono::steady_clock::now();
     call();
     inner_->synchronize();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = seconds_since(start);
     OpTime& t = timings_.by_op[op];
     ++t.calls;
     t.seconds += seconds;
