@@ -1,3 +1,4 @@
+// The middle one of some values.
 #pragma once
 
 #include <algorithm>
