@@ -19,10 +19,19 @@ std::string loss_text(const CheckpointManifest& m) {
   return std::isnan(m.last_loss) ? "-" : fmt::format("{:.9g}", m.last_loss);
 }
 
-void list(const std::string& where) {
-  const std::filesystem::path folder = checkpoints_folder_at(where);
-  const std::vector<std::filesystem::path> paths = checkpoints_in(folder);
-  if (paths.empty()) return fmt::print("{}: no checkpoints\n", folder.string());
+// Those of a run directory or of a folder of checkpoints, newest first; or the one checkpoint that `folder` is.
+std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths = checkpoints_in(checkpoints_folder_at(folder));
+  const std::filesystem::path real = std::filesystem::canonical(folder);
+  if (paths.empty() &&
+      (std::filesystem::exists(real / CheckpointManifest::kFileName) || checkpoint_step(real.filename().string())))
+    paths.push_back(real);
+  return paths;
+}
+
+void list(const std::string& where, CommandResult& result) {
+  const std::vector<std::filesystem::path> paths = checkpoints_at(where);
+  if (paths.empty()) return fmt::print("{}: no checkpoints\n", checkpoints_folder_at(where).string());
   fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", "checkpoint", "samples", "loss", "size", "saved", "state");
   for (const std::filesystem::path& path : paths) {
     const std::string name = path.filename().string();
@@ -32,6 +41,7 @@ void list(const std::string& where) {
                  human_bytes(static_cast<double>(m.bytes())), m.created_at);
     } catch (const UserError& e) {
       fmt::print("{:<16}damaged: {}\n", name, e.what());
+      result.code = ExitCode::bad_data;
     }
   }
 }
@@ -144,9 +154,10 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
       app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
   command->require_subcommand(1);
 
-  CLI::App* list_command = command->add_subcommand("list", "The checkpoints of a run, newest first");
-  list_command->add_option("run", a->path, "run directory or folder of checkpoints")->required();
-  list_command->callback([a] { list(a->path); });
+  CLI::App* list_command =
+      command->add_subcommand("list", "The checkpoints of a run, newest first; exit code 3: some are damaged");
+  list_command->add_option("run", a->path, "run directory, folder of checkpoints, or one checkpoint")->required();
+  list_command->callback([a, &result] { list(a->path, result); });
 
   CLI::App* inspect_command = command->add_subcommand("inspect", "What a checkpoint holds, with norms and ranges");
   inspect_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();

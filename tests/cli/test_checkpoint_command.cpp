@@ -24,14 +24,34 @@ TEST_CASE("list shows the checkpoints of a run, good and bad") {
   const Run run;
   std::filesystem::remove(run.first / "index.h5");
   const auto out = checkpoint({"list", run.dir.path.string()});
-  CHECK(out.code == 0);
+  CHECK(out.code == 3);
   CHECK(out.output.find("step-00000020") < out.output.find("step-00000010"));
   CHECK(contains(out.output, "20.3333333"));
   CHECK(contains(out.output, "complete"));
   CHECK(contains(out.output, "damaged"));
   CHECK(contains(out.output, "index.h5: is missing"));
   CHECK(checkpoint({"list", (run.dir.path / "none").string()}).code == 3);
-  CHECK(contains(checkpoint({"list", run.first.string()}).output, "no checkpoints"));
+}
+
+TEST_CASE("list shows a checkpoint given by its own path, good or bad") {
+  const Run run;
+  const auto all = checkpoint({"list", run.dir.path.string()});
+  CHECK(all.code == 0);
+  CHECK(contains(all.output, "step-00000010"));
+  const auto one = checkpoint({"list", run.first.string() + "/"});
+  CHECK(one.code == 0);
+  CHECK(contains(one.output, "step-00000010"));
+  CHECK(contains(one.output, "complete"));
+  CHECK_FALSE(contains(one.output, "step-00000020"));
+  std::filesystem::remove(run.first / "manifest.json");
+  const auto damaged = checkpoint({"list", run.first.string()});
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.output, "step-00000010"));
+  CHECK(contains(damaged.output, "damaged"));
+  const TempDir empty;
+  const auto none = checkpoint({"list", empty.path.string()});
+  CHECK(none.code == 0);
+  CHECK(contains(none.output, "no checkpoints"));
 }
 
 TEST_CASE("inspect shows every tensor, or one of them") {
