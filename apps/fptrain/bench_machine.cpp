@@ -3,6 +3,7 @@
 
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "base/writable_folder.h"
 #include "bench.h"
 #include "device.h"
 #include "launch/placement.h"
@@ -122,7 +123,10 @@ void print(const CheckpointRates& r) {
     line("load on " + o.mesh, o.seconds, fmt::format("  {:.2f} x the time of the same mesh", o.of_same_mesh));
 }
 
+void require_directory(const Arguments& a) { require_writable_folder(a.directory, "the folder of --directory"); }
+
 void bench_io(const Arguments& a) {
+  require_directory(a);
   const DiskRates r = benchmark_disk(a.directory, a.mib << 20);
   std::optional<CheckpointRates> c;
   if (a.checkpoint_mib > 0)
@@ -160,6 +164,7 @@ void print(const DeviceRates& r) {
 ExitCode bench_all(const Arguments& a) {
   Bench bench(a);
   return bench.run([&](Ops& ops, World& world) {
+    if (world.rank() == 0) require_directory(a);
     ClusterSpec before;
     if (world.rank() == 0 && !a.file.empty() && std::filesystem::exists(a.file)) {
       before = load_cluster(a.file);

@@ -8,6 +8,7 @@
 #include "base/filesystem.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/writable_folder.h"
 #include "commands.h"
 #include "config/load.h"
 #include "job_sizes.h"
@@ -94,6 +95,7 @@ BatchJob job_of(const Arguments& a, const RunSpec& spec) {
 }
 
 void submit(const fs::path& directory, const std::string& script) {
+  require_folder_possible(directory, "the run directory");
   std::error_code error;
   fs::create_directories(directory, error);
   if (error)

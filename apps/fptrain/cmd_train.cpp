@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/writable_folder.h"
 #include "commands.h"
 #include "config/load.h"
 #include "launch/early_stop.h"
@@ -29,6 +30,13 @@ double free_gib(const Ops& ops, const ClusterSpec& cluster, int ranks_of_host) {
   const int64_t bytes = MemoryWatch::available(ops, ranks_of_host);
   if (bytes <= 0) return cluster.memory_gib;
   return static_cast<double>(bytes) / (1 << 30) + cluster.reserved_gib * (ops.device_memory() ? 1 : ranks_of_host);
+}
+
+// Before what takes long: of many ranks the one that will make them.
+void require_run_directory(const RunSpec& spec) {
+  const std::filesystem::path directory = spec.run.directory;
+  require_folder_possible(directory, "the run directory");
+  require_folder_possible(directory / "checkpoints", "the folder of checkpoints");
 }
 
 }  // namespace
@@ -64,6 +72,7 @@ void add_train_command(CLI::App& app, CommandResult& result) {
     else
       ranks.start(request.spec);
     result.code = ranks.run([&] {
+      if (log::rank() == 0) require_run_directory(request.spec);
       Ops& ops = ranks.open_device(request.spec);
       if (measures) {
         log::info("parallel.auto without parallel.cluster: measuring this machine");

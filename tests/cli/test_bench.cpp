@@ -148,6 +148,20 @@ TEST_CASE("bench io says how fast a folder is and how much of it was memory") {
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
+TEST_CASE("a folder that is not there is bad usage of a benchmark") {
+  const TemporaryFolder folder;
+  const std::string missing = (folder.path / "missing").string();
+  for (const char* what : {"io", "all"}) {
+    const Outcome o = run(fptrain({"bench", what, "--directory", missing}));
+    INFO(o.output);
+    CHECK(o.code == 2);
+    CHECK(o.output.find(missing + ": cannot use the folder of --directory: No such file or directory") !=
+          o.output.npos);
+    CHECK(o.output.find("measur") == o.output.npos);
+  }
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
 TEST_CASE("bench comm needs ranks") {
   const Outcome o = run(fptrain({"bench", "comm"}));
   CHECK(o.code == 2);

@@ -161,6 +161,27 @@ TEST_CASE("mistakes end with the right exit code and a message", "[cli]") {
   CHECK_THAT(readonly.output, Contains("/proc/fptrain"));
 }
 
+TEST_CASE("a run directory that cannot be made is the configuration's mistake", "[cli]") {
+  const Workspace w;
+  std::filesystem::create_directories(w.run_directory("r"));
+  std::ofstream(w.run_directory("file")) << "in the way";
+  std::ofstream(w.run_directory("r") / "checkpoints") << "in the way";
+  const auto refused = [&](const std::filesystem::path& directory, const std::string& message) {
+    const Outcome o = run(w.train(w.spec("llama", "fp32"), directory));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(message) && Contains("Not a directory"));
+  };
+  refused("file/run", "cannot create the run directory: " + w.run_directory("file").string());
+  refused("r", "cannot use the folder of checkpoints");
+  CHECK(!std::filesystem::exists(w.run_directory("r") / "config.yaml"));
+  const Outcome submitted = run(fptrain(
+      {"submit", w.spec("llama", "fp32").string(), "--set", "run.directory=" + w.run_directory("file/run").string()}));
+  CAPTURE(submitted.output);
+  CHECK(submitted.code == 2);
+  CHECK_THAT(submitted.output, Contains("cannot create the run directory: " + w.run_directory("file").string()));
+}
+
 TEST_CASE("two processes cannot train in one run directory", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");

@@ -35,6 +35,7 @@ TEST_CASE("a mistake in a run of several ranks is said once", "[ranks]") {
       {8, 2, {"parallel.sequence=8", "model.heads=4"}, "parallel.sequence = 8 is more than the 4 attention heads"},
       {4, 2, {"parallel.data=4", "data.train=[{path: /nowhere}]"}, "there is no dataset '/nowhere'"},
       {4, 3, {"parallel.data=4", "model.init_from=/nowhere"}, "phase set-up): /nowhere: no such folder"},
+      {4, 2, {"parallel.data=4", "run.directory=" + spec + "/run"}, "cannot create the run directory: " + spec},
   };
   for (const Case& c : cases) {
     std::vector<std::string> arguments{"train", spec, "--set", "run.directory=" + w.run_directory("mistaken").string()};
