@@ -63,13 +63,24 @@ std::string no_pattern(const std::string& name) {
 // Not at once where there is little time: a tenth of it.
 int default_signal(double time_s) { return static_cast<int>(std::min<double>(kSignalBefore, std::floor(time_s / 10))); }
 
-void read_time(int signal_before, BatchJob& job) {
+// At the first look at the clock a run would save and end.
+void require_time_for_steps(double time_s, double margin_s, const std::string& time) {
+  if (time_s > margin_s) return;
+  throw ConfigError(fmt::format(
+      "--time {} is {:g} s, and checkpoint.time_margin_s = {:g} s before the end a run saves and ends: each "
+      "start would make one step. Legal: --time {:.0f} or more, or checkpoint.time_margin_s below {:g}",
+      time, time_s, margin_s, std::floor(margin_s / 60) + 1, time_s));
+}
+
+void read_time(int signal_before, double margin_s, BatchJob& job) {
   const auto time_s = job.time.empty() ? parse_time_limit("UNLIMITED") : parse_time_limit(job.time);
   if (!time_s)
     throw ConfigError(fmt::format("--time {}: minutes, MIN:SEC, H:MIN:SEC, D-H, D-H:MIN or D-H:MIN:SEC", job.time));
   job.signal_before = signal_before < 0 ? default_signal(*time_s) : signal_before;
   if (job.signal_before >= *time_s)
-    throw ConfigError(fmt::format("--signal-before {} is all of --time {}", job.signal_before, job.time));
+    throw ConfigError(fmt::format("--signal-before {} is all of --time {}; legal: less than {:g} s", job.signal_before,
+                                  job.time, *time_s));
+  require_time_for_steps(*time_s, margin_s, job.time);
 }
 
 BatchJob job_of(const Arguments& a, const RunSpec& spec) {
@@ -86,7 +97,7 @@ BatchJob job_of(const Arguments& a, const RunSpec& spec) {
   if (job.gpus_per_node < 0)
     job.gpus_per_node = spec.run.device == "cuda" && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
   read_nodes(a.nodes, job);
-  read_time(a.signal_before, job);
+  read_time(a.signal_before, spec.checkpoint.time_margin_s, job);
   for (const std::string& option : job.options)
     if (!option.starts_with('-'))
       throw ConfigError(

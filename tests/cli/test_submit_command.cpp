@@ -84,6 +84,22 @@ TEST_CASE("submit says what is wrong with its options", "[cli][submit]") {
   CHECK_THAT(none.output, Contains("sbatch could not be started"));
 }
 
+TEST_CASE("submit refuses a time in which a run would make one step and end", "[cli][submit]") {
+  const Submission submit;
+  const auto with = [&](const std::string& time, const std::string& margin) {
+    return submit({"--dry-run", "--time", time, "--set", "checkpoint.time_margin_s=" + margin});
+  };
+  const Outcome o = with("2", "120");
+  CAPTURE(o.output);
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("--time 2 is 120 s") && Contains("checkpoint.time_margin_s = 120 s") &&
+                           Contains("Legal: --time 3 or more, or checkpoint.time_margin_s below 120"));
+  CHECK(with("2", "119").code == 0);
+  CHECK(with("3", "120").code == 0);
+  CHECK(submit({"--dry-run", "--time", "1"}).code == 2);  // all of the margin that is there without being asked for
+  CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit: not known
+}
+
 TEST_CASE("submit looks at every size that the job may get", "[cli][submit]") {
   const Submission submit;
   const std::vector<std::string> dry = {"--dry-run", "--set", "train.global_batch=8", "--set", "train.micro_batch=1"};
