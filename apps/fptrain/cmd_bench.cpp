@@ -19,7 +19,7 @@ RunSpec bench_spec(const BenchModel& m) {
                                    fmt::format("train.global_batch={}", m.batch),
                                    fmt::format("train.micro_batch={}", m.batch), "precision.compute=" + m.precision};
   sets.insert(sets.end(), m.sets.begin(), m.sets.end());
-  RunSpec spec = parse_run_spec("model: {preset: " + m.preset + "}", "bench", sets);
+  RunSpec spec = parse_run_spec("model: {preset: " + m.preset + "}", "", sets);
   if (spec.model.vocab == 0) spec.model.vocab = 50257;
   return spec;
 }

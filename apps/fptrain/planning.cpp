@@ -130,7 +130,7 @@ std::string to_text(const Planned& p) {
 
 Planned planned_from_text(const std::string& text) {
   const nlohmann::json j = nlohmann::json::parse(text);
-  Planned p{parse_run_spec(j["spec"].get<std::string>(), "the plan of rank 0"), {}};
+  Planned p{parse_run_spec(j["spec"].get<std::string>(), ""), {}};
   if (j.contains("forecast")) {
     const auto& f = j["forecast"];
     p.forecast = Forecast{f[0], f[1], f[2], f[3]};

@@ -93,11 +93,9 @@ void check_profiles(const ClusterSpec& s, Checker& check) {
   }
 }
 
-}  // namespace
-
-ClusterSpec parse_cluster(std::string_view text, const std::string& name) {
+ClusterSpec read(std::string_view text, const std::string& name, Lines lines) {
   Problems problems;
-  const YamlNode root = parse_document(text, name, kCluster);
+  const YamlNode root = parse_document(text, name, kCluster, lines);
   ClusterSpec spec;
   Written written;
   decode(root, fields_of(spec), written, problems);
@@ -110,10 +108,14 @@ ClusterSpec parse_cluster(std::string_view text, const std::string& name) {
   return spec;
 }
 
+}  // namespace
+
+ClusterSpec parse_cluster(std::string_view text, const std::string& name) { return read(text, name, Lines::shown); }
+
 ClusterSpec load_cluster(const std::filesystem::path& path) {
   return parse_cluster(read_document(path, kCluster), path.string());
 }
 
-void validate(const ClusterSpec& spec) { parse_cluster(dump(spec), "cluster " + spec.name); }
+void validate(const ClusterSpec& spec) { read(dump(spec), "cluster " + spec.name, Lines::hidden); }
 
 }  // namespace fp

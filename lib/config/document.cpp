@@ -22,11 +22,11 @@ std::string read_document(const fs::path& path, const DocumentKind& kind) {
   return text;
 }
 
-YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind& kind) {
+YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind& kind, Lines lines) {
   Problems problems;
-  YamlNode root = parse_yaml(text, name, problems);
+  YamlNode root = parse_yaml(text, name, problems, lines);
   problems.throw_if_any();
-  if (root.place.source.empty() || root.kind == YamlNode::Kind::null)
+  if (root.kind == YamlNode::Kind::null)
     problems.add({name, 1, 1}, fmt::format("the file is empty: a {} {}", kind.name, kind.content));
   problems.throw_if_any();
   return root;

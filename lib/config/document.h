@@ -19,7 +19,8 @@ struct DocumentKind {
 std::string read_document(const std::filesystem::path&, const DocumentKind&);
 
 // Its root. ConfigError with what is wrong with its syntax: without it nothing further can be said; or when it is
-// empty.
-YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind&);
+// empty. Lines::hidden: of a text that no person has.
+YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind&,
+                        Lines lines = Lines::shown);
 
 }  // namespace fp

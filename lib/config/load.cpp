@@ -20,7 +20,9 @@ constexpr DocumentKind kRunSpec = {"run spec", "has sections such as model, data
 
 std::string read_text(const fs::path& path) { return read_document(path, kRunSpec); }
 
-YamlNode parse_root(std::string_view text, const std::string& name) { return parse_document(text, name, kRunSpec); }
+YamlNode parse_root(std::string_view text, const std::string& name) {
+  return parse_document(text, name, kRunSpec, name.empty() ? Lines::hidden : Lines::shown);
+}
 
 // The value of a key of the model section, if it is usable text; anything else is reported when the tree is decoded.
 const YamlNode* model_text(const YamlNode& root, std::string_view key) {
@@ -40,15 +42,16 @@ const YamlNode* lone_init_node(const YamlNode& root) {
 
 // The tree of a preset's file. Of a run's config.yaml and of a Hugging Face config.json, the model section counts.
 YamlNode read_preset(const fs::path& file) {
-  std::string text = read_text(file);
+  const std::string text = read_text(file);
+  YamlNode root;
   if (file.filename() == "config.json") {
     RunSpec spec;
     spec.model = model_from_hf_config(text, file.string());
-    text = dump(spec);
-  } else if (file.filename() != "config.yaml") {
-    return parse_root(text, file.string());
+    root = parse_document(dump(spec), file.string(), kRunSpec, Lines::hidden);
+  } else {
+    root = parse_root(text, file.string());
+    if (file.filename() != "config.yaml") return root;
   }
-  YamlNode root = parse_root(text, file.string());
   std::erase_if(root.entries, [](const YamlEntry& e) { return e.key != "model"; });
   for (YamlEntry& e : root.entries)
     std::erase_if(e.value.entries, [](const YamlEntry& k) { return k.key == "init_from" || k.key == "init_changes"; });

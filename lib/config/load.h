@@ -19,7 +19,8 @@ enum class DataFolders { must_exist, may_be_missing };
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& sets = {},
                       DataFolders folders = DataFolders::must_exist);
 
-// The same from text; `name` stands for the file in messages. Empty text is an empty spec only if there are sets.
+// The same from text; `name` stands for the file in messages, which name keys alone where it is empty: of a text that
+// no person has. Empty text is an empty spec only if there are sets.
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets = {},
                        DataFolders folders = DataFolders::may_be_missing);
 

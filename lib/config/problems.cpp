@@ -21,7 +21,10 @@ void Problems::throw_if_any() const {
            std::tie(b.place.source, b.place.line, b.place.column);
   });
   std::string text = sorted.size() > 1 ? fmt::format("{} problems:", sorted.size()) : "";
-  for (const Problem& p : sorted) text += fmt::format("{}{}: {}", text.empty() ? "" : "\n  ", p.place.str(), p.message);
+  for (const Problem& p : sorted) {
+    const std::string place = p.place.str();
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : "\n  ", place, place.empty() ? "" : ": ", p.message);
+  }
   throw ConfigError(text);
 }
 

@@ -13,7 +13,7 @@ struct Place {
   int line = 0;
   int column = 0;
 
-  // "file:line:column", or the source alone when there is no line.
+  // "file:line:column", or the source alone when there is no line; empty of a text that no person has.
   std::string str() const;
 };
 

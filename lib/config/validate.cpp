@@ -217,7 +217,7 @@ void check_data_paths(const RunSpec& spec, Checker& check) {
 }
 
 // Reading the dump checks ranges too, by the same code that checks a person's file.
-void validate(const RunSpec& spec) { parse_run_spec(dump(spec), "resolved run spec"); }
+void validate(const RunSpec& spec) { parse_run_spec(dump(spec), ""); }
 
 void validate_for_training(const RunSpec& spec) {
   if (spec.data.train.empty())

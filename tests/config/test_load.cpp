@@ -226,4 +226,14 @@ TEST_CASE("a spec changed by code is checked like a file", "[config]") {
                     says("optimizer.beta2: 1 is out of range") && says("multiple of train.micro_batch = 5"));
 }
 
+TEST_CASE("what code has made is not pointed at by lines that nobody has", "[config]") {
+  RunSpec spec = parse_run_spec("{}", "run.yaml");
+  spec.optimizer.beta2 = 1;
+  CHECK_THROWS_WITH(validate(spec), Catch::StartsWith("optimizer.beta2: 1 is out of range"));
+  const TempFolder folder;
+  folder.write("config.json", "{\"model_type\": \"gpt2\", \"n_embd\": 24, \"n_head\": 3, \"n_positions\": 32}");
+  const std::string message = error_of("model: {preset: " + folder.path.string() + "}\ndata: {}");
+  CHECK_THAT(message, says("/config.json: data.seq_len = 1024 is over model.max_position = 32"));
+}
+
 }  // namespace fp
