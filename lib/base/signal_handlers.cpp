@@ -1,10 +1,23 @@
 #include "base/signal_handlers.h"
 
+#include <time.h>
+
 #include <cerrno>
 
 #include "base/error.h"
 
 namespace fp {
+namespace {
+
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
 
 SignalHandlers::SignalHandlers(void (*handler)(int), const sigset_t& blocked) {
   struct sigaction action {};
@@ -17,6 +30,17 @@ SignalHandlers::SignalHandlers(void (*handler)(int), const sigset_t& blocked) {
 
 SignalHandlers::~SignalHandlers() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) ::sigaction(kStopSignals[i], &former_[i], nullptr);
+}
+
+Interrupts::Kind Interrupts::note() {
+  int64_t first = 0;
+  const int64_t now = now_ns();
+  if (first_ns_.compare_exchange_strong(first, now)) return Kind::first;
+  return now - first < kRepetitionNs ? Kind::repetition : Kind::another;
+}
+
+void Interrupts::restart() {
+  if (first_ns_ != 0) first_ns_ = now_ns();
 }
 
 void interrupt_by_default() {

@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 
 namespace fp {
 
@@ -20,6 +22,23 @@ class SignalHandlers {
 
  private:
   std::array<struct sigaction, kStopSignals.size()> former_{};
+};
+
+// Tells a second Ctrl-C from the first that comes twice: a terminal sends it to mpirun and to the ranks near it, and
+// mpirun hands its own on. For handlers: lock-free and async-signal-safe.
+class Interrupts {
+ public:
+  static constexpr int64_t kRepetitionNs = 500'000'000;
+
+  enum class Kind { first, repetition, another };
+  Kind note();
+  // The next one is the first again.
+  void forget() { first_ns_ = 0; }
+  // One that was held back until now is a repetition.
+  void restart();
+
+ private:
+  std::atomic<int64_t> first_ns_{0};
 };
 
 // A second Ctrl-C does what it does by default: blocked while its handler runs, it takes effect when that returns.

@@ -18,7 +18,8 @@ namespace {
 constexpr timespec kMoment{0, 500'000'000};
 
 // Handlers may only touch lock-free atomics and call async-signal-safe functions.
-std::atomic<bool> told{false}, interrupted{false}, speaks{false};
+std::atomic<bool> told{false}, speaks{false};
+Interrupts interrupts;
 std::atomic<int> awaiting{-1};
 
 // Whether there is someone to end the run.
@@ -31,8 +32,10 @@ bool hand_over() {
 void on_signal(int signal) {
   const int saved_errno = errno;
   stop_early();
-  if (signal == SIGINT && interrupted.exchange(true)) {
-    interrupt_by_default();
+  const Interrupts::Kind kind = signal == SIGINT ? interrupts.note() : Interrupts::Kind::first;
+  if (kind == Interrupts::Kind::another) interrupt_by_default();
+  if (kind != Interrupts::Kind::first) {
+    errno = saved_errno;
     return;
   }
   if (hand_over()) {
@@ -43,13 +46,15 @@ void on_signal(int signal) {
   while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
   if (!hand_over()) ::_exit(static_cast<int>(ExitCode::interrupted));
+  interrupts.restart();
   errno = saved_errno;
 }
 
 }  // namespace
 
 EarlyStop::EarlyStop() {
-  told = interrupted = false;
+  told = false;
+  interrupts.forget();
   speaks = log::rank() == 0;
   sigset_t all;
   sigfillset(&all);

@@ -10,7 +10,8 @@ namespace fp {
 // While one of these lives, SIGINT, SIGTERM and SIGUSR1 end the run with exit code 75: the same command starts again.
 // One rank that is told is enough, once there is a lifeline: it ends them all. Before, the process ends by itself,
 // after a moment that it gives the others: a launcher tells all, one after the other, and connections that break
-// meanwhile are no news. A second SIGINT does what SIGINT does by default. Other handlers may be put over these. At
+// meanwhile are no news. A second SIGINT, half a second
+// or more after the first, does what SIGINT does by default. Other handlers may be put over these. At
 // most one lives at a time.
 class EarlyStop {
  public:

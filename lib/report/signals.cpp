@@ -15,7 +15,7 @@ namespace {
 // Handlers may only touch lock-free atomics and call async-signal-safe functions.
 static_assert(std::atomic<int>::is_always_lock_free);
 std::atomic<int> first_signal{0};
-std::atomic<int> interrupts{0};
+Interrupts interrupts;
 std::atomic<bool> installed{false};
 std::atomic<bool> talk{false};
 
@@ -24,9 +24,10 @@ void on_signal(int signal) {
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
   if (signal == SIGINT) {
-    if (interrupts.fetch_add(1) > 0) {
+    const Interrupts::Kind kind = interrupts.note();
+    if (kind == Interrupts::Kind::another) {
       interrupt_by_default();
-    } else if (talk.load()) {
+    } else if (kind == Interrupts::Kind::first && talk.load()) {
       constexpr std::string_view text =
           "\r\x1b[Kfinishing this step, then saving; press Ctrl-C again to stop at once\n";
       [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
@@ -40,7 +41,7 @@ void on_signal(int signal) {
 StopSignals::StopSignals() {
   FP_CHECK(!installed.exchange(true), "stop signals are handled already");
   first_signal = 0;
-  interrupts = 0;
+  interrupts.forget();
   talk = log::stderr_is_terminal();
   sigset_t none;
   sigemptyset(&none);

@@ -8,8 +8,9 @@
 
 namespace fp {
 
-// While one of these lives, the three signals only leave a mark. A second SIGINT does what SIGINT does by default: it
-// ends the process at once. The destructor puts the former handlers back. At most one lives at a time.
+// While one of these lives, the three signals only leave a mark. A second SIGINT, half a second or more after
+// the first, does what SIGINT does by default: it ends the process at once. The destructor puts the former handlers
+// back. At most one lives at a time.
 class StopSignals {
  public:
   StopSignals();
