@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "base/log.h"
 #include "base/writable_folder.h"
@@ -30,6 +31,18 @@ double free_gib(const Ops& ops, const ClusterSpec& cluster, int ranks_of_host) {
   const int64_t bytes = MemoryWatch::available(ops, ranks_of_host);
   if (bytes <= 0) return cluster.memory_gib;
   return static_cast<double>(bytes) / (1 << 30) + cluster.reserved_gib * (ops.device_memory() ? 1 : ranks_of_host);
+}
+
+ClusterSpec measure_quickly(Ops& ops, Ranks& ranks) {
+  log::info(
+      "parallel.auto without parallel.cluster: measuring this machine, in some seconds; of a busy one less, so that it "
+      "takes about half a minute at most. A file of `fptrain bench all --write-cluster FILE`, named in "
+      "parallel.cluster, saves that");
+  const auto start = std::chrono::steady_clock::now();
+  ClusterSpec cluster = measure_machine(ops, ranks.world(), ranks.everybody(), true).cluster;
+  log::info("measured in {:.1f} s; planning",
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return cluster;
 }
 
 // Before what takes long: of many ranks the one that will make them.
@@ -75,8 +88,7 @@ void add_train_command(CLI::App& app, CommandResult& result) {
       if (log::rank() == 0) require_run_directory(request.spec);
       Ops& ops = ranks.open_device(request.spec);
       if (measures) {
-        log::info("parallel.auto without parallel.cluster: measuring this machine");
-        ClusterSpec cluster = measure_machine(ops, ranks.world(), ranks.everybody(), true).cluster;
+        ClusterSpec cluster = measure_quickly(ops, ranks);
         cluster.memory_gib = std::min(cluster.memory_gib, free_gib(ops, cluster, ranks.on_this_host()));
         plan_together(ranks, request, cluster);
         ranks.rearrange(request.spec);

@@ -106,7 +106,9 @@ Ops& Ranks::open_device(const RunSpec& spec) {
   if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (mesh_.size() == 1) return *ops_;
   if (world_->rank() == 0)
-    log::info("{} ranks: {}\n{}", mesh_.size(), describe(spec.parallel), placement_table(places));
+    log::info("{} ranks: {}\n{}", mesh_.size(),
+              spec.parallel.open.empty() ? describe(spec.parallel) : "how they share the work is to be planned",
+              placement_table(places));
   host_->attach(*ops_);
   // Ranks that share a GPU cannot use NCCL: they go through host memory, as ranks on CPUs do.
   if (!here.device_id.empty() && !spec.parallel.allow_gpu_sharing) {

@@ -142,6 +142,11 @@ Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const 
       moment[i] += rows[r][i] * right[r];
       for (size_t j = 0; j < n; ++j) gram[i][j] += rows[r][i] * rows[r][j];
     }
+  // An op shares calls with few others: most of the matrix is 0.
+  std::vector<std::vector<size_t>> coupled(n);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j)
+      if (gram[i][j] != 0) coupled[i].push_back(j);
   // One coordinate after the other to its best place, again and again: slow, but it ends where it should.
   constexpr int kMostSweeps = 200'000;
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
@@ -149,7 +154,7 @@ Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const 
     for (size_t i = 0; i < n; ++i) {
       if (gram[i][i] == 0) continue;
       double slope = moment[i];
-      for (size_t j = 0; j < n; ++j) slope -= gram[i][j] * x[j];
+      for (const size_t j : coupled[i]) slope -= gram[i][j] * x[j];
       const double to = std::max(lowest[i], x[i] + slope / gram[i][i]);
       moved = std::max(moved, std::abs(to - x[i]) * std::sqrt(gram[i][i]));  // in what it changes on the right
       x[i] = to;

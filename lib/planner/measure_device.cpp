@@ -131,6 +131,20 @@ class Measurement {
   std::vector<CheckedStep> steps;
   std::vector<std::vector<OpWork>> works;  // of each of the steps
 
+  // `quick`: those after the first only as long as there is time.
+  void train_all(const std::vector<Probe>& probes, double limit_s) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const Probe& probe : probes) {
+      const double taken = average(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      if (quick_ && !steps.empty() && taken >= limit_s) {
+        log::info("the device is busy: {} of {} models measured in {:.0f} s will do", steps.size() / 2, probes.size(),
+                  taken);
+        return;
+      }
+      for (const std::string compute : {"bf16", "fp32"}) train(probe, compute, true);
+    }
+  }
+
   // Adds to all three, to the samples only where they are to be fitted.
   void train(const Probe& probe, const std::string& compute, bool fitted) {
     const RunSpec spec = spec_of(probe, compute, on_gpu_ ? kGpuScale : 1);
@@ -230,15 +244,15 @@ std::pair<double, double> copy_rates(Ops& ops, bool quick) {
 
 }  // namespace
 
-DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick) {
+DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, double limit_s) {
   DeviceRates r;
   r.profile.ranks = ranks;
   r.profile.threads = ops.device_memory() ? 0 : max_threads();
   Measurement m(ops, together, quick);
-  for (const std::string compute : {"bf16", "fp32"})
-    for (const Probe& probe : quick ? kQuickProbes : kProbes) m.train(probe, compute, true);
+  m.train_all(quick ? kQuickProbes : kProbes, limit_s);
   if (!quick)
     for (const std::string compute : {"bf16", "fp32"}) m.train(kCheck, compute, false);
+  log::info("fitting rates to what was measured");
   FittedRates fitted = fit_rates(m.samples);
   r.profile.products = std::move(fitted.products);
   r.profile.ops = std::move(fitted.ops);

@@ -55,6 +55,23 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
   CHECK(kinds.size() == 7);
 }
 
+TEST_CASE("on a busy machine less is measured, and still a legal cluster", "[planner][measure]") {
+  run_thread_ranks(2, [&](World& world) {
+    const auto ops = make_cpu_ops();
+    world.attach(*ops);
+    const auto everybody = world.group("everybody", {0, 1});
+    const double no_time = 0;
+    const auto links = measure_links(world, *ops, {"here", "here"}, true, no_time);
+    const DeviceRates rates = measure_device(*ops, *everybody, 2, true, no_time);
+    const ClusterSpec c = measured_cluster(facts(), rates, links, {.bytes = 1, .write_bytes_per_s = 1e9});
+    if (world.rank() != 0) return;
+    CHECK(rates.steps.size() == 2);
+    REQUIRE_NOTHROW(validate(c));
+    CHECK(c.profiles.front().products.size() == 6);
+    CHECK(c.profiles.front().links.size() == 7);
+  });
+}
+
 TEST_CASE("links between nodes are those of ranks in the same place", "[planner][measure]") {
   std::vector<LinkRates> links;
   run_thread_ranks(4, [&](World& world) {

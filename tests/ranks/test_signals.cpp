@@ -48,6 +48,7 @@ TEST_CASE("one rank that is told to stop in set-up stops all", "[ranks]") {
       CAPTURE(which, signal, job.output());
       CHECK(code == 75);
       CHECK(job.count("told to stop while there is nothing to save") == 1);
+      CHECK(job.contains("2 ranks: how they share the work is to be planned"));
       CHECK(!job.contains("is gone"));
       CHECK(!job.contains("error:"));
     }
