@@ -141,13 +141,13 @@ std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path) {
   return std::filesystem::is_directory(inner) ? inner : path;
 }
 
-Checkpoint open_checkpoint_at(const std::filesystem::path& path) {
+Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify verify) {
   if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
   const std::filesystem::path folder = checkpoints_folder_at(path);
   std::error_code ignored;
   if (std::filesystem::exists(path / CheckpointManifest::kFileName, ignored) || checkpoints_in(folder).empty())
-    return Checkpoint::open(path);
-  if (auto latest = find_latest(folder)) return *std::move(latest);
+    return Checkpoint::open(path, verify);
+  if (auto latest = find_latest(folder, nullptr, verify)) return *std::move(latest);
   throw DataError(fmt::format("{}: holds no good checkpoint", folder.string()));
 }
 

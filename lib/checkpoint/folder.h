@@ -38,8 +38,8 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_d
                                       Checkpoint::Verify = Checkpoint::Verify::everything,
                                       const std::set<std::filesystem::path>& passed = {});
 
-// For commands: a checkpoint by its own path (verified), or the latest of a checkpoints folder or run directory.
-Checkpoint open_checkpoint_at(const std::filesystem::path& path);
+// For commands: a checkpoint by its own path, or the latest of a checkpoints folder or run directory.
+Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify = Checkpoint::Verify::everything);
 // The folder with checkpoints behind such a path: itself or its checkpoints/.
 std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path);
 

@@ -1,6 +1,6 @@
 // Reads a checkpoint's tensors straight out of the rank files, at the places that the index names. HDF5's virtual
 // datasets, which it describes, give the same numbers at a fraction of the speed; and HDF5, which may fall over damaged
-// files, gets to see the index alone.
+// files, gets to see the index alone (but where that has no tables, as at first).
 #pragma once
 
 #include <list>

@@ -6,12 +6,10 @@
 #include <limits>
 #include <set>
 
-#include "checkpoint/hdf5.h"
+#include "checkpoint/fragment_reader.h"
 
 namespace fp {
 namespace {
-
-constexpr int64_t kBlockElements = int64_t{2} << 20;
 
 h5::File open_index(const Checkpoint& c) { return h5::File::open(c.folder() / CheckpointManifest::kIndexName); }
 
@@ -133,23 +131,50 @@ std::vector<StoredFragment> fragments_of(const Checkpoint& c, const std::string&
   return read_fragments(open_index(c), *p, kind);
 }
 
-void verify_tensors(const Checkpoint& c) {
-  const h5::File index = open_index(c);
+namespace {
+
+// Compares the fingerprints of what `read(param, kind, box, data)` gives with the manifest's; lines naming those that
+// differ.
+template <class Read>
+std::string differing(const Checkpoint& c, const Read& read) {
   std::vector<float> host;
   std::string bad;
   for (const CheckpointParam& p : c.manifest().parameters)
     for (const auto& [kind, expected] : p.fingerprints) {
-      const h5::Dataset dataset = index.dataset(dataset_name(p.name, kind));
       uint64_t sum = 0;
-      if (dataset.shape() == p.shape)
-        for_each_rows(p.shape, [&](const h5::Box& box) {
-          read_box(dataset, box, host);
-          sum += fingerprint(p.shape, box, host.data(), {box.count, rows_of(box.count, 0, 0).start});
-        });
+      for_each_rows(p.shape, [&](const h5::Box& box) {
+        host.resize(static_cast<size_t>(box.count.elements()));
+        const h5::Window dense{box.count, rows_of(box.count, 0, 0).start};
+        read(p, kind, box, host.data(), dense);
+        sum += fingerprint(p.shape, box, host.data(), dense);
+      });
       if (sum != expected) bad += fmt::format("\n  {} of {}", name_of(kind), p.name);
     }
-  if (!bad.empty())
-    throw DataError(fmt::format("{}: the index does not lead to what was saved:{}", c.folder().string(), bad));
+  return bad;
+}
+
+}  // namespace
+
+void verify_tensors(const Checkpoint& c) {
+  const auto require = [&](const char* what, const std::string& bad) {
+    if (!bad.empty())
+      throw DataError(
+          fmt::format("{}: the {} of the index do not lead to what was saved:{}", c.folder().string(), what, bad));
+  };
+  {
+    const h5::File index = open_index(c);
+    require("virtual datasets", differing(c, [&](const CheckpointParam& p, StateKind kind, const h5::Box& box,
+                                                 float* data, const h5::Window& window) {
+              const h5::Dataset dataset = index.dataset(dataset_name(p.name, kind));
+              if (!(dataset.shape() == p.shape))
+                throw DataError(fmt::format("{}: {} has shape {} in the index", c.folder().string(), p.name,
+                                            dataset.shape().str()));
+              dataset.read(box, data, window);
+            }));
+  }  // HDF5 has the rank files open no longer
+  FragmentReader reader(c);
+  require("tables", differing(c, [&](const CheckpointParam& p, StateKind kind, const h5::Box& box, float* data,
+                                     const h5::Window& window) { reader.read(p.name, kind, box, data, window); }));
 }
 
 CheckpointDifference compare(const Checkpoint& a, const Checkpoint& b) {

@@ -41,7 +41,7 @@ void write_raw(int fd, const std::filesystem::path& path, const void* from, size
   for (const char* at = static_cast<const char*>(from); bytes > 0;) {
     const ssize_t n = ::pwrite(fd, at, bytes, offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("write", path);
+    if (n <= 0) fail("write", path);
     at += n;
     offset += n;
     bytes -= static_cast<size_t>(n);

@@ -166,8 +166,7 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
   }
   if (!problems.empty())
     throw DataError(
-        fmt::format("{}: these tensors are not what was saved (`fptrain checkpoint verify` names the damaged files):{}",
-                    checkpoint.folder().string(), lines(problems)));
+        fmt::format("{}: these tensors are not what was saved:{}", checkpoint.folder().string(), lines(problems)));
 }
 
 TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {

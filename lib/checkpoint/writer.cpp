@@ -22,7 +22,10 @@ std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<Ran
       c.param.fingerprints[p.kind] += p.fingerprint;
       c.fragments[p.kind].push_back({of_rank.rank, p.number, p.box, p.offset});
     }
-  std::erase_if(all, [](const IndexedParam& c) { return c.fragments.empty(); });
+  for (ParamId id = 0; id < static_cast<ParamId>(all.size()); ++id)
+    for (const auto& [kind, ignored] : all.front().fragments)
+      FP_CHECK(all[static_cast<size_t>(id)].fragments.contains(kind), "no rank wrote {} of {}", name_of(kind),
+               table[id].name);
   return all;
 }
 

@@ -10,7 +10,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
   constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
   if (resume == "auto") {
     auto latest = find_latest(checkpoints_dir, &table, kVerify, passed);
-    if (!latest && !checkpoints_in(checkpoints_dir).empty())
+    if (!latest && (!passed.empty() || !checkpoints_in(checkpoints_dir).empty()))
       throw DataError(
           fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "
                       "run.directory to start over, or move this folder away",

@@ -1,11 +1,13 @@
 #include "train/together.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/filesystem.h"
+#include "base/log.h"
 #include "checkpoint/folder.h"
 #include "launch/placement.h"
 #include "train/memory_watch.h"
@@ -68,24 +70,79 @@ void sum_over(Group& world, std::vector<uint64_t>& values) {
   }
 }
 
+// What `work` loads on each rank; an error of any, with its rank and host, on all.
+Fingerprints load_on_all(Group& world, const std::function<Fingerprints()>& work) {
+  Fingerprints mine;
+  const std::string outcome = outcome_of([&] {
+    try {
+      mine = work();
+    } catch (const DataError& e) {
+      if (world.size() == 1) throw;
+      throw DataError(fmt::format("rank {} on {}: {}", world.rank(), host_name(), e.what()));
+    }
+    return std::string();
+  });
+  for (const std::string& of_rank : world.all_gather(outcome)) result_of(of_rank);
+  return mine;
+}
+
+// Compares what all ranks own, taken together, with what was saved. One rank alone has done so.
+void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateKind> kinds,
+           Group& world) {
+  if (world.size() == 1) return;
+  std::vector<uint64_t> flat;
+  for (KindPrints& of_param : prints)
+    for (const StateKind kind : kinds) flat.push_back(of_param[kind]);
+  sum_over(world, flat);
+  auto sum = flat.begin();
+  for (KindPrints& of_param : prints)
+    for (const StateKind kind : kinds) of_param[kind] = *sum++;
+  on_rank_0(world, [&] {
+    check_fingerprints(checkpoint, table, prints);
+    return std::string();
+  });
+}
+
 }  // namespace
 
 void load_together(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
-  Fingerprints sums;
-  const std::string mine = outcome_of([&] {
-    sums = checkpoint.load(store, ops);
-    return std::string();
-  });
-  for (const std::string& outcome : world.all_gather(mine)) result_of(outcome);
-  if (world.size() == 1) return;  // compared already
-  std::vector<uint64_t> flat;
-  for (KindPrints& kinds : sums)
-    for (const StateKind kind : kStateKinds) flat.push_back(kinds[kind]);
-  sum_over(world, flat);
-  auto sum = flat.begin();
-  for (KindPrints& kinds : sums)
-    for (const StateKind kind : kStateKinds) kinds[kind] = *sum++;
-  check_fingerprints(checkpoint, store.table(), sums);
+  Fingerprints mine = load_on_all(world, [&] { return checkpoint.load(store, ops); });
+  prove(checkpoint, store.table(), std::move(mine), kStateKinds, world);
+}
+
+std::string load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
+  for (bool again = false;; again = true) {
+    try {
+      load_together(checkpoint, store, ops, world);
+      return {};
+    } catch (const DataError& e) {
+      const std::string damage = on_rank_0(world, [&] {
+        try {
+          Checkpoint::open(checkpoint.folder());
+        } catch (const DataError& d) {
+          return std::string(d.what());
+        }
+        return std::string();
+      });
+      if (!damage.empty()) return damage;
+      if (again) throw;
+      if (world.rank() == 0)
+        log::warning("{}\nbut its files are what was saved, as rank 0 sees them: loading once more", e.what());
+    }
+  }
+}
+
+WeightSource open_together(const std::filesystem::path& path, Group& world) {
+  std::optional<WeightSource> source;
+  const std::string found = on_rank_0(world, [&] { return source.emplace(path).path().string(); });
+  if (!source) source.emplace(found, Checkpoint::Verify::manifest);
+  return *std::move(source);
+}
+
+void load_together(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
+  Fingerprints mine = load_on_all(world, [&] { return source.load(store, ops); });
+  constexpr std::array kWeights = {StateKind::param};
+  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
 }
 
 void write_memory_together(const std::filesystem::path& file, const MemoryTaken& m, Group& world) {

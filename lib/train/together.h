@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/comm.h"
 #include "train/dry_run.h"
+#include "train/weight_source.h"
 
 namespace fp {
 
@@ -29,6 +30,14 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
 // Fills the stores of all ranks; DataError when it cannot be read or what they hold, taken together, is not what was
 // saved. Compute weights of other shards are left to who gathers them.
 void load_together(const Checkpoint&, ParamStore&, Ops&, Group& world);
+// The same, once more where it fails and all files are still what was saved: a disk or node may fail for a moment,
+// which must cost nobody a checkpoint. Returns what is damaged; empty: nothing, and the stores are filled.
+std::string load_or_find_damage(const Checkpoint&, ParamStore&, Ops&, Group& world);
+
+// A source that rank 0 finds for all: of a run that still saves, each would find another.
+WeightSource open_together(const std::filesystem::path&, Group& world);
+// Its weights; DataError as above.
+void load_together(const WeightSource&, ParamStore&, Ops&, Group& world);
 
 // What a rank took, in bytes, against what was predicted: of the arena its high-water mark, and of the machine.
 struct MemoryTaken {

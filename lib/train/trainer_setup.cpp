@@ -7,6 +7,7 @@
 #include "checkpoint/folder.h"
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "exec/replicas.h"
 #include "launch/fault.h"
 #include "plan/layout.h"
 #include "train/op_timer.h"
@@ -103,6 +104,7 @@ void Trainer::start_or_resume() {
     return std::string();
   });
   executor_->restore_weights(at_.updates);
+  check_replicas(*model_, ops_);  // fingerprints prove one copy of what several ranks have read
   saver_.emplace(checkpoints_, spec_, model_->params(), ops_, *groups_.world,
                  SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()});
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
@@ -126,10 +128,10 @@ void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
   if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
-  const WeightSource source(named.empty() ? spec_.model.init_from : named);
+  const WeightSource source = open_together(named.empty() ? spec_.model.init_from : named, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
   if (scores->load(directory_, source.identity(), *groups_.world)) return;
-  source.load(model_->params(), ops_);
+  load_together(source, model_->params(), ops_, *groups_.world);
   executor_->restore_weights(0);
   log::info("scoring all answers with the reference model {}", source.path().string());
   scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity(), leads());
@@ -137,9 +139,9 @@ void Trainer::find_reference(bool resuming) {
 
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
-  const WeightSource source(spec_.model.init_from);
+  const WeightSource source = open_together(spec_.model.init_from, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
-  source.load(model_->params(), ops_);
+  load_together(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();
   log::info("initial weights from {}", source.path().string());
   if (!source.tokenizer_json().empty() &&
@@ -154,14 +156,11 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
   for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
                                                     *groups_.world, damaged)) {
     require_same_data(*checkpoint);
-    try {
-      load_together(*checkpoint, model_->params(), ops_, *groups_.world);
-      break;
-    } catch (const DataError& e) {
-      if (request_.resume != "auto") throw;
-      if (leads()) log::warning("skipping a checkpoint: {}", e.what());
-      damaged.insert(checkpoint->folder());
-    }
+    const std::string damage = load_or_find_damage(*checkpoint, model_->params(), ops_, *groups_.world);
+    if (damage.empty()) break;
+    if (request_.resume != "auto") throw DataError(damage);
+    if (leads()) log::warning("skipping a checkpoint: {}", damage);
+    damaged.insert(checkpoint->folder());
   }
   if (!checkpoint) return checkpoint;
   const TrainState s = checkpoint->state();

@@ -23,7 +23,7 @@ bool is_foreign(const std::filesystem::path& path) {
 
 }  // namespace
 
-WeightSource::WeightSource(const std::filesystem::path& path) : path_(path) {
+WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify verify) : path_(path) {
   if (is_foreign(path)) {
     foreign_ = std::make_unique<ForeignModel>(path);
     spec_ = spec_of(*foreign_);
@@ -31,7 +31,7 @@ WeightSource::WeightSource(const std::filesystem::path& path) : path_(path) {
     state_.carried = foreign_->carried();
     return;
   }
-  checkpoint_ = open_checkpoint_at(path);
+  checkpoint_ = open_checkpoint_at(path, verify);
   path_ = checkpoint_->folder();
   state_ = checkpoint_->state();
   spec_ = parse_run_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
@@ -53,13 +53,10 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   log::warning("{}", text);
 }
 
-void WeightSource::load(ParamStore& store, Ops& ops) const {
-  if (checkpoint_) {
-    checkpoint_->load_weights(store, ops);
-    return;
-  }
+Fingerprints WeightSource::load(ParamStore& store, Ops& ops) const {
+  if (checkpoint_) return checkpoint_->load_weights(store, ops);
   foreign_->require(store.table());
-  load_weights_from(*foreign_, store, ops);
+  return load_weights_from(*foreign_, store, ops);
 }
 
 }  // namespace fp

@@ -18,8 +18,8 @@ namespace fp {
 class WeightSource {
  public:
   // A checkpoint, a checkpoints folder or run directory (the newest good one), a Hugging Face folder, a .safetensors
-  // file with config.json beside it, an llm.c model file. Reads no weights yet.
-  explicit WeightSource(const std::filesystem::path&);
+  // file with config.json beside it, an llm.c model file. Reads no weights yet. `verify` is for checkpoints.
+  explicit WeightSource(const std::filesystem::path&, Checkpoint::Verify verify = Checkpoint::Verify::all_but_tensors);
 
   const RunSpec& spec() const { return spec_; }  // of the training run, or defaults around the foreign model
   const std::filesystem::path& path() const { return path_; }
@@ -33,8 +33,10 @@ class WeightSource {
   // Changes when the weights do.
   std::string identity() const;
 
-  // The weights; moments become 0. DataError when the parameters are not the store's.
-  void load(ParamStore&, Ops&) const;
+  // The weights; moments become 0. DataError when the parameters are not the store's, or where it holds the whole model
+  // not what was saved. Returns the fingerprints of what this rank owns.
+  Fingerprints load(ParamStore&, Ops&) const;
+  const std::optional<Checkpoint>& checkpoint() const { return checkpoint_; }  // nothing: another program's files
 
  private:
   std::filesystem::path path_;

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "checkpoint/fragment_reader.h"
+#include "checkpoint/inspect.h"
 #include "fixture.h"
 
 namespace fp::test {
@@ -105,6 +106,52 @@ TEST_CASE("what has become of a rank file since it was verified is said") {
   CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "rank-00002.h5"));
   std::filesystem::remove(checkpoint.folder() / "rank-00002.h5");
   CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "rank-00002.h5"));
+}
+
+// Writes the index anew, with the fragments that `alter` leaves, as tables or as HDF5's mappings alone.
+void write_anew(const Checkpoint& c, bool tables, const std::function<void(StoredFragment&)>& alter) {
+  const path file = c.folder() / "index.h5";
+  std::vector<IndexedParam> all;
+  {
+    const h5::File index = h5::File::open(file);
+    for (const CheckpointParam& p : c.manifest().parameters) {
+      all.push_back({p, {}});
+      for (const StateKind kind : kStateKinds) {
+        all.back().fragments[kind] = read_fragments(index, p, kind);
+        for (StoredFragment& f : all.back().fragments[kind]) alter(f);
+      }
+    }
+  }
+  std::filesystem::remove(file);
+  if (tables) return write_index(file, all);
+  h5::File index = h5::File::create(file);
+  for (const IndexedParam& p : all)
+    for (const auto& [kind, fragments] : p.fragments) {
+      std::vector<h5::Mapping> mappings;
+      for (const StoredFragment& f : fragments)
+        mappings.push_back({f.box, rank_file_name(f.rank), dataset_name(p.param.name, kind, f.number)});
+      index.create_virtual(dataset_name(p.param.name, kind), p.param.shape, mappings);
+    }
+  index.close();
+}
+
+TEST_CASE("an index without tables is read by its mappings") {
+  const TempDir dir;
+  const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 1));
+  write_anew(checkpoint, false, [](StoredFragment&) {});
+  State state(small_table());
+  checkpoint.load(state.store, *state.ops);
+  CHECK(state.wrong(1) == 0);
+}
+
+TEST_CASE("tables that lead to other bytes than the mappings are found out") {
+  const TempDir dir;
+  const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 1));
+  write_anew(checkpoint, true, [](StoredFragment& f) { f.offset += f.offset > 8 ? -8 : 8; });
+  CHECK(contains(data_error([&] { verify_tensors(checkpoint); }),
+                 "the tables of the index do not lead to what was saved"));
+  State state(small_table());
+  CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "not what was saved"));
 }
 
 TEST_CASE("an index with a hole is refused") {

@@ -72,7 +72,7 @@ TEST_CASE("ranks that load a damaged checkpoint together find out and take the o
   const Outcome o = run(w.train(spec, "elastic", three, settings(3 * kLeg, 3)));
   INFO(o.output);
   REQUIRE(o.code == 0);
-  CHECK_THAT(o.output, Contains("skipping a checkpoint") && Contains("step-00000020: these tensors") &&
+  CHECK_THAT(o.output, Contains("skipping a checkpoint") && Contains("rank-00002.h5: content differs") &&
                            Contains("resumed from") && Contains("step-00000010"));
   check_like_one(w, "elastic", 3 * kLeg);
 }
