@@ -24,7 +24,7 @@ std::string read_document(const fs::path& path, const DocumentKind& kind) {
 
 YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind& kind, Lines lines) {
   Problems problems;
-  YamlNode root = parse_yaml(text, name, problems, lines);
+  YamlNode root = parse_yaml(text, name, problems, lines, kind.name);
   problems.throw_if_any();
   if (root.kind == YamlNode::Kind::null)
     problems.add({name, 1, 1}, fmt::format("the file is empty: a {} {}", kind.name, kind.content));

@@ -144,9 +144,10 @@ size_t utf8_length(std::string_view s, size_t i) {
 }
 
 // False, with the first offending place recorded, if the text is not printable UTF-8 of a sane size.
-bool check_characters(std::string_view text, const std::string& source, Lines lines, Problems& problems) {
+bool check_characters(std::string_view text, const std::string& source, Lines lines, std::string_view kind,
+                      Problems& problems) {
   if (text.size() > kMaxYamlBytes) {
-    problems.add(make_place(source, lines, 1, 1), fmt::format("more than {} bytes: not a run spec", kMaxYamlBytes));
+    problems.add(make_place(source, lines, 1, 1), fmt::format("more than {} bytes: not a {}", kMaxYamlBytes, kind));
     return false;
   }
   int line = 1, column = 1;
@@ -156,7 +157,7 @@ bool check_characters(std::string_view text, const std::string& source, Lines li
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
     if (length == 0 || control) {
       problems.add(make_place(source, lines, line, column),
-                   fmt::format("byte 0x{:02x} is not text: a run spec is YAML in UTF-8", c));
+                   fmt::format("byte 0x{:02x} is not text: a {} is YAML in UTF-8", c, kind));
       return false;
     }
     i += length;
@@ -205,8 +206,9 @@ std::string describe(const YamlNode& node) {
   }
 }
 
-YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& problems, Lines lines) {
-  if (!check_characters(text, source, lines, problems)) return {};
+YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& problems, Lines lines,
+                    std::string_view kind) {
+  if (!check_characters(text, source, lines, kind, problems)) return {};
   std::istringstream stream{std::string(text)};
   TreeBuilder builder(source, lines, problems);
   try {
@@ -215,7 +217,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& 
     YamlNode root = builder.take();
     TreeBuilder second(source, lines, problems);
     if (parser.HandleNextDocument(second))
-      problems.add(second.document_place(), "a second document: a run spec is one YAML document");
+      problems.add(second.document_place(), fmt::format("a second document: a {} is one YAML document", kind));
     return root;
   } catch (const YAML::Exception& e) {
     problems.add(make_place(source, lines, e.mark.line + 1, e.mark.column + 1),

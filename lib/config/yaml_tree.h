@@ -44,9 +44,10 @@ constexpr size_t kMaxYamlBytes = 1 << 20;
 // Whether places have a line and column, or only the source (a value on the command line).
 enum class Lines { shown, hidden };
 
-// Parses `text`; `source` names it in messages. What is wrong goes to `problems`. An empty text gives a null node
-// without a place.
-YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& problems, Lines lines = Lines::shown);
+// Parses `text`; `source` names it in messages, and `kind` what it should be. What is wrong goes to `problems`. An
+// empty text gives a null node without a place.
+YamlNode parse_yaml(std::string_view text, const std::string& source, Problems& problems, Lines lines = Lines::shown,
+                    std::string_view kind = "run spec");
 
 // `over` wins over `base`: maps are merged key by key, anything else is replaced. A null in `over` also replaces.
 YamlNode merged(const YamlNode& base, const YamlNode& over);

@@ -10,6 +10,7 @@
 #include "config/mapping_fields.h"
 #include "config/preset.h"
 #include "config/reference.h"
+#include "config/yaml_tree.h"
 
 namespace fp {
 namespace {
@@ -76,6 +77,13 @@ TEST_CASE("mistakes in a mapping are refused with their line and what would be l
              Contains("has {part}, and files too"));
   CHECK_THAT(refusal(""), Contains("empty: a mapping has family"));
   CHECK(rule("source: \"x.{part}\", target: y, pattern: fragment") == "accepted");
+}
+
+TEST_CASE("what is no text is refused as a mapping, not as a run spec", "[config][mapping]") {
+  CHECK(refusal("\x80\x02") == "m.yaml:1:1: byte 0x80 is not text: a mapping is YAML in UTF-8");
+  CHECK_THAT(refusal(std::string(kMaxYamlBytes + 1, 'a')), Contains("not a mapping"));
+  CHECK_THAT(refusal(kHead + "---\nx: 1\n"), Contains("a second document: a mapping is one YAML document"));
+  CHECK_THAT(refusal(""), Contains("a mapping has family, rules"));
 }
 
 TEST_CASE("the mappings that are shipped are legal and named by format and family", "[config][mapping]") {
