@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "commands.h"
 #include "ranks.h"
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
     let_rank_0_speak();
-    fp::log::error("{}", e.what());
+    fp::log::error("{}", fp::message_of(e));
     return static_cast<int>(fp::ExitCode::bad_data);
   } catch (const std::exception& e) {
     fp::log::error("internal error, please report it: {}", e.what());

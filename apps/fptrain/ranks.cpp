@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -130,7 +131,7 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   } catch (const UserError& e) {
     lifeline_->fail(static_cast<int>(e.code()), e.what());
   } catch (const std::filesystem::filesystem_error& e) {
-    lifeline_->fail(static_cast<int>(ExitCode::bad_data), e.what());
+    lifeline_->fail(static_cast<int>(ExitCode::bad_data), message_of(e));
   } catch (const std::exception& e) {
     lifeline_->fail(1, fmt::format("internal error, please report it: {}", e.what()));
   }

@@ -48,6 +48,19 @@ void write_and_sync(const std::filesystem::path& path, std::string_view content)
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) throw DataError(fmt::format("{}: {}", path.string(), error.message()));
+  return there;
+}
+
+std::string message_of(const std::filesystem::filesystem_error& error) {
+  if (error.path1().empty()) return error.what();
+  return fmt::format("{}{}{}: {}", error.path1().string(), error.path2().empty() ? "" : " -> ", error.path2().string(),
+                     error.code().message());
+}
+
 std::string read_file(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) fail("open", path);
@@ -100,8 +113,7 @@ std::string hash_file(const std::filesystem::path& path) {
 }
 
 std::vector<std::filesystem::path> matching_files(const std::string& pattern) {
-  std::error_code ignored;
-  if (std::filesystem::exists(pattern, ignored)) return {pattern};
+  if (is_there(pattern)) return {pattern};
   glob_t found{};
   const int rc = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<std::filesystem::path> files;

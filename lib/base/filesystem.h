@@ -10,6 +10,12 @@
 
 namespace fp {
 
+// Whether something is there. DataError with the reason where that cannot be seen: a folder that may not be searched.
+bool is_there(const std::filesystem::path& path);
+
+// What is wrong, as other messages say it: "folder/file: Permission denied".
+std::string message_of(const std::filesystem::filesystem_error& error);
+
 // Whole file as text. DataError naming the path when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
@@ -24,7 +30,7 @@ std::string hash_bytes(const void* data, size_t bytes);
 std::string hash_file(const std::filesystem::path& path);
 
 // The files that a shell pattern ("shard_*.bin") stands for, by name; a path that exists stands for itself. Empty when
-// there are none.
+// there are none; DataError where that cannot be seen.
 std::vector<std::filesystem::path> matching_files(const std::string& pattern);
 
 // A read-only memory map of a whole file. Movable; an empty file maps to an empty span.

@@ -1,5 +1,7 @@
 #include "config/load.h"
 
+#include <optional>
+
 #include "base/error.h"
 #include "config/decode.h"
 #include "config/document.h"
@@ -58,10 +60,22 @@ YamlNode read_preset(const fs::path& file) {
   return root;
 }
 
+// What `find` comes upon for a node, an empty path or nothing: a problem, as it cannot be seen what is there.
+template <class Find>
+std::optional<fs::path> seen(const YamlNode& node, const char* key, Problems& problems, const Find& find) {
+  try {
+    return find();
+  } catch (const ConfigError& e) {
+    problems.add(node.place, fmt::format("{}: {}", key, e.what()));
+    return std::nullopt;
+  }
+}
+
 // The preset's tree, an empty map when the name is unknown.
 YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& problems) {
-  const fs::path file = find_preset(node.text, base);
-  if (file.empty()) {
+  const auto file = seen(node, "model.preset", problems, [&] { return find_preset(node.text, base); });
+  if (!file) return YamlNode(YamlNode::Kind::map, node.place);
+  if (file->empty()) {
     const std::vector<std::string> names = preset_names();
     const std::vector<std::string_view> views(names.begin(), names.end());
     std::string all;
@@ -73,7 +87,7 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
                              shown(node.text), near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), all));
     return YamlNode(YamlNode::Kind::map, node.place);
   }
-  YamlNode preset = read_preset(file);
+  YamlNode preset = read_preset(*file);
   for (const YamlEntry& e : preset.entries)
     if (e.key != "model")
       problems.add(e.place, fmt::format("a model preset has only the section model, not '{}'", shown(e.key)));
@@ -84,8 +98,9 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
 
 // The same of the model that a run starts from; a path as the weights will be opened by.
 YamlNode init_tree(const YamlNode& node, Problems& problems) {
-  const fs::path file = model_description_at(node.text);
-  if (!file.empty()) return read_preset(file);
+  const auto file = seen(node, "model.init_from", problems, [&] { return model_description_at(node.text); });
+  if (!file) return YamlNode(YamlNode::Kind::map, node.place);
+  if (!file->empty()) return read_preset(*file);
   problems.add(node.place,
                fmt::format("model.init_from: '{}' does not say what model it is; legal: a checkpoint, run directory or "
                            "Hugging Face folder, or any weights together with model.preset",
@@ -129,8 +144,11 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   Written written;
   decode(root, fields_of(spec), written, problems);
   resolve_open_keys(spec, written);
-  if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
-    spec.parallel.cluster = file.string();
+  try {
+    if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
+      spec.parallel.cluster = file.string();
+  } catch (const ConfigError&) {  // who needs the cluster will say so
+  }
   Checker check(written, name, problems);
   if (folders == DataFolders::must_exist) check_data_paths(spec, check);
   if (whole) {  // without its preset or a set, a spec would only seem to contradict itself

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/error.h"
+
 namespace fp {
 
 namespace fs = std::filesystem;
@@ -36,6 +38,14 @@ std::vector<std::string> names_in(const char* kind) {
   return {names.begin(), names.end()};
 }
 
+// ConfigError where it cannot be seen whether something is there: then nobody may say that it is not.
+void require_visible(const fs::path& path) {
+  std::error_code error;
+  static_cast<void>(fs::exists(path, error));
+  if (error && error != std::errc::filename_too_long)
+    throw ConfigError(fmt::format("{}: {}", path.string(), error.message()));
+}
+
 // A file by its path, or by its name in `kind`/ of config_folders().
 fs::path find_file(const char* kind, std::string_view name, const fs::path& base) {
   if (name.empty()) return {};
@@ -45,6 +55,7 @@ fs::path find_file(const char* kind, std::string_view name, const fs::path& base
     for (const fs::path& folder : config_folders()) places.push_back(folder / kind / (std::string(name) + ".yaml"));
   for (const fs::path& path : places)
     if (fs::is_regular_file(path, ignored)) return path;
+  for (const fs::path& path : {base / name, fs::path(name)}) require_visible(path);
   return {};
 }
 
@@ -59,6 +70,7 @@ fs::path model_description_at(const fs::path& path) {
     const fs::path beside = path.parent_path() / "config.json";
     return fs::is_regular_file(beside, ignored) ? beside : fs::path();
   }
+  require_visible(path / "config.yaml");
   for (const char* name : {"config.yaml", "config.json"})
     if (fs::is_regular_file(path / name, ignored)) return path / name;
   fs::path newest;  // of a checkpoints folder; step numbers have leading zeros
@@ -82,6 +94,8 @@ fs::path find_preset(std::string_view preset, const fs::path& base) {
     if (!is_name && fs::is_regular_file(path, ignored)) return path;
     if (fs::is_directory(path, ignored)) return model_description_at(path);
   }
+  if (!is_name)
+    for (const fs::path& path : {base / preset, fs::path(preset)}) require_visible(path);
   return {};
 }
 

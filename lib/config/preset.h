@@ -16,7 +16,8 @@ std::vector<std::filesystem::path> config_folders();
 std::vector<std::string> preset_names();
 
 // The file of `preset`: a name of preset_names(), the path of a .yaml file or a folder (its model_description_at);
-// paths are relative to `base`, then to the working directory. Empty path if there is none.
+// paths are relative to `base`, then to the working directory. Empty path if there is none. ConfigError, as from all
+// below, where a folder may not be searched.
 std::filesystem::path find_preset(std::string_view preset, const std::filesystem::path& base);
 
 // The file of `cluster`: a name in clusters/ of config_folders(), or a path as find_preset() takes it. Empty path if

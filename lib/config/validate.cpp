@@ -207,9 +207,14 @@ void check_run(const RunSpec& spec, Checker& check) {
 
 void check_data_paths(const RunSpec& spec, Checker& check) {
   const auto dataset = [&](const std::string& key, const std::string& path) {
-    const bool there = path.empty() || !matching_files(path).empty() || !matching_files(path + ".idx").empty();
-    check.require(there, {key},
-                  fmt::format("{}: there is no dataset '{}'; make one with `fptrain data prepare`", key, shown(path)));
+    try {
+      const bool there = path.empty() || !matching_files(path).empty() || !matching_files(path + ".idx").empty();
+      check.require(
+          there, {key},
+          fmt::format("{}: there is no dataset '{}'; make one with `fptrain data prepare`", key, shown(path)));
+    } catch (const DataError& e) {
+      check.require(false, {key}, fmt::format("{}: {}", key, shown(e.what())));
+    }
   };
   for (size_t i = 0; i < spec.data.train.size(); ++i)
     dataset(fmt::format("data.train[{}].path", i), spec.data.train[i].path);

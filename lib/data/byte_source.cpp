@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 
 namespace fp {
 namespace {
@@ -115,7 +116,7 @@ class ZstdSource : public ByteSource {
 std::unique_ptr<ByteSource> open_source(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw DataError(fmt::format("{}: no such file", path.string()));
+  if (!is_there(path)) throw DataError(fmt::format("{}: no such file", path.string()));
   if (!std::filesystem::is_regular_file(status)) throw DataError(fmt::format("{}: not a regular file", path.string()));
   // An empty file is no gzip stream, but an empty text all the same.
   if (std::filesystem::file_size(path) == 0) return std::make_unique<PlainSource>(path);

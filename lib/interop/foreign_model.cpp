@@ -46,7 +46,7 @@ std::vector<fs::path> part_files(const fs::path& folder, const std::string& patt
 
 ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) : path_(path), format_(options.format) {
   std::error_code error;
-  if (!fs::exists(path, error)) throw DataError(fmt::format("{}: does not exist", path.string()));
+  if (!is_there(path)) throw DataError(fmt::format("{}: does not exist", path.string()));
   const bool folder = fs::is_directory(path, error);
   folder_ = folder ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
   llmc_ = !folder && is_llmc_model(path);
@@ -62,7 +62,7 @@ ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) 
     return;
   }
   const fs::path config = options.config.empty() ? folder_ / "config.json" : options.config;
-  if (!fs::is_regular_file(config, error))
+  if (!is_there(config))
     throw DataError(
         fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
                     "folder with one, or --config FILE",

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "checkpoint/storage.h"
 #include "config/load.h"
 #include "data/pending.h"
@@ -15,10 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_tokenizer(const fs::path& folder) {
-  std::error_code error;
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    if (fs::exists(folder / name, error)) return true;
-  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (is_there(folder / name)) return true;
+  for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".tiktoken") return true;
   return false;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -144,8 +145,10 @@ SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_bytes,
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
   std::error_code error;
   const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) throw DataError(fmt::format("{}: cannot be read: {}", path.string(), error.message()));
   std::ifstream in(path, std::ios::binary);
-  if (error || !in) throw DataError(fmt::format("{}: cannot be read", path.string()));
+  if (!in)
+    throw DataError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
   std::string bytes(sizeof(uint64_t), '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<size_t>(in.gcount()));

@@ -41,6 +41,7 @@ fs::path only_safetensors_in(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
+  if (error) throw DataError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
   if (found.size() != 1)
     throw DataError(
         fmt::format("{}: holds {} .safetensors files and no model.safetensors.index.json; legal: an index, "
@@ -92,9 +93,9 @@ TensorFiles TensorFiles::open_safetensors(const fs::path& path) {
   const fs::path index = path / "model.safetensors.index.json";
   if (!fs::is_directory(path, error)) {
     set.add_safetensors(path);
-  } else if (!fs::exists(index, error)) {
+  } else if (!is_there(index)) {
     const fs::path usual = path / "model.safetensors";
-    set.add_safetensors(fs::exists(usual, error) ? usual : only_safetensors_in(path));
+    set.add_safetensors(is_there(usual) ? usual : only_safetensors_in(path));
   } else {
     const std::map<std::string, std::string> map = weight_map(index);
     std::set<std::string> files;

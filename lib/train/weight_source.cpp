@@ -17,8 +17,7 @@ namespace {
 bool is_foreign(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ||
-         (std::filesystem::exists(path / "config.json", error) &&
-          !std::filesystem::exists(path / CheckpointManifest::kFileName, error));
+         (is_there(path / "config.json") && !is_there(path / CheckpointManifest::kFileName));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/filesystem.h"
+#include "support/nobody.h"
 
 namespace fs = std::filesystem;
 
@@ -82,6 +83,31 @@ TEST_CASE("errors name the path and the reason") {
     CHECK(message.find("No such file") != std::string::npos);
   }
   CHECK(data_error([&] { fp::MappedFile(folder / "."); }).find("not a regular file") != std::string::npos);
+}
+
+TEST_CASE("what cannot be seen is not said to be missing") {
+  const TemporaryFolder folder;
+  fs::permissions(folder / ".", fs::perms::all);
+  fp::write_file_atomically(folder / "there", "x");
+  CHECK(fp::is_there(folder / "there"));
+  CHECK_FALSE(fp::is_there(folder / "absent"));
+  CHECK_FALSE(fp::is_there(folder / "there/below a file"));
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms::none);
+  {
+    const fp::testing::Nobody nobody;
+    CHECK(data_error([&] { fp::is_there(folder / "closed/x"); }) ==
+          (folder / "closed/x").string() + ": Permission denied");
+    CHECK(data_error([&] { fp::matching_files(folder / "closed/x"); }) ==
+          (folder / "closed/x").string() + ": Permission denied");
+    try {
+      static_cast<void>(fs::exists(folder / "closed/x"));
+      FAIL("seen");
+    } catch (const fs::filesystem_error& e) {
+      CHECK(fp::message_of(e) == (folder / "closed/x").string() + ": Permission denied");
+    }
+  }
+  fs::permissions(folder / "closed", fs::perms::owner_all);
 }
 
 TEST_CASE("hashes of bytes and of a file agree and tell contents apart") {

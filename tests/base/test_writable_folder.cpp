@@ -1,16 +1,17 @@
 // What is in the way of a folder is said before anything is done, and nothing is made.
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "base/error.h"
 #include "base/writable_folder.h"
+#include "support/nobody.h"
 #include "support/process.h"
 
 namespace fs = std::filesystem;
 using Catch::Contains;
+using fp::testing::Nobody;
 using fp::testing::TemporaryFolder;
 
 namespace {
@@ -23,20 +24,6 @@ std::string refusal(const fs::path& path) {
   }
   return "none";
 }
-
-// Somebody who is not root, who may do anything; as long as it lives.
-class Nobody {
- public:
-  Nobody() : root_(::geteuid() == 0 && ::seteuid(65534) == 0) {}
-  ~Nobody() {
-    if (root_ && ::seteuid(0) != 0) std::abort();
-  }
-  Nobody(const Nobody&) = delete;
-  Nobody& operator=(const Nobody&) = delete;
-
- private:
-  bool root_;
-};
 
 }  // namespace
 

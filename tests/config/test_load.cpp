@@ -7,6 +7,7 @@
 #include "config/load.h"
 #include "config/preset.h"
 #include "expect.h"
+#include "support/nobody.h"
 
 namespace fp {
 
@@ -224,6 +225,23 @@ TEST_CASE("a spec changed by code is checked like a file", "[config]") {
   spec.train.micro_batch = 5;
   CHECK_THROWS_WITH(validate(spec),
                     says("optimizer.beta2: 1 is out of range") && says("multiple of train.micro_batch = 5"));
+}
+
+TEST_CASE("a preset that may not be looked at is not said to be unknown", "[config]") {
+  const TempFolder folder;
+  fs::permissions(folder.path, fs::perms::none);
+  for (const char* key : {"preset", "init_from"}) {
+    const std::string text = fmt::format("model: {{{}: {}/in}}", key, folder.path.string());
+    std::string message;
+    {
+      const testing::Nobody nobody;
+      message = error_of(text);
+    }
+    CHECK_THAT(message, Catch::StartsWith(fmt::format("run.yaml:1:{}: model.{}: {}/in", 11 + std::string(key).size(),
+                                                      key, folder.path.string())) &&
+                            Catch::EndsWith(": Permission denied"));
+  }
+  fs::permissions(folder.path, fs::perms::owner_all);
 }
 
 TEST_CASE("what code has made is not pointed at by lines that nobody has", "[config]") {

@@ -6,6 +6,7 @@
 #include "checkpoint/inspect.h"
 #include "interop/transfer.h"
 #include "model_folders.h"
+#include "support/nobody.h"
 
 using namespace fp;
 using testing::Folder;
@@ -41,13 +42,38 @@ std::string import_error(const Folder& folder) {
   try {
     import_model({.from = folder / "hf", .to = folder / "bad", .source = {}, .version = "test"});
   } catch (const DataError& e) {
-    CHECK(!fs::exists(folder / "bad"));
+    std::error_code hidden;
+    CHECK(!fs::exists(folder / "bad", hidden));
     return e.what();
   }
   return "";
 }
 
 }  // namespace
+
+TEST_CASE("what may not be read is not said to be missing", "[transfer]") {
+  const Folder folder;
+  fs::permissions(folder.path, fs::perms::all);
+  write_folder(folder / "hf", model_of("gpt"));
+  const auto closed = [&](const fs::path& path, fs::perms perms) {
+    fs::permissions(path, perms);
+    std::string error;
+    {
+      const testing::Nobody nobody;
+      error = import_error(folder);
+    }
+    fs::permissions(path, fs::perms::all);
+    return error;
+  };
+  const fs::path hf = folder / "hf";
+  CHECK(closed(hf, fs::perms::none) == (hf / "config.json").string() + ": Permission denied");
+  CHECK(closed(folder.path, fs::perms::none) == hf.string() + ": Permission denied");
+  CHECK(closed(hf / "model.safetensors", fs::perms::none) ==
+        (hf / "model.safetensors").string() + ": cannot be read: Permission denied");
+  fs::rename(hf / "model.safetensors", hf / "weights.safetensors");
+  CHECK(closed(hf, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec) ==
+        hf.string() + ": cannot be listed: Permission denied");
+}
 
 TEST_CASE("what is imported is exported byte for byte, in every family", "[transfer]") {
   for (const std::string& name : testing::tiny_names()) {
