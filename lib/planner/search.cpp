@@ -4,21 +4,19 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "base/error.h"
 #include "planner/candidates.h"
+#include "planner/looks.h"
 
 namespace fp {
 namespace {
 
 // Of time and exact looks: until all glances are done, and until the best is chosen.
 constexpr double kShareOfGlances = 0.6, kShareOfBest = 0.7;
-constexpr double kPatience = 3;  // as much time for a plan that fits at all
-constexpr double kUntaught = 1e9;
+constexpr double kPatience = 3;     // as much time for a plan that fits at all
 constexpr size_t kMissed = 2;       // faster plans that do not fit and are shown for it
 constexpr double kWithinReach = 2;  // of them, in memory
-constexpr double kSurely = 1 - kGlanceError, kPerhaps = 1 + kGlanceError;
 
 class Searcher {
  public:
@@ -26,16 +24,16 @@ class Searcher {
       : spec_(spec),
         ranks_(ranks),
         cluster_(cluster),
-        judge_(judge),
         budget_(budget),
-        candidates_(spec, ranks, cluster) {}
+        candidates_(spec, ranks, cluster),
+        looks_(spec, ranks, judge) {}
 
   Search run() {
     std::vector<Plan> leads = candidates_.leads();
     if (leads.empty()) leads = candidates_.leads(true);  // to say how much is missing
     result_.leads = static_cast<int>(leads.size());
     expand(ordered(leads));
-    if (ranking().empty()) refuse();
+    if (looks_.ranking().empty()) refuse();
     choose();
     if (!result_.best) find_closest();
     while (result_.best) {
@@ -46,6 +44,8 @@ class Searcher {
       if (!promote()) break;
       if (!holds()) choose();
     }
+    result_.glances = looks_.glances();
+    result_.estimates = looks_.estimates();
     return std::move(result_);
   }
 
@@ -60,26 +60,11 @@ class Searcher {
   }
 
   [[noreturn]] void refuse() const {
-    if (!trouble_.empty()) throw ConfigError(trouble_);
+    if (!looks_.trouble().empty()) throw ConfigError(looks_.trouble());
     throw ConfigError(fmt::format(
         "nothing that parallel.auto leaves open makes a plan for {} rank{}: the degrees that are written must divide "
         "them, and train.global_batch = {} must divide by parallel.data x train.micro_batch",
         ranks_, ranks_ == 1 ? "" : "s", spec_.train.global_batch));
-  }
-
-  // nullptr: it cannot be had.
-  const Estimate* glance(const Plan& plan) {
-    const auto [it, fresh] = looked_at_.try_emplace(plan);
-    if (!fresh) return it->second.estimate.ranks > 0 ? &it->second.estimate : nullptr;
-    ++result_.glances;
-    try {
-      it->second = {plan, judge_.glance(with_plan(spec_, plan), ranks_), false, {}};
-      return &it->second.estimate;
-    } catch (const ConfigError& e) {
-      if (trouble_.empty()) trouble_ = e.what();
-      it->second.estimate.ranks = 0;
-      return nullptr;
-    }
   }
 
   // A first guess of what makes a plan slow, should there be no time for all: groups that leave their node, pipelines
@@ -101,11 +86,11 @@ class Searcher {
     std::stable_sort(plans.begin(), plans.end(), [&](const Plan& a, const Plan& b) { return burden(a) < burden(b); });
     std::vector<Lead> leads;
     for (const Plan& p : plans) {
-      if (!looked_at_.empty() && spent(kShareOfGlances / 2)) {
+      if (!looks_.none() && spent(kShareOfGlances / 2)) {
         result_.complete = false;
         break;
       }
-      const Estimate* first = glance(p);
+      const Estimate* first = looks_.glance(p);
       if (first == nullptr || slower_than_best(first->time.total - first->time.bubble)) continue;
       double least = std::numeric_limits<double>::infinity();
       expand_memory(p, [&](const Estimate& e) { least = std::min(least, e.time.total - e.time.bubble); });
@@ -132,10 +117,10 @@ class Searcher {
     std::vector<Plan> sure;
     for (const Plan& p : candidates_.thriftier(plan)) {
       if (std::any_of(sure.begin(), sure.end(), [&](const Plan& s) { return is_thriftier(p, s); })) continue;
-      const Estimate* e = glance(p);
+      const Estimate* e = looks_.glance(p);
       if (e == nullptr || fullness(e->memory) > kPerhaps) continue;
       visit(*e);
-      for (const Plan& sibling : candidates_.siblings(p)) note(glance(sibling));
+      for (const Plan& sibling : candidates_.siblings(p)) note(looks_.glance(sibling));
       if (note(e)) sure.push_back(p);
     }
   }
@@ -147,47 +132,14 @@ class Searcher {
     return true;
   }
 
-  // All that could be had, fastest first.
-  std::vector<const Choice*> ranking() const {
-    std::vector<const Choice*> list;
-    for (const auto& [plan, c] : looked_at_)
-      if (c.estimate.ranks > 0) list.push_back(&c);
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Choice* a, const Choice* b) { return a->estimate.time.total < b->estimate.time.total; });
-    return list;
-  }
-
-  const Choice& exactly(const Plan& plan) {
-    Choice& c = looked_at_.at(plan);
-    if (c.exact) return c;
-    ++result_.estimates;
-    const double glanced = fullness(c.estimate.memory);
-    try {
-      c.estimate = judge_.estimate(with_plan(spec_, plan), ranks_);
-      c.exact = true;
-      const auto [it, first] = taught_.try_emplace({plan.schedule, plan.zero_stage}, kUntaught);
-      it->second = std::min(it->second, fullness(c.estimate.memory) / glanced);
-    } catch (const ConfigError&) {
-      c.estimate.ranks = 0;
-    }
-    return c;
-  }
-
-  // Fullness, as far as exact looks at plans of this kind have shown by how much glances are too low at least.
-  double likely_fullness(const Choice& c) const {
-    const auto it = taught_.find({c.plan.schedule, c.plan.zero_stage});
-    const double low = c.exact || it == taught_.end() ? 1 : it->second / kPerhaps;
-    return fullness(c.estimate.memory) * std::max(low, 1.0);
-  }
-
   bool may_estimate(double share = 1) const {
-    return result_.estimates < std::ceil(share * budget_.estimates) && !spent(share);
+    return looks_.estimates() < std::ceil(share * budget_.estimates) && !spent(share);
   }
 
   // The next that could be the best.
   const Choice* next() const {
-    for (const Choice* c : ranking()) {
-      if (c->exact || likely_fullness(*c) > kPerhaps) continue;
+    for (const Choice* c : looks_.ranking()) {
+      if (c->exact || looks_.likely_fullness(*c) > kPerhaps) continue;
       const bool hopeless =
           result_.best && c->estimate.time.total * (1 - kGlanceError) >= result_.best->estimate.time.total;
       return hopeless ? nullptr : c;
@@ -200,22 +152,22 @@ class Searcher {
       const bool enough = !may_estimate(kShareOfBest);
       if (enough) result_.complete = false;
       if (enough && (result_.best || spent(kPatience))) return;
-      const Choice& now = exactly(c->plan);
+      const Choice& now = looks_.exactly(c->plan);
       if (now.estimate.ranks == 0) continue;
       if (!now.estimate.memory.fits())
-        for (const Plan& p : candidates_.thriftier(now.plan)) glance(p);
+        for (const Plan& p : candidates_.thriftier(now.plan)) looks_.glance(p);
       else if (!result_.best || now.estimate.time.total < result_.best->estimate.time.total)
         result_.best = now;
     }
   }
 
   void find_closest() {
-    const std::vector<const Choice*> all = ranking();
+    const std::vector<const Choice*> all = looks_.ranking();
     if (all.empty()) return;
     const auto least = std::min_element(all.begin(), all.end(), [](const Choice* a, const Choice* b) {
       return a->estimate.memory.missing() < b->estimate.memory.missing();
     });
-    result_.closest = exactly((*least)->plan);
+    result_.closest = looks_.exactly((*least)->plan);
   }
 
   void choose() {
@@ -225,26 +177,21 @@ class Searcher {
 
   // Whether the best fits on every rank; if not, it is the best no more.
   bool holds() {
-    Choice& c = looked_at_.at(result_.best->plan);
-    c.estimate.memory = judge_.memory(c.estimate.spec, ranks_);
-    result_.best->estimate.memory = c.estimate.memory;
-    if (c.estimate.memory.fits()) return true;
+    result_.best->estimate.memory = looks_.on_every_rank(result_.best->plan);
+    if (result_.best->estimate.memory.fits()) return true;
     result_.best.reset();
-    for (const auto& [plan, other] : looked_at_)
-      if (other.exact && other.estimate.ranks > 0 && other.estimate.memory.fits() &&
-          (!result_.best || other.estimate.time.total < result_.best->estimate.time.total))
-        result_.best = other;
+    if (const Choice* other = looks_.fastest_fitting()) result_.best = *other;
     return false;
   }
 
   // Faster plans for which there is too little memory.
   void list_missed() {
     const double best = result_.best->estimate.time.total;
-    for (const Choice* c : ranking()) {
+    for (const Choice* c : looks_.ranking()) {
       if (result_.alternatives.size() >= kMissed || c->estimate.time.total >= best || !may_estimate()) return;
       const double full = fullness(c->estimate.memory);
       if (is_shown(c->plan) || full <= 1 || full > kWithinReach) continue;
-      const Choice& now = exactly(c->plan);
+      const Choice& now = looks_.exactly(c->plan);
       const Estimate& e = now.estimate;
       if (e.ranks == 0 || e.memory.fits() || e.time.total >= best || fullness(e.memory) > kWithinReach) continue;
       show(now);
@@ -258,9 +205,9 @@ class Searcher {
   void list_alternatives() {
     const Plan& best = result_.best->plan;
     const auto show_next = [&](const auto& wanted) {
-      for (const Choice* c : ranking()) {
-        if (!wanted(c->plan) || likely_fullness(*c) > 1) continue;
-        const Choice& now = may_estimate() ? exactly(c->plan) : *c;
+      for (const Choice* c : looks_.ranking()) {
+        if (!wanted(c->plan) || looks_.likely_fullness(*c) > 1) continue;
+        const Choice& now = may_estimate() ? looks_.exactly(c->plan) : *c;
         if (now.estimate.ranks == 0 || !now.estimate.memory.fits()) continue;
         show(now);
         return true;
@@ -303,13 +250,10 @@ class Searcher {
   const RunSpec& spec_;
   const int ranks_;
   const ClusterSpec& cluster_;
-  Judge& judge_;
   const SearchBudget budget_;
   const Candidates candidates_;
+  Looks looks_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::map<Plan, Choice> looked_at_;                          // ranks = 0: cannot be had
-  std::string trouble_;                                       // why a plan could not be had
-  std::map<std::pair<std::string, int64_t>, double> taught_;  // by schedule and ZeRO stage: least of exact / glanced
   double fastest_sure_ = std::numeric_limits<double>::infinity();
   Search result_;
 };
