@@ -18,6 +18,8 @@ if(FPTRAIN_WERROR)
 endif()
 if(FPTRAIN_SANITIZE)
   target_compile_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Test code itself goes without the checks of undefined behaviour, which more than double its compile time.
+  target_compile_options(fp_flags INTERFACE $<$<BOOL:$<TARGET_PROPERTY:FP_TEST_CODE>>:-fno-sanitize=undefined>)
   # Instrumented code leads GCC 12 to false reports, here inside <regex>, which Catch2 uses (GCC bug 105562).
   target_compile_options(fp_flags INTERFACE -Wno-maybe-uninitialized)
   target_link_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE})
@@ -41,6 +43,13 @@ function(fp_module name)
   endif()
 endfunction()
 
+# fp_test_code(target): compiles a target of tests cheaply. Catch2's macros take minutes to optimise fully, and a test
+# spends its time in the libraries.
+function(fp_test_code target)
+  set_target_properties(${target} PROPERTIES FP_TEST_CODE ON)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+endfunction()
+
 # fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
 # this folder or those named, each test case a ctest test labelled <name>, and `slow` too where its tags hold [slow].
 # A DEPS target of objects (a suite) is linked whole. FP_TEST_PROPERTIES of the caller go to every test.
@@ -57,8 +66,7 @@ function(fp_tests name)
   endif()
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE fp_test_main ${ARG_DEPS})
-  # Catch2's macros take minutes to optimise fully, and a test spends its time in the libraries.
-  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  fp_test_code(test_${name})
   target_compile_definitions(test_${name} PRIVATE FP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   if(ARG_RUNS_FPTRAIN)
     target_compile_definitions(test_${name} PRIVATE FP_EXECUTABLE="$<TARGET_FILE:fptrain>")
