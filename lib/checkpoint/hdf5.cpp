@@ -163,7 +163,13 @@ File File::create(const std::filesystem::path& path) {
   quiet();
   const Handle fapl = file_access(path.string());
   Handle id(check(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, fapl.get()), "create", path.string()), H5Fclose);
-  return File(path, std::move(id));
+  File file(path, std::move(id));
+  file.with_groups_ = link_creation(path.string());
+  file.contiguous_ = property_list(H5P_DATASET_CREATE);
+  check(H5Pset_alloc_time(file.contiguous_.get(), H5D_ALLOC_TIME_EARLY), "set the allocation time", path.string());
+  // Every element is written: filling first would write the file twice.
+  check(H5Pset_fill_time(file.contiguous_.get(), H5D_FILL_TIME_NEVER), "set the fill time", path.string());
+  return file;
 }
 
 File File::open(const std::filesystem::path& path) {
@@ -180,19 +186,16 @@ void File::close() {
 }
 
 Dataset File::create_dataset(const std::string& name, const Shape& shape) {
-  const Handle space = space_of(shape, where(name)), lcpl = link_creation(where(name));
-  const Handle dcpl = property_list(H5P_DATASET_CREATE);
-  check(H5Pset_alloc_time(dcpl.get(), H5D_ALLOC_TIME_EARLY), "set the allocation time", where(name));
-  // Every element is written: filling first would write the file twice.
-  check(H5Pset_fill_time(dcpl.get(), H5D_FILL_TIME_NEVER), "set the fill time", where(name));
-  Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, space.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
+  const Handle space = space_of(shape, where(name));
+  Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, space.get(), with_groups_.get(),
+                             contiguous_.get(), H5P_DEFAULT),
                   "create", where(name)),
             H5Dclose);
   return Dataset(where(name), std::move(id), shape);
 }
 
 void File::create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings) {
-  const Handle lcpl = link_creation(where(name)), dcpl = property_list(H5P_DATASET_CREATE);
+  const Handle dcpl = property_list(H5P_DATASET_CREATE);
   const float missing = std::numeric_limits<float>::quiet_NaN();
   check(H5Pset_fill_value(dcpl.get(), H5T_NATIVE_FLOAT, &missing), "set the fill value", where(name));
   const Handle target = space_of(shape, where(name));
@@ -203,10 +206,10 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
           where(name));
   }
   check(H5Sselect_all(target.get()), "select", where(name));
-  const Handle id(
-      check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), lcpl.get(), dcpl.get(), H5P_DEFAULT),
-            "create", where(name)),
-      H5Dclose);
+  const Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), with_groups_.get(),
+                                   dcpl.get(), H5P_DEFAULT),
+                        "create", where(name)),
+                  H5Dclose);
 }
 
 Dataset File::dataset(const std::string& name) const {

@@ -107,6 +107,7 @@ class File {
   std::string where(const std::string& object) const { return path_.string() + ": " + object; }
   std::filesystem::path path_;
   Handle id_;
+  Handle with_groups_, contiguous_;  // how objects are made, in a file that is written
 };
 
 }  // namespace fp::h5

@@ -119,7 +119,6 @@ class Writer {
       progress();
     }
     dataset.set_attribute("start", numbers(whole.start));
-    dataset.set_attribute("fingerprint", {&part.fingerprint, 1});
     written_.parts.push_back(part);
   }
 
