@@ -69,7 +69,8 @@ struct OneDnn::Impl {
 OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::avx512bf16 && has_amx()) {}
 OneDnn::~OneDnn() = default;
 
-bool OneDnn::prefers(const GemmArgs& g) const { return amx_ && g.bf16; }
+// Tiles hold pairs of bf16: oneDNN 2.6.3 sets them up wrongly for an odd K, and the processor then refuses to multiply.
+bool OneDnn::prefers(const GemmArgs& g) const { return amx_ && g.bf16 && g.k % 2 == 0; }
 
 void OneDnn::gemm(const GemmArgs& g, ScratchPool& pool) {
   const Product& p = impl_->product(g);
