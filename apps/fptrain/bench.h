@@ -1,7 +1,6 @@
 // The benchmarks under `fptrain bench`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -17,13 +16,13 @@ struct BenchModel {
   int64_t batch = 4, seq_len = 256;
 };
 
-void add_model_options(CLI::App& command, BenchModel&);
+void add_model_options(cli::App& command, BenchModel&);
 RunSpec bench_spec(const BenchModel&);
 
-void add_bench_ops(CLI::App& bench);
-void add_bench_train(CLI::App& bench);
-void add_bench_io(CLI::App& bench);
-void add_bench_schedule(CLI::App& bench, CommandResult&);
-void add_bench_machine(CLI::App& bench, CommandResult&);  // comm and all
+void add_bench_ops(cli::App& bench);
+void add_bench_train(cli::App& bench);
+void add_bench_io(cli::App& bench);
+void add_bench_schedule(cli::App& bench, CommandResult&);
+void add_bench_machine(cli::App& bench, CommandResult&);  // comm and all
 
 }  // namespace fp

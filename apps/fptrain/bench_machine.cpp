@@ -184,45 +184,45 @@ ExitCode bench_all(const Arguments& a) {
   });
 }
 
-void add_device_options(CLI::App& command, Arguments& a) {
-  command.add_option("--device", a.device)->capture_default_str()->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  command.add_option("--threads", a.threads, "of a rank; 0: its share of the cores")->check(CLI::NonNegativeNumber);
+void add_device_options(cli::App& command, Arguments& a) {
+  command.add_option("--device", a.device)->capture_default_str()->check(cli::IsMember({"auto", "cpu", "cuda"}));
+  command.add_option("--threads", a.threads, "of a rank; 0: its share of the cores")->check(cli::NonNegativeNumber);
   command.add_flag("--quick", a.quick, "some seconds instead of a minute; less exact");
 }
 
-void add_directory(CLI::App& command, Arguments& a) {
+void add_directory(cli::App& command, Arguments& a) {
   command.add_option("--directory", a.directory, "folder of which the disk is measured")->capture_default_str();
 }
 
 }  // namespace
 
-void add_bench_io(CLI::App& bench) {
+void add_bench_io(cli::App& bench) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command =
+  cli::App* command =
       bench.add_subcommand("io", "Time writing and reading a large file, and saving and loading checkpoints");
   add_directory(*command, *a);
-  command->add_option("--mib", a->mib, "size of the file")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--mib", a->mib, "size of the file")->capture_default_str()->check(cli::PositiveNumber);
   command
       ->add_option("--checkpoint-mib", a->checkpoint_mib,
                    "size of the checkpoint that is saved and loaded on several meshes; 0: none")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::NonNegativeNumber);
   command->add_option("--device", a->device, "where the state of a checkpoint lies")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+      ->check(cli::IsMember({"auto", "cpu", "cuda"}));
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] { bench_io(*a); });
 }
 
-void add_bench_machine(CLI::App& bench, CommandResult& result) {
+void add_bench_machine(cli::App& bench, CommandResult& result) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* comm = bench.add_subcommand("comm", "Time every kind of communication between the ranks of mpirun");
+  cli::App* comm = bench.add_subcommand("comm", "Time every kind of communication between the ranks of mpirun");
   add_device_options(*comm, *a);
   comm->add_flag("--json", a->json, "one JSON object");
   comm->callback([a, &result] { result.code = bench_comm(*a); });
 
-  CLI::App* all = bench.add_subcommand(
+  cli::App* all = bench.add_subcommand(
       "all",
       "Measure what a cluster description says (docs/cluster-spec.md). Under mpirun: what so many ranks have while all "
       "of them work");

@@ -134,18 +134,18 @@ void print_json(const OpsReport& r, const Arguments& a) {
 
 }  // namespace
 
-void add_bench_ops(CLI::App& bench) {
+void add_bench_ops(cli::App& bench) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = bench.add_subcommand("ops", "Time every op at the shapes of a model's training step");
+  cli::App* command = bench.add_subcommand("ops", "Time every op at the shapes of a model's training step");
   add_model_options(*command, a->model);
   command->add_option("--parameters", a->parameters, "elements of the optimizer's ops")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(cli::PositiveNumber);
   command->add_option("--repeats", a->repeats, "measurements of each op; the median counts")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
+      ->check(cli::PositiveNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
     const OpsReport r = measure(*a);

@@ -145,9 +145,9 @@ ExitCode bench_schedule(Arguments a) {
 
 }  // namespace
 
-void add_bench_schedule(CLI::App& bench, CommandResult& result) {
+void add_bench_schedule(cli::App& bench, CommandResult& result) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = bench.add_subcommand(
+  cli::App* command = bench.add_subcommand(
       "schedule",
       "Run pipeline schedules with stages that only sleep, and compare with their simulation. Stages are threads, "
       "or the ranks of mpirun");
@@ -157,19 +157,19 @@ void add_bench_schedule(CLI::App& bench, CommandResult& result) {
                                fmt::join(schedule_kinds(), ", ")))
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--stages", a->stages, "pipeline ranks: 4,8")->delimiter(',')->check(CLI::PositiveNumber);
+  command->add_option("--stages", a->stages, "pipeline ranks: 4,8")->delimiter(',')->check(cli::PositiveNumber);
   command->add_option("--microbatches", a->micro_batches, "of a step; default: twice the ranks")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--chunks", a->chunks, "stages a rank, where a kind leaves it open")->check(CLI::PositiveNumber);
+      ->check(cli::PositiveNumber);
+  command->add_option("--chunks", a->chunks, "stages a rank, where a kind leaves it open")->check(cli::PositiveNumber);
   command
       ->add_option("--unit-ms", a->unit_ms,
                    "how long F, B or W of half a rank's part of the model lasts: a stage where a rank has two; one "
                    "that is all of a rank's lasts twice that")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(cli::PositiveNumber);
   command->add_option("--repeat", a->repeat, "rounds; the median counts")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(cli::PositiveNumber);
   command->add_flag("--w-pass", a->w_pass, "split weight gradients off and move them into the bubbles");
   command->add_flag("--json", a->json, "one JSON object");
   command->add_option("--svg", a->svg, "folder for pictures: bubbles, and each schedule as simulated and as executed");

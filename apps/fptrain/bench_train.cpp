@@ -64,17 +64,17 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
 
 }  // namespace
 
-void add_bench_train(CLI::App& bench) {
+void add_bench_train(cli::App& bench) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = bench.add_subcommand("train", "Time whole training steps on random tokens");
+  cli::App* command = bench.add_subcommand("train", "Time whole training steps on random tokens");
   add_model_options(*command, a->model);
   command->add_option("--recompute", a->recompute)
       ->capture_default_str()
-      ->check(CLI::IsMember({"none", "selective", "full"}));
-  command->add_option("--warmup", a->warmup, "steps not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
-  command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(CLI::PositiveNumber);
-  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
+      ->check(cli::IsMember({"none", "selective", "full"}));
+  command->add_option("--warmup", a->warmup, "steps not counted")->capture_default_str()->check(cli::NonNegativeNumber);
+  command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_flag("--profile", a->profile, "also time one step op by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {

@@ -4,14 +4,14 @@
 
 namespace fp {
 
-void add_model_options(CLI::App& command, BenchModel& model) {
+void add_model_options(cli::App& command, BenchModel& model) {
   command.add_option("--preset", model.preset, "model preset")->capture_default_str();
   command.add_option("--set", model.sets, "section.key=value, over the preset; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  command.add_option("--batch", model.batch, "samples a step")->capture_default_str()->check(CLI::PositiveNumber);
-  command.add_option("--seq-len", model.seq_len, "tokens a sample")->capture_default_str()->check(CLI::PositiveNumber);
-  command.add_option("--precision", model.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
+  command.add_option("--batch", model.batch, "samples a step")->capture_default_str()->check(cli::PositiveNumber);
+  command.add_option("--seq-len", model.seq_len, "tokens a sample")->capture_default_str()->check(cli::PositiveNumber);
+  command.add_option("--precision", model.precision)->capture_default_str()->check(cli::IsMember({"bf16", "fp32"}));
 }
 
 RunSpec bench_spec(const BenchModel& m) {
@@ -24,13 +24,13 @@ RunSpec bench_spec(const BenchModel& m) {
   return spec;
 }
 
-void add_bench_command(CLI::App& app, CommandResult& result) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
+void add_bench_command(cli::App& app, CommandResult& result) {
+  cli::App* bench = app.add_subcommand("bench", "Measure this machine");
   bench->require_subcommand(1);
   add_bench_ops(*bench);
   add_bench_train(*bench);
   add_bench_io(*bench);
-  for (CLI::App* command : bench->get_subcommands({}))
+  for (cli::App* command : bench->get_subcommands())
     command->preparse_callback([command](size_t) { require_one_rank("bench " + command->get_name()); });
   add_bench_schedule(*bench, result);
   add_bench_machine(*bench, result);

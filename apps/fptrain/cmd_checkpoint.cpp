@@ -145,21 +145,21 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
 
 }  // namespace
 
-void add_checkpoint_command(CLI::App& app, CommandResult& result) {
+void add_checkpoint_command(cli::App& app, CommandResult& result) {
   struct Arguments {
     std::string path, other, param, output;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command =
+  cli::App* command =
       app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
   command->require_subcommand(1);
 
-  CLI::App* list_command =
+  cli::App* list_command =
       command->add_subcommand("list", "The checkpoints of a run, newest first; exit code 3: some are damaged");
   list_command->add_option("run", a->path, "run directory, folder of checkpoints, or one checkpoint")->required();
   list_command->callback([a, &result] { list(a->path, result); });
 
-  CLI::App* inspect_command = command->add_subcommand("inspect", "What a checkpoint holds, with norms and ranges");
+  cli::App* inspect_command = command->add_subcommand("inspect", "What a checkpoint holds, with norms and ranges");
   inspect_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
   inspect_command->add_option("--param", a->param,
                               "only this parameter, with its first values and where they are stored");
@@ -170,18 +170,18 @@ void add_checkpoint_command(CLI::App& app, CommandResult& result) {
     inspect_all(c);
   });
 
-  CLI::App* verify_command = command->add_subcommand(
+  cli::App* verify_command = command->add_subcommand(
       "verify", "Check every byte and every tensor of a checkpoint; exit code 3 names what is damaged");
   verify_command->add_option("path", a->path, "checkpoint, or run directory (all of its checkpoints)")->required();
   verify_command->callback([a, &result] { verify(a->path, result); });
 
-  CLI::App* diff_command = command->add_subcommand(
+  cli::App* diff_command = command->add_subcommand(
       "diff", "Compare two checkpoints bit by bit; exit code 0: identical, 1: different, 3: one is bad");
   diff_command->add_option("a", a->path, "checkpoint, or run directory (its newest one)")->required();
   diff_command->add_option("b", a->other, "checkpoint, or run directory (its newest one)")->required();
   diff_command->callback([a, &result] { diff(a->path, a->other, result); });
 
-  CLI::App* consolidate_command = command->add_subcommand(
+  cli::App* consolidate_command = command->add_subcommand(
       "consolidate", "Copy a checkpoint into one with each tensor in one piece, in one file, whoever saved it");
   consolidate_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
   consolidate_command->add_option("--output", a->output, "the checkpoint to make")->required();

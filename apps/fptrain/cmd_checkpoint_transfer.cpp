@@ -9,13 +9,13 @@
 namespace fp {
 namespace {
 
-void add_import(CLI::App& checkpoint) {
+void add_import(cli::App& checkpoint) {
   struct Arguments {
     ImportOptions o;
     bool no_tokenizer = false;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = checkpoint.add_subcommand(
+  cli::App* command = checkpoint.add_subcommand(
       "import", "Make a checkpoint of another program's model: Hugging Face, Meta (Llama), llm.c (GPT-2)");
   command->add_option("--from", a->o.from, "folder with config.json and safetensors, .safetensors file, llm.c .bin")
       ->required();
@@ -32,7 +32,7 @@ void add_import(CLI::App& checkpoint) {
   command
       ->add_option("--sliding-window", a->o.sliding_window,
                    "phi3: keys a query sees, itself included, instead of config.json's sliding_window; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::NonNegativeNumber);
   command->add_flag("--no-tokenizer", a->no_tokenizer, "leave a tokenizer that lies beside the weights unread");
   command->callback([a] {
     a->o.tokenizer = !a->no_tokenizer;
@@ -46,14 +46,14 @@ void add_import(CLI::App& checkpoint) {
   });
 }
 
-void add_export(CLI::App& checkpoint) {
+void add_export(cli::App& checkpoint) {
   struct Arguments {
     std::string path, dtype = "auto";
     ExportOptions o;
     double shard_gb = 5;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
+  cli::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
   command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
   command->add_option("--format", a->o.format, "how tensors are named and ordered: hf, or meta (Llama)")
       ->capture_default_str();
@@ -64,10 +64,10 @@ void add_export(CLI::App& checkpoint) {
       ->add_option("--dtype", a->dtype,
                    "auto (of an imported model its own, else the run's compute type), bf16, f16, f32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "bf16", "f16", "f32"}));
+      ->check(cli::IsMember({"auto", "bf16", "f16", "f32"}));
   command->add_option("--shard-size", a->shard_gb, "GB (10^9 bytes) of tensors in a file at most")
       ->capture_default_str()
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(cli::Range(1e-6, 1e6));
   command->callback([a] {
     if (a->dtype != "auto")
       a->o.type = a->dtype == "f32" ? ElementType::f32 : a->dtype == "f16" ? ElementType::f16 : ElementType::bf16;
@@ -81,7 +81,7 @@ void add_export(CLI::App& checkpoint) {
 
 }  // namespace
 
-void add_checkpoint_transfer_commands(CLI::App& checkpoint) {
+void add_checkpoint_transfer_commands(cli::App& checkpoint) {
   add_import(checkpoint);
   add_export(checkpoint);
 }

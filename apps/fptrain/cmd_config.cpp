@@ -63,7 +63,7 @@ void list_presets() {
   }
 }
 
-void add_spec_options(CLI::App* command, const std::shared_ptr<ConfigArguments>& a) {
+void add_spec_options(cli::App* command, const std::shared_ptr<ConfigArguments>& a) {
   command->add_option("run", a->file, "run spec (YAML)");
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
@@ -72,13 +72,13 @@ void add_spec_options(CLI::App* command, const std::shared_ptr<ConfigArguments>&
 
 }  // namespace
 
-void add_config_command(CLI::App& app, CommandResult&) {
+void add_config_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<ConfigArguments>();
-  CLI::App* config =
+  cli::App* config =
       app.add_subcommand("config", "Look at run specs: what a file means, what is wrong with it, what can be said");
   config->require_subcommand(1);
 
-  CLI::App* show =
+  cli::App* show =
       config->add_subcommand("show", "Print the spec with every value that will be used, and the model's size");
   add_spec_options(show, a);
   show->callback([a] {
@@ -86,18 +86,18 @@ void add_config_command(CLI::App& app, CommandResult&) {
     std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
   });
 
-  CLI::App* check = config->add_subcommand("check", "Print OK, or everything that is wrong (exit code 2)");
+  cli::App* check = config->add_subcommand("check", "Print OK, or everything that is wrong (exit code 2)");
   add_spec_options(check, a);
   check->callback([a] {
     read_spec(*a);
     std::printf("%s: OK\n", a->file.empty() ? "spec" : a->file.c_str());
   });
 
-  CLI::App* schema = config->add_subcommand("schema", "Print the JSON Schema of run specs, for editors");
+  cli::App* schema = config->add_subcommand("schema", "Print the JSON Schema of run specs, for editors");
   schema->add_option("--output", a->output, "write to this file instead");
   schema->callback([a] { write_text(*a, run_spec_schema()); });
 
-  CLI::App* docs =
+  cli::App* docs =
       config->add_subcommand("docs", "Explain a key or section, or print the reference of all (docs/run-spec.md)");
   docs->add_option("key", a->key, "such as optimizer.lr, or optimizer");
   docs->add_option("--output", a->output, "write to this file instead");

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 // Upper end of counts on the command line: without a range, "-1" would be read as 2^64 - 1.
 constexpr uint64_t kLarge = uint64_t{1} << 40;
 
-void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) {
+void add_corpus_options(cli::App& command, CorpusOptions& corpus, int& threads) {
   command.add_option("FILE", corpus.files, "Text or JSON lines (.txt, .jsonl; each also .gz or .zst), in this order")
       ->required();
   command
@@ -31,11 +31,11 @@ void add_corpus_options(CLI::App& command, CorpusOptions& corpus, int& threads) 
   command.add_option("--text-field", corpus.text_field, "Field of a JSON line that holds the text")
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads; 0: the cores this process may use")
-      ->check(CLI::Range(0, 4096))
+      ->check(cli::Range(0, 4096))
       ->capture_default_str();
 }
 
-void add_prepare(CLI::App& data) {
+void add_prepare(cli::App& data) {
   struct Flags {
     PrepareOptions options;
     std::string chat, preferences;
@@ -43,7 +43,7 @@ void add_prepare(CLI::App& data) {
   };
   auto flags = std::make_shared<Flags>();
   PrepareOptions& o = flags->options;
-  CLI::App* command = data.add_subcommand("prepare", "Turn text into a folder of token shards to train on");
+  cli::App* command = data.add_subcommand("prepare", "Turn text into a folder of token shards to train on");
   add_corpus_options(*command, o.corpus, flags->threads);
   command
       ->add_option("--tokenizer", o.tokenizer,
@@ -57,12 +57,12 @@ void add_prepare(CLI::App& data) {
                    "last (documents at the end) | hash (by the hash of the text)")
       ->capture_default_str();
   command->add_option("--shard-tokens", o.shard_tokens, "Tokens in a shard file")
-      ->check(CLI::Range(uint64_t{1}, kLarge))
+      ->check(cli::Range(uint64_t{1}, kLarge))
       ->capture_default_str();
   auto* parse_special = command->add_flag(
       "--parse-special", o.encoding.parse_special,
       "Special tokens written out in the text, such as <|endoftext|>, become their ids instead of staying text");
-  const CLI::IsMember templates({"phi3", "phi3-small", "llama3"});
+  const cli::IsMember templates({"phi3", "phi3-small", "llama3"});
   auto* chat = command
                    ->add_option("--chat", flags->chat,
                                 "Conversations for fine-tuning, by this template; each JSON line is "
@@ -91,7 +91,7 @@ void add_prepare(CLI::App& data) {
   });
 }
 
-void add_train_tokenizer(CLI::App& data) {
+void add_train_tokenizer(cli::App& data) {
   struct Flags {
     TrainTokenizerOptions options;
     fs::path out;
@@ -100,7 +100,7 @@ void add_train_tokenizer(CLI::App& data) {
   };
   auto flags = std::make_shared<Flags>();
   TrainTokenizerOptions& o = flags->options;
-  CLI::App* command = data.add_subcommand("train-tokenizer", "Learn a byte-level BPE vocabulary from text");
+  cli::App* command = data.add_subcommand("train-tokenizer", "Learn a byte-level BPE vocabulary from text");
   add_corpus_options(*command, o.corpus, flags->threads);
   command->add_option("--vocab", o.vocab_size, "Vocabulary size: 256 bytes, the merges and <|endoftext|>")->required();
   command->add_option("--min-frequency", o.min_frequency, "Pairs seen less often are not merged")
@@ -120,8 +120,8 @@ void add_train_tokenizer(CLI::App& data) {
 
 }  // namespace
 
-void add_data_command(CLI::App& app, CommandResult&) {
-  CLI::App* data = app.add_subcommand("data", "Prepare text for training");
+void add_data_command(cli::App& app, CommandResult&) {
+  cli::App* data = app.add_subcommand("data", "Prepare text for training");
   data->require_subcommand(1);
   add_prepare(*data);
   add_train_tokenizer(*data);

@@ -1,16 +1,16 @@
 // The subcommands of `fptrain data` and what they share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "command_line.h"
 #include "data/dataset.h"
 #include "data/manifest.h"
 
 namespace fp {
 
-void add_data_inspect(CLI::App& data);
-void add_data_convert(CLI::App& data);
+void add_data_inspect(cli::App& data);
+void add_data_convert(cli::App& data);
 
 // What `data prepare` and `data inspect` print about a prepared folder.
 void print_manifest(const Manifest& manifest);
@@ -20,6 +20,6 @@ struct DatasetArguments {
   std::string path, format = "auto", tokenizer;
   DatasetSource source() const;
 };
-void add_dataset_options(CLI::App& command, DatasetArguments& arguments);
+void add_dataset_options(cli::App& command, DatasetArguments& arguments);
 
 }  // namespace fp

@@ -7,7 +7,7 @@
 
 namespace fp {
 
-void add_data_convert(CLI::App& data) {
+void add_data_convert(cli::App& data) {
   struct Flags {
     DatasetArguments dataset;
     ConvertOptions options;
@@ -15,17 +15,17 @@ void add_data_convert(CLI::App& data) {
   };
   auto flags = std::make_shared<Flags>();
   ConvertOptions& o = flags->options;
-  CLI::App* command = data.add_subcommand("convert", "Write a dataset in another format");
+  cli::App* command = data.add_subcommand("convert", "Write a dataset in another format");
   add_dataset_options(*command, flags->dataset);
   command->add_option("--to", o.to, "Format to write")
       ->required()
-      ->check(CLI::IsMember({"megatron", "prepared", "llmc", "nanogpt"}));
+      ->check(cli::IsMember({"megatron", "prepared", "llmc", "nanogpt"}));
   command
       ->add_option("--out", o.out,
                    "megatron: prefix of the .bin and .idx; prepared: folder; llmc, nanogpt: file to write")
       ->required();
   command->add_option("--split", flags->split, "Split of a prepared folder to convert")
-      ->check(CLI::IsMember({"train", "validation"}))
+      ->check(cli::IsMember({"train", "validation"}))
       ->capture_default_str();
   command->add_flag("--overwrite", o.overwrite, "Replace what an earlier run wrote there");
   command->callback([flags] {

@@ -128,29 +128,29 @@ DatasetSource DatasetArguments::source() const {
   return source;
 }
 
-void add_dataset_options(CLI::App& command, DatasetArguments& arguments) {
+void add_dataset_options(cli::App& command, DatasetArguments& arguments) {
   command
       .add_option("DATASET", arguments.path,
                   "Folder made by `data prepare`; Megatron prefix, .bin or .idx; llm.c or nanoGPT file or pattern")
       ->required();
   command.add_option("--format", arguments.format, "What it is; auto: told by its content (nanoGPT's must be named)")
-      ->check(CLI::IsMember({"auto", "prepared", "megatron", "llmc", "nanogpt"}))
+      ->check(cli::IsMember({"auto", "prepared", "megatron", "llmc", "nanogpt"}))
       ->capture_default_str();
   command.add_option("--tokenizer", arguments.tokenizer,
                      "bytes, or a tokenizer file: for the formats that do not carry one");
 }
 
-void add_data_inspect(CLI::App& data) {
+void add_data_inspect(cli::App& data) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = data.add_subcommand("inspect", "Show and verify a dataset");
+  cli::App* command = data.add_subcommand("inspect", "Show and verify a dataset");
   add_dataset_options(*command, flags->dataset);
   command->add_option("--show", flags->documents, "Documents of each split to show")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40))
+      ->check(cli::Range(uint64_t{0}, uint64_t{1} << 40))
       ->capture_default_str();
   auto* text = command->add_option("--dump", flags->dump, "Write all text of a split, a line end after each document")
-                   ->check(CLI::IsMember({"train", "validation"}));
+                   ->check(cli::IsMember({"train", "validation"}));
   auto* ids = command->add_option("--dump-ids", flags->dump_ids, "Write all ids of a split, a document a line")
-                  ->check(CLI::IsMember({"train", "validation"}))
+                  ->check(cli::IsMember({"train", "validation"}))
                   ->excludes(text);
   command->add_flag("--json", flags->json, "Print the facts as JSON, after verifying")->excludes(text)->excludes(ids);
   command->callback([flags] {

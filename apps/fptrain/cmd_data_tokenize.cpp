@@ -55,11 +55,11 @@ void detokenize(const std::string& name, const fs::path& file) {
 
 }  // namespace
 
-void add_tokenize_commands(CLI::App& data) {
+void add_tokenize_commands(cli::App& data) {
   constexpr const char* kTokenizer =
       "bytes, a tokenizer file (tokenizer.json, SentencePiece, tiktoken) or a Hugging Face folder";
   auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App* command = data.add_subcommand("tokenize", "Print the token ids of a file, one a line");
+  cli::App* command = data.add_subcommand("tokenize", "Print the token ids of a file, one a line");
   command->add_option("FILE", flags->file, "Its content is one text")->required();
   command->add_option("--tokenizer", flags->tokenizer, kTokenizer)->required();
   command->add_flag("--parse-special", flags->parse_special,

@@ -9,13 +9,13 @@
 
 namespace fp {
 
-void add_doctor_command(CLI::App& app, CommandResult& result) {
+void add_doctor_command(cli::App& app, CommandResult& result) {
   struct Options {
     bool json = false;
     std::string path = ".";
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("doctor", "Show what this machine offers and what to mend");
+  cli::App* command = app.add_subcommand("doctor", "Show what this machine offers and what to mend");
   command->add_flag("--json", options->json, "Print facts and findings as JSON");
   command->add_option("--path", options->path, "Folder whose disk a run would use")->capture_default_str();
   command->callback([options, &result] {

@@ -92,12 +92,12 @@ void run(const Arguments& a) {
 
 }  // namespace
 
-void add_eval_command(CLI::App& app, CommandResult&) {
+void add_eval_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
+  cli::App* command = app.add_subcommand(
       "eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
-  CLI::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
-  CLI::Option* choices =
+  cli::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
+  cli::Option* choices =
       command
           ->add_option("--multiple-choice", a->choices,
                        "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
@@ -105,11 +105,11 @@ void add_eval_command(CLI::App& app, CommandResult&) {
   command->add_option("--rows", a->rows, "completions scored at a time, of --multiple-choice")
       ->needs(choices)
       ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(cli::Range(1, 1 << 20));
   command->add_option("--device", a->device, "of --multiple-choice; else the run spec's")
       ->needs(choices)
       ->capture_default_str()
-      ->check(CLI::IsMember(kDevices));
+      ->check(cli::IsMember(kDevices));
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
@@ -119,9 +119,9 @@ void add_eval_command(CLI::App& app, CommandResult&) {
       ->allow_extra_args(false);
   command->add_option("--samples", a->samples, "held-out samples; 0: all")
       ->needs(run_spec)
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision, "as in training unless given")
-      ->check(CLI::IsMember({"bf16", "fp32"}));
+      ->check(cli::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
     if (!a->choices.empty()) return run_multiple_choice(*a);

@@ -72,10 +72,10 @@ void run(Arguments& a) {
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, CommandResult&) {
+void add_generate_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
   SamplingOptions& s = a->generation.sampling;
-  CLI::App* command = app.add_subcommand("generate", "Write text with a trained model");
+  cli::App* command = app.add_subcommand("generate", "Write text with a trained model");
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
@@ -84,27 +84,27 @@ void add_generate_command(CLI::App& app, CommandResult&) {
       ->add_option("--max-tokens", a->generation.max_tokens,
                    "tokens to write at most; without --context it sets the room")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
+      ->check(cli::Range(1, 1 << 30));
   command->add_option("--temperature", s.temperature, "0: always the likeliest token")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(cli::Range(0.0, 100.0));
   command->add_option("--top-k", s.top_k, "draw among the k likeliest tokens; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::NonNegativeNumber);
   command->add_option("--top-p", s.top_p, "draw among the likeliest tokens that together have this probability")
       ->capture_default_str()
-      ->check(CLI::Range(1e-6, 1.0));
+      ->check(cli::Range(1e-6, 1.0));
   command->add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
   command
       ->add_option("--context", a->context,
                    "positions to make room for; 0: prompt and max-tokens. longrope takes its long factors for the "
                    "whole text where "
                    "this is over model.rope.original_max_position")
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision, "as in training unless given")
-      ->check(CLI::IsMember({"bf16", "fp32"}));
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
-  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+      ->check(cli::IsMember({"bf16", "fp32"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_flag("--ignore-eot", a->ignore_eot, "go on after end-of-text and the model's own end tokens");
   command->add_option("--stop", a->stops, "a special token that ends the text, such as <|end|>; repeatable");
   command->callback([a] { run(*a); });

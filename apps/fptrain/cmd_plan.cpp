@@ -168,9 +168,9 @@ void run(const Arguments& a) {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, CommandResult&) {
+void add_plan_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
+  cli::App* command = app.add_subcommand(
       "plan", "Say what a run would need, do and take, or choose how; ends with 2 where it does not fit");
   command->add_option("run", a->file, "run spec (YAML)")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
@@ -179,14 +179,14 @@ void add_plan_command(CLI::App& app, CommandResult&) {
   command
       ->add_option("--ranks", a->ranks,
                    "ranks the run will have; default: as many as the degrees of `parallel` multiply to")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(cli::Range(1, 1 << 20));
   command->add_option("--cluster", a->cluster,
                       "the machine that times are predicted for: a cluster file, or a name in configs/clusters; "
                       "default: parallel.cluster");
   command->add_flag("--explain", a->explain, "also which implementations run, and why others were passed over");
   command->add_option("--alternatives", a->alternatives, "where it chooses: how many other plans are shown, at least")
       ->capture_default_str()
-      ->check(CLI::Range(1, 100));
+      ->check(cli::Range(1, 100));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] { run(*a); });
 }

@@ -6,14 +6,14 @@
 
 namespace fp {
 
-void add_probe_command(CLI::App& app, CommandResult&) {
+void add_probe_command(cli::App& app, CommandResult&) {
   struct Arguments {
     std::string checkpoint, tokens, out, device = "auto";
     int threads = 0;
     ProbeOptions o;
   };
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
+  cli::App* command = app.add_subcommand(
       "probe",
       "Run one batch and write its logits, loss, gradients and updated weights, to compare with other programs");
   command->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory, or Hugging Face folder")->required();
@@ -29,9 +29,9 @@ void add_probe_command(CLI::App& app, CommandResult&) {
   command->add_option("--dpo-beta", a->o.dpo.beta, "DPO, where the batch has reference_logp")->capture_default_str();
   command->add_option("--dpo-label-smoothing", a->o.dpo.label_smoothing)->capture_default_str();
   command->add_option("--dpo-nll-weight", a->o.dpo.nll_weight)->capture_default_str();
-  command->add_option("--precision", a->o.precision)->capture_default_str()->check(CLI::IsMember({"bf16", "fp32"}));
-  command->add_option("--device", a->device)->capture_default_str()->check(CLI::IsMember(kDevices));
-  command->add_option("--threads", a->threads, "0: all cores")->check(CLI::NonNegativeNumber);
+  command->add_option("--precision", a->o.precision)->capture_default_str()->check(cli::IsMember({"bf16", "fp32"}));
+  command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->callback([a] {
     read_probe_batch(a->tokens, a->o);
     const auto ops = open_device(a->device, a->threads);

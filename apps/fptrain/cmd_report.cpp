@@ -9,12 +9,12 @@
 
 namespace fp {
 
-void add_report_command(CLI::App& app, CommandResult& result) {
+void add_report_command(cli::App& app, CommandResult& result) {
   struct Options {
     std::string directory, svg;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Write report.html of a run directory anew");
+  cli::App* command = app.add_subcommand("report", "Write report.html of a run directory anew");
   command->add_option("RUN_DIR", options->directory, "Run directory: the folder with metrics.jsonl")->required();
   command->add_option("--svg", options->svg, "Write only a picture of the loss curve, to this file");
   command->callback([options, &result] {

@@ -145,11 +145,11 @@ void run(const Arguments& a) {
 
 }  // namespace
 
-void add_schedule_command(CLI::App& app, CommandResult&) {
+void add_schedule_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("schedule", "Show a pipeline schedule: its order, bubble and memory");
+  cli::App* command = app.add_subcommand("schedule", "Show a pipeline schedule: its order, bubble and memory");
   ScheduleRequest& q = a->request;
-  std::vector<CLI::Option*> of_request = {
+  std::vector<cli::Option*> of_request = {
       command->add_option("--kind", q.kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
       command->add_option("--stages", q.ranks, "ranks of the pipeline"),
       command->add_option("--microbatches", q.micro_batches, "of a step, over all pipes"),
@@ -162,9 +162,9 @@ void add_schedule_command(CLI::App& app, CommandResult&) {
       command->add_option("--memory-cap", q.memory_cap,
                           "with --w-pass: chunks a rank may hold; 0: what it needs without"),
   };
-  CLI::Option* file =
+  cli::Option* file =
       command->add_option("--file", a->file, "a schedule as CSV, as PyTorch writes it, instead of a kind");
-  for (CLI::Option* option : of_request) file->excludes(option);
+  for (cli::Option* option : of_request) file->excludes(option);
   command->add_option("--costs", a->costs, "times of a chunk: forward, backward to input, to weights, hop")
       ->delimiter(',')
       ->expected(4)
@@ -172,10 +172,10 @@ void add_schedule_command(CLI::App& app, CommandResult&) {
   command
       ->add_option("--slots", a->slots,
                    "messages of a way between two stages that may be under way; the executor has 2. 0: any number")
-      ->check(CLI::Range(0, 1 << 20));
-  CLI::Option* timeline =
+      ->check(cli::Range(0, 1 << 20));
+  cli::Option* timeline =
       command->add_flag("--timeline", a->timeline, "show what each rank does when, however long the lines are");
-  CLI::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
+  cli::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
   command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
   command->add_option("--svg", a->svg, "also draw a picture into this file");
   command->add_option("--out", a->out, "write there instead of printing");

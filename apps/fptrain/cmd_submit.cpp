@@ -141,7 +141,7 @@ void run(const Arguments& a) {
               shell_word(directory.string()));
 }
 
-void add_job_options(CLI::App& command, BatchJob& job) {
+void add_job_options(cli::App& command, BatchJob& job) {
   command.add_option("--partition", job.partition, "as sbatch's");
   command.add_option("--account", job.account, "as sbatch's");
   command.add_option("--qos", job.qos, "as sbatch's");
@@ -156,10 +156,10 @@ void add_job_options(CLI::App& command, BatchJob& job) {
 
 }  // namespace
 
-void add_submit_command(CLI::App& app, CommandResult&) {
+void add_submit_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<Arguments>();
   a->job.gpus_per_node = -1;
-  CLI::App* command = app.add_subcommand(
+  cli::App* command = app.add_subcommand(
       "submit", "Train as a Slurm job that saves in time, requeues itself and goes on with the ranks that it gets");
   command->add_option("run", a->file, "run spec (YAML)")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
@@ -169,21 +169,21 @@ void add_submit_command(CLI::App& app, CommandResult&) {
       ->capture_default_str();
   command->add_option("--ranks-per-node", a->job.ranks_per_node, "processes on each node; one a GPU")
       ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
+      ->check(cli::Range(1, 4096));
   command->add_option("--gpus-per-node", a->job.gpus_per_node, "default: one a rank with run.device cuda, else none")
-      ->check(CLI::Range(0, 4096));
+      ->check(cli::Range(0, 4096));
   command->add_option("--cpus-per-rank", a->job.cpus_per_rank, "cores of each rank; default: as Slurm does")
-      ->check(CLI::Range(1, 4096));
+      ->check(cli::Range(1, 4096));
   add_job_options(*command, a->job);
   command->add_option("--launcher", a->launcher, "what starts the ranks: srun (with PMIx) or mpirun")
       ->capture_default_str()
-      ->check(CLI::IsMember({"srun", "mpirun"}));
+      ->check(cli::IsMember({"srun", "mpirun"}));
   command
       ->add_option(
           "--signal-before", a->signal_before,
           "seconds before its end that Slurm tells the ranks to save, should they not have done so (0: never); "
           "default: 120, or a tenth of --time")
-      ->check(CLI::Range(0, 65535));
+      ->check(cli::Range(0, 65535));
   command->add_flag("--no-requeue", a->no_requeue, "end where it was interrupted, with code 75");
   command->add_flag("--dry-run", a->dry_run, "print the batch script and do nothing else");
   command->callback([a] { run(*a); });

@@ -23,7 +23,7 @@ void let_rank_0_speak() {
 int main(int argc, char** argv) {
   // Under `ulimit -f` a save that grows too long must fail as on a full disk, not kill the run.
   std::signal(SIGXFSZ, SIG_IGN);
-  CLI::App app{"fptrain: an LLM trainer driven by config files"};
+  fp::cli::App app{"fptrain: an LLM trainer driven by config files"};
   app.set_version_flag("--version", FPTRAIN_VERSION);
   app.require_subcommand(1);
   fp::CommandResult result;
@@ -45,16 +45,15 @@ int main(int argc, char** argv) {
     fp::add_doctor_command(app, result);
     // Several ranks train; bench says itself what they may do; doctor may be asked about every node of a job.
     const std::set<std::string> of_ranks = {"train", "bench", "doctor"};
-    for (CLI::App* command : app.get_subcommands({}))
+    for (fp::cli::App* command : app.get_subcommands())
       if (!of_ranks.contains(command->get_name()))
         command->preparse_callback([command](size_t) { fp::require_one_rank(command->get_name()); });
     app.parse(argc, argv);
     return static_cast<int>(result.code);
-  } catch (const CLI::ParseError& e) {
-    const bool mistake = e.get_exit_code() != 0;
-    if (mistake) let_rank_0_speak();
-    if (mistake || fp::log::rank() == 0) app.exit(e);
-    return static_cast<int>(mistake ? fp::ExitCode::bad_config : fp::ExitCode::ok);
+  } catch (const fp::cli::Ended& e) {
+    if (e.is_mistake) let_rank_0_speak();
+    if (e.is_mistake || fp::log::rank() == 0) e.say();
+    return static_cast<int>(e.is_mistake ? fp::ExitCode::bad_config : fp::ExitCode::ok);
   } catch (const fp::UserError& e) {
     let_rank_0_speak();
     fp::log::error("{}", e.what());

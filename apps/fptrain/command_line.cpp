@@ -1,0 +1,89 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+
+namespace fp::cli {
+
+Validator::Validator(const CLI::Validator& validator) : validator_(std::make_shared<const CLI::Validator>(validator)) {}
+
+IsMember::IsMember(const std::vector<std::string>& values) : Validator(CLI::IsMember(values)) {}
+
+template <class T>
+Range::Range(T least, T most) : Validator(CLI::Range(least, most)) {}
+template Range::Range(int, int);
+template Range::Range(uint64_t, uint64_t);
+template Range::Range(double, double);
+
+const Validator PositiveNumber{CLI::PositiveNumber}, NonNegativeNumber{CLI::NonNegativeNumber};
+
+Option* Option::required() { return option_.required(), this; }
+Option* Option::check(const Validator& v) { return option_.check(v.get()), this; }
+Option* Option::capture_default_str() { return option_.capture_default_str(), this; }
+Option* Option::excludes(Option* other) { return option_.excludes(&other->option_), this; }
+Option* Option::excludes(const std::string& name) { return option_.excludes(name), this; }
+Option* Option::needs(Option* other) { return option_.needs(&other->option_), this; }
+Option* Option::take_all() { return option_.take_all(), this; }
+Option* Option::allow_extra_args(bool allowed) { return option_.allow_extra_args(allowed), this; }
+Option* Option::delimiter(char c) { return option_.delimiter(c), this; }
+Option* Option::expected(int values) { return option_.expected(values), this; }
+
+App::App(const std::string& description) : owned_(std::make_unique<CLI::App>(description)), app_(owned_.get()) {}
+App::App(CLI::App& subcommand) : app_(&subcommand) {}
+App::~App() = default;
+
+App* App::add_subcommand(const std::string& name, const std::string& description) {
+  subcommands_.push_back(std::unique_ptr<App>(new App(*app_->add_subcommand(name, description))));
+  return subcommands_.back().get();
+}
+
+Option* App::keep(CLI::Option* option) { return &options_.emplace_back(*option); }
+
+template <class T>
+Option* App::add_option(const std::string& name, T& variable, const std::string& description) {
+  return keep(app_->add_option(name, variable, description));
+}
+#define FP_OPTION_OF(...) template Option* App::add_option(const std::string&, __VA_ARGS__&, const std::string&)
+FP_OPTION_OF(int);
+FP_OPTION_OF(int64_t);
+FP_OPTION_OF(uint64_t);
+FP_OPTION_OF(double);
+FP_OPTION_OF(std::string);
+FP_OPTION_OF(std::filesystem::path);
+FP_OPTION_OF(std::vector<int>);
+FP_OPTION_OF(std::vector<double>);
+FP_OPTION_OF(std::vector<std::string>);
+FP_OPTION_OF(std::vector<std::filesystem::path>);
+#undef FP_OPTION_OF
+
+Option* App::add_flag(const std::string& name, bool& variable, const std::string& description) {
+  return keep(app_->add_flag(name, variable, description));
+}
+
+void App::require_subcommand(int count) { app_->require_subcommand(count); }
+void App::set_version_flag(const std::string& name, const std::string& version) {
+  app_->set_version_flag(name, version);
+}
+void App::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+void App::preparse_callback(std::function<void(size_t)> run) { app_->preparse_callback(std::move(run)); }
+
+std::string App::get_name() const { return app_->get_name(); }
+std::vector<App*> App::get_subcommands() const {
+  std::vector<App*> all;
+  for (const auto& subcommand : subcommands_) all.push_back(subcommand.get());
+  return all;
+}
+
+void App::parse(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    Ended ended;
+    ended.is_mistake = e.get_exit_code() != 0;
+    ended.say = [this, e] { app_->exit(e); };
+    throw ended;
+  }
+}
+
+}  // namespace fp::cli
