@@ -16,6 +16,7 @@ const std::vector<Backend>& backends() {
     b.allocate = [](size_t bytes) { return cuda::host::allocate(bytes); };
     b.host_memory = false;
     b.both_alignments = true;
+    b.emulated = true;
     b.mark = [](void* address, size_t bytes, Mark mark) {
       if (mark == Mark::forbidden) cuda::host::forbid(address, bytes);
       if (mark == Mark::allowed) cuda::host::allow(address, bytes);

@@ -21,6 +21,7 @@ struct Backend {
   bool host_memory = true;
   // Aligned operands take other kernels than others do: every call is made both ways.
   bool both_alignments = false;
+  bool emulated = false;  // a thousand times as slow as others: fewer_if_slow
   std::function<void(void* address, size_t bytes, Mark)> mark = [](void*, size_t, Mark) {};
   // What the backend has found wrong with its own kernels since it was asked last.
   std::function<std::string()> problems = [] { return std::string(); };
@@ -28,6 +29,9 @@ struct Backend {
 
 const Backend& oracle();
 const std::vector<Backend>& backends();  // backends_*.cpp: one for each executable that the suite is linked into
+
+// How many cases of a kind to try: `all`, or `few` where a backend is emulated or a sanitizer watches.
+int fewer_if_slow(int all, int few);
 
 std::shared_ptr<void> allocate_on_host(size_t bytes);
 
