@@ -9,9 +9,9 @@ namespace fp {
 namespace {
 
 constexpr size_t kOpenFiles = 128;
-constexpr int64_t kSlice = int64_t{1} << 18;    // elements that a thread reads at the least
+constexpr int64_t kSlice = int64_t{1} << 16;    // elements that a thread reads at the least
 constexpr int64_t kWorthSkipping = 2048;        // elements of a row that are not wanted: a call costs as much
-constexpr int64_t kScratch = int64_t{1} << 18;  // elements, or one row
+constexpr int64_t kScratch = int64_t{1} << 16;  // elements, or one row
 
 // A box of a tensor as rows of neighbouring elements: dimensions beyond the first run together, and are never cut but
 // for the second.
@@ -32,14 +32,19 @@ Plane common(const Plane& a, const Plane& b) {
   return c;
 }
 
-// Several threads share a long range: copying out of the page cache takes longer than adding up.
 void read_floats(const RawReader& file, float* to, int64_t elements, int64_t at) {
+  file.read(to, static_cast<size_t>(elements) * sizeof(float), at);
+}
+
+// work(begin, end) for rows of so many elements, shared by several threads: copying out of the page cache takes longer
+// than adding up.
+template <class Work>
+void share_rows(int64_t rows, int64_t elements, const Work& work) {
   std::mutex mutex;
   std::string problem;
-  parallel_for(elements, kSlice, [&](int64_t begin, int64_t end) {
-    constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+  parallel_for(rows, std::max<int64_t>(1, kSlice / elements), [&](int64_t begin, int64_t end) {
     try {
-      file.read(to + begin, static_cast<size_t>((end - begin) * kSize), at + begin * kSize);
+      work(begin, end);
     } catch (const DataError& e) {
       const std::lock_guard lock(mutex);
       problem = e.what();
@@ -101,21 +106,24 @@ void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, cons
   const auto in_memory = [&](int64_t row) {
     return data + (memory.row + row - wanted.row) * width + memory.column + both.column - wanted.column;
   };
-  if (both.columns == from.columns && both.columns == width)
-    return read_floats(file, in_memory(both.row), both.rows * width, in_file(both.row, both.column));
-  if (from.columns - both.columns > kWorthSkipping) {
-    for (int64_t r = both.row; r < both.row + both.rows; ++r)
-      read_floats(file, in_memory(r), both.columns, in_file(r, both.column));
-    return;
-  }
-  const int64_t step = std::max<int64_t>(1, kScratch / from.columns);
-  for (int64_t r = both.row; r < both.row + both.rows; r += step) {
-    const int64_t rows = std::min(step, both.row + both.rows - r);
-    rows_.resize(static_cast<size_t>(rows * from.columns));
-    read_floats(file, rows_.data(), rows * from.columns, in_file(r, from.column));
-    for (int64_t i = 0; i < rows; ++i)
-      std::copy_n(rows_.begin() + i * from.columns + both.column - from.column, both.columns, in_memory(r + i));
-  }
+  const bool whole_rows = both.columns == from.columns && both.columns == width;
+  const bool skip = from.columns - both.columns > kWorthSkipping;
+  share_rows(both.rows, both.columns, [&](int64_t begin, int64_t end) {
+    begin += both.row, end += both.row;
+    if (whole_rows) return read_floats(file, in_memory(begin), (end - begin) * width, in_file(begin, both.column));
+    if (skip) {
+      for (; begin < end; ++begin) read_floats(file, in_memory(begin), both.columns, in_file(begin, both.column));
+      return;
+    }
+    const int64_t step = std::max<int64_t>(1, kScratch / from.columns);
+    std::vector<float> scratch(static_cast<size_t>(std::min(step, end - begin) * from.columns));
+    for (; begin < end; begin += step) {
+      const int64_t rows = std::min(step, end - begin);
+      read_floats(file, scratch.data(), rows * from.columns, in_file(begin, from.column));
+      for (int64_t i = 0; i < rows; ++i)
+        std::copy_n(scratch.begin() + i * from.columns + both.column - from.column, both.columns, in_memory(begin + i));
+    }
+  });
 }
 
 void FragmentReader::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,

@@ -39,7 +39,6 @@ class FragmentReader : public TensorReader {
   Shape shape_;
   std::vector<Part> parts_;   // by first row
   std::list<OpenFile> open_;  // the last one used first
-  std::vector<float> rows_;   // scratch
 };
 
 }  // namespace fp
