@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "checkpoint/host_view.h"
+#include "checkpoint/read_ahead.h"
 
 namespace fp {
 namespace {
@@ -14,22 +15,26 @@ namespace {
 // Elements that a thread reads at a time: they are still in its cache when their fingerprint is taken.
 constexpr int64_t kPerThread = int64_t{1} << 18;  // 1 MiB
 
-// A part of a parameter, and whether this rank answers for it.
+// A box of a parameter that is read at once, and whether this rank answers for it.
 struct Piece {
-  ParamPart part;
+  ParamId id;
+  StateKind kind;
+  Fragment fragment;
   bool owned = false;
 };
 
-// The part in pieces that are owned or not, as a whole.
-std::vector<Piece> pieces_of(const ParamTable& table, const ParamPart& part) {
+// Appends the part in pieces that are owned or not, as a whole.
+void add_pieces(const ParamTable& table, const ParamPart& part, StateKind kind, std::vector<Piece>& pieces) {
   std::vector<Segment> owned;  // of the local tensor
   for (const Fragment& f : table.owned(part.id)) owned.push_back({f.offset, f.count.elements()});
   std::ranges::sort(owned, {}, &Segment::offset);
-  std::vector<Piece> pieces;
   int64_t at = part.first;
   const auto up_to = [&](int64_t end, bool is_owned) {
     end = std::min(end, part.first + part.count);
-    if (end > at) pieces.push_back({{part.id, at, end - at}, is_owned});
+    if (end > at)
+      for (const Fragment& whole : table.fragments_of({part.id, at, end - at}))
+        for (const Fragment& f : chunks(whole, kPerThread * max_threads()))
+          pieces.push_back({part.id, kind, f, is_owned});
     at = std::max(at, end);
   };
   for (const Segment& s : owned) {
@@ -37,7 +42,6 @@ std::vector<Piece> pieces_of(const ParamTable& table, const ParamPart& part) {
     up_to(s.offset + s.count, true);
   }
   up_to(part.first + part.count, false);
-  return pieces;
 }
 
 class Filler {
@@ -46,12 +50,15 @@ class Filler {
       : store_(store), table_(store.table()), ops_(ops), reader_(reader), prints_(table_.size()) {}
 
   void fill(const ParamUnit& unit, std::span<const StateKind> kinds) {
-    std::array<std::vector<ParamPart>, kStateKinds.size()> parts;
-    for (const StateKind kind : kinds) parts[index(kind)] = table_.parts(unit, !store_.sharded(kind));
-    for (ParamId id = unit.first; id <= unit.last; ++id)
-      for (const StateKind kind : kinds)
-        for (const ParamPart& part : parts[index(kind)])
-          if (part.id == id) fill(part, kind);
+    const std::vector<Piece> pieces = in_order(unit, kinds);
+    std::vector<ReadJob> jobs;
+    for (const Piece& p : pieces)
+      jobs.push_back({table_[p.id].name, p.kind, p.fragment, in_host_memory(ops_, tensor_of(p))});
+    ReadAhead numbers(reader_, std::move(jobs));
+    for (const Piece& p : pieces) {
+      take(p, numbers.next());
+      progress();
+    }
     for (const StateKind kind : kinds) clear_rest(unit, kind);
   }
   Fingerprints take_prints() { return std::move(prints_); }
@@ -59,40 +66,41 @@ class Filler {
  private:
   static size_t index(StateKind kind) { return static_cast<size_t>(kind); }
 
-  void fill(const ParamPart& part, StateKind kind) {
-    const Param& p = table_[part.id];
-    uint64_t& print = prints_[static_cast<size_t>(part.id)][kind];
-    for (const Piece& piece : pieces_of(table_, part))
-      for (const Fragment& whole : table_.fragments_of(piece.part)) {
-        for (const Fragment& f : chunks(whole, kPerThread * max_threads())) {
-          const float* values = fill(p.name, kind, f, store_.state(kind, {part.id, f.offset, f.count.elements()}));
-          if (piece.owned) print += fingerprint(p.shape, box_of(f), values, dense_window(f));
-          progress();
-        }
-        filled_[index(kind)].push_back({p.offset + whole.offset, whole.count.elements()});
-      }
+  // What a unit holds, in the order of rank files.
+  std::vector<Piece> in_order(const ParamUnit& unit, std::span<const StateKind> kinds) const {
+    std::vector<Piece> pieces;
+    std::array<std::vector<ParamPart>, kStateKinds.size()> parts;
+    for (const StateKind kind : kinds) parts[index(kind)] = table_.parts(unit, !store_.sharded(kind));
+    for (ParamId id = unit.first; id <= unit.last; ++id)
+      for (const StateKind kind : kinds)
+        for (const ParamPart& part : parts[index(kind)])
+          if (part.id == id) add_pieces(table_, part, kind, pieces);
+    return pieces;
+  }
+  Tensor tensor_of(const Piece& p) const {
+    return store_.state(p.kind, {p.id, p.fragment.offset, p.fragment.count.elements()});
   }
 
-  // Reads into `to`; where the numbers are now, until the next call.
-  const float* fill(const std::string& name, StateKind kind, const Fragment& f, const Tensor& to) {
-    float* const there = in_host_memory(ops_, to);
-    if (there != nullptr) {
-      reader_.read(name, kind, box_of(f), there, dense_window(f));
-      return there;
+  void take(const Piece& piece, const float* values) {
+    const Param& p = table_[piece.id];
+    const Fragment& f = piece.fragment;
+    const Tensor to = tensor_of(piece);
+    if (values != in_host_memory(ops_, to)) copy_rounded(to, values);
+    if (piece.owned)
+      prints_[static_cast<size_t>(piece.id)][piece.kind] += fingerprint(p.shape, box_of(f), values, dense_window(f));
+    filled_[index(piece.kind)].push_back({p.offset + f.offset, f.count.elements()});
+  }
+
+  // Copies host values into a tensor, rounding to nearest even where it holds bf16; they may go when this is back.
+  void copy_rounded(const Tensor& to, const float* values) {
+    if (to.dtype == DType::bf16) {
+      rounded_.resize(static_cast<size_t>(to.elements()));
+      std::transform(values, values + to.elements(), rounded_.begin(), [](float x) { return bf16(x); });
+      ops_.copy_in(to, rounded_.data());
+    } else {
+      ops_.copy_in(to, values);
     }
-    ops_.synchronize();  // the host memory is used again
-    host_.resize(static_cast<size_t>(f.count.elements()));
-    reader_.read(name, kind, box_of(f), host_.data(), dense_window(f));
-    copy_rounded(to);
-    return host_.data();
-  }
-
-  // Copies the host values into a tensor, rounding to nearest even where it holds bf16.
-  void copy_rounded(const Tensor& to) {
-    if (to.dtype == DType::f32) return ops_.copy_in(to, host_.data());
-    rounded_.resize(host_.size());
-    std::ranges::transform(host_, rounded_.begin(), [](float x) { return bf16(x); });
-    ops_.copy_in(to, rounded_.data());
+    ops_.synchronize();
   }
 
   // What has not been filled of a unit becomes 0.
@@ -119,7 +127,6 @@ class Filler {
   TensorReader& reader_;
   Fingerprints prints_;
   std::array<std::vector<Segment>, kStateKinds.size()> filled_;  // of the unit, by kind
-  std::vector<float> host_;
   std::vector<bf16> rounded_;
 };
 
