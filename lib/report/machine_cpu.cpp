@@ -1,13 +1,12 @@
 // Instruction sets by CPUID, and whether the kernel keeps their registers.
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
 
+#include "base/amx_tiles.h"
 #include "report/machine.h"
 
 #if defined(__x86_64__)
@@ -39,12 +38,6 @@ uint64_t saved_state() {
   return uint64_t{high} << 32 | low;
 }
 
-// Linux hands out the 8 KiB of tile data only on request.
-bool request_tiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 void inspect_isa(CpuFacts& cpu) {
   const Registers basic = cpuid(1, 0), extended = cpuid(7, 0), more = cpuid(7, 1);
   const uint64_t saved = saved_state();
@@ -53,7 +46,7 @@ void inspect_isa(CpuFacts& cpu) {
   cpu.avx512 = zmm && bit(extended.b, 16) && bit(extended.b, 30) && bit(extended.b, 17) && bit(extended.b, 31);
   cpu.avx512_bf16 = cpu.avx512 && bit(more.a, 5);
   cpu.amx_bf16 = bit(extended.d, 24) && bit(extended.d, 22);
-  cpu.amx_usable = cpu.amx_bf16 && tiles && request_tiles();
+  cpu.amx_usable = cpu.amx_bf16 && tiles && request_amx_tiles();
 }
 
 #else

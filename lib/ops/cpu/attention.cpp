@@ -81,11 +81,10 @@ void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
   const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && spec.dropout.p == 0.0;
-  const auto scratch =
-      scratch_.lend(decode ? attention_.attention_decode_scratch(args) : attention_.attention_scratch(args));
+  const auto scratch = scratch_.lend(decode ? k_.attention_decode_scratch(args) : k_.attention_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
-  decode ? attention_.attention_decode(args) : attention_.attention(args);
+  decode ? k_.attention_decode(args) : k_.attention(args);
 }
 
 void CpuOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
@@ -99,14 +98,14 @@ void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor
   checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
-  const auto scratch = scratch_.lend(attention_.attention_backward_scratch(args));
+  const auto scratch = scratch_.lend(k_.attention_backward_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   args.d_o = d_o.data;
   args.dq = dq.data;
   args.dk = dk.data;
   args.dv = dv.data;
-  attention_.attention_backward(args);
+  k_.attention_backward(args);
 }
 
 }  // namespace fp

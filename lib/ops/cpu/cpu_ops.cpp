@@ -42,37 +42,4 @@ void CpuOps::cast(const Tensor& dst, const Tensor& src) {
   k_.cast({.to_bf16 = dst.dtype == DType::bf16, .count = src.elements(), .dst = dst.data, .src = src.data});
 }
 
-namespace cpu {
-
-#ifdef FP_X86_KERNELS
-namespace avx2 {
-const Kernels& table();
-}
-namespace avx512 {
-const Kernels& table();
-}
-namespace avx512bf16 {
-const Kernels& table();
-}
-#endif
-namespace baseline {
-const Kernels& table();
-}
-
-const Kernels& kernels(Isa isa) {
-  switch (isa) {
-#ifdef FP_X86_KERNELS
-    case Isa::avx512bf16:
-      return avx512bf16::table();
-    case Isa::avx512:
-      return avx512::table();
-    case Isa::avx2:
-      return avx2::table();
-#endif
-    default:
-      return baseline::table();
-  }
-}
-
-}  // namespace cpu
 }  // namespace fp

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/amx_tiles.h"
 #include "base/error.h"
 
 namespace fp {
@@ -16,7 +17,10 @@ Isa best_isa() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (avx512 && __builtin_cpu_supports("avx512bf16")) return Isa::avx512bf16;
+  const bool avx512bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+  const bool amx = avx512bf16 && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
+  if (amx && request_amx_tiles()) return Isa::amx;
+  if (avx512bf16) return Isa::avx512bf16;
   if (avx512) return Isa::avx512;
   if (avx2) return Isa::avx2;
 #endif

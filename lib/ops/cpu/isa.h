@@ -5,10 +5,10 @@
 
 namespace fp {
 
-enum class Isa : unsigned char { baseline, avx2, avx512, avx512bf16 };
+enum class Isa : unsigned char { baseline, avx2, avx512, avx512bf16, amx };
 
 constexpr std::string_view name_of(Isa isa) {
-  constexpr std::string_view names[] = {"baseline", "avx2", "avx512", "avx512bf16"};
+  constexpr std::string_view names[] = {"baseline", "avx2", "avx512", "avx512bf16", "amx"};
   return names[static_cast<int>(isa)];
 }
 

@@ -70,7 +70,7 @@ struct OneDnn::Impl {
   }
 };
 
-OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::avx512bf16 && has_amx()) {}
+OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::amx && has_amx()) {}
 OneDnn::~OneDnn() = default;
 
 // Tiles hold pairs of bf16: oneDNN 2.6.3 sets them up wrongly for an odd K, and the processor then refuses to multiply.

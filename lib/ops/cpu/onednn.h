@@ -11,7 +11,7 @@ namespace fp::cpu {
 
 class OneDnn {
  public:
-  // `isa` caps this backend: below avx512bf16 oneDNN is left aside.
+  // `isa` caps this backend: below amx oneDNN is left aside.
   explicit OneDnn(Isa isa);
   ~OneDnn();
 

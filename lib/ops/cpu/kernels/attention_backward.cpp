@@ -203,6 +203,7 @@ void run(const AttentionArgs& a) {
   parallel_each(a.batch * a.kv_heads, [&](int64_t i, int thread) {
     Cutter own{a.scratch + measure.used * static_cast<size_t>(thread)};
     const Workspace w = cut_workspace<Unit>(a, own);
+    const TileSession tiles;
     const int64_t b = i / a.kv_heads, kv = i % a.kv_heads;
     pack_keys<Unit, T>(a, w, b, kv);
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) backward_head<Unit, T>(a, w, b, h);

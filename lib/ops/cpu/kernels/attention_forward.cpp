@@ -121,6 +121,7 @@ template <class Unit, class T>
 void attend(const AttentionArgs& a, const Packed& packed, const Workspace& w, int64_t slot, int64_t b, int64_t h,
             int64_t first) {
   const QueryBlock q(a, b, first);
+  const TileSession tiles;
   const int64_t d = a.head_dim;
   pack_transposed<Unit>(w.q, kQueries, w.rows, query_row<T>(a.q, a, b, first, h), a.heads * d, q.count, d);
   Softmax s;

@@ -2,6 +2,7 @@
 // registers over the whole k, so a result depends on k's order alone, never on how m and the lanes were cut.
 #pragma once
 
+#include "ops/cpu/kernels/tile_amx.h"
 #include "ops/cpu/kernels/units.h"
 
 namespace fp::cpu::FP_ISA {
@@ -63,12 +64,37 @@ FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
   if (r < m) tile<Unit, 1, V>(p, r, lane);
 }
 
-// m rows, lanes [first, first + vectors * kLanes).
+#ifdef __AMX_BF16__
+// What is left of k after whole steps of 16 words is added last.
+[[maybe_unused]] static void multiply_by_tiles(const Product2d& p, int64_t m, int64_t vectors) {
+  if (p.factor != nullptr)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t lane = 0; lane < vectors * kLanes; lane += kLanes) {
+        float* c = p.c + i * p.ldc + lane;
+        store(c, load(c) * load(p.factor + lane));
+      }
+  const int64_t steps = p.k / 16, rest = p.k % 16;
+  TileBlock t{p.c, p.a, p.b, p.ldc, p.lda, p.ldb, steps, 16, p.add};
+  if (steps > 0 || rest == 0) add_steps(t, m, vectors);
+  if (rest == 0) return;
+  t.a += steps * 16;
+  t.b += steps * 16 * p.ldb;
+  t.add = p.add || steps > 0;
+  t.steps = 1;
+  t.words = rest;
+  add_steps(t, m, vectors);
+}
+#endif
+
+// m rows, so many vectors of lanes. Words of bf16 want a TileSession around it.
 template <class Unit>
-FP_INLINE void multiply(const Product2d& p, int64_t m, int64_t vectors, int64_t first = 0) {
+FP_INLINE void multiply(const Product2d& p, int64_t m, int64_t vectors) {
+#ifdef __AMX_BF16__
+  if constexpr (Unit::kPerWord == 2) return multiply_by_tiles(p, m, vectors);
+#endif
   int64_t groups = (vectors + kTileVectors - 1) / kTileVectors;
   for (int64_t v = 0; v < vectors; --groups) {
-    const int64_t take = (vectors - v + groups - 1) / groups, lane = first + v * kLanes;
+    const int64_t take = (vectors - v + groups - 1) / groups, lane = v * kLanes;
     if (take == 1) multiply_rows<Unit, 1>(p, m, lane);
     if (take == 2) multiply_rows<Unit, 2>(p, m, lane);
     if constexpr (kTileVectors > 2) {
