@@ -29,8 +29,9 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
     const auto ops = make_cpu_ops();
     world.attach(*ops);
     const auto everybody = world.group("everybody", {0, 1});
-    const auto links = measure_links(world, *ops, {"here", "here"}, true);
-    const DeviceRates rates = measure_device(*ops, *everybody, 2, true);
+    const double enough = 600;  // seconds: however busy the machine, all is measured
+    const auto links = measure_links(world, *ops, {"here", "here"}, true, enough);
+    const DeviceRates rates = measure_device(*ops, *everybody, 2, true, enough);
     if (world.rank() == 0) steps = rates.steps;
     of_ranks[static_cast<size_t>(world.rank())] =
         measured_cluster(facts(), rates, links, {.bytes = 1, .write_bytes_per_s = 1e9});
