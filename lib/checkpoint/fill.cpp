@@ -6,8 +6,8 @@
 
 #include "base/parallel.h"
 #include "base/progress.h"
-#include "checkpoint/host_view.h"
 #include "checkpoint/read_ahead.h"
+#include "ops/host_view.h"
 
 namespace fp {
 namespace {
@@ -85,22 +85,10 @@ class Filler {
     const Param& p = table_[piece.id];
     const Fragment& f = piece.fragment;
     const Tensor to = tensor_of(piece);
-    if (values != in_host_memory(ops_, to)) copy_rounded(to, values);
+    if (values != in_host_memory(ops_, to)) copy_rounded(ops_, to, values);
     if (piece.owned)
       prints_[static_cast<size_t>(piece.id)][piece.kind] += fingerprint(p.shape, box_of(f), values, dense_window(f));
     filled_[index(piece.kind)].push_back({p.offset + f.offset, f.count.elements()});
-  }
-
-  // Copies host values into a tensor, rounding to nearest even where it holds bf16; they may go when this is back.
-  void copy_rounded(const Tensor& to, const float* values) {
-    if (to.dtype == DType::bf16) {
-      rounded_.resize(static_cast<size_t>(to.elements()));
-      std::transform(values, values + to.elements(), rounded_.begin(), [](float x) { return bf16(x); });
-      ops_.copy_in(to, rounded_.data());
-    } else {
-      ops_.copy_in(to, values);
-    }
-    ops_.synchronize();
   }
 
   // What has not been filled of a unit becomes 0.
@@ -127,7 +115,6 @@ class Filler {
   TensorReader& reader_;
   Fingerprints prints_;
   std::array<std::vector<Segment>, kStateKinds.size()> filled_;  // of the unit, by kind
-  std::vector<bf16> rounded_;
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 
 #include "base/filesystem.h"
 #include "base/progress.h"
-#include "checkpoint/host_view.h"
 #include "checkpoint/raw_bytes.h"
 #include "checkpoint/storage.h"
+#include "ops/host_view.h"
 
 namespace fp {
 namespace {

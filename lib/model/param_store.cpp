@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "ops/host_view.h"
 
 namespace fp {
 
@@ -114,14 +115,6 @@ void ParamStore::finish_gradients(Ops& ops, int unit) {
 
 namespace {
 
-// Copies host values into a tensor, rounding to its dtype.
-void copy_rounded(Ops& ops, const Tensor& to, const std::vector<float>& host) {
-  if (to.dtype == DType::f32) return ops.copy_in(to, host.data());
-  std::vector<bf16> rounded(host.size());
-  for (size_t i = 0; i < host.size(); ++i) rounded[i] = bf16(host[i]);
-  ops.copy_in(to, rounded.data());
-}
-
 // The initial values of a box of a parameter.
 void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<float>& out) {
   const int64_t columns = p.shape.rank() == 2 ? p.shape[1] : 1, width = p.shape.rank() == 2 ? box.count[1] : 1;
@@ -144,7 +137,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
       for (const Fragment& whole : table_->fragments_of(part))
         for (const Fragment& box : chunks(whole, 1 << 20)) {
           fill_box((*table_)[part.id], box, seed, host);
-          copy_rounded(ops, state(StateKind::param, {part.id, box.offset, box.count.elements()}), host);
+          copy_rounded(ops, state(StateKind::param, {part.id, box.offset, box.count.elements()}), host.data());
           progress();
         }
   refresh_weights(ops);

@@ -133,7 +133,7 @@ class Ops {
   virtual double peak_flops(DType) const { return 0.0; }
 
   // ---- memory -------------------------------------------------------------------------------------------------------
-  virtual void copy_in(const Tensor& dst, const void* host) = 0;  // dst.bytes() bytes from host memory
+  virtual void copy_in(const Tensor& dst, const void* host) = 0;  // dst.bytes() bytes from host memory, free afterwards
   virtual void copy_out(void* host, const Tensor& src) = 0;       // blocks until the bytes are there
   virtual void copy(const Tensor& dst, const Tensor& src) = 0;    // same dtype and element count
   virtual void zero(const Tensor& x) = 0;

@@ -1,9 +1,10 @@
 // Tensors of a device as numbers in host memory.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
-#include "model/param_store.h"
+#include "ops/ops.h"
 
 namespace fp {
 
@@ -18,6 +19,14 @@ inline const float* host_view(Ops& ops, const Tensor& t, std::vector<float>& sta
   staging.resize(static_cast<size_t>(t.elements()));
   ops.copy_out(staging.data(), t);
   return staging.data();
+}
+
+// Copies numbers in, rounded to nearest even where the tensor holds bf16.
+inline void copy_rounded(Ops& ops, const Tensor& to, const float* values) {
+  if (to.dtype == DType::f32) return ops.copy_in(to, values);
+  std::vector<bf16> rounded(static_cast<size_t>(to.elements()));
+  std::transform(values, values + rounded.size(), rounded.begin(), [](float x) { return bf16(x); });
+  ops.copy_in(to, rounded.data());
 }
 
 }  // namespace fp
