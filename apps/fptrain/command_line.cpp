@@ -1,8 +1,12 @@
 #include "command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+
+#include "base/log.h"
+#include "config/problems.h"
 
 namespace fp::cli {
 
@@ -75,13 +79,33 @@ std::vector<App*> App::get_subcommands() const {
   return all;
 }
 
+namespace {
+
+// What to say of a word where a subcommand should be; empty: there is none.
+std::string wrong_subcommand(const CLI::App* app) {
+  std::string path = "fptrain";
+  for (; !app->get_subcommands().empty(); path += " " + app->get_name()) app = app->get_subcommands().front();
+  if (app->get_require_subcommand_min() == 0) return {};
+  const std::vector<std::string> rest = app->remaining();
+  const auto word = std::ranges::find_if(rest, [](const std::string& w) { return !w.starts_with('-'); });
+  if (word == rest.end()) return {};
+  std::vector<std::string_view> legal;
+  for (const CLI::App* subcommand : app->get_subcommands({})) legal.push_back(subcommand->get_name());
+  const std::string_view near = nearest(*word, legal);
+  return fmt::format("{} has no subcommand '{}'{}; legal: {}", path, shown(*word),
+                     near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), joined(legal));
+}
+
+}  // namespace
+
 void App::parse(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     Ended ended;
     ended.is_mistake = e.get_exit_code() != 0;
-    ended.say = [this, e] { app_->exit(e); };
+    const std::string wrong = ended.is_mistake ? wrong_subcommand(app_) : "";
+    ended.say = [this, e, wrong] { wrong.empty() ? void(app_->exit(e)) : log::error("{}", wrong); };
     throw ended;
   }
 }

@@ -22,6 +22,20 @@ TEST_CASE("eval refuses the options of its other mode", "[cli]") {
   refused({"run.yaml", "--rows", "4"}, "--rows", choices);
 }
 
+TEST_CASE("a subcommand that there is not is refused with those there are", "[cli]") {
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome o = run(fptrain(arguments));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(message));
+  };
+  refused({"trian", "run.yaml"}, "fptrain has no subcommand 'trian' (did you mean 'train'?); legal: train, submit, ");
+  refused({"bench", "oi"}, "fptrain bench has no subcommand 'oi' (did you mean 'io'?); legal: ops, ");
+  refused({"xyzzy"}, "fptrain has no subcommand 'xyzzy'; legal: ");
+  refused({"train", "--explan", "run.yaml"}, "--explan");
+  refused({}, "A subcommand is required");
+}
+
 TEST_CASE("generate says which of longrope's factors it takes, and why", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("phi3", "fp32");
