@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "checkpoint/read_ahead.h"
-#include "ops/host_view.h"
+#include "model/host_view.h"
 
 namespace fp {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/progress.h"
-#include "ops/host_view.h"
+#include "model/host_view.h"
 
 namespace fp {
 std::optional<StateKind> state_kind(std::string_view name) {

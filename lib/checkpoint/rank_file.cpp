@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "checkpoint/raw_bytes.h"
 #include "checkpoint/storage.h"
-#include "ops/host_view.h"
+#include "model/host_view.h"
 
 namespace fp {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "ops/host_view.h"
+#include "model/host_view.h"
 
 namespace fp {
 
