@@ -15,7 +15,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct MachineBenchArguments {
   std::string device = "auto", directory = ".", file;
   int threads = 0;
   int64_t mib = 512, checkpoint_mib = 384;
@@ -25,7 +25,7 @@ struct Arguments {
 // All ranks with their devices, ready to measure together.
 class Bench {
  public:
-  explicit Bench(const Arguments& a) {
+  explicit Bench(const MachineBenchArguments& a) {
     spec_.run.device = a.device;
     spec_.run.threads = a.threads;
     const int ranks = read_environment().size;
@@ -75,7 +75,7 @@ nlohmann::json to_json(const std::vector<LinkSample>& samples) {
   return rows;
 }
 
-ExitCode bench_comm(const Arguments& a) {
+ExitCode bench_comm(const MachineBenchArguments& a) {
   if (read_environment().size == 1)
     throw ConfigError(
         "fptrain bench comm measures what ranks send to each other: start it as mpirun -np N fptrain "
@@ -123,9 +123,11 @@ void print(const CheckpointRates& r) {
     line("load on " + o.mesh, o.seconds, fmt::format("  {:.2f} x the time of the same mesh", o.of_same_mesh));
 }
 
-void require_directory(const Arguments& a) { require_writable_folder(a.directory, "the folder of --directory"); }
+void require_directory(const MachineBenchArguments& a) {
+  require_writable_folder(a.directory, "the folder of --directory");
+}
 
-void bench_io(const Arguments& a) {
+void bench_io(const MachineBenchArguments& a) {
   require_directory(a);
   const DiskRates r = benchmark_disk(a.directory, a.mib << 20);
   std::optional<CheckpointRates> c;
@@ -161,7 +163,7 @@ void print(const DeviceRates& r) {
                100 * (s.predicted / s.seconds - 1), s.fitted ? "" : "  not part of the fit");
 }
 
-ExitCode bench_all(const Arguments& a) {
+ExitCode bench_all(const MachineBenchArguments& a) {
   Bench bench(a);
   return bench.run([&](Ops& ops, World& world) {
     if (world.rank() == 0) require_directory(a);
@@ -184,20 +186,20 @@ ExitCode bench_all(const Arguments& a) {
   });
 }
 
-void add_device_options(cli::App& command, Arguments& a) {
+void add_device_options(cli::App& command, MachineBenchArguments& a) {
   command.add_option("--device", a.device)->capture_default_str()->check(cli::IsMember({"auto", "cpu", "cuda"}));
   command.add_option("--threads", a.threads, "of a rank; 0: its share of the cores")->check(cli::NonNegativeNumber);
   command.add_flag("--quick", a.quick, "some seconds instead of a minute; less exact");
 }
 
-void add_directory(cli::App& command, Arguments& a) {
+void add_directory(cli::App& command, MachineBenchArguments& a) {
   command.add_option("--directory", a.directory, "folder of which the disk is measured")->capture_default_str();
 }
 
 }  // namespace
 
 void add_bench_io(cli::App& bench) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<MachineBenchArguments>();
   cli::App* command =
       bench.add_subcommand("io", "Time writing and reading a large file, and saving and loading checkpoints");
   add_directory(*command, *a);
@@ -216,7 +218,7 @@ void add_bench_io(cli::App& bench) {
 }
 
 void add_bench_machine(cli::App& bench, CommandResult& result) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<MachineBenchArguments>();
   cli::App* comm = bench.add_subcommand("comm", "Time every kind of communication between the ranks of mpirun");
   add_device_options(*comm, *a);
   comm->add_flag("--json", a->json, "one JSON object");

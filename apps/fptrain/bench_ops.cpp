@@ -12,7 +12,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct OpsBenchArguments {
   BenchModel model;
   std::string device = "auto";
   int64_t parameters = 124'475'904;  // of adamw and sum_squares
@@ -29,12 +29,12 @@ struct OpsReport {
 };
 
 // How much of its yardstick an op reaches.
-double share(const OpsReport& r, const OpRow& row) {
+double share_of_step(const OpsReport& r, const OpRow& row) {
   return row.rate() / (row.bound == Bound::bytes ? r.copy : r.product);
 }
 
 // The implementations of attention one by one, each on a device of its own, as FPTRAIN_ATTENTION is read when it opens.
-void compare_attention(const Arguments& a, const OpSizes& sizes, DType compute, OpsReport& r) {
+void compare_attention(const OpsBenchArguments& a, const OpSizes& sizes, DType compute, OpsReport& r) {
   constexpr const char* kVariable = "FPTRAIN_ATTENTION";
   if (const char* only = std::getenv(kVariable)) {
     r.notes.push_back(fmt::format("{}={}: implementations of attention were not compared", kVariable, only));
@@ -56,7 +56,7 @@ void compare_attention(const Arguments& a, const OpSizes& sizes, DType compute, 
   }
 }
 
-OpsReport measure(const Arguments& a) {
+OpsReport measure_ops(const OpsBenchArguments& a) {
   const RunSpec spec = bench_spec(a.model);
   const DType compute = a.model.precision == "bf16" ? DType::bf16 : DType::f32;
   const OpSizes sizes(spec.model, a.model.batch * a.model.seq_len);
@@ -95,7 +95,7 @@ void print(const OpsReport& r) {
     const std::string amount = fmt::format("{:.1f} {}", row.amount * 1e-6, bytes ? "MB" : "MFLOP");
     const std::string rate = fmt::format("{:.1f} {}", row.rate() * 1e-9, bytes ? "GB/s" : "GFLOP/s");
     fmt::print("{:<32}{:<36}{:>10.3f}{:>20}{:>18}{:>6.0f}%\n", row.op, row.shape, row.seconds * 1e3, amount, rate,
-               100 * share(r, row));
+               100 * share_of_step(r, row));
   }
   fmt::print(
       "\nshare: of the copy's {:.1f} GB/s (bytes read and written), or of the fastest product's {:.1f} GFLOP/s\n",
@@ -106,7 +106,7 @@ void print(const OpsReport& r) {
   for (const std::string& note : r.notes) fmt::print("{}\n", note);
 }
 
-void print_json(const OpsReport& r, const Arguments& a) {
+void print_ops_json(const OpsReport& r, const OpsBenchArguments& a) {
   nlohmann::json list = nlohmann::json::array();
   for (const OpRow& row : r.rows) {
     const bool bytes = row.bound == Bound::bytes;
@@ -116,7 +116,7 @@ void print_json(const OpsReport& r, const Arguments& a) {
                     {bytes ? "bytes" : "flops", row.amount},
                     {"rate", row.rate() * 1e-9},
                     {"unit", bytes ? "GB/s" : "GFLOP/s"},
-                    {"share", share(r, row)}});
+                    {"share", share_of_step(r, row)}});
   }
   const nlohmann::json all = {{"model", a.model.preset},
                               {"precision", a.model.precision},
@@ -135,7 +135,7 @@ void print_json(const OpsReport& r, const Arguments& a) {
 }  // namespace
 
 void add_bench_ops(cli::App& bench) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<OpsBenchArguments>();
   cli::App* command = bench.add_subcommand("ops", "Time every op at the shapes of a model's training step");
   add_model_options(*command, a->model);
   command->add_option("--parameters", a->parameters, "elements of the optimizer's ops")
@@ -148,9 +148,9 @@ void add_bench_ops(cli::App& bench) {
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
-    const OpsReport r = measure(*a);
+    const OpsReport r = measure_ops(*a);
     if (a->json)
-      print_json(r, *a);
+      print_ops_json(r, *a);
     else
       print(r);
   });

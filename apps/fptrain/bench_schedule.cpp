@@ -10,7 +10,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct ScheduleBenchArguments {
   std::vector<std::string> kinds;
   std::vector<int> stages;
   int micro_batches = 0, chunks = 0, repeat = 3;
@@ -19,7 +19,7 @@ struct Arguments {
   std::string svg;
 };
 
-std::vector<ScheduleRequest> requests_of(const Arguments& a) {
+std::vector<ScheduleRequest> requests_of(const ScheduleBenchArguments& a) {
   std::vector<std::pair<std::string, bool>> kinds;  // with the W pass?
   for (const std::string& kind : a.kinds) kinds.emplace_back(kind, a.w_pass);
   if (kinds.empty()) {
@@ -41,7 +41,7 @@ std::vector<ScheduleRequest> requests_of(const Arguments& a) {
 }
 
 // A rank's part of the model is the same whatever the kind: with v stages a rank, each is 1/v of it.
-Costs costs_of(const ScheduleRequest& r) {
+Costs costs_of_request(const ScheduleRequest& r) {
   const double stage = 2.0 / r.chunks;
   Costs costs;
   costs.each = {stage, stage, stage};
@@ -59,7 +59,7 @@ double overhead_us(const MeasuredSchedule& m, double unit_ms) {
   return (t.median().makespan - t.simulated.makespan) * unit_ms * 1e3 / passes_a_rank(m.schedule);
 }
 
-nlohmann::json to_json(const Arguments& a, bool processes, const std::vector<MeasuredSchedule>& all) {
+nlohmann::json to_json(const ScheduleBenchArguments& a, bool processes, const std::vector<MeasuredSchedule>& all) {
   nlohmann::json rows = nlohmann::json::array();
   for (const MeasuredSchedule& m : all) {
     const ScheduleTimes& t = m.times;
@@ -81,7 +81,7 @@ nlohmann::json to_json(const Arguments& a, bool processes, const std::vector<Mea
   return {{"unit_ms", a.unit_ms}, {"ranks_are", processes ? "processes" : "threads"}, {"schedules", rows}};
 }
 
-void print(const Arguments& a, const std::vector<MeasuredSchedule>& all) {
+void print(const ScheduleBenchArguments& a, const std::vector<MeasuredSchedule>& all) {
   fmt::print("a unit is {:g} ms; executed: median of {}; overhead: executed - simulated, a pass of a rank\n", a.unit_ms,
              a.repeat);
   fmt::print("{:<16}{:>4}{:>5}{:>12}{:>12}{:>12}{:>11}{:>8}{:>14}{:>14}\n", "schedule", "p", "m", "simulated",
@@ -96,10 +96,11 @@ void print(const Arguments& a, const std::vector<MeasuredSchedule>& all) {
 }
 
 // With `world`: its ranks run the schedules; otherwise threads of this process do.
-std::vector<MeasuredSchedule> measure(const Arguments& a, const std::vector<ScheduleRequest>& requests, World* world) {
+std::vector<MeasuredSchedule> measure_schedules(const ScheduleBenchArguments& a,
+                                                const std::vector<ScheduleRequest>& requests, World* world) {
   std::vector<MeasuredSchedule> all;
   for (const ScheduleRequest& r : requests) {
-    const Costs costs = costs_of(r);
+    const Costs costs = costs_of_request(r);
     MeasuredSchedule m{r.kind + (r.w_pass ? "+W" : ""), generate(r, costs), {}};
     const auto run = [&](World& ranks) {
       ScheduleTimes times = time_schedule(ranks, m.schedule, costs, a.unit_ms / 1e3, a.repeat);
@@ -114,7 +115,7 @@ std::vector<MeasuredSchedule> measure(const Arguments& a, const std::vector<Sche
   return all;
 }
 
-ExitCode bench_schedule(Arguments a) {
+ExitCode bench_schedule(ScheduleBenchArguments a) {
   const LaunchEnvironment launched = read_environment();
   const bool processes = launched.size > 1;
   if (a.stages.empty()) a.stages = processes ? std::vector<int>{launched.size} : std::vector<int>{4, 8};
@@ -131,13 +132,13 @@ ExitCode bench_schedule(Arguments a) {
     if (!a.svg.empty()) draw_schedules(all, a.svg);
   };
   if (!processes) {
-    report(measure(a, requests, nullptr));
+    report(measure_schedules(a, requests, nullptr));
     return ExitCode::ok;
   }
   Ranks ranks;
   ranks.start(Mesh(launched.size, 1, 1, 1, launched.size), WatchdogSection());
   return ranks.run([&] {
-    const auto all = measure(a, requests, &ranks.world());
+    const auto all = measure_schedules(a, requests, &ranks.world());
     if (ranks.world().rank() == 0) report(all);
     return ExitCode::ok;
   });
@@ -146,7 +147,7 @@ ExitCode bench_schedule(Arguments a) {
 }  // namespace
 
 void add_bench_schedule(cli::App& bench, CommandResult& result) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<ScheduleBenchArguments>();
   cli::App* command = bench.add_subcommand(
       "schedule",
       "Run pipeline schedules with stages that only sleep, and compare with their simulation. Stages are threads, "

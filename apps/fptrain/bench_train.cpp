@@ -10,14 +10,14 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct TrainBenchArguments {
   BenchModel model;
   std::string recompute = "none", device = "auto";
   int warmup = 2, steps = 5, threads = 0;
   bool json = false, profile = false;
 };
 
-nlohmann::json to_json(const Arguments& a, const RunSpec& spec, const StepBenchmark& b) {
+nlohmann::json to_json(const TrainBenchArguments& a, const RunSpec& spec, const StepBenchmark& b) {
   nlohmann::json ops = nlohmann::json::object();
   for (const auto& [name, t] : b.profile.by_op) ops[name] = {{"calls", t.calls}, {"ms", t.seconds * 1e3}};
   return {{"model", spec.model.name},
@@ -65,7 +65,7 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
 }  // namespace
 
 void add_bench_train(cli::App& bench) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<TrainBenchArguments>();
   cli::App* command = bench.add_subcommand("train", "Time whole training steps on random tokens");
   add_model_options(*command, a->model);
   command->add_option("--recompute", a->recompute)

@@ -146,10 +146,10 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
 }  // namespace
 
 void add_checkpoint_command(cli::App& app, CommandResult& result) {
-  struct Arguments {
+  struct CheckpointArguments {
     std::string path, other, param, output;
   };
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<CheckpointArguments>();
   cli::App* command =
       app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
   command->require_subcommand(1);

@@ -10,11 +10,11 @@ namespace fp {
 namespace {
 
 void add_import(cli::App& checkpoint) {
-  struct Arguments {
+  struct TransferArguments {
     ImportOptions o;
     bool no_tokenizer = false;
   };
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<TransferArguments>();
   cli::App* command = checkpoint.add_subcommand(
       "import", "Make a checkpoint of another program's model: Hugging Face, Meta (Llama), llm.c (GPT-2)");
   command->add_option("--from", a->o.from, "folder with config.json and safetensors, .safetensors file, llm.c .bin")
@@ -47,12 +47,12 @@ void add_import(cli::App& checkpoint) {
 }
 
 void add_export(cli::App& checkpoint) {
-  struct Arguments {
+  struct TransferArguments {
     std::string path, dtype = "auto";
     ExportOptions o;
     double shard_gb = 5;
   };
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<TransferArguments>();
   cli::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
   command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
   command->add_option("--format", a->o.format, "how tensors are named and ordered: hf, or meta (Llama)")

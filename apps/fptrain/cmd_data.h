@@ -12,6 +12,8 @@ namespace fp {
 void add_data_inspect(cli::App& data);
 void add_data_convert(cli::App& data);
 
+// Writes bytes to standard output as they are; DataError where that fails.
+void write_out(const std::string& text);
 // What `data prepare` and `data inspect` print about a prepared folder.
 void print_manifest(const Manifest& manifest);
 

@@ -21,11 +21,6 @@ void print_split(const Manifest& m, Split split) {
   fmt::print(", {} shard{}\n", s.shards.size(), s.shards.size() == 1 ? "" : "s");
 }
 
-void write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-    throw DataError("cannot write to standard output");
-}
-
 std::vector<int32_t> ids_of(const Dataset& dataset, uint64_t document) {
   const auto [begin, end] = dataset.document(document);
   std::vector<int32_t> ids(end - begin);
@@ -107,6 +102,11 @@ void dump(const Flags& flags, const std::string& name, bool ids) {
 }
 
 }  // namespace
+
+void write_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw DataError("cannot write to standard output");
+}
 
 void print_manifest(const Manifest& m) {
   for (const SourceRecord& source : m.sources) fmt::print("source      {} ({} bytes)\n", source.name, source.bytes);

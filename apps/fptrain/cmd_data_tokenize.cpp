@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/filesystem.h"
+#include "cmd_data.h"
 #include "commands.h"
 #include "data/tokenizer.h"
 
@@ -15,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little, "id files are little endian");
-
-void write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-    throw DataError("cannot write to standard output");
-}
 
 struct TokenizeFlags {
   std::string tokenizer;

@@ -16,14 +16,14 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string file, checkpoint, precision, choices, device = "auto";
   std::vector<std::string> sets;
   int64_t samples = 0, rows = 8;
   bool json = false;
 };
 
-void run_multiple_choice(const Arguments& a) {
+void run_multiple_choice(const EvalArguments& a) {
   const auto ops = open_device(a.device, 0);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint);
@@ -53,7 +53,7 @@ void run_multiple_choice(const Arguments& a) {
                share(r.correct), share(r.correct_normalized));
 }
 
-void run(const Arguments& a) {
+void run_eval(const EvalArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
   constexpr std::array<std::string_view, 1> kNeeded = {"micro_batch"};
   require_planned(spec, "eval", kNeeded);
@@ -93,7 +93,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_eval_command(cli::App& app, CommandResult&) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<EvalArguments>();
   cli::App* command = app.add_subcommand(
       "eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
   cli::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
@@ -126,7 +126,7 @@ void add_eval_command(cli::App& app, CommandResult&) {
   command->callback([a] {
     if (!a->choices.empty()) return run_multiple_choice(*a);
     if (a->file.empty()) throw ConfigError("eval: name a run spec, or questions with --multiple-choice");
-    run(*a);
+    run_eval(*a);
   });
 }
 

@@ -10,7 +10,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   std::string checkpoint, prompt, precision, device = "auto";
   GenerationOptions generation;
   int64_t context = 0;
@@ -20,7 +20,7 @@ struct Arguments {
 };
 
 // What ends the text: end of text, the model's own end tokens, those of --stop.
-std::vector<int32_t> stop_ids(const Arguments& a, const LoadedModel& loaded) {
+std::vector<int32_t> stop_ids(const GenerateArguments& a, const LoadedModel& loaded) {
   std::vector<int32_t> ids;
   if (!a.ignore_eot) {
     ids = loaded.source().stop_ids();
@@ -42,7 +42,7 @@ void say_factors(const RopeSpec& rope, int64_t context) {
             is_long ? "long" : "short", context, is_long ? "over" : "within", rope.original_max_position);
 }
 
-void run(Arguments& a) {
+void run_generate(GenerateArguments& a) {
   const auto ops = open_device(a.device, a.threads);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint);
@@ -73,7 +73,7 @@ void run(Arguments& a) {
 }  // namespace
 
 void add_generate_command(cli::App& app, CommandResult&) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<GenerateArguments>();
   SamplingOptions& s = a->generation.sampling;
   cli::App* command = app.add_subcommand("generate", "Write text with a trained model");
   command
@@ -107,7 +107,7 @@ void add_generate_command(cli::App& app, CommandResult&) {
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_flag("--ignore-eot", a->ignore_eot, "go on after end-of-text and the model's own end tokens");
   command->add_option("--stop", a->stops, "a special token that ends the text, such as <|end|>; repeatable");
-  command->callback([a] { run(*a); });
+  command->callback([a] { run_generate(*a); });
 }
 
 }  // namespace fp

@@ -19,7 +19,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct PlanArguments {
   std::string file, cluster;
   std::vector<std::string> sets;
   bool explain = false, json = false;
@@ -27,7 +27,7 @@ struct Arguments {
 };
 
 // Data are looked at only where the spec leaves the vocabulary to them.
-RunSpec read_spec(const Arguments& a) {
+RunSpec read_plan_spec(const PlanArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   return spec.model.vocab > 0 ? spec : with_vocab_of_data(load_run_spec(a.file, a.sets));
 }
@@ -65,7 +65,7 @@ RankMemory on_this_machine(const Prediction& p, int rank, const Ops& ops) {
 }
 
 // Without a cluster: memory, work and traffic, which need no rates.
-void plan_here(const Arguments& a, RunSpec spec) {
+void plan_here(const PlanArguments& a, RunSpec spec) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks));
@@ -110,7 +110,7 @@ void print_estimate(const Estimate& e, const ClusterSpec& cluster) {
   std::fflush(stdout);
 }
 
-void print_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest) {
+void print_plan_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest) {
   nlohmann::ordered_json j = estimate_json(e);
   j["alternatives"] = alternatives_json(found);
   if (nearest)
@@ -120,7 +120,7 @@ void print_json(const Estimate& e, const Search& found, const std::optional<Choi
 }
 
 // The verdict comes before what takes longer to find out.
-void judge_plan(const Arguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
+void judge_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
   arrange(spec, ranks);
   EstimatorJudge judge(cluster);
   const RankMemory memory = judge.memory(spec, ranks);
@@ -130,13 +130,13 @@ void judge_plan(const Arguments& a, RunSpec spec, int ranks, const ClusterSpec& 
   if (a.explain && !a.json) fmt::print("{}", explain(memory.prediction));
   const Estimate e = judge.estimate(spec, ranks);
   if (a.json)
-    print_json(e, {}, nearest);
+    print_plan_json(e, {}, nearest);
   else
     print_estimate(e, cluster);
   if (!memory.fits()) throw ConfigError(does_not_fit(memory, plan_of(spec), nearest));
 }
 
-void choose_plan(const Arguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
+void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
   EstimatorJudge judge(cluster);
   SearchBudget budget;
   budget.alternatives = a.alternatives;
@@ -144,14 +144,14 @@ void choose_plan(const Arguments& a, const RunSpec& spec, int ranks, const Clust
   const Search found = search(spec, ranks, cluster, judge, budget);
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   const Estimate& e = found.best->estimate;
-  if (a.json) return print_json(e, found, {});
+  if (a.json) return print_plan_json(e, found, {});
   fmt::print("{}\n", describe_memory(e.memory, cluster));
   print_estimate(e, cluster);
   fmt::print("\n{}", describe_search(found));
 }
 
-void run(const Arguments& a) {
-  const RunSpec spec = read_spec(a);
+void run_plan(const PlanArguments& a) {
+  const RunSpec spec = read_plan_spec(a);
   const std::optional<ClusterSpec> cluster = cluster_for(spec, a.cluster);
   if (!cluster && !spec.parallel.open.empty()) throw ConfigError(needs_cluster());
   if (!cluster) return plan_here(a, spec);
@@ -169,7 +169,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_plan_command(cli::App& app, CommandResult&) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<PlanArguments>();
   cli::App* command = app.add_subcommand(
       "plan", "Say what a run would need, do and take, or choose how; ends with 2 where it does not fit");
   command->add_option("run", a->file, "run spec (YAML)")->required();
@@ -188,7 +188,7 @@ void add_plan_command(cli::App& app, CommandResult&) {
       ->capture_default_str()
       ->check(cli::Range(1, 100));
   command->add_flag("--json", a->json, "one JSON object");
-  command->callback([a] { run(*a); });
+  command->callback([a] { run_plan(*a); });
 }
 
 }  // namespace fp

@@ -7,12 +7,12 @@
 namespace fp {
 
 void add_probe_command(cli::App& app, CommandResult&) {
-  struct Arguments {
+  struct ProbeArguments {
     std::string checkpoint, tokens, out, device = "auto";
     int threads = 0;
     ProbeOptions o;
   };
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<ProbeArguments>();
   cli::App* command = app.add_subcommand(
       "probe",
       "Run one batch and write its logits, loss, gradients and updated weights, to compare with other programs");

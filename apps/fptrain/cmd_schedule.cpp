@@ -13,7 +13,7 @@
 namespace fp {
 namespace {
 
-struct Arguments {
+struct ScheduleArguments {
   ScheduleRequest request{.kind = "", .ranks = 0, .micro_batches = 0};
   std::vector<double> costs = {1, 1, 1, 0};
   std::string file, svg, out;
@@ -21,7 +21,7 @@ struct Arguments {
   bool csv = false, timeline = false, json = false;
 };
 
-Costs costs_of(const std::vector<double>& times) {
+Costs costs_of_times(const std::vector<double>& times) {
   const bool legal = times.size() == 4 && *std::min_element(times.begin(), times.end()) >= 0 &&
                      std::all_of(times.begin(), times.end(), [](double t) { return std::isfinite(t); }) &&
                      times[0] + times[1] + times[2] > 0;
@@ -60,7 +60,7 @@ Schedule read_schedule(const std::string& file, const Costs& costs) {
   return s;
 }
 
-Schedule schedule_of(const Arguments& a, const Costs& costs) {
+Schedule schedule_of(const ScheduleArguments& a, const Costs& costs) {
   if (!a.file.empty()) return read_schedule(a.file, costs);
   if (a.request.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
     throw ConfigError(fmt::format("say --kind, --stages and --microbatches, or --file; kinds are {}",
@@ -68,14 +68,14 @@ Schedule schedule_of(const Arguments& a, const Costs& costs) {
   return generate(a.request, costs);
 }
 
-std::string title_of(const Schedule& s, const Arguments& a) {
+std::string title_of(const Schedule& s, const ScheduleArguments& a) {
   const Placement& p = s.placement;
   return fmt::format("{}{}, {} rank{}, {} chunk{} each, {} micro-batch{}", s.kind, a.request.w_pass ? " + W pass" : "",
                      p.ranks, p.ranks == 1 ? "" : "s", p.chunks, p.chunks == 1 ? "" : "s", s.micro_batches,
                      s.micro_batches == 1 ? "" : "es");
 }
 
-std::string as_json(const Schedule& s, const Timing& t, const Arguments& a) {
+std::string as_json(const Schedule& s, const Timing& t, const ScheduleArguments& a) {
   const nlohmann::ordered_json all = {{"kind", s.kind},
                                       {"w_pass", a.request.w_pass},
                                       {"stages", s.placement.ranks},
@@ -99,7 +99,7 @@ bool readable(const Schedule& s) {
   return longest <= 200;
 }
 
-std::string as_text(const Schedule& s, const Timing& t, const Arguments& a) {
+std::string as_text(const Schedule& s, const Timing& t, const ScheduleArguments& a) {
   const Placement& p = s.placement;
   std::string text = title_of(s, a) + "\n";
   const auto line = [&](const char* name, const std::string& value, const std::string& what) {
@@ -131,8 +131,8 @@ Timing simulate_slots(Schedule& s, Costs costs, int slots) {
   return simulate(s, costs);
 }
 
-void run(const Arguments& a) {
-  const Costs costs = costs_of(a.costs);
+void run_schedule(const ScheduleArguments& a) {
+  const Costs costs = costs_of_times(a.costs);
   Schedule s = schedule_of(a, costs);
   const Timing t = simulate_slots(s, costs, a.slots);
   if (!a.svg.empty()) write_file_atomically(a.svg, svg_timeline(s, t, title_of(s, a)));
@@ -146,7 +146,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_schedule_command(cli::App& app, CommandResult&) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<ScheduleArguments>();
   cli::App* command = app.add_subcommand("schedule", "Show a pipeline schedule: its order, bubble and memory");
   ScheduleRequest& q = a->request;
   std::vector<cli::Option*> of_request = {
@@ -179,7 +179,7 @@ void add_schedule_command(cli::App& app, CommandResult&) {
   command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
   command->add_option("--svg", a->svg, "also draw a picture into this file");
   command->add_option("--out", a->out, "write there instead of printing");
-  command->callback([a] { run(*a); });
+  command->callback([a] { run_schedule(*a); });
 }
 
 }  // namespace fp

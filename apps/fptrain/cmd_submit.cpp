@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct SubmitArguments {
   std::string file, nodes = "1", launcher = "srun";
   std::vector<std::string> sets;
   bool no_requeue = false, dry_run = false;
@@ -83,7 +83,7 @@ void read_time(int signal_before, double margin_s, BatchJob& job) {
   require_time_for_steps(*time_s, margin_s, job.time);
 }
 
-BatchJob job_of(const Arguments& a, const RunSpec& spec) {
+BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
   BatchJob job = a.job;
   const fs::path directory = fs::absolute(spec.run.directory).lexically_normal();
   job.program = this_program("fptrain");
@@ -127,7 +127,7 @@ void submit(const fs::path& directory, const std::string& script) {
   fmt::print("job {}: {}\n", id, file.string());
 }
 
-void run(const Arguments& a) {
+void run_submit(const SubmitArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
   validate_for_training(spec);
   const BatchJob job = job_of(a, spec);
@@ -157,7 +157,7 @@ void add_job_options(cli::App& command, BatchJob& job) {
 }  // namespace
 
 void add_submit_command(cli::App& app, CommandResult&) {
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<SubmitArguments>();
   a->job.gpus_per_node = -1;
   cli::App* command = app.add_subcommand(
       "submit", "Train as a Slurm job that saves in time, requeues itself and goes on with the ranks that it gets");
@@ -186,7 +186,7 @@ void add_submit_command(cli::App& app, CommandResult&) {
       ->check(cli::Range(0, 65535));
   command->add_flag("--no-requeue", a->no_requeue, "end where it was interrupted, with code 75");
   command->add_flag("--dry-run", a->dry_run, "print the batch script and do nothing else");
-  command->callback([a] { run(*a); });
+  command->callback([a] { run_submit(*a); });
 }
 
 }  // namespace fp

@@ -55,12 +55,12 @@ void require_run_directory(const RunSpec& spec) {
 }  // namespace
 
 void add_train_command(cli::App& app, CommandResult& result) {
-  struct Arguments {
+  struct TrainArguments {
     std::string file, resume = "auto";
     std::vector<std::string> sets;
     bool allow_data_change = false;
   };
-  const auto a = std::make_shared<Arguments>();
+  const auto a = std::make_shared<TrainArguments>();
   cli::App* command = app.add_subcommand("train", "Train the model a run spec describes, or go on where it stopped");
   command->add_option("run", a->file, "run spec (YAML)")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")

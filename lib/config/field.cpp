@@ -11,8 +11,8 @@ namespace fp {
 
 namespace {
 
-// Plain where YAML reads it back as the same text, else double-quoted.
-std::string quoted(std::string_view text) {
+// Plain where YAML reads it back as the same text, else double-yaml_scalar.
+std::string yaml_scalar(std::string_view text) {
   const auto plain_character = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
            c == '/' || c == '-' || c == '+';
@@ -100,10 +100,10 @@ std::string yaml_text(const Field& field) {
                [](int* v) { return fmt::format("{}", *v); }, [](int64_t* v) { return fmt::format("{}", *v); },
                [](uint64_t* v) { return fmt::format("{}", *v); }, [](double* v) { return shortest(*v); },
                [](std::optional<double>* v) -> std::string { return *v ? shortest(**v) : "null"; },
-               [](std::string* v) { return quoted(*v); },
+               [](std::string* v) { return yaml_scalar(*v); },
                [&](std::vector<int64_t>* v) { return flow_list(*v, field.info.empty, integer); },
                [&](std::vector<double>* v) { return flow_list(*v, field.info.empty, number); },
-               [&](std::vector<std::string>* v) { return flow_list(*v, field.info.empty, quoted); },
+               [&](std::vector<std::string>* v) { return flow_list(*v, field.info.empty, yaml_scalar); },
                [](const EnumRef& e) { return std::string(e.names[e.get()]); },
                [](const SectionRef&) -> std::string { throw InternalError("a section is not a value"); },
                [](const SectionListRef& l) -> std::string {

@@ -20,7 +20,7 @@ bool is_word(char c) {
 
 // "a.b[0].c" taken apart; nullopt if it is no path.
 std::optional<std::vector<Step>> parse_path(std::string_view path) {
-  constexpr size_t kMaxDigits = 4;
+  constexpr size_t kMaxIndexDigits = 4;
   std::vector<Step> steps;
   size_t i = 0;
   while (true) {
@@ -31,7 +31,7 @@ std::optional<std::vector<Step>> parse_path(std::string_view path) {
     while (i < path.size() && path[i] == '[') {
       std::string digits;
       while (++i < path.size() && path[i] >= '0' && path[i] <= '9') digits += path[i];
-      if (digits.empty() || digits.size() > kMaxDigits || i >= path.size() || path[i] != ']') return std::nullopt;
+      if (digits.empty() || digits.size() > kMaxIndexDigits || i >= path.size() || path[i] != ']') return std::nullopt;
       steps.push_back({"", std::stoul(digits)});
       ++i;
     }

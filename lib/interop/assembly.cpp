@@ -12,8 +12,6 @@
 namespace fp {
 namespace {
 
-std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
-
 uint64_t bytes_of(const StoredTensor& t) {
   uint64_t bytes = size_of(element_type(t.dtype).value());
   for (const int64_t d : t.shape) bytes *= static_cast<uint64_t>(d);
@@ -34,6 +32,8 @@ bool same_bytes(const StoredPart& a, const StoredPart& b) {
 }
 
 }  // namespace
+
+std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 std::vector<Slice> fragments_of(int64_t extent, const std::vector<int64_t>& ratios, size_t parts) {
   const std::vector<int64_t> lengths = ratios.empty() ? std::vector<int64_t>{1} : ratios;

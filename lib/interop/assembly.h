@@ -11,6 +11,9 @@
 
 namespace fp {
 
+// A shape in error messages, such as [768,64].
+std::string text_of(const std::vector<int64_t>& shape);
+
 struct StoredPart {
   const TensorFiles* files = nullptr;
   const StoredTensor* tensor = nullptr;

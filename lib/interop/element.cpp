@@ -11,7 +11,7 @@
 namespace fp {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"F32", "F16", "BF16"};
+constexpr std::array<std::string_view, 3> kElementNames = {"F32", "F16", "BF16"};
 constexpr std::array<std::string_view, 3> kTorchNames = {"float32", "float16", "bfloat16"};
 
 // IEEE binary16: 5 exponent bits of bias 15, 10 of mantissa.
@@ -59,12 +59,12 @@ size_t write_as(std::span<const float> values, std::span<std::byte> out, T expon
 
 }  // namespace
 
-std::string_view name_of(ElementType t) { return kNames[static_cast<size_t>(t)]; }
+std::string_view name_of(ElementType t) { return kElementNames[static_cast<size_t>(t)]; }
 std::string_view torch_name_of(ElementType t) { return kTorchNames[static_cast<size_t>(t)]; }
 
 std::optional<ElementType> element_type(std::string_view name) {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (kNames[i] == name) return static_cast<ElementType>(i);
+  for (size_t i = 0; i < kElementNames.size(); ++i)
+    if (kElementNames[i] == name) return static_cast<ElementType>(i);
   return std::nullopt;
 }
 

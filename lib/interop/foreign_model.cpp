@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
-
 // The files of a folder that hold one part each, by their number.
 std::vector<fs::path> part_files(const fs::path& folder, const std::string& pattern) {
   const NamePattern names(pattern);
@@ -156,18 +154,18 @@ namespace {
 
 // What belongs to a model beside its weights and travels with it.
 bool is_companion(const fs::path& path) {
-  static const std::set<std::string> kNames = {"config.json",
-                                               "generation_config.json",
-                                               "tokenizer.json",
-                                               "tokenizer_config.json",
-                                               "special_tokens_map.json",
-                                               "tokenizer.model",
-                                               "added_tokens.json",
-                                               "vocab.json",
-                                               "merges.txt",
-                                               "chat_template.jinja"};
+  static const std::set<std::string> kCompanionNames = {"config.json",
+                                                        "generation_config.json",
+                                                        "tokenizer.json",
+                                                        "tokenizer_config.json",
+                                                        "special_tokens_map.json",
+                                                        "tokenizer.model",
+                                                        "added_tokens.json",
+                                                        "vocab.json",
+                                                        "merges.txt",
+                                                        "chat_template.jinja"};
   const std::string name = path.filename().string();
-  return kNames.contains(name) || path.extension() == ".tiktoken";
+  return kCompanionNames.contains(name) || path.extension() == ".tiktoken";
 }
 
 // Code that a Hugging Face folder runs, as phi-3-small's does; its config.json says so.

@@ -18,22 +18,22 @@ constexpr int32_t kMagic = 20240326, kFp32 = 3, kBf16 = 5;
 constexpr uint64_t kHeaderBytes = 256 * sizeof(int32_t);
 
 // Members of llm.c's ParameterTensors, in the order of its writer; those of layers lie one after another.
-constexpr std::array<std::string_view, 16> kNames = {"wte",
-                                                     "wpe",
-                                                     "ln1w.{layer}",
-                                                     "ln1b.{layer}",
-                                                     "qkvw.{layer}",
-                                                     "qkvb.{layer}",
-                                                     "attprojw.{layer}",
-                                                     "attprojb.{layer}",
-                                                     "ln2w.{layer}",
-                                                     "ln2b.{layer}",
-                                                     "fcw.{layer}",
-                                                     "fcb.{layer}",
-                                                     "fcprojw.{layer}",
-                                                     "fcprojb.{layer}",
-                                                     "lnfw",
-                                                     "lnfb"};
+constexpr std::array<std::string_view, 16> kLlmcNames = {"wte",
+                                                         "wpe",
+                                                         "ln1w.{layer}",
+                                                         "ln1b.{layer}",
+                                                         "qkvw.{layer}",
+                                                         "qkvb.{layer}",
+                                                         "attprojw.{layer}",
+                                                         "attprojb.{layer}",
+                                                         "ln2w.{layer}",
+                                                         "ln2b.{layer}",
+                                                         "fcw.{layer}",
+                                                         "fcb.{layer}",
+                                                         "fcprojw.{layer}",
+                                                         "fcprojb.{layer}",
+                                                         "lnfw",
+                                                         "lnfb"};
 
 std::array<int32_t, 256> read_header(const fs::path& path, bool& whole) {
   std::array<int32_t, 256> h{};
@@ -86,9 +86,9 @@ LlmcModel read_llmc_model(const fs::path& path) {
 }
 
 void require_llmc_mapping(const MappingSpec& mapping) {
-  for (size_t i = 0; i < std::max(kNames.size(), mapping.rules.size()); ++i) {
+  for (size_t i = 0; i < std::max(kLlmcNames.size(), mapping.rules.size()); ++i) {
     const std::string_view is = i < mapping.rules.size() ? std::string_view(mapping.rules[i].source) : "";
-    const std::string_view should = i < kNames.size() ? kNames[i] : "";
+    const std::string_view should = i < kLlmcNames.size() ? kLlmcNames[i] : "";
     if (is == should) continue;
     throw ConfigError(
         fmt::format("{}: rules[{}].source is '{}'; legal for an llm.c file, which has no names: its own, in its order, "

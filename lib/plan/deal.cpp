@@ -4,11 +4,11 @@ namespace fp {
 namespace {
 
 // Which of `groups` a rank is dealt to.
-struct Place {
+struct GroupOfRank {
   int64_t group;
   Share ranks;  // of that group
 };
-Place place(int64_t groups, int ranks, int index) {
+GroupOfRank group_of_rank(int64_t groups, int ranks, int index) {
   for (int64_t g = 0;; ++g) {
     const Share s = deal(ranks, static_cast<int>(groups), static_cast<int>(g));
     if (index < s.first + s.count) return {g, s};
@@ -23,7 +23,7 @@ Share deal_groups(int64_t n, int64_t groups, int ranks, int index) {
     const Share s = deal(groups, ranks, index);
     return {s.first * each, s.count * each};
   }
-  const Place p = place(groups, ranks, index);
+  const GroupOfRank p = group_of_rank(groups, ranks, index);
   if (each == 1) return {p.group, 1};
   const Share s = deal(each, static_cast<int>(p.ranks.count), index - static_cast<int>(p.ranks.first));
   return {p.group * each + s.first, s.count};
@@ -31,7 +31,7 @@ Share deal_groups(int64_t n, int64_t groups, int ranks, int index) {
 
 std::vector<int> group_sharers(int64_t groups, int ranks, int index) {
   if (groups >= ranks) return {index};
-  const Share s = place(groups, ranks, index).ranks;
+  const Share s = group_of_rank(groups, ranks, index).ranks;
   std::vector<int> sharers;
   for (int64_t r = s.first; r < s.first + s.count; ++r) sharers.push_back(static_cast<int>(r));
   return sharers;

@@ -9,8 +9,6 @@
 namespace fp {
 namespace {
 
-constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
-
 // The profile for so many ranks on a node: the one made for the fewest that are enough.
 const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
   const NodeProfile* best = nullptr;

@@ -10,6 +10,9 @@
 
 namespace fp {
 
+// The compute type's name in cluster descriptions.
+constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
+
 // Of one rank of a run with so many, which fill node after node. Keeps a reference to the cluster.
 class CostModel {
  public:

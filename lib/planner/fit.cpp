@@ -9,13 +9,12 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "planner/costs.h"
 
 namespace fp {
 namespace {
 
 using Row = std::vector<double>;
-
-constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
 
 // An op in a compute type and where its coefficients are among the unknowns.
 struct Term {

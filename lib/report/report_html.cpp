@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/filesystem.h"
+#include "base/stopwatch.h"
 #include "report/doctor.h"
 #include "report/markup.h"
 #include "report/report_style.h"
@@ -19,10 +19,6 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 const char* name_of(NumberFormat format) {
   switch (format) {
@@ -215,7 +211,7 @@ History history_of(const fs::path& run_directory) {
 void write_page(const fs::path& run_directory, const RunFacts& facts) {
   const RunTexts texts{read_if_there(run_directory / "config.yaml"), read_if_there(run_directory / "plan.txt")};
   write_file_atomically(run_directory / "report.html",
-                        report_page(facts, history_of(run_directory), texts, now_seconds()));
+                        report_page(facts, history_of(run_directory), texts, unix_seconds()));
 }
 
 }  // namespace

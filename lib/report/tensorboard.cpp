@@ -7,10 +7,10 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 
 namespace fp {
 namespace {
@@ -55,13 +55,9 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Readers take a run's files in the order of their names, so a new file's time must exceed every earlier one's.
 int64_t next_time_stamp(const std::filesystem::path& directory) {
-  int64_t stamp = static_cast<int64_t>(now_seconds());
+  int64_t stamp = static_cast<int64_t>(unix_seconds());
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(kPrefix)) stamp = std::max<int64_t>(stamp, std::atoll(name.c_str() + kPrefix.size()) + 1);
@@ -128,8 +124,8 @@ EventWriter::EventWriter(const std::filesystem::path& directory, int64_t resume_
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') std::strcpy(host.data(), "localhost");
   file_ = directory / fmt::format("{}{:010d}.{}.{}.0", kPrefix, next_time_stamp(directory), host.data(), ::getpid());
   out_.emplace(file_, 0);
-  write(version_event(now_seconds()));
-  if (resume_step > 0) write(session_start_event(now_seconds(), resume_step + 1));
+  write(version_event(unix_seconds()));
+  if (resume_step > 0) write(session_start_event(unix_seconds(), resume_step + 1));
 }
 
 void EventWriter::append(const StepMetrics& m) {
@@ -149,7 +145,7 @@ void EventWriter::append(const StepMetrics& m) {
   if (m.val_margin) scalars.emplace_back("validation/reward_margin", f(*m.val_margin));
   if (m.val_accuracy) scalars.emplace_back("validation/preference_accuracy", f(*m.val_accuracy));
   if (m.val_bits_per_byte) scalars.emplace_back("validation/bits_per_byte", f(*m.val_bits_per_byte));
-  write(scalar_event(now_seconds(), m.step, scalars));
+  write(scalar_event(unix_seconds(), m.step, scalars));
 }
 
 void EventWriter::write(const std::string& event) { out_->append(event_record(event)); }

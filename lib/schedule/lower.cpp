@@ -13,9 +13,9 @@ namespace {
 
 // Starts the compute actions of all ranks in the order of their times. The order in which it writes actions down, over
 // all ranks, is one in which everything that an action waits for stands earlier: so no lowered schedule locks up.
-class Replay {
+class LoweringReplay {
  public:
-  Replay(const Schedule& s, const Timing& timing)
+  LoweringReplay(const Schedule& s, const Timing& timing)
       : schedule_(&s),
         timing_(&timing),
         flow_(s),
@@ -139,7 +139,7 @@ Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
   Placed placed(computed.ranks.begin(), computed.ranks.end());
   if (options.gather) place_gathers(computed, options.resident, placed);
   place_reduces(computed, timing, options.reduce_every, placed);
-  return Replay(computed, timing).run(placed);
+  return LoweringReplay(computed, timing).run(placed);
 }
 
 }  // namespace fp

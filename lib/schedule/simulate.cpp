@@ -20,9 +20,9 @@ bool has_messages(const Schedule& s) {
 }
 
 // Runs every rank's list until it has to wait, and goes on with it when what it may wait for has come.
-class Replay {
+class SimulatedReplay {
  public:
-  Replay(const Schedule& s, const Costs& c) : schedule_(s), costs_(c), lowered_(has_messages(s)) {
+  SimulatedReplay(const Schedule& s, const Costs& c) : schedule_(s), costs_(c), lowered_(has_messages(s)) {
     const Placement& p = s.placement;
     FP_CHECK(static_cast<int>(s.ranks.size()) == p.ranks, "{} lists for {} ranks", s.ranks.size(), p.ranks);
     FP_CHECK(c.by_stage.empty() || static_cast<int>(c.by_stage.size()) == p.stages(), "costs of {} stages for {}",
@@ -231,7 +231,7 @@ int peak_chunks(const std::vector<Action>& list) {
 
 Timing simulate(const Schedule& s, const Costs& costs) {
   Timing t;
-  t.actions = Replay(s, costs).run();
+  t.actions = SimulatedReplay(s, costs).run();
   double longest = 0;
   for (size_t r = 0; r < s.ranks.size(); ++r) {
     double work = 0, first = kNever, last = 0;

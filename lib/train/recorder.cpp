@@ -1,9 +1,8 @@
 #include "train/recorder.h"
 
-#include <chrono>
-
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "report/report_html.h"
 
 namespace fp {
@@ -53,7 +52,7 @@ void Recorder::attempt(const std::string& what, int64_t step, const std::functio
 }
 
 void Recorder::event(int64_t step, const std::string& text, log::Level level) {
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = unix_seconds();
   facts_.events.push_back({step, now, text});
   log::write(level, text);
 }

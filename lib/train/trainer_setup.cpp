@@ -4,6 +4,7 @@
 
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "checkpoint/folder.h"
 #include "config/load.h"
 #include "config/model_facts.h"
@@ -210,7 +211,7 @@ RunFacts Trainer::facts() const {
   f.total_steps = spec_.train.steps;
   f.predicted_peak_bytes = predicted_peak();
   if (request_.forecast) f.predicted_tokens_per_s = request_.forecast->tokens_per_s;
-  f.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  f.started = unix_seconds();
   f.machine = inspect_machine(directory_);
   return f;
 }

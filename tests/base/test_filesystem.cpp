@@ -8,28 +8,12 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "support/nobody.h"
+#include "support/temporary_folder.h"
 
 namespace fs = std::filesystem;
+using fp::testing::TemporaryFolder;
 
 namespace {
-
-// A new folder that goes with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "fptrain-base-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  fs::path operator/(const char* name) const { return path_ / name; }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  fs::path path_;
-};
 
 // The message of the DataError that f throws.
 template <class F>
@@ -56,7 +40,7 @@ TEST_CASE("a file written atomically reads back and leaves nothing beside it") {
   CHECK(fp::read_file(path) == "shorter");
   fp::write_file_atomically(path, "");
   CHECK(fp::read_file(path).empty());
-  CHECK(folder.files() == 1);
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a write that fails leaves the old file whole") {

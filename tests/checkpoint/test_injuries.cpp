@@ -43,7 +43,7 @@ void flip_bit(Files& files, Random& random) {
   content[random() % content.size()] ^= static_cast<char>(1 << random() % 8);
 }
 
-void cut(Files& files, Random& random) {
+void truncate_one(Files& files, Random& random) {
   std::string& content = one_of(files, random);
   content.resize(random() % content.size());
 }
@@ -122,7 +122,7 @@ TEST_CASE("a thousand injuries are all found, and the checkpoint before takes ov
     it->second = older.at(it->first);
   };
   const std::vector<std::pair<std::string, std::function<void(Files&, Random&)>>> kinds = {
-      {"bit flipped", flip_bit},    {"cut", cut},
+      {"bit flipped", flip_bit},    {"cut", truncate_one},
       {"block lost", blank},        {"garbage appended", append_garbage},
       {"two swapped", swap_two},    {"removed", remove_one},
       {"manifest", alter_manifest}, {"from an older one", from_older}};

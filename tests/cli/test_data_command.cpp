@@ -1,60 +1,33 @@
 // fptrain data: the way from a text file to a verified folder, and the exit codes of what goes wrong on it.
-#include <stdlib.h>
-#include <sys/wait.h>
-
-#include <array>
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "support/process.h"
+
 using Catch::Matchers::Contains;
+using fp::testing::Outcome;
+using fp::testing::run_shell;
 
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string output;  // standard output and error together
-};
-
 // A folder with a small text in it, removed at the end; commands run inside it.
-class Workplace {
- public:
+struct Workplace : fp::testing::TemporaryFolder {
   Workplace() {
-    std::string name = (std::filesystem::temp_directory_path() / "fptrain-cli-data-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-    std::ofstream text(path_ / "book.txt");
+    std::ofstream text(path / "book.txt");
     for (int chapter = 1; chapter <= 20; ++chapter) {
       text << "Chapter " << chapter << "\n";
       for (int line = 0; line < 5; ++line) text << "In chapter " << chapter << " this is line " << line << ".\n";
     }
   }
-  ~Workplace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
   Outcome data(const std::string& arguments) const {
-    const std::string line = "cd '" + path_.string() + "' && '" FP_EXECUTABLE "' data " + arguments + " 2>&1";
-    FILE* pipe = ::popen(line.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    Outcome outcome;
-    std::array<char, 4096> buffer;
-    while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), n);
-    const int status = ::pclose(pipe);
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return outcome;
+    return run_shell("cd '" + path.string() + "' && '" FP_EXECUTABLE "' data " + arguments);
   }
   std::string content(const std::string& name) const {
-    std::ifstream file(path_ / name, std::ios::binary);
+    std::ifstream file(path / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace

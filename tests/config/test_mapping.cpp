@@ -20,7 +20,7 @@ using Catch::Contains;
 // A legal mapping, and the same with lines put in place of its last one.
 const std::string kHead = "family: llama\nrules:\n- {source: \"a.{layer}.w\", target: \"b.{layer}.w\"}\n";
 
-std::string refusal(const std::string& text) {
+std::string mapping_refusal(const std::string& text) {
   try {
     parse_mapping(text, "m.yaml");
   } catch (const ConfigError& e) {
@@ -47,7 +47,7 @@ TEST_CASE("a mapping is read", "[config][mapping]") {
 }
 
 TEST_CASE("mistakes in a mapping are refused with their line and what would be legal", "[config][mapping]") {
-  const auto rule = [](const std::string& text) { return refusal(kHead + "- {" + text + "}\n"); };
+  const auto rule = [](const std::string& text) { return mapping_refusal(kHead + "- {" + text + "}\n"); };
   CHECK_THAT(rule("source: x, target: y, patern: unique"),
              Contains("m.yaml:4") && Contains("'rules[1].patern'") && Contains("Did you mean 'pattern'"));
   CHECK_THAT(
@@ -68,22 +68,24 @@ TEST_CASE("mistakes in a mapping are refused with their line and what would be l
   CHECK_THAT(rule("source: \"x.{n}\", target: \"b.{n}.w\""), Contains("stand for the same parameter"));
   CHECK_THAT(rule("source: x, target: y, same_as: z"), Contains("rules[1].same_as = 'z' is not known"));
   CHECK_THAT(rule("source: x, target: y, same_as: \"b.{layer}.w\""), Contains("rules[1].same_as"));
-  CHECK_THAT(refusal("family: lama\nrules: [{source: x, target: y}]\n"), Contains("m.yaml:1:9") && Contains("'llama'"));
-  CHECK_THAT(refusal("family: gpt\nrules: []\n"), Contains("at least one entry"));
-  CHECK_THAT(refusal("rules: [{source: x, target: y}]\n"), Contains("family must be given"));
-  CHECK_THAT(refusal(kHead + "ignore:\n- mask\n- \"a.{n}.w\"\n"), Contains("m.yaml:6") && Contains("ignore[1]"));
-  CHECK_THAT(refusal(kHead + "files: model.safetensors\n"), Contains("m.yaml:4") && Contains("{part}"));
-  CHECK_THAT(refusal("files: \"{part}.st\"\n" + kHead + "- {source: \"x.{part}\", target: y}\n"),
+  CHECK_THAT(mapping_refusal("family: lama\nrules: [{source: x, target: y}]\n"),
+             Contains("m.yaml:1:9") && Contains("'llama'"));
+  CHECK_THAT(mapping_refusal("family: gpt\nrules: []\n"), Contains("at least one entry"));
+  CHECK_THAT(mapping_refusal("rules: [{source: x, target: y}]\n"), Contains("family must be given"));
+  CHECK_THAT(mapping_refusal(kHead + "ignore:\n- mask\n- \"a.{n}.w\"\n"),
+             Contains("m.yaml:6") && Contains("ignore[1]"));
+  CHECK_THAT(mapping_refusal(kHead + "files: model.safetensors\n"), Contains("m.yaml:4") && Contains("{part}"));
+  CHECK_THAT(mapping_refusal("files: \"{part}.st\"\n" + kHead + "- {source: \"x.{part}\", target: y}\n"),
              Contains("has {part}, and files too"));
-  CHECK_THAT(refusal(""), Contains("empty: a mapping has family"));
+  CHECK_THAT(mapping_refusal(""), Contains("empty: a mapping has family"));
   CHECK(rule("source: \"x.{part}\", target: y, pattern: fragment") == "accepted");
 }
 
 TEST_CASE("what is no text is refused as a mapping, not as a run spec", "[config][mapping]") {
-  CHECK(refusal("\x80\x02") == "m.yaml:1:1: byte 0x80 is not text: a mapping is YAML in UTF-8");
-  CHECK_THAT(refusal(std::string(kMaxYamlBytes + 1, 'a')), Contains("not a mapping"));
-  CHECK_THAT(refusal(kHead + "---\nx: 1\n"), Contains("a second document: a mapping is one YAML document"));
-  CHECK_THAT(refusal(""), Contains("a mapping has family, rules"));
+  CHECK(mapping_refusal("\x80\x02") == "m.yaml:1:1: byte 0x80 is not text: a mapping is YAML in UTF-8");
+  CHECK_THAT(mapping_refusal(std::string(kMaxYamlBytes + 1, 'a')), Contains("not a mapping"));
+  CHECK_THAT(mapping_refusal(kHead + "---\nx: 1\n"), Contains("a second document: a mapping is one YAML document"));
+  CHECK_THAT(mapping_refusal(""), Contains("a mapping has family, rules"));
 }
 
 TEST_CASE("the mappings that are shipped are legal and named by format and family", "[config][mapping]") {

@@ -10,7 +10,7 @@ namespace {
 using Numbers = NamePattern::Numbers;
 using Names = std::vector<std::string>;
 
-std::string refusal(const std::string& text) {
+std::string pattern_refusal(const std::string& text) {
   try {
     const NamePattern accepted(text);
   } catch (const ConfigError& e) {
@@ -63,7 +63,7 @@ TEST_CASE("malformed patterns are refused with the reason", "[config][mapping]")
                                      {"a[]", "nothing between its brackets"},
                                      {"a[.{x}]", "but not a number"}}) {
     CAPTURE(text);
-    CHECK_THAT(refusal(text), Catch::Contains(reason) && Catch::Contains("legal: "));
+    CHECK_THAT(pattern_refusal(text), Catch::Contains(reason) && Catch::Contains("legal: "));
   }
 }
 

@@ -1,24 +1,14 @@
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "cuda/rules/library_search.h"
+#include "support/temporary_folder.h"
 
 using namespace fp::cuda;
 namespace fs = std::filesystem;
+using fp::testing::TemporaryFolder;
 
 namespace {
-
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "fptrain-cuda-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 fs::path put(const fs::path& file) {
   fs::create_directories(file.parent_path());

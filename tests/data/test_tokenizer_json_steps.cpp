@@ -48,18 +48,18 @@ Json llama() {
             {"merges", {"a b", Json::array({kMark, "ab"})}}}}};
 }
 
-std::unique_ptr<Tokenizer> parse(const Json& json) { return parse_tokenizer(json.dump(), "t.json"); }
+std::unique_ptr<Tokenizer> parse_steps(const Json& json) { return parse_tokenizer(json.dump(), "t.json"); }
 
-std::string error_of(const std::function<void(Json&)>& change) {
+std::string error_of_steps(const std::function<void(Json&)>& change) {
   Json json = llama();
   change(json);
-  return message_of<DataError>([&] { parse(json); });
+  return message_of<DataError>([&] { parse_steps(json); });
 }
 
 }  // namespace
 
 TEST_CASE("a Llama-style tokenizer.json is read") {
-  const auto tokenizer = parse(llama());
+  const auto tokenizer = parse_steps(llama());
   CHECK(tokenizer->kind() == "character BPE");
   CHECK(tokenizer->encode("ab ab") == Ids{7, 7});
   CHECK(tokenizer->encode("\u00E9") == Ids{6, 8 + 0xC3, 8 + 0xA9});
@@ -74,11 +74,11 @@ TEST_CASE("a Llama-style tokenizer.json is read") {
 TEST_CASE("without byte fallback what is unknown is unk, fused where the file says so") {
   Json json = llama();
   json["model"]["byte_fallback"] = false;
-  CHECK(parse(json)->encode("xya") == Ids{6, 0, 3});
+  CHECK(parse_steps(json)->encode("xya") == Ids{6, 0, 3});
   json["model"]["fuse_unk"] = false;
-  CHECK(parse(json)->encode("xya") == Ids{6, 0, 0, 3});
+  CHECK(parse_steps(json)->encode("xya") == Ids{6, 0, 0, 3});
   json["model"]["unk_token"] = nullptr;
-  CHECK_THAT(message_of<DataError>([&] { parse(json); }), Contains("model.unk_token"));
+  CHECK_THAT(message_of<DataError>([&] { parse_steps(json); }), Contains("model.unk_token"));
 }
 
 TEST_CASE("Metaspace puts its mark in front always, first or never, in both ways of writing") {
@@ -88,7 +88,7 @@ TEST_CASE("Metaspace puts its mark in front always, first or never, in both ways
     Json metaspace = {{"type", "Metaspace"}, {"replacement", kMark}};
     metaspace.update(settings);
     json["pre_tokenizer"] = metaspace;
-    return parse(json)->encode("ab</s>ab");
+    return parse_steps(json)->encode("ab</s>ab");
   };
   CHECK(with(Json::object()) == Ids{7, 2, 7});
   CHECK(with({{"prepend_scheme", "first"}}) == Ids{7, 2, 5});
@@ -103,37 +103,38 @@ TEST_CASE("a token that holds the mark inside stops the cutting at marks, not th
   Json json = llama();
   json["model"]["vocab"]["b" + kMark] = 264;
   json["model"]["merges"].insert(json["model"]["merges"].begin(), Json::array({"b", kMark}));
-  CHECK(parse(json)->encode("ab a") == Ids{6, 3, 264, 3});
+  CHECK(parse_steps(json)->encode("ab a") == Ids{6, 3, 264, 3});
 }
 
 TEST_CASE("what would change ids or text in a component is refused by name") {
-  CHECK_THAT(error_of([](Json& j) {
+  CHECK_THAT(error_of_steps([](Json& j) {
                j["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", "a*"}};
              }),
              Contains("normalizer.normalizers[1].pattern.Regex"));
-  CHECK_THAT(error_of([](Json& j) {
+  CHECK_THAT(error_of_steps([](Json& j) {
                j["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", "("}};
              }),
              Contains("regular expression"));
-  CHECK_THAT(error_of([](Json& j) { j["normalizer"]["normalizers"][1]["content"] = std::string(100, 'x'); }),
+  CHECK_THAT(error_of_steps([](Json& j) { j["normalizer"]["normalizers"][1]["content"] = std::string(100, 'x'); }),
              Contains("64 times"));
-  CHECK_THAT(error_of([](Json& j) { j["decoder"]["decoders"][3]["start"] = 2; }),
+  CHECK_THAT(error_of_steps([](Json& j) { j["decoder"]["decoders"][3]["start"] = 2; }),
              Contains("decoder.decoders[3].start"));
-  CHECK_THAT(error_of([](Json& j) { j["decoder"] = {{"type", "WordPiece"}}; }), Contains("decoder.type"));
-  CHECK_THAT(error_of([](Json& j) {
+  CHECK_THAT(error_of_steps([](Json& j) { j["decoder"] = {{"type", "WordPiece"}}; }), Contains("decoder.type"));
+  CHECK_THAT(error_of_steps([](Json& j) {
                j["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}};
              }),
              Contains("beside the normalizer Prepend"));
-  CHECK_THAT(error_of([](Json& j) { j["post_processor"]["single"].erase(1); }), Contains("post_processor.single"));
-  CHECK_THAT(error_of([](Json& j) { j["post_processor"]["special_tokens"]["<s>"]["ids"] = {999}; }),
+  CHECK_THAT(error_of_steps([](Json& j) { j["post_processor"]["single"].erase(1); }),
+             Contains("post_processor.single"));
+  CHECK_THAT(error_of_steps([](Json& j) { j["post_processor"]["special_tokens"]["<s>"]["ids"] = {999}; }),
              Contains("post_processor"));
-  CHECK_THAT(error_of([](Json& j) { j["model"]["vocab"].erase("<0x41>"); }), Contains("model.byte_fallback"));
-  CHECK_THAT(error_of([](Json& j) { j["model"]["vocab"]["x"] = 16000000; }), Contains("ids below"));
-  CHECK_THAT(error_of([](Json& j) {
+  CHECK_THAT(error_of_steps([](Json& j) { j["model"]["vocab"].erase("<0x41>"); }), Contains("model.byte_fallback"));
+  CHECK_THAT(error_of_steps([](Json& j) { j["model"]["vocab"]["x"] = 16000000; }), Contains("ids below"));
+  CHECK_THAT(error_of_steps([](Json& j) {
                j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Kept"}};
              }),
              Contains("pre_tokenizer.behavior"));
-  CHECK_THAT(error_of([](Json& j) {
+  CHECK_THAT(error_of_steps([](Json& j) {
                Json nested = nullptr;
                for (int i = 0; i < 12; ++i) nested = {{"type", "Sequence"}, {"normalizers", Json::array({nested})}};
                j["normalizer"] = nested;

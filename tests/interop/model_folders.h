@@ -37,14 +37,14 @@ inline ModelSection model_of(const std::string& name) {
   return m;
 }
 
-struct Tensor {
+struct FileTensor {
   std::string dtype;
   std::vector<int64_t> shape;
   std::string bytes;
 
-  bool operator==(const Tensor&) const = default;
+  bool operator==(const FileTensor&) const = default;
 };
-using Tensors = std::map<std::string, Tensor>;
+using Tensors = std::map<std::string, FileTensor>;
 
 inline void write_tensors(const std::filesystem::path& file, const Tensors& tensors) {
   SafetensorsHeader header;
@@ -80,17 +80,17 @@ inline Tensors random_tensors(const ModelSection& m, const MappingSpec& mapping)
   Tensors tensors;
   uint64_t state = 1;
   for (const ParamId id : layout.in_order_of_rules()) {
-    Tensor& t = tensors[layout[id].name()] = {"BF16", layout[id].shape, ""};
+    FileTensor& t = tensors[layout[id].name()] = {"BF16", layout[id].shape, ""};
     for (int64_t i = 0; i < 2 * table[id].shape.elements(); ++i) t.bytes += static_cast<char>(Philox::mix(state++));
   }
   return tensors;
 }
 
 // Indices [begin, begin + count) of a dimension.
-inline Tensor cut(const Tensor& t, int dim, int64_t begin, int64_t count) {
+inline FileTensor cut(const FileTensor& t, int dim, int64_t begin, int64_t count) {
   const int64_t rows = t.shape[0], columns = t.shape.size() == 2 ? t.shape[1] : 1;
   const size_t width = t.dtype == "F32" ? 4 : 2;
-  Tensor out = {t.dtype, t.shape, ""};
+  FileTensor out = {t.dtype, t.shape, ""};
   out.shape[static_cast<size_t>(dim)] = count;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
@@ -100,8 +100,8 @@ inline Tensor cut(const Tensor& t, int dim, int64_t begin, int64_t count) {
 }
 
 // Rows of b under those of a.
-inline Tensor stacked(const Tensor& a, const Tensor& b) {
-  Tensor out = a;
+inline FileTensor stacked(const FileTensor& a, const FileTensor& b) {
+  FileTensor out = a;
   out.shape[0] += b.shape[0];
   out.bytes += b.bytes;
   return out;

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Contains;
 using testing::cut;
-using testing::Tensor;
+using testing::FileTensor;
 using testing::Tensors;
 
 TEST_CASE("fragments cover a dimension once, and each part once", "[assembly]") {
@@ -47,7 +47,7 @@ TEST_CASE("fragments cover a dimension once, and each part once", "[assembly]") 
 // One tensor in parts, in files of their own.
 class Parts {
  public:
-  explicit Parts(std::vector<Tensor> parts) {
+  explicit Parts(std::vector<FileTensor> parts) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const fs::path file = folder_ / fmt::format("part{}.safetensors", i);
       testing::write_tensors(file, {{"t", parts[i]}});
@@ -83,8 +83,8 @@ class Parts {
 };
 
 // fp32 numbers 0, 1, 2, ... times `scale`.
-Tensor counting(std::vector<int64_t> shape, float scale = 1) {
-  Tensor t = {"F32", std::move(shape), ""};
+FileTensor counting(std::vector<int64_t> shape, float scale = 1) {
+  FileTensor t = {"F32", std::move(shape), ""};
   int64_t elements = 1;
   for (const int64_t d : t.shape) elements *= d;
   t.bytes.resize(static_cast<size_t>(elements) * 4);
@@ -125,7 +125,7 @@ std::vector<float> expected_box(TensorTransform transform, int64_t stored_column
 }
 
 TEST_CASE("boxes of a tensor in fragments are those of the whole, under every transform", "[assembly]") {
-  const Tensor whole = counting({8, 12});
+  const FileTensor whole = counting({8, 12});
   for (const TensorTransform transform :
        {TensorTransform::same, TensorTransform::transposed, TensorTransform::rotary_pairs}) {
     const bool transposed = transform == TensorTransform::transposed;
@@ -133,7 +133,7 @@ TEST_CASE("boxes of a tensor in fragments are those of the whole, under every tr
     for (const int dim : {0, 1})
       for (const int64_t n : {1, 2, 4}) {
         CAPTURE(static_cast<int>(transform), dim, n);
-        std::vector<Tensor> pieces;
+        std::vector<FileTensor> pieces;
         const int64_t share = whole.shape[static_cast<size_t>(dim)] / n;
         for (int64_t p = 0; p < n; ++p) pieces.push_back(cut(whole, dim, p * share, share));
         const Parts parts(pieces);
@@ -149,8 +149,8 @@ TEST_CASE("boxes of a tensor in fragments are those of the whole, under every tr
 }
 
 TEST_CASE("sub-fragments are cut one by one", "[assembly]") {
-  const Tensor whole = counting({8, 3});  // rows 0-3, 4-5 and 6-7 are one each
-  std::vector<Tensor> pieces;
+  const FileTensor whole = counting({8, 3});  // rows 0-3, 4-5 and 6-7 are one each
+  std::vector<FileTensor> pieces;
   for (const int64_t p : {0, 1})
     pieces.push_back(
         testing::stacked(cut(whole, 0, 2 * p, 2), testing::stacked(cut(whole, 0, 4 + p, 1), cut(whole, 0, 6 + p, 1))));
@@ -161,7 +161,7 @@ TEST_CASE("sub-fragments are cut one by one", "[assembly]") {
 }
 
 TEST_CASE("a mean is of all parts, and that of equal parts is each of them", "[assembly]") {
-  const Tensor one = counting({2, 3}), five = counting({2, 3}, 5), third = counting({2, 3}, 1.0f / 3);
+  const FileTensor one = counting({2, 3}), five = counting({2, 3}, 5), third = counting({2, 3}, 1.0f / 3);
   const Parts different({one, five, counting({2, 3}, 3)});
   Assembly mean = different.as(PartPattern::average, {2, 3});
   CHECK(read_box(mean, 0, 2, 0, 3) == std::vector<float>{0, 3, 6, 9, 12, 15});
@@ -172,9 +172,9 @@ TEST_CASE("a mean is of all parts, and that of equal parts is each of them", "[a
 }
 
 TEST_CASE("rows beyond the vocabulary are padding", "[assembly]") {
-  const Tensor padded = counting({10, 3});
+  const FileTensor padded = counting({10, 3});
   for (const int64_t n : {1, 2, 5}) {
-    std::vector<Tensor> pieces;
+    std::vector<FileTensor> pieces;
     for (int64_t p = 0; p < n; ++p) pieces.push_back(cut(padded, 0, p * (10 / n), 10 / n));
     const Parts parts(pieces);
     for (const int64_t rows : {10, 7, 1}) {
@@ -187,8 +187,8 @@ TEST_CASE("rows beyond the vocabulary are padding", "[assembly]") {
 }
 
 TEST_CASE("parts that do not make up the tensor are refused with what the model needs", "[assembly]") {
-  const Tensor t = counting({4, 6});
-  Tensor other = t;
+  const FileTensor t = counting({4, 6});
+  FileTensor other = t;
   other.bytes.back() ^= 1;
   CHECK(Parts({t, t}).refusal(PartPattern::replicated, {4, 6}) == "accepted");
   CHECK_THAT(Parts({t, t, other}).refusal(PartPattern::replicated, {4, 6}),
@@ -200,7 +200,7 @@ TEST_CASE("parts that do not make up the tensor are refused with what the model 
              Contains("one of 2 equal fragments of [4,6] along dimension 0"));
   CHECK_THAT(Parts({t, counting({4, 5})}).refusal(PartPattern::fragment, {8, 6}),
              Contains("[4,5] in part1.safetensors"));
-  Tensor whole_numbers = t;
+  FileTensor whole_numbers = t;
   whole_numbers.dtype = "I32";
   CHECK_THAT(Parts({whole_numbers}).refusal(PartPattern::unique, {4, 6}), Contains("dtype I32"));
 }

@@ -22,10 +22,10 @@ using Json = nlohmann::ordered_json;
 using Ids = std::vector<int32_t>;
 using Catch::Matchers::Contains;
 
-struct Folder {
+struct CompanionFolder {
   fs::path path = fs::temp_directory_path() / ("fptrain-companions-" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
+  CompanionFolder() { fs::create_directories(path); }
+  ~CompanionFolder() { fs::remove_all(path); }
   void write(const CarriedFiles& files) const {
     for (const auto& [name, content] : files) write_file_atomically(path / name, content);
   }
@@ -82,13 +82,13 @@ TEST_CASE("a tokenizer's files make the same tokenizer again", "[companions]") {
                   "tokenizer.tiktoken")}) {
     std::unique_ptr<Tokenizer> before;
     {
-      const Folder folder;
+      const CompanionFolder folder;
       folder.write(files);
       before = load_tokenizer(folder.path.string());
     }
     const auto written = hf_tokenizer_files(*before);
     CHECK((written.at(main) == files.at(main)));
-    const Folder folder;
+    const CompanionFolder folder;
     folder.write(written);
     CHECK(load_tokenizer(folder.path.string())->hash() == before->hash());
     CHECK(folder.read("tokenizer_config.json").contains("eos_token"));
@@ -105,14 +105,14 @@ TEST_CASE("carried files of another tokenizer stay behind", "[companions]") {
                    {"generation_config.json", R"({"eos_token_id": [259], "temperature": 0.5})"}};
   const RunSpec spec = spec_of_family("llama");
   {
-    const Folder folder;  // the same ids, whatever ends a text
+    const CompanionFolder folder;  // the same ids, whatever ends a text
     CHECK(write_companions(folder.path, spec, state, ElementType::f32));
     CHECK(folder.read("config.json")["eos_token_id"] == 259);
     CHECK(read_file(folder.path / "generation_config.json") == state.carried.at("generation_config.json"));
     CHECK(read_file(folder.path / "tokenizer_config.json") == state.carried.at("tokenizer_config.json"));
   }
   state.tokenizer_json = tokenizer_json(kAdded, "cd");
-  const Folder folder;
+  const CompanionFolder folder;
   CHECK(write_companions(folder.path, spec, state, ElementType::f32));
   CHECK(read_file(folder.path / "tokenizer.json") == state.tokenizer_json);
   CHECK(folder.read("tokenizer_config.json")["eos_token"] == "<|end_of_text|>");
@@ -128,14 +128,14 @@ TEST_CASE("what ends a message ends the text of a model trained on conversations
   state.extra["end_of_message_ids"] = {259};
   CHECK(stop_ids_of(state) == Ids{259});
   {
-    const Folder folder;
+    const CompanionFolder folder;
     write_companions(folder.path, spec_of_family("phi3"), state, ElementType::f32);
     CHECK(folder.read("config.json")["eos_token_id"] == Json({259, 258}));
     CHECK(folder.read("generation_config.json")["eos_token_id"] == Json({259, 258}));
   }
   state.carried["generation_config.json"] = R"({"eos_token_id": [258, 259], "temperature": 0.5})";
   CHECK(stop_ids_of(state) == Ids{259, 258});
-  const Folder folder;
+  const CompanionFolder folder;
   write_companions(folder.path, spec_of_family("gpt"), state, ElementType::f32);
   CHECK(folder.read("config.json")["eos_token_id"] == 258);  // one id in GPT-2's
   CHECK(folder.read("generation_config.json")["eos_token_id"] == Json({259, 258}));
@@ -165,7 +165,7 @@ TEST_CASE("a window said at import does not replace the published one in an expo
   spec.model.sliding_window = 9;
   state.carried = {{"config.json", R"({"sliding_window": 8})"},
                    {ForeignModel::kOriginName, R"({"format": "hf", "dtype": "F32", "sliding_window": 9})"}};
-  const Folder folder;
+  const CompanionFolder folder;
   write_companions(folder.path, spec, state, ElementType::f32);
   CHECK(folder.read("config.json")["sliding_window"] == 8);
   spec.model.sliding_window = 12;  // changed since

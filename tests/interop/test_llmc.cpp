@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-using testing::Tensor;
+using testing::FileTensor;
 using testing::Tensors;
 
 // Of each layer, in file order (llm.c's train_gpt2.py, write_tensors), by transformers' names.
@@ -28,7 +28,7 @@ ModelSection gpt() {
   return m;
 }
 
-std::string transposed(const Tensor& t) {
+std::string transposed(const FileTensor& t) {
   std::string bytes;
   for (int64_t j = 0; j < t.shape[1]; ++j)
     for (int64_t i = 0; i < t.shape[0]; ++i) bytes += t.bytes.substr(static_cast<size_t>(i * t.shape[1] + j) * 2, 2);
@@ -46,7 +46,7 @@ std::string llmc_file(const ModelSection& m, const Tensors& hf, int32_t version 
   bytes += tensor("wpe.weight").bytes;
   for (const std::string& name : kOfLayers)
     for (int64_t l = 0; l < m.layers; ++l) {
-      const Tensor t = tensor(fmt::format("h.{}.{}", l, name));
+      const FileTensor t = tensor(fmt::format("h.{}.{}", l, name));
       bytes += t.shape.size() == 2 ? transposed(t) : t.bytes;
     }
   return bytes + tensor("ln_f.weight").bytes + tensor("ln_f.bias").bytes;

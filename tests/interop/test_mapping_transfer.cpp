@@ -13,8 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Contains;
 using testing::cut;
+using testing::FileTensor;
 using testing::Folder;
-using testing::Tensor;
 using testing::Tensors;
 
 MappingSpec mapping(const ModelSection& m, const std::string& name) { return choose_mapping(name, "hf", m.family); }
@@ -50,7 +50,7 @@ std::string refusal(const fs::path& from, const std::string& mapping) {
 }
 
 // The share of rank p of n, by Meta's rules.
-Tensor metas_share(const std::string& name, const Tensor& t, int64_t p, int64_t n, int embedding_dim) {
+FileTensor metas_share(const std::string& name, const FileTensor& t, int64_t p, int64_t n, int embedding_dim) {
   if (name.find("norm") != name.npos) return t;
   int dim = name.find(".wo.") != name.npos || name.find(".w2.") != name.npos ? 1 : 0;
   if (name.starts_with("tok_embeddings")) dim = embedding_dim;
@@ -167,10 +167,10 @@ TEST_CASE("a person's own mapping takes in parts of every pattern", "[mapping]")
     if (!name.starts_with("rank0.")) parts[name] = t;
     for (const int64_t p : {0, 1}) {
       if (!name.starts_with("rank0.")) break;
-      Tensor& part = parts[fmt::format("rank{}.{}", p, rest)] = t;
+      FileTensor& part = parts[fmt::format("rank{}.{}", p, rest)] = t;
       const auto rows = [&](int64_t begin, int64_t count) { return cut(t, 0, begin, count); };
       if (rest == "words") {
-        const Tensor padded = testing::stacked(t, rows(0, 3));  // 40 rows for a vocabulary of 37
+        const FileTensor padded = testing::stacked(t, rows(0, 3));  // 40 rows for a vocabulary of 37
         part = cut(padded, 0, p * 20, 20);
       } else if (rest.ends_with("qkv")) {
         part = testing::stacked(rows(p * q, q),

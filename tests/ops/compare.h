@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@
 
 namespace fp::test {
 
-constexpr double kUnit = 0x1p-24;      // rounding unit of f32
+constexpr double kUnit = 0x1p-24;  // rounding unit of f32
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFunction = 0x1p-21;  // 8u: relative error of an elementary function in f32
 
 // Rounding unit of a format: the relative error of one rounding to nearest.

@@ -12,7 +12,7 @@ namespace {
 struct Shape2 {
   int64_t M, f;
 };
-const std::vector<Shape2> kShapes{{1, 1}, {7, 33}, {63, 65}, {65, 64}, {3, 257}, {130, 96}};
+const std::vector<Shape2> kActivationShapes{{1, 1}, {7, 33}, {63, 65}, {65, 64}, {3, 257}, {130, 96}};
 const std::vector<ActivationSpec> kSpecs{{Activation::gelu, 0},
                                          {Activation::swiglu, 0},
                                          {Activation::gegelu, 20.0},
@@ -47,7 +47,7 @@ double gelu_slope(double x) { return 1.0 + std::abs(x) * (1.0 + 0.135 * x * x); 
 TEST_CASE("activation agrees with the oracle") {
   for_each_compute_type([](DType t) {
     for (const ActivationSpec& spec : kSpecs)
-      for (const Shape2& s : kShapes) {
+      for (const Shape2& s : kActivationShapes) {
         INFO(text(s, spec, t));
         Case c;
         const Operand& x = c.input("x", t, {s.M, spec.inputs(s.f)}, scaled(3.0));
@@ -67,7 +67,7 @@ TEST_CASE("activation agrees with the oracle") {
 TEST_CASE("activation_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
     for (const ActivationSpec& spec : kSpecs)
-      for (const Shape2& s : kShapes) {
+      for (const Shape2& s : kActivationShapes) {
         INFO(text(s, spec, t));
         Case c;
         const Operand& x = c.input("x", t, {s.M, spec.inputs(s.f)}, scaled(3.0));

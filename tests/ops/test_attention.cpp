@@ -10,8 +10,6 @@ using namespace fp::test;
 namespace {
 
 using Pass = AttentionOperands::Pass;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 }  // namespace
 
 TEST_CASE("attention agrees with the oracle on short sequences") {

@@ -9,8 +9,6 @@ using namespace fp::test;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct Extent {
   int64_t B, T, H, d;
 };

@@ -19,17 +19,17 @@ struct ColumnsCase {
 
 // One element; whole rows; nothing; odd places; places that allow 16 bytes at a time, but for one of first, width and
 // count; more rows than a block takes, more columns than it has threads; no row.
-const std::vector<ColumnsCase> kCases{{1, 1, 0, 1, 0, 1},      {5, 33, 0, 33, 0, 33},        {4, 16, 8, 24, 16, 0},
-                                      {7, 13, 3, 9, 5, 4},     {6, 64, 16, 48, 32, 16},      {6, 64, 17, 48, 32, 16},
-                                      {6, 64, 16, 49, 32, 16}, {6, 64, 16, 48, 32, 15},      {300, 24, 8, 16, 0, 8},
-                                      {70, 40, 24, 56, 8, 16}, {3, 5000, 8, 2600, 16, 2568}, {3, 700, 1, 650, 2, 601},
-                                      {0, 16, 0, 16, 0, 8}};
+const std::vector<ColumnsCase> kColumnsCases{
+    {1, 1, 0, 1, 0, 1},      {5, 33, 0, 33, 0, 33},   {4, 16, 8, 24, 16, 0},        {7, 13, 3, 9, 5, 4},
+    {6, 64, 16, 48, 32, 16}, {6, 64, 17, 48, 32, 16}, {6, 64, 16, 49, 32, 16},      {6, 64, 16, 48, 32, 15},
+    {300, 24, 8, 16, 0, 8},  {70, 40, 24, 56, 8, 16}, {3, 5000, 8, 2600, 16, 2568}, {3, 700, 1, 650, 2, 601},
+    {0, 16, 0, 16, 0, 8}};
 
 }  // namespace
 
 TEST_CASE("copy_columns agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const ColumnsCase& p : kCases)
+    for (const ColumnsCase& p : kColumnsCases)
       for (const Write write : {Write::set, Write::add}) {
         INFO(name_of(t) << " " << p.str() << (write == Write::add ? " added" : ""));
         Case c;

@@ -9,10 +9,10 @@ using namespace fp::test;
 
 namespace {
 
-struct Dims {
+struct FusedDims {
   int64_t M, N, K;
 };
-const std::vector<Dims> kShapes{{1, 1, 1}, {7, 3, 33}, {63, 65, 17}, {32, 64, 48}, {130, 96, 80}};
+const std::vector<FusedDims> kFusedShapes{{1, 1, 1}, {7, 3, 33}, {63, 65, 17}, {32, 64, 48}, {130, 96, 80}};
 
 double largest_sum(int64_t inner) { return 16.0 * static_cast<double>(inner); }  // of products of normal values
 // gelu and its slope change by less than 1.2 times a change of their argument. The bf16 argument may have been rounded.
@@ -24,7 +24,7 @@ double through_gelu(double error, double rounding, DType t) {
 
 TEST_CASE("linear_gelu agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes)
+    for (const FusedDims& s : kFusedShapes)
       for (const bool with_bias : {false, true}) {
         INFO(s.M << " " << s.N << " " << s.K << " " << name_of(t) << (with_bias ? " bias" : ""));
         Case c;
@@ -45,7 +45,7 @@ TEST_CASE("linear_gelu agrees with the oracle") {
 
 TEST_CASE("linear_backward_input_gelu agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes) {
+    for (const FusedDims& s : kFusedShapes) {
       INFO(s.M << " " << s.N << " " << s.K << " " << name_of(t));
       Case c;
       const Operand& dy = c.input("dy", t, {s.M, s.N});
@@ -61,7 +61,7 @@ TEST_CASE("linear_backward_input_gelu agrees with the oracle") {
 
 TEST_CASE("linear_backward_weight_bias agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes)
+    for (const FusedDims& s : kFusedShapes)
       for (const Write dw_write : {Write::set, Write::add})
         for (const Write db_write : {Write::set, Write::add}) {
           INFO(s.M << " " << s.N << " " << s.K << " " << name_of(t));

@@ -8,16 +8,17 @@ using namespace fp::test;
 
 namespace {
 
-struct Dims {
+struct LinearDims {
   int64_t M, N, K;
 };
 
 // One row, odd everything, one more and one less than a block, and one shape that is large enough to be split over
 // threads.
-const std::vector<Dims> kShapes{{1, 1, 1},   {1, 65, 33},   {7, 3, 257},     {63, 65, 64}, {65, 63, 7},  {257, 17, 5},
-                                {2, 257, 1}, {130, 96, 80}, {33, 129, 1030}, {64, 64, 64}, {5, 300, 31}, {300, 48, 65}};
+const std::vector<LinearDims> kLinearShapes{{1, 1, 1},       {1, 65, 33},  {7, 3, 257},  {63, 65, 64},
+                                            {65, 63, 7},     {257, 17, 5}, {2, 257, 1},  {130, 96, 80},
+                                            {33, 129, 1030}, {64, 64, 64}, {5, 300, 31}, {300, 48, 65}};
 
-std::string text(const Dims& s, DType t) { return fmt::format("M={} N={} K={} {}", s.M, s.N, s.K, name_of(t)); }
+std::string text(const LinearDims& s, DType t) { return fmt::format("M={} N={} K={} {}", s.M, s.N, s.K, name_of(t)); }
 
 double magnitude(double x) { return std::abs(x); }
 
@@ -39,7 +40,7 @@ void bound_product(Operand& out, int64_t rows, int64_t cols, int64_t inner, Left
 
 TEST_CASE("linear agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes)
+    for (const LinearDims& s : kLinearShapes)
       for (const bool with_bias : {false, true}) {
         INFO(text(s, t) << (with_bias ? " bias" : ""));
         Case c;
@@ -59,7 +60,7 @@ TEST_CASE("linear agrees with the oracle") {
 
 TEST_CASE("linear_backward_input agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes) {
+    for (const LinearDims& s : kLinearShapes) {
       INFO(text(s, t));
       Case c;
       const Operand& dy = c.input("dy", t, {s.M, s.N});
@@ -75,7 +76,7 @@ TEST_CASE("linear_backward_input agrees with the oracle") {
 
 TEST_CASE("linear_backward_weight agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes)
+    for (const LinearDims& s : kLinearShapes)
       for (const Write write : {Write::set, Write::add}) {
         INFO(text(s, t) << (write == Write::add ? " add" : " set"));
         Case c;
@@ -92,7 +93,7 @@ TEST_CASE("linear_backward_weight agrees with the oracle") {
 
 TEST_CASE("bias_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const Dims& s : kShapes)
+    for (const LinearDims& s : kLinearShapes)
       for (const Write write : {Write::set, Write::add}) {
         INFO(text(s, t) << (write == Write::add ? " add" : " set"));
         Case c;

@@ -9,8 +9,6 @@ using namespace fp::test;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct LossCase {
   int64_t rows, columns;
   int64_t first_id = 0, valid_ids = 0;  // 0: all valid
@@ -25,15 +23,15 @@ struct LossCase {
   }
 };
 
-const std::vector<LossCase> kCases{{1, 1},
-                                   {7, 33},
-                                   {65, 257},
-                                   {3, 1030, 0, 1000},
-                                   {63, 64, 128, 0, 0.125},
-                                   {33, 130, 0, 100, 0.3, true},
-                                   {5, 65, 64, 100, 1.0, true},
-                                   {5, 64, 128, 128},  // a slice of padding only
-                                   {130, 80, 0, 0, 1.0, false, 1e4}};
+const std::vector<LossCase> kLossCases{{1, 1},
+                                       {7, 33},
+                                       {65, 257},
+                                       {3, 1030, 0, 1000},
+                                       {63, 64, 128, 0, 0.125},
+                                       {33, 130, 0, 100, 0.3, true},
+                                       {5, 65, 64, 100, 1.0, true},
+                                       {5, 64, 128, 128},  // a slice of padding only
+                                       {130, 80, 0, 0, 1.0, false, 1e4}};
 
 // Targets of three kinds: in the slice, elsewhere, and ignored.
 std::vector<int32_t> some_targets(const LossCase& l) {
@@ -79,7 +77,7 @@ struct LossOperands {
 
 TEST_CASE("softmax_stats agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const LossCase& l : kCases) {
+    for (const LossCase& l : kLossCases) {
       INFO(l.str() << " " << name_of(t));
       Case c;
       const LossOperands o(c, l, t, false);
@@ -159,7 +157,7 @@ TEST_CASE("cross_entropy agrees with the oracle") {
 
 TEST_CASE("cross_entropy_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const LossCase& l : kCases)
+    for (const LossCase& l : kLossCases)
       for (const double z_loss : {0.0, 1e-4}) {
         INFO(l.str() << " z_loss=" << z_loss << " " << name_of(t));
         const double scale = 0.37;

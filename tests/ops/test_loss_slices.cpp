@@ -8,11 +8,7 @@
 using namespace fp;
 using namespace fp::test;
 
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("softmax_stats_merge agrees with the oracle") {
   for (const auto& [P, C] : std::vector<std::array<int64_t, 2>>{{1, 1}, {1, 9}, {2, 0}, {3, 7}, {4, 257}, {8, 300}})

@@ -12,7 +12,7 @@ namespace {
 struct Shape2 {
   int64_t M, h;
 };
-const std::vector<Shape2> kShapes{{1, 1}, {1, 64}, {7, 33}, {65, 80}, {3, 257}, {130, 96}, {2, 1030}};
+const std::vector<Shape2> kNormShapes{{1, 1}, {1, 64}, {7, 33}, {65, 80}, {3, 257}, {130, 96}, {2, 1030}};
 
 struct RowMoments {
   double mean = 0.0, mean_magnitude = 0.0, inverse_std = 0.0;
@@ -61,7 +61,7 @@ bool near_tie(double x, DType t) {
 TEST_CASE("norm agrees with the oracle") {
   for_each_compute_type([](DType t) {
     for (const NormSpec& spec : kSpecs)
-      for (const Shape2& s : kShapes)
+      for (const Shape2& s : kNormShapes)
         for (const bool full : {false, true}) {  // with residual and bias, or without
           INFO(text(s, spec, t) << (full ? " residual bias" : ""));
           Case c;
@@ -162,7 +162,7 @@ TEST_CASE("norm is accurate far from zero and finite on constant rows") {
 TEST_CASE("norm_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
     for (const NormSpec& spec : kSpecs)
-      for (const Shape2& s : kShapes)
+      for (const Shape2& s : kNormShapes)
         for (const Write write : {Write::set, Write::add}) {
           INFO(text(s, spec, t) << (write == Write::add ? " add" : " set"));
           Case c;

@@ -15,24 +15,24 @@ struct PermuteCase {
 
 // Nothing moves, rows move, the last dimension moves, dimensions of one and of no element, runs of odd lengths, and
 // both directions of an exchange of heads.
-const std::vector<PermuteCase> kCases{{{7}, {0}},
-                                      {{5, 33}, {0, 1}},
-                                      {{3, 5, 16}, {1, 0, 2}},
-                                      {{33, 65}, {1, 0}},
-                                      {{2, 3, 5, 7}, {3, 1, 0, 2}},
-                                      {{1, 6, 1, 8}, {2, 1, 0, 3}},
-                                      {{4, 1, 1}, {2, 1, 0}},
-                                      {{3, 0, 4}, {1, 0, 2}},
-                                      {{2, 5, 3, 2, 8}, {2, 0, 1, 3, 4}},
-                                      {{3, 2, 5, 2, 8}, {1, 0, 2, 3, 4}},
-                                      {{2, 3, 2, 3, 7}, {4, 3, 2, 1, 0}},
-                                      {{2, 300, 64}, {1, 0, 2}}};
+const std::vector<PermuteCase> kPermuteCases{{{7}, {0}},
+                                             {{5, 33}, {0, 1}},
+                                             {{3, 5, 16}, {1, 0, 2}},
+                                             {{33, 65}, {1, 0}},
+                                             {{2, 3, 5, 7}, {3, 1, 0, 2}},
+                                             {{1, 6, 1, 8}, {2, 1, 0, 3}},
+                                             {{4, 1, 1}, {2, 1, 0}},
+                                             {{3, 0, 4}, {1, 0, 2}},
+                                             {{2, 5, 3, 2, 8}, {2, 0, 1, 3, 4}},
+                                             {{3, 2, 5, 2, 8}, {1, 0, 2, 3, 4}},
+                                             {{2, 3, 2, 3, 7}, {4, 3, 2, 1, 0}},
+                                             {{2, 300, 64}, {1, 0, 2}}};
 
 }  // namespace
 
 TEST_CASE("permute agrees with the oracle") {
   for (const DType t : {DType::f32, DType::bf16, DType::i32})
-    for (const PermuteCase& p : kCases) {
+    for (const PermuteCase& p : kPermuteCases) {
       Shape moved;
       for (const int from : p.order) moved.push_back(p.x[from]);
       INFO(name_of(t) << " " << p.x.str() << " -> " << moved.str());

@@ -14,11 +14,11 @@ struct QkvCase {
   bool rotate;
 };
 
-const std::vector<QkvCase> kCases{{1, {1, 1, 2, false}, true},   {7, {3, 3, 16, false}, false},
-                                  {65, {4, 2, 40, false}, true}, {33, {8, 1, 80, false}, true},
-                                  {63, {6, 3, 64, true}, true},  {7, {4, 4, 96, true}, true},
-                                  {5, {8, 2, 128, true}, true},  {3, {2, 1, 256, false}, true},
-                                  {9, {5, 5, 7, false}, false},  {9, {6, 2, 7, true}, false}};
+const std::vector<QkvCase> kQkvCases{{1, {1, 1, 2, false}, true},   {7, {3, 3, 16, false}, false},
+                                     {65, {4, 2, 40, false}, true}, {33, {8, 1, 80, false}, true},
+                                     {63, {6, 3, 64, true}, true},  {7, {4, 4, 96, true}, true},
+                                     {5, {8, 2, 128, true}, true},  {3, {2, 1, 256, false}, true},
+                                     {9, {5, 5, 7, false}, false},  {9, {6, 2, 7, true}, false}};
 
 constexpr int64_t kPositions = 100;
 
@@ -74,7 +74,7 @@ std::string text(const QkvCase& q, DType t) {
 
 TEST_CASE("split_qkv agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const QkvCase& q : kCases) {
+    for (const QkvCase& q : kQkvCases) {
       INFO(text(q, t));
       Case c;
       QkvOperands o(c, q, t, false);
@@ -88,7 +88,7 @@ TEST_CASE("split_qkv agrees with the oracle") {
 
 TEST_CASE("split_qkv_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const QkvCase& q : kCases) {
+    for (const QkvCase& q : kQkvCases) {
       INFO(text(q, t));
       Case c;
       QkvOperands o(c, q, t, true);

@@ -7,7 +7,7 @@ using namespace fp;
 
 namespace {
 
-StepMetrics step_at(int64_t step, double loss) {
+StepMetrics loss_at(int64_t step, double loss) {
   StepMetrics m;
   m.step = step;
   m.loss = loss;
@@ -21,7 +21,7 @@ StepMetrics step_at(int64_t step, double loss) {
 
 TEST_CASE("a short run keeps every step") {
   History h;
-  for (int64_t step = 1; step <= 500; ++step) h.add(step_at(step, 1.0 / static_cast<double>(step)));
+  for (int64_t step = 1; step <= 500; ++step) h.add(loss_at(step, 1.0 / static_cast<double>(step)));
   REQUIRE(h.buckets().size() == 500);
   CHECK(h.buckets()[41].first == 42);
   CHECK(h.buckets()[41].last == 42);
@@ -36,7 +36,7 @@ TEST_CASE("a long run shares buckets without losing a step, an extreme or the en
   for (int64_t step = 1; step <= kSteps; ++step) {
     const double loss = step == 123456 ? 99.0 : step == 234567 ? -7.0 : 2.0 + 1.0 / static_cast<double>(step);
     sum += loss;
-    h.add(step_at(step, loss));
+    h.add(loss_at(step, loss));
   }
   CHECK(h.buckets().size() <= History::kMaxBuckets);
   CHECK(h.buckets().size() >= 500);
@@ -60,7 +60,7 @@ TEST_CASE("a long run shares buckets without losing a step, an extreme or the en
 
 TEST_CASE("buckets follow steps even where only some are logged") {
   History h;
-  for (int64_t step = 1000000; step <= 9000000; step += 1000) h.add(step_at(step, 2));
+  for (int64_t step = 1000000; step <= 9000000; step += 1000) h.add(loss_at(step, 2));
   CHECK(h.buckets().size() <= History::kMaxBuckets);
   CHECK(h.buckets().front().first == 1000000);
   CHECK(h.buckets().back().last == 9000000);
@@ -68,10 +68,10 @@ TEST_CASE("buckets follow steps even where only some are logged") {
 
 TEST_CASE("values that are not finite leave gaps, not holes in the statistics") {
   History h;
-  h.add(step_at(1, 3));
-  h.add(step_at(2, StepMetrics::kUnknown));
-  h.add(step_at(3, INFINITY));
-  h.add(step_at(4, 1));
+  h.add(loss_at(1, 3));
+  h.add(loss_at(2, StepMetrics::kUnknown));
+  h.add(loss_at(3, INFINITY));
+  h.add(loss_at(4, 1));
   CHECK(h.buckets()[1][Channel::loss].count == 0);
   CHECK(std::isnan(h.buckets()[1][Channel::loss].mean()));
   const auto smooth = h.smoothed(Channel::loss);
@@ -87,8 +87,8 @@ TEST_CASE("values that are not finite leave gaps, not holes in the statistics") 
 TEST_CASE("the moving average of a constant is the constant, and it follows a falling curve") {
   History flat, falling;
   for (int64_t step = 1; step <= 10000; ++step) {
-    flat.add(step_at(step, 2.5));
-    falling.add(step_at(step, 10 * std::exp(-static_cast<double>(step) / 200)));
+    flat.add(loss_at(step, 2.5));
+    falling.add(loss_at(step, 10 * std::exp(-static_cast<double>(step) / 200)));
   }
   for (const double v : flat.smoothed(Channel::loss)) CHECK(v == Approx(2.5));
   const auto smooth = falling.smoothed(Channel::loss);
@@ -102,7 +102,7 @@ TEST_CASE("the moving average of a constant is the constant, and it follows a fa
 TEST_CASE("evaluations, resumes and skipped steps are noted") {
   History h;
   for (int64_t step = 1; step <= 9000; ++step) {
-    StepMetrics m = step_at(step, 2);
+    StepMetrics m = loss_at(step, 2);
     m.val_loss = std::abs(static_cast<double>(step) - 7001) / 1000 + 1;
     m.skipped = step % 50 == 0;
     m.resumed = step == 4500;

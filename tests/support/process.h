@@ -13,21 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace fp::testing {
+#include "support/temporary_folder.h"
 
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "fptrain-test-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-};
+namespace fp::testing {
 
 inline std::string slurp(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -84,7 +72,7 @@ class Process {
 
 struct Outcome {
   int code = 0;
-  std::string output;
+  std::string output;  // stdout and stderr together
 };
 
 // Runs to the end.
@@ -94,5 +82,8 @@ inline Outcome run(const std::vector<std::string>& arguments) {
   const int code = p.wait();
   return {code, p.output()};
 }
+
+// A command line, as the shell reads it.
+inline Outcome run_shell(const std::string& command) { return run({"/bin/sh", "-c", command}); }
 
 }  // namespace fp::testing

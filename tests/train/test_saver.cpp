@@ -17,8 +17,8 @@ RunSpec spec_of(const std::string& checkpoint) {
   return spec;
 }
 
-struct Rig {
-  explicit Rig(const RunSpec& spec)
+struct SaverRig {
+  explicit SaverRig(const RunSpec& spec)
       : group(world.group("world", {0})), saver(dir.path, spec, state.store, *state.ops, *group, SaveOptions{}) {}
   // A step that ends with a save of what then lies in the store.
   void begin(int64_t step) {
@@ -53,7 +53,7 @@ struct Hook {
 };
 
 TEST_CASE("a save holds the state at its beginning, whatever training makes of it meanwhile") {
-  Rig rig(spec_of("beside"));
+  SaverRig rig(spec_of("beside"));
   rig.begin(1);
   CHECK_FALSE(std::filesystem::exists(rig.dir.path / checkpoint_name(1)));
   rig.state.fill(99);
@@ -68,7 +68,7 @@ TEST_CASE("a save holds the state at its beginning, whatever training makes of i
 }
 
 TEST_CASE("a save that is due before the last is done waits for it, and says so") {
-  Rig rig(spec_of("beside"));
+  SaverRig rig(spec_of("beside"));
   for (const int64_t step : {1, 2, 3}) rig.begin(step);
   rig.saver.finish();
   rig.outcomes = rig.saver.take_outcomes();
@@ -81,7 +81,7 @@ TEST_CASE("a save that is due before the last is done waits for it, and says so"
 
 TEST_CASE("a save at once is done when it returns, after what was under way") {
   for (const char* how : {"beside", "at once"}) {
-    Rig rig(spec_of(how));
+    SaverRig rig(spec_of(how));
     rig.begin(1);
     rig.state.fill(2);
     rig.saver.save_now(some_state(2));
@@ -96,7 +96,7 @@ TEST_CASE("a save at once is done when it returns, after what was under way") {
 TEST_CASE("a save that fails at any step leaves the earlier ones, and the next one succeeds") {
   for (const char* how : {"beside", "at once"}) {
     CAPTURE(how);
-    Rig rig(spec_of(how));
+    SaverRig rig(spec_of(how));
     rig.begin(1);
     rig.saver.finish();
     rig.saver.take_outcomes();
@@ -201,7 +201,7 @@ TEST_CASE("what fails on one rank alone fails on all, and the next save succeeds
 }
 
 TEST_CASE("a mistake of ours in the background ends the run") {
-  Rig rig(spec_of("beside"));
+  SaverRig rig(spec_of("beside"));
   const Hook hook([&](storage::Step s, const std::filesystem::path&) {
     if (s == storage::Step::write) throw InternalError("an invariant");
   });
@@ -213,9 +213,9 @@ TEST_CASE("files written on the node's own disk arrive, and nothing stays there"
   const TempDir local;
   RunSpec spec = spec_of("beside");
   spec.checkpoint.node_local = local.path / "scratch";
-  CHECK_THROWS_WITH(Rig(spec), Catch::Contains("there is no such folder"));
+  CHECK_THROWS_WITH(SaverRig(spec), Catch::Contains("there is no such folder"));
   std::filesystem::create_directory(spec.checkpoint.node_local);
-  Rig rig(spec);
+  SaverRig rig(spec);
   rig.begin(1);
   rig.saver.finish();
   CHECK(rig.holds(1));

@@ -5,7 +5,7 @@
 namespace fp::test {
 namespace {
 
-struct Rig {
+struct TogetherRig {
   TempDir dir;
   State state{small_table()};
   World world{0, 1};
@@ -16,13 +16,13 @@ struct Rig {
 };
 
 TEST_CASE("a load of a good checkpoint finds no damage") {
-  Rig rig;
+  TogetherRig rig;
   CHECK(load_or_find_damage(rig.checkpoint, rig.loaded.store, *rig.loaded.ops, *rig.group).empty());
   CHECK(rig.loaded.wrong(7) == 0);
 }
 
 TEST_CASE("a load of a damaged checkpoint names the file") {
-  Rig rig;
+  TogetherRig rig;
   std::string content = read_file(rig.folder / "rank-00000.h5");
   content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x10);
   put_file(rig.folder / "rank-00000.h5", content);
@@ -31,7 +31,7 @@ TEST_CASE("a load of a damaged checkpoint names the file") {
 }
 
 TEST_CASE("a load that fails over a good checkpoint is tried once more, and then ends the run") {
-  Rig rig;
+  TogetherRig rig;
   ParamTable table = small_table();
   table.add("one.more", {3}, Partition::replicated(), {});
   State other(std::move(table));

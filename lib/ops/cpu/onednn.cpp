@@ -8,15 +8,18 @@
 #include "base/parallel.h"
 
 namespace fp::cpu {
-namespace {
 
-using Type = dnnl::memory::data_type;
-using Key = std::tuple<bool, bool, bool, bool, bool, bool, int64_t, int64_t, int64_t, int>;
+// OneDnn::Impl holds these two, so they have names with linkage.
+using OneDnnKey = std::tuple<bool, bool, bool, bool, bool, bool, int64_t, int64_t, int64_t, int>;
 
-struct Product {
+struct OneDnnProduct {
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
 };
+
+namespace {
+
+using Type = dnnl::memory::data_type;
 
 Type type_of(bool is_bf16) { return is_bf16 ? Type::bf16 : Type::f32; }
 
@@ -26,7 +29,7 @@ dnnl::memory::desc matrix(int64_t rows, int64_t cols, Type type, bool transposed
 
 // One at a time in the whole process: oneDNN keeps what it has made in a cache of its own, behind locks that race
 // detectors do not see.
-Product make_product(const dnnl::engine& engine, const GemmArgs& g) {
+OneDnnProduct make_product(const dnnl::engine& engine, const GemmArgs& g) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const Type type = type_of(g.bf16);
@@ -58,12 +61,12 @@ bool has_amx() {
 struct OneDnn::Impl {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::mutex mutex;
-  std::map<Key, Product> products;
+  std::map<OneDnnKey, OneDnnProduct> products;
 
   // A primitive is made for the number of threads it will run on.
-  const Product& product(const GemmArgs& g) {
-    const Key key{g.bf16, g.a_transposed, g.b_transposed, g.c_bf16, g.add, g.bias != nullptr, g.m, g.n,
-                  g.k,    max_threads()};
+  const OneDnnProduct& product(const GemmArgs& g) {
+    const OneDnnKey key{g.bf16, g.a_transposed, g.b_transposed, g.c_bf16, g.add, g.bias != nullptr, g.m, g.n,
+                        g.k,    max_threads()};
     const std::lock_guard lock(mutex);
     const auto found = products.find(key);
     return found != products.end() ? found->second : products.emplace(key, make_product(engine, g)).first->second;
@@ -77,7 +80,7 @@ OneDnn::~OneDnn() = default;
 bool OneDnn::prefers(const GemmArgs& g) const { return amx_ && g.bf16 && g.k % 2 == 0; }
 
 void OneDnn::gemm(const GemmArgs& g, ScratchPool& pool) {
-  const Product& p = impl_->product(g);
+  const OneDnnProduct& p = impl_->product(g);
   const auto memory = [&](const dnnl::memory::desc& d, const void* data) {
     return dnnl::memory(d, impl_->engine, const_cast<void*>(data));
   };

@@ -9,7 +9,7 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-struct Workspace {
+struct BackwardWorkspace {
   int64_t row_words, key_words, d_pad, q_blocks, k_blocks;
   // Of the kv head: rows of words, and K transposed by block of keys.
   Word *k, *v, *k_across;
@@ -23,8 +23,8 @@ struct Workspace {
 };
 
 template <class Unit>
-Workspace cut_workspace(const AttentionArgs& a, Cutter& cutter) {
-  Workspace w{};
+BackwardWorkspace cut_backward_workspace(const AttentionArgs& a, Cutter& cutter) {
+  BackwardWorkspace w{};
   const int64_t d = a.head_dim, tile = kQueries * kKeys;
   w.row_words = words<Unit>(d);
   w.key_words = kKeys / Unit::kPerWord;
@@ -55,7 +55,7 @@ Workspace cut_workspace(const AttentionArgs& a, Cutter& cutter) {
 }
 
 template <class Unit, class T>
-void pack_keys(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t kv) {
+void pack_keys(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int64_t kv) {
   const int64_t d = a.head_dim, stride = a.kv_heads * d;
   const T *k = key_row<T>(a.k, a, b, 0, kv), *v = key_row<T>(a.v, a, b, 0, kv);
   for (int64_t j = 0; j < a.k_len; ++j) {
@@ -72,7 +72,7 @@ void pack_keys(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t kv
 }
 
 template <class Unit, class T>
-void pack_queries(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t h, int64_t block) {
+void pack_queries(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int64_t h, int64_t block) {
   const int64_t d = a.head_dim, stride = a.heads * d, first = block * kQueries,
                 count = smaller(kQueries, a.q_len - first);
   const int64_t transposed = block * w.row_words * kQueries, across = block * (kQueries / Unit::kPerWord) * w.d_pad;
@@ -100,7 +100,7 @@ void pack_queries(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t
 
 // Scores and dP of a tile -> P and dS as words.
 template <class Unit>
-void differentiate_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock& q, int64_t h, int64_t n,
+void differentiate_tile(const AttentionArgs& a, const BackwardWorkspace& w, const QueryBlock& q, int64_t h, int64_t n,
                         int64_t count, bool masked) {
   constexpr int64_t kAlong = kQueries / Unit::kPerWord;
   const float scale = a.scale * kLog2e;
@@ -127,8 +127,8 @@ void differentiate_tile(const AttentionArgs& a, const Workspace& w, const QueryB
 }
 
 template <class Unit>
-void backward_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock& q, int64_t b, int64_t h, int64_t key,
-                   int64_t count, bool masked) {
+void backward_tile(const AttentionArgs& a, const BackwardWorkspace& w, const QueryBlock& q, int64_t b, int64_t h,
+                   int64_t key, int64_t count, bool masked) {
   constexpr int64_t kAlong = kQueries / Unit::kPerWord;
   const int64_t d = a.head_dim, q_block = q.first / kQueries, k_block = key / kKeys, d_vectors = w.d_pad / kLanes;
   const Word* q_transposed = w.q_transposed + q_block * w.row_words * kQueries;
@@ -157,7 +157,7 @@ void backward_tile(const AttentionArgs& a, const Workspace& w, const QueryBlock&
 }
 
 template <class T>
-void write_dq(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t h, int64_t block) {
+void write_dq(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int64_t h, int64_t block) {
   const int64_t d = a.head_dim, first = block * kQueries, count = smaller(kQueries, a.q_len - first);
   transpose(w.rows, d, reinterpret_cast<const Word*>(w.dq + block * d * kQueries), kQueries, d, kQueries);
   for (int64_t i = 0; i < count; ++i) {
@@ -168,7 +168,7 @@ void write_dq(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t h, 
 }
 
 template <class Unit, class T>
-void backward_head(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t h) {
+void backward_head(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int64_t h) {
   for (int64_t block = 0; block < w.q_blocks; ++block) pack_queries<Unit, T>(a, w, b, h, block);
   for (int64_t q_block = 0; q_block < w.q_blocks; ++q_block) {
     const QueryBlock q(a, b, q_block * kQueries);
@@ -183,7 +183,7 @@ void backward_head(const AttentionArgs& a, const Workspace& w, int64_t b, int64_
 }
 
 template <class T>
-void write_dkv(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t kv) {
+void write_dkv(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int64_t kv) {
   for (int64_t j = 0; j < a.k_len; ++j) {
     const int64_t at = ((b * a.k_len + j) * a.kv_heads + kv) * a.head_dim;
     T *dk = static_cast<T*>(a.dk) + at, *dv = static_cast<T*>(a.dv) + at;
@@ -195,14 +195,14 @@ void write_dkv(const AttentionArgs& a, const Workspace& w, int64_t b, int64_t kv
 }
 
 template <class T>
-void run(const AttentionArgs& a) {
+void run_backward(const AttentionArgs& a) {
   using Unit = typename UnitOf<T>::type;
   Cutter measure{nullptr};
-  cut_workspace<Unit>(a, measure);
+  cut_backward_workspace<Unit>(a, measure);
   const int64_t group = a.heads / a.kv_heads;
   parallel_each(a.batch * a.kv_heads, [&](int64_t i, int thread) {
     Cutter own{a.scratch + measure.used * static_cast<size_t>(thread)};
-    const Workspace w = cut_workspace<Unit>(a, own);
+    const BackwardWorkspace w = cut_backward_workspace<Unit>(a, own);
     const TileSession tiles;
     const int64_t b = i / a.kv_heads, kv = i % a.kv_heads;
     pack_keys<Unit, T>(a, w, b, kv);
@@ -212,21 +212,23 @@ void run(const AttentionArgs& a) {
 }
 
 template <class T>
-size_t scratch(const AttentionArgs& a) {
+size_t backward_scratch(const AttentionArgs& a) {
   Cutter own{nullptr};
-  cut_workspace<typename UnitOf<T>::type>(a, own);
+  cut_backward_workspace<typename UnitOf<T>::type>(a, own);
   return own.used * static_cast<size_t>(a.threads);
 }
 
 }  // namespace
 
-size_t attention_backward_scratch(const AttentionArgs& a) { return a.bf16 ? scratch<bf16>(a) : scratch<float>(a); }
+size_t attention_backward_scratch(const AttentionArgs& a) {
+  return a.bf16 ? backward_scratch<bf16>(a) : backward_scratch<float>(a);
+}
 
 void attention_backward(const AttentionArgs& a) {
   if (a.bf16)
-    run<bf16>(a);
+    run_backward<bf16>(a);
   else
-    run<float>(a);
+    run_backward<float>(a);
 }
 
 }  // namespace fp::cpu::FP_ISA

@@ -15,7 +15,7 @@ struct Packed {
   Word *k, *v;
 };
 
-struct Workspace {
+struct ForwardWorkspace {
   Word *rows, *q, *p;
   float *scores, *factors, *o, *out;
 };
@@ -34,8 +34,8 @@ Packed cut_packed(const AttentionArgs& a, Cutter& cutter) {
 }
 
 template <class Unit>
-Workspace cut_workspace(const AttentionArgs& a, Cutter& cutter) {
-  Workspace w{};
+ForwardWorkspace cut_forward_workspace(const AttentionArgs& a, Cutter& cutter) {
+  ForwardWorkspace w{};
   const int64_t row_words = words<Unit>(a.head_dim), d_pad = round_up(a.head_dim, kLanes);
   w.rows = cutter.take<Word>(kQueries * larger(row_words, a.head_dim));
   w.q = cutter.take<Word>(row_words * kQueries);
@@ -66,8 +66,8 @@ struct Softmax {
 
 // Scores of `count` keys at positions from n on -> probabilities as words across the keys.
 template <class Unit>
-void softmax_block(const AttentionArgs& a, const QueryBlock& q, const Workspace& w, Softmax& s, int64_t head, int64_t n,
-                   int64_t count, bool masked) {
+void softmax_block(const AttentionArgs& a, const QueryBlock& q, const ForwardWorkspace& w, Softmax& s, int64_t head,
+                   int64_t n, int64_t count, bool masked) {
   const float scale = a.scale * kLog2e;
   for (int v = 0; v < kVectors; ++v) {
     float* scores = w.scores + v * kLanes;
@@ -98,7 +98,7 @@ void softmax_block(const AttentionArgs& a, const QueryBlock& q, const Workspace&
 }
 
 template <class T>
-void write_output(const AttentionArgs& a, const QueryBlock& q, const Workspace& w, const Softmax& s, int64_t b,
+void write_output(const AttentionArgs& a, const QueryBlock& q, const ForwardWorkspace& w, const Softmax& s, int64_t b,
                   int64_t h) {
   const int64_t d = a.head_dim;
   for (int64_t c = 0; c < d; ++c)
@@ -118,7 +118,7 @@ void write_output(const AttentionArgs& a, const QueryBlock& q, const Workspace& 
 }
 
 template <class Unit, class T>
-void attend(const AttentionArgs& a, const Packed& packed, const Workspace& w, int64_t slot, int64_t b, int64_t h,
+void attend(const AttentionArgs& a, const Packed& packed, const ForwardWorkspace& w, int64_t slot, int64_t b, int64_t h,
             int64_t first) {
   const QueryBlock q(a, b, first);
   const TileSession tiles;
@@ -146,16 +146,16 @@ void attend(const AttentionArgs& a, const Packed& packed, const Workspace& w, in
 }
 
 template <class T>
-void run(const AttentionArgs& a) {
+void run_forward(const AttentionArgs& a) {
   using Unit = typename UnitOf<T>::type;
   Cutter cutter{a.scratch};
   const Packed packed = cut_packed<Unit>(a, cutter);
   Cutter measure{nullptr};
-  cut_workspace<Unit>(a, measure);
+  cut_forward_workspace<Unit>(a, measure);
   std::byte* workspaces = a.scratch + cutter.used;
   const auto workspace_of = [&](int thread) {
     Cutter own{workspaces + measure.used * static_cast<size_t>(thread)};
-    return cut_workspace<Unit>(a, own);
+    return cut_forward_workspace<Unit>(a, own);
   };
   const int64_t pairs = a.batch * a.kv_heads, group = a.heads / a.kv_heads, q_blocks = blocks_of(a.q_len, kQueries);
   for (int64_t pair = 0; pair < pairs; pair += packed.count) {
@@ -174,23 +174,25 @@ void run(const AttentionArgs& a) {
 }
 
 template <class T>
-size_t scratch(const AttentionArgs& a) {
+size_t forward_scratch(const AttentionArgs& a) {
   using Unit = typename UnitOf<T>::type;
   Cutter shared{nullptr}, own{nullptr};
   cut_packed<Unit>(a, shared);
-  cut_workspace<Unit>(a, own);
+  cut_forward_workspace<Unit>(a, own);
   return shared.used + own.used * static_cast<size_t>(a.threads);
 }
 
 }  // namespace
 
-size_t attention_scratch(const AttentionArgs& a) { return a.bf16 ? scratch<bf16>(a) : scratch<float>(a); }
+size_t attention_scratch(const AttentionArgs& a) {
+  return a.bf16 ? forward_scratch<bf16>(a) : forward_scratch<float>(a);
+}
 
 void attention(const AttentionArgs& a) {
   if (a.bf16)
-    run<bf16>(a);
+    run_forward<bf16>(a);
   else
-    run<float>(a);
+    run_forward<float>(a);
 }
 
 }  // namespace fp::cpu::FP_ISA

@@ -209,7 +209,7 @@ void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t row
 }
 
 template <class T>
-void run(const GemmArgs& g) {
+void run_gemm(const GemmArgs& g) {
   using Unit = typename UnitOf<T>::type;
   Cutter cutter{g.scratch};
   const Plan p = cut<Unit>(g, cutter);
@@ -222,7 +222,7 @@ void run(const GemmArgs& g) {
 }
 
 template <class T>
-size_t scratch(const GemmArgs& g) {
+size_t scratch_of_gemm(const GemmArgs& g) {
   Cutter cutter{nullptr};
   cut<typename UnitOf<T>::type>(g, cutter);
   return cutter.used;
@@ -230,13 +230,13 @@ size_t scratch(const GemmArgs& g) {
 
 }  // namespace
 
-size_t gemm_scratch(const GemmArgs& g) { return g.bf16 ? scratch<bf16>(g) : scratch<float>(g); }
+size_t gemm_scratch(const GemmArgs& g) { return g.bf16 ? scratch_of_gemm<bf16>(g) : scratch_of_gemm<float>(g); }
 
 void gemm(const GemmArgs& g) {
   if (g.bf16)
-    run<bf16>(g);
+    run_gemm<bf16>(g);
   else
-    run<float>(g);
+    run_gemm<float>(g);
 }
 
 }  // namespace fp::cpu::FP_ISA
