@@ -10,13 +10,24 @@
 namespace fp_test {
 namespace {
 
+// The files that a unity file of CMake's includes.
+std::vector<std::string> sources_in_unity_file(const std::filesystem::path& unity) {
+  const std::string include = "#include \"";
+  std::vector<std::string> sources;
+  for (const std::string& line : split_lines(fp::read_file(unity)))
+    if (line.starts_with(include)) sources.push_back(line.substr(include.size(), line.rfind('"') - include.size()));
+  return sources;
+}
+
 // Sources that the build compiles, from the repository root.
 std::set<std::string> compiled_files() {
-  const std::filesystem::path source = FP_SOURCE_DIR, binary = FP_BINARY_DIR;
+  const std::filesystem::path source_root = FP_SOURCE_DIR, binary = FP_BINARY_DIR;
   std::set<std::string> files;
   for (const auto& entry : nlohmann::json::parse(fp::read_file(binary / "compile_commands.json"))) {
-    files.insert(
-        std::filesystem::path(entry.at("file").get<std::string>()).lexically_relative(source).generic_string());
+    const std::filesystem::path file = entry.at("file").get<std::string>();
+    const bool is_unity = file.parent_path().filename() == "Unity";
+    for (const std::string& source : is_unity ? sources_in_unity_file(file) : std::vector{file.string()})
+      files.insert(std::filesystem::path(source).lexically_relative(source_root).generic_string());
   }
   return files;
 }
