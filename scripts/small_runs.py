@@ -1,7 +1,8 @@
-"""Small runs in many ways: what scripts/memory-table and scripts/plan-accuracy train."""
+"""Small runs in many ways: what memory-table, plan-accuracy and quality train, and how any script starts fptrain."""
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -42,17 +43,38 @@ def settings(run):
     return keys, ranks
 
 
+def environment():
+    """What runs of fptrain are started with: threads that wait sleep, and mpirun may be root's."""
+    return dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                OMPI_MCA_plm="^rsh")
+
+
+def with_ranks(command, ranks):
+    """The command as text, under mpirun where there are several ranks."""
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
+    return launcher + [str(c) for c in command]
+
+
 def launch(command, ranks):
-    """Runs fptrain, under mpirun where there are several ranks; ends the script where it fails."""
-    command = [str(c) for c in command]
-    if ranks > 1:
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + command
-    environment = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="^rsh")
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    """Runs fptrain; ends the script where it fails."""
+    command = with_ranks(command, ranks)
+    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: ended with {done.returncode}\n{done.stdout}")
+
+
+def run_logged(command, ranks, file, pass_fds=()):
+    """Runs fptrain with its output at the end of a file; returns the exit code. Interrupted, it has the run save and end
+    first."""
+    with open(file, "ab") as out:
+        process = subprocess.Popen(with_ranks(command, ranks), env=environment(), stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.STDOUT, start_new_session=True, pass_fds=pass_fds)
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGUSR1)
 
 
 def prepare(fptrain, work):

@@ -5,8 +5,7 @@ import signal
 import subprocess
 import time
 
-ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_plm": "^rsh"}
+import small_runs
 
 
 class Run:
@@ -15,10 +14,8 @@ class Run:
     def __init__(self, program, arguments, ranks, output, fault=""):
         self.program, self.several, self.output = str(program), ranks > 1, output
         self.mark = f"FP_TORTURE={output}.{time.monotonic_ns()}"
-        command = [self.program, *map(str, arguments)]
-        if self.several:
-            command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + command
-        environment = dict(os.environ, **ENVIRONMENT, FPTRAIN_FAULT=fault)
+        command = small_runs.with_ranks([self.program, *arguments], ranks)
+        environment = dict(small_runs.environment(), FPTRAIN_FAULT=fault)
         environment.update([self.mark.split("=", 1)])
         with open(output, "wb") as out:
             self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out,

@@ -1,0 +1,193 @@
+"""Training the variants of scripts/quality: what each changes, and one run from its data to its result as JSON."""
+import dataclasses
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+
+import small_runs
+
+SPEC = small_runs.ROOT / "docs/quality/run.yaml"
+STEPS = 2000      # of every run whose result is kept in docs/quality/results
+PLAIN = "bf16"    # what the other variants are compared with
+INTERVALS = 40    # of the training loss kept in a result
+TAIL = 10         # the last tenth of the steps is a run's tail
+INTERRUPTED = 75
+TEXT_SHA256 = "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d"  # of Debian 12's bible-kjv
+
+
+@dataclasses.dataclass
+class Variant:
+    meaning: str
+    settings: dict = dataclasses.field(default_factory=dict)  # over the spec
+    ranks: int = 1
+    is_mesh: bool = False  # plain training on other ranks: its difference from plain is noise
+
+
+VARIANTS = {
+    "bf16": Variant("plain training on one rank", is_mesh=True),
+    "bf16-data-2": Variant("plain, two data-parallel ranks", {"parallel.data": 2, "train.micro_batch": 4}, 2, True),
+    "bf16-tensor-2": Variant("plain, two tensor-parallel ranks", {"parallel.tensor": 2}, 2, True),
+    "fp32": Variant("fp32 throughout", {"precision.compute": "fp32"}),
+}
+
+
+class Interrupted(Exception):
+    """A run was told to stop and has saved."""
+
+
+def settings_of(variant, steps):
+    """The keys over the spec that make a run's numbers what they are; the seed aside."""
+    keys = {}
+    if steps != STEPS:
+        every = max(1, steps // 8)
+        keys = {"train.steps": steps, "schedule.warmup_steps": steps // 20, "eval.every": every, "checkpoint.every": every}
+    return {**keys, **VARIANTS[variant].settings}
+
+
+def identity(variant, steps):
+    """Results with the same one may stand side by side, whenever and wherever they were made."""
+    keys = json.dumps(settings_of(variant, steps), sort_keys=True)
+    spec = re.sub(r"^#.*\n", "", SPEC.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = [spec, keys, str(VARIANTS[variant].ranks), TEXT_SHA256]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@dataclasses.dataclass
+class Bench:
+    """Where runs are made and their results kept."""
+    program: pathlib.Path
+    work: pathlib.Path
+    steps: int
+    threads: int
+    commit: str
+
+    def __post_init__(self):
+        self.results = SPEC.parent / "results" if self.steps == STEPS else self.work / f"results-{self.steps}"
+
+    def result_file(self, variant, seed):
+        return self.results / f"{variant}.seed-{seed}.json"
+
+    def result(self, variant, seed):
+        """A finished run's result; None where there is none, or one of another spec."""
+        file = self.result_file(variant, seed)
+        if not file.exists():
+            return None
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return kept if kept["identity"] == identity(variant, self.steps) else None
+
+    def prepare(self):
+        """Makes the data, once."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        text, data = self.work / "king-james.txt", self.work / "data"
+        if not text.exists():
+            with open(self.work / "text.part", "wb") as out:
+                subprocess.run(["bible", "-f", "gen1:1-rev22:21"], stdout=out, check=True)
+            os.replace(self.work / "text.part", text)
+        if hashlib.sha256(text.read_bytes()).hexdigest() != TEXT_SHA256:
+            raise SystemExit(f"error: {text} is not the text of the kept results, with the SHA-256 {TEXT_SHA256}; "
+                             "Debian 12's package bible-kjv has it")
+        if not data.exists():
+            small_runs.launch([self.program, "data", "prepare", "--tokenizer", "bytes", "--documents", "line", "--out",
+                               data, text], 1)
+
+    def _arguments(self, variant, without=()):
+        keys = {"data.train": f"[{{path: {self.work / 'data'}}}]", **settings_of(variant, self.steps)}
+        sets = [f"{key}={value}" for key, value in keys.items() if not key.startswith(without)]
+        return [SPEC, *(word for s in sets for word in ("--set", s))]
+
+    def run(self, variant, seed):
+        """Trains from where an earlier call was interrupted. Returns the result, or None: another process is at it."""
+        folder = self.work / identity(variant, self.steps) / f"seed-{seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w", encoding="ascii") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            ranks = VARIANTS[variant].ranks
+            begin = datetime.datetime.now()
+            code = small_runs.run_logged(
+                [self.program, "train", *self._arguments(variant), "--set", f"run.directory={folder / 'run'}", "--set",
+                 f"run.seed={seed}", "--set", f"run.threads={max(1, self.threads // ranks)}"], ranks, folder / "output.txt",
+                (lock.fileno(),))
+            if code == INTERRUPTED:
+                raise Interrupted
+            if code != 0:
+                raise SystemExit(f"{variant}, seed {seed}: ended with {code}; see {folder / 'output.txt'}")
+            result = self._result(variant, seed, folder / "run")
+            result["seconds"] = round((datetime.datetime.now() - begin).total_seconds())
+            self.results.mkdir(parents=True, exist_ok=True)
+            part = self.result_file(variant, seed).with_suffix(".part")
+            part.write_text(to_text(result), encoding="utf-8")
+            os.replace(part, self.result_file(variant, seed))
+        shutil.rmtree(folder)
+        if not os.listdir(folder.parent):
+            folder.parent.rmdir()
+        return result
+
+    def _result(self, variant, seed, run):
+        steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        losses = [s["loss"] for s in steps]
+        if len(losses) != self.steps or None in losses:
+            raise SystemExit(f"{run / 'metrics.jsonl'}: not {self.steps} finite losses")
+        length = max(1, self.steps // INTERVALS)
+        ends = range(length, self.steps + 1, length)
+        held_out = self._evaluate(variant, run)
+        return {
+            "variant": variant, "seed": seed, "steps": self.steps, "ranks": VARIANTS[variant].ranks,
+            "settings": settings_of(variant, self.steps),
+            "identity": identity(variant, self.steps), "text_sha256": TEXT_SHA256,
+            "date": datetime.date.today().isoformat(), "commit": self.commit, "cpu": instruction_sets(),
+            "spec": (run / "config.yaml").read_text(encoding="utf-8").replace(str(self.work), "WORK").splitlines(),
+            "final_loss": held_out["val_loss"], "final_tokens": held_out["tokens"],
+            "tail_loss": statistics.fmean(losses[-max(1, self.steps // TAIL):]),
+            "train_loss": [[end, round(statistics.fmean(losses[end - length:end]), 6)] for end in ends],
+            "held_out_loss": [[s["step"], s["val_loss"]] for s in steps if "val_loss" in s],
+        }
+
+    def _evaluate(self, variant, run):
+        """The loss of the last checkpoint over all held-out text, on one rank whatever mesh it was trained on."""
+        command = [self.program, "eval", *self._arguments(variant, ("parallel.",)), "--set", f"run.threads={self.threads}",
+                   "--checkpoint", run, "--json"]
+        if self.steps != STEPS:
+            command += ["--samples", "64"]  # a rehearsal
+        done = subprocess.run([str(c) for c in command], env=small_runs.environment(), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"eval of {run}: ended with {done.returncode}\n{done.stderr}")
+        return json.loads(done.stdout)
+
+
+def instruction_sets():
+    """What of this CPU's instruction sets changes results: which products oneDNN uses."""
+    flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"), re.MULTILINE)
+    found = set(flags[1].split()) if flags else set()
+    return " ".join(f for f in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if f in found) or "unknown"
+
+
+def commit_of_tree():
+    """The commit that the program was built from, as far as the working tree can tell."""
+    git = ["git", "-C", str(small_runs.ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], stdout=subprocess.PIPE, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "lib", "apps", "cuda"], stdout=subprocess.PIPE, text=True,
+                                 check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + ("-modified" if changed.stdout else "")
+
+
+def to_text(result):
+    """JSON with a line for each key, and for each point of a curve."""
+    def value(v):
+        if isinstance(v, list):
+            return "[\n" + ",\n".join("    " + json.dumps(x) for x in v) + "\n  ]"
+        return json.dumps(v, sort_keys=True)
+    return "{\n" + ",\n".join(f"  {json.dumps(k)}: {value(v)}" for k, v in result.items()) + "\n}\n"
