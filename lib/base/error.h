@@ -17,7 +17,7 @@ enum class ExitCode : int {
   ok = 0,
   device_failed = 1,  // a GPU call failed, as in a crash
   bad_config = 2,     // bad configuration or usage: never retry
-  bad_data = 3,       // bad data or checkpoint
+  bad_data = 3,       // bad data or checkpoint, or a disk that refuses
   diverged = 4,       // training produced non-finite values
   interrupted = 75,   // state saved, requeue me
 };
@@ -35,7 +35,7 @@ class UserError : public std::runtime_error {
 struct ConfigError : UserError {
   explicit ConfigError(const std::string& what) : UserError(ExitCode::bad_config, what) {}
 };
-// Exit 3: data or checkpoint.
+// Exit 3: data or checkpoint, or a disk that cannot be written to.
 struct DataError : UserError {
   explicit DataError(const std::string& what) : UserError(ExitCode::bad_data, what) {}
 };

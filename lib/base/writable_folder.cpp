@@ -24,12 +24,13 @@ int writable(const std::filesystem::path& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-// What another name or a chmod mends; not a disk that fails.
-bool is_users(int error) {
-  for (const int e : {EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENAMETOOLONG, ELOOP})
-    if (error == e) return true;
-  return false;
+// Only another path in the configuration helps.
+bool is_bad_path(int error) {
+  return error == ENOTDIR || error == EEXIST || error == ENAMETOOLONG || error == ELOOP;
 }
+
+// The same configuration is right as soon as the disk, or the rights to it, are.
+bool is_refused_by_disk(int error) { return error == EACCES || error == EPERM || error == EROFS; }
 
 }  // namespace
 
@@ -38,9 +39,12 @@ void require_folder_possible(const std::filesystem::path& path, const std::strin
   const std::filesystem::path wanted = at;
   int error = writable(at);
   while (error == ENOENT && at.has_relative_path()) error = writable(at = at.parent_path());
-  if (!is_users(error)) return;
-  throw ConfigError(fmt::format("{}: cannot {} {}: {}{}", path.string(), at == wanted ? "use" : "create", what,
-                                at == wanted ? "" : at.string() + ": ", std::generic_category().message(error)));
+  if (!is_bad_path(error) && !is_refused_by_disk(error)) return;
+  const std::string text =
+      fmt::format("{}: cannot {} {}: {}{}", path.string(), at == wanted ? "use" : "create", what,
+                  at == wanted ? "" : at.string() + ": ", std::generic_category().message(error));
+  if (is_bad_path(error)) throw ConfigError(text);
+  throw DataError(text);
 }
 
 void require_writable_folder(const std::filesystem::path& path, const std::string& what) {

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/writable_folder.h"
 #include "support/nobody.h"
+#include "support/private_mounts.h"
 #include "support/process.h"
+#include "support/skip.h"
 
 namespace fs = std::filesystem;
 using Catch::Contains;
@@ -16,22 +18,27 @@ using fp::testing::TemporaryFolder;
 
 namespace {
 
+// The text of the error of this kind; "none" without one.
+template <class Error>
 std::string refusal(const fs::path& path) {
   try {
     fp::require_folder_possible(path, "the run directory");
-  } catch (const fp::ConfigError& e) {
+  } catch (const Error& e) {
     return e.what();
   }
   return "none";
 }
 
+std::string mistake(const fs::path& path) { return refusal<fp::ConfigError>(path); }
+std::string disk_refusal(const fs::path& path) { return refusal<fp::DataError>(path); }
+
 }  // namespace
 
 TEST_CASE("a folder that is there, or can be made, is possible, and is not made") {
   const TemporaryFolder folder;
-  CHECK(refusal(folder.path) == "none");
-  CHECK(refusal(folder.path / "a" / "b" / "c") == "none");
-  CHECK(refusal(folder.path / "a" / ".." / "b") == "none");
+  CHECK(mistake(folder.path) == "none");
+  CHECK(mistake(folder.path / "a" / "b" / "c") == "none");
+  CHECK(mistake(folder.path / "a" / ".." / "b") == "none");
   CHECK(fs::is_empty(folder.path));
 }
 
@@ -39,28 +46,28 @@ TEST_CASE("a file or a link to nowhere in the way of a folder is named") {
   const TemporaryFolder folder;
   const fs::path file = folder.path / "file";
   std::ofstream(file) << "text";
-  CHECK(refusal(file) == file.string() + ": cannot use the run directory: Not a directory");
-  CHECK(refusal(file / "run") ==
+  CHECK(mistake(file) == file.string() + ": cannot use the run directory: Not a directory");
+  CHECK(mistake(file / "run") ==
         (file / "run").string() + ": cannot create the run directory: " + file.string() + ": Not a directory");
-  CHECK_THAT(refusal(folder.path / std::string(300, 'x')), Contains("File name too long"));
+  CHECK_THAT(mistake(folder.path / std::string(300, 'x')), Contains("File name too long"));
   fs::create_symlink(folder.path / "nowhere", folder.path / "link");
-  CHECK_THAT(refusal(folder.path / "link" / "run"),
+  CHECK_THAT(mistake(folder.path / "link" / "run"),
              Contains("cannot create the run directory: " + (folder.path / "link").string() + ": File exists"));
 }
 
-TEST_CASE("a folder that may not be written to is named") {
+TEST_CASE("a folder that the disk refuses to write to is named, and is no mistake of the configuration") {
   const TemporaryFolder folder;
   ::chmod(folder.path.c_str(), 0555);
   std::string there, below, hidden;
   {
     const Nobody nobody;
-    there = refusal(folder.path);
-    below = refusal(folder.path / "a" / "b");
+    there = disk_refusal(folder.path);
+    below = disk_refusal(folder.path / "a" / "b");
   }
   ::chmod(folder.path.c_str(), 0);
   {
     const Nobody nobody;
-    hidden = refusal(folder.path / "a");
+    hidden = disk_refusal(folder.path / "a");
   }
   ::chmod(folder.path.c_str(), 0755);
   CHECK(there == folder.path.string() + ": cannot use the run directory: Permission denied");
@@ -68,6 +75,16 @@ TEST_CASE("a folder that may not be written to is named") {
                       ": Permission denied");
   CHECK(below == (folder.path / "a" / "b").string() + ": cannot create the run directory: " + folder.path.string() +
                      ": Permission denied");
+}
+
+TEST_CASE("a disk that is mounted for reading only is named") {
+  const TemporaryFolder folder;
+  const fp::testing::ReadOnlyFolder disk(folder.path);
+  if (!disk.read_only()) FP_SKIP("mounting takes rights this user lacks");
+  const std::string there = disk_refusal(folder.path), below = disk_refusal(folder.path / "a" / "b");
+  CHECK(there == folder.path.string() + ": cannot use the run directory: Read-only file system");
+  CHECK(below == (folder.path / "a" / "b").string() + ": cannot create the run directory: " + folder.path.string() +
+                     ": Read-only file system");
 }
 
 TEST_CASE("a folder that has to be there is refused where it is not") {

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "cli/workspace.h"
+#include "support/private_mounts.h"
+#include "support/skip.h"
 
 using namespace fp::testing;
 using Catch::Contains;
@@ -16,6 +18,29 @@ TEST_CASE("a disk that is full at the last save ends the run with 3", "[cli]") {
   CAPTURE(o.output);
   CHECK(o.code == 3);
   CHECK_THAT(o.output, Contains("checkpoint of step 20 not saved") && Contains("cannot write"));
+}
+
+TEST_CASE("a folder that turns read-only ends the next start with 3, and what was saved goes on afterwards", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  REQUIRE(run(w.train(spec, "r", {"--set", "train.steps=10"})).code == 0);
+  const auto refused = [&](const std::filesystem::path& folder) {
+    const ReadOnlyFolder disk(folder);
+    return disk.read_only() ? run(w.train(spec, "r")) : Outcome{-1, ""};
+  };
+  for (const auto& folder : {w.run_directory("r") / "checkpoints", w.run_directory("r")}) {
+    const Outcome o = refused(folder);
+    if (o.code == -1) FP_SKIP("mounting takes rights this user lacks");
+    CAPTURE(folder, o.output);
+    CHECK(o.code == 3);
+    CHECK_THAT(o.output, Contains(folder.string() + ": cannot use the ") && Contains("Read-only file system"));
+  }
+  const Outcome other = run(w.train(spec, "r/config.yaml"));
+  CHECK(other.code == 2);
+  CHECK_THAT(other.output, Contains("config.yaml: cannot use the run directory: Not a directory"));
+  const Outcome o = run(w.train(spec, "r"));
+  CHECK(o.code == 0);
+  CHECK_THAT(o.output, Contains("resumed from") && Contains("step-00000010"));
 }
 
 TEST_CASE("a run leaves everything a person looks for", "[cli]") {
