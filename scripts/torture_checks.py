@@ -84,9 +84,13 @@ def check_checkpoints(program, directory, before, saved, problems):
     return now[-1]
 
 
+def is_told_to_stop(text):
+    return re.search(r"SIG\w+ received|told to stop", text) is not None
+
+
 def check_reason(code, text, problems):
     """Whoever ends badly says why: a message of ours or, before ranks know each other, the launcher's."""
-    stopped = re.search(r"SIG\w+ received|told to stop", text)
+    stopped = is_told_to_stop(text)
     ours = stopped or re.search(r"error: \S", text)
     launchers = re.search(r"exited on signal \d+|process returned\s+a non-zero exit code", text)
     if code != 0 and code != 75 and not ours and not launchers:

@@ -56,12 +56,21 @@ class Run:
     def text(self):
         return self.output.read_text(encoding="utf-8", errors="replace")
 
-    def wait(self, seconds):
+    def wait(self, seconds=None):
         """The exit code; None: it has not ended in time."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def wait_while_alive(self, seconds, signs):
+        """The exit code; None: it has not ended, and for so long neither its output nor what signs() returns has changed."""
+        seen, changed = None, time.monotonic()
+        while (code := self.wait(0.2)) is None and time.monotonic() < changed + seconds:
+            now = (self.output.stat().st_size, signs())
+            if now != seen:
+                seen, changed = now, time.monotonic()
+        return code
 
     def outlived_by(self, seconds):
         """The processes that are still there so long after the launcher has ended."""
