@@ -67,9 +67,12 @@ class Bench:
     steps: int
     threads: int
     commit: str
+    anew: bool = False  # to compare with what is kept, which stays
 
     def __post_init__(self):
         self.results = SPEC.parent / "results" if self.steps == STEPS else self.work / f"results-{self.steps}"
+        if self.anew:
+            self.results = self.work / f"results-{self.steps}-{self.commit}"
 
     def result_file(self, variant, seed):
         return self.results / f"{variant}.seed-{seed}.json"
@@ -170,18 +173,6 @@ def instruction_sets():
     flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"), re.MULTILINE)
     found = set(flags[1].split()) if flags else set()
     return " ".join(f for f in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if f in found) or "unknown"
-
-
-def commit_of_tree():
-    """The commit that the program was built from, as far as the working tree can tell."""
-    git = ["git", "-C", str(small_runs.ROOT)]
-    try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], stdout=subprocess.PIPE, text=True, check=True)
-        changed = subprocess.run([*git, "status", "--porcelain", "lib", "apps", "cuda"], stdout=subprocess.PIPE, text=True,
-                                 check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head.stdout.strip() + ("-modified" if changed.stdout else "")
 
 
 def to_text(result):

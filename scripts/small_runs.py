@@ -43,6 +43,19 @@ def settings(run):
     return keys, ranks
 
 
+def version_of_tree(*paths):
+    """The last commit that touched these paths of the working tree, as git log knows them; marked where they have been
+    modified since."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        last, changed = (subprocess.run([*git, *command, "--", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, check=True).stdout.strip()
+                         for command in (["log", "-1", "--format=%h", "--abbrev=12"], ["status", "--porcelain"]))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return last + ("-modified" if changed else "")
+
+
 def environment():
     """What runs of fptrain are started with: threads that wait sleep, and mpirun may be root's."""
     return dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

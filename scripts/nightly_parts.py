@@ -1,0 +1,55 @@
+"""The parts of scripts/nightly, one row each."""
+import dataclasses
+
+import quality_runs
+import small_runs
+
+TORTURE_SEEDS = (4711, 17, 18, 19)
+FUZZ_MINUTES, FUZZ_TOGETHER = 10, 3  # of each target, and targets in one part
+
+
+@dataclasses.dataclass
+class Part:
+    name: str
+    minutes: int  # expected, on two cores; under 50
+    what: str
+    command: str
+    shows: str = r"\S"  # the last line of the output with this is the result
+
+
+BUILD = ("scripts/setup build && cmake --preset release -DFPTRAIN_TESTS=ON && "
+         "cmake --build build/release --target fptrain && ")
+TESTS = r"tests passed, \d+ tests failed|tests failed out of"
+
+FIXED = [
+    Part("meshes", 35, "all tests of meshes and ranks, [slow] ones too", "scripts/test --label mesh --label ranks", TESTS),
+    Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
+         "scripts/parity-env && scripts/test --label parity", TESTS),
+    Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",
+         "scripts/setup build && cmake --preset release -B build/nightly-cuda -DFPTRAIN_CUDA=ON "
+         "-DFPTRAIN_CUDA_ARCHS='80;90;100' -DFPTRAIN_TESTS=OFF && cmake --build build/nightly-cuda --target fptrain", "Linking"),
+    Part("big-data", 25, "text of some GB is prepared, inspected and trained on in bounded memory",
+         BUILD + "scripts/big-data", "bounded"),
+]
+
+
+def parts():
+    return FIXED + torture_parts() + fuzz_parts() + quality_parts()
+
+
+def torture_parts():
+    return [Part(f"torture-{seed}", 20, f"40 rounds of torture, seed {seed}", f"{BUILD}scripts/torture --kills 40 --seed {seed}",
+                 r"FAILED|^\d+: ") for seed in TORTURE_SEEDS]
+
+
+def fuzz_parts():
+    targets = sorted(f.name[:-len("_fuzz.cpp")] for f in (small_runs.ROOT / "tests/fuzz").glob("*_fuzz.cpp"))
+    groups = [targets[i:i + FUZZ_TOGETHER] for i in range(0, len(targets), FUZZ_TOGETHER)]
+    return [Part(f"fuzz-{i}", 5 + FUZZ_MINUTES * len(group), f"{FUZZ_MINUTES} minutes of broken files each: {', '.join(group)}",
+                 f"for target in {' '.join(group)}; do scripts/fuzz $target --minutes {FUZZ_MINUTES}; done", "nothing broke|ERROR")
+            for i, group in enumerate(groups, 1)]
+
+
+def quality_parts():
+    return [Part(f"quality-{name}", 25, f"the loss curve of {name}, seed 1, is the one in docs/quality",
+                 f"{BUILD}scripts/quality --check --variants {name} --seeds 1", r"seed \d+: ") for name in quality_runs.VARIANTS]
