@@ -1,0 +1,110 @@
+"""What scripts/quality keeps, goes on with and claims, with a program that answers at once."""
+import fcntl
+import hashlib
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "scripts"))
+import quality_runs as runs  # noqa: E402
+import quality_table as table  # noqa: E402
+
+STEPS = 80
+
+
+class QualityTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+        shutil.copy(HERE / "fake_fptrain", self.work)
+        (self.work / "king-james.txt").write_text("In the beginning\n", encoding="ascii")
+        self.addCleanup(setattr, runs, "TEXT_SHA256", runs.TEXT_SHA256)
+        runs.TEXT_SHA256 = hashlib.sha256(b"In the beginning\n").hexdigest()
+        self.bench = self.bench_of(STEPS)
+        self.bench.prepare()
+        # The fake trains on one rank what needs mpirun in earnest.
+        for variant in runs.VARIANTS.values():
+            self.addCleanup(setattr, variant, "ranks", variant.ranks)
+            variant.ranks = 1
+
+    def bench_of(self, steps, **more):
+        return runs.Bench(self.work / "fake_fptrain", self.work, steps, 2, "0123456789ab", **more)
+
+    def calls(self, name):
+        return (self.work / "fake.log").read_text(encoding="ascii").split().count(name)
+
+    def test_a_result_has_the_curves_and_where_it_was_made(self):
+        made = self.bench.run("fp32", 2)
+        kept = json.loads(self.bench.result_file("fp32", 2).read_text(encoding="utf-8"))
+        self.assertEqual(kept, made)
+        self.assertAlmostEqual(kept["final_loss"], 2 + 1 / STEPS - 0.5 + 0.001 + 0.02)
+        self.assertEqual([step for step, _ in kept["train_loss"]], list(range(2, STEPS + 1, 2)))
+        self.assertEqual([step for step, _ in kept["held_out_loss"]], list(range(10, STEPS + 1, 10)))
+        self.assertEqual((kept["commit"], kept["settings"]["precision.compute"]), ("0123456789ab", "fp32"))
+        self.assertNotIn(str(self.work), json.dumps(kept))
+        self.assertEqual(list(self.work.glob("*/seed-2")), [])
+
+    def test_a_finished_run_counts_until_its_variant_or_its_steps_change(self):
+        self.bench.run("bf16", 1)
+        self.assertIsNotNone(self.bench.result("bf16", 1))
+        self.assertIsNone(self.bench.result("bf16", 2))
+        self.assertIsNone(self.bench_of(STEPS + 8).result("bf16", 1))
+        self.assertIsNone(self.bench_of(STEPS, anew=True).result("bf16", 1))
+        runs.VARIANTS["bf16"].settings["optimizer.beta1"] = 0.8
+        self.addCleanup(runs.VARIANTS["bf16"].settings.clear)
+        self.assertIsNone(self.bench.result("bf16", 1))
+
+    def test_rehearsals_are_not_kept_among_the_results(self):
+        self.assertEqual(self.bench_of(runs.STEPS).results, runs.SPEC.parent / "results")
+        self.assertEqual(self.bench.results.parent, self.work)
+
+    def test_an_interrupted_run_goes_on(self):
+        with self.assertRaises(runs.Interrupted):
+            self.bench.run("bf16", 9)
+        self.assertIsNone(self.bench.result("bf16", 9))
+        self.assertEqual(self.bench.run("bf16", 9)["train_loss"][-1][0], STEPS)
+        self.assertEqual((self.calls("train"), self.calls("eval")), (2, 1))
+
+    def test_a_run_that_another_process_is_at_is_left_alone(self):
+        folder = self.work / runs.identity("bf16", STEPS) / "seed-3"
+        folder.mkdir(parents=True)
+        with open(folder / "lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertIsNone(self.bench.run("bf16", 3))
+        self.assertIsNotNone(self.bench.run("bf16", 3))
+
+    def test_another_text_is_refused(self):
+        (self.work / "king-james.txt").write_text("Call me Ishmael\n", encoding="ascii")
+        with self.assertRaisesRegex(SystemExit, "is not the text of the kept results"):
+            self.bench.prepare()
+
+    def test_the_report_tells_noise_from_differences(self):
+        for seed in (1, 2):
+            for variant in ("bf16", "bf16-data-2", "fp32"):
+                self.bench.run(variant, seed)
+        results = table.Results.read(self.bench)
+        for value in results.ranges_of_meshes().values():
+            self.assertAlmostEqual(value, 0.001)
+        text = table.markdown(results)
+        self.assertRegex(text, r"\| fp32 \| 1, 2 \| 1\.52850 \| 0\.00500 \|.*\| -0\.50000 \| 0\.00000 \| better \|")
+        self.assertRegex(text, r"\| bf16-data-2 \|.*\| \+0\.00100 \|.*\| noise \|")
+        self.assertIn("**Noise: 0.00100.**", text)
+        picture = table.svg(results)
+        self.assertEqual(picture.count('class="band"'), 1)
+        self.assertEqual(picture.count('class="line"'), 3 + 2 + 3)  # losses, differences, legend
+
+    def test_no_difference_is_claimed_below_the_noise_or_its_own_error(self):
+        self.assertEqual(table.verdict("fp32", -0.002, 0.0001, [0.001, 0.003]), "no difference can be claimed")
+        self.assertEqual(table.verdict("fp32", -0.004, 0.0021, [0.003]), "no difference can be claimed")
+        self.assertEqual(table.verdict("fp32", 0.004, 0.0001, [0.003]), "worse")
+        self.assertEqual(table.verdict("fp32", 0.004, "", [0.003]), "not enough runs")
+        self.assertEqual(table.verdict("fp32", 0.004, 0.0001, []), "not enough runs")
+
+
+if __name__ == "__main__":
+    unittest.main()
