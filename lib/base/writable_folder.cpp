@@ -25,9 +25,7 @@ int writable(const std::filesystem::path& path) {
 }
 
 // Only another path in the configuration helps.
-bool is_bad_path(int error) {
-  return error == ENOTDIR || error == EEXIST || error == ENAMETOOLONG || error == ELOOP;
-}
+bool is_bad_path(int error) { return error == ENOTDIR || error == EEXIST || error == ENAMETOOLONG || error == ELOOP; }
 
 // The same configuration is right as soon as the disk, or the rights to it, are.
 bool is_refused_by_disk(int error) { return error == EACCES || error == EPERM || error == EROFS; }
@@ -40,9 +38,8 @@ void require_folder_possible(const std::filesystem::path& path, const std::strin
   int error = writable(at);
   while (error == ENOENT && at.has_relative_path()) error = writable(at = at.parent_path());
   if (!is_bad_path(error) && !is_refused_by_disk(error)) return;
-  const std::string text =
-      fmt::format("{}: cannot {} {}: {}{}", path.string(), at == wanted ? "use" : "create", what,
-                  at == wanted ? "" : at.string() + ": ", std::generic_category().message(error));
+  const std::string text = fmt::format("{}: cannot {} {}: {}{}", path.string(), at == wanted ? "use" : "create", what,
+                                       at == wanted ? "" : at.string() + ": ", std::generic_category().message(error));
   if (is_bad_path(error)) throw ConfigError(text);
   throw DataError(text);
 }
