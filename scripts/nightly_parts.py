@@ -28,7 +28,7 @@ FIXED = [
     Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",
          "scripts/setup build && cmake --preset release -B build/nightly-cuda -DFPTRAIN_CUDA=ON "
          "-DFPTRAIN_CUDA_ARCHS='80;90;100' -DFPTRAIN_TESTS=OFF && cmake --build build/nightly-cuda --target fptrain", "Linking"),
-    Part("big-data", 25, "text of some GB is prepared, inspected and trained on in bounded memory",
+    Part("big-data", 8, "text of some GB is prepared, inspected and trained on in bounded memory",
          BUILD + "scripts/big-data", "bounded"),
 ]
 
@@ -38,7 +38,7 @@ def parts():
 
 
 def torture_parts():
-    return [Part(f"torture-{seed}", 20, f"40 rounds of torture, seed {seed}", f"{BUILD}scripts/torture --kills 40 --seed {seed}",
+    return [Part(f"torture-{seed}", 8, f"40 rounds of torture, seed {seed}", f"{BUILD}scripts/torture --kills 40 --seed {seed}",
                  "FAILED|without a fault") for seed in TORTURE_SEEDS]
 
 
