@@ -115,7 +115,6 @@ class Bench:
             except BlockingIOError:
                 return None
             ranks = VARIANTS[variant].ranks
-            begin = datetime.datetime.now()
             code = small_runs.run_logged(
                 [self.program, "train", *self._arguments(variant), "--set", f"run.directory={folder / 'run'}", "--set",
                  f"run.seed={seed}", "--set", f"run.threads={max(1, self.threads // ranks)}"], ranks, folder / "output.txt",
@@ -125,7 +124,6 @@ class Bench:
             if code != 0:
                 raise SystemExit(f"{variant}, seed {seed}: ended with {code}; see {folder / 'output.txt'}")
             result = self._result(variant, seed, folder / "run")
-            result["seconds"] = round((datetime.datetime.now() - begin).total_seconds())
             self.results.mkdir(parents=True, exist_ok=True)
             part = self.result_file(variant, seed).with_suffix(".part")
             part.write_text(to_text(result), encoding="utf-8")
@@ -153,6 +151,7 @@ class Bench:
             "tail_loss": statistics.fmean(losses[-max(1, self.steps // TAIL):]),
             "train_loss": [[end, round(statistics.fmean(losses[end - length:end]), 6)] for end in ends],
             "held_out_loss": [[s["step"], s["val_loss"]] for s in steps if "val_loss" in s],
+            "seconds": round(steps[-1]["elapsed_s"]),
         }
 
     def _evaluate(self, variant, run):

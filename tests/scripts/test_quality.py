@@ -46,6 +46,7 @@ class QualityTest(unittest.TestCase):
         self.assertEqual([step for step, _ in kept["train_loss"]], list(range(2, STEPS + 1, 2)))
         self.assertEqual([step for step, _ in kept["held_out_loss"]], list(range(10, STEPS + 1, 10)))
         self.assertEqual((kept["commit"], kept["settings"]["precision.compute"]), ("0123456789ab", "fp32"))
+        self.assertEqual(kept["seconds"], STEPS // 2)
         self.assertNotIn(str(self.work), json.dumps(kept))
         self.assertEqual(list(self.work.glob("*/seed-2")), [])
 
