@@ -1,6 +1,10 @@
 """What scripts/quality keeps, goes on with and claims, with a program that answers at once."""
+import contextlib
 import fcntl
 import hashlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import pathlib
 import shutil
@@ -14,6 +18,10 @@ import quality_runs as runs  # noqa: E402
 import quality_table as table  # noqa: E402
 
 STEPS = 80
+
+loader = importlib.machinery.SourceFileLoader("quality", str(HERE.parent.parent / "scripts/quality"))
+quality = importlib.util.module_from_spec(importlib.util.spec_from_loader("quality", loader))
+loader.exec_module(quality)
 
 
 class QualityTest(unittest.TestCase):
@@ -98,6 +106,22 @@ class QualityTest(unittest.TestCase):
         picture = table.svg(results)
         self.assertEqual(picture.count('class="band"'), 1)
         self.assertEqual(picture.count('class="line"'), 3 + 2 + 3)  # losses, differences, legend
+
+    def test_a_check_compares_new_runs_with_the_kept_ones(self):
+        anew = self.bench_of(STEPS, anew=True)
+        with self.assertRaisesRegex(SystemExit, "nothing to compare with is kept for fp32, seed 1"):
+            quality.what_to_compare_with(self.bench, ["fp32"], [1])
+        for variant in ("bf16", "bf16-data-2", "fp32"):
+            self.bench.run(variant, 1)
+        noise, losses = quality.what_to_compare_with(self.bench, ["bf16", "fp32"], [1])
+        self.assertAlmostEqual(noise, 0.001)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(quality.compare(anew, noise, losses), 2)  # not trained
+            anew.run("bf16", 1)
+            anew.run("fp32", 1)
+            self.assertEqual(quality.compare(anew, noise, losses), 0)
+            losses["fp32", 1] += 2 * noise
+            self.assertEqual(quality.compare(anew, noise, losses), 1)
 
     def test_no_difference_is_claimed_below_the_noise_or_its_own_error(self):
         self.assertEqual(table.verdict("fp32", -0.002, 0.0001, [0.001, 0.003]), "no difference can be claimed")
