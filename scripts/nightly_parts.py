@@ -24,7 +24,7 @@ TESTS = r"tests passed, \d+ tests failed|tests failed out of"
 FIXED = [
     Part("meshes", 35, "all tests of meshes and ranks, [slow] ones too", "scripts/test --label mesh --label ranks", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
-         "scripts/parity-env && scripts/test --label parity", TESTS),
+         BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
     Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",
          "scripts/setup build && cmake --preset release -B build/nightly-cuda -DFPTRAIN_CUDA=ON "
          "-DFPTRAIN_CUDA_ARCHS='80;90;100' -DFPTRAIN_TESTS=OFF && cmake --build build/nightly-cuda --target fptrain", "Linking"),
