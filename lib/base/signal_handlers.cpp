@@ -11,11 +11,16 @@ namespace {
 
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-int64_t now_ns() {
+int64_t system_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
+
+std::atomic<int64_t (*)()> interrupt_clock{system_ns};
+static_assert(decltype(interrupt_clock)::is_always_lock_free);
+
+int64_t now_ns() { return interrupt_clock.load()(); }
 
 }  // namespace
 
@@ -31,6 +36,8 @@ SignalHandlers::SignalHandlers(void (*handler)(int), const sigset_t& blocked) {
 SignalHandlers::~SignalHandlers() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) ::sigaction(kStopSignals[i], &former_[i], nullptr);
 }
+
+void Interrupts::use_clock(int64_t (*clock)()) { interrupt_clock = clock == nullptr ? system_ns : clock; }
 
 Interrupts::Kind Interrupts::note() {
   int64_t first = 0;

@@ -30,6 +30,9 @@ class Interrupts {
  public:
   static constexpr int64_t kRepetitionNs = 500'000'000;
 
+  // The monotonic clock in nanoseconds that all go by, async-signal-safe; nullptr: the system's. A test sets its own.
+  static void use_clock(int64_t (*now_ns)());
+
   enum class Kind { first, repetition, another };
   Kind note();
   // The next one is the first again.

@@ -88,7 +88,8 @@ std::vector<int> wait_readable(const std::vector<int>& fds, double timeout_s) {
   std::vector<pollfd> polled;
   polled.reserve(fds.size());
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
-  ::poll(polled.data(), polled.size(), std::max(0, static_cast<int>(std::ceil(timeout_s * 1000))));
+  constexpr double kLongestPollMs = 1e9;
+  ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp(std::ceil(timeout_s * 1000), 0.0, kLongestPollMs)));
   std::vector<int> ready;
   for (const pollfd& p : polled) {
     if (p.revents != 0) ready.push_back(p.fd);

@@ -2,30 +2,26 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 
 #include "base/log.h"
 
 namespace fp {
 
-Deadline::Deadline(double seconds, std::string message) {
+Deadline::Deadline(double seconds, std::string message, MonotonicClock& clock) : clock_(clock) {
   if (seconds <= 0) return;
-  watcher_ = std::thread([this, seconds, message = std::move(message)] {
-    std::unique_lock lock(mutex_);
-    if (over_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return met_; })) return;
+  watcher_ = clock_.start([this, until = clock_.after(seconds), message = std::move(message)] {
+    while (clock_.now() < until) {
+      if (!clock_.wait_readable({met_.fd()}, until).empty()) return;
+    }
     log::error("{}", message);
     ::_exit(1);
   });
 }
 
 Deadline::~Deadline() {
-  {
-    const std::lock_guard lock(mutex_);
-    met_ = true;
-  }
-  over_.notify_all();
-  if (watcher_.joinable()) watcher_.join();
+  met_.post({"met", {}});
+  if (watcher_.joinable()) clock_.join(watcher_);
 }
 
 }  // namespace fp

@@ -1,10 +1,11 @@
 // A time limit for what can hang before there is a lifeline between the ranks.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
+
+#include "launch/channel.h"
+#include "launch/clock.h"
 
 namespace fp {
 
@@ -12,15 +13,14 @@ class Deadline {
  public:
   // Ends this process, with code 1 and the message as an error, unless this is destroyed within so many seconds; 0: has
   // all the time there is.
-  Deadline(double seconds, std::string message);
+  Deadline(double seconds, std::string message, MonotonicClock& = real_clock());
   ~Deadline();
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool met_ = false;
+  MonotonicClock& clock_;
+  Mailbox met_;
   std::thread watcher_;
 };
 

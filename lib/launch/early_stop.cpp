@@ -15,12 +15,13 @@
 namespace fp {
 namespace {
 
-constexpr timespec kMoment{0, 500'000'000};
+constexpr timespec kLook{0, 10'000'000};  // how often a handler looks for someone to end the run
 
 // Handlers may only touch lock-free atomics and call async-signal-safe functions.
 std::atomic<bool> told{false}, speaks{false};
 Interrupts interrupts;
 std::atomic<int> awaiting{-1};
+std::atomic<int64_t> looks{0};
 
 // Whether there is someone to end the run.
 bool hand_over() {
@@ -38,22 +39,21 @@ void on_signal(int signal) {
     errno = saved_errno;
     return;
   }
-  if (hand_over()) {
-    errno = saved_errno;
-    return;
+  for (int64_t look = 0; !hand_over(); ++look) {
+    if (look >= looks) ::_exit(static_cast<int>(ExitCode::interrupted));
+    timespec left = kLook;
+    while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    interrupts.restart();
   }
-  timespec left = kMoment;
-  while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
-  if (!hand_over()) ::_exit(static_cast<int>(ExitCode::interrupted));
-  interrupts.restart();
   errno = saved_errno;
 }
 
 }  // namespace
 
-EarlyStop::EarlyStop() {
+EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
   told = false;
+  looks = std::chrono::nanoseconds(moment).count() / kLook.tv_nsec;
   interrupts.forget();
   speaks = log::rank() == 0;
   sigset_t all;

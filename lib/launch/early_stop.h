@@ -1,6 +1,7 @@
 // Being told to stop before there is anything to save.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "base/signal_handlers.h"
@@ -10,12 +11,11 @@ namespace fp {
 // While one of these lives, SIGINT, SIGTERM and SIGUSR1 end the run with exit code 75: the same command starts again.
 // One rank that is told is enough, once there is a lifeline: it ends them all. Before, the process ends by itself,
 // after a moment that it gives the others: a launcher tells all, one after the other, and connections that break
-// meanwhile are no news. A second SIGINT, half a second
-// or more after the first, does what SIGINT does by default. Other handlers may be put over these. At
-// most one lives at a time.
+// meanwhile are no news. A second SIGINT, half a second or more after the first, does what SIGINT does by default.
+// Other handlers may be put over these. At most one lives at a time.
 class EarlyStop {
  public:
-  EarlyStop();
+  explicit EarlyStop(std::chrono::milliseconds moment = std::chrono::milliseconds(500));
   // The work is done: from here on the signals change nothing.
   void over();
 

@@ -40,9 +40,9 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
 }
 
 void Hub::run() {
-  Clock::time_point next_tick = Clock::now();
+  Time next_tick = clock_.now();
   while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
-    const std::vector<int> ready = wait_readable(descriptors(), -seconds_since(std::min(next_tick, failures_due_)));
+    const std::vector<int> ready = clock_.wait_readable(descriptors(), std::min(next_tick, failures_due_));
     look_at_clock();
     meet_newcomers();
     hear_ranks(ready);
@@ -52,10 +52,10 @@ void Hub::run() {
       on_message(ranks_[0], m);
     }
     if (stopping_early() && failures_.empty()) on_message(ranks_[0], {"stop", {}});
-    if (Clock::now() >= failures_due_) report_failures();
-    if (Clock::now() < next_tick) continue;
+    if (clock_.now() >= failures_due_) report_failures();
+    if (clock_.now() < next_tick) continue;
     tick();
-    next_tick = Clock::now() + seconds(options_.heartbeat_s);
+    next_tick = clock_.after(options_.heartbeat_s);
   }
 }
 
@@ -72,7 +72,7 @@ std::vector<int> Hub::descriptors() const {
 void Hub::meet_newcomers() {
   if (!listener_) return;
   for (Descriptor d = listener_->accept(); d.get() >= 0; d = listener_->accept())
-    newcomers_.push_back({std::make_unique<PeerChannel>(std::move(d))});
+    newcomers_.push_back({std::make_unique<PeerChannel>(std::move(d)), clock_.now()});
   const size_t before = newcomers_.size();
   std::erase_if(newcomers_, [this](Newcomer& n) { return !admit(n) || !n.channel; });
   if (newcomers_.size() < before) appoint_heir();
@@ -81,7 +81,7 @@ void Hub::meet_newcomers() {
 bool Hub::admit(Newcomer& n) {
   std::vector<PeerMessage> messages;
   if (!n.channel->receive(messages)) return false;
-  if (messages.empty()) return seconds_since(n.since) < options_.connect_s;
+  if (messages.empty()) return clock_.seconds_since(n.since) < options_.connect_s;
   const PeerMessage& hello = messages.front();
   const int64_t rank = hello.number(1);
   if (hello.verb != "hello" || hello.text(0) != listener_->token() || rank < 1 ||
@@ -119,7 +119,7 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
   if (gone.empty()) return;
   if (given_up()) {
     log::warning("this process had been stopped for {:.1f} s, and the other ranks ended without it", paused_s());
-    leave(1);
+    leave_now(1);
   }
   if (!failures_.empty()) report_failures();  // the reason, and this what it led to
   std::string text;
@@ -145,7 +145,7 @@ void Hub::on_message(Rank& r, const PeerMessage& m) {
   } else if (m.verb == "fail") {
     const bool own = m.text(1) != "peer";
     failures_.push_back({r.state.rank, static_cast<int>(m.number(0)), own, m.text(2)});
-    failures_due_ = std::min(failures_due_, Clock::now() + seconds(own ? kSettleOwn : kSettlePeer));
+    failures_due_ = std::min(failures_due_, clock_.after(own ? kSettleOwn : kSettlePeer));
   } else if (m.verb == "stop") {
     stop_early();  // from here on, whatever else is told is no news
     on_message(r, {"fail", {std::to_string(static_cast<int>(ExitCode::interrupted))}});
@@ -225,24 +225,24 @@ void Hub::broadcast(const PeerMessage& m) {
 
 void Hub::end(int code, const std::string& text, bool with_stacks) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
-  leave_after(kLongestEnd, code);
+  leave_after(options_.end.longest_s, code);
   if (with_stacks)
     say_with_stacks(text);
   else
-    say(text);
+    say_now(text);
   broadcast({"end", {std::to_string(code)}});
   // They go first: a process that leaves with unread messages resets its connections, and the last word is lost.
   await("nothing more");
-  leave(code);
+  leave_now(code);
 }
 
 // The stacks are long: the verdict stands before them, and after them, where people look first.
 void Hub::say_with_stacks(const std::string& text) {
-  say(text + "\nStacks of the main threads:");
+  say_now(text + "\nStacks of the main threads:");
   broadcast({"dump", {}});
   print_stack();
   await("dumped");
-  say(text.substr(0, text.find('\n')) + " What every rank does is said above the stacks.");
+  say_now(text.substr(0, text.find('\n')) + " What every rank does is said above the stacks.");
 }
 
 void Hub::await(std::string_view verb) {
@@ -250,8 +250,8 @@ void Hub::await(std::string_view verb) {
   for (Rank& r : ranks_) {
     if (r.channel && !r.state.silent) awaited.push_back(&r);
   }
-  const Clock::time_point since = Clock::now();
-  while (seconds_since(since) < kDrain) {
+  const Time until = clock_.after(kDrain);
+  while (clock_.now() < until) {
     std::erase_if(awaited, [&](Rank* r) {
       std::vector<PeerMessage> messages;
       if (!r->channel->receive(messages)) r->channel.reset();
@@ -261,7 +261,7 @@ void Hub::await(std::string_view verb) {
     if (awaited.empty()) return;
     std::vector<int> fds;
     for (const Rank* r : awaited) fds.push_back(r->channel->fd());
-    wait_readable(fds, 0.1);
+    clock_.wait_readable(fds, until);
   }
 }
 

@@ -24,7 +24,7 @@ class Hub final : public Member {
   };
   struct Newcomer {
     std::unique_ptr<PeerChannel> channel;
-    Clock::time_point since = Clock::now();
+    Time since;
   };
   struct Failure {
     int rank, code;
@@ -57,7 +57,7 @@ class Hub final : public Member {
   std::vector<Rank> ranks_;
   std::vector<Newcomer> newcomers_;
   std::vector<Failure> failures_;
-  Clock::time_point failures_due_ = Clock::time_point::max();
+  Time failures_due_ = Time::max();
 };
 
 }  // namespace fp

@@ -28,14 +28,14 @@ void leave_after(double seconds, int code) {
   }
 }
 
-void leave(int code) {
+void leave(int code, double flush_s) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
-  leave_after(2, code);
+  leave_after(flush_s, code);
   std::fflush(nullptr);  // waits for a thread that is stuck writing
   ::_exit(code);
 }
 
-void say(const std::string& text) {
+void say(const std::string& text, double within_s) {
   if (stopping_early()) return;
   std::promise<void> said;
   const std::future<void> done = said.get_future();
@@ -43,11 +43,11 @@ void say(const std::string& text) {
     log::error("{}", text);
     said.set_value();
   }).detach();
-  done.wait_for(std::chrono::seconds(2));
+  done.wait_for(std::chrono::duration<double>(within_s));
 }
 
 Member::Member(int rank, const CommRecord& record, LifelineOptions options)
-    : rank_(rank), record_(&record), options_(std::move(options)) {}
+    : rank_(rank), record_(&record), options_(std::move(options)), clock_(*options_.clock), last_look_(clock_.now()) {}
 
 void Member::start_thread() {
   FP_CHECK(!thread_.joinable(), "a lifeline is joined once");
@@ -55,24 +55,24 @@ void Member::start_thread() {
   sigset_t all, former;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
-  last_look_ = Clock::now();
-  thread_ = std::thread([this] { run(); });
+  last_look_ = clock_.now();
+  thread_ = clock_.start([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
 }
 
 void Member::fail(int code, const std::string& message, Blame blame) {
   if (!thread_.joinable()) {
     log::error("{}", message);
-    leave(code);
+    leave_now(code);
   }
   mailbox_.post({"fail", {std::to_string(code), blame == Blame::self ? "self" : "peer", message}});
-  for (;;) ::pause();
+  for (;;) clock_.wait_readable({}, Time::max());
 }
 
 void Member::stop(const char* verb) {
   if (thread_.joinable()) {
     mailbox_.post({verb, {}});
-    thread_.join();
+    clock_.join(thread_);
   }
   leave_early_stop_to(-1);
 }
@@ -82,7 +82,7 @@ void Member::close() { stop("bye"); }
 void Member::abandon() { stop("leave"); }
 
 void Member::look_at_clock() {
-  const Clock::time_point now = Clock::now();
+  const Time now = clock_.now();
   const double passed_s = std::chrono::duration<double>(now - last_look_).count();
   awake_s_ += std::min(passed_s, options_.heartbeat_s);
   if (passed_s > 3 * options_.heartbeat_s) {
@@ -93,9 +93,13 @@ void Member::look_at_clock() {
 }
 
 void Member::print_stack() const {
-  const std::string text = stack_.text(fmt::format("[rank {}]   ", rank_));
+  const std::string text = stack_.text(fmt::format("[rank {}]   ", rank_), options_.end.stack_s);
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
 }
+
+void Member::leave_now(int code) const { leave(code, options_.end.flush_s); }
+
+void Member::say_now(const std::string& text) const { say(text, options_.end.say_s); }
 
 namespace {
 

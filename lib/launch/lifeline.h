@@ -19,14 +19,25 @@
 #include <string>
 
 #include "comm/record.h"
+#include "launch/clock.h"
 #include "launch/stall.h"
 
 namespace fp {
+
+// How long the steps of an end may take, in real seconds whatever the clock: it is this process that may be stuck then.
+struct EndLimits {
+  double say_s = 2;       // for the log to take an error
+  double flush_s = 2;     // for the standard streams
+  double stack_s = 1;     // for the main thread to show its stack
+  double longest_s = 10;  // for everything
+};
 
 struct LifelineOptions {
   double heartbeat_s = 1;
   PhaseTimeouts timeouts_s;
   double connect_s = 60;  // all ranks have joined by then
+  EndLimits end;
+  MonotonicClock* clock = &real_clock();
 };
 
 // Whose fault a failure is: this rank's own, or another rank's, seen as a communication that broke. The latter is only

@@ -7,14 +7,11 @@
 #include <string>
 #include <thread>
 
-#include "base/stopwatch.h"
 #include "launch/channel.h"
 #include "launch/lifeline.h"
 #include "launch/stack.h"
 
 namespace fp {
-
-constexpr double kLongestEnd = 10;  // seconds until the end, whatever happens
 
 class Member {
  public:
@@ -29,10 +26,7 @@ class Member {
   void abandon();  // stops the thread without a word to the others
 
  protected:
-  using Clock = std::chrono::steady_clock;
-  static Clock::duration seconds(double s) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-  }
+  using Time = MonotonicClock::Time;
 
   virtual void run() = 0;  // the thread; returns after "leave" or when the run is over
   void start_thread();
@@ -41,12 +35,16 @@ class Member {
   double awake_s() const { return awake_s_; }
   void look_at_clock();
   // How long this process was stopped, if that was a moment ago.
-  double paused_s() const { return seconds_since(last_pause_) < kLongestEnd ? paused_s_ : 0; }
+  double paused_s() const { return clock_.seconds_since(last_pause_) < options_.end.longest_s ? paused_s_ : 0; }
   void print_stack() const;
+  // As the functions below, within the limits of the options.
+  [[noreturn]] void leave_now(int code) const;
+  void say_now(const std::string& text) const;
 
   const int rank_;
   std::atomic<const CommRecord*> record_;
   const LifelineOptions options_;
+  MonotonicClock& clock_;
   Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"; a signal to stop early wakes it too
 
  private:
@@ -54,17 +52,17 @@ class Member {
 
   StackProbe stack_;  // of the main thread
   std::thread thread_;
-  Clock::time_point last_look_ = Clock::now();
+  Time last_look_;
   double awake_s_ = 0;
-  Clock::time_point last_pause_{};
+  Time last_pause_{};
   double paused_s_ = 0;
 };
 
-// Ends the process with `code` after what is in the standard streams is written; at the latest in two seconds.
-[[noreturn]] void leave(int code);
-// Ends the process after so long, whatever happens.
+// Ends the process with `code` after what is in the standard streams is written; at the latest after `flush_s`.
+[[noreturn]] void leave(int code, double flush_s = EndLimits{}.flush_s);
+// Ends the process after so long in real time, whatever happens.
 void leave_after(double seconds, int code);
-// An error line in the log, or none when a thread that is stuck writing holds the log.
-void say(const std::string& text);
+// An error line in the log, or none when a thread that is stuck writing holds the log for longer.
+void say(const std::string& text, double within_s = EndLimits{}.say_s);
 
 }  // namespace fp

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400, kForever = std::numeric_limits<double>::infinity();
 
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 std::optional<int64_t> whole(std::string_view text) {
   int64_t value = -1;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -90,12 +88,18 @@ std::optional<double> parse_time_limit(std::string_view text) {
   return *d * kDay + at(0) * kHour + at(1) * kMinute + at(2);
 }
 
-std::optional<std::string> ask_program(const std::vector<std::string>& command, const std::stop_token& stop) {
-  const auto output = run_program(command, std::chrono::seconds(30), stop);
+std::optional<std::string> ask_program(const std::vector<std::string>& command, const std::stop_token& stop,
+                                       std::chrono::seconds limit) {
+  const auto output = run_program(command, limit, stop);
   return output && output->code == 0 ? std::optional(output->text) : std::nullopt;
 }
 
-JobClock::JobClock(const SlurmJob& job, Ask ask_command, std::chrono::milliseconds every) {
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+JobClock::JobClock(const SlurmJob& job, Ask ask_command, std::chrono::milliseconds every, std::function<double()> now)
+    : now_(std::move(now)) {
   if (job.ends) ends_ = *job.ends;
   thread_ = std::jthread([this, job, ask_command = std::move(ask_command), every](const std::stop_token& stop) {
     std::mutex mutex;
@@ -108,9 +112,9 @@ JobClock::JobClock(const SlurmJob& job, Ask ask_command, std::chrono::millisecon
 
 void JobClock::ask(const SlurmJob& job, const Ask& ask_command, const std::stop_token& stop) {
   const auto text = ask_command({"squeue", "--noheader", "--jobs=" + job.id, "--format=%L"}, stop);
-  if (const auto left = text ? parse_time_left(*text) : std::nullopt) ends_ = now() + *left;
+  if (const auto left = text ? parse_time_left(*text) : std::nullopt) ends_ = now_() + *left;
 }
 
-double JobClock::left() const { return ends_ - now(); }
+double JobClock::left() const { return ends_ - now_(); }
 
 }  // namespace fp

@@ -35,19 +35,25 @@ std::optional<double> parse_time_limit(std::string_view text);
 
 // What a command printed; nothing where it failed or was stopped.
 using Ask = std::function<std::optional<std::string>(const std::vector<std::string>& command, const std::stop_token&)>;
-std::optional<std::string> ask_program(const std::vector<std::string>& command, const std::stop_token&);
+std::optional<std::string> ask_program(const std::vector<std::string>& command, const std::stop_token&,
+                                       std::chrono::seconds limit = std::chrono::seconds(30));
+
+double unix_seconds();  // since 1970
 
 // What is left of a job's time. Asks squeue, again and again, as limits are changed while jobs run; in a thread of its
 // own, since a busy controller may take its time to answer; the destructor does not wait for that.
 class JobClock {
  public:
-  explicit JobClock(const SlurmJob&, Ask = ask_program, std::chrono::milliseconds every = std::chrono::minutes(2));
+  explicit JobClock(
+      const SlurmJob&, Ask = [](const auto& command, const auto& stop) { return ask_program(command, stop); },
+      std::chrono::milliseconds every = std::chrono::minutes(2), std::function<double()> now = unix_seconds);
   // Seconds; infinite where there is no limit, or none is known.
   double left() const;
 
  private:
   void ask(const SlurmJob&, const Ask&, const std::stop_token&);
 
+  const std::function<double()> now_;                                   // seconds since 1970; any thread calls it
   std::atomic<double> ends_ = std::numeric_limits<double>::infinity();  // seconds since 1970
   std::jthread thread_;
 };

@@ -21,7 +21,7 @@ void Spoke::join(const std::string& address) {
   try {
     greeting = connect(address, hello, options_.connect_s);
   } catch (const DeviceError&) {
-    if (stopping_early()) leave(static_cast<int>(ExitCode::interrupted));  // so is rank 0
+    if (stopping_early()) leave_now(static_cast<int>(ExitCode::interrupted));  // so is rank 0
     throw;
   }
   channel_ = std::move(greeting.channel);
@@ -30,9 +30,9 @@ void Spoke::join(const std::string& address) {
 }
 
 void Spoke::run() {
-  Clock::time_point next_tick = Clock::now();
+  Time next_tick = clock_.now();
   for (;;) {
-    wait_readable({mailbox_.fd(), channel_->fd()}, -seconds_since(next_tick));
+    clock_.wait_readable({mailbox_.fd(), channel_->fd()}, next_tick);
     look_at_clock();
     std::vector<PeerMessage> messages;
     const bool open = channel_->receive(messages);
@@ -43,10 +43,10 @@ void Spoke::run() {
       if (!on_request(m)) return;
     }
     if (stopping_early() && !stopping_) on_request({"stop", {}});
-    if (Clock::now() < next_tick) continue;
-    if (closing_ && Clock::now() > give_up_) return;
+    if (clock_.now() < next_tick) continue;
+    if (closing_ && clock_.now() > give_up_) return;
     tick();
-    next_tick = Clock::now() + seconds(options_.heartbeat_s);
+    next_tick = clock_.after(options_.heartbeat_s);
   }
 }
 
@@ -60,11 +60,11 @@ void Spoke::on_message(const PeerMessage& m) {
   } else if (m.verb == "heir") {
     heir_ = static_cast<int>(m.number(0));
   } else if (m.verb == "dump") {
-    leave_after(kLongestEnd, 1);  // an "end" follows
+    leave_after(options_.end.longest_s, 1);  // an "end" follows
     print_stack();
     channel_->send({"dumped", {}});
   } else if (m.verb == "end") {
-    leave(static_cast<int>(m.number(0)));
+    leave_now(static_cast<int>(m.number(0)));
   }
 }
 
@@ -72,7 +72,7 @@ bool Spoke::on_request(const PeerMessage& m) {
   if (m.verb == "leave") return false;
   channel_->send(beat_of(record_.load()->activity()));
   channel_->send(m);
-  give_up_ = Clock::now() + seconds(kAnswer);
+  give_up_ = clock_.after(kAnswer);
   if (m.verb == "stop") {
     stopping_ = true;
   } else if (m.verb == "bye") {
@@ -87,7 +87,7 @@ bool Spoke::on_request(const PeerMessage& m) {
 void Spoke::tick() {
   const CommRecord::Activity now = record_.load()->activity();
   if (!closing_) channel_->send(beat_of(now));
-  if ((failure_ || stopping_) && Clock::now() > give_up_) end_alone("it does not answer");
+  if ((failure_ || stopping_) && clock_.now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
   const double silence_s = awake_s() - heard_s_;
@@ -97,13 +97,14 @@ void Spoke::tick() {
 
 void Spoke::end_alone(const std::string& what_of_rank_0) {
   const int code = failure_ ? static_cast<int>(failure_->number(0)) : 1;
-  leave_after(kLongestEnd, code);
+  leave_after(options_.end.longest_s, code);
   if (failure_) {
-    say(failure_->text(2));
+    say_now(failure_->text(2));
   } else if (rank_ == heir_) {
-    say(fmt::format("{} is gone: {}. Last known: {}", describe_process(hub_), what_of_rank_0, describe(hub_.activity)));
+    say_now(
+        fmt::format("{} is gone: {}. Last known: {}", describe_process(hub_), what_of_rank_0, describe(hub_.activity)));
   }
-  leave(code);
+  leave_now(code);
 }
 
 }  // namespace fp

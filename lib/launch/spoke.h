@@ -28,7 +28,7 @@ class Spoke final : public Member {
   int heir_ = 1;                        // the rank that says that rank 0 is gone
   std::optional<PeerMessage> failure_;  // this rank's, told to the hub
   bool closing_ = false, stopping_ = false;
-  Clock::time_point give_up_ = Clock::time_point::max();  // the hub has answered a failure or a bye by then
+  Time give_up_ = Time::max();  // the hub has answered a failure or a bye by then
 };
 
 }  // namespace fp

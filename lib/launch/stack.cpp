@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 
 namespace fp {
 namespace {
@@ -57,10 +58,11 @@ StackProbe::~StackProbe() {
   probing = false;
 }
 
-std::string StackProbe::text(const std::string& prefix) const {
+std::string StackProbe::text(const std::string& prefix, double within_s) const {
   depth = 0;
   ::pthread_kill(thread_, kSignal);
-  for (int wait = 0; wait < 100 && depth.load() == 0; ++wait)
+  const auto asked = std::chrono::steady_clock::now();
+  while (depth.load() == 0 && seconds_since(asked) < within_s)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const int count = depth.load();
   if (count == 0) return prefix + "the main thread takes no signal: it is inside the kernel\n";

@@ -15,8 +15,8 @@ class StackProbe {
   StackProbe(const StackProbe&) = delete;
   StackProbe& operator=(const StackProbe&) = delete;
 
-  // One line a frame, each after `prefix`; or one that says that the thread took no signal for a second.
-  std::string text(const std::string& prefix) const;
+  // One line a frame, each after `prefix`; or one that says that the thread took no signal for so long.
+  std::string text(const std::string& prefix, double within_s) const;
 
  private:
   pthread_t thread_;

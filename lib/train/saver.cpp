@@ -100,8 +100,12 @@ Saver::Saver(const std::filesystem::path& checkpoints_dir, const RunSpec& spec, 
   clear_local();
 }
 
-Saver::~Saver() {
+void Saver::give_up() {
   if (staging_) staging_->give_up();
+}
+
+Saver::~Saver() {
+  give_up();
   task_.reset();
   std::error_code ignored;
   if (!local_.empty()) std::filesystem::remove(local_, ignored);

@@ -65,7 +65,8 @@ class Saver {
   // Keeps references but of the spec. `checkpoints_dir` exists.
   Saver(const std::filesystem::path& checkpoints_dir, const RunSpec&, const ParamStore&, Ops&, Group& world,
         const SaveOptions&);
-  ~Saver();  // gives up what is under way
+  ~Saver();  // gives up what is under way, and waits for its end
+  void give_up();
 
   // All of these on every rank alike.
   //

@@ -21,6 +21,24 @@ void wait_for_steps(Process& p, const std::filesystem::path& run_directory, int 
   }
 }
 
+bool any_hidden(const std::filesystem::path& run_directory) {
+  for (const auto& e : std::filesystem::directory_iterator(run_directory / "checkpoints"))
+    if (e.path().filename().string().starts_with(".tmp-")) return true;
+  return false;
+}
+
+// Stops the run while a checkpoint is being written: where the stop came after its end, in a later one.
+void stop_in_save(Process& p, const std::filesystem::path& run_directory) {
+  while (p.running()) {
+    if (any_hidden(run_directory)) {
+      p.kill(SIGSTOP);
+      if (!p.wait_until_stopped() || any_hidden(run_directory)) return;
+      p.kill(SIGCONT);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
@@ -33,13 +51,15 @@ TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
       const Outcome a = run(w.train(spec, whole));
       CAPTURE(a.output);
       REQUIRE(a.code == 0);
-      // A stop signal while the run goes on to step 20: state saved at some step, exit 75, the same command finishes.
-      Process p(w.train(spec, parts), w.root() / "out");
-      wait_for_steps(p, w.run_directory(parts), 10);
+      // A stop signal in the step after the tenth: state saved, exit 75, the same command finishes.
+      Process p(with_fault("rank=0,step=10,phase=step,kind=stop", w.train(spec, parts)), w.root() / "out");
+      REQUIRE(p.wait_until_stopped());
       p.kill(SIGTERM);
+      p.kill(SIGCONT);
       const int code = p.wait();
       CAPTURE(p.output());
-      REQUIRE((code == 75 || code == 0));
+      REQUIRE(code == 75);
+      CHECK(history(w.run_directory(parts)).size() < 20);
       const Outcome b = run(w.train(spec, parts));
       CAPTURE(b.output);
       REQUIRE(b.code == 0);
@@ -87,43 +107,47 @@ TEST_CASE("signals save and exit 75", "[cli]") {
   }
 }
 
-TEST_CASE("kill -9 at 50 random moments loses no completed checkpoint", "[cli][slow]") {
+TEST_CASE("kill -9 at 50 moments, ten of them in saves, loses no completed checkpoint", "[cli][slow]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "bf16");
-  const std::vector<std::string> often = {"--set", "checkpoint.every=1", "--set", "train.steps=400",
-                                          "--set", "eval.every=0"};
+  // Each step is the same however many are to come, and the kills never come after the last.
+  const auto steps = [](int count, const std::string& every) {
+    return std::vector<std::string>{"--set", fmt::format("train.steps={}", count), "--set", "schedule.kind=constant",
+                                    "--set", "checkpoint.every=" + every,          "--set", "eval.every=0"};
+  };
   const auto directory = w.run_directory("killed");
   std::mt19937 random(2026);
   int in_save = 0;
   for (int i = 0; i < 50; ++i) {
     const std::vector<std::string> before = checkpoints(directory);
-    Process p(w.train(spec, "killed", often), w.root() / "out");
+    const bool save = i % 5 == 4;
+    const auto command = w.train(spec, "killed", steps(100000, "1"));
+    Process p(save ? with_fault("kind=slow,ms=20", command) : command, w.root() / "out");
     // Some steps after this life's first one, then a moment inside a step or a save.
     const std::string text = slurp(directory / "metrics.jsonl");
     const auto lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
     wait_for_steps(p, directory, lines + 1 + static_cast<int>(random() % 4));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 12000));
-    const bool finished = !p.running();
+    if (save)
+      stop_in_save(p, directory);
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 12000));
     p.kill(SIGKILL);
     const int code = p.wait();
     CAPTURE(i, code, p.output());
-    REQUIRE((code == 128 + SIGKILL || (finished && code == 0)));
-    for (const auto& e : std::filesystem::directory_iterator(directory / "checkpoints"))
-      in_save += e.path().filename().string().starts_with(".tmp-");
+    REQUIRE(code == 128 + SIGKILL);
+    in_save += save && any_hidden(directory);
     for (const std::string& name : before) REQUIRE(std::filesystem::exists(directory / "checkpoints" / name));
     REQUIRE(checkpoints(directory).size() >= before.size());
   }
-  CHECK(in_save > 0);  // some of the kills hit a save
+  CHECK(in_save == 10);
   for (const std::string& name : checkpoints(directory))
     CHECK(run(fptrain({"checkpoint", "verify", (directory / "checkpoints" / name).string()})).code == 0);
 
   // What was cut to pieces is what an undisturbed run computes.
-  const auto last = checkpoints(directory).back();
-  REQUIRE(
-      run(w.train(spec, "whole", {"--set", "checkpoint.every=0", "--set", "train.steps=400", "--set", "eval.every=0"}))
-          .code == 0);
-  REQUIRE(run(w.train(spec, "killed", often)).code == 0);
+  const int last = history(directory).rbegin()->first + 4;
+  REQUIRE(run(w.train(spec, "whole", steps(last, "0"))).code == 0);
+  REQUIRE(run(w.train(spec, "killed", steps(last, "1"))).code == 0);
   CHECK(history(directory) == history(w.run_directory("whole")));
-  CHECK(fingerprint(directory / "checkpoints" / "step-00000400") ==
-        fingerprint(w.run_directory("whole") / "checkpoints" / "step-00000400"));
+  const std::string name = fmt::format("step-{:08}", last);
+  CHECK(fingerprint(directory / "checkpoints" / name) == fingerprint(w.run_directory("whole") / "checkpoints" / name));
 }

@@ -33,6 +33,12 @@ inline std::vector<std::string> fptrain(std::vector<std::string> arguments) {
   return arguments;
 }
 
+// `command` with a fault: "rank=3,step=5,phase=step,kind=kill".
+inline std::vector<std::string> with_fault(const std::string& fault, std::vector<std::string> command) {
+  command.insert(command.begin(), {"/usr/bin/env", "FPTRAIN_FAULT=" + fault});
+  return command;
+}
+
 // Loss and gradient norm by step.
 std::map<int, std::pair<double, double>> history(const std::filesystem::path& run_directory);
 // Names of the complete checkpoints, oldest first.

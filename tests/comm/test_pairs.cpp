@@ -174,11 +174,9 @@ TEST_CASE("pairs: a message arrives at a rank that only makes progress") {
     const int64_t n = 1 << 20;
     Buffer<float> x = me < other ? Buffer<float>(n, me) : Buffer<float>(n);
     fp::Request request = me < other ? pair->start_send(x.tensor(), 1) : pair->start_recv(x.tensor(), 0);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     const auto arrived = [&] { return x[n - 1] == value<float>(other, n - 1); };
     if (me > other && world.backend() == "mpi") {
-      while (!arrived() && std::chrono::steady_clock::now() < deadline) world.progress();
-      f.expect(arrived(), "rank {} got nothing without waiting", me);
+      while (!arrived()) world.progress();  // for ever, where progress brings nothing: the test's time limit ends it
     }
     world.progress();  // harmless in any world
     pair->barrier();

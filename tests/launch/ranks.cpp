@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +16,7 @@
 
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 #ifdef __SANITIZE_THREAD__
 // Else each process that ends waits a second for reports to come.
@@ -23,10 +26,11 @@ extern "C" const char* __tsan_default_options() { return "atexit_sleep_ms=0"; }
 namespace fp_test {
 namespace {
 
-constexpr double kHang = 60;
+constexpr double kHang = 600;  // seconds of real time: this only turns a deadlock into a failure
 
 // Memory that forked processes share.
 struct Shared {
+  DrivenTime time;
   std::atomic<int> joined{0};
   std::atomic<double> fault_time{0};
   std::array<char, 4096> address{};
@@ -47,8 +51,94 @@ class SharedMemory {
   Shared* shared_;
 };
 
-[[noreturn]] void be_rank(int rank, int size, int present, const fp::LifelineOptions& options, Shared& shared,
-                          const std::function<void(RankContext)>& body) {
+void pause_shortly() { std::this_thread::sleep_for(std::chrono::microseconds(500)); }
+
+struct Family {
+  std::vector<pid_t> pids;
+  std::vector<int> codes;  // -2: it runs
+  std::vector<bool> stopped;
+
+  std::vector<int> running() const {
+    std::vector<int> list;
+    for (size_t i = 0; i < pids.size(); ++i)
+      if (codes[i] == -2 && !stopped[i]) list.push_back(static_cast<int>(i));
+    return list;
+  }
+  bool any_left() const { return std::find(codes.begin(), codes.end(), -2) != codes.end(); }
+  // What has become of them; whether one has ended.
+  bool look() {
+    bool any = false;
+    for (size_t i = 0; i < pids.size(); ++i) {
+      int status = 0;
+      if (codes[i] != -2 || ::waitpid(pids[i], &status, WNOHANG | WUNTRACED) <= 0) continue;
+      stopped[i] = WIFSTOPPED(status);
+      if (stopped[i]) continue;
+      codes[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      any = true;
+    }
+    return any;
+  }
+  void kill_rest() {
+    for (size_t i = 0; i < pids.size(); ++i) {
+      if (codes[i] != -2) continue;
+      ::kill(pids[i], SIGKILL);
+      ::waitpid(pids[i], nullptr, 0);
+      codes[i] = -1;
+    }
+  }
+};
+
+// Drives the time until all have ended.
+void drive(Family& family, Shared& shared, const RankOptions& options, double& ended_s) {
+  TimeDriver driver(shared.time);
+  bool was_stopped = false;
+  const auto start = std::chrono::steady_clock::now();
+  for (; family.any_left() && fp::seconds_since(start) < kHang; pause_shortly()) {
+    if (family.look()) ended_s = shared.time.now_s();
+    const std::vector<int> running = family.running();
+    if (!running.empty()) {
+      driver.look(running);
+    } else if (options.all_stopped_s > 0 && !was_stopped) {
+      was_stopped = true;
+      shared.time.now_ns += static_cast<int64_t>(options.all_stopped_s * 1e9);
+      family.stopped.assign(family.stopped.size(), false);
+      for (const pid_t pid : family.pids) ::kill(pid, SIGCONT);
+    } else if (options.stopped >= 0) {
+      break;
+    }
+  }
+  family.kill_rest();
+}
+
+Outcome run_family(int size, Shared& shared, const std::function<void(int process)>& body, const RankOptions& options) {
+  std::string path = std::filesystem::temp_directory_path() / "fptrain-ranks-XXXXXX";
+  const int file = ::mkstemp(path.data());
+  REQUIRE(file >= 0);
+  ::fcntl(file, F_SETFL, O_APPEND);
+  const auto count = static_cast<size_t>(size);
+  Family family{{}, std::vector<int>(count, -2), std::vector<bool>(count, false)};
+  for (int process = 0; process < size; ++process) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      ::dup2(file, STDERR_FILENO);
+      body(process);
+      ::_exit(0);
+    }
+    family.pids.push_back(child);
+  }
+  double ended_s = 0;
+  drive(family, shared, options, ended_s);
+  ::close(file);
+  Outcome o{family.codes, {family.pids.begin(), family.pids.end()}, fp::read_file(path), ended_s - shared.fault_time};
+  std::filesystem::remove(path);
+  INFO(o.text);
+  CHECK_FALSE(o.says("ThreadSanitizer"));
+  return o;
+}
+
+void be_rank(int rank, int size, int present, const fp::LifelineOptions& options, DrivenClock& clock, Shared& shared,
+             const std::function<void(RankContext)>& body) {
   fp::log::configure(fp::log::Level::info, rank, size);
   fp::CommRecord record;
   fp::Lifeline lifeline(rank, size, record, options);
@@ -56,15 +146,13 @@ class SharedMemory {
     lifeline.address().copy(shared.address.data(), shared.address.size() - 1);
     shared.has_address = true;
   }
-  while (!shared.has_address) sleep_s(0.001);
+  while (!shared.has_address) pause_shortly();
   lifeline.join(shared.address.data());
   ++shared.joined;
-  while (shared.joined < present) sleep_s(0.001);
-  body({rank, lifeline, record, shared.fault_time});
+  while (shared.joined < present) pause_shortly();
+  body({rank, lifeline, record, clock, shared.fault_time});
   ::_exit(0);
 }
-
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 }  // namespace
 
@@ -74,63 +162,34 @@ int Outcome::count(const std::string& needle) const {
   return n;
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+fp::EndLimits generous_end() { return {.say_s = kHang, .flush_s = kHang, .stack_s = kHang, .longest_s = kHang}; }
 
-Outcome run_ranks(int size, const fp::LifelineOptions& options, const std::function<void(RankContext)>& body,
-                  int stopped, int absent) {
-  std::string path = std::filesystem::temp_directory_path() / "fptrain-ranks-XXXXXX";
-  const int file = ::mkstemp(path.data());
-  REQUIRE(file >= 0);
-  ::fcntl(file, F_SETFL, O_APPEND);
+Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
+                  const RankOptions& more) {
   const SharedMemory shared;
-  Outcome o{std::vector<int>(size, -2), {}, "", 0};
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      ::dup2(file, STDERR_FILENO);
-      be_rank(rank, size + absent, size, options, *shared, body);
-    }
-    o.pids.push_back(child);
-  }
-  const double start = now();
-  for (int left = size; left > 0; sleep_s(0.002)) {
-    for (int rank = 0; rank < size; ++rank) {
-      int status = 0;
-      if (o.codes[rank] != -2 || ::waitpid(static_cast<pid_t>(o.pids[rank]), &status, WNOHANG) <= 0) continue;
-      o.codes[rank] = code_of(status);
-      if (rank != stopped) o.after_fault_s = now() - (*shared).fault_time;
-      --left;
-    }
-    const bool over = left == 1 && stopped >= 0 && o.codes[stopped] == -2;
-    if (!over && now() - start < kHang) continue;
-    for (int rank = 0; rank < size; ++rank) {
-      if (o.codes[rank] != -2) continue;
-      ::kill(static_cast<pid_t>(o.pids[rank]), SIGKILL);
-      ::waitpid(static_cast<pid_t>(o.pids[rank]), nullptr, 0);
-      o.codes[rank] = -1;
-    }
-    break;
-  }
-  ::close(file);
-  o.text = fp::read_file(path);
-  std::filesystem::remove(path);
-  INFO(o.text);
-  CHECK_FALSE(o.says("ThreadSanitizer"));
-  return o;
+  return run_family(
+      size, *shared,
+      [&](int rank) {
+        DrivenClock clock((*shared).time, rank);
+        options.clock = &clock;
+        // The others connect in real time; rank 0 waits for them by the driven clock.
+        if (rank != 0) options.connect_s = kHang;
+        be_rank(rank, size + more.absent, size, options, clock, *shared, body);
+      },
+      more);
+}
+
+Outcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body, const RankOptions& more) {
+  const SharedMemory shared;
+  return run_family(
+      size, *shared, [&](int process) { body(process, (*shared).time); }, more);
 }
 
 void wait_in(RankContext c, const fp::CommRecord::Entry& entry) {
   c.record.begin_wait(entry);
-  sleep_for_ever();
+  c.clock.sleep_for_ever();
 }
 
-void sleep_for_ever() {
-  for (;;) sleep_s(1000);
-}
-
-void sleep_s(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
-
-std::vector<int> all(int size, int code) { return std::vector<int>(size, code); }
+std::vector<int> all(int size, int code) { return std::vector<int>(static_cast<size_t>(size), code); }
 
 }  // namespace fp_test

@@ -1,12 +1,12 @@
 // Runs a test's ranks as processes made with fork, each with a lifeline, and collects how they ended and what they
-// said.
+// said. Time is that of a driven clock: a rank is never late because the machine is busy.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "launch/driven_clock.h"
 #include "launch/lifeline.h"
 
 namespace fp_test {
@@ -16,30 +16,40 @@ struct RankContext {
   int rank;
   fp::Lifeline& lifeline;
   fp::CommRecord& record;
-  std::atomic<double>& fault_time;  // of all ranks: when a body did what ends the run (now())
+  DrivenClock& clock;
+  std::atomic<double>& fault_time;  // of all ranks: when a body did what ends the run
+
+  void mark_fault() const { fault_time = clock.seconds_since({}); }
 };
 
 struct Outcome {
   std::vector<int> codes;  // exit codes; 128 + signal; -1: had to be killed
   std::vector<long> pids;
   std::string text;          // stderr of all ranks
-  double after_fault_s = 0;  // from the fault until the last rank ended
+  double after_fault_s = 0;  // by the driven clock, from the fault until the last rank ended
   int count(const std::string& needle) const;
   bool says(const std::string& needle) const { return count(needle) > 0; }
 };
 
-double now();  // seconds of a clock that all processes share
+struct RankOptions {
+  int stopped = -1;          // a rank that a body stops for good: killed as soon as all others ended
+  int absent = 0;            // more ranks that are expected but never start
+  double all_stopped_s = 0;  // once bodies have stopped all ranks, so much time passes, and they go on
+};
+
+// Limits that no test is to reach, however busy the machine.
+fp::EndLimits generous_end();
 
 // Starts `size` ranks and runs `body` in each once all have joined; a body that returns ends its rank with exit code 0.
-// A rank that is not over after a minute is killed; `stopped` (a rank that a body stops) as soon as all others ended.
-// `absent` more ranks are expected but never start.
-Outcome run_ranks(int size, const fp::LifelineOptions& options, const std::function<void(RankContext)>& body,
-                  int stopped = -1, int absent = 0);
+// The options' clock and the limits of connecting are the harness's. Ranks that hang are killed after minutes.
+Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
+                  const RankOptions& = {});
 
-// The rank waits in a communication for ever, or does something else for ever.
+// The same for processes without a lifeline.
+Outcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body, const RankOptions& = {});
+
+// The rank waits in a communication for ever.
 void wait_in(RankContext, const fp::CommRecord::Entry&);
-[[noreturn]] void sleep_for_ever();
-void sleep_s(double seconds);
 
 // As `size` exit codes.
 std::vector<int> all(int size, int code);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <thread>
 
 #include "launch/early_stop.h"
 #include "launch/member.h"
@@ -13,12 +14,22 @@ using namespace fp;
 
 namespace {
 
+using namespace std::chrono_literals;
+
+// More than any test takes: whoever waits for it is ended by the test's time limit.
+constexpr auto kForEver = std::chrono::milliseconds(24h);
+
+// The time by which interrupts are told apart in these tests.
+std::atomic<int64_t> interrupt_ns{1};
+int64_t test_ns() { return interrupt_ns; }
+
 // Runs `body` in a child process, where signals do what they do in a program; its wait status.
 int status_of_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::signal(signal, SIG_DFL);
+    Interrupts::use_clock(test_ns);
     ::_exit(body());
   }
   int status = 0;
@@ -31,7 +42,7 @@ int status_of_child(const std::function<int()>& body) {
 TEST_CASE("before there is anything to save, a signal to stop ends the process with 75") {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const int status = status_of_child([&] {
-      const EarlyStop early;
+      const EarlyStop early(20ms);
       ::raise(signal);
       return 0;
     });
@@ -50,8 +61,9 @@ TEST_CASE("who waits for a signal is told, and a second SIGINT does not wait, un
       ::raise(signal);
       if (!stopping_early() || ::read(wake, &times, sizeof(times)) != sizeof(times) || times != 1) return 1;
     }
+    interrupt_ns += Interrupts::kRepetitionNs - 1;
     ::raise(SIGINT);  // as mpirun's comes beside the terminal's
-    std::this_thread::sleep_for(std::chrono::nanoseconds(Interrupts::kRepetitionNs));
+    ++interrupt_ns;
     uint64_t times = 0;
     if (::read(wake, &times, sizeof(times)) > 0) return 2;
     ::raise(SIGINT);
@@ -62,7 +74,7 @@ TEST_CASE("who waits for a signal is told, and a second SIGINT does not wait, un
 
 TEST_CASE("a SIGINT held back while a handler waits for the end to be told is the first again") {
   const int status = status_of_child([] {
-    const EarlyStop early;
+    const EarlyStop early(kForEver);
     const int wake = ::eventfd(0, EFD_NONBLOCK);
     std::thread lifeline([&] {
       sigset_t all;
@@ -82,7 +94,7 @@ TEST_CASE("a SIGINT held back while a handler waits for the end to be told is th
 
 TEST_CASE("a lifeline that breaks while a rank is told to stop changes neither code nor log") {
   const int status = status_of_child([] {
-    const EarlyStop early;
+    const EarlyStop early(kForEver);
     std::thread lifeline([] {
       while (!stopping_early()) std::this_thread::yield();
       say("never said");

@@ -15,7 +15,12 @@ namespace {
 
 constexpr int kRanks = 8;
 constexpr double kTimeout = 1.5;
-const LifelineOptions options{.heartbeat_s = 0.1, .timeouts_s = {{"step", kTimeout}}, .connect_s = 30};
+// The hub looks every heartbeat, and calls a rank silent after three.
+constexpr double kHeartbeat = 0.1, kLate = 4 * kHeartbeat;
+// A hub that has ended the run waits so long, at most twice, for ranks that do not answer.
+constexpr double kDrain = 3;
+const LifelineOptions options{
+    .heartbeat_s = kHeartbeat, .timeouts_s = {{"step", kTimeout}}, .connect_s = 30, .end = generous_end()};
 const CommRecord::Entry reduce{"data", CommKind::all_reduce, 345};
 
 std::string process(const Outcome& o, int rank) {
@@ -28,13 +33,13 @@ std::string process(const Outcome& o, int rank) {
 [[gnu::noinline]] void forget_the_all_reduce(RankContext c) {
   c.record.begin_wait({"data", CommKind::all_reduce, 344});
   c.record.end_wait();
-  sleep_for_ever();
+  c.clock.sleep_for_ever();
 }
 
 TEST_CASE("a rank that does not come to a communication is found, and all print their stacks and end") {
   const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
     c.record.enter_phase("step", 12);
-    c.fault_time = now();
+    c.mark_fault();
     if (c.rank == 3) forget_the_all_reduce(c);
     wait_in(c, reduce);
   });
@@ -48,7 +53,7 @@ TEST_CASE("a rank that does not come to a communication is found, and all print 
   for (int rank = 0; rank < kRanks; ++rank) CHECK(o.count(fmt::format("[rank {}]   ", rank)) > 3);
   CHECK(o.says("forget_the_all_reduce(fp_test::RankContext)"));
   CHECK(o.after_fault_s > kTimeout);
-  CHECK(o.after_fault_s < kTimeout + 4);
+  CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 
 TEST_CASE("a rank in another communication than the others is found") {
@@ -63,57 +68,50 @@ TEST_CASE("a rank in another communication than the others is found") {
 }
 
 TEST_CASE("a stopped rank is called silent, and the others end without it") {
-  const Outcome o = run_ranks(
-      kRanks, options,
-      [](RankContext c) {
-        c.record.enter_phase("step", 12);
-        if (c.rank != 3) wait_in(c, reduce);
-        c.fault_time = now();
-        ::raise(SIGSTOP);
-      },
-      3);
+  const Outcome o = run_ranks(kRanks, options,
+                              [](RankContext c) {
+                                c.record.enter_phase("step", 12);
+                                if (c.rank != 3) wait_in(c, reduce);
+                                c.mark_fault();
+                                ::raise(SIGSTOP);
+                              },
+                              {.stopped = 3});
   auto expected = all(kRanks, 1);
   expected[3] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.says("warning: " + process(o, 3) + " has been silent for"));
   CHECK(o.says("Odd one out: " + process(o, 3) + ": sends no heartbeat"));
-  CHECK(o.after_fault_s < kTimeout + 6);
+  CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 
 TEST_CASE("when rank 0 is stopped the others end by themselves") {
-  const Outcome o = run_ranks(
-      kRanks, options,
-      [](RankContext c) {
-        c.record.enter_phase("step", 12);
-        if (c.rank != 0) wait_in(c, reduce);
-        sleep_s(0.3);
-        c.fault_time = now();
-        ::raise(SIGSTOP);
-      },
-      0);
+  const Outcome o = run_ranks(kRanks, options,
+                              [](RankContext c) {
+                                c.record.enter_phase("step", 12);
+                                if (c.rank != 0) wait_in(c, reduce);
+                                c.clock.sleep_s(0.3);
+                                c.mark_fault();
+                                ::raise(SIGSTOP);
+                              },
+                              {.stopped = 0});
   auto expected = all(kRanks, 1);
   expected[0] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone: silent for") == 1);
   CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
-  CHECK(o.after_fault_s < kTimeout + 4);
+  CHECK(o.after_fault_s < kTimeout + kLate);
 }
 
 TEST_CASE("a run that was stopped as a whole goes on") {
-  const Outcome o = run_ranks(2, options, [](RankContext c) {
+  const auto stop = [](RankContext c) {
     c.record.enter_phase("step", 12);
-    const pid_t self = ::getpid();
-    if (::fork() == 0) {
-      sleep_s(2 * kTimeout);
-      ::kill(self, SIGCONT);
-      ::_exit(0);
-    }
     ::raise(SIGSTOP);
-    sleep_s(0.5);
+    c.clock.sleep_s(0.5);
     c.lifeline.close();
-  });
+  };
+  const Outcome o = run_ranks(2, options, stop, {.all_stopped_s = 2 * kTimeout});
   INFO(o.text);
   CHECK(o.codes == all(2, 0));
   CHECK_FALSE(o.says("error"));
@@ -124,12 +122,12 @@ TEST_CASE("a rank may work alone while the others wait, as long as it makes prog
     c.record.enter_phase("step", 12);
     if (c.rank == 2) {
       for (int64_t i = 0; i < 30; ++i) {
-        sleep_s(kTimeout / 10);
+        c.clock.sleep_s(kTimeout / 10);
         c.record.enter_phase("step", 12);
       }
     } else {
       c.record.begin_wait(reduce);
-      sleep_s(3 * kTimeout);
+      c.clock.sleep_s(3 * kTimeout);
     }
     c.lifeline.close();
   });
@@ -142,7 +140,7 @@ TEST_CASE("a phase without a timeout is never a stall") {
   const Outcome o = run_ranks(2, options, [](RankContext c) {
     c.record.enter_phase(c.rank == 0 ? "save" : "step", 12);
     if (c.rank != 0) c.record.begin_wait(reduce);
-    sleep_s(2 * kTimeout);
+    c.clock.sleep_s(2 * kTimeout);
     c.lifeline.close();
   });
   INFO(o.text);
@@ -156,7 +154,7 @@ TEST_CASE("what counts is the record that is watched last") {
     CommRecord of_device;
     of_device.enter_phase("step", 12);
     c.lifeline.watch(of_device);
-    sleep_for_ever();
+    c.clock.sleep_for_ever();
   });
   INFO(o.text);
   CHECK(o.codes == all(2, 1));
@@ -166,7 +164,7 @@ TEST_CASE("what counts is the record that is watched last") {
 TEST_CASE("one rank alone can stall") {
   const Outcome o = run_ranks(1, options, [](RankContext c) {
     c.record.enter_phase("step", 12);
-    sleep_for_ever();
+    c.clock.sleep_for_ever();
   });
   INFO(o.text);
   CHECK(o.codes == all(1, 1));

@@ -1,5 +1,6 @@
 // Quick measurements give legal descriptions, and those of other numbers of ranks stay.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -39,8 +40,11 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
   CHECK(steps.size() == 6);
   for (const CheckedStep& s : steps) {
     CAPTURE(s.model, s.seconds, s.predicted);
-    CHECK(s.predicted > 0.25 * s.seconds);  // machines that run tests do other things too
-    CHECK(s.predicted < 4 * s.seconds);
+    // How near they are hangs on what else the machine did meanwhile: test_fit.cpp checks that on made-up times. Here
+    // it is the units that have to be right.
+    CHECK((std::isfinite(s.seconds) && s.seconds > 0));
+    CHECK(s.predicted > s.seconds / 300);
+    CHECK(s.predicted < 300 * s.seconds);
   }
   const ClusterSpec& c = of_ranks[0];
   REQUIRE_NOTHROW(validate(c));

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <sstream>
 #include <thread>
@@ -76,11 +77,6 @@ std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& argum
   return a;
 }
 
-std::vector<std::string> with_fault(const std::string& fault, std::vector<std::string> command) {
-  command.insert(command.begin(), {"/usr/bin/env", "FPTRAIN_FAULT=" + fault});
-  return command;
-}
-
 Job::Job(std::vector<std::string> command)
     : process_((command.insert(command.begin(), {"/usr/bin/env", mark()}), command), folder_.path / "output") {}
 
@@ -88,19 +84,13 @@ Job::~Job() {
   for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
 }
 
-int Job::wait(double seconds) {
-  const Clock::time_point start = Clock::now();
-  while (process_.running()) {
-    if (fault_ == Clock::time_point{} && contains("fault injected")) fault_ = Clock::now();
-    if (Clock::now() - start > std::chrono::duration<double>(seconds)) return -1;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  // mpirun does not always wait for the ranks it has told to end: give them the time that a lifeline needs.
-  const Clock::time_point left = Clock::now();
-  while (!processes().empty() && Clock::now() - left < std::chrono::seconds(10))
+int Job::wait() {
+  // mpirun does not always wait for the ranks it has told to end.
+  const auto all_ended = [&] { return !process_.running() && processes().empty(); };
+  const auto start = std::chrono::steady_clock::now();
+  while (!all_ended() && std::chrono::steady_clock::now() - start < std::chrono::minutes(5))
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  ended_ = Clock::now();
-  return process_.wait();
+  return process_.running() ? -1 : process_.wait();
 }
 
 void Job::wait_for(const std::string& text) {
@@ -131,6 +121,22 @@ int Job::count(const std::string& text) const {
   int n = 0;
   for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size())) ++n;
   return n;
+}
+
+std::vector<std::string> short_watchdog(const std::filesystem::path& healthy_run,
+                                        const std::vector<std::string>& phases) {
+  double longest = 0, before = 0;
+  std::ifstream in(healthy_run / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const double elapsed = nlohmann::json::parse(line).at("elapsed_s");
+    longest = std::max(longest, elapsed - before);
+    before = elapsed;
+  }
+  const double limit = std::max(4.0, 10 * longest);
+  std::vector<std::string> settings{"--set", fmt::format("watchdog.heartbeat_s={:.3f}", limit / 5)};
+  for (const std::string& phase : phases)
+    settings.insert(settings.end(), {"--set", fmt::format("watchdog.{}_s={:.3f}", phase, limit)});
+  return settings;
 }
 
 void run_well(const std::vector<std::string>& command) {

@@ -1,8 +1,6 @@
 // Training under mpirun: specs that many meshes can run, and jobs whose every process is accounted for.
 #pragma once
 
-#include <chrono>
-
 #include "cli/workspace.h"
 
 namespace fp::testing {
@@ -40,8 +38,6 @@ class RanksWorkspace {
 
 // mpirun -np RANKS fptrain ARGUMENTS, more ranks than cores or not, as root or not.
 std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& arguments);
-// `command` with a fault: "rank=3,step=5,kind=kill".
-std::vector<std::string> with_fault(const std::string& fault, std::vector<std::string> command);
 
 // A command whose processes are known by a variable in their environment. What is left of them is killed at the end.
 class Job {
@@ -49,10 +45,9 @@ class Job {
   explicit Job(std::vector<std::string> command);
   ~Job();
 
-  // mpirun's exit code, once it has ended; -1 when it has not after so many seconds.
-  int wait(double seconds = 120);
-  // After wait(): from the line that announces the fault until the last process was gone, or ten seconds after mpirun.
-  double seconds_from_fault() const { return std::chrono::duration<double>(ended_ - fault_).count(); }
+  // mpirun's exit code once it and all its ranks have ended. -1 when mpirun hangs, and processes() names ranks that do:
+  // it takes minutes to call that so.
+  int wait();
   std::string output() const { return process_.output(); }
   void wait_for(const std::string& text);  // in the output, or the end
   void signal(int number) { process_.kill(number); }
@@ -62,13 +57,16 @@ class Job {
   int count(const std::string& text) const;  // times the output has it
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string mark() const { return "FP_TEST_JOB=" + folder_.path.string(); }
 
   TemporaryFolder folder_;
   Process process_;
-  Clock::time_point fault_{}, ended_{};
 };
+
+// Settings under which a rank that stands still in `phases` ("step", "save") is found as soon as no healthy rank can be
+// taken for it on this machine as it is now: after ten times the longest pause between two steps of that healthy run.
+std::vector<std::string> short_watchdog(const std::filesystem::path& healthy_run,
+                                        const std::vector<std::string>& phases);
 
 // A whole run that must succeed.
 void run_well(const std::vector<std::string>& command);

@@ -1,7 +1,6 @@
 // Stop signals: wherever one arrives, all ranks save after the same step and end with 75, and the run that goes on is
 // bit for bit the one that was not stopped.
 #include <catch2/catch.hpp>
-#include <thread>
 
 #include "ranks/job.h"
 
@@ -16,17 +15,26 @@ std::vector<std::string> steps(int count) {
   return {"--set", fmt::format("train.steps={}", count), "--set", "schedule.kind=constant", "--set", "eval.every=0"};
 }
 
+// However late a signal comes, there is nothing to save yet.
+const std::string kNoFurther = "rank=0,step=0,phase=set-up,kind=sleep";
+
+// Two ranks that measure and plan, and get no further than set-up.
+std::vector<std::string> in_set_up(const RanksWorkspace& w, const std::string& name) {
+  return with_fault(kNoFurther, mpirun(2, {"train", w.spec("llama").string(), "--set",
+                                           "run.directory=" + w.run_directory(name).string(), "--set", "parallel=auto",
+                                           "--set", "train.micro_batch=1"}));
+}
+
 }  // namespace
 
 TEST_CASE("ranks that are told to stop in set-up end at once, as one", "[ranks]") {
   const RanksWorkspace w;
-  Job job(w.train(w.spec("llama"), "early", Layout{}, {"--set", "parallel=auto"}));
-  Job two(mpirun(2, {"train", w.spec("llama").string(), "--set", "run.directory=" + w.run_directory("two").string(),
-                     "--set", "parallel=auto", "--set", "train.micro_batch=1"}));
+  Job job(with_fault(kNoFurther, w.train(w.spec("llama"), "early", Layout{}, {"--set", "parallel=auto"})));
+  Job two(in_set_up(w, "two"));
   for (Job* j : {&job, &two}) {
     j->wait_for("measuring");
     j->signal(SIGUSR1);
-    const int code = j->wait(30);
+    const int code = j->wait();
     CAPTURE(j->output());
     CHECK(code == 75);
     CHECK(j->count("told to stop while there is nothing to save") == 1);
@@ -39,12 +47,11 @@ TEST_CASE("one rank that is told to stop in set-up stops all", "[ranks]") {
   const RanksWorkspace w;
   for (const size_t which : {0, 1})
     for (const int signal : {SIGINT, SIGTERM}) {
-      Job job(mpirun(2, {"train", w.spec("llama").string(), "--set", "run.directory=" + w.run_directory("one").string(),
-                         "--set", "parallel=auto", "--set", "train.micro_batch=1"}));
+      Job job(in_set_up(w, "one"));
       job.wait_for("measuring");
       REQUIRE(job.ranks().size() == 2);
       ::kill(job.ranks()[which], signal);
-      const int code = job.wait(30);
+      const int code = job.wait();
       CAPTURE(which, signal, job.output());
       CHECK(code == 75);
       CHECK(job.count("told to stop while there is nothing to save") == 1);
@@ -88,7 +95,7 @@ TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
   Job job(with_fault("rank=1,step=0,phase=set-up,kind=stop", w.train(spec, "early", kLayout, steps(4))));
   job.wait_for("fault injected");
   job.signal(SIGUSR1);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  job.wait_for("told to stop");
   for (const pid_t rank : job.ranks()) ::kill(rank, SIGCONT);
   const int code = job.wait();
   CAPTURE(job.output());

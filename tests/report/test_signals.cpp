@@ -2,10 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "base/error.h"
 #include "report/signals.h"
@@ -13,6 +13,10 @@
 using namespace fp;
 
 namespace {
+
+// The time by which interrupts are told apart in these tests.
+std::atomic<int64_t> interrupt_ns{1};
+int64_t test_ns() { return interrupt_ns; }
 
 // Runs `body` in a child process; its wait status.
 int status_of_child(const std::function<int()>& body) {
@@ -44,11 +48,13 @@ TEST_CASE("each stop signal is noted and named, and the process lives on") {
 
 TEST_CASE("a second SIGINT ends the process by that signal, its first sent twice does not") {
   const int status = status_of_child([] {
+    Interrupts::use_clock(test_ns);
     const StopSignals signals;
     ::raise(SIGINT);
     if (stop_signal() != SIGINT) return 1;
+    interrupt_ns += Interrupts::kRepetitionNs - 1;
     ::raise(SIGINT);  // as mpirun's comes beside the terminal's
-    std::this_thread::sleep_for(std::chrono::nanoseconds(Interrupts::kRepetitionNs));
+    ++interrupt_ns;
     if (stop_signal() != SIGINT) return 2;
     ::raise(SIGINT);
     return 3;

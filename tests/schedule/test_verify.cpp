@@ -253,16 +253,20 @@ TEST_CASE("a deadlock is found whatever it is made of", "[schedule]") {
   }
 }
 
-TEST_CASE("the largest schedules are timed, lowered and proved in moments", "[schedule]") {
-  const Schedule s = of("interleaved", 64, 512, 4);
-  const std::clock_t begin = std::clock();
-  CHECK(simulate(s, {}).makespan == 3 * (512 * 4 + 63));
-  CHECK(verify(s).empty());
-  const Schedule lowered = lower(s, {});
-  CHECK(verify_lowered(lowered, {}).empty());
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  CAPTURE(seconds);
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  CHECK(seconds < 2);
-#endif
+TEST_CASE("the largest schedules are timed, lowered and proved in time that grows with their length", "[schedule]") {
+  const auto seconds_of = [](int micro_batches) {
+    const std::clock_t begin = std::clock();
+    const Schedule s = of("interleaved", 64, micro_batches, 4);
+    CHECK(simulate(s, {}).makespan == 3 * (micro_batches * 4 + 63));
+    CHECK(verify(s).empty());
+    const Schedule lowered = lower(s, {});
+    CHECK(verify_lowered(lowered, {}).empty());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  // Eight times the work takes about eight times as long, on this machine as it is now, and not 64 times.
+  double few = seconds_of(64);
+  for (int i = 0; i < 2; ++i) few = std::min(few, seconds_of(64));
+  const double many = seconds_of(512);
+  CAPTURE(few, many);
+  CHECK(many < 32 * few);
 }

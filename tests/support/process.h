@@ -55,6 +55,11 @@ class Process {
     return !done_;
   }
   void kill(int signal) { ::kill(pid_, signal); }
+  // Until it is stopped by a signal (true) or has ended.
+  bool wait_until_stopped() {
+    if (!done_) done_ = ::waitpid(pid_, &status_, WUNTRACED) == pid_ && !WIFSTOPPED(status_);
+    return !done_;
+  }
   // Exit code; 128 + signal when a signal ended it.
   int wait() {
     if (!done_) ::waitpid(pid_, &status_, 0);

@@ -128,16 +128,16 @@ TEST_CASE("a saver that goes gives up what is under way, at once, and leaves wha
   World world(0, 1);
   const auto group = world.group("world", {0});
   std::atomic<int> writes = 0;
-  std::atomic<bool> leaving = false;
+  std::atomic<bool> given_up = false;
   const Hook hook([&](storage::Step s, const std::filesystem::path&) {
     if (s != storage::Step::write || writes++ > 0) return;
-    while (!leaving) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is about to go
+    while (!given_up) std::this_thread::yield();
   });
   {
     Saver saver(dir.path, spec_of("beside"), state.store, *state.ops, *group, SaveOptions{});
     saver.begin(some_state(1));
-    leaving = true;
+    saver.give_up();
+    given_up = true;
   }
   CHECK(writes <= 2);
   CHECK(checkpoints_in(dir.path).empty());
@@ -146,7 +146,8 @@ TEST_CASE("a saver that goes gives up what is under way, at once, and leaves wha
 }
 
 TEST_CASE("while the copying waits for the disk, whoever watches sees that it goes on") {
-  std::atomic<int> ticks = 0;
+  std::atomic<int> ticks = 0, held_up = 0;
+  std::atomic<bool> filling = true;
   set_progress_hook([&] { ++ticks; });
   {
     RunSpec spec = spec_of("beside");
@@ -155,8 +156,13 @@ TEST_CASE("while the copying waits for the disk, whoever watches sees that it go
     World world(0, 1);
     const auto group = world.group("world", {0});
     Staging small(Staging::bytes_for(state.table, 1));
+    // A write lasts until it was seen to go on, or nobody waits for room any more.
     const Hook hook([&](storage::Step s, const std::filesystem::path&) {
-      if (s == storage::Step::write) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      if (s != storage::Step::write) return;
+      const int before = ticks;
+      progress();
+      while (filling && ticks == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      held_up += ticks > before;
     });
     small.begin();
     BackgroundTask task([&] {
@@ -164,7 +170,9 @@ TEST_CASE("while the copying waits for the disk, whoever watches sees that it go
       return write_rank_file(dir.path, state.table, *small.blocks(), 0).file.name;
     });
     small.fill(state.store, *state.ops, [&] { task.pass_on_progress(); });
-    CHECK(ticks > 3);
+    filling = false;
+    CHECK(held_up > 3);
+    CHECK(ticks >= held_up);
     CHECK(task.outcome() == "0 rank-00000.h5");
   }
   set_progress_hook({});
