@@ -96,7 +96,7 @@ TEST_CASE("left free, the planner finds plans no slower than the published ones"
     Choice paper;
     paper.plan = plan_of(spec_of(r));
     paper.estimate = judge.estimate(spec_of(r), r.gpus);
-    const Search found = search(left_free(r), r.gpus, cluster, judge);
+    const Search found = search(left_free(r), r.gpus, cluster, judge, {.seconds = 1e6});
     REQUIRE(found.best);
     CHECK(found.best->estimate.memory.fits());
     CHECK(found.best->estimate.time.total <= paper.estimate.time.total);

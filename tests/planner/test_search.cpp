@@ -35,7 +35,7 @@ TEST_CASE("the search finds what brute force finds, with few looks", "[planner][
     for (const double gib : {0.5, 1.0, 2.0, 6.0, 80.0}) {
       FakeJudge judge(gib);
       const double best = brute_force(spec, ranks, judge, cluster);
-      const Search s = search(spec, ranks, cluster, judge, {600, 100000});
+      const Search s = search(spec, ranks, cluster, judge, {1e6, 100000});
       INFO(ranks << " ranks of " << gib << " GiB: " << s.glances << " glances, " << s.estimates << " estimates");
       CHECK(s.complete);
       CHECK(s.best.has_value() == (best < std::numeric_limits<double>::infinity()));
@@ -49,7 +49,7 @@ TEST_CASE("the search finds what brute force finds, with few looks", "[planner][
 
 TEST_CASE("a small budget still gives a plan that fits", "[planner][search]") {
   FakeJudge judge(2);
-  const Search s = search(spec_of(), 16, small_cluster(4), judge, {8, 1});
+  const Search s = search(spec_of(), 16, small_cluster(4), judge, {1e6, 1});
   REQUIRE(s.best);
   CHECK(s.best->estimate.memory.fits());
   CHECK(!s.complete);
@@ -58,7 +58,7 @@ TEST_CASE("a small budget still gives a plan that fits", "[planner][search]") {
 TEST_CASE("alternatives differ, say why they lose, and what would help is said", "[planner][search]") {
   const ClusterSpec cluster = small_cluster(4);
   FakeJudge judge(0.7);
-  const Search s = search(spec_of(), 16, cluster, judge);
+  const Search s = search(spec_of(), 16, cluster, judge, {.seconds = 1e6});
   REQUIRE(s.best);
   CHECK(s.alternatives.size() >= 5);
   for (const Choice& c : s.alternatives) {
@@ -81,7 +81,7 @@ TEST_CASE("the nearest plan that fits changes as little as can be", "[planner][s
   for (const double gib : {1.5, 2.0, 4.0}) {
     FakeJudge judge(gib);
     REQUIRE(!judge.memory(spec, 2).fits());
-    const auto near = nearest_fitting(spec, 2, cluster, judge, 60);
+    const auto near = nearest_fitting(spec, 2, cluster, judge, 1e6);
     REQUIRE(near);
     INFO(gib << " GiB: " << changed_keys(from, near->plan));
     CHECK(near->estimate.memory.fits());
@@ -89,7 +89,7 @@ TEST_CASE("the nearest plan that fits changes as little as can be", "[planner][s
     if (gib == 4) CHECK(count_changed_keys(from, near->plan) == 1);
   }
   FakeJudge hopeless(0.01);
-  CHECK(!nearest_fitting(spec, 2, cluster, hopeless, 60));
+  CHECK(!nearest_fitting(spec, 2, cluster, hopeless, 1e6));
 }
 
 TEST_CASE("a spec that leaves nothing legal is refused", "[planner][search]") {
@@ -100,7 +100,7 @@ TEST_CASE("a spec that leaves nothing legal is refused", "[planner][search]") {
 
 TEST_CASE("what can fit on no device is refused with what is missing", "[planner][search]") {
   FakeJudge judge(0.05);
-  const Search s = search(spec_of(), 2, small_cluster(), judge);
+  const Search s = search(spec_of(), 2, small_cluster(), judge, {.seconds = 1e6});
   CHECK(!s.best);
   REQUIRE(s.closest);
   CHECK(s.closest->exact);

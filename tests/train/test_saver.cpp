@@ -26,7 +26,7 @@ struct SaverRig {
     saver.begin(some_state(step));
   }
   void advance_until_done() {
-    for (int i = 0; i < 100000 && outcomes.empty(); ++i) {
+    while (outcomes.empty()) {
       saver.advance(saver.busy());
       outcomes = saver.take_outcomes();
       std::this_thread::sleep_for(std::chrono::microseconds(100));
