@@ -1,5 +1,6 @@
 #include "ranks/job.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <charconv>
 #include <chrono>
@@ -95,6 +96,17 @@ int Job::wait() {
 
 void Job::wait_for(const std::string& text) {
   while (process_.running() && !contains(text)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void Job::wait_for_stopped_rank() {
+  const auto stopped = [](pid_t pid) {
+    const std::string stat = slurp(std::filesystem::path("/proc") / std::to_string(pid) / "stat");
+    return stat.find(") T ") != std::string::npos;
+  };
+  for (; process_.running(); std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    const std::vector<pid_t> all = ranks();
+    if (std::any_of(all.begin(), all.end(), stopped)) return;
+  }
 }
 
 std::vector<pid_t> Job::processes() const {

@@ -50,6 +50,7 @@ class Job {
   int wait();
   std::string output() const { return process_.output(); }
   void wait_for(const std::string& text);  // in the output, or the end
+  void wait_for_stopped_rank();            // by a signal, or the end
   void signal(int number) { process_.kill(number); }
   std::vector<pid_t> processes() const;  // mpirun among them
   std::vector<pid_t> ranks() const;      // without it

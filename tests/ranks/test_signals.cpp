@@ -93,7 +93,7 @@ TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
   Job job(with_fault("rank=1,step=0,phase=set-up,kind=stop", w.train(spec, "early", kLayout, steps(4))));
-  job.wait_for("fault injected");
+  job.wait_for_stopped_rank();
   job.signal(SIGUSR1);
   job.wait_for("told to stop");
   for (const pid_t rank : job.ranks()) ::kill(rank, SIGCONT);
