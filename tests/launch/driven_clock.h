@@ -1,5 +1,6 @@
 // A clock for threads of several processes that moves on only when all of them wait for it: from wait to wait, as in a
-// simulation of discrete events. However slow the machine, nothing is ever late by it.
+// simulation of discrete events. However slow the machine, nothing is ever late by it. What happens at the same time
+// happens in any order.
 #pragma once
 
 #include <array>
