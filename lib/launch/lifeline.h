@@ -36,7 +36,7 @@ struct LifelineOptions {
   double heartbeat_s = 1;
   PhaseTimeouts timeouts_s;
   double connect_s = 60;  // all ranks have joined by then
-  EndLimits end;
+  EndLimits end{};
   MonotonicClock* clock = &real_clock();
 };
 
