@@ -10,7 +10,7 @@
 //  - The run stands still (the rule: launch/stall.h): the hub says what every rank does and who stands out, every rank
 //    prints the stack of its main thread, and the hub says below them who stands out. Code 1. A rank whose heartbeats
 //    stay away for three of them is called silent. When rank 0 is silent for as long as the timeout of their phase, the
-//    others end.
+//    others end, the one that says so first.
 //
 // To end is to flush and _exit within seconds, whatever the main thread is doing.
 #pragma once

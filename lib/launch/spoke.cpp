@@ -90,8 +90,9 @@ void Spoke::tick() {
   if ((failure_ || stopping_) && clock_.now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
-  const double silence_s = awake_s() - heard_s_;
-  if (silence_s > std::max(limit->second, 3 * options_.heartbeat_s))
+  const double silence_s = awake_s() - heard_s_, few_beats_s = 3 * options_.heartbeat_s;
+  // A launcher kills all when one ends: who has something to say goes first.
+  if (silence_s > std::max(limit->second, few_beats_s) + (rank_ == heir_ ? 0 : few_beats_s))
     end_alone(fmt::format("silent for {:.1f} s", silence_s));
 }
 

@@ -94,7 +94,10 @@ void drive(Family& family, Shared& shared, const RankOptions& options, double& e
   bool was_stopped = false;
   const auto start = std::chrono::steady_clock::now();
   for (; family.any_left() && fp::seconds_since(start) < kHang; pause_shortly()) {
-    if (family.look()) ended_s = shared.time.now_s();
+    if (family.look()) {
+      ended_s = shared.time.now_s();
+      if (options.launcher_kills) break;
+    }
     const std::vector<int> running = family.running();
     if (!running.empty()) {
       driver.look(running);

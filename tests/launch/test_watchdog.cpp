@@ -108,7 +108,23 @@ TEST_CASE("when rank 0 is stopped the others end by themselves") {
   CHECK(o.codes == expected);
   CHECK(o.count("is gone: silent for") == 1);
   CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
-  CHECK(o.after_fault_s < kTimeout + kLate);
+  CHECK(o.after_fault_s < kTimeout + 2 * kLate);
+}
+
+TEST_CASE("when rank 0 is stopped the first that ends is the one that says so") {
+  for (int round = 0; round < 5; ++round) {
+    const Outcome o = run_ranks(kRanks, options,
+                                [](RankContext c) {
+                                  c.record.enter_phase("step", 12);
+                                  if (c.rank != 0) wait_in(c, reduce);
+                                  c.clock.sleep_s(0.3);
+                                  ::raise(SIGSTOP);
+                                },
+                                {.launcher_kills = true});
+    INFO(o.text);
+    CHECK(o.codes[1] == 1);
+    CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
+  }
 }
 
 TEST_CASE("a run that was stopped as a whole goes on") {
