@@ -36,7 +36,7 @@ ProgramOutput outcome(const TemporaryFolder& folder, const BatchJob& j, const st
   write_program(folder.path / "job", batch_script(j));
   const auto o = run_program({"env", "PATH=" + folder.path.string() + ":/usr/bin:/bin", "SLURM_JOB_ID=12",
                               "SLURM_JOB_NUM_NODES=3", "SLURM_JOB_NODELIST=n[1-3]", (folder.path / "job").string()},
-                             60s);
+                             24h);
   REQUIRE(o);
   return *o;
 }
@@ -72,9 +72,10 @@ TEST_CASE("a script hands the signal on and waits for what becomes of it") {
   const TemporaryFolder folder;
   // The ranks tell the script's process, which is their parent, twice, and take their time to save.
   const ProgramOutput o = outcome(folder, job(folder),
-                                  "trap 'echo heard' USR1\n"
-                                  "kill -USR1 $PPID; sleep 0.3; kill -USR1 $PPID\n"
-                                  "sleep 0.5\necho saved\nexit 75\n");
+                                  "times=0; trap 'times=$((times + 1)); echo heard' USR1\n"
+                                  "kill -USR1 $PPID; until [ $times = 1 ]; do sleep 0.01; done\n"
+                                  "kill -USR1 $PPID; until [ $times = 2 ]; do sleep 0.01; done\n"
+                                  "echo saved\nexit 75\n");
   CAPTURE(o.text, o.errors);
   CHECK(o.code == 75);
   CHECK(has(o.text, "heard\nheard\nsaved\n"));
