@@ -43,15 +43,15 @@ void compare_attention(const OpsBenchArguments& a, const OpSizes& sizes, DType c
   for (const std::string name : {"cudnn", "flash", "simt"}) {
     ::setenv(kVariable, name.c_str(), 1);
     const auto ops = open_device(a.device, a.threads);
-    OpBenchmark b(*ops, compute, a.repeats);
     for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len}) {
+      OpBenchmark b(*ops, compute, a.repeats);
       try {
         b.attention(sizes, length, " [" + name + "]");
       } catch (const ConfigError& refused) {
         r.notes.push_back(refused.what());
       }
+      r.rows.insert(r.rows.end(), b.rows.begin(), b.rows.end());
     }
-    r.rows.insert(r.rows.end(), b.rows.begin(), b.rows.end());
     ::unsetenv(kVariable);
   }
 }

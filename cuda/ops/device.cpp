@@ -31,7 +31,8 @@ std::optional<DeviceMemory> CudaOps::device_memory() const {
 
 size_t CudaOps::attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
                                   bool backward) const {
-  return attention_.scratch_bytes(shape_only(q, k, doc_start, spec), backward);
+  return attention_.scratch_bytes(shape_only(q, k, doc_start, spec),
+                                  backward ? cuda::AttentionPass::backward : cuda::AttentionPass::forward);
 }
 
 void CudaOps::reserve_scratch(size_t bytes) { device_.reserve_scratch(bytes); }

@@ -11,21 +11,21 @@ std::string version_text(int64_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string refusal_of_version(int64_t version, int compute_major, const AttentionShape& shape) {
+std::string refusal_of_version(AttentionPass pass, int64_t version, int compute_major, const AttentionShape& shape) {
   // 9.10.0 and 9.10.1 compute wrong results; before 9.10 a mask of -infinity does.
   if (version < cudnn_version(9, 10, 2)) return fmt::format("cuDNN {} is older than 9.10.2", version_text(version));
   if (shape.keys % 128 != 0 && version <= cudnn_version(9, 15, 0))
     return fmt::format("{} keys are no multiple of 128, which cuDNN {} does not mask right", shape.keys,
                        version_text(version));
-  if (compute_major >= 10 && version < cudnn_version(9, 18, 0))
+  if (pass == AttentionPass::backward && compute_major >= 10 && version < cudnn_version(9, 18, 0))
     return fmt::format("cuDNN {} has no deterministic backward pass for this GPU (9.18 has)", version_text(version));
   return "";
 }
 
 }  // namespace
 
-std::string cudnn_refusal(int64_t version, int compute_major, const AttentionShape& shape, const AttentionSpec& spec,
-                          DType dtype, bool has_documents) {
+std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major, const AttentionShape& shape,
+                          const AttentionSpec& spec, DType dtype, bool has_documents) {
   if (dtype != DType::bf16) return fmt::format("{} operands", name_of(dtype));
   if (spec.dropout.p > 0.0) return "attention dropout";
   if (spec.block != 0) return "blocksparse mask";
@@ -37,10 +37,10 @@ std::string cudnn_refusal(int64_t version, int compute_major, const AttentionSha
                        largest_head(compute_major), compute_major);
   if (shape.queries < 2) return "a sequence of one token";
   if (compute_major < 8) return "a GPU before compute capability 8.0";
-  if (sequences_at_once(shape) == 0)
+  if (pass == AttentionPass::backward && sequences_at_once(shape) == 0)
     return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for one sequence",
                        score_gradient_bytes(shape) >> 20);
-  return refusal_of_version(version, compute_major, shape);
+  return refusal_of_version(pass, version, compute_major, shape);
 }
 
 BandBounds band_bounds(const AttentionShape& shape, const AttentionSpec& spec) {

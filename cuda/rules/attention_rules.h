@@ -18,13 +18,16 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
+// cuDNN may run one of them only: both backends keep the natural logarithm in lse, so each pass is chosen by itself.
+enum class AttentionPass { forward, backward };
+
 // cuDNN's versions as cudnnGetVersion() says them: 91900 is 9.19.0.
 constexpr int64_t cudnn_version(int major, int minor, int patch) { return major * 10000 + minor * 100 + patch; }
 
-// Why cuDNN of this version on a GPU of this compute capability cannot do it, as a clause ("head size 81 is not a
-// multiple of 8"); empty when nothing is known against it.
-std::string cudnn_refusal(int64_t version, int compute_major, const AttentionShape&, const AttentionSpec&, DType,
-                          bool has_documents);
+// Why cuDNN of this version on a GPU of this compute capability cannot run this pass, as a clause ("head size 81 is not
+// a multiple of 8"); empty when nothing is known against it.
+std::string cudnn_refusal(AttentionPass, int64_t version, int compute_major, const AttentionShape&,
+                          const AttentionSpec&, DType, bool has_documents);
 
 // cuDNN masks by bounds on the diagonal band: a key is seen when row - left < column <= row. `left` is our window, no
 // bound where it reaches beyond the first key anyway.

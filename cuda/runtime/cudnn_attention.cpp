@@ -32,13 +32,17 @@ void* from(const Tensor& t, int64_t first) {
 }  // namespace
 
 struct CudnnAttention::State {
-  struct Graphs {
-    std::optional<ForwardGraph> forward;
-    std::optional<BackwardGraph> backward;
-    int64_t sequences = 0;  // of one run of the backward graph
-    std::string refusal;    // then there are no graphs
+  struct Forward {
+    std::optional<ForwardGraph> graph;
+    std::string refusal;  // then there is no graph
+  };
+  struct Backward {
+    std::optional<BackwardGraph> graph;
+    std::string refusal;
+    int64_t sequences = 0;  // of one run of the graph
     size_t row_sums_bytes = 0;
   };
+  using Key = decltype(key_of({}, {}, false));
 
   explicit State(Device& d) : device(d) {
     try {
@@ -52,66 +56,83 @@ struct CudnnAttention::State {
     if (handle != nullptr) cudnn().cudnnDestroy(handle);
   }
 
-  const Graphs& graphs(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) {
+  const Forward& forward(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) {
     const auto key = key_of(shape, spec, has_documents);
-    if (const auto entry = known.find(key); entry != known.end()) return entry->second;
-    Graphs made;
-    build(made, shape, spec, has_documents);
-    return known.emplace(key, std::move(made)).first->second;
+    if (const auto entry = forwards.find(key); entry != forwards.end()) return entry->second;
+    Forward made;
+    made.refusal = refusal_of(has_documents, [&](const cudnn_api::Target& target) {
+      made.graph.emplace(forward_graph(shape, spec, has_documents, target));
+    });
+    return forwards.emplace(key, std::move(made)).first->second;
   }
 
-  void build(Graphs& graphs, const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) const {
-    const cudnn_api::Target target{handle, nullptr};
+  const Backward& backward(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents) {
+    const auto key = key_of(shape, spec, has_documents);
+    if (const auto entry = backwards.find(key); entry != backwards.end()) return entry->second;
+    Backward made;
     AttentionShape some = shape;
-    some.batch = graphs.sequences = sequences_at_once(shape);
-    graphs.row_sums_bytes = static_cast<size_t>(some.batch * some.heads * some.queries) * sizeof(float);
+    some.batch = made.sequences = sequences_at_once(shape);
+    made.row_sums_bytes = static_cast<size_t>(some.batch * some.heads * some.queries) * sizeof(float);
+    made.refusal = refusal_of(has_documents, [&](const cudnn_api::Target& target) {
+      made.graph.emplace(backward_graph(some, spec, has_documents, target));
+    });
+    return backwards.emplace(key, std::move(made)).first->second;
+  }
+
+  // Why cuDNN cannot build a graph; empty when it has.
+  template <class Build>
+  std::string refusal_of(bool has_documents, const Build& build) const {
     try {
-      graphs.forward.emplace(forward_graph(shape, spec, has_documents, target));
-      graphs.backward.emplace(backward_graph(some, spec, has_documents, target));
+      build(cudnn_api::Target{handle, nullptr});
+      return "";
     } catch (const cudnn_api::Unsupported& refused) {
-      graphs.refusal =
-          fmt::format("cuDNN refuses the graph{}: {}", has_documents ? " for packed documents" : "", refused.what());
+      return fmt::format("cuDNN refuses the graph{}: {}", has_documents ? " for packed documents" : "", refused.what());
     }
   }
 
-  std::string refuses(const AttentionShape& shape, const AttentionSpec& spec, DType dtype, bool has_documents) {
+  std::string refuses(AttentionPass pass, const AttentionShape& shape, const AttentionSpec& spec, DType dtype,
+                      bool has_documents) {
     if (handle == nullptr) return fmt::format("cuDNN cannot be used: {}", unavailable);
     const auto version = static_cast<int64_t>(cudnn().cudnnGetVersion());
-    std::string why = cudnn_refusal(version, device.facts().compute_major, shape, spec, dtype, has_documents);
-    return why.empty() ? graphs(shape, spec, has_documents).refusal : why;
+    std::string why = cudnn_refusal(pass, version, device.facts().compute_major, shape, spec, dtype, has_documents);
+    if (!why.empty()) return why;
+    return pass == AttentionPass::forward ? forward(shape, spec, has_documents).refusal
+                                          : backward(shape, spec, has_documents).refusal;
   }
 
-  const Graphs& accepted(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec) {
-    const std::string why = refuses(shape_of(q, k), spec, q.dtype, static_cast<bool>(doc_start));
+  void require(AttentionPass pass, const Tensor& q, const Tensor& k, const Tensor& doc_start,
+               const AttentionSpec& spec) {
+    const std::string why = refuses(pass, shape_of(q, k), spec, q.dtype, static_cast<bool>(doc_start));
     FP_CHECK(why.empty(), "cuDNN attention was called although it refuses: {}", why);
-    return graphs(shape_of(q, k), spec, static_cast<bool>(doc_start));
   }
 
   Device& device;
   cudnnHandle_t handle = nullptr;
   std::string unavailable;
-  std::map<decltype(key_of({}, {}, false)), Graphs> known;
+  std::map<Key, Forward> forwards;
+  std::map<Key, Backward> backwards;
 };
 
 CudnnAttention::CudnnAttention(Device& device) : state_(std::make_unique<State>(device)) {}
 CudnnAttention::~CudnnAttention() = default;
 
-std::string CudnnAttention::refuses(const AttentionShape& shape, const AttentionSpec& spec, DType dtype,
-                                    bool has_documents) const {
-  return state_->refuses(shape, spec, dtype, has_documents);
+std::string CudnnAttention::refuses(AttentionPass pass, const AttentionShape& shape, const AttentionSpec& spec,
+                                    DType dtype, bool has_documents) const {
+  return state_->refuses(pass, shape, spec, dtype, has_documents);
 }
 
-size_t CudnnAttention::workspace_bytes(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents,
-                                       bool backward) const {
-  if (!refuses(shape, spec, DType::bf16, has_documents).empty()) return 0;
-  const State::Graphs& graphs = state_->graphs(shape, spec, has_documents);
-  if (!backward) return graphs.forward->plan.workspace_bytes();
-  return aligned(graphs.backward->plan.workspace_bytes()) + graphs.row_sums_bytes;
+size_t CudnnAttention::workspace_bytes(AttentionPass pass, const AttentionShape& shape, const AttentionSpec& spec,
+                                       bool has_documents) const {
+  if (!refuses(pass, shape, spec, DType::bf16, has_documents).empty()) return 0;
+  if (pass == AttentionPass::forward) return state_->forward(shape, spec, has_documents).graph->plan.workspace_bytes();
+  const State::Backward& backward = state_->backward(shape, spec, has_documents);
+  return aligned(backward.graph->plan.workspace_bytes()) + backward.row_sums_bytes;
 }
 
 void CudnnAttention::forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                              const Tensor& doc_start, const AttentionSpec& spec) {
-  const ForwardGraph& g = *state_->accepted(q, k, doc_start, spec).forward;
+  state_->require(AttentionPass::forward, q, k, doc_start, spec);
+  const ForwardGraph& g = *state_->forward(shape_of(q, k), spec, static_cast<bool>(doc_start)).graph;
   std::byte* workspace = state_->device.scratch(g.plan.workspace_bytes());
   g.plan.run(state_->handle,
              {{g.q.id, q.data},
@@ -126,11 +147,12 @@ void CudnnAttention::forward(const Tensor& o, const Tensor& lse, const Tensor& q
 void CudnnAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                               const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                               const Tensor& doc_start, const AttentionSpec& spec) {
-  const State::Graphs& graphs = state_->accepted(q, k, doc_start, spec);
-  const BackwardGraph& g = *graphs.backward;
+  state_->require(AttentionPass::backward, q, k, doc_start, spec);
+  const State::Backward& pass = state_->backward(shape_of(q, k), spec, static_cast<bool>(doc_start));
+  const BackwardGraph& g = *pass.graph;
   const size_t plan_bytes = aligned(g.plan.workspace_bytes());
-  std::byte* workspace = state_->device.scratch(plan_bytes + graphs.row_sums_bytes);
-  for (int64_t b = 0; b < q.shape[0]; b += graphs.sequences)
+  std::byte* workspace = state_->device.scratch(plan_bytes + pass.row_sums_bytes);
+  for (int64_t b = 0; b < q.shape[0]; b += pass.sequences)
     g.plan.run(state_->handle,
                {{g.q.id, from(q, b)},
                 {g.k.id, from(k, b)},

@@ -1,8 +1,8 @@
 // Attention by cuDNN 9: fused flash-attention kernels, forward and backward, of which the results are the same bits in
-// every run. Takes what refuses() has nothing against; the rest is for fptrain's own kernel.
+// every run. Takes the passes that refuses() has nothing against; the rest is for fptrain's own kernel.
 //
 // Tensors are those of Ops::attention: q, o [B,T,H,d] and k, v [B,T,K,d] bf16, lse f32 [B,H,T] (natural logarithm),
-// doc_start i32 [B,T] or empty. A graph is built once for each shape and mask (about a second) and kept.
+// doc_start i32 [B,T] or empty. A graph is built once for each pass, shape and mask (about a second) and kept.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ class CudnnAttention {
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  // Why cuDNN does not run this, as a clause for people; empty when it does, backward pass included. Asked before the
-  // first step: it builds the graphs.
-  std::string refuses(const AttentionShape&, const AttentionSpec&, DType, bool has_documents) const;
+  // Why cuDNN does not run this pass, as a clause for people; empty when it does. Asked before the first step: it
+  // builds the pass's graph.
+  std::string refuses(AttentionPass, const AttentionShape&, const AttentionSpec&, DType, bool has_documents) const;
 
   // Bytes of Device::scratch() that the pass takes; the caller reserves the largest. 0 for what is refused.
-  size_t workspace_bytes(const AttentionShape&, const AttentionSpec&, bool has_documents, bool backward) const;
+  size_t workspace_bytes(AttentionPass, const AttentionShape&, const AttentionSpec&, bool has_documents) const;
 
   // InternalError for what is refused. doc_start empty: one document.
   void forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,

@@ -16,7 +16,57 @@ struct Only {
 
 Tensor shape_only(DType dtype) { return {reinterpret_cast<void*>(uintptr_t{1} << 60), dtype, {1, 16, 2, 64}}; }
 
+// Stands in for cuDNN, which may refuse one pass and take the other.
+class ForwardOnly final : public cuda::AttentionKernel {
+ public:
+  explicit ForwardOnly(std::vector<std::string>& calls) : calls_(calls) {}
+  std::string name() const override { return "fused"; }
+  std::string refuses(const cuda::AttentionCall& c, cuda::AttentionPass pass) const override {
+    if (c.q.dtype != DType::bf16) return "not bf16";
+    return pass == cuda::AttentionPass::forward ? "" : "too many score gradients";
+  }
+  size_t scratch_bytes(const cuda::AttentionCall&, cuda::AttentionPass) const override { return 12345; }
+  void forward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("fused forward"); }
+  void backward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("fused backward"); }
+
+ private:
+  std::vector<std::string>& calls_;
+};
+
+// Takes everything, and notes what.
+class Fallback final : public cuda::AttentionKernel {
+ public:
+  explicit Fallback(std::vector<std::string>& calls) : calls_(calls) {}
+  std::string name() const override { return "own"; }
+  std::string refuses(const cuda::AttentionCall&, cuda::AttentionPass) const override { return ""; }
+  size_t scratch_bytes(const cuda::AttentionCall&, cuda::AttentionPass) const override { return 678; }
+  void forward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("own forward"); }
+  void backward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("own backward"); }
+
+ private:
+  std::vector<std::string>& calls_;
+};
+
 }  // namespace
+
+TEST_CASE("each pass of attention is run by the first implementation that takes this pass") {
+  std::vector<std::string> calls;
+  cuda::Device device(0);
+  cuda::Attention::Kernels kernels;
+  kernels.push_back(std::make_unique<ForwardOnly>(calls));
+  kernels.push_back(std::make_unique<Fallback>(calls));
+  cuda::Attention attention(device, std::move(kernels));
+  cuda::AttentionCall call;
+  call.q = call.k = shape_only(DType::bf16);
+  attention.forward(call);
+  attention.backward(call);
+  CHECK(calls == std::vector<std::string>{"fused forward", "own backward"});
+  CHECK(attention.scratch_bytes(call, cuda::AttentionPass::forward) == 12345);
+  CHECK(attention.scratch_bytes(call, cuda::AttentionPass::backward) == 678);
+  CHECK(attention.explain(call) == "forward: fused; backward: own (fused: too many score gradients)");
+  call.q = call.k = shape_only(DType::f32);
+  CHECK(attention.explain(call) == "own (fused: not bf16)");  // the same for both passes
+}
 
 TEST_CASE("FPTRAIN_ATTENTION leaves the implementations that it names") {
   const Tensor f32 = shape_only(DType::f32), bf16 = shape_only(DType::bf16);

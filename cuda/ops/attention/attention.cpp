@@ -18,14 +18,23 @@ std::set<std::string> names_in(const std::string& list) {
   return names;
 }
 
+const char* pass_name(AttentionPass pass) { return pass == AttentionPass::forward ? "forward" : "backward"; }
+
+Attention::Kernels all_kernels(Device& device) {
+  Attention::Kernels kernels;
+  if (auto cudnn = make_cudnn_attention(device)) kernels.push_back(std::move(cudnn));
+  kernels.push_back(make_flash_attention());
+  kernels.push_back(make_simt_attention());
+  return kernels;
+}
+
 }  // namespace
 
-Attention::Attention(Device& device) : device_(device) {
-  if (auto cudnn = make_cudnn_attention(device)) kernels_.push_back(std::move(cudnn));
-  kernels_.push_back(make_flash_attention());
-  kernels_.push_back(make_simt_attention());
+Attention::Attention(Device& device) : Attention(device, all_kernels(device)) {
   if (const char* value = std::getenv(kVariable)) keep_only(value);
 }
+
+Attention::Attention(Device& device, Kernels kernels) : device_(device), kernels_(std::move(kernels)) {}
 
 void Attention::keep_only(const std::string& list) {
   std::set<std::string> wanted = names_in(list);
@@ -38,26 +47,27 @@ void Attention::keep_only(const std::string& list) {
   only_ = list;
 }
 
-AttentionKernel& Attention::choose(const AttentionCall& call) const {
+AttentionKernel& Attention::choose(const AttentionCall& call, AttentionPass pass) const {
   for (const auto& kernel : kernels_)
-    if (kernel->refuses(call).empty()) return *kernel;
+    if (kernel->refuses(call, pass).empty()) return *kernel;
+  const std::string why = explain(call, pass);
   if (!only_.empty())
-    throw ConfigError(
-        fmt::format("{}={}: what this leaves cannot run such attention: {}", kVariable, only_, explain(call)));
+    throw ConfigError(fmt::format("{}={}: what this leaves cannot run the {} pass of such attention: {}", kVariable,
+                                  only_, pass_name(pass), why));
   throw ConfigError(fmt::format("no attention on this device takes heads of {} in {}: {}; use run.device: cpu",
-                                call.head_dim(), name_of(call.q.dtype), explain(call)));
+                                call.head_dim(), name_of(call.q.dtype), why));
 }
 
-void Attention::forward(const AttentionCall& call) { choose(call).forward(device_, call); }
-void Attention::backward(const AttentionCall& call) { choose(call).backward(device_, call); }
-size_t Attention::scratch_bytes(const AttentionCall& call, bool backward) const {
-  return choose(call).scratch_bytes(call, backward);
+void Attention::forward(const AttentionCall& call) { choose(call, AttentionPass::forward).forward(device_, call); }
+void Attention::backward(const AttentionCall& call) { choose(call, AttentionPass::backward).backward(device_, call); }
+size_t Attention::scratch_bytes(const AttentionCall& call, AttentionPass pass) const {
+  return choose(call, pass).scratch_bytes(call, pass);
 }
 
-std::string Attention::explain(const AttentionCall& call) const {
+std::string Attention::explain(const AttentionCall& call, AttentionPass pass) const {
   std::string passed_over, runs = "none";
   for (const auto& kernel : kernels_) {
-    const std::string why = kernel->refuses(call);
+    const std::string why = kernel->refuses(call, pass);
     if (why.empty()) {
       runs = kernel->name();
       break;
@@ -65,6 +75,11 @@ std::string Attention::explain(const AttentionCall& call) const {
     passed_over += (passed_over.empty() ? "" : "; ") + kernel->name() + ": " + why;
   }
   return passed_over.empty() ? runs : runs + " (" + passed_over + ")";
+}
+
+std::string Attention::explain(const AttentionCall& call) const {
+  const std::string forward = explain(call, AttentionPass::forward), backward = explain(call, AttentionPass::backward);
+  return forward == backward ? forward : fmt::format("forward: {}; backward: {}", forward, backward);
 }
 
 }  // namespace fp::cuda

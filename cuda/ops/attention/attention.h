@@ -1,5 +1,6 @@
-// Attention on a GPU: an ordered list of implementations, of which the first that takes a call runs it.
-//   cudnn   cuDNN's SDPA graph: the fastest; takes plain causal masks, windows and grouped heads
+// Attention on a GPU: an ordered list of implementations; the first that takes a pass of a call runs that pass.
+//   cudnn   cuDNN's SDPA graph: the fastest; takes plain causal masks, windows and grouped heads, and sometimes the
+//           forward pass alone
 //   flash   our own tensor-core kernel, bf16: every mask and offset
 //   simt    f32 without tensor cores (TF32 would not be f32)
 // The environment variable FPTRAIN_ATTENTION=flash,simt leaves only these in the list, to measure and test them; a call
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/rules/attention_rules.h"
 #include "cuda/runtime/device.h"
 #include "ops/ops.h"
 
@@ -32,11 +34,11 @@ class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;
   virtual std::string name() const = 0;
-  // Empty when it can run this call, addresses included (null ones allow anything), else why not, as a clause for
-  // people.
-  virtual std::string refuses(const AttentionCall&) const = 0;
-  // Bytes of Device::scratch that a call takes.
-  virtual size_t scratch_bytes(const AttentionCall&, bool backward) const = 0;
+  // Empty when it can run this pass of the call, addresses included (null ones allow anything), else why not, as a
+  // clause for people. The backward pass takes o and lse of any implementation's forward pass.
+  virtual std::string refuses(const AttentionCall&, AttentionPass) const = 0;
+  // Bytes of Device::scratch that a pass takes.
+  virtual size_t scratch_bytes(const AttentionCall&, AttentionPass) const = 0;
   virtual void forward(Device&, const AttentionCall&) = 0;
   virtual void backward(Device&, const AttentionCall&) = 0;
 };
@@ -49,19 +51,23 @@ std::unique_ptr<AttentionKernel> make_simt_attention();
 
 class Attention {
  public:
-  explicit Attention(Device&);  // ConfigError where FPTRAIN_ATTENTION names another
+  using Kernels = std::vector<std::unique_ptr<AttentionKernel>>;
+  explicit Attention(Device&);  // all there are; ConfigError where FPTRAIN_ATTENTION names another
+  Attention(Device&, Kernels);  // these, in this order
   void forward(const AttentionCall&);
   void backward(const AttentionCall&);
-  size_t scratch_bytes(const AttentionCall&, bool backward) const;
-  // "flash (cudnn: attention dropout)": what runs such a call, and why those before it were passed over.
+  size_t scratch_bytes(const AttentionCall&, AttentionPass) const;
+  // "flash (cudnn: attention dropout)": what runs both passes of such a call, and why those before it were passed over.
+  // "forward: cudnn; backward: flash (cudnn: ...)" where the passes differ.
   std::string explain(const AttentionCall&) const;
 
  private:
   void keep_only(const std::string& list);
-  AttentionKernel& choose(const AttentionCall&) const;
+  AttentionKernel& choose(const AttentionCall&, AttentionPass) const;
+  std::string explain(const AttentionCall&, AttentionPass) const;
 
   Device& device_;
-  std::vector<std::unique_ptr<AttentionKernel>> kernels_;
+  Kernels kernels_;
   std::string only_;  // FPTRAIN_ATTENTION
 };
 

@@ -21,12 +21,12 @@ class Cudnn final : public AttentionKernel {
  public:
   explicit Cudnn(Device& device) : cudnn_(device) {}
   std::string name() const override { return "cudnn"; }
-  std::string refuses(const AttentionCall& c) const override {
+  std::string refuses(const AttentionCall& c, AttentionPass pass) const override {
     if (!aligned(c)) return "operands at addresses that are no multiples of 16 bytes";
-    return cudnn_.refuses(shape_of(c), c.spec, c.q.dtype, static_cast<bool>(c.doc_start));
+    return cudnn_.refuses(pass, shape_of(c), c.spec, c.q.dtype, static_cast<bool>(c.doc_start));
   }
-  size_t scratch_bytes(const AttentionCall& c, bool backward) const override {
-    return cudnn_.workspace_bytes(shape_of(c), c.spec, static_cast<bool>(c.doc_start), backward);
+  size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {
+    return cudnn_.workspace_bytes(pass, shape_of(c), c.spec, static_cast<bool>(c.doc_start));
   }
   void forward(Device&, const AttentionCall& c) override {
     cudnn_.forward(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.spec);

@@ -7,13 +7,15 @@ namespace {
 class SimtAttention final : public AttentionKernel {
  public:
   std::string name() const override { return "simt"; }
-  std::string refuses(const AttentionCall& c) const override {
+  std::string refuses(const AttentionCall& c, AttentionPass) const override {
     if (c.q.dtype != DType::f32) return fmt::format("it computes in fp32, not {}", name_of(c.q.dtype));
     if (c.head_dim() > kLargestSimtHead)
       return fmt::format("a head of {} is larger than {}", c.head_dim(), kLargestSimtHead);
     return {};
   }
-  size_t scratch_bytes(const AttentionCall& c, bool backward) const override { return prepared_bytes(c, backward); }
+  size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {
+    return prepared_bytes(c, pass == AttentionPass::backward);
+  }
   void forward(Device& device, const AttentionCall& c) override {
     simt_forward(prepare<float>(device, c, false), device.compute());
   }
