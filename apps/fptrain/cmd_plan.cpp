@@ -59,7 +59,7 @@ RankMemory on_this_machine(const Prediction& p, int rank, const Ops& ops) {
   RankMemory m;
   m.rank = rank;
   m.prediction = p;
-  m.bytes = static_cast<int64_t>(p.device_bytes());
+  m.bytes = static_cast<int64_t>(p.required_bytes());
   m.available = available > 0 ? available : unknown;
   return m;
 }
@@ -97,7 +97,7 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
   }
   std::fflush(stdout);
   try {
-    require_fit(p, p.device_bytes(), *ops);
+    require_fit(p, need_of(p), *ops);
   } catch (const ConfigError& e) {
     throw ConfigError(fmt::format("{}; {}", e.what(), nearest_here(spec, mesh.size(), 1, *ops)));
   }

@@ -20,6 +20,11 @@ class CommObserver {
   virtual void waited(double) = 0;
 };
 
+// Of a rank: groups and pairs over which tensors travel. A real world connects each when it is first used.
+struct Communicators {
+  int groups = 0, pairs = 0;
+};
+
 class CountingWorld : public World {
  public:
   using World::World;
@@ -27,6 +32,9 @@ class CountingWorld : public World {
   CommObserver* observer() const { return observer_; }
   // Host memory that a world which sums on the host (mpi) holds at the most, beside the tensors.
   size_t scratch_peak() const { return peak_; }
+  const Communicators& communicators() const { return communicators_; }  // those that were used so far
+
+  void connected(bool pair) { ++(pair ? communicators_.pairs : communicators_.groups); }
 
   void take(size_t bytes) { peak_ = std::max(peak_, now_ += bytes); }
   void give_back(size_t bytes) { now_ -= bytes; }
@@ -34,6 +42,7 @@ class CountingWorld : public World {
  private:
   CommObserver* observer_ = nullptr;
   size_t now_ = 0, peak_ = 0;
+  Communicators communicators_;
 };
 
 // Rank `rank` of a world of any size. Traffic is counted. Host values come back as if all ranks had given the same.

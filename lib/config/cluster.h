@@ -65,7 +65,7 @@ struct ClusterSpec {
   int64_t nodes = 0;            // 0: any number
   int64_t ranks_per_node = 8;   // the most
   double memory_gib = 0;        // of a device; of cpu: of a node, for all of its ranks
-  double reserved_gib = 0;  // of it, what a rank's runtime takes beside what is planned: contexts, libraries, buffers
+  double reserved_gib = 0;     // of it, what is taken before a run allocates anything: a rank's context, other programs
   double host_memory_gib = 0;  // of a node
   bool overlaps = true;        // communication goes on while a rank computes
   double copy_gb_per_s = 0;    // within a device, read plus written

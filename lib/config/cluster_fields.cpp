@@ -123,10 +123,12 @@ void declare(Fields& f, ClusterSpec& s) {
          .min = 0,
          .above_min = true,
          .required = true});
-  f.add("reserved_gib", s.reserved_gib,
-        {.doc = "Of it, what a rank's runtime takes beside what is planned: contexts, libraries, buffers.",
-         .unit = kGib,
-         .min = 0});
+  f.add(
+      "reserved_gib", s.reserved_gib,
+      {.doc = "Of it, what is taken before a run allocates anything: a rank's context, other programs. What libraries "
+              "take later is part of each plan (docs/memory.md).",
+       .unit = kGib,
+       .min = 0});
   f.add("host_memory_gib", s.host_memory_gib, {.doc = "Host memory of a node.", .unit = kGib, .min = 0});
   f.add("overlaps", s.overlaps,
         {.doc = "Communication goes on while a rank computes. false: a rank that communicates does nothing else."});

@@ -9,6 +9,7 @@
 #include "config/validate.h"
 #include "plan/layout.h"
 #include "plan/pipeline.h"
+#include "train/device_reserve.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -89,6 +90,7 @@ Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluste
     : spec_(spec), given_(plan_of(spec)), ranks_(ranks), node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
   const double sharers = cluster.device == "cpu" ? static_cast<double>(node_) : 1;
   device_bytes_ = (cluster.memory_gib / sharers - cluster.reserved_gib) * static_cast<double>(1 << 30);
+  if (cluster.device == "cuda") device_bytes_ -= static_cast<double>(kReservedForLibraries);
 }
 
 bool Candidates::open(std::string_view key) const { return is_open(spec_, key); }

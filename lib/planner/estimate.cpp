@@ -9,6 +9,7 @@
 #include "planner/part_costs.h"
 #include "planner/step_time.h"
 #include "schedule/closed_forms.h"
+#include "train/device_reserve.h"
 #include "train/saver.h"
 #include "train/setup.h"
 
@@ -52,6 +53,14 @@ double borrowed_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vec
   if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
   if (s.parallel.zero_stage >= 2 || s.precision.gradients == "bf16") bytes += 4 * stage;
   return bytes;
+}
+
+// Communicators of a rank, without the small ones that only some models have: a played rank counts them.
+Communicators communicators(const Mesh& mesh, const PipelinePlan& plan) {
+  Communicators c;
+  c.groups = (mesh.tp() > 1) + (mesh.sp() > 1) + (mesh.data(0).size() > 1);
+  if (mesh.pp() > 1) c.pairs = 2 * static_cast<int>(plan.placement.stages_of(0).size());
+  return c;
 }
 
 }  // namespace
@@ -128,6 +137,7 @@ class Estimator::Impl {
       most.rank = mesh.rank_of({r, 0, 0, 0});
     }
     most.bytes += static_cast<int64_t>(cluster_.reserved_gib * kGiB);
+    if (cluster_.device == "cuda") most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
     most.available = static_cast<int64_t>(cluster_.memory_gib * kGiB);
     if (cluster_.device == "cpu") {
       most.node_bytes = most.bytes * std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);

@@ -112,10 +112,10 @@ int MemorySearch::worst() {
   for (int i = 0; i < static_cast<int>(order.size()) && i < plays_; ++i) {
     const int role = order[static_cast<size_t>(i)];
     const int64_t gaps = static_cast<int64_t>(kGaps * static_cast<double>(estimate(role) - held(role).states));
-    if (i > 0 && estimate(role) + gaps + beside <= static_cast<int64_t>(exact(most).device_bytes())) break;
+    if (i > 0 && estimate(role) + gaps + beside <= static_cast<int64_t>(exact(most).required_bytes())) break;
     const Prediction& p = exact(role);
-    beside = std::max(beside, static_cast<int64_t>(p.device_bytes() - p.arena_bytes));
-    if (p.device_bytes() > exact(most).device_bytes()) most = role;
+    beside = std::max(beside, static_cast<int64_t>(p.required_bytes() - p.arena_bytes));
+    if (p.required_bytes() > exact(most).required_bytes()) most = role;
   }
   return most;
 }
@@ -191,7 +191,7 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   RankMemory m;
   m.rank = search.roles().rank(role);
   m.prediction = search.exact(role);
-  m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.device_bytes());
+  m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
   m.available = bytes_of(cluster.memory_gib);
   const bool on_gpu = cluster.device == "cuda";
   if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;

@@ -51,7 +51,8 @@ class MemorySearch {
   std::map<int, Prediction> played_;
 };
 
-// Counting ops for ranks of a cluster, wherever this runs. What a GPU's backend takes for itself is in reserved_gib.
+// Counting ops for ranks of a cluster, wherever this runs. What is taken of a GPU before a run begins is
+// in reserved_gib.
 std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec&);
 
 // The memory of the rank that needs most and, on CPUs, of the node that needs most. `ops`: counting_ops_for(), or those

@@ -27,6 +27,8 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
   if (m.prediction.staging_bytes > 0)
     text += row("staging of saves", gib(static_cast<int64_t>(m.prediction.staging_bytes)),
                 m.prediction.on_host ? "" : "of host memory");
+  if (m.prediction.reserved_bytes > 0)
+    text += row("kept for libraries", gib(static_cast<int64_t>(m.prediction.reserved_bytes)), "");
   text += row("all it needs", gib(m.bytes), fmt::format("of {:.2f} on {}", gib(m.available), cluster.name));
   if (m.node_bytes > 0)
     text += row("all ranks of its node", gib(m.node_bytes), fmt::format("of {:.2f}", gib(m.node_available)));
@@ -97,7 +99,8 @@ Json memory_json(const Prediction& p) {
   Json j = Json::object();
   for (int c = 0; c < kMemoryClasses; ++c) j[name_of(static_cast<MemoryClass>(c))] = p.by_class[static_cast<size_t>(c)];
   j["staging"] = p.staging_bytes;
-  j["peak_bytes"] = p.device_bytes();
+  j["reserved"] = p.reserved_bytes;
+  j["peak_bytes"] = p.required_bytes();
   return j;
 }
 

@@ -5,6 +5,7 @@
 
 #include "comm/counting.h"
 #include "exec/executor.h"
+#include "train/device_reserve.h"
 #include "train/evaluation.h"
 #include "train/memory_watch.h"
 #include "train/saver.h"
@@ -49,7 +50,10 @@ class DryRank {
     p.scratch_bytes = ops_.scratch_bytes();
     p.own_bytes = ops_.own_bytes();
     p.on_host = !ops_.device_memory();
-    if (p.on_host) p.host_bytes = world_->scratch_peak();
+    if (p.on_host)
+      p.host_bytes = world_->scratch_peak();
+    else
+      p.reserved_bytes = device_reserve(world_->communicators());
     p.staging_bytes = staging_bytes(spec_, model_.table());
     p.attention = ops_.attention_choices();
     return p;
@@ -164,15 +168,21 @@ std::string spare_staging(const Prediction& p, size_t missing) {
 
 }  // namespace
 
-void require_fit(const Prediction& p, size_t bytes, const Ops& device, int sharers) {
-  const int64_t available = MemoryWatch::available(device, sharers);
-  if (available <= 0 || bytes <= static_cast<size_t>(available)) return;
-  const size_t missing = bytes - static_cast<size_t>(available);
+MemoryNeed need_of(const Prediction& p) { return {p.required_bytes(), p.reserved_bytes, 1}; }
+
+void require_fit(const Prediction& p, const MemoryNeed& need, const Ops& device) {
+  const int64_t available = MemoryWatch::available(device, need.sharers);
+  if (available <= 0 || need.bytes <= static_cast<size_t>(available)) return;
+  const size_t missing = need.bytes - static_cast<size_t>(available);
+  const std::string reserved =
+      need.reserved == 0 ? ""
+                         : fmt::format(" (of which {:.2f} GiB are reserved for what NCCL, cuBLAS and cuDNN allocate)",
+                                       gib(need.reserved));
   throw ConfigError(
-      fmt::format("{} {:.2f} GiB of memory, mostly {}; {:.2f} GiB are available on {}, {:.2f} GiB too few{}",
-                  sharers > 1 ? fmt::format("the {} ranks that share it need", sharers) : "this run needs", gib(bytes),
-                  largest_class(p), gib(static_cast<size_t>(available)), device.name(), gib(missing),
-                  spare_staging(p, missing / static_cast<size_t>(sharers))));
+      fmt::format("{} {:.2f} GiB of memory{}, mostly {}; {:.2f} GiB are available on {}, {:.2f} GiB too few{}",
+                  need.sharers > 1 ? fmt::format("the {} ranks that share it need", need.sharers) : "this run needs",
+                  gib(need.bytes), reserved, largest_class(p), gib(static_cast<size_t>(available)), device.name(),
+                  gib(missing), spare_staging(p, missing / static_cast<size_t>(need.sharers))));
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {
@@ -188,6 +198,7 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   text += fmt::format("  reached in            {}\n", p.moment);
   if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
   if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
+  if (p.reserved_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "kept for libraries", gib(p.reserved_bytes));
   if (p.staging_bytes > 0)
     text += fmt::format("  {:<20}{:>12.3f}{}\n", "staging of saves", gib(p.staging_bytes),
                         p.on_host ? "" : "  of host memory");

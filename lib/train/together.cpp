@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "launch/placement.h"
+#include "train/device_reserve.h"
 #include "train/memory_watch.h"
 #include "train/resume.h"
 
@@ -176,21 +177,26 @@ void require_staging(const Prediction& p, size_t of_host, int ranks) {
 void require_fit_together(const Prediction& p, const Ops& device, Group& world,
                           const std::function<std::string()>& advice) {
   const std::string host = host_name(), shared = host + " " + device.device_id();  // whose memory it is
-  size_t bytes = 0, staging = 0;
-  int sharers = 0, neighbours = 0;
+  size_t staging = 0;
+  int neighbours = 0;
+  MemoryNeed need{0, 0, 0};
   for (const std::string& text :
-       world.all_gather(nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared}.dump())) {
+       world.all_gather(nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared, p.reserved_bytes}.dump())) {
     const nlohmann::json of_rank = nlohmann::json::parse(text);
     if (of_rank[2] == host) {
       staging += of_rank[1].get<size_t>();
       ++neighbours;
     }
     if (of_rank[3] != shared) continue;
-    bytes += of_rank[0].get<size_t>();
-    ++sharers;
+    need.bytes += of_rank[0].get<size_t>();
+    need.reserved += of_rank[4].get<size_t>();
+    ++need.sharers;
   }
+  // NCCL takes no two ranks of one GPU: their tensors travel through host memory.
+  if (need.sharers > 1 && !p.on_host) need.reserved = static_cast<size_t>(need.sharers) * device_reserve({});
+  need.bytes += need.reserved;
   const std::vector<std::string> verdicts = world.all_gather(outcome_of([&] {
-    require_fit(p, bytes, device, sharers);
+    require_fit(p, need, device);
     require_staging(p, staging, neighbours);
     return std::string();
   }));

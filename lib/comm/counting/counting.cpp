@@ -26,9 +26,11 @@ class Counted final : public Operation {
 
 class CountingGroup final : public Group {
  public:
-  CountingGroup(const std::string& name, int rank, const std::vector<int>& ranks, CountingWorld& world)
-      : Group(name, rank, static_cast<int>(ranks.size()), world.record()), ranks_(ranks), world_(world) {}
+  CountingGroup(const std::string& name, int rank, const std::vector<int>& ranks, bool pair, CountingWorld& world)
+      : Group(name, rank, static_cast<int>(ranks.size()), world.record()), ranks_(ranks), pair_(pair), world_(world) {}
   std::unique_ptr<Operation> start(const CommCall& call) override {
+    if (!connected_) world_.connected(pair_);
+    connected_ = true;
     const DType dtype = call.from ? call.from.dtype : call.to.dtype;
     const int64_t sent = sent_elements(call, rank(), size()) * static_cast<int64_t>(size_of(dtype));
     return std::make_unique<Counted>(world_, sum_scratch_bytes(call, rank(), size()), started(call.kind, sent));
@@ -45,6 +47,7 @@ class CountingGroup final : public Group {
   }
 
   std::vector<int> ranks_;
+  bool pair_, connected_ = false;
   CountingWorld& world_;
 };
 
@@ -53,7 +56,10 @@ class GroupCounter final : public CountingWorld {
   using CountingWorld::CountingWorld;
   std::string_view backend() const override { return "counting"; }
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank) override {
-    return std::make_shared<CountingGroup>(name, rank, ranks, *this);
+    return std::make_shared<CountingGroup>(name, rank, ranks, false, *this);
+  }
+  std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int rank) override {
+    return std::make_shared<CountingGroup>(name, rank, ranks, true, *this);
   }
 };
 
