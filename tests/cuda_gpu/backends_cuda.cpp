@@ -8,7 +8,8 @@
 namespace fp::test {
 
 const std::vector<Backend>& backends() {
-  static const std::vector<Backend> all = [] {
+  // Kept to the end of the process: exit handlers may have unloaded parts of cuDNN before a static would be destroyed.
+  static const auto* const all = [] {
     if (const std::string missing = cuda_unavailable(0); !missing.empty()) {
       std::cout << "SKIPPED: " << missing << std::endl;
       std::_Exit(4);  // a skip, as in tests/support/main.cpp: nothing in this executable can run
@@ -20,9 +21,9 @@ const std::vector<Backend>& backends() {
     b.allocate = [ops = b.ops](size_t bytes) { return ops->allocate(bytes); };
     b.host_memory = false;
     b.both_alignments = true;
-    return std::vector<Backend>{b};
+    return new std::vector<Backend>{b};
   }();
-  return all;
+  return *all;
 }
 
 }  // namespace fp::test
