@@ -2,7 +2,9 @@
 import concurrent.futures
 import dataclasses
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -12,35 +14,43 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 @dataclasses.dataclass
 class Result:
+    """`figure`: what was measured as a number, where predictions.json may have one for this check."""
     part: str
     check: str
     result: str
     limit: str = ""
-    status: str = "pass"  # pass | fail | skipped
+    status: str = "pass"  # pass | fail | skipped | open (time ran out: run again)
+    figure: float = None
 
 
 @dataclasses.dataclass
 class Step:
     """One program to run. `group`: the model or tool whose results it belongs to. `makes`: a path that it leaves behind;
-    a step whose path is there already, from an earlier part, is not run again."""
+    several sections may have a step that makes the same, which then runs once. `clears`: a folder that must not be there before.
+    `limit`: seconds after which it has failed."""
     name: str
     argv: list
     group: str = ""
     env: dict = dataclasses.field(default_factory=dict)
     makes: str = ""
+    clears: str = ""
+    limit: float = 240
 
 
 @dataclasses.dataclass
 class Done:
+    """`finished` is false where the part's time ran out first: the next run of the script starts the step again."""
     step: Step
     code: int
     out: str
     err: str
     seconds: float
+    finished: bool = True
 
     def last_words(self):
         lines = [line for line in (self.err + self.out).splitlines() if line.strip()]
-        return f"exit {self.code}: {' '.join(lines[-3:])[-300:]}"
+        said = "" if "All tests passed" not in self.out else "all tests passed, but it ended badly: "
+        return f"{said}exit {self.code}: {' '.join(lines[-3:])[-300:]}"
 
 
 @dataclasses.dataclass
@@ -49,24 +59,27 @@ class Context:
     device: str     # what is checked
     reference: str  # what it is held against
     fptrain: str
-    suite: str
+    suite: str      # the op suite of `device`
     folder: str
     filter: str = ""
     python: str = ""
     dry_run: bool = False
+
+    @property
+    def on_gpu(self):
+        return self.device == "cuda"
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
 
 def run_step(step, deadline):
-    """124: it did not end in time."""
     begin = time.monotonic()
-    if step.makes and os.path.exists(step.makes):
-        return Done(step, 0, "", "", 0.0)
-    left = deadline - begin
-    if left <= 0:
-        return Done(step, 124, "", "no time was left for it", 0.0)
+    left = min(deadline - begin, step.limit)
+    if deadline - begin <= 0:
+        return Done(step, 124, "", "no time was left for it", 0.0, finished=False)
+    if step.clears:
+        shutil.rmtree(step.clears, ignore_errors=True)  # what an interrupted run has left half done
     environment = dict(os.environ, OMP_WAIT_POLICY="passive", **step.env)
     try:
         p = subprocess.Popen(step.argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -75,42 +88,57 @@ def run_step(step, deadline):
         return Done(step, 127, "", str(e), 0.0)
     try:
         out, err = p.communicate(timeout=left)
-        code = p.returncode
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)  # with what it has started
-        p.communicate()
-        code, out, err = 124, "", f"not done in {left:.0f} s"
-    return Done(step, code, out, err, time.monotonic() - begin)
+        out, _ = p.communicate()
+        return Done(step, 124, out, f"not done in {left:.0f} s", time.monotonic() - begin, finished=left == step.limit)
+    return Done(step, p.returncode, out, err, time.monotonic() - begin)
 
 
-class Part:
-    """One part of the check: its steps, and what they have shown."""
+class Section:
+    """Steps of a part that are judged together."""
     name = ""
-    seconds = 60    # at most
-    parallel = 1    # steps at a time
-    needs_gpu = False
+    parallel = 1  # steps at a time
+
+    def unavailable(self, context):
+        """Why none of its steps can run here; empty when they can."""
+        return ""
 
     def steps(self, context):
         raise NotImplementedError
 
     def judge(self, context, done, good):
-        """Results of [Done, ...]; good(group): none of that group's steps has failed. Failed steps are results already."""
+        """Results of [Done, ...]; good(group): all steps of that group have ended well. Failed steps are results already."""
         raise NotImplementedError
 
-    def run(self, context, deadline):
-        if self.needs_gpu and context.device != "cuda":
-            return [Result(self.name, "all of it", "needs a GPU", status="skipped")]
+    def missing(self, why):
+        return [Result(self.name, "all of it", why, status="skipped")]
+
+    def run(self, context, store, deadline):
+        why = self.unavailable(context)
+        if why:
+            return self.missing(why)
         steps = self.steps(context)
         if context.dry_run:
             for s in steps:
                 print(shlex.join([*(f"{k}={v}" for k, v in s.env.items()), *s.argv]))
             return []
-        deadline = min(deadline, time.monotonic() + self.seconds)
+
+        def once(step):
+            known = store.known(self.name, step)
+            if known is None:
+                known = run_step(step, deadline)
+                store.add(self.name, known)
+            return known
         with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
-            done = list(pool.map(lambda s: run_step(s, deadline), steps))
-        failed = [d for d in done if d.code not in (0, 4)]  # 4: a skipped test
-        groups = {d.step.group for d in failed}
+            done = list(pool.map(once, steps))
+        failed = [d for d in done if d.finished and d.code not in (0, 4)]  # 4: a skipped test
+        left = [d for d in done if not d.finished]
+        groups = {d.step.group for d in [*failed, *left]}
         results = [Result(self.name, d.step.name, d.last_words(), "exit 0", "fail") for d in failed]
+        if left:
+            names = ", ".join(d.step.name for d in left[:3]) + (", ..." if len(left) > 3 else "")
+            results.append(Result(self.name, f"{len(left)} of {len(done)} steps", f"no time was left: {names}", "", "open"))
         return self.judge(context, done, lambda group: not groups & {"", group}) + results
 
 
@@ -118,3 +146,7 @@ def judged(part, check, value, limit, text, at_least=False):
     """A result whose value must not be above the limit (or below it). NaN never passes."""
     good = value >= limit if at_least else value <= limit
     return Result(part, check, text.format(value), (">= " if at_least else "<= ") + text.format(limit), "pass" if good else "fail")
+
+
+def file_name(text):
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")[:100]

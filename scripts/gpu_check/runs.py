@@ -1,10 +1,11 @@
-"""Small models, trained and probed on both devices: gradients, losses, resuming."""
+"""Small models, trained and probed on both devices: gradients, losses, resuming, the same bits twice."""
+import importlib.util
 import json
 import math
 import os
 import random
 
-from .common import ROOT, Part, Result, Step, judged
+from .common import ROOT, Result, Section, Step, judged
 
 # Head sizes of 64 let tensor cores and cuDNN take part. gpt: every dropout and packed documents; llama: neither.
 FAMILIES = {
@@ -37,6 +38,22 @@ class Runs:
     def run(self, name):
         return self.c.path("runs", name)
 
+    def twice(self):
+        """Two runs of a Llama of two layers, so long that gradients of keys come from many tiles; and their last checkpoints."""
+        c = self.c
+        length, hidden, heads = (4096, 1024, 8) if c.on_gpu else (256, 64, 2)
+        steps = 10 if c.on_gpu else 2
+        spec = c.path("long.yaml")
+        with open(spec, "w", encoding="utf-8") as f:
+            f.write(f"model: {{family: llama, layers: 2, hidden: {hidden}, heads: {heads}, kv_heads: {heads // 2}, ffn: {2 * hidden}, "
+                    f"max_position: {length}}}\ndata: {{train: [{{path: {c.path('data')}}}], seq_len: {length}}}\n"
+                    f"optimizer: {{lr: 1e-3}}\nschedule: {{warmup_steps: 2}}\ntrain: {{steps: {steps}, global_batch: 2, micro_batch: 1}}\n"
+                    f"checkpoint: {{every: {steps}}}\nlogging: {{report: false, tensorboard: false}}\n")
+        ends = [self.checkpoint(f"long-{which}", f"step-{steps:08}") for which in ("first", "second")]
+        runs = [Step(f"train long-{which}", [c.fptrain, "train", spec, "--resume", "none", "--set", f"run.directory={self.run(f'long-{which}')}",
+                                             "--set", f"run.device={c.device}"], "long", makes=end, clears=self.run(f"long-{which}")) for which, end in zip(("first", "second"), ends)]
+        return runs, ends
+
     def checkpoint(self, name, step):
         return os.path.join(self.run(name), "checkpoints", step)
 
@@ -61,12 +78,12 @@ class Runs:
     def data(self):
         text = os.path.join(ROOT, "docs", "run-spec.md")
         return Step("data", [self.c.fptrain, "data", "prepare", "--tokenizer", "bytes", "--documents", "line", "--out", self.c.path("data"), text],
-                    makes=self.c.path("data"))
+                    makes=self.c.path("data"), clears=self.c.path("data"))
 
     def train(self, name, family, precision, device, resume="none"):
         return Step(f"train {name}", [self.c.fptrain, "train", self.spec(family), "--resume", resume, "--set", f"run.directory={self.run(name)}",
                                       "--set", f"run.device={device}", "--set", f"precision.compute={precision}"],
-                    family, makes=self.checkpoint(name, END))
+                    family, makes=self.checkpoint(name, END), clears=self.run(name))
 
     def first(self, family, precision, device):
         """A whole run; its name is family-precision-device."""
@@ -91,9 +108,13 @@ def relative_distance(a, b):
     return max((abs(a[s] - b[s]) / abs(b[s]) for s in common), default=float("nan"))
 
 
-class Gradients(Part):
+class Gradients(Section):
     """Logits and every gradient of one batch, tensor by tensor: the norm of the difference against the reference's norm."""
-    name, seconds = "grad", 60
+    name = "grad"
+
+    def unavailable(self, context):
+        missing = [m for m in ("numpy", "h5py") if importlib.util.find_spec(m) is None]
+        return f"this Python has no {' and no '.join(missing)}: start the script with another" if missing and not context.dry_run else ""
 
     def steps(self, context):
         r = Runs(context)
@@ -135,8 +156,8 @@ class Gradients(Part):
         return results
 
 
-class Losses(Part):
-    name, seconds = "loss", 60
+class Losses(Section):
+    name = "loss"
 
     def steps(self, context):
         r = Runs(context)
@@ -156,9 +177,9 @@ class Losses(Part):
         return results
 
 
-class Resume(Part):
+class Resume(Section):
     """Bit by bit on one device, and from one device to the other."""
-    name, seconds = "resume", 60
+    name = "resume"
 
     def steps(self, context):
         r, c, steps = Runs(context), context, []
@@ -182,3 +203,16 @@ class Resume(Part):
                 value = relative_distance(r.losses(f"{f}-{source}-to-{target}"), r.losses(f"{f}-fp32-{source}"))
                 results.append(judged(self.name, f"{f} fp32, from {source} to {target} at step 10, relative", value, 1e-5, "{:.2g}"))
         return results
+
+
+class LongTwice(Section):
+    """Long sequences twice: a backward pass whose sums depend on chance gives other bits."""
+    name = "twice"
+
+    def steps(self, context):
+        r = Runs(context)
+        runs, ends = r.twice()
+        return [r.data(), *runs, Step("llama of 2 layers, long sequences, run twice", [context.fptrain, "checkpoint", "diff", *ends], "bits")]
+
+    def judge(self, context, done, good):
+        return [Result(self.name, d.step.name, "the same bits", "the same bits") for d in done if d.step.group == "bits" and good("bits")]

@@ -1,89 +1,178 @@
-"""Both benchmarks, for a GPT-2 and a Llama, with PyTorch beside them where it can use the GPU."""
+"""How fast: the machine's own ceilings, each op, whole training steps, and PyTorch beside them where it can use the GPU."""
 import json
 import os
 import subprocess
 
-from .common import ROOT, Part, Result, Step, judged
+from .common import ROOT, Result, Section, Step, judged
 
-# name, samples a batch, tokens a sample, batches a step
-TRAINED = (("gpt2-xl", 8, 1024, 4), ("llama-3.2-1b", 2, 4096, 4))
-# Operands far larger than any cache: about 33k tokens.
-OPS = (("gpt2-xl", 32, 1024), ("llama-3.2-1b", 8, 4096))
 YARDSTICKS = ("copy", "copy_in", "copy_out")  # the last two cross the bus to the host
 LARGE = 64 << 20  # bytes that an op must move for its bandwidth to count: below, launching dominates
 
 
-class OpSpeed(Part):
-    name, seconds, needs_gpu = "bench-ops", 80, True
+def torch_sees_device(context):
+    question = "import torch, sys; sys.exit(not torch.cuda.is_available())" if context.on_gpu else "import torch"
+    try:
+        return subprocess.run([context.python, "-c", question], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def last_json(done):
+    return json.loads(done.out.splitlines()[-1])
+
+
+class Ceilings(Section):
+    """What NVIDIA's libraries reach through PyTorch: a copy, products, attention. fptrain is held against it."""
+    name = "ceilings"
+
+    def unavailable(self, context):
+        return "" if context.dry_run or torch_sees_device(context) else f"{context.python} has no torch that can use {context.device}"
 
     def steps(self, context):
-        return [Step(model, [context.fptrain, "bench", "ops", "--json", "--device", context.device, "--preset", model, "--batch", str(batch),
-                             "--seq-len", str(length)], model) for model, batch, length in OPS]
+        return [Step("torch", [context.python, os.path.join(ROOT, "scripts/gpu_check/ceilings.py"), "--device", context.device], "torch", limit=300)]
+
+    def judge(self, context, done, good):
+        if not good("torch"):
+            return []
+        report = last_json(done[0])
+        return [Result(self.name, row["name"], f"{row['value']:.1f} {row['unit']}", figure=row["value"]) for row in report["rows"]] + [
+            Result(self.name, name, why, status="skipped") for name, why in report["refused"]]
+
+
+class OpSpeed(Section):
+    name = "bench-ops"
+    # The second has operands far larger than any cache.
+    GPU = (("gpt2-xl", 8, 1024), ("gpt2-xl", 32, 1024), ("llama-3.2-1b", 8, 4096), ("llama-3-8b", 1, 8192))
+    CPU = (("gpt-nano", 1, 64),)
+
+    def shapes(self, context):
+        return self.GPU if context.on_gpu else self.CPU
+
+    def steps(self, context):
+        small = [] if context.on_gpu else ["--set", "model.vocab=256", "--parameters", "100000", "--repeats", "1"]
+        return [Step(f"{model} {batch}x{length}", [context.fptrain, "bench", "ops", "--json", "--device", context.device, "--preset", model, "--batch",
+                                                   str(batch), "--seq-len", str(length), *small], f"{model} {batch}x{length}")
+                for model, batch, length in self.shapes(context)]
+
+    def judge_one(self, name, report, on_gpu):
+        results = [Result(self.name, f"{name}: copy", f"{report['copy_gb_per_s']:.0f} GB/s", figure=report["copy_gb_per_s"])]
+        sheet = report["data_sheet_gflops_per_s"]
+        share = f", {100 * report['product_gflops_per_s'] / sheet:.0f}% of the data sheet" if sheet else ""
+        results.append(Result(self.name, f"{name}: fastest product", f"{report['product_gflops_per_s'] / 1e3:.1f} TFLOP/s{share}",
+                              figure=report["product_gflops_per_s"] / 1e3))
+        for row in report["ops"]:
+            rate = f"{row['ms'] * 1e3:.0f} us, {row['rate'] / (1 if row['unit'] == 'GB/s' else 1e3):.1f} {row['unit'].replace('GFLOP', 'TFLOP')}"
+            check = f"{name}: {row['op']} {row['shape']}"
+            result = Result(self.name, check, rate)
+            if on_gpu and row["unit"] == "GB/s" and row["bytes"] >= LARGE and row["op"] not in YARDSTICKS:
+                result = judged(self.name, check, row["share"], 0.85, "{:.0%} of copy", at_least=True)
+            result.figure = row["ms"] * 1e3
+            results.append(result)
+        return results
+
+    def own_against_cudnn(self, name, report):
+        rates = {(row["op"], row["shape"]): row["rate"] for row in report["ops"]}
+        results = []
+        for op in ("attention", "attention_backward"):
+            pairs = [(shape, rate / rates[f"{op} [cudnn]", shape]) for (o, shape), rate in rates.items()
+                     if o == f"{op} [flash]" and (f"{op} [cudnn]", shape) in rates]
+            results += [judged(self.name, f"{name}: {op} by flash, {shape}", share, 0.7, "{:.0%} of cuDNN", at_least=True) for shape, share in pairs]
+            if not pairs:
+                why = "; ".join(report["notes"]) or "not measured"
+                results.append(Result(self.name, f"{name}: {op} by flash against cuDNN", why, ">= 70% of cuDNN", "skipped"))
+        return results
 
     def judge(self, context, done, good):
         results = []
         for d in done:
-            if not good(d.step.group):
-                continue
-            report = json.loads(d.out.splitlines()[-1])
-            model, ops = d.step.name, report["ops"]
-            results.append(Result(self.name, f"{model}: copy", f"{report['copy_gb_per_s']:.0f} GB/s"))
-            sheet = report["data_sheet_gflops_per_s"]
-            share = f", {100 * report['product_gflops_per_s'] / sheet:.0f}% of the data sheet" if sheet else ""
-            results.append(Result(self.name, f"{model}: fastest product", f"{report['product_gflops_per_s'] / 1e3:.0f} TFLOP/s{share}"))
-            for row in ops:
-                if row["unit"] == "GB/s" and row["bytes"] >= LARGE and row["op"] not in YARDSTICKS:
-                    results.append(judged(self.name, f"{model}: {row['op']}", row["share"], 0.85, "{:.0%} of copy", at_least=True))
-            rates = {(row["op"], row["shape"]): row["rate"] for row in ops}
-            pairs = [(shape, rate, rates[op.replace("flash", "cudnn"), shape]) for (op, shape), rate in rates.items()
-                     if op == "attention [flash]" and ("attention [cudnn]", shape) in rates]
-            for shape, flash, cudnn in pairs:
-                results.append(judged(self.name, f"{model}: flash forward, {shape}", flash / cudnn, 0.7, "{:.0%} of cuDNN", at_least=True))
-            if not pairs:
-                results.append(Result(self.name, f"{model}: flash against cuDNN", "; ".join(report["notes"]) or "not measured", ">= 70% of cuDNN", "fail"))
+            if good(d.step.group):
+                report = last_json(d)
+                results += self.judge_one(d.step.name, report, context.on_gpu)
+                results += self.own_against_cudnn(d.step.name, report) if context.on_gpu else []
         return results
 
 
-class StepSpeed(Part):
-    name, seconds, needs_gpu = "bench-train", 300, True
+# name: preset, samples a batch, tokens a sample, batches a step, what else
+STEPS = {
+    "gpt2-xl 4x8x1024": ("gpt2-xl", 8, 1024, 4, []),
+    "gpt2-xl 4x16x1024": ("gpt2-xl", 16, 1024, 4, []),
+    "llama-3.2-1b 4x2x4096": ("llama-3.2-1b", 2, 4096, 4, []),
+    "llama-3-8b, 8 layers, 4x1x8192": ("llama-3-8b", 1, 8192, 4, ["--recompute", "full", "--set", "model.layers=8"]),
+}
+STEPS_ON_CPU = {
+    "gpt-nano 2x1x64": ("gpt-nano", 1, 64, 2, ["--set", "model.vocab=256", "--set", "model.layers=1"]),
+    "llama-nano 2x1x64": ("llama-nano", 1, 64, 2, ["--set", "model.vocab=256", "--set", "model.layers=1", "--recompute", "full"]),
+}
+CHUNK = ", loss chunk 8192"
+COMPARED = (("gpt2-xl", 8, 1024, 4), ("llama-3.2-1b", 2, 4096, 4))
+CLASSES = {"products": lambda op: op.startswith("linear"), "attention": lambda op: op.startswith("attention"),
+           "other ops": lambda op: not op.startswith(("linear", "attention"))}
 
-    def torch_sees_gpu(self, context):
-        return subprocess.run([context.python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"], check=False,
-                              stderr=subprocess.DEVNULL).returncode == 0
+
+class StepSpeed(Section):
+    name = "bench-train"
+
+    def steps(self, context):
+        on_gpu, steps = context.on_gpu, []
+        for name, (preset, batch, length, accumulate, more) in (STEPS if on_gpu else STEPS_ON_CPU).items():
+            command = [context.fptrain, "bench", "train", "--json", "--profile", "--device", context.device, "--preset", preset, "--batch", str(batch),
+                       "--seq-len", str(length), "--set", f"train.global_batch={batch * accumulate}", *more]
+            command += ["--warmup", "3", "--steps", "5"] if on_gpu else ["--warmup", "0", "--steps", "1"]
+            chunk = ["--set", f"memory.loss_chunk_tokens={8192 if on_gpu else 32}"]
+            steps += [Step(name, command, name), Step(name + CHUNK, command + chunk, name + CHUNK)]
+        return steps
+
+    def judge_one(self, context, name, b):
+        peak = f"{b['peak_from']} {b['peak_gflops_per_s'] / 1e3:.1f} TFLOP/s"
+        memory = f"{b['peak_bytes'] / 2**30:.2f} GiB, {b['peak_bytes'] / b['predicted_bytes'] - 1:+.1%}"
+        results = [Result(self.name, f"{name}: step", f"{b['step_ms']:.1f} ms, {b['tokens_per_s']:.0f} tokens/s", figure=b["step_ms"])]
+        # A GPU's limits; on a CPU the same code runs to be tried.
+        mfu = judged(self.name, f"{name}: MFU", b["mfu"], 0.55 if context.on_gpu else 0.0, "{:.1%}", at_least=True)
+        mfu.result, mfu.figure = f"{mfu.result} of {peak}", 100 * b["mfu"]
+        off = judged(self.name, f"{name}: memory off its prediction", abs(b["peak_bytes"] / b["predicted_bytes"] - 1), 0.03 if context.on_gpu else 1.0,
+                     "{:.1%}")
+        off.result = f"{off.result} ({memory})"
+        results += [mfu, off]
+        for kind, belongs in CLASSES.items():
+            ms = sum(t["ms"] for op, t in b["profile"].items() if belongs(op))
+            results.append(Result(self.name, f"{name}: {kind}", f"{ms:.1f} ms of {b['profile_step_ms']:.1f} op by op", figure=ms))
+        for op, t in sorted(b["profile"].items(), key=lambda item: -item[1]["ms"]):
+            results.append(Result(self.name, f"{name}: op {op}", f"{t['ms']:.2f} ms in {t['calls']} calls", figure=t["ms"]))
+        return results
+
+    def judge(self, context, done, good):
+        return [r for d in done if good(d.step.group) for r in self.judge_one(context, d.step.name, last_json(d))]
+
+
+class AgainstTorch(Section):
+    """Last, as PyTorch takes minutes to compile a model of 48 layers."""
+    name = "pytorch"
+
+    def unavailable(self, context):
+        if context.dry_run:
+            return ""
+        if not context.on_gpu:
+            return "on CPUs scripts/bench/compare does this"
+        return "" if torch_sees_device(context) else f"no torch that can use the GPU in {context.python}"
 
     def comparison(self, context, model):
         return context.path(f"compare-{model}.json")
 
     def steps(self, context):
-        ours, theirs = [], []
-        for model, batch, length, accumulate in TRAINED:
-            shape = ["--batch", str(batch), "--seq-len", str(length), "--steps", "5"]
-            ours.append(Step(model, [context.fptrain, "bench", "train", "--json", "--device", context.device, "--preset", model, *shape, "--set",
-                                     f"train.global_batch={batch * accumulate}", "--warmup", "3"], model))
-            # No second round where the first, with what PyTorch takes to compile, was long.
-            theirs.append(Step(f"{model} and PyTorch", [context.python, os.path.join(ROOT, "scripts/bench/compare"), "--device", context.device,
-                                                        "--python", context.python, "--fptrain", context.fptrain, "--model", model, *shape,
-                                                        "--accumulate", str(accumulate), "--rounds", "2", "--seconds", "100", "--json",
-                                                        self.comparison(context, model)], f"{model} and PyTorch"))
-        return ours + (theirs if context.dry_run or self.torch_sees_gpu(context) else [])
+        return [Step(f"{model} 4x{batch}x{length}",
+                     [context.python, os.path.join(ROOT, "scripts/bench/compare"), "--device", context.device, "--python", context.python, "--fptrain",
+                      context.fptrain, "--model", model, "--batch", str(batch), "--seq-len", str(length), "--steps", "5", "--accumulate", str(accumulate),
+                      "--rounds", "1", "--json", self.comparison(context, model)], model, makes=self.comparison(context, model), limit=480)
+                for model, batch, length, accumulate in COMPARED]
 
     def judge(self, context, done, good):
         results = []
-        for d, (model, batch, length, accumulate) in zip(done, TRAINED):
-            what = f"{model}, {accumulate} x {batch} x {length}"
-            if good(model):
-                b = json.loads(d.out.splitlines()[-1])
-                results.append(Result(self.name, f"{what}: speed", f"{b['tokens_per_s']:.0f} tokens/s, step {b['step_ms']:.1f} ms"))
-                peak = f"{b['peak_from']} {b['peak_gflops_per_s'] / 1e3:.0f} TFLOP/s"
-                results.append(judged(self.name, f"{what}: MFU ({peak})", b["mfu"], 0.55, "{:.1%}", at_least=True))
-                memory = f"peak memory {b['peak_bytes'] / 2**30:.2f} GiB"
-                results.append(judged(self.name, f"{what}: {memory}, off its prediction", abs(b["peak_bytes"] / b["predicted_bytes"] - 1), 0.03, "{:.1%}"))
-            if len(done) == len(TRAINED):
-                results.append(Result(self.name, f"{what}: against PyTorch", f"no torch that can use the GPU in {context.python}", ">= 1.10x", "skipped"))
-            elif good(f"{model} and PyTorch"):
-                with open(self.comparison(context, model), encoding="utf-8") as f:
+        for d in done:
+            if good(d.step.group):
+                with open(self.comparison(context, d.step.group), encoding="utf-8") as f:
                     compared = json.load(f)
                 torch = compared["pytorch"][-1]
-                results.append(judged(self.name, f"{what}: against PyTorch {torch['torch']}, {torch['tokens_per_s']:.0f} tokens/s", compared["ratio"], 1.1,
-                                      "{:.2f}x", at_least=True))
+                result = judged(self.name, f"{d.step.name}: against PyTorch", compared["ratio"], 1.1, "{:.2f}x", at_least=True)
+                result.result += f" of {torch['torch']}'s {torch['tokens_per_s']:.0f} tokens/s"
+                results.append(result)
         return results
