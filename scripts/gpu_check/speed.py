@@ -103,7 +103,13 @@ STEPS_ON_CPU = {
     "gpt-nano 2x1x64": ("gpt-nano", 1, 64, 2, ["--set", "model.vocab=256", "--set", "model.layers=1"]),
     "llama-nano 2x1x64": ("llama-nano", 1, 64, 2, ["--set", "model.vocab=256", "--set", "model.layers=1", "--recompute", "full"]),
 }
-CHUNK = ", loss chunk 8192"
+CHUNK, CHUNK_ON_CPU = 8192, 32  # tokens of the loss at a time; each step is also measured with them
+
+
+def with_chunk(name, tokens):
+    return f"{name}, loss chunk {tokens}"
+
+
 COMPARED = (("gpt2-xl", 8, 1024, 4), ("llama-3.2-1b", 2, 4096, 4))
 CLASSES = {"products": lambda op: op.startswith("linear"), "attention": lambda op: op.startswith("attention"),
            "other ops": lambda op: not op.startswith(("linear", "attention"))}
@@ -118,8 +124,9 @@ class StepSpeed(Section):
             command = [context.fptrain, "bench", "train", "--json", "--profile", "--device", context.device, "--preset", preset, "--batch", str(batch),
                        "--seq-len", str(length), "--set", f"train.global_batch={batch * accumulate}", *more]
             command += ["--warmup", "3", "--steps", "5"] if on_gpu else ["--warmup", "0", "--steps", "1"]
-            chunk = ["--set", f"memory.loss_chunk_tokens={8192 if on_gpu else 32}"]
-            steps += [Step(name, command, name), Step(name + CHUNK, command + chunk, name + CHUNK)]
+            tokens = CHUNK if on_gpu else CHUNK_ON_CPU
+            chunked = with_chunk(name, tokens)
+            steps += [Step(name, command, name), Step(chunked, [*command, "--set", f"memory.loss_chunk_tokens={tokens}"], chunked)]
         return steps
 
     def judge_one(self, context, name, b):

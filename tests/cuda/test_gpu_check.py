@@ -109,7 +109,7 @@ class ReportTest(unittest.TestCase):
         """Of the names that the script itself makes up; shapes of ops are fptrain's."""
         with open(os.path.join(ROOT, "scripts/gpu_check/predictions.json"), encoding="utf-8") as f:
             figures = json.load(f)["figures"]
-        steps = {f"bench-train: {name}{chunk}" for name in speed.STEPS for chunk in ("", speed.CHUNK)}
+        steps = {f"bench-train: {name}" for step in speed.STEPS for name in (step, speed.with_chunk(step, speed.CHUNK))}
         ops = {f"bench-ops: {model} {batch}x{length}" for model, batch, length in speed.OpSpeed.GPU}
         for key, entry in figures.items():
             self.assertTrue({"H100", "H200"} & set(entry) and "source" in entry, key)
