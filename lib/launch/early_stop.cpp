@@ -30,7 +30,7 @@ bool hand_over() {
   return fd >= 0 && ::write(fd, &one, sizeof(one)) == sizeof(one);
 }
 
-void on_signal(int signal) {
+void on_stop_signal(int signal) {
   const int saved_errno = errno;
   stop_early();
   const Interrupts::Kind kind = signal == SIGINT ? interrupts.note() : Interrupts::Kind::first;
@@ -58,7 +58,7 @@ EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
   speaks = log::rank() == 0;
   sigset_t all;
   sigfillset(&all);
-  handlers_.emplace(on_signal, all);
+  handlers_.emplace(on_stop_signal, all);
 }
 
 void EarlyStop::over() {

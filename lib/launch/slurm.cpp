@@ -94,10 +94,6 @@ std::optional<std::string> ask_program(const std::vector<std::string>& command, 
   return output && output->code == 0 ? std::optional(output->text) : std::nullopt;
 }
 
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 JobClock::JobClock(const SlurmJob& job, Ask ask_command, std::chrono::milliseconds every, std::function<double()> now)
     : now_(std::move(now)) {
   if (job.ends) ends_ = *job.ends;

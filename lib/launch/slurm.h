@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "launch/environment.h"
 
 namespace fp {
@@ -37,8 +38,6 @@ std::optional<double> parse_time_limit(std::string_view text);
 using Ask = std::function<std::optional<std::string>(const std::vector<std::string>& command, const std::stop_token&)>;
 std::optional<std::string> ask_program(const std::vector<std::string>& command, const std::stop_token&,
                                        std::chrono::seconds limit = std::chrono::seconds(30));
-
-double unix_seconds();  // since 1970
 
 // What is left of a job's time. Asks squeue, again and again, as limits are changed while jobs run; in a thread of its
 // own, since a busy controller may take its time to answer; the destructor does not wait for that.

@@ -24,7 +24,7 @@ std::atomic<int> depth{0};
 std::atomic<bool> probing{false};
 struct sigaction former {};
 
-void on_signal(int) {
+void on_stack_signal(int) {
   const int saved_errno = errno;
   if (depth.load() == 0) depth.store(::backtrace(frames.data(), static_cast<int>(frames.size())));
   errno = saved_errno;
@@ -47,7 +47,7 @@ StackProbe::StackProbe() : thread_(::pthread_self()) {
   FP_CHECK(!probing.exchange(true), "two stack probes at a time");
   ::backtrace(frames.data(), 1);  // loads the unwinder now: a handler must not
   struct sigaction action {};
-  action.sa_handler = on_signal;
+  action.sa_handler = on_stack_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   FP_CHECK(::sigaction(kSignal, &action, &former) == 0, "sigaction: errno {}", errno);

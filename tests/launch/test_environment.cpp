@@ -26,20 +26,20 @@ Set with(Set set, const Set& more) {
   return set;
 }
 
-const Set batch_script = {{"SLURM_JOB_ID", "1"},   {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"},
-                          {"SLURM_NPROCS", "4"},   {"SLURM_PROCID", "0"},        {"SLURM_LOCALID", "0"},
-                          {"SLURM_NODEID", "0"},   {"SLURM_GTIDS", "0"},         {"SLURM_TASKS_PER_NODE", "4"},
-                          {"SLURM_TASK_PID", "9"}, {"SLURM_NNODES", "1"}};
-const Set srun_task_1_of_2 = with(batch_script, {{"SLURM_STEP_ID", "1"},
-                                                 {"SLURM_STEPID", "1"},
-                                                 {"SLURM_NTASKS", "2"},
-                                                 {"SLURM_NPROCS", "2"},
-                                                 {"SLURM_PROCID", "1"},
-                                                 {"SLURM_LOCALID", "1"},
-                                                 {"SLURM_GTIDS", "0,1"},
-                                                 {"SLURM_STEP_NUM_TASKS", "2"},
-                                                 {"SLURM_STEP_TASKS_PER_NODE", "2"},
-                                                 {"SLURM_TASKS_PER_NODE", "2"}});
+const Set in_batch_script = {{"SLURM_JOB_ID", "1"},   {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"},
+                             {"SLURM_NPROCS", "4"},   {"SLURM_PROCID", "0"},        {"SLURM_LOCALID", "0"},
+                             {"SLURM_NODEID", "0"},   {"SLURM_GTIDS", "0"},         {"SLURM_TASKS_PER_NODE", "4"},
+                             {"SLURM_TASK_PID", "9"}, {"SLURM_NNODES", "1"}};
+const Set srun_task_1_of_2 = with(in_batch_script, {{"SLURM_STEP_ID", "1"},
+                                                    {"SLURM_STEPID", "1"},
+                                                    {"SLURM_NTASKS", "2"},
+                                                    {"SLURM_NPROCS", "2"},
+                                                    {"SLURM_PROCID", "1"},
+                                                    {"SLURM_LOCALID", "1"},
+                                                    {"SLURM_GTIDS", "0,1"},
+                                                    {"SLURM_STEP_NUM_TASKS", "2"},
+                                                    {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                                                    {"SLURM_TASKS_PER_NODE", "2"}});
 const Set srun_pmix_task_2_of_4 = with(srun_task_1_of_2, {{"SLURM_STEP_ID", "0"},
                                                           {"SLURM_NTASKS", "4"},
                                                           {"SLURM_PROCID", "2"},
@@ -65,9 +65,9 @@ TEST_CASE("a process that nobody launched is alone") {
 }
 
 TEST_CASE("the shell of a batch script is alone, although Slurm describes the job there") {
-  CHECK(read(batch_script) == LaunchEnvironment{});
+  CHECK(read(in_batch_script) == LaunchEnvironment{});
   // salloc's shell runs in a step with a number of its own.
-  CHECK(read(with(batch_script, {{"SLURM_STEP_ID", "4294967290"}})) == LaunchEnvironment{});
+  CHECK(read(with(in_batch_script, {{"SLURM_STEP_ID", "4294967290"}})) == LaunchEnvironment{});
 }
 
 TEST_CASE("srun says who a rank is, with and without PMIx") {
@@ -91,7 +91,7 @@ TEST_CASE("srun on several nodes") {
 TEST_CASE("mpirun's variables win, also inside a Slurm job") {
   const LaunchEnvironment expected{Launcher::mpirun, 1, 2, 1, 2};
   CHECK(read(mpirun_rank_1_of_2) == expected);
-  CHECK(read(with(batch_script, mpirun_rank_1_of_2)) == expected);
+  CHECK(read(with(in_batch_script, mpirun_rank_1_of_2)) == expected);
   CHECK(read(with(srun_pmix_task_2_of_4, mpirun_rank_1_of_2)) == expected);  // a daemon that srun started
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("tasks of srun that MPI cannot join are refused before it starts") {
   CHECK_NOTHROW(check(srun_pmix_task_2_of_4));
   CHECK_NOTHROW(check(with(srun_task_1_of_2, {{"PMI_RANK", "1"}})));
   CHECK_NOTHROW(check(mpirun_rank_1_of_2));
-  CHECK_NOTHROW(check(batch_script));
+  CHECK_NOTHROW(check(in_batch_script));
   CHECK_NOTHROW(check(with(
       srun_task_1_of_2,
       {{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "1"}})));

@@ -16,8 +16,8 @@ using namespace fp_test;
 
 namespace {
 
-constexpr int kRanks = 8;
-const LifelineOptions options{.heartbeat_s = 0.1, .timeouts_s = {}, .connect_s = 30, .end = generous_end()};
+constexpr int kLifelineRanks = 8;
+const LifelineOptions lifeline_options{.heartbeat_s = 0.1, .timeouts_s = {}, .connect_s = 30, .end = generous_end()};
 
 // The hub waits a moment for the same failure of others, and then for the others to go first.
 constexpr double kAtOnce = 4;
@@ -30,7 +30,7 @@ void be_busy(const RankContext& c) {
   c.clock.sleep_s(0.5);
 }
 
-std::string process(const Outcome& o, int rank) {
+std::string lifeline_process(const Outcome& o, int rank) {
   return fmt::format("rank {} (host {}, pid {})", rank, host_name(), o.pids[rank]);
 }
 
@@ -38,60 +38,60 @@ std::string process(const Outcome& o, int rank) {
 
 TEST_CASE("ranks that close in any order end in silence") {
   for (const bool hub_first : {true, false}) {
-    const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
-      c.clock.sleep_s(0.05 * (hub_first ? c.rank : kRanks - c.rank));
+    const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [&](RankContext c) {
+      c.clock.sleep_s(0.05 * (hub_first ? c.rank : kLifelineRanks - c.rank));
       c.lifeline.close();
     });
     INFO(o.text);
-    CHECK(o.codes == all(kRanks, 0));
+    CHECK(o.codes == all(kLifelineRanks, 0));
     CHECK(o.text == "");
   }
 }
 
 TEST_CASE("a rank that is killed ends all, and is named with what it did last") {
-  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+  const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [](RankContext c) {
     be_busy(c);
     if (c.rank != 3) c.clock.sleep_for_ever();
     c.clock.freeze();
     ::raise(SIGKILL);
   });
-  auto expected = all(kRanks, 1);
+  auto expected = all(kLifelineRanks, 1);
   expected[3] = 128 + SIGKILL;
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone") == 1);
-  CHECK(o.says("[rank 0] error: " + process(o, 3) + " is gone"));
+  CHECK(o.says("[rank 0] error: " + lifeline_process(o, 3) + " is gone"));
   CHECK(o.says("step 12, phase step, working since all_reduce of data #345"));
 }
 
 TEST_CASE("when rank 0 is killed one other rank says so") {
-  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+  const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [](RankContext c) {
     be_busy(c);
     if (c.rank != 0) c.clock.sleep_for_ever();
     c.clock.freeze();
     ::raise(SIGKILL);
   });
-  auto expected = all(kRanks, 1);
+  auto expected = all(kLifelineRanks, 1);
   expected[0] = 128 + SIGKILL;
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone") == 1);
-  CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone"));
+  CHECK(o.says("[rank 1] error: " + lifeline_process(o, 0) + " is gone"));
   CHECK(o.says("step 12, phase step, working since all_reduce of data #345"));
 }
 
 TEST_CASE("a rank that ends without a word counts as gone") {
-  const Outcome o = run_ranks(3, options, [](RankContext c) {
+  const Outcome o = run_ranks(3, lifeline_options, [](RankContext c) {
     if (c.rank == 2) return;
     c.clock.sleep_for_ever();
   });
   INFO(o.text);
   CHECK(o.codes == std::vector<int>{1, 1, 0});
-  CHECK(o.count(process(o, 2) + " is gone") == 1);
+  CHECK(o.count(lifeline_process(o, 2) + " is gone") == 1);
 }
 
 TEST_CASE("a rank that dies while rank 0 waits for it at the end is reported") {
-  const Outcome o = run_ranks(4, options, [](RankContext c) {
+  const Outcome o = run_ranks(4, lifeline_options, [](RankContext c) {
     if (c.rank == 3) {
       c.clock.sleep_s(0.5);
       ::raise(SIGKILL);
@@ -101,19 +101,19 @@ TEST_CASE("a rank that dies while rank 0 waits for it at the end is reported") {
   });
   INFO(o.text);
   CHECK(o.codes == std::vector<int>{1, 0, 0, 128 + SIGKILL});
-  CHECK(o.count(process(o, 3) + " is gone") == 1);
+  CHECK(o.count(lifeline_process(o, 3) + " is gone") == 1);
 }
 
 TEST_CASE("a failure of any rank ends all with its code, and is printed once") {
   for (const int failing : {0, 3}) {
-    const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
+    const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [&](RankContext c) {
       be_busy(c);
       if (c.rank != failing) c.clock.sleep_for_ever();
       c.mark_fault();
       c.lifeline.fail(3, "data.bin: line 1\nis wrong\tby \\ far");
     });
     INFO(o.text);
-    CHECK(o.codes == all(kRanks, 3));
+    CHECK(o.codes == all(kLifelineRanks, 3));
     CHECK(o.count("is wrong") == 1);
     CHECK(o.says(fmt::format("rank {} (host {}, step 12, phase step): data.bin: line 1\nis wrong\tby \\ far\n", failing,
                              host_name())));
@@ -123,14 +123,14 @@ TEST_CASE("a failure of any rank ends all with its code, and is printed once") {
 }
 
 TEST_CASE("ranks with the same failure share one message") {
-  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+  const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [](RankContext c) {
     c.record.enter_phase("set-up", 0);
     if (c.rank == 5) c.clock.sleep_for_ever();
     c.mark_fault();
     c.lifeline.fail(2, "train.steps must be at least 1");
   });
   INFO(o.text);
-  CHECK(o.codes == all(kRanks, 2));
+  CHECK(o.codes == all(kLifelineRanks, 2));
   CHECK(o.count("train.steps") == 1);
   CHECK(o.says("ranks 0-4,6-7 (host " + host_name()));
   CHECK(o.after_fault_s < kAtOnce);
@@ -138,7 +138,7 @@ TEST_CASE("ranks with the same failure share one message") {
 
 TEST_CASE("a broken communication is not blamed when the rank that broke it says why") {
   const auto peers_fail = [](bool cause_is_told) {
-    return run_ranks(4, options, [=](RankContext c) {
+    return run_ranks(4, lifeline_options, [=](RankContext c) {
       c.mark_fault();
       if (c.rank != 2) c.lifeline.fail(1, "a peer failed", Blame::peer);
       c.clock.sleep_s(1);
@@ -157,7 +157,7 @@ TEST_CASE("a broken communication is not blamed when the rank that broke it says
 }
 
 TEST_CASE("a failure ends ranks whose main thread is stuck while it writes to the log") {
-  LifelineOptions impatient = options;
+  LifelineOptions impatient = lifeline_options;
   impatient.end.say_s = impatient.end.flush_s = 0.1;
   const Outcome o = run_ranks(3, impatient, [](RankContext c) {
     if (c.rank == 2) {
@@ -176,7 +176,7 @@ TEST_CASE("a rank that is told to stop early stops all, with 75 and one line") {
   for (const int signal : {SIGINT, SIGUSR1})
     for (const int told : {0, 3}) {
       CAPTURE(signal, told);
-      const Outcome o = run_ranks(kRanks, options, [&](RankContext c) {
+      const Outcome o = run_ranks(kLifelineRanks, lifeline_options, [&](RankContext c) {
         const EarlyStop early;
         be_busy(c);
         if (c.rank == told) {
@@ -188,14 +188,14 @@ TEST_CASE("a rank that is told to stop early stops all, with 75 and one line") {
         c.clock.sleep_for_ever();
       });
       INFO(o.text);
-      CHECK(o.codes == all(kRanks, 75));
+      CHECK(o.codes == all(kLifelineRanks, 75));
       CHECK(o.text == "told to stop while there is nothing to save; the same command goes on\n");
       CHECK(o.after_fault_s < kAtOnce);
     }
 }
 
 TEST_CASE("a rank that is told to stop early does not wait for a rank 0 that does not answer") {
-  const Outcome o = run_ranks(2, options,
+  const Outcome o = run_ranks(2, lifeline_options,
                               [](RankContext c) {
                                 const EarlyStop early;
                                 if (c.rank == 0) ::raise(SIGSTOP);
@@ -211,7 +211,7 @@ TEST_CASE("a rank that is told to stop early does not wait for a rank 0 that doe
 }
 
 TEST_CASE("ranks that never join are missed") {
-  LifelineOptions hasty = options;
+  LifelineOptions hasty = lifeline_options;
   hasty.connect_s = 0.5;
   const Outcome o = run_ranks(2, hasty, [](RankContext c) { c.clock.sleep_for_ever(); }, {.absent = 2});
   INFO(o.text);
@@ -228,7 +228,7 @@ TEST_CASE("strangers on the port are turned away") {
     }
     return false;
   };
-  const Outcome o = run_ranks(3, options, [&](RankContext c) {
+  const Outcome o = run_ranks(3, lifeline_options, [&](RankContext c) {
     const std::string address = c.lifeline.address();
     if (c.rank == 0) {
       std::string wrong_token = address;
@@ -255,10 +255,10 @@ TEST_CASE("nobody to reach is an error that says where it looked") {
 }
 
 TEST_CASE("one rank alone has a lifeline too") {
-  const Outcome good = run_ranks(1, options, [](RankContext c) { c.lifeline.close(); });
+  const Outcome good = run_ranks(1, lifeline_options, [](RankContext c) { c.lifeline.close(); });
   INFO(good.text);
   CHECK(good.codes == all(1, 0));
-  const Outcome bad = run_ranks(1, options, [](RankContext c) { c.lifeline.fail(3, "broken data"); });
+  const Outcome bad = run_ranks(1, lifeline_options, [](RankContext c) { c.lifeline.fail(3, "broken data"); });
   INFO(bad.text);
   CHECK(bad.codes == all(1, 3));
   CHECK(bad.says("broken data"));

@@ -13,17 +13,17 @@ using namespace fp_test;
 
 namespace {
 
-constexpr int kRanks = 8;
+constexpr int kWatchedRanks = 8;
 constexpr double kTimeout = 1.5;
 // The hub looks every heartbeat, and calls a rank silent after three.
 constexpr double kHeartbeat = 0.1, kLate = 4 * kHeartbeat;
 // A hub that has ended the run waits so long, at most twice, for ranks that do not answer.
 constexpr double kDrain = 3;
-const LifelineOptions options{
+const LifelineOptions watchdog_options{
     .heartbeat_s = kHeartbeat, .timeouts_s = {{"step", kTimeout}}, .connect_s = 30, .end = generous_end()};
 const CommRecord::Entry reduce{"data", CommKind::all_reduce, 345};
 
-std::string process(const Outcome& o, int rank) {
+std::string watched_process(const Outcome& o, int rank) {
   return fmt::format("rank {} (host {}, pid {})", rank, host_name(), o.pids[rank]);
 }
 
@@ -44,38 +44,38 @@ void come_to_the_end(RankContext c) {
 }
 
 TEST_CASE("a rank that does not come to a communication is found, and all print their stacks and end") {
-  const Outcome o = run_ranks(kRanks, options, [](RankContext c) {
+  const Outcome o = run_ranks(kWatchedRanks, watchdog_options, [](RankContext c) {
     c.record.enter_phase("step", 12);
     c.mark_fault();
     if (c.rank == 3) forget_the_all_reduce(c);
     wait_in(c, reduce);
   });
   INFO(o.text);
-  CHECK(o.codes == all(kRanks, 1));
-  const std::string verdict = "Odd one out: " + process(o, 3) + ": is not in the communication";
+  CHECK(o.codes == all(kWatchedRanks, 1));
+  const std::string verdict = "Odd one out: " + watched_process(o, 3) + ": is not in the communication";
   CHECK(o.count(verdict) == 2);
   CHECK(o.text.rfind(verdict) > o.text.rfind("]   "));  // the second time after all stacks
   CHECK(o.says("\n  ranks 0-2,4-7: step 12, phase step, waiting in all_reduce of data #345\n"));
   CHECK(o.says("\n  rank 3: step 12, phase step, working since all_reduce of data #344\n"));
-  for (int rank = 0; rank < kRanks; ++rank) CHECK(o.count(fmt::format("[rank {}]   ", rank)) > 3);
+  for (int rank = 0; rank < kWatchedRanks; ++rank) CHECK(o.count(fmt::format("[rank {}]   ", rank)) > 3);
   CHECK(o.says("forget_the_all_reduce(fp_test::RankContext)"));
   CHECK(o.after_fault_s > kTimeout);
   CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 
 TEST_CASE("a rank in another communication than the others is found") {
-  const Outcome o = run_ranks(4, options, [](RankContext c) {
+  const Outcome o = run_ranks(4, watchdog_options, [](RankContext c) {
     c.record.enter_phase("step", 12);
     wait_in(c, c.rank == 0 ? CommRecord::Entry{"data", CommKind::all_gather, 345} : reduce);
   });
   INFO(o.text);
   CHECK(o.codes == all(4, 1));
-  CHECK(o.says("Odd one out: " + process(o, 0) + ": waits in another communication"));
+  CHECK(o.says("Odd one out: " + watched_process(o, 0) + ": waits in another communication"));
   CHECK(o.says("\n  rank 0: step 12, phase step, waiting in all_gather of data #345\n"));
 }
 
 TEST_CASE("a stopped rank is called silent, and the others end without it") {
-  const Outcome o = run_ranks(kRanks, options,
+  const Outcome o = run_ranks(kWatchedRanks, watchdog_options,
                               [](RankContext c) {
                                 c.record.enter_phase("step", 12);
                                 if (c.rank != 3) wait_in(c, reduce);
@@ -83,17 +83,17 @@ TEST_CASE("a stopped rank is called silent, and the others end without it") {
                                 ::raise(SIGSTOP);
                               },
                               {.stopped = 3});
-  auto expected = all(kRanks, 1);
+  auto expected = all(kWatchedRanks, 1);
   expected[3] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
-  CHECK(o.says("warning: " + process(o, 3) + " has been silent for"));
-  CHECK(o.says("Odd one out: " + process(o, 3) + ": sends no heartbeat"));
+  CHECK(o.says("warning: " + watched_process(o, 3) + " has been silent for"));
+  CHECK(o.says("Odd one out: " + watched_process(o, 3) + ": sends no heartbeat"));
   CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 
 TEST_CASE("when rank 0 is stopped the others end by themselves") {
-  const Outcome o = run_ranks(kRanks, options,
+  const Outcome o = run_ranks(kWatchedRanks, watchdog_options,
                               [](RankContext c) {
                                 c.record.enter_phase("step", 12);
                                 if (c.rank != 0) wait_in(c, reduce);
@@ -102,18 +102,18 @@ TEST_CASE("when rank 0 is stopped the others end by themselves") {
                                 ::raise(SIGSTOP);
                               },
                               {.stopped = 0});
-  auto expected = all(kRanks, 1);
+  auto expected = all(kWatchedRanks, 1);
   expected[0] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.count("is gone: silent for") == 1);
-  CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
+  CHECK(o.says("[rank 1] error: " + watched_process(o, 0) + " is gone: silent for"));
   CHECK(o.after_fault_s < kTimeout + 2 * kLate);
 }
 
 TEST_CASE("when rank 0 is stopped the first that ends is the one that says so") {
   for (int round = 0; round < 5; ++round) {
-    const Outcome o = run_ranks(kRanks, options,
+    const Outcome o = run_ranks(kWatchedRanks, watchdog_options,
                                 [](RankContext c) {
                                   c.record.enter_phase("step", 12);
                                   if (c.rank != 0) wait_in(c, reduce);
@@ -123,7 +123,7 @@ TEST_CASE("when rank 0 is stopped the first that ends is the one that says so") 
                                 {.launcher_kills = true});
     INFO(o.text);
     CHECK(o.codes[1] == 1);
-    CHECK(o.says("[rank 1] error: " + process(o, 0) + " is gone: silent for"));
+    CHECK(o.says("[rank 1] error: " + watched_process(o, 0) + " is gone: silent for"));
   }
 }
 
@@ -134,14 +134,14 @@ TEST_CASE("a run that was stopped as a whole goes on") {
     c.clock.sleep_s(0.5);
     c.lifeline.close();
   };
-  const Outcome o = run_ranks(2, options, stop, {.all_stopped_s = 2 * kTimeout});
+  const Outcome o = run_ranks(2, watchdog_options, stop, {.all_stopped_s = 2 * kTimeout});
   INFO(o.text);
   CHECK(o.codes == all(2, 0));
   CHECK_FALSE(o.says("error"));
 }
 
 TEST_CASE("a rank may work alone while the others wait, as long as it makes progress") {
-  const Outcome o = run_ranks(4, options, [](RankContext c) {
+  const Outcome o = run_ranks(4, watchdog_options, [](RankContext c) {
     c.record.enter_phase("step", 12);
     if (c.rank == 2) {
       for (int64_t i = 0; i < 30; ++i) {
@@ -160,7 +160,7 @@ TEST_CASE("a rank may work alone while the others wait, as long as it makes prog
 }
 
 TEST_CASE("a phase without a timeout is never a stall") {
-  const Outcome o = run_ranks(2, options, [](RankContext c) {
+  const Outcome o = run_ranks(2, watchdog_options, [](RankContext c) {
     c.record.enter_phase(c.rank == 0 ? "save" : "step", 12);
     if (c.rank != 0) c.record.begin_wait(reduce);
     c.clock.sleep_s(2 * kTimeout);
@@ -172,7 +172,7 @@ TEST_CASE("a phase without a timeout is never a stall") {
 }
 
 TEST_CASE("what counts is the record that is watched last") {
-  const Outcome o = run_ranks(2, options, [](RankContext c) {
+  const Outcome o = run_ranks(2, watchdog_options, [](RankContext c) {
     c.record.enter_phase("save", 0);  // without a timeout
     CommRecord of_device;
     of_device.enter_phase("step", 12);
@@ -185,7 +185,7 @@ TEST_CASE("what counts is the record that is watched last") {
 }
 
 TEST_CASE("one rank alone can stall") {
-  const Outcome o = run_ranks(1, options, [](RankContext c) {
+  const Outcome o = run_ranks(1, watchdog_options, [](RankContext c) {
     c.record.enter_phase("step", 12);
     c.clock.sleep_for_ever();
   });

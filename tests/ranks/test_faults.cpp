@@ -8,7 +8,7 @@ using namespace fp::testing;
 
 namespace {
 
-struct Case {
+struct FaultCase {
   std::string kind;
   int rank;
   std::string at;
@@ -16,7 +16,7 @@ struct Case {
   std::vector<std::string> words;  // of the message
 };
 
-constexpr int kSteps = 12;
+constexpr int kFaultSteps = 12;
 const Layout kEight{2, 2, 2, 1};
 const std::string kStep = "step=5,phase=step", kEvaluation = "step=6,phase=evaluation", kSave = "step=6,phase=save";
 // The checkpoint of step 3 is complete when step 4 begins.
@@ -25,8 +25,8 @@ const std::string kGone = "is gone: killed, crashed or out of reach. Last known:
 const std::string kElsewhere = "is not in the communication that others wait in";
 
 // All before the save of step 6 is complete.
-const std::vector<Case>& cases() {
-  static const std::vector<Case> list = {
+const std::vector<FaultCase>& cases() {
+  static const std::vector<FaultCase> list = {
       {"kill", 3, kStep, 0, {"rank 3 (host ", kGone, ", phase "}},
       {"throw", 3, kStep, 3, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
       {"sleep",
@@ -50,11 +50,11 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-bool stands_still(const Case& c) { return c.kind == "sleep" || c.kind == "stop"; }
+bool stands_still(const FaultCase& c) { return c.kind == "sleep" || c.kind == "stop"; }
 
 // The stacks of all main threads that still run, the one to blame among them. (A stopped rank may come to show its own
 // when mpirun wakes it to end it.)
-void check_stacks(const Job& job, const Case& c) {
+void check_stacks(const Job& job, const FaultCase& c) {
   for (int rank = 0; rank < kEight.ranks(); ++rank) {
     CAPTURE(rank);
     const bool runs = c.kind == "sleep" || rank != c.rank;
@@ -70,9 +70,9 @@ TEST_CASE("a fault of one rank of eight ends all, and the run can go on", "[rank
   const auto spec = w.spec("llama");
   run_well(w.train(spec, "whole", {}));
   run_well(w.train(spec, "healthy", kEight, kAtOnce));
-  CHECK(worst_loss(w.run_directory("whole"), w.run_directory("healthy"), kSteps) < 1e-5);
+  CHECK(worst_loss(w.run_directory("whole"), w.run_directory("healthy"), kFaultSteps) < 1e-5);
   int number = 0;
-  for (const Case& c : cases()) {
+  for (const FaultCase& c : cases()) {
     const std::string name = fmt::format("{}-{}-{}", c.kind, c.rank, c.at);
     const auto directory = w.run_directory(name);
     const std::string fault = fmt::format("rank={},{},kind={}", c.rank, c.at, c.kind);
@@ -100,6 +100,6 @@ TEST_CASE("a fault of one rank of eight ends all, and the run can go on", "[rank
     run_well(fptrain({"checkpoint", "verify", directory.string()}));
     const Layout other = number++ % 2 == 0 ? kEight : Layout{1, 2, 1, 0};
     run_well(w.train(spec, name, other, {"--resume", "auto"}));
-    CHECK(worst_loss(w.run_directory("whole"), directory, kSteps) < 1e-5);
+    CHECK(worst_loss(w.run_directory("whole"), directory, kFaultSteps) < 1e-5);
   }
 }

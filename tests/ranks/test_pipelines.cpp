@@ -10,9 +10,9 @@ using namespace fp::testing;
 
 namespace {
 
-constexpr int kSteps = 20;
-const std::vector<std::string> kRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
-                                    "--set", "model.layers=6"};
+constexpr int kPipelineSteps = 20;
+const std::vector<std::string> kPipelineRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
+                                            "--set", "model.layers=6"};
 
 Layout piped(int ranks, const std::string& schedule, Layout beside = {}) {
   beside.pipeline = ranks;
@@ -20,7 +20,7 @@ Layout piped(int ranks, const std::string& schedule, Layout beside = {}) {
   return beside;
 }
 
-const std::vector<Layout>& layouts() {
+const std::vector<Layout>& pipeline_layouts() {
   static const std::vector<Layout> list = {piped(2, "1f1b"),
                                            piped(4, "interleaved chunks=2"),
                                            piped(2, "zb-v"),
@@ -45,32 +45,32 @@ TEST_CASE("mpirun trains through pipelines like one rank", "[ranks]") {
   const RanksWorkspace w;
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const auto spec = w.spec(family);
-  run_well(w.train(spec, "one", {}, kRun));
+  run_well(w.train(spec, "one", {}, kPipelineRun));
   int number = 0;
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : pipeline_layouts()) {
     INFO(family << ": " << layout.text());
     const std::string name = fmt::format("many-{}", number++);
     if (family != "gpt" && number % 3 != 0) continue;  // gpt has most in common between the ends
-    run_well(w.train(spec, name, layout, kRun));
-    check_like_one(w, name, kSteps);
-    if (number % 5 == 0) check_repeats(w, spec, name, layout, kRun);
+    run_well(w.train(spec, name, layout, kPipelineRun));
+    check_like_one(w, name, kPipelineSteps);
+    if (number % 5 == 0) check_repeats(w, spec, name, layout, kPipelineRun);
   }
 }
 
 TEST_CASE("a run goes on through another pipeline", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("gpt");
-  run_well(w.train(spec, "one", {}, kRun));
-  run_well(w.train(spec, "saved", piped(4, "bitpipe", {1, 1, 2, 1}), kRun));
+  run_well(w.train(spec, "one", {}, kPipelineRun));
+  run_well(w.train(spec, "saved", piped(4, "bitpipe", {1, 1, 2, 1}), kPipelineRun));
   const std::string saved = (w.run_directory("saved") / "checkpoints" / "step-00000010").string();
   for (const Layout& layout : {Layout{}, piped(2, "zb-v"), piped(4, "1f1b", {2, 1, 1, 0}), Layout{1, 1, 2, 3},
                                piped(2, "chimera", {1, 2, 1, 2})}) {
     INFO(layout.text());
     const std::string name = "resumed-" + layout.text();
-    std::vector<std::string> more = kRun;
+    std::vector<std::string> more = kPipelineRun;
     more.insert(more.end(), {"--resume", saved});
     run_well(w.train(spec, name, layout, more));
-    check_like_one(w, name, kSteps);
+    check_like_one(w, name, kPipelineSteps);
   }
 }
 
@@ -86,9 +86,9 @@ TEST_CASE("a fault in a stage ends all stages", "[ranks]") {
                         Case{"rank=2,step=5,phase=step,kind=throw", "fault injected by FPTRAIN_FAULT: throw", 3},
                         Case{"rank=6,step=5,phase=step,kind=sleep", "Odd one out: rank 6 (host ", 0}}) {
     INFO(c.fault);
-    std::vector<std::string> more = kRun;
+    std::vector<std::string> more = kPipelineRun;
     if (c.fault.ends_with("sleep")) {
-      run_well(w.train(spec, "healthy", layout, kRun));
+      run_well(w.train(spec, "healthy", layout, kPipelineRun));
       const auto limits = short_watchdog(w.run_directory("healthy"), {"step"});
       more.insert(more.end(), limits.begin(), limits.end());
     }
@@ -107,7 +107,7 @@ TEST_CASE("numbers that are not finite are found in whatever stage they arise", 
   const auto spec = w.spec("gpt");
   for (const Layout& layout : {piped(4, "zb-v"), piped(2, "bitpipe", {1, 1, 2, 3}), piped(2, "1f1b", {2, 1, 1, 0})}) {
     INFO(layout.text());
-    std::vector<std::string> more = kRun;
+    std::vector<std::string> more = kPipelineRun;
     more.insert(more.end(), {"--set", "optimizer.lr=1e30", "--set", "schedule.warmup_steps=0"});
     Job job(w.train(spec, "diverging-" + layout.text(), layout, more));
     const int ended = job.wait();
