@@ -68,7 +68,8 @@ function(fp_test_code target)
 endfunction()
 
 # fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
-# this folder or those named, each test case a ctest test labelled <name>, and `slow` too where its tags hold [slow].
+# this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too where its tags
+# hold [slow] or [nightly].
 # A DEPS target of objects (a suite) is linked whole. FP_TEST_PROPERTIES of the caller go to every test.
 # RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
 function(fp_tests name)
@@ -91,14 +92,17 @@ function(fp_tests name)
     add_dependencies(test_${name} fptrain)
   endif()
   # Exit code 4 is a skip: tests/support/main.cpp.
-  catch_discover_tests(test_${name} TEST_SPEC "~[slow]" TEST_PREFIX "${name}: "
+  catch_discover_tests(test_${name} TEST_SPEC "~[slow]~[nightly]" TEST_PREFIX "${name}: "
     PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
-  catch_discover_tests(test_${name} TEST_SPEC "[slow]" TEST_PREFIX "${name}: " TEST_LIST slow_tests_of_${name}
-    PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
   # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
-  set(labels ${CMAKE_CURRENT_BINARY_DIR}/slow_labels.cmake)
-  file(WRITE ${labels} "if(slow_tests_of_${name})
-  set_tests_properties(\${slow_tests_of_${name}} PROPERTIES LABELS \"${name};slow\")
+  set(labels ${CMAKE_CURRENT_BINARY_DIR}/labels_of_${name}.cmake)
+  file(WRITE ${labels} "")
+  foreach(tag slow nightly)
+    catch_discover_tests(test_${name} TEST_SPEC "[${tag}]" TEST_PREFIX "${name}: " TEST_LIST ${tag}_tests_of_${name}
+      PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
+    file(APPEND ${labels} "if(${tag}_tests_of_${name})
+  set_tests_properties(\${${tag}_tests_of_${name}} PROPERTIES LABELS \"${name};${tag}\")
 endif()\n")
+  endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels})
 endfunction()

@@ -9,83 +9,87 @@ namespace fp {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json object_schema(const Fields& fields);
+OrderedJson object_schema(const Fields& fields);
 
 // Whole limits as integers, so that 0 does not read "0.0".
-Json number(double v) { return v == std::floor(v) && std::abs(v) < 1e18 ? Json(static_cast<int64_t>(v)) : Json(v); }
+OrderedJson number(double v) {
+  return v == std::floor(v) && std::abs(v) < 1e18 ? OrderedJson(static_cast<int64_t>(v)) : OrderedJson(v);
+}
 
-void add_limits(Json& j, const FieldInfo& i) {
+void add_limits(OrderedJson& j, const FieldInfo& i) {
   if (std::isfinite(i.min)) j[i.above_min ? "exclusiveMinimum" : "minimum"] = number(i.min);
   if (std::isfinite(i.max)) j[i.below_max ? "exclusiveMaximum" : "maximum"] = number(i.max);
 }
 
 template <class T>
-Json integer(const T& value, const FieldInfo& info) {
-  Json j = {{"type", "integer"}, {"default", value}};
+OrderedJson integer(const T& value, const FieldInfo& info) {
+  OrderedJson j = {{"type", "integer"}, {"default", value}};
   if (std::is_unsigned_v<T>) j["minimum"] = 0;
   add_limits(j, info);
   return j;
 }
 
 template <class T>
-Json list_schema(const std::vector<T>& value, const FieldInfo& info) {
+OrderedJson list_schema(const std::vector<T>& value, const FieldInfo& info) {
   constexpr bool text = std::is_same_v<T, std::string>;
-  Json item = {{"type", text ? "string" : std::is_integral_v<T> ? "integer" : "number"}};
+  OrderedJson item = {{"type", text ? "string" : std::is_integral_v<T> ? "integer" : "number"}};
   if constexpr (text)
     if (!info.choices.empty()) item["enum"] = info.choices;
   add_limits(item, info);
-  Json list = {{"type", "array"}, {"items", item}, {"default", value}};
+  OrderedJson list = {{"type", "array"}, {"items", item}, {"default", value}};
   if (info.empty == FieldInfo().empty) return list;
-  return {{"anyOf", {{{"const", info.empty}}, list}}, {"default", value.empty() ? Json(info.empty) : Json(value)}};
+  return {{"anyOf", {{{"const", info.empty}}, list}},
+          {"default", value.empty() ? OrderedJson(info.empty) : OrderedJson(value)}};
 }
 
-Json text_schema(const Field& field, const std::string& value) {
-  Json j = {{"type", "string"}, {"default", value}};
+OrderedJson text_schema(const Field& field, const std::string& value) {
+  OrderedJson j = {{"type", "string"}, {"default", value}};
   if (const auto choices = choices_of(field); !choices.empty()) j["enum"] = choices;
   return j;
 }
 
-Json field_schema(const Field& field) {
+OrderedJson field_schema(const Field& field) {
   const FieldInfo& info = field.info;
-  const auto limited = [&](Json j) {
+  const auto limited = [&](OrderedJson j) {
     add_limits(j, info);
     return j;
   };
-  Json j =
-      std::visit(Overload{[](bool* v) -> Json {
-                            return {{"type", "boolean"}, {"default", *v}};
-                          },
-                          [&](int* v) { return integer(*v, info); }, [&](int64_t* v) { return integer(*v, info); },
-                          [&](uint64_t* v) { return integer(*v, info); },
-                          [&](double* v) {
-                            return limited({{"type", "number"}, {"default", *v}});
-                          },
-                          [&](std::optional<double>* v) {
-                            return limited({{"type", {"number", "null"}}, {"default", *v ? Json(**v) : Json(nullptr)}});
-                          },
-                          [&](std::string* v) { return text_schema(field, *v); },
-                          [&](const EnumRef& e) { return text_schema(field, std::string(e.names[e.get()])); },
-                          [&](std::vector<int64_t>* v) { return list_schema(*v, info); },
-                          [&](std::vector<double>* v) { return list_schema(*v, info); },
-                          [&](std::vector<std::string>* v) { return list_schema(*v, info); },
-                          [](const SectionRef& s) { return object_schema(s.fields()); },
-                          [](const SectionListRef& l) -> Json {
-                            return {{"type", "array"}, {"items", object_schema(l.blank())}, {"default", Json::array()}};
-                          }},
-                 field.ref);
+  OrderedJson j = std::visit(
+      Overload{
+          [](bool* v) -> OrderedJson {
+            return {{"type", "boolean"}, {"default", *v}};
+          },
+          [&](int* v) { return integer(*v, info); }, [&](int64_t* v) { return integer(*v, info); },
+          [&](uint64_t* v) { return integer(*v, info); },
+          [&](double* v) {
+            return limited({{"type", "number"}, {"default", *v}});
+          },
+          [&](std::optional<double>* v) {
+            return limited({{"type", {"number", "null"}}, {"default", *v ? OrderedJson(**v) : OrderedJson(nullptr)}});
+          },
+          [&](std::string* v) { return text_schema(field, *v); },
+          [&](const EnumRef& e) { return text_schema(field, std::string(e.names[e.get()])); },
+          [&](std::vector<int64_t>* v) { return list_schema(*v, info); },
+          [&](std::vector<double>* v) { return list_schema(*v, info); },
+          [&](std::vector<std::string>* v) { return list_schema(*v, info); },
+          [](const SectionRef& s) { return object_schema(s.fields()); },
+          [](const SectionListRef& l) -> OrderedJson {
+            return {{"type", "array"}, {"items", object_schema(l.blank())}, {"default", OrderedJson::array()}};
+          }},
+      field.ref);
   j["description"] = std::string(info.doc) + (info.unit.empty() ? "" : " Unit: " + std::string(info.unit) + ".");
   return j;
 }
 
-Json object_schema(const Fields& fields) {
-  Json properties = Json::object(), required = Json::array();
+OrderedJson object_schema(const Fields& fields) {
+  OrderedJson properties = OrderedJson::object(), required = OrderedJson::array();
   for (const Field& f : fields.list()) {
     properties[std::string(f.key)] = field_schema(f);
     if (f.info.required) required.push_back(f.key);
   }
-  Json j = {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
+  OrderedJson j = {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
   if (!required.empty()) j["required"] = required;
   return j;
 }
@@ -94,7 +98,7 @@ Json object_schema(const Fields& fields) {
 
 std::string run_spec_schema() {
   RunSpec defaults;
-  Json j = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "fptrain run spec"}};
+  OrderedJson j = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "fptrain run spec"}};
   j.update(object_schema(fields_of(defaults)));
   return j.dump(2) + "\n";
 }

@@ -8,9 +8,9 @@
 namespace fp {
 namespace {
 
-using Json = nlohmann::json;
+using MessageJson = nlohmann::json;
 
-const std::string& text_field(const Json& object, const char* name, const std::string& where) {
+const std::string& text_field(const MessageJson& object, const char* name, const std::string& where) {
   const auto it = object.find(name);
   if (it == object.end()) throw DataError(fmt::format("{}: no field \"{}\"", where, name));
   if (!it->is_string())
@@ -18,7 +18,7 @@ const std::string& text_field(const Json& object, const char* name, const std::s
   return it->get_ref<const std::string&>();
 }
 
-Message parse_message(const Json& object, const std::string& where) {
+Message parse_message(const MessageJson& object, const std::string& where) {
   if (!object.is_object()) throw DataError(fmt::format("{}: is {}, not an object", where, object.type_name()));
   for (const auto& [key, value] : object.items())
     if (key != "role" && key != "content")
@@ -29,7 +29,7 @@ Message parse_message(const Json& object, const std::string& where) {
   return message;
 }
 
-std::vector<Message> parse_messages(const Json& object, const std::string& where) {
+std::vector<Message> parse_messages(const MessageJson& object, const std::string& where) {
   if (!object.is_object())
     throw DataError(fmt::format("{}: a JSON object is expected on each line, not {}", where, object.type_name()));
   const auto it = object.find("messages");
@@ -45,14 +45,14 @@ bool is_answer(const Message& message) { return message.role == "assistant"; }
 
 }  // namespace
 
-std::vector<Message> parse_conversation(const Json& object, const std::string& where) {
+std::vector<Message> parse_conversation(const MessageJson& object, const std::string& where) {
   auto messages = parse_messages(object, where);
   if (std::none_of(messages.begin(), messages.end(), is_answer))
     throw DataError(fmt::format("{}: no message is the assistant's: there is nothing to learn", where));
   return messages;
 }
 
-Preference parse_preference(const Json& object, const std::string& where) {
+Preference parse_preference(const MessageJson& object, const std::string& where) {
   Preference p{parse_messages(object, where), text_field(object, "chosen", where),
                text_field(object, "rejected", where)};
   if (is_answer(p.prompt.back()))

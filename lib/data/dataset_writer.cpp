@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path with_ending(fs::path path, const char* ending) { return path += ending; }
-
 template <class T>
 void write_number(PendingFile& file, T value) {
   file.write(std::as_bytes(std::span(&value, 1)));

@@ -8,13 +8,15 @@
 namespace fp {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "fptrain-tokens";
 
-Json to_json(const FileRecord& file) { return {{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}}; }
+OrderedJson to_json(const FileRecord& file) {
+  return {{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}};
+}
 
-FileRecord file_from(const Json& json) {
+FileRecord file_from(const OrderedJson& json) {
   FileRecord file{json.at("name").get<std::string>(), json.at("bytes").get<uint64_t>(),
                   json.at("xxh3").get<std::string>()};
   if (file.name.empty() || file.name.find('/') != std::string::npos)
@@ -22,29 +24,29 @@ FileRecord file_from(const Json& json) {
   return file;
 }
 
-Json to_json(const std::vector<FileRecord>& files) {
-  Json array = Json::array();
+OrderedJson to_json(const std::vector<FileRecord>& files) {
+  OrderedJson array = OrderedJson::array();
   for (const FileRecord& file : files) array.push_back(to_json(file));
   return array;
 }
 
-std::vector<FileRecord> files_from(const Json& json) {
+std::vector<FileRecord> files_from(const OrderedJson& json) {
   std::vector<FileRecord> files;
-  for (const Json& file : json) files.push_back(file_from(file));
+  for (const OrderedJson& file : json) files.push_back(file_from(file));
   return files;
 }
 
-Json to_json(const SplitRecord& split, DataKind kind) {
-  Json json = {{"documents", split.documents},
-               {"tokens", split.tokens},
-               {"text_bytes", split.text_bytes},
-               {"index", to_json(split.index)},
-               {"shards", to_json(split.shards)}};
+OrderedJson to_json(const SplitRecord& split, DataKind kind) {
+  OrderedJson json = {{"documents", split.documents},
+                      {"tokens", split.tokens},
+                      {"text_bytes", split.text_bytes},
+                      {"index", to_json(split.index)},
+                      {"shards", to_json(split.shards)}};
   if (kind != DataKind::text) json["loss_masks"] = to_json(split.loss_masks);
   return json;
 }
 
-SplitRecord split_from(const Json& json, DataKind kind) {
+SplitRecord split_from(const OrderedJson& json, DataKind kind) {
   SplitRecord split;
   split.documents = json.at("documents").get<uint64_t>();
   split.tokens = json.at("tokens").get<uint64_t>();
@@ -55,10 +57,10 @@ SplitRecord split_from(const Json& json, DataKind kind) {
   return split;
 }
 
-Json to_json(const Manifest& m) {
-  Json sources = Json::array();
+OrderedJson to_json(const Manifest& m) {
+  OrderedJson sources = OrderedJson::array();
   for (const SourceRecord& source : m.sources) sources.push_back({{"name", source.name}, {"bytes", source.bytes}});
-  Json json = {{"format", kFormat}, {"version", m.version()}};
+  OrderedJson json = {{"format", kFormat}, {"version", m.version()}};
   if (m.kind != DataKind::text) json.update({{"kind", name_of(m.kind)}, {"chat_template", m.chat_template}});
   json.update({{"tokenizer", to_json(m.tokenizer)},
                {"vocab_size", m.vocab_size},
@@ -77,7 +79,7 @@ Json to_json(const Manifest& m) {
   return json;
 }
 
-DataKind kind_from(const Json& json) {
+DataKind kind_from(const OrderedJson& json) {
   if (json.at("version") == 1) return DataKind::text;
   const auto name = json.at("kind").get<std::string>();
   for (const DataKind kind : {DataKind::chat, DataKind::preferences})
@@ -85,7 +87,7 @@ DataKind kind_from(const Json& json) {
   throw std::invalid_argument(fmt::format("kind \"{}\": legal: chat, preferences", name));
 }
 
-Manifest manifest_from(const Json& json) {
+Manifest manifest_from(const OrderedJson& json) {
   Manifest m;
   m.kind = kind_from(json);
   if (m.kind != DataKind::text) m.chat_template = json.at("chat_template").get<std::string>();
@@ -100,7 +102,7 @@ Manifest manifest_from(const Json& json) {
   m.validation_fraction = json.at("validation_fraction").get<double>();
   m.empty_documents = json.at("empty_documents").get<uint64_t>();
   m.duplicate_documents = json.at("duplicate_documents").get<uint64_t>();
-  for (const Json& source : json.at("sources"))
+  for (const OrderedJson& source : json.at("sources"))
     m.sources.push_back({source.at("name").get<std::string>(), source.at("bytes").get<uint64_t>()});
   m.train = split_from(json.at("train"), m.kind);
   m.validation = split_from(json.at("validation"), m.kind);
@@ -124,9 +126,9 @@ void write_manifest(const std::filesystem::path& folder, const Tokenizer& tokeni
 }
 
 std::string serialize(const Manifest& manifest) {
-  Json json = to_json(manifest);
+  OrderedJson json = to_json(manifest);
   // File names need not be UTF-8; what is not is written as U+FFFD.
-  constexpr auto kReplace = Json::error_handler_t::replace;
+  constexpr auto kReplace = OrderedJson::error_handler_t::replace;
   const std::string content = json.dump(2, ' ', false, kReplace);
   json["xxh3"] = hash_bytes(content.data(), content.size());
   return json.dump(2, ' ', false, kReplace) + "\n";
@@ -141,7 +143,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", path.string(), what)); };
   Manifest manifest;
   try {
-    const Json json = Json::parse(text);
+    const OrderedJson json = OrderedJson::parse(text);
     if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json["format"].dump(), kFormat));
     if (json.at("version") != 1 && json["version"] != 2)
       fail(fmt::format("version {} is not supported, only 1 and 2; prepare the text again", json["version"].dump()));

@@ -26,8 +26,6 @@ T number_at(std::span<const std::byte> bytes, uint64_t at) {
   return value;
 }
 
-fs::path with_ending(fs::path prefix, const char* ending) { return prefix += ending; }
-
 }  // namespace
 
 uint8_t megatron_code(TokenType type) {

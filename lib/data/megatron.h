@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <span>
 
 #include "data/dataset.h"
 
 namespace fp {
+
+// The path of one file of a pair: the prefix with ".bin" or ".idx" appended.
+inline std::filesystem::path with_ending(std::filesystem::path prefix, const char* ending) { return prefix += ending; }
 
 // A view of an .idx file: little endian, 8-byte numbers unaligned.
 //   "MMIDIDX\0\0", u64 version 1, u8 type of the ids, u64 sequences S, u64 entries D,

@@ -13,7 +13,7 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
@@ -49,7 +49,7 @@ std::vector<int32_t> message_ends(const TrainState& state) {
 }
 
 // Puts what ends a message first in eos_token_id, and the end of text in it.
-void add_message_ends(const TrainState& state, const Tokenizer& tokenizer, const char* file, Json& config) {
+void add_message_ends(const TrainState& state, const Tokenizer& tokenizer, const char* file, OrderedJson& config) {
   std::vector<int32_t> ids = message_ends(state);
   if (ids.empty()) return;
   append_new(ids, eos_ids(config, file));
@@ -84,7 +84,7 @@ void drop_tokenizer(const fs::path& folder, CarriedFiles& carried) {
   log::warning(
       "the data's tokenizer is not the one that came with the initial weights: its files and special ids are exported, "
       "and generation_config.json is written anew");
-  Json config = carried_json(carried, kConfig);
+  OrderedJson config = carried_json(carried, kConfig);
   for (const char* key : kSpecialIds) config.erase(key);
   carried[kConfig] = config.dump();
   std::erase_if(carried, [&](const auto& f) {
@@ -95,21 +95,22 @@ void drop_tokenizer(const fs::path& folder, CarriedFiles& carried) {
 }
 
 // Special ids and what else the model's own config.json said come first, then what the spec says.
-Json config_of(const RunSpec& spec, const CarriedFiles& carried, ElementType type) {
+OrderedJson config_of(const RunSpec& spec, const CarriedFiles& carried, ElementType type) {
   // Said even where there are none: an absent key has a default of its own in transformers (phi-3's padding is 32000).
-  Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  const Json original = carried_json(carried, kConfig), origin = carried_json(carried, ForeignModel::kOriginName);
+  OrderedJson config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  const OrderedJson original = carried_json(carried, kConfig),
+                    origin = carried_json(carried, ForeignModel::kOriginName);
   config.update(original);
   for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
   config.update(hf_config_of(spec.model));
   // The window that `checkpoint import` was told is how this program counts; other readers need the published one.
   if (origin.contains("sliding_window") && origin["sliding_window"] == spec.model.sliding_window)
-    config["sliding_window"] = original.value("sliding_window", Json());
+    config["sliding_window"] = original.value("sliding_window", OrderedJson());
   config["torch_dtype"] = torch_name_of(type);
   return config;
 }
 
-void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokenizer* tokenizer, Json& config) {
+void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokenizer* tokenizer, OrderedJson& config) {
   if (tokenizer == nullptr) return;
   if (config["eos_token_id"].is_null()) {
     config["bos_token_id"] = tokenizer->bos().value_or(tokenizer->eot());
@@ -121,10 +122,10 @@ void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokeniz
 }
 
 void write_generation_config(const fs::path& folder, const TrainState& state, const CarriedFiles& carried,
-                             const Tokenizer* tokenizer, const Json& config) {
+                             const Tokenizer* tokenizer, const OrderedJson& config) {
   const bool there = carried.contains(kGeneration), chat = tokenizer != nullptr && !message_ends(state).empty();
   if (there && !chat) return;  // byte for byte as it came
-  Json generation = there ? carried_json(carried, kGeneration) : Json{{"_from_model_config", true}};
+  OrderedJson generation = there ? carried_json(carried, kGeneration) : OrderedJson{{"_from_model_config", true}};
   for (const char* key : kSpecialIds)
     if (!generation.contains(key) && config.contains(key) && !config[key].is_null()) generation[key] = config[key];
   if (chat) {
@@ -136,19 +137,19 @@ void write_generation_config(const fs::path& folder, const TrainState& state, co
 
 }  // namespace
 
-Json carried_json(const CarriedFiles& carried, const std::string& name) {
+OrderedJson carried_json(const CarriedFiles& carried, const std::string& name) {
   const auto it = carried.find(name);
-  if (it == carried.end()) return Json::object();
-  Json j = Json::parse(it->second, nullptr, false);
+  if (it == carried.end()) return OrderedJson::object();
+  OrderedJson j = OrderedJson::parse(it->second, nullptr, false);
   if (!j.is_object()) throw DataError(fmt::format("{}, which came with the model, is not a JSON object", name));
   return j;
 }
 
-std::vector<int32_t> eos_ids(const Json& j, const std::string& file) {
-  const Json eos = j.value("eos_token_id", Json());
+std::vector<int32_t> eos_ids(const OrderedJson& j, const std::string& file) {
+  const OrderedJson eos = j.value("eos_token_id", OrderedJson());
   std::vector<int32_t> ids;
   if (eos.is_null()) return ids;
-  for (const Json& id : eos.is_array() ? eos : Json::array({eos})) {
+  for (const OrderedJson& id : eos.is_array() ? eos : OrderedJson::array({eos})) {
     // Numbers above int64 are unsigned and read as negative.
     const int64_t value = id.is_number_integer() ? id.get<int64_t>() : -1;
     if (value < 0 || value > INT32_MAX)
@@ -173,7 +174,7 @@ bool write_companions(const fs::path& folder, const RunSpec& spec, const TrainSt
   if (!state.tokenizer_json.empty()) tokenizer = parse_tokenizer(state.tokenizer_json, "the run's tokenizer");
   if (tokenizer && !carries_tokenizer_of_run(folder, carried, *tokenizer)) drop_tokenizer(folder, carried);
 
-  Json config = config_of(spec, carried, type);
+  OrderedJson config = config_of(spec, carried, type);
   add_special_ids(spec, state, tokenizer.get(), config);
   write_file_atomically(folder / kConfig, config.dump(2) + "\n");
   write_generation_config(folder, state, carried, tokenizer.get(), config);

@@ -15,7 +15,7 @@ namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // One tensor on its way out.
 struct Outgoing {
@@ -29,7 +29,7 @@ std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state,
   ParamTable table;
   declare_parameters(spec.model, table);
   const Layout layout(choose_mapping(o.mapping, o.format, spec.model.family), spec.model, table);
-  const Json origin = carried_json(state.carried, ForeignModel::kOriginName);
+  const OrderedJson origin = carried_json(state.carried, ForeignModel::kOriginName);
   const ElementType usual = spec.precision.compute == "bf16" ? ElementType::bf16 : ElementType::f32;
   std::vector<Outgoing> list;
   for (const Param& p : table) {
@@ -136,7 +136,7 @@ std::vector<std::vector<Outgoing>> cut_into_shards(const std::vector<Outgoing>& 
 void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors, const ExportOptions& o,
                    TensorReader& reader, ExportSummary& summary) {
   const auto shards = cut_into_shards(tensors, o.shard_bytes);
-  Json map = Json::object();
+  OrderedJson map = OrderedJson::object();
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = shards.size() == 1
                                  ? "model.safetensors"
@@ -150,7 +150,7 @@ void write_weights(const fs::path& folder, const std::vector<Outgoing>& tensors,
   summary.files = static_cast<int>(shards.size());
   summary.tensors = static_cast<int>(tensors.size());
   if (shards.size() == 1) return;
-  const Json index = {{"metadata", {{"total_size", summary.bytes}}}, {"weight_map", map}};
+  const OrderedJson index = {{"metadata", {{"total_size", summary.bytes}}}, {"weight_map", map}};
   write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 

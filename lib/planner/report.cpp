@@ -7,7 +7,7 @@
 namespace fp {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -15,7 +15,7 @@ std::string row(const std::string& name, double value, const std::string& unit) 
   return fmt::format("  {:<26}{:>12.3f} {}\n", name, value, unit);
 }
 
-Json or_null(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+OrderedJson or_null(double value) { return value > 0 ? OrderedJson(value) : OrderedJson(nullptr); }
 
 }  // namespace
 
@@ -78,13 +78,13 @@ std::string nothing_fits(const Search& s, int ranks, const ClusterSpec& cluster)
                      cluster.name, closest);
 }
 
-Json plan_json(const Plan& p) {
+OrderedJson plan_json(const Plan& p) {
   return {{"tp", p.tensor},
           {"pp", p.pipeline},
           {"sp", p.sequence},
           {"dp", p.data},
           {"zero", p.zero_stage},
-          {"schedule", p.pipeline > 1 ? Json(p.schedule) : Json(nullptr)},
+          {"schedule", p.pipeline > 1 ? OrderedJson(p.schedule) : OrderedJson(nullptr)},
           {"chunks", p.chunks},
           {"w_pass", p.w_pass},
           {"megatron_sp", p.megatron_sp},
@@ -95,8 +95,8 @@ Json plan_json(const Plan& p) {
           {"keys", written_keys(p)}};
 }
 
-Json memory_json(const Prediction& p) {
-  Json j = Json::object();
+OrderedJson memory_json(const Prediction& p) {
+  OrderedJson j = OrderedJson::object();
   for (int c = 0; c < kMemoryClasses; ++c) j[name_of(static_cast<MemoryClass>(c))] = p.by_class[static_cast<size_t>(c)];
   j["staging"] = p.staging_bytes;
   j["reserved"] = p.reserved_bytes;
@@ -104,31 +104,31 @@ Json memory_json(const Prediction& p) {
   return j;
 }
 
-Json estimate_json(const Estimate& e) {
-  Json j = {{"plan", plan_json(plan_of(e.spec))},
-            {"ranks", e.ranks},
-            {"step_time_s", or_null(e.time.total)},
-            {"time",
-             {{"compute", e.time.compute},
-              {"exposed", e.time.exposed},
-              {"bubble", e.time.bubble},
-              {"update", e.time.update}}},
-            {"model_tflops_per_device", or_null(e.model_tflops)},
-            {"mfu", or_null(e.mfu)},
-            {"tokens_per_s", or_null(e.tokens_per_s)},
-            {"memory", memory_json(e.memory.prediction)}};
+OrderedJson estimate_json(const Estimate& e) {
+  OrderedJson j = {{"plan", plan_json(plan_of(e.spec))},
+                   {"ranks", e.ranks},
+                   {"step_time_s", or_null(e.time.total)},
+                   {"time",
+                    {{"compute", e.time.compute},
+                     {"exposed", e.time.exposed},
+                     {"bubble", e.time.bubble},
+                     {"update", e.time.update}}},
+                   {"model_tflops_per_device", or_null(e.model_tflops)},
+                   {"mfu", or_null(e.mfu)},
+                   {"tokens_per_s", or_null(e.tokens_per_s)},
+                   {"memory", memory_json(e.memory.prediction)}};
   j["memory"]["peak_bytes"] = e.memory.bytes;
   j["memory"]["available_bytes"] = e.memory.available;
   j["memory"]["rank"] = e.memory.rank;
   const bool shares = e.memory.node_bytes > 0;
-  j["memory"]["node_bytes"] = shares ? Json(e.memory.node_bytes) : Json(nullptr);
-  j["memory"]["node_available_bytes"] = shares ? Json(e.memory.node_available) : Json(nullptr);
+  j["memory"]["node_bytes"] = shares ? OrderedJson(e.memory.node_bytes) : OrderedJson(nullptr);
+  j["memory"]["node_available_bytes"] = shares ? OrderedJson(e.memory.node_available) : OrderedJson(nullptr);
   j["fits"] = e.memory.fits();
   return j;
 }
 
-Json alternatives_json(const Search& s) {
-  Json list = Json::array();
+OrderedJson alternatives_json(const Search& s) {
+  OrderedJson list = OrderedJson::array();
   for (const Choice& c : s.alternatives)
     list.push_back({{"plan", plan_json(c.plan)},
                     {"step_time_s", c.estimate.time.total},

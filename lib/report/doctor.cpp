@@ -13,8 +13,6 @@
 namespace fp {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
 // Threads that can run at the same time: the affinity mask's, or less under a quota.
 int useful_threads(const CpuFacts& cpu) {
   return cpu.quota > 0 ? std::clamp(static_cast<int>(std::ceil(cpu.quota)), 1, std::max(cpu.usable, 1)) : cpu.usable;

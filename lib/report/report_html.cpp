@@ -117,12 +117,12 @@ std::string figure_html(const Plot& plot) {
 }
 
 std::string json_numbers(const std::vector<double>& values, int digits) {
-  std::string json = "[";
+  std::string list = "[";
   for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) json += ',';
-    json += std::isfinite(values[i]) ? fmt::format("{:.{}g}", values[i], digits) : "null";
+    if (i > 0) list += ',';
+    list += std::isfinite(values[i]) ? fmt::format("{:.{}g}", values[i], digits) : "null";
   }
-  return json + "]";
+  return list + "]";
 }
 
 // What the script reads: x axes, each told once, and for every curve its axis and values. Nothing in it needs escaping.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "report/text.h"
+
 namespace fp {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // The channel's mean in each bucket, with its extremes as a band where buckets hold several steps.
 Curve channel_curve(const History& history, Channel channel, const char* key, const char* label, const char* style,

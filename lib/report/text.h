@@ -6,6 +6,8 @@
 
 namespace fp {
 
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
 // Three significant digits with a thousands suffix: 950, 12.3k, 1.24M, 70.6B.
 std::string human_count(double value);
 // Powers of 1024: 512 B, 3.42 GiB.

@@ -9,8 +9,8 @@ from .common import Result, Section, Step, run_step
 OWN_ATTENTION = {"FPTRAIN_ATTENTION": "flash,simt"}  # without cuDNN, which would take most calls
 
 
-def tests_of(context, tags="~[slow]"):
-    """Names of the suite's tests, without those marked [slow]."""
+def tests_of(context, tags="~[nightly]"):
+    """Names of the suite's tests, without those marked [nightly]."""
     if context.dry_run and not os.path.exists(context.suite):
         return ["EACH TEST OF THE SUITE"]
     listing = subprocess.run([context.suite, "--list-test-names-only", tags], stdout=subprocess.PIPE, text=True, check=False).stdout
@@ -52,10 +52,10 @@ class LongAttention(Section):
     name = "attention bits"
 
     def unavailable(self, context):
-        return "" if context.dry_run or tests_of(context, "[slow]") else f"no slow test has '{context.filter}' in its name"
+        return "" if context.dry_run or tests_of(context, "[nightly]") else f"no nightly test has '{context.filter}' in its name"
 
     def steps(self, context):
-        return [Step(n, [context.suite, pattern(n)], n, limit=300) for n in tests_of(context, "[slow]") if "thousand tokens" in n or context.dry_run]
+        return [Step(n, [context.suite, pattern(n)], n, limit=300) for n in tests_of(context, "[nightly]") if "thousand tokens" in n or context.dry_run]
 
     def judge(self, context, done, good):
         return [Result(self.name, d.step.name, f"the same bits ({d.seconds:.0f} s)", "the same bits") for d in done if good(d.step.group)]

@@ -4,7 +4,7 @@
 #include "cli/workspace.h"
 
 using namespace fp::testing;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -20,8 +20,8 @@ std::string spec_file(const TemporaryFolder& folder, const std::string& more) {
 }
 
 // The object alone: what is said beside it goes to the same file.
-json object_of(const std::string& output) {
-  return json::parse(output.substr(output.find('{'), output.rfind('}') + 1 - output.find('{')));
+Json object_of(const std::string& output) {
+  return Json::parse(output.substr(output.find('{'), output.rfind('}') + 1 - output.find('{')));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
   const Outcome o = run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--json"}));
   INFO(o.output);
   REQUIRE(o.code == 0);
-  const json j = object_of(o.output);
+  const Json j = object_of(o.output);
   CHECK(j["plan"]["dp"] == 2);
   CHECK(j["plan"]["tp"] == 1);
   CHECK(j["plan"]["microbatch"] == 2);
@@ -60,7 +60,7 @@ TEST_CASE("plan without a cluster knows memory and says how to get times", "[cli
   const Outcome o = run(fptrain({"plan", spec, "--json"}));
   INFO(o.output);
   REQUIRE(o.code == 0);
-  const json j = object_of(o.output);
+  const Json j = object_of(o.output);
   for (const char* key : {"step_time_s", "tokens_per_s", "mfu", "model_tflops_per_device"}) CHECK(j[key].is_null());
   CHECK(j["memory"]["peak_bytes"].get<double>() > 0);
   CHECK(j["memory"]["optimizer"].get<double>() > 0);
@@ -78,13 +78,13 @@ TEST_CASE("plan chooses what a spec leaves open", "[cli][plan]") {
   const Outcome o = run(fptrain({"plan", spec, "--ranks", "4", "--json", "--set", "parallel.tensor=2"}));
   INFO(o.output);
   REQUIRE(o.code == 0);
-  const json j = object_of(o.output);
-  const json& p = j["plan"];
+  const Json j = object_of(o.output);
+  const Json& p = j["plan"];
   CHECK(p["tp"] == 2);
   CHECK(p["microbatch"] == 2);  // it is written
   CHECK(p["tp"].get<int>() * p["pp"].get<int>() * p["sp"].get<int>() * p["dp"].get<int>() == 4);
   REQUIRE(!j["alternatives"].empty());
-  for (const json& a : j["alternatives"]) CHECK((a.contains("plan") && a.contains("fits") && a["why"] != ""));
+  for (const Json& a : j["alternatives"]) CHECK((a.contains("plan") && a.contains("fits") && a["why"] != ""));
 }
 
 TEST_CASE("plan refuses what makes no sense", "[cli][plan]") {
@@ -121,5 +121,5 @@ TEST_CASE("training follows the plan of what its spec leaves open", "[cli][plan]
   CHECK_THAT(o.output, Catch::Contains("plan for 1 rank of"));
   const std::string config = slurp(w.run_directory("run") / "config.yaml");
   CHECK_THAT(config, Catch::Contains("auto: []"));
-  CHECK(json::parse(slurp(w.run_directory("run") / "plan.json"))["plan"]["tp"] == 1);
+  CHECK(Json::parse(slurp(w.run_directory("run") / "plan.json"))["plan"]["tp"] == 1);
 }

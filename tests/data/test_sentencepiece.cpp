@@ -36,18 +36,18 @@ std::string model(const std::string& more = "", const std::string& trainer = "",
          bytes(2, integer(3, 2) + trainer) + bytes(3, bytes(1, "identity") + integer(4, 0) + normalizer);
 }
 
-std::unique_ptr<Tokenizer> parse(const std::string& text) { return parse_tokenizer(text, "m.model"); }
+std::unique_ptr<Tokenizer> parse_sentencepiece(const std::string& text) { return parse_tokenizer(text, "m.model"); }
 Ids as_text(const std::string& model_text, std::string_view text) {
-  return parse(model_text)->encode(text, SpecialText::as_text);
+  return parse_sentencepiece(model_text)->encode(text, SpecialText::as_text);
 }
-std::string error_of(const std::string& text) {
-  return message_of<DataError>([&] { parse(text); });
+std::string sentencepiece_error(const std::string& text) {
+  return message_of<DataError>([&] { parse_sentencepiece(text); });
 }
 
 }  // namespace
 
 TEST_CASE("a SentencePiece model joins the best-scored neighbours, leftmost first") {
-  const auto tokenizer = parse(model());
+  const auto tokenizer = parse_sentencepiece(model());
   CHECK(tokenizer->kind() == "SentencePiece BPE");
   CHECK(tokenizer->vocab_size() == 10);
   CHECK(tokenizer->encode("ab") == Ids{9});
@@ -62,7 +62,7 @@ TEST_CASE("a SentencePiece model joins the best-scored neighbours, leftmost firs
 }
 
 TEST_CASE("the dummy prefix goes once, at the start, whole and streamed") {
-  const auto tokenizer = parse(model());
+  const auto tokenizer = parse_sentencepiece(model());
   CHECK(tokenizer->decode(Ids{9, 9}) == "ab ab");
   CHECK(tokenizer->decode(Ids{1, 9, 2, 9}) == "ab ab");
   CHECK(tokenizer->decode(Ids{8, 9}) == " ab");
@@ -74,7 +74,7 @@ TEST_CASE("the dummy prefix goes once, at the start, whole and streamed") {
 }
 
 TEST_CASE("control pieces in a text are tokens only where asked") {
-  CHECK(parse(model())->encode("a</s>a") == Ids{8, 3, 2, 8, 3});
+  CHECK(parse_sentencepiece(model())->encode("a</s>a") == Ids{8, 3, 2, 8, 3});
   CHECK(as_text(model(), "a</s>") == Ids{8, 3, 0});
 }
 
@@ -88,13 +88,13 @@ TEST_CASE("the flags of a SentencePiece model are obeyed") {
 TEST_CASE("byte pieces spell what is no piece, ill-formed bytes are U+FFFD") {
   std::string more;
   for (int b = 0; b < 256; ++b) more += piece(fmt::format("<0x{:02X}>", b), 0, 6);
-  const auto tokenizer = parse(model(more, integer(35, 1)));
+  const auto tokenizer = parse_sentencepiece(model(more, integer(35, 1)));
   CHECK(tokenizer->encode("\u20AC") == Ids{8, 10 + 0xE2, 10 + 0x82, 10 + 0xAC});
   CHECK(tokenizer->encode("\xFF") == tokenizer->encode("\uFFFD"));
   CHECK(tokenizer->decode(tokenizer->encode("a \u20AC\n")) == "a \u20AC\n");
   CHECK(tokenizer->bytes_of(10 + 0xE2) == "\xE2");
-  CHECK_THAT(error_of(model(more)), Contains("byte_fallback"));
-  CHECK_THAT(error_of(model("", integer(35, 1))), Contains("byte has no piece"));
+  CHECK_THAT(sentencepiece_error(model(more)), Contains("byte_fallback"));
+  CHECK_THAT(sentencepiece_error(model("", integer(35, 1))), Contains("byte has no piece"));
 }
 
 TEST_CASE("user-defined pieces come first, unused ones last") {
@@ -142,21 +142,21 @@ TEST_CASE("a folder with a SentencePiece model puts bos first unless its config 
 }
 
 TEST_CASE("other SentencePiece models are refused by the field") {
-  CHECK_THAT(error_of(model("", integer(3, 1))), Contains("trainer_spec.model_type"));
-  CHECK_THAT(error_of(model("", "", bytes(2, "map"))), Contains("precompiled_charsmap"));
-  CHECK_THAT(error_of(model("", integer(24, 1))), Contains("treat_whitespace_as_suffix"));
-  CHECK_THAT(error_of(model(piece("ab", 0))), Contains("\"ab\" stands there twice"));
-  CHECK_THAT(error_of(model(piece("x", 0, 9))), Contains("type 9"));
-  CHECK_THAT(error_of(model(piece("\xFF", 0))), Contains("UTF-8"));
-  CHECK_THAT(error_of(model(piece(std::string(2000, 'x'), 0))), Contains("2000 bytes"));
-  CHECK_THAT(error_of(model(piece("y", 0, 2))), Contains("second unknown"));
+  CHECK_THAT(sentencepiece_error(model("", integer(3, 1))), Contains("trainer_spec.model_type"));
+  CHECK_THAT(sentencepiece_error(model("", "", bytes(2, "map"))), Contains("precompiled_charsmap"));
+  CHECK_THAT(sentencepiece_error(model("", integer(24, 1))), Contains("treat_whitespace_as_suffix"));
+  CHECK_THAT(sentencepiece_error(model(piece("ab", 0))), Contains("\"ab\" stands there twice"));
+  CHECK_THAT(sentencepiece_error(model(piece("x", 0, 9))), Contains("type 9"));
+  CHECK_THAT(sentencepiece_error(model(piece("\xFF", 0))), Contains("UTF-8"));
+  CHECK_THAT(sentencepiece_error(model(piece(std::string(2000, 'x'), 0))), Contains("2000 bytes"));
+  CHECK_THAT(sentencepiece_error(model(piece("y", 0, 2))), Contains("second unknown"));
 }
 
 TEST_CASE("every cut of a SentencePiece model is refused or another model, never a crash") {
   const std::string whole = model();
   size_t refused = 0;
   for (size_t n = 0; n < whole.size(); ++n) try {
-      parse(whole.substr(0, n));
+      parse_sentencepiece(whole.substr(0, n));
     } catch (const DataError&) {
       ++refused;
     }

@@ -36,7 +36,7 @@ TEST_CASE("a mesh trains like one rank", "[mesh]") {
     check_trains_like(m, plan, one);
 }
 
-TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][slow]") {
+TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][nightly]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const ModelSection m = shared_model(family);
   const MeshResult one = run_mesh(m, {});

@@ -139,7 +139,7 @@ void check_company(const std::string& family, const std::vector<Kind>& kinds, si
 }  // namespace
 
 // Three families x 17 schedules x 9 companies, half of them.
-TEST_CASE("every schedule goes with every other cut", "[pipeline][slow]") {
+TEST_CASE("every schedule goes with every other cut", "[pipeline][nightly]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   INFO(family);
   check_company(family, kKinds, 2);

@@ -9,24 +9,24 @@ using namespace fp::test;
 
 namespace {
 
-struct Shape2 {
+struct ActivationShape {
   int64_t M, f;
 };
-const std::vector<Shape2> kActivationShapes{{1, 1}, {7, 33}, {63, 65}, {65, 64}, {3, 257}, {130, 96}};
-const std::vector<ActivationSpec> kSpecs{{Activation::gelu, 0},
-                                         {Activation::swiglu, 0},
-                                         {Activation::gegelu, 20.0},
-                                         {Activation::gegelu, 0.5},
-                                         {Activation::gegelu, 0.0}};
+const std::vector<ActivationShape> kActivationShapes{{1, 1}, {7, 33}, {63, 65}, {65, 64}, {3, 257}, {130, 96}};
+const std::vector<ActivationSpec> kActivationSpecs{{Activation::gelu, 0},
+                                                   {Activation::swiglu, 0},
+                                                   {Activation::gegelu, 20.0},
+                                                   {Activation::gegelu, 0.5},
+                                                   {Activation::gegelu, 0.0}};
 
-std::string text(const Shape2& s, const ActivationSpec& spec, DType t) {
+std::string text(const ActivationShape& s, const ActivationSpec& spec, DType t) {
   const char* names[] = {"gelu", "swiglu", "gegelu"};
   return fmt::format("{} limit {} M={} f={} {}", names[static_cast<int>(spec.kind)], spec.limit, s.M, s.f, name_of(t));
 }
 
 // Calls f(output index, index of the first argument, of the second).
 template <class F>
-void for_each_output(const Shape2& s, const ActivationSpec& spec, F&& f) {
+void for_each_output(const ActivationShape& s, const ActivationSpec& spec, F&& f) {
   const int64_t inputs = spec.inputs(s.f);
   for (int64_t m = 0; m < s.M; ++m)
     for (int64_t i = 0; i < s.f; ++i) {
@@ -46,8 +46,8 @@ double gelu_slope(double x) { return 1.0 + std::abs(x) * (1.0 + 0.135 * x * x); 
 
 TEST_CASE("activation agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const ActivationSpec& spec : kSpecs)
-      for (const Shape2& s : kActivationShapes) {
+    for (const ActivationSpec& spec : kActivationSpecs)
+      for (const ActivationShape& s : kActivationShapes) {
         INFO(text(s, spec, t));
         Case c;
         const Operand& x = c.input("x", t, {s.M, spec.inputs(s.f)}, scaled(3.0));
@@ -66,8 +66,8 @@ TEST_CASE("activation agrees with the oracle") {
 
 TEST_CASE("activation_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const ActivationSpec& spec : kSpecs)
-      for (const Shape2& s : kActivationShapes) {
+    for (const ActivationSpec& spec : kActivationSpecs)
+      for (const ActivationShape& s : kActivationShapes) {
         INFO(text(s, spec, t));
         Case c;
         const Operand& x = c.input("x", t, {s.M, spec.inputs(s.f)}, scaled(3.0));
@@ -95,8 +95,8 @@ TEST_CASE("activations saturate without becoming invalid") {
     // Every pair of these as first and second argument.
     const std::vector<double> extremes{0.0, -0.0, 1e-30, -1e-30, 20.0, -20.0, 20.25, -20.25, 90.0, -90.0, 1e4, -1e4};
     const auto n = static_cast<int64_t>(extremes.size());
-    for (const ActivationSpec& spec : kSpecs) {
-      const Shape2 s{1, n * n};
+    for (const ActivationSpec& spec : kActivationSpecs) {
+      const ActivationShape s{1, n * n};
       INFO(text(s, spec, t));
       const auto argument = [&](int64_t index) { return extremes[static_cast<size_t>(index)]; };
       std::vector<double> content(static_cast<size_t>(spec.inputs(s.f)));

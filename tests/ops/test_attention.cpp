@@ -21,7 +21,7 @@ TEST_CASE("attention agrees with the oracle on longer sequences") {
   for (const AttentionCase& a : attention_cases(16, 300, 3)) check_both_passes(a);
 }
 
-TEST_CASE("attention agrees with the oracle at a thousand tokens", "[slow]") {
+TEST_CASE("attention agrees with the oracle at a thousand tokens", "[nightly]") {
   // Other masks than the causal one are emulated at 300.
   for (const AttentionCase& a : attention_cases(fewer_if_slow(8, 2), 1030, 4)) check_both_passes(a);
 }

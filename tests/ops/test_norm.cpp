@@ -9,10 +9,10 @@ using namespace fp::test;
 
 namespace {
 
-struct Shape2 {
+struct NormShape {
   int64_t M, h;
 };
-const std::vector<Shape2> kNormShapes{{1, 1}, {1, 64}, {7, 33}, {65, 80}, {3, 257}, {130, 96}, {2, 1030}};
+const std::vector<NormShape> kNormShapes{{1, 1}, {1, 64}, {7, 33}, {65, 80}, {3, 257}, {130, 96}, {2, 1030}};
 
 struct RowMoments {
   double mean = 0.0, mean_magnitude = 0.0, inverse_std = 0.0;
@@ -31,11 +31,11 @@ RowMoments moments(const double* x, int64_t h, const NormSpec& spec) {
   return r;
 }
 
-std::string text(const Shape2& s, const NormSpec& spec, DType t) {
+std::string text(const NormShape& s, const NormSpec& spec, DType t) {
   return fmt::format("{} M={} h={} {}", spec.kind == Norm::layernorm ? "layernorm" : "rmsnorm", s.M, s.h, name_of(t));
 }
 
-const std::vector<NormSpec> kSpecs{{Norm::layernorm, 1e-5}, {Norm::rmsnorm, 1e-6}};
+const std::vector<NormSpec> kNormSpecs{{Norm::layernorm, 1e-5}, {Norm::rmsnorm, 1e-6}};
 
 // Errors of the statistics and of the normalised value; `x` holds what is normalised.
 struct Errors {
@@ -60,8 +60,8 @@ bool near_tie(double x, DType t) {
 
 TEST_CASE("norm agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const NormSpec& spec : kSpecs)
-      for (const Shape2& s : kNormShapes)
+    for (const NormSpec& spec : kNormSpecs)
+      for (const NormShape& s : kNormShapes)
         for (const bool full : {false, true}) {  // with residual and bias, or without
           INFO(text(s, spec, t) << (full ? " residual bias" : ""));
           Case c;
@@ -95,7 +95,7 @@ TEST_CASE("norm agrees with the oracle") {
 }
 
 TEST_CASE("norm rounds the normalised value before the gain") {
-  for (const NormSpec& spec : kSpecs) {
+  for (const NormSpec& spec : kNormSpecs) {
     Case c;
     const int64_t M = 65, h = 64;
     const Operand& x = c.input("x", DType::bf16, {M, h});
@@ -137,7 +137,7 @@ TEST_CASE("norm: the sum may be written over an operand") {
 }
 
 TEST_CASE("norm is accurate far from zero and finite on constant rows") {
-  for (const NormSpec& spec : kSpecs) {
+  for (const NormSpec& spec : kNormSpecs) {
     Case c;
     const int64_t M = 5, h = 130;
     // Rows: offset 1000 with spread 1; all zero; constant; tiny; huge.
@@ -161,8 +161,8 @@ TEST_CASE("norm is accurate far from zero and finite on constant rows") {
 
 TEST_CASE("norm_backward agrees with the oracle") {
   for_each_compute_type([](DType t) {
-    for (const NormSpec& spec : kSpecs)
-      for (const Shape2& s : kNormShapes)
+    for (const NormSpec& spec : kNormSpecs)
+      for (const NormShape& s : kNormShapes)
         for (const Write write : {Write::set, Write::add}) {
           INFO(text(s, spec, t) << (write == Write::add ? " add" : " set"));
           Case c;

@@ -13,7 +13,7 @@ using namespace fp_test;
 
 namespace {
 
-Schedule of(const char* kind, int p, int m, int v = 0) {
+Schedule schedule_of(const char* kind, int p, int m, int v = 0) {
   return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
 }
 
@@ -243,7 +243,7 @@ TEST_CASE("a deadlock is found whatever it is made of", "[schedule]") {
   }
   SECTION("ranks of a pair that gather in different orders") {
     LoweringOptions options{.gather = true, .resident = 2};
-    Schedule s = lower(of("chimera", 2, 2), options);
+    Schedule s = lower(schedule_of("chimera", 2, 2), options);
     REQUIRE(s.ranks[0][0].kind == ActionKind::gather);
     REQUIRE(s.ranks[0][1].kind == ActionKind::gather);
     std::swap(s.ranks[0][0], s.ranks[0][1]);
@@ -256,7 +256,7 @@ TEST_CASE("a deadlock is found whatever it is made of", "[schedule]") {
 TEST_CASE("the largest schedules are timed, lowered and proved in time that grows with their length", "[schedule]") {
   const auto seconds_of = [](int micro_batches) {
     const std::clock_t begin = std::clock();
-    const Schedule s = of("interleaved", 64, micro_batches, 4);
+    const Schedule s = schedule_of("interleaved", 64, micro_batches, 4);
     CHECK(simulate(s, {}).makespan == 3 * (micro_batches * 4 + 63));
     CHECK(verify(s).empty());
     const Schedule lowered = lower(s, {});

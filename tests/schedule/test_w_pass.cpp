@@ -10,7 +10,7 @@ using namespace fp;
 
 namespace {
 
-int peak(const Timing& t) { return *std::max_element(t.peak_chunks.begin(), t.peak_chunks.end()); }
+int peak_of(const Timing& t) { return *std::max_element(t.peak_chunks.begin(), t.peak_chunks.end()); }
 
 // F and backward actions alone, backward as one.
 std::vector<std::vector<Action>> without_weights(const Schedule& s) {
@@ -57,7 +57,7 @@ TEST_CASE("generate splits within the fused schedule's own peak", "[schedule]") 
       const Timing fused = simulate(generate(q), {});
       q.w_pass = true;
       const Timing split = simulate(generate(q), {});
-      CHECK(peak(split) <= peak(fused));
+      CHECK(peak_of(split) <= peak_of(fused));
       if (p > 2) CHECK(split.makespan < fused.makespan);
     }
 }
@@ -72,10 +72,10 @@ TEST_CASE("the W pass keeps the order of everything else", "[schedule]") {
       Costs costs;
       for (int s = 0; s < fused.placement.stages(); ++s) costs.by_stage.push_back({time(), time(), time()});
       costs.hop = time() / 10;
-      const int cap = peak(simulate(fused, {})) + i % 3;
+      const int cap = peak_of(simulate(fused, {})) + i % 3;
       const Schedule split = split_weight_gradients(fused, costs, cap);
       CHECK(without_weights(split) == fused.ranks);
-      CHECK(peak(simulate(split, costs)) <= cap);
+      CHECK(peak_of(simulate(split, costs)) <= cap);
     }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("waves with split weight gradients", "[schedule]") {
       const Timing t = simulate(generate(q), {});
       CAPTURE(p, m);
       CHECK(t.makespan == 6 * m + p - 1);
-      CHECK(peak(t) == 2 * p);
+      CHECK(peak_of(t) == 2 * p);
     }
 }
 
