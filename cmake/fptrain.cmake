@@ -41,10 +41,12 @@ function(fp_rarely_run target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
-# fp_module(name [RARELY_RUN] [DEPS target...]): static library fp_<name> from the .cpp files of this folder.
+# fp_module(name [RARELY_RUN | COMPUTES] [DEPS target...]): static library fp_<name> from the .cpp files of this folder.
+# RARELY_RUN: see above. COMPUTES: its loops are what tests wait for, so it is optimised under the asan preset too, whose
+# checks take twice as long to compile with -O1 as with -O0.
 # Sub-folders are modules of their own. Include paths start at lib/: #include "base/error.h".
 function(fp_module name)
-  cmake_parse_arguments(ARG "RARELY_RUN" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "RARELY_RUN;COMPUTES" "" "DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(sources)
     add_library(fp_${name} STATIC ${sources})
@@ -52,6 +54,8 @@ function(fp_module name)
     fp_unity(fp_${name})
     if(ARG_RARELY_RUN)
       fp_rarely_run(fp_${name})
+    elseif(ARG_COMPUTES)
+      target_compile_options(fp_${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
     endif()
   else()
     add_library(fp_${name} INTERFACE)
