@@ -20,7 +20,7 @@ class CommObserver {
   virtual void waited(double) = 0;
 };
 
-// Of a rank: groups and pairs over which tensors travel. A real world connects each when it is first used.
+// Counts a rank's groups and pairs that carry tensors. A real world connects each when it is first used.
 struct Communicators {
   int groups = 0, pairs = 0;
 };

@@ -32,7 +32,7 @@ struct Prediction {
   TrafficTable traffic;  // what the rank sends in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // what runs it, and why others were passed over
-  // What the run itself allocates, and what has to be free for that.
+  // Bytes that the run itself allocates, and bytes that have to be free for that.
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? staging_bytes : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
 };
@@ -46,7 +46,7 @@ Prediction dry_run(const RunSpec&, const PipelinePlan&, CountingOps&, const Mesh
 // A batch of the run's shape. Its content does not matter, except that documents are masked when they may be.
 Batch shape_only(const RunSpec&);
 
-// What the ranks that share a device need of its memory.
+// Memory that the ranks sharing a device need of it, in bytes.
 struct MemoryNeed {
   size_t bytes = 0, reserved = 0;  // required_bytes() of all of them, and the part that libraries take
   int sharers = 1;

@@ -67,7 +67,7 @@ class TimeDriver {
     const WaitSlot* slot;
     uint64_t waits, polls;
   };
-  // What all waiting threads have done so far; nothing when one runs or is about to.
+  // The progress of all waiting threads so far; nothing when a thread runs or is about to.
   std::vector<Seen> seen(const std::vector<int>& takes_part) const;
 
   DrivenTime& time_;
