@@ -15,11 +15,12 @@ namespace fp {
 // Exit codes are part of the interface (docs/architecture.md, section 4).
 enum class ExitCode : int {
   ok = 0,
-  device_failed = 1,  // a GPU call failed, as in a crash
-  bad_config = 2,     // bad configuration or usage: never retry
-  bad_data = 3,       // bad data or checkpoint, or a disk that refuses
-  diverged = 4,       // training produced non-finite values
-  interrupted = 75,   // state saved, requeue me
+  device_failed = 1,    // a GPU call failed, as in a crash
+  bad_config = 2,       // bad configuration or usage: never retry
+  bad_data = 3,         // bad data or checkpoint, or a disk that refuses
+  diverged = 4,         // training produced non-finite values
+  interrupted = 75,     // state saved, requeue me
+  infrastructure = 76,  // a host, a network or a file system failed; the same command may succeed elsewhere or later
 };
 
 class UserError : public std::runtime_error {
@@ -47,6 +48,10 @@ struct DivergedError : UserError {
 // Exit 1: a call of the GPU's driver or libraries failed; nobody's configuration is to blame.
 struct DeviceError : UserError {
   explicit DeviceError(const std::string& what) : UserError(ExitCode::device_failed, what) {}
+};
+// Exit 76: a host, a network or a file system failed, and the state on disk is intact.
+struct InfrastructureError : UserError {
+  explicit InfrastructureError(const std::string& what) : UserError(ExitCode::infrastructure, what) {}
 };
 
 // A broken invariant of fptrain itself.
