@@ -98,6 +98,9 @@ void OpBenchmark::optimizer(int64_t parameters) {
   if (weights) memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically(weights, param, {}); });
   const std::vector<Segment> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares(sums, grad, all); });
+  const Tensor two = f32({1, 2});
+  memory("bit_sums", {grad}, [&] { ops_.bit_sums(Tensor(two.data, DType::i32, {2}), grad); });
+  memory("piece_sums", {grad}, [&] { ops_.piece_sums(two, grad); });
   timer_.drop();
 }
 

@@ -44,6 +44,8 @@ void declare(Fields& f, OpRates& s) {
                      "copy_columns",
                      "round_stochastically",
                      "find_nonfinite",
+                     "bit_sums",
+                     "piece_sums",
                      "bias_backward",
                      "embedding",
                      "embedding_backward",

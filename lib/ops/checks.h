@@ -16,6 +16,8 @@ void permute(const Tensor& y, const Tensor& x, std::span<const int> order);
 void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count);
 void round_stochastically(const Tensor& dst, const Tensor& src);
 void find_nonfinite(const Tensor& first, const Tensor& x);
+void bit_sums(const Tensor& sums, const Tensor& x);
+void piece_sums(const Tensor& sums, const Tensor& x);
 
 void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias);
 void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w);

@@ -57,4 +57,18 @@ void find_nonfinite(const Tensor& first, const Tensor& x) {
   op.count("first", first, DType::i32, x.rows());
 }
 
+void bit_sums(const Tensor& sums, const Tensor& x) {
+  const Op op{"bit_sums"};
+  op.compute("x", x);
+  op.count("sums", sums, DType::i32, 2);
+}
+
+void piece_sums(const Tensor& sums, const Tensor& x) {
+  const Op op{"piece_sums"};
+  op.compute("x", x);
+  op.matrix("sums", sums, DType::f32, sums.rows(), 2);
+  FP_CHECK(sums.rows() > 0 && x.elements() % sums.rows() == 0, "piece_sums: {} elements in {} pieces", x.elements(),
+           sums.rows());
+}
+
 }  // namespace fp::checks

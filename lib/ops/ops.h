@@ -152,6 +152,12 @@ class Ops {
   virtual void find_nonfinite(const Tensor& first, const Tensor& x) = 0;
   // dst bf16 [n] = src f32 [n], each element up or down with the probabilities whose mean is the element itself.
   virtual void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) = 0;
+  // sums i32 [2] of the bit patterns w_i of x (f32 or bf16), i from 0: sum of w_i and sum of (2i+1) w_i, modulo 2^32.
+  // Tells copies apart: a change of any one element changes the first sum.
+  virtual void bit_sums(const Tensor& sums, const Tensor& x) = 0;
+  // sums f32 [P,2]: of each of the P equal pieces of x (f32 or bf16) the sum of its elements and of their magnitudes,
+  // added up in double or in short blocks; non-finite when any element is. Proves sums over ranks, which are linear.
+  virtual void piece_sums(const Tensor& sums, const Tensor& x) = 0;
   virtual void synchronize() = 0;
   // The weights have changed since the last forward pass: any cached copy in another layout is stale.
   virtual void weights_changed() = 0;

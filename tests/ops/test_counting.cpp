@@ -128,6 +128,8 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->permute(y, x, std::vector<int>{0, 1, 2});
   ops->copy_columns(wide, h, x, 0, h, Write::add);
   ops->find_nonfinite(ids, logits);
+  ops->bit_sums(make(DType::i32, {2}), x);
+  ops->piece_sums(make(DType::f32, {4, 2}), x);
   ops->bias_backward(dgain, x, Write::add);
   ops->embedding(y, ids, table, ids, table, 1.0);
   ops->embedding_backward(dtable, y, ids, 1.0);
@@ -150,7 +152,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->sum_squares(norms, flat, segments);
   ops->adamw(flat, flat, flat, flat, {}, {});
   const Counts& counts = ops->counts();
-  CHECK(counts.by_op.size() == 27);
+  CHECK(counts.by_op.size() == 29);
   for (const auto& [name, count] : counts.by_op) {
     INFO(name);
     CHECK(count.calls == 1);

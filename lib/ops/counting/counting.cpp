@@ -81,6 +81,14 @@ class Counter final : public CountingOps {
     checks::find_nonfinite(first, x);
     count("find_nonfinite", x.dtype, count_of(x), bytes_of(first, x));
   }
+  void bit_sums(const Tensor& sums, const Tensor& x) override {
+    checks::bit_sums(sums, x);
+    count("bit_sums", x.dtype, 2 * count_of(x), bytes_of(sums, x));
+  }
+  void piece_sums(const Tensor& sums, const Tensor& x) override {
+    checks::piece_sums(sums, x);
+    count("piece_sums", x.dtype, 2 * count_of(x), bytes_of(sums, x));
+  }
   void synchronize() override {}
   void weights_changed() override {}
 

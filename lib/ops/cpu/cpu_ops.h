@@ -24,6 +24,8 @@ class CpuOps final : public Ops {
   void copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count, Write) override;
   void round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding&) override;
   void find_nonfinite(const Tensor& first, const Tensor& x) override;
+  void bit_sums(const Tensor& sums, const Tensor& x) override;
+  void piece_sums(const Tensor& sums, const Tensor& x) override;
   void synchronize() override {}
   void weights_changed() override {}  // weights are packed as they are used: nothing is kept
 

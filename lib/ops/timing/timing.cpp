@@ -60,6 +60,12 @@ class Timing final : public TimingOps {
   void find_nonfinite(const Tensor& first, const Tensor& x) override {
     timed("find_nonfinite", [&] { inner_->find_nonfinite(first, x); });
   }
+  void bit_sums(const Tensor& sums, const Tensor& x) override {
+    timed("bit_sums", [&] { inner_->bit_sums(sums, x); });
+  }
+  void piece_sums(const Tensor& sums, const Tensor& x) override {
+    timed("piece_sums", [&] { inner_->piece_sums(sums, x); });
+  }
   void synchronize() override { inner_->synchronize(); }
   void weights_changed() override {
     timed("weights_changed", [&] { inner_->weights_changed(); });

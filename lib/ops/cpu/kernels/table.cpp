@@ -27,6 +27,8 @@ const Kernels& table() {
                                   .cross_entropy_backward = cross_entropy_backward,
                                   .sum_squares = sum_squares,
                                   .adamw = adamw,
+                                  .bit_sums = bit_sums,
+                                  .piece_sums = piece_sums,
                                   .gemm_scratch = gemm_scratch,
                                   .gemm = gemm,
                                   .gemv = gemv};

@@ -28,6 +28,8 @@ void softmax_stats(const LossArgs&);
 void cross_entropy_backward(const LossArgs&);
 void sum_squares(double* sums, const float* x, const Block* blocks, int64_t count);
 void adamw(const AdamWArgs&);
+void bit_sums(uint32_t* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
+void piece_sums(double* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
 size_t gemm_scratch(const GemmArgs&);
 void gemm(const GemmArgs&);
 void gemv(const GemmArgs&);
