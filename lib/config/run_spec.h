@@ -157,7 +157,9 @@ struct TrainSection {
   double z_loss = 0.0;             // coefficient of mean(logZ^2)
   std::string nonfinite = "stop";  // stop | skip
   int64_t nonfinite_limit = 10;    // skip: more skipped steps in a row than this stop the run
-  int64_t check_replicas = 0;      // compare copies of the state across ranks every so many steps; 0: never
+  int64_t check_replicas = 0;      // compare copies of the state across ranks every so many steps; 0: at saves only
+  bool check_sums = true;          // prove by checksums that sums of gradients over ranks are sums
+  int64_t check_repeats = 0;       // compute the gradients of every so many steps twice; 0: never
   double max_minutes = 0.0;        // stop after this much time, saving; 0: no limit
 
   bool operator==(const TrainSection&) const = default;
@@ -212,10 +214,11 @@ struct CheckpointSection {
   int64_t keep_last = 3;   // newest checkpoints kept; 0: all
   int64_t keep_every = 0;  // also keep every checkpoint whose step is a multiple; 0: none
   bool at_end = true;
-  bool asynchronous = true;   // periodic saves are written while training goes on
-  int64_t staging_mib = 0;    // host memory of a rank for that; 0: all that it saves
-  std::string node_local;     // folder on the node's own disk where rank files are written first; empty: none
-  double time_margin_s = 60;  // left of a Slurm job's time, beside a step and a save
+  bool check_replicas = true;  // before each save compare copies of the state across ranks
+  bool asynchronous = true;    // periodic saves are written while training goes on
+  int64_t staging_mib = 0;     // host memory of a rank for that; 0: all that it saves
+  std::string node_local;      // folder on the node's own disk where rank files are written first; empty: none
+  double time_margin_s = 60;   // left of a Slurm job's time, beside a step and a save
 
   bool operator==(const CheckpointSection&) const = default;
 };

@@ -172,10 +172,21 @@ void declare(Fields& f, TrainSection& s) {
   f.add("max_minutes", s.max_minutes,
         {.doc = "Save and stop after this much time. 0: no limit.", .unit = "minutes", .min = 0});
   f.add("check_replicas", s.check_replicas,
-        {.doc = "Every so many steps compare what several ranks hold copies of, and stop where they differ. 0: never.",
+        {.doc = "Every so many steps compare what several ranks hold copies of, and stop where they differ. 0: only "
+                "before saves (checkpoint.check_replicas).",
          .unit = "steps",
          .min = 0,
          .max = kMaxCount});
+  f.add("check_sums", s.check_sums,
+        {.doc = "Prove in each step, by a checksum, that the gradients summed over data ranks are the sum of what the "
+                "ranks gave, and stop where they are not."});
+  f.add(
+      "check_repeats", s.check_repeats,
+      {.doc = "Every so many steps compute the gradients of the step twice, and stop where their bits differ. The only "
+              "check of what a rank computes by itself; such a step takes twice its time. 0: never.",
+       .unit = "steps",
+       .min = 0,
+       .max = kMaxCount});
 }
 
 void declare(Fields& f, MemorySection& s) {
@@ -222,6 +233,10 @@ void declare(Fields& f, CheckpointSection& s) {
          .min = 0,
          .max = kMaxCount});
   f.add("at_end", s.at_end, {.doc = "Save after the last step."});
+  f.add(
+      "check_replicas", s.check_replicas,
+      {.doc = "Before each save compare what several ranks hold copies of, so that no checkpoint is put together from "
+              "ranks that have come apart."});
   f.add("asynchronous", s.asynchronous,
         {.doc = "Write the periodic saves while training goes on, out of a copy in host memory: 12 bytes for each "
                 "parameter that a rank answers for, counted in the memory that a run is predicted to need."});

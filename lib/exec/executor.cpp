@@ -13,7 +13,7 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       plan_(options.pipeline ? *options.pipeline
                              : single_stage(model.architecture().layers, model.params().borrows_gradients())),
       weights_(model.env(), *groups_.data),
-      gradients_(model.env(), groups_),
+      gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_, plan_.lowering.sends_in_flight),
       stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {}
@@ -65,7 +65,38 @@ GradientNorm Executor::gradient_norm() {
     for (const float s : host) sum += s;
   }
   groups_.world->all_reduce(std::span(&sum, 1));
+  if (gradients_.check() != nullptr) gradients_.check()->verify();
   return {std::sqrt(sum), std::isfinite(sum)};
+}
+
+Executor::GradientMarks Executor::gradient_marks() {
+  const ModelEnv& e = model_->env();
+  const std::vector<ParamUnit>& units = model_->table().units();
+  const ArenaTensor sums = e.arena->alloc(DType::i32, {2 * static_cast<int64_t>(units.size())}, MemoryClass::workspace);
+  for (size_t u = 0; u < units.size(); ++u)
+    e.ops->bit_sums(sums->slice(2 * static_cast<int64_t>(u), 2), e.params->shard_of_gradients(units[u]));
+  GradientMarks marks;
+  if (gradients_.check() != nullptr) marks.given = gradients_.check()->given();
+  marks.held.resize(2 * units.size());
+  e.ops->copy_out(marks.held.data(), sums);
+  return marks;
+}
+
+void Executor::flip(Flipped what, const BitFlip& flip) {
+  const ModelEnv& e = model_->env();
+  switch (what) {
+    case Flipped::weights:
+      flip_bit(*e.ops, e.params->master(), flip);
+      e.ops->weights_changed();
+      break;
+    case Flipped::moments:
+      flip_bit(*e.ops, e.params->moment1(), flip);
+      break;
+    case Flipped::gradients:
+    case Flipped::sums:
+      gradients_.flip_next(flip, what == Flipped::sums);
+      break;
+  }
 }
 
 void Executor::update(const OptimizerSection& spec, double lr, int64_t step, double norm) {

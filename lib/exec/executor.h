@@ -20,6 +20,7 @@ struct ExecutorOptions {
   LossOptions loss = {};
   std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
   std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
+  bool check_sums = false;                     // gradient_norm() proves the sums of gradients over data ranks
 };
 
 struct GradientNorm {
@@ -37,8 +38,21 @@ class Executor {
   // Forward and backward of all micro-batches of a step: leaves the mean gradient, summed over the ranks, in the
   // parameter store. What comes back is of this rank's tokens and last stages.
   LossSums accumulate(std::span<const Batch> micro_batches);
-  // Global L2 norm of the gradients, the same on every rank.
+  // Global L2 norm of the gradients, the same on every rank. With check_sums, DeviceError where a sum over the data
+  // ranks is not the sum of what they gave.
   GradientNorm gradient_norm();
+  // Tells the gradients that this rank has computed and holds after accumulate() from any others: equal when a step is
+  // repeated, as long as the hardware computes right. The first of the two does not depend on other ranks.
+  struct GradientMarks {
+    std::vector<float> given;
+    std::vector<int32_t> held;
+    bool operator==(const GradientMarks&) const = default;
+  };
+  GradientMarks gradient_marks();
+  // A fault on purpose: a bit of this rank's weights or moments now, of the gradients that it gives to the next sum
+  // over data ranks, or of the sum that it receives.
+  enum class Flipped : uint8_t { weights, moments, gradients, sums };
+  void flip(Flipped, const BitFlip&);
   // Clips and applies the gradients; step counts from 1.
   void update(const OptimizerSection&, double lr, int64_t step, double norm);
   // After the master weights were loaded or initialised: the compute weights of all shards, as the update of this step

@@ -4,16 +4,19 @@
 
 namespace fp {
 
-GradientSync::GradientSync(const ModelEnv& env, const Groups& groups)
+GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check)
     : env_(&env),
       data_(groups.data),
       copies_(groups.copies),
       ends_(groups.ends),
-      borrowed_(env.params->table().units().size()) {}
+      borrowed_(env.params->table().units().size()) {
+  if (check) check_.emplace(env, *data_);
+}
 
 void GradientSync::begin_step() {
   env_->params->begin_step();
   reduced_.assign(borrowed_.size(), false);
+  if (check_) check_->begin_step();
 }
 
 void GradientSync::open(int unit) {
@@ -35,7 +38,7 @@ void GradientSync::reduce(int unit, bool last) {
   if (store.borrows_gradients())
     reduce_borrowed(unit, u, last);
   else
-    reduce_kept(u);
+    reduce_kept(unit, u);
   reduced_[static_cast<size_t>(unit)] = true;
 }
 
@@ -47,12 +50,21 @@ void GradientSync::end_step() {
   ends_->all_reduce(store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u));
 }
 
-void GradientSync::reduce_kept(const ParamUnit& u) {
+void GradientSync::give(int unit, const Tensor& whole) {
+  if (flip_given_) flip_bit(*env_->ops, whole, *std::exchange(flip_given_, std::nullopt));
+  if (check_) check_->before(unit, whole);
+}
+
+void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   const ParamStore& store = *env_->params;
+  const Tensor whole = store.unit_gradients(u);
   under_way_ = std::make_unique<Reduction>();
-  under_way_->request = store.state_sharded()
-                            ? data_->start_reduce_scatter(store.shard_of_gradients(u), store.unit_gradients(u))
-                            : data_->start_all_reduce(store.unit_gradients(u));
+  under_way_->unit = unit;
+  under_way_->sharded = store.state_sharded();
+  under_way_->result = under_way_->sharded ? store.shard_of_gradients(u) : whole;
+  give(unit, whole);
+  under_way_->request =
+      under_way_->sharded ? data_->start_reduce_scatter(under_way_->result, whole) : data_->start_all_reduce(whole);
 }
 
 void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
@@ -63,7 +75,7 @@ void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
   if (!store.gradients_sharded()) {
     accumulate(store.unit_gradients(u), work, first);
     work.reset();
-    if (last) reduce_kept(u);
+    if (last) reduce_kept(unit, u);
     return;
   }
   if (store.options().gradients != DType::f32) {
@@ -74,6 +86,9 @@ void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
   const Segment own = store.table().shard_of(u, store.table().shard());
   auto r = std::make_unique<Reduction>();
   r->result = work->slice(own.offset - u.offset, own.count);
+  r->unit = unit;
+  r->sharded = true;
+  give(unit, work);
   r->request = data_->start_reduce_scatter(r->result, work);
   r->memory = std::move(work);
   r->target = store.shard_of_gradients(u);
@@ -84,6 +99,8 @@ void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
 void GradientSync::settle() {
   if (!under_way_) return;
   under_way_->request.wait();
+  if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
+  if (check_) check_->after(under_way_->unit, under_way_->result, under_way_->sharded);
   if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);
   under_way_.reset();
 }

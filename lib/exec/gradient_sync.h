@@ -7,15 +7,19 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "exec/bit_flip.h"
+#include "exec/reduction_check.h"
 #include "model/env.h"
 
 namespace fp {
 
 class GradientSync {
  public:
-  GradientSync(const ModelEnv&, const Groups&);  // those of a model
+  // Those of a model. `check`: sums over the data group are proved in end_step's wake, by check().verify().
+  GradientSync(const ModelEnv&, const Groups&, bool check = false);
 
   void begin_step();
   // Before anything is added to the gradients of a unit.
@@ -26,18 +30,23 @@ class GradientSync {
   void settle();
   // The gradients are those of the step, on every rank that holds them.
   void end_step();
+  // Of the next sum over data ranks: what this rank gives, or receives.
+  void flip_next(const BitFlip& flip, bool received) { (received ? flip_received_ : flip_given_) = flip; }
+  ReductionCheck* check() { return check_ ? &*check_ : nullptr; }
 
  private:
   struct Reduction {
     Request request;
     ArenaTensor memory;     // what is sent, if it was borrowed
-    Tensor result, target;  // target += result, in the end; empty: nothing more to do
-    bool first = true;
+    Tensor result, target;  // target += result, in the end; no target: nothing more to do
+    bool first = true, sharded = false;
+    int unit = 0;
   };
+  void give(int unit, const Tensor& whole);
   void sum_over_tensor_ranks(const ParamUnit&, const Tensor& gradients);
   void sum_segments(const std::vector<Segment>&, const Tensor& gradients, int64_t offset, Group&);
   void accumulate(const Tensor& to, const Tensor& from, bool first);
-  void reduce_kept(const ParamUnit&);
+  void reduce_kept(int unit, const ParamUnit&);
   void reduce_borrowed(int unit, const ParamUnit&, bool last);
 
   const ModelEnv* env_;
@@ -45,6 +54,8 @@ class GradientSync {
   std::vector<ArenaTensor> borrowed_;  // by unit
   std::vector<bool> reduced_;          // in this step
   std::unique_ptr<Reduction> under_way_;
+  std::optional<ReductionCheck> check_;
+  std::optional<BitFlip> flip_given_, flip_received_;
 };
 
 }  // namespace fp

@@ -1,6 +1,7 @@
 #include "exec/replicas.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -71,69 +72,126 @@ class Selection {
   Pick pick_;
 };
 
+// Copies of the state that the ranks of a group should hold alike.
+struct Comparison {
+  Selection mine;
+  Group* group;
+  std::vector<int> world_ranks;
+};
+
+// 128 bits that tell one rank's copies from another's, as four whole numbers: a hash of names and checksums.
+std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env) {
+  const auto n = static_cast<int64_t>(copies.size());
+  std::vector<int32_t> sums(2 * copies.size());
+  if (n > 0) {
+    const ArenaTensor on_device = env.arena->alloc(DType::i32, {2 * n}, MemoryClass::workspace);
+    for (int64_t i = 0; i < n; ++i)
+      env.ops->bit_sums(on_device->slice(2 * i, 2), copies[static_cast<size_t>(i)].tensor);
+    env.ops->copy_out(sums.data(), on_device);
+  }
+  std::string all(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int32_t));
+  for (const Copy& c : copies) all += fmt::format("{} {} {}\n", c.first, c.count, c.name);
+  const std::string hash = hash_bytes(all.data(), all.size());
+  std::array<double, 4> words{};
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = static_cast<double>(std::stoul(hash.substr(8 * i, 8), nullptr, 16));
+  return words;
+}
+
+// Whether all ranks of the group have the same fingerprint: its largest value over them is the smallest too.
+bool agrees(const Comparison& c, const ModelEnv& env) {
+  if (c.group->size() == 1) return true;
+  const std::array<double, 4> mine = fingerprint(c.mine.copies(), env);
+  std::array<double, 8> extremes{};
+  for (size_t i = 0; i < mine.size(); ++i) {
+    extremes[2 * i] = mine[i];
+    extremes[2 * i + 1] = -mine[i];
+  }
+  c.group->all_reduce(extremes, Reduction::max);
+  bool equal = true;
+  for (size_t i = 0; i < mine.size(); ++i) equal = equal && extremes[2 * i] == -extremes[2 * i + 1];
+  return equal;
+}
+
 // The first piece that two ranks of a group hold differently; empty: none. Pieces that only one of them holds do not
 // matter: where the cuts are uneven, so are the shards.
-std::string difference(const Selection& mine, Ops& ops, Group& group, const std::vector<int>& world_ranks) {
-  if (group.size() == 1) return {};
+std::string difference(const Comparison& c, Ops& ops) {
+  if (c.group->size() == 1) return {};
   struct Seen {
     std::string hash;
     int rank = 0;
   };
   std::map<std::string, Seen> first;
-  const std::vector<std::string> all = group.all_gather(lines_of(mine.copies(), ops));
+  const std::vector<std::string> all = c.group->all_gather(lines_of(c.mine.copies(), ops));
   for (size_t r = 0; r < all.size(); ++r) {
     std::istringstream lines(all[r]);
     for (std::string line; std::getline(lines, line);) {
       const size_t space = line.find(' ');
-      const auto [it, is_new] = first.emplace(line.substr(space), Seen{line.substr(0, space), world_ranks[r]});
+      const auto [it, is_new] = first.emplace(line.substr(space), Seen{line.substr(0, space), c.world_ranks[r]});
       if (!is_new && it->second.hash != line.substr(0, space))
         return fmt::format("{} on rank {} is not what rank {} holds",
-                           line.substr(line.find(' ', line.find(' ', space + 1) + 1) + 1), world_ranks[r],
+                           line.substr(line.find(' ', line.find(' ', space + 1) + 1) + 1), c.world_ranks[r],
                            it->second.rank);
     }
   }
   return {};
 }
 
-}  // namespace
-
-void check_replicas(Model& model, Ops& ops) {
+std::vector<Comparison> comparisons_of(Model& model) {
   const ParamStore& store = model.params();
   const Groups& groups = model.groups();
   const ParamTable& table = store.table();
   const Mesh& mesh = groups.mesh;
   const int rank = mesh.rank_of(groups.at);
-  const auto whole = [&](ParamId id) { return std::vector<Segment>{{0, table[id].local_elements()}}; };
-  const auto copied = [&](ParamId id) {
+  const auto whole = [&table](ParamId id) { return std::vector<Segment>{{0, table[id].local_elements()}}; };
+  const auto copied = [&table](ParamId id) {
     std::vector<Segment> copies;
     for (const Segment& s : table.copied(table.units()[static_cast<size_t>(table.unit_of(id))]))
       if (s.offset >= table[id].offset && s.offset < table[id].offset + table[id].local_elements())
         copies.push_back({s.offset - table[id].offset, s.count});
     return copies;
   };
-  const auto replicated = [&](ParamId id) { return table[id].partition.dim < 0 ? whole(id) : std::vector<Segment>{}; };
-  const auto divided = [&](ParamId id) {
+  const auto replicated = [&table, whole](ParamId id) {
+    return table[id].partition.dim < 0 ? whole(id) : std::vector<Segment>{};
+  };
+  const auto divided = [&table, whole](ParamId id) {
     return table.unit_of(id) == table.divided_unit() ? whole(id) : std::vector<Segment>{};
   };
   std::vector<int> copy_ranks;
   for (const int i : table.copy_sharers())
     copy_ranks.push_back(mesh.rank_of({groups.at.pp, groups.at.dp, groups.at.sp, i}));
-  // All of them, whatever the first finds: other groups may find nothing.
-  std::vector<std::string> found = {
-      difference(Selection(store, true, whole), ops, *groups.data, mesh.data(rank)),
-      difference(Selection(store, false, replicated), ops, *groups.tensor, mesh.tensor(rank)),
-      difference(Selection(store, false, copied), ops, *groups.copies, copy_ranks)};
+  std::vector<Comparison> all;
+  all.push_back({Selection(store, true, whole), groups.data.get(), mesh.data(rank)});
+  all.push_back({Selection(store, false, replicated), groups.tensor.get(), mesh.tensor(rank)});
+  all.push_back({Selection(store, false, copied), groups.copies.get(), copy_ranks});
   if (groups.ends) {
     const std::vector<int> stages = mesh.pipeline(rank);
-    found.push_back(difference(Selection(store, false, divided), ops, *groups.ends, {stages.front(), stages.back()}));
+    all.push_back({Selection(store, false, divided), groups.ends.get(), {stages.front(), stages.back()}});
   }
+  return all;
+}
+
+}  // namespace
+
+void check_replicas(Model& model, Ops& ops) {
+  Group& world = *model.groups().world;
+  if (world.size() == 1) return;
+  const std::vector<Comparison> comparisons = comparisons_of(model);
+  // All of them, whatever the first finds: other groups may find nothing.
+  double differs = 0;
+  for (const Comparison& c : comparisons)
+    if (!agrees(c, model.env())) differs = 1;
+  world.all_reduce(std::span(&differs, 1), Reduction::max);
+  if (differs == 0) return;
+  // Where the cuts are uneven, ranks hold other pieces of a parameter: only pieces of two ranks are compared.
   std::string mine;
-  for (const std::string& text : found)
-    if (mine.empty()) mine = text;
-  for (const std::string& text : groups.world->all_gather(mine))
+  for (const Comparison& c : comparisons)
+    if (const std::string text = difference(c, ops); mine.empty()) mine = text;
+  for (const std::string& text : world.all_gather(mine))
     if (!text.empty())
       throw DeviceError(fmt::format(
-          "copies that several ranks hold have come apart (train.check_replicas): {}; suspect the hardware of a host",
+          "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
+          "hosts has altered it",
           text));
 }
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -14,12 +15,14 @@
 namespace fp {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKinds{"throw", "sleep", "kill", "stop", "slow"};
+constexpr std::array<std::string_view, 6> kKinds{"throw", "sleep", "kill", "stop", "flip", "slow"};
+constexpr std::array<std::string_view, 4> kFlipped{"weights", "moments", "gradients", "sums"};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw ConfigError(fmt::format(
-      "FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop or kind=slow,ms=N", text,
-      why));
+      "FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop, kind=slow,ms=N or "
+      "rank=R,step=S,kind=flip,what=weights|moments|gradients|sums,element=E,bit=B",
+      text, why));
 }
 
 template <class Int>
@@ -49,7 +52,7 @@ const std::optional<Fault>& requested() {
 
 Fault parse_fault(std::string_view text) {
   Fault fault;
-  bool has_rank = false, has_step = false, has_kind = false, has_ms = false;
+  bool has_rank = false, has_step = false, has_kind = false, has_ms = false, has_flip = false;
   for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
     const std::string_view item = text.substr(at, comma - at);
@@ -66,6 +69,12 @@ Fault parse_fault(std::string_view text) {
       legal = has_kind = read_kind(value, fault.kind);
     else if (key == "ms")
       legal = has_ms = read_whole(value, fault.ms);
+    else if (key == "what")
+      legal = has_flip = (fault.what = value, std::ranges::find(kFlipped, value) != kFlipped.end());
+    else if (key == "element")
+      legal = has_flip = read_whole(value, fault.element);
+    else if (key == "bit")
+      legal = has_flip = read_whole(value, fault.bit) && fault.bit < 32;
     else if (key == "phase")
       fault.phase = value;
     else
@@ -75,6 +84,9 @@ Fault parse_fault(std::string_view text) {
   const bool slow = has_kind && fault.kind == Fault::Kind::slow;
   if (slow && (!has_ms || has_rank || has_step)) refuse(text, "slow takes ms, and neither rank nor step");
   if (!slow && has_ms) refuse(text, "ms is for slow");
+  const bool flip = has_kind && fault.kind == Fault::Kind::flip;
+  if (has_flip && !flip) refuse(text, "what, element and bit are for flip");
+  if (flip && (fault.what.empty() || fault.phase != "step")) refuse(text, "flip takes what, and no phase but step");
   if (!slow && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
   return fault;
 }
@@ -86,10 +98,21 @@ std::chrono::milliseconds slow_disk() {
   return std::chrono::milliseconds(fault && fault->kind == Fault::Kind::slow ? fault->ms : 0);
 }
 
+std::optional<Fault> flip_due(int rank, int64_t step) {
+  static bool done = false;
+  const std::optional<Fault>& fault = requested();
+  if (!fault || done || fault->kind != Fault::Kind::flip || fault->rank != rank || fault->step != step)
+    return std::nullopt;
+  done = true;
+  log::warning("fault injected by FPTRAIN_FAULT: bit {} of element {} of the {} flips before step {}", fault->bit,
+               fault->element, fault->what, step + 1);
+  return fault;
+}
+
 void maybe_fault(int rank, int64_t step, std::string_view phase) {
   static bool done = false;
   const std::optional<Fault>& fault = requested();
-  if (!fault || done || fault->kind == Fault::Kind::slow || fault->rank != rank || fault->step != step ||
+  if (!fault || done || fault->kind >= Fault::Kind::flip || fault->rank != rank || fault->step != step ||
       fault->phase != phase)
     return;
   done = true;
@@ -106,6 +129,7 @@ void maybe_fault(int rank, int64_t step, std::string_view phase) {
     case Fault::Kind::stop:
       ::raise(SIGSTOP);
       break;
+    case Fault::Kind::flip:
     case Fault::Kind::slow:
       break;
   }

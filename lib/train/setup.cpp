@@ -32,6 +32,7 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   ExecutorOptions o;
   o.loss = {spec.train.z_loss, spec.memory.loss_chunk_tokens};
   if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
+  o.check_sums = spec.train.check_sums;
   if (spec.train.objective == "dpo") o.loss.dpo = spec.train.dpo;
   return o;
 }

@@ -1,11 +1,15 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <csignal>
 
 #include "base/log.h"
 #include "exec/replicas.h"
+#include "launch/early_stop.h"
 #include "launch/fault.h"
+#include "launch/placement.h"
 #include "optim/learning_rate.h"
 #include "report/signals.h"
 #include "train/first_loss.h"
@@ -78,12 +82,42 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
       last));
 }
 
+// Computes the gradients of the step once more: the bits must be those of the first time.
+LossSums Trainer::repeated(const LossSums& first) {
+  const Executor::GradientMarks before = executor_->gradient_marks();
+  const LossSums second = executor_->accumulate(batches_);
+  const Executor::GradientMarks after = executor_->gradient_marks();
+  const bool own =
+      std::bit_cast<uint64_t>(first.loss) == std::bit_cast<uint64_t>(second.loss) && before.given == after.given;
+  double differ[2] = {own ? 0.0 : 1.0, before == after ? 0.0 : 1.0};
+  groups_.world->all_reduce(differ, Reduction::max);
+  if (differ[0] == 0 && differ[1] == 0) return second;
+  std::string ranks;
+  for (const std::string& of_rank :
+       groups_.world->all_gather(own ? "" : fmt::format("rank {} on {}", groups_.world->rank(), host_name())))
+    if (!of_rank.empty()) ranks += (ranks.empty() ? "" : ", ") + of_rank;
+  throw DeviceError(fmt::format(
+      "step {}: the same micro-batches gave other gradients when they were computed again (train.check_repeats); {}",
+      at_.step + 1,
+      ranks.empty() ? "the ranks gave the same, their sums differ: the network or a memory altered them"
+                    : fmt::format("the results of {} changed: its processor or memory is faulty", ranks)));
+}
+
 void Trainer::run_step() {
   const auto start = Clock::now();
   enter("step");
+  if (const auto fault = flip_due(groups_.world->rank(), at_.step)) {
+    using enum Executor::Flipped;
+    executor_->flip(fault->what == "weights"     ? weights
+                    : fault->what == "moments"   ? moments
+                    : fault->what == "gradients" ? gradients
+                                                 : sums,
+                    {fault->element, fault->bit});
+  }
   groups_.record->reset_traffic();
   load_batches();
   LossSums sums = executor_->accumulate(batches_);
+  if (spec_.train.check_repeats > 0 && (at_.step + 1) % spec_.train.check_repeats == 0) sums = repeated(sums);
   sums.sum_over(groups_);
   const GradientNorm g = executor_->gradient_norm();
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
@@ -166,6 +200,7 @@ void Trainer::evaluate_now(StepMetrics& m) {
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
   enter("save");
+  if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_);
   if (must_succeed)
     saver_->save_now(state());
   else
@@ -226,7 +261,8 @@ ExitCode Trainer::run() {
   // Whoever got a signal, and whosever clock is ahead: all stop after the same step.
   double reasons[4];
   const auto agree = [&] {
-    reasons[0] = stop_signal();
+    // One that came in set-up may find the others past it.
+    reasons[0] = stopping_early() ? SIGTERM : stop_signal();
     reasons[1] = time_is_up() ? 1.0 : 0.0;
     reasons[2] = job_time_is_up() ? 1.0 : 0.0;
     reasons[3] = saver_->busy() ? 1.0 : 0.0;
@@ -234,8 +270,9 @@ ExitCode Trainer::run() {
   };
   agree();
   if (reasons[0] > 0 && at_.step < spec_.train.steps) {
-    log::info("{} received before the first step: nothing to save; the same command {}",
-              signal_name(static_cast<int>(reasons[0])), at_.step > 0 ? "resumes" : "begins");
+    if (!stopping_early())
+      log::info("{} received before the first step: nothing to save; the same command {}",
+                signal_name(static_cast<int>(reasons[0])), at_.step > 0 ? "resumes" : "begins");
     return ExitCode::interrupted;
   }
   if (at_.step >= spec_.train.steps)

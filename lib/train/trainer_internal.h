@@ -38,6 +38,7 @@ class Trainer {
   std::optional<Checkpoint> restore(std::optional<Checkpoint>);
   void require_same_data(const Checkpoint&) const;
   void run_step();
+  LossSums repeated(const LossSums& first);
   double utilisation(double tokens_per_s);
   void check_first_loss(double loss);
   void load_batches();

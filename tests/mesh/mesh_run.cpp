@@ -102,8 +102,10 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     std::vector<Batch> batches;
     for (int64_t i = 0; i < plan.micro_batches; ++i) batches.push_back(micro_batch(m, plan, step, i, groups.at.dp));
     world.record().reset_traffic();
+    if (plan.before_step) plan.before_step(executor, world.rank(), step);
     LossSums sums = executor.accumulate(batches);
     const GradientNorm norm = executor.gradient_norm();
+    if (plan.after_gradients) plan.after_gradients(executor, world.rank());
     executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
     sums.sum_over(groups);

@@ -1,6 +1,7 @@
 // A training run of a small model on a mesh of threads: what it leaves, put together from all ranks.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
+  std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
+  std::function<void(Executor&, int rank)> after_gradients = {};
 
   int ranks() const { return tp * sp * dp * static_cast<int>(pipeline.ranks); }
   std::string text() const;

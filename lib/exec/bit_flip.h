@@ -1,0 +1,25 @@
+// A bit of a tensor that changes: what a fault of memory or of a network does, on purpose.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/ops.h"
+
+namespace fp {
+
+struct BitFlip {
+  int64_t element = 0;  // modulo the tensor's
+  int bit = 30;         // of an fp32 number; of bf16, which is its upper half, 16 lower
+};
+
+inline void flip_bit(Ops& ops, const Tensor& x, const BitFlip& flip) {
+  const Tensor one = x.reshaped({x.elements()}).slice(flip.element % x.elements(), 1);
+  const bool narrow = x.dtype == DType::bf16;
+  uint32_t word = 0;
+  ops.copy_out(&word, one);
+  word ^= uint32_t{1} << (narrow ? std::max(flip.bit - 16, 0) : flip.bit);
+  ops.copy_in(one, &word);
+}
+
+}  // namespace fp
