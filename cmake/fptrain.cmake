@@ -30,9 +30,16 @@ endif()
 target_include_directories(fp_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib)
 
 # fp_unity(target): compiles the sources of a target several at a time, so that the headers they share are
-# read once. The preset asan sets FPTRAIN_UNITY=OFF: there a missing #include is an error.
+# read once. The preset asan sets FPTRAIN_UNITY=TESTS: there a missing #include of the program is an error.
 function(fp_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FPTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  set(together ${FPTRAIN_UNITY})
+  if(FPTRAIN_UNITY STREQUAL "TESTS")
+    set(together OFF)
+    if(target MATCHES "^(test|suite)_")
+      set(together ON)
+    endif()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${together} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # fp_rarely_run(target): compiles a target cheaply whose code takes no part of a run's time worth saving. It is a third
@@ -101,11 +108,12 @@ function(fp_tests name)
   # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
   set(labels ${CMAKE_CURRENT_BINARY_DIR}/labels_of_${name}.cmake)
   file(WRITE ${labels} "")
+  # They set no fixture up: ctest runs what sets one up even where its label is left out.
   foreach(tag slow nightly)
     catch_discover_tests(test_${name} TEST_SPEC "[${tag}]" TEST_PREFIX "${name}: " TEST_LIST ${tag}_tests_of_${name}
       PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
     file(APPEND ${labels} "if(${tag}_tests_of_${name})
-  set_tests_properties(\${${tag}_tests_of_${name}} PROPERTIES LABELS \"${name};${tag}\")
+  set_tests_properties(\${${tag}_tests_of_${name}} PROPERTIES LABELS \"${name};${tag}\" FIXTURES_SETUP \"\")
 endif()\n")
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels})

@@ -111,7 +111,7 @@ bool loads_well(const path& folder) {
   return true;
 }
 
-TEST_CASE("a thousand injuries are all found, and the checkpoint before takes over") {
+TEST_CASE("a thousand injuries are all found, and the checkpoint before takes over", "[slow]") {
   const TempDir dir;
   const Files older = read_all(save_ranks(dir.path, 1, 1));
   const path newest = save_ranks(dir.path, 2, 2);

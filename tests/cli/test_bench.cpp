@@ -168,7 +168,7 @@ TEST_CASE("bench comm needs ranks") {
   CHECK(o.output.find("mpirun -np N fptrain bench comm") != o.output.npos);
 }
 
-TEST_CASE("bench all writes a cluster description, keeps other profiles and refuses other machines") {
+TEST_CASE("bench all writes a cluster description, keeps other profiles and refuses other machines", "[slow]") {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "cluster.yaml").string();
   const std::vector<std::string> command = {

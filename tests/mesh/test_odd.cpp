@@ -96,7 +96,7 @@ TEST_CASE("sequences that do not divide are padded and the padding counts for no
   check_like_one(m, p);
 }
 
-TEST_CASE("sequences of 1000 on 3 ranks", "[mesh]") {
+TEST_CASE("sequences of 1000 on 3 ranks", "[mesh][slow]") {
   ModelSection m = shared_model("llama");
   m.max_position = 1024;
   MeshPlan p = plan_of(1, 3, 1, 0);

@@ -145,6 +145,6 @@ TEST_CASE("every schedule goes with every other cut", "[pipeline][nightly]") {
   check_company(family, kKinds, 2);
 }
 
-TEST_CASE("schedules go with other cuts", "[pipeline]") {
+TEST_CASE("schedules go with other cuts", "[pipeline][slow]") {
   check_company("phi3", {{"1f1b"}, {"interleaved-zb", 2}, {"zb-v"}, {"zeropp", 2}, {"bitpipe", 0, true}}, 4);
 }

@@ -16,7 +16,7 @@ TEST_CASE("attention agrees with the oracle on short sequences") {
   for (const AttentionCase& a : attention_cases(fewer_if_slow(64, 32), 65, 1)) check_both_passes(a);
 }
 
-TEST_CASE("attention agrees with the oracle on longer sequences") {
+TEST_CASE("attention agrees with the oracle on longer sequences", "[slow]") {
   for (const AttentionCase& a : attention_cases(16, 130, 2)) check_both_passes(a);
   for (const AttentionCase& a : attention_cases(16, 300, 3)) check_both_passes(a);
 }

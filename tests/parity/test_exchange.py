@@ -117,6 +117,7 @@ class RoundTrip(Case):
 
 
 class Memory(Case):
+    @unittest.skipIf(os.environ.get("FPTRAIN_SANITIZE"), "a sanitizer's own memory hides the program's")
     def test_streaming(self):
         """Import and export hold less than two of the largest tensor (as fp32), however large the model is."""
         vocab, hidden, ffn, layers = 16384, 1024, 4096, 6

@@ -44,7 +44,7 @@ Counted check_search(const RandomRun& r) {
 
 }  // namespace
 
-TEST_CASE("the largest of all ranks is found", "[planner]") {
+TEST_CASE("the largest of all ranks is found", "[planner][slow]") {
   std::mt19937 random(1);
   Counted all;
   for (int i = 0; i < 150; ++i) {
@@ -55,7 +55,7 @@ TEST_CASE("the largest of all ranks is found", "[planner]") {
   CHECK(all.played < all.roles);
 }
 
-TEST_CASE("of many pipeline ranks few are played", "[planner]") {
+TEST_CASE("of many pipeline ranks few are played", "[planner][slow]") {
   std::mt19937 random(5);
   Counted all;
   for (int i = 0; i < 12; ++i) {

@@ -147,7 +147,7 @@ TEST_CASE("what lowering makes is right, for every kind", "[schedule]") {
         }
 }
 
-TEST_CASE("every planted fault that harms is reported", "[schedule]") {
+TEST_CASE("every planted fault that harms is reported", "[schedule][slow]") {
   unsigned seed = 1;
   for (const Schedule& computed : every_kind(4, 8))
     for (const bool gather : {false, true})
