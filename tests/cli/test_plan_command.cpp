@@ -105,7 +105,7 @@ TEST_CASE("plan refuses what makes no sense", "[cli][plan]") {
   refused({"--cluster", "dgx-a100", "--set", "parallel.tensor=8", "--ranks", "8"}, "use 1 to 4");
 }
 
-TEST_CASE("training follows the plan of what its spec leaves open", "[cli][plan]") {
+TEST_CASE("training follows the plan of what its spec leaves open", "[cli][plan][slow]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   const Outcome measured =

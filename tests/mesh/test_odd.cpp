@@ -84,7 +84,7 @@ TEST_CASE("heads that do not divide among the ranks of a sequence", "[mesh]") {
   check_like_one(m, plan_of(1, 4, 2, 2));
 }
 
-TEST_CASE("sequences that do not divide are padded and the padding counts for nothing", "[mesh]") {
+TEST_CASE("sequences that do not divide are padded and the padding counts for nothing", "[mesh][slow]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const ModelSection m = shared_model(family);
   MeshPlan p = plan_of(1, 3, 1, 0);
@@ -140,7 +140,7 @@ TEST_CASE("DPO over whole rows that several ranks share", "[mesh]") {
   }
 }
 
-TEST_CASE("z-loss and bf16 run on every mesh and repeat", "[mesh]") {
+TEST_CASE("z-loss and bf16 run on every mesh and repeat", "[mesh][slow]") {
   const ModelSection m = shared_model("llama");
   for (const DType gradients : {DType::f32, DType::bf16})
     for (const int zero : {0, 1, 2, 3}) {
