@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/retry.h"
 
 namespace fp {
 namespace {
@@ -26,13 +28,50 @@ namespace {
 
 // Closes a descriptor at the end of a scope.
 struct Descriptor {
-  int fd;
+  int fd = -1;
   ~Descriptor() {
     if (fd >= 0) ::close(fd);
   }
 };
 
 std::string hex(XXH128_hash_t h) { return fmt::format("{:016x}{:016x}", h.high64, h.low64); }
+
+// What stat() says; nothing when nothing is there.
+std::optional<struct stat> status_of(const std::filesystem::path& path) {
+  return with_retries([&]() -> std::optional<struct stat> {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0) return info;
+    const int error = errno;
+    try {
+      fail_reading("", path, error);
+    } catch (const AccessError&) {
+      throw;
+    } catch (const DataError&) {
+      if (error == ENOENT || error == ENOTDIR) return std::nullopt;
+      throw;
+    }
+  });
+}
+
+// Gives all bytes of a file to `take`, in pieces.
+void read_all(const std::filesystem::path& path, size_t piece, const std::function<void(const char*, size_t)>& take) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail_reading("open", path, errno);
+  std::vector<char> buffer(piece);
+  for (;;) {
+    const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_reading("read", path, errno);
+    if (n == 0) return;
+    take(buffer.data(), static_cast<size_t>(n));
+  }
+}
+
+// Whether both are the same file, as `before` was.
+bool is_same_file(const struct stat& before, const std::filesystem::path& path) {
+  struct stat now {};
+  return ::lstat(path.c_str(), &now) == 0 && now.st_dev == before.st_dev && now.st_ino == before.st_ino;
+}
 
 void write_and_sync(const std::filesystem::path& path, std::string_view content) {
   const Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
@@ -48,11 +87,12 @@ void write_and_sync(const std::filesystem::path& path, std::string_view content)
 
 }  // namespace
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code error;
-  const bool there = std::filesystem::exists(path, error);
-  if (error) throw DataError(fmt::format("{}: {}", path.string(), error.message()));
-  return there;
+bool is_there(const std::filesystem::path& path) { return status_of(path).has_value(); }
+
+std::optional<uint64_t> size_of_file(const std::filesystem::path& path) {
+  const std::optional<struct stat> info = status_of(path);
+  if (!info || !S_ISREG(info->st_mode)) return std::nullopt;
+  return static_cast<uint64_t>(info->st_size);
 }
 
 std::string message_of(const std::filesystem::filesystem_error& error) {
@@ -62,23 +102,33 @@ std::string message_of(const std::filesystem::filesystem_error& error) {
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail("open", path);
-  std::string content;
-  std::vector<char> buffer(1 << 16);
-  for (;;) {
-    const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("read", path);
-    if (n == 0) return content;
-    content.append(buffer.data(), static_cast<size_t>(n));
-  }
+  return with_retries([&] {
+    std::string content;
+    read_all(path, 1 << 16, [&](const char* data, size_t bytes) { content.append(data, bytes); });
+    return content;
+  });
 }
 
 void fsync_path(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) fail("open", path);
-  if (::fsync(file.fd) != 0) fail("fsync", path);
+  if (::fsync(file.fd) == 0) return;
+  const int error = errno;
+  // FUSE and CIFS may know no sync of a folder: there its files' own is all there is.
+  struct stat info {};
+  if ((error == EINVAL || error == ENOTSUP) && ::fstat(file.fd, &info) == 0 && S_ISDIR(info.st_mode)) return;
+  errno = error;
+  fail("fsync", path);
+}
+
+bool rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  struct stat before {};
+  const bool known = ::lstat(from.c_str(), &before) == 0;
+  if (::rename(from.c_str(), to.c_str()) == 0) return true;
+  const int error = errno;
+  const bool done = error == ENOENT && known && is_same_file(before, to);
+  errno = error;
+  return done;
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
@@ -86,7 +136,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   temporary += fmt::format(".tmp.{}", ::getpid());
   try {
     write_and_sync(temporary, content);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename into place", path);
+    if (!rename_path(temporary, path)) fail("rename into place", path);
   } catch (const DataError&) {
     ::unlink(temporary.c_str());
     throw;
@@ -94,22 +144,31 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   fsync_path(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
+struct ContentHash::State {
+  XXH3_state_t* xxh3 = XXH3_createState();
+  State() { XXH3_128bits_reset(xxh3); }
+  ~State() { XXH3_freeState(xxh3); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+ContentHash::ContentHash() : state_(std::make_unique<State>()) {}
+ContentHash::~ContentHash() = default;
+void ContentHash::add(const void* data, size_t bytes) { XXH3_128bits_update(state_->xxh3, data, bytes); }
+std::string ContentHash::digits() const { return hex(XXH3_128bits_digest(state_->xxh3)); }
+
 std::string hash_bytes(const void* data, size_t bytes) { return hex(XXH3_128bits(data, bytes)); }
 
 std::string hash_file(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail("open", path);
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
-  XXH3_128bits_reset(hash.get());
-  std::vector<char> buffer(1 << 18);  // stays in a core's cache
-  for (;;) {
-    const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("read", path);
-    if (n == 0) return hex(XXH3_128bits_digest(hash.get()));
-    XXH3_128bits_update(hash.get(), buffer.data(), static_cast<size_t>(n));
-    progress();
-  }
+  return with_retries([&] {
+    ContentHash hash;
+    constexpr size_t kPiece = 1 << 18;  // stays in a core's cache
+    read_all(path, kPiece, [&](const char* data, size_t bytes) {
+      hash.add(data, bytes);
+      progress();
+    });
+    return hash.digits();
+  });
 }
 
 std::vector<std::filesystem::path> matching_files(const std::string& pattern) {

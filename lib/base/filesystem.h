@@ -1,8 +1,12 @@
 // Files that are there whole or not at all, read-only memory maps, and content hashes.
+//
+// What reads is patient with a file system that fails for a moment (base/retry.h): InfrastructureError when that lasts.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +16,8 @@ namespace fp {
 
 // Whether something is there. DataError with the reason where that cannot be seen: a folder that may not be searched.
 bool is_there(const std::filesystem::path& path);
+// The bytes of a regular file; nothing when there is none. DataError as above.
+std::optional<uint64_t> size_of_file(const std::filesystem::path& path);
 
 // What is wrong, as other messages say it: "folder/file: Permission denied".
 std::string message_of(const std::filesystem::filesystem_error& error);
@@ -22,8 +28,26 @@ std::string read_file(const std::filesystem::path& path);
 // Write to a temporary name beside `path`, fsync, rename over it, fsync the folder.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// fsync of a file or a folder. DataError with errno's text on failure.
+// fsync of a file or a folder. DataError with errno's text on failure; of a folder, a file system that knows no such call
+// has done what it can.
 void fsync_path(const std::filesystem::path& path);
+
+// rename(2); false with errno when it failed. A server that did it and whose answer was lost says ENOENT when the kernel
+// asks again: that is done, too.
+bool rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// The hash of bytes that come piece by piece.
+class ContentHash {
+ public:
+  ContentHash();
+  ~ContentHash();
+  void add(const void* data, size_t bytes);
+  std::string digits() const;  // as hash_bytes() of them all
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // 128-bit XXH3 as 32 hex digits.
 std::string hash_bytes(const void* data, size_t bytes);
