@@ -28,12 +28,12 @@ std::string read_file(const std::filesystem::path& path);
 // Write to a temporary name beside `path`, fsync, rename over it, fsync the folder.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// fsync of a file or a folder. DataError with errno's text on failure; of a folder, a file system that knows no such call
-// has done what it can.
+// fsync of a file or a folder. DataError with errno's text on failure; of a folder, a file system that knows no such
+// call has done what it can.
 void fsync_path(const std::filesystem::path& path);
 
-// rename(2); false with errno when it failed. A server that did it and whose answer was lost says ENOENT when the kernel
-// asks again: that is done, too.
+// rename(2); false with errno when it failed. A server that did it and whose answer was lost says ENOENT when the
+// kernel asks again: that is done, too.
 bool rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // The hash of bytes that come piece by piece.

@@ -47,8 +47,8 @@ bool is_listed(const std::filesystem::path& path) {
 
 bool is_transient(int error) {
   static constexpr std::array kTransient = {
-      EIO,      ESTALE,     ETIMEDOUT,    EINTR,       EAGAIN,       EBUSY,      ENOMEM,  ENOBUFS,  ENFILE, EMFILE,
-      ENETDOWN, ENETUNREACH, EHOSTDOWN,   EHOSTUNREACH, ECONNREFUSED, ECONNRESET, ENOTCONN, EREMOTEIO, ENOLINK, EPROTO};
+      EIO,      ESTALE,      ETIMEDOUT, EINTR,        EAGAIN,       EBUSY,      ENOMEM,   ENOBUFS,   ENFILE,  EMFILE,
+      ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH, ECONNREFUSED, ECONNRESET, ENOTCONN, EREMOTEIO, ENOLINK, EPROTO};
   return std::ranges::find(kTransient, error) != kTransient.end();
 }
 
@@ -66,9 +66,10 @@ void set_retry_wait(std::function<void(std::chrono::milliseconds)> wait) { retry
 
 void wait_to_retry(int attempt, const InfrastructureError& e) {
   if (attempt >= kAttempts)
-    throw InfrastructureError(fmt::format("{} (at {} attempts in a minute; nothing is wrong with the content as far as "
-                                          "is known)",
-                                          e.what(), attempt));
+    throw InfrastructureError(
+        fmt::format("{} (at {} attempts in a minute; nothing is wrong with the content as far as "
+                    "is known)",
+                    e.what(), attempt));
   if (attempt == 1) log::warning("{}; trying again", e.what());
   const std::chrono::milliseconds time = kFirstWait * (1 << (attempt - 1));
   retry_wait() ? retry_wait()(time) : sleep_with_progress(time);

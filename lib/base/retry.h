@@ -1,6 +1,7 @@
-// Reading from file systems that fail for a moment: a server of a network file system restarts, a handle has gone stale.
+// Reading from file systems that fail for a moment: a server of a network file system restarts, a handle has gone
+// stale.
 //
-// Such an error says nothing about what a file holds. It is met again and again for about a minute, and what fails then
+// Such an error says nothing about what a file holds. The call is repeated for about a minute, and what fails even then
 // is an InfrastructureError, never a DataError.
 #pragma once
 
@@ -14,8 +15,8 @@
 
 namespace fp {
 
-// The file system refuses to show what is there (no permission): that says nothing about its content either, but another
-// attempt would be refused too.
+// The file system refuses to show what is there (no permission): that says nothing about its content either, but
+// another attempt would be refused too.
 struct AccessError : DataError {
   using DataError::DataError;
 };
@@ -36,7 +37,8 @@ void set_retry_wait(std::function<void(std::chrono::milliseconds)> wait);
 // been enough.
 void wait_to_retry(int attempt, const InfrastructureError&);
 
-// The result of `attempt`, which is called again as long as it throws an InfrastructureError and there is patience left.
+// The result of `attempt`, which is called again as long as it throws an InfrastructureError and there is patience
+// left.
 template <class Attempt>
 std::invoke_result_t<const Attempt&> with_retries(const Attempt& attempt) {
   for (int n = 1;; ++n) {

@@ -1,11 +1,14 @@
 #include "data/pending.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <stdio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <random>
+#include <set>
 
 #include "base/error.h"
 #include "base/filesystem.h"
@@ -21,26 +24,47 @@ fs::path beside(fs::path target, const char* what) { return target += fmt::forma
   throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(errno)));
 }
 
-// A descriptor that holds a lock on the folder; -1 where another process holds it, or there are no locks.
-int try_lock(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  ::close(fd);
-  return -1;
+fs::path parent_of(const fs::path& target) { return target.has_parent_path() ? target.parent_path() : fs::path("."); }
+
+fs::path lease_of(fs::path folder) { return folder += ".lease"; }
+
+// No two processes have the same, on whatever hosts they are.
+fs::path own_folder_beside(const fs::path& target) {
+  static std::atomic<int> count = 0;
+  std::random_device random;
+  return beside(target, "tmp") += fmt::format(".{:08x}{:04x}", random(), count++ & 0xffff);
 }
 
+// Removes the folders beside `target`, and their leases, whose makers are gone.
 void remove_abandoned(const fs::path& target) {
-  const std::string prefix = target.filename().string() + ".tmp.";
+  const std::string prefix = target.filename().string() + ".tmp.", suffix = lease_of("").string();
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::absolute(target).parent_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(prefix) && name.find_first_not_of("0123456789", prefix.size()) == name.npos;
-    if (!ours || !entry.is_directory(ignored)) continue;
-    const int lock = try_lock(entry.path());
-    if (lock < 0) continue;
-    fs::remove_all(entry.path(), ignored);
-    ::close(lock);
+  std::set<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(fs::absolute(target)), ignored)) {
+    std::string name = entry.path().filename().string();
+    const bool is_lease = name.ends_with(suffix);
+    if (is_lease) name.resize(name.size() - suffix.size());
+    const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
+                      name.find_first_not_of("0123456789abcdef.", prefix.size()) == name.npos;
+    if (ours && (is_lease || entry.is_directory(ignored))) found.insert(entry.path().parent_path() / name);
   }
+  for (const fs::path& folder : found) {
+    try {
+      const Lease lease(lease_of(folder), Lease::Patience::none);
+      fs::remove_all(folder, ignored);
+    } catch (const UserError&) {  // somebody is at work on it, or it is not known whether
+    }
+  }
+}
+
+// Whether the file system can exchange two folders that lie beside each other in one step.
+bool can_exchange(const fs::path& beside) {
+  const fs::path other = fs::path(beside) += ".probe";
+  std::error_code error;
+  if (!fs::create_directory(other, error)) return false;
+  const bool done = ::renameat2(AT_FDCWD, other.c_str(), AT_FDCWD, beside.c_str(), RENAME_EXCHANGE) == 0;
+  fs::remove(other, error);
+  return done;
 }
 
 }  // namespace
@@ -57,7 +81,7 @@ PendingPath::~PendingPath() {
 
 void PendingPath::publish() {
   fsync_path(path_);
-  if (::rename(path_.c_str(), target_.c_str()) != 0) fail_at(target_, "rename into place");
+  if (!rename_path(path_, target_)) fail_at(target_, "rename into place");
   fsync_path(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
 }
 
@@ -84,33 +108,37 @@ void PendingFile::publish() {
   pending_.publish();
 }
 
-PendingFolder::PendingFolder(const fs::path& target) : target_(target), path_(beside(target, "tmp")) {
-  remove_abandoned(target);
+PendingFolder::PendingFolder(const fs::path& target) : target_(target), path_(own_folder_beside(target)) {
   std::error_code error;
-  fs::remove_all(path_, error);
-  fs::create_directories(path_, error);
-  if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", path_.string(), error.message()));
-  lock_ = try_lock(path_);
+  fs::create_directories(parent_of(path_), error);
+  if (error)
+    throw DataError(fmt::format("{}: cannot create the folder: {}", parent_of(path_).string(), error.message()));
+  remove_abandoned(target);
+  lease_.emplace(lease_of(path_));
+  if (!fs::create_directory(path_, error))
+    throw DataError(fmt::format("{}: cannot create the folder: {}", path_.string(), error.message()));
+  if (is_there(target_) && !can_exchange(path_)) {
+    fs::remove_all(path_, error);
+    throw DataError(
+        fmt::format("{}: is there already, and this file system cannot exchange two folders in one step: whoever is "
+                    "killed in between would leave neither; move it away first, or choose another name",
+                    target_.string()));
+  }
 }
 
 PendingFolder::~PendingFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  if (lock_ >= 0) ::close(lock_);
 }
 
 void PendingFolder::publish() {
   fsync_path(path_);
-  const fs::path old = beside(target_, "old");
-  std::error_code error;
-  // In one step where the file system can: who is killed here leaves the old folder or the new one.
-  const bool swapped = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0;
-  if (swapped) return fsync_path(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
-  if (fs::exists(target_)) fs::rename(target_, old, error);
-  if (!error) fs::rename(path_, target_, error);
-  if (error) throw DataError(fmt::format("{}: cannot put the folder in place: {}", target_.string(), error.message()));
-  fs::remove_all(old, error);
-  fsync_path(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+  lease_->require();
+  // In one step: who is killed here leaves the old folder or the new one, and nobody ever sees none.
+  const bool placed = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0 ||
+                      (!is_there(target_) && rename_path(path_, target_));
+  if (!placed) fail_at(target_, "put the folder in place");
+  fsync_path(parent_of(target_));
 }
 
 }  // namespace fp

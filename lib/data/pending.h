@@ -4,7 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+
+#include "base/lease.h"
 
 namespace fp {
 
@@ -47,19 +50,21 @@ class PendingFile {
 
 class PendingFolder {
  public:
-  // Removes what killed processes have left of the same target.
+  // Removes what killed processes have left of the same target. DataError where there is a folder already that the file
+  // system cannot replace in one step.
   explicit PendingFolder(const std::filesystem::path& target);
   ~PendingFolder();
   PendingFolder(const PendingFolder&) = delete;
   PendingFolder& operator=(const PendingFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // Renames into place; a folder that is there already is replaced.
+  // Puts it into place; a folder that is there already is replaced, at no moment is there none. LeaseLost when another
+  // process took this one for dead.
   void publish();
 
  private:
   std::filesystem::path target_, path_;
-  int lock_ = -1;  // held as long as this process works on it
+  std::optional<Lease> lease_;  // on path_
 };
 
 }  // namespace fp
