@@ -40,8 +40,8 @@ void list(const std::string& where, CommandResult& result) {
       fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  complete\n", name, m.consumed_samples, loss_text(m),
                  human_bytes(static_cast<double>(m.bytes())), m.created_at);
     } catch (const UserError& e) {
-      fmt::print("{:<16}damaged: {}\n", name, e.what());
-      result.code = ExitCode::bad_data;
+      fmt::print("{:<16}{}: {}\n", name, e.code() == ExitCode::bad_data ? "damaged" : "not known", e.what());
+      result.code = e.code();
     }
   }
 }

@@ -1,7 +1,8 @@
 // Saving and loading the whole state of training in the one format there is (docs/checkpoint-format.md).
 //
 // A save happens in a hidden folder beside the finished checkpoints and becomes visible by one rename, when everything
-// in it is on disk. What is loaded has been verified, file by file before or tensor by tensor after.
+// in it is on disk. What is loaded has been verified, file by file before or tensor by tensor after. Damage (DataError)
+// is a matter of content alone: what a file system does not let one read is an InfrastructureError or AccessError.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lease.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/rank_file.h"
 #include "checkpoint/tensor_reader.h"
@@ -35,6 +37,12 @@ struct SaveOptions {
   std::string created_by = "fptrain";  // program and version
   Mesh mesh;                           // of this run
   int rank = 0;                        // of this process
+  const Lease* lease = nullptr;        // of the run on its folder; null: nobody else writes there
+
+  // Before anything of the run's is made visible or removed. LeaseLost when another run has the folder.
+  void require_owner() const {
+    if (lease != nullptr) lease->require();
+  }
 };
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
@@ -63,13 +71,15 @@ class Checkpoint {
  public:
   // Verifies the manifest and the sizes and hashes of all files; of all but those with tensors, which a load compares
   // with the manifest's fingerprints; sizes alone; or the manifest alone, where another rank has done more. DataError
-  // listing everything that is wrong.
+  // listing everything that is wrong; NewerFormatError.
   enum class Verify : uint8_t { everything, all_but_tensors, sizes, manifest };
   static Checkpoint open(const std::filesystem::path& folder, Verify = Verify::everything);
 
   const std::filesystem::path& folder() const { return folder_; }
   const CheckpointManifest& manifest() const { return manifest_; }
   TrainState state() const;
+  // Of that what the manifest says, without the content of any file: all but config, tokenizer and carried files.
+  TrainState position() const;
 
   // How the stored parameters differ from the table's, one line each: missing, unknown, other shape. Empty: not at all.
   std::vector<std::string> mismatches(const ParamTable&) const;

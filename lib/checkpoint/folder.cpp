@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/filesystem.h"
 #include "base/log.h"
+#include "base/retry.h"
 #include "checkpoint/storage.h"
 
 namespace fp {
@@ -47,11 +49,16 @@ bool same_parameters(const CheckpointManifest& a, const CheckpointManifest& b) {
 bool replaceable(const std::filesystem::path& existing, const std::filesystem::path& hidden) {
   try {
     return storage::is_folder(existing) && same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
-  } catch (const UserError&) {
+  } catch (const AccessError&) {
+    throw;
+  } catch (const DataError&) {
+    return false;
+  } catch (const NewerFormatError&) {
     return false;
   }
 }
 
+// A name beside `path` under which nothing is there.
 std::filesystem::path free_name_beside(const std::filesystem::path& path) {
   for (int i = 1;; ++i) {
     std::filesystem::path aside = path;
@@ -72,6 +79,8 @@ std::optional<int64_t> checkpoint_step(const std::string& name) {
   return step;
 }
 
+std::filesystem::path lease_file(const std::filesystem::path& run_directory) { return run_directory / "run.lease"; }
+
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& checkpoints_dir) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   for (const std::filesystem::path& entry : storage::entries_of(checkpoints_dir))
@@ -89,15 +98,21 @@ std::filesystem::path publish(const std::filesystem::path& hidden) {
   bool discard_replaced = false;
   if (std::filesystem::exists(std::filesystem::symlink_status(target))) {
     discard_replaced = replaceable(target, hidden);
-    const std::filesystem::path aside = discard_replaced ? replaced : free_name_beside(target);
-    if (!discard_replaced)
+    if (discard_replaced)
+      storage::rename(target, replaced);
+    else
       log::warning("{} is in the way and not a good checkpoint of this model: renamed to {}", target.string(),
-                   aside.filename().string());
-    storage::rename(target, aside);
+                   set_aside(target).filename().string());
   }
   storage::rename(hidden, target);
   if (discard_replaced) discard_or_warn(replaced, name);
   return target;
+}
+
+std::filesystem::path set_aside(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path aside = free_name_beside(checkpoint);
+  storage::rename(checkpoint, aside);
+  return aside;
 }
 
 void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
@@ -107,7 +122,7 @@ void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
         log::info("removing {}, left by a run that was stopped", entry.string());
         storage::remove_folder(entry);
       } else if (const auto name = hidden_name(entry, kReplacedPrefix)) {
-        if (std::filesystem::exists(checkpoints_dir / *name))
+        if (is_there(checkpoints_dir / *name))
           discard(entry, *name);
         else
           storage::rename(entry, checkpoints_dir / *name);
@@ -128,7 +143,9 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_d
         throw DataError(fmt::format("{}: holds step {}", path.string(), checkpoint.manifest().step));
       if (table != nullptr) checkpoint.require(*table);
       return checkpoint;
-    } catch (const UserError& e) {
+    } catch (const AccessError&) {
+      throw;
+    } catch (const DataError& e) {
       log::warning("skipping a checkpoint: {}", e.what());
     }
   }
@@ -151,22 +168,27 @@ Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Ver
   throw DataError(fmt::format("{}: holds no good checkpoint", folder.string()));
 }
 
-void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention& retention, int64_t newest) {
+void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention& retention, int64_t newest,
+                     const std::set<int64_t>& verified) {
   if (retention.keep_last <= 0) return;
   int64_t complete = 0;
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
     const int64_t step = *checkpoint_step(path.filename().string());
     if (step > newest) continue;
     try {
-      if (check_sizes(path).step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
+      // The first one that counts is what the others are deleted for: its content must be right.
+      const bool trusted = complete > 0 || verified.contains(step);
+      const Checkpoint c = Checkpoint::open(path, trusted ? Checkpoint::Verify::sizes : Checkpoint::Verify::everything);
+      if (c.manifest().step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
     } catch (const UserError& e) {
-      log::warning("a damaged checkpoint is left where it is: {}", e.what());
+      log::warning("a checkpoint that is damaged or cannot be read is left where it is: {}", e.what());
       continue;
     }
+    ++complete;
     if (!storage::is_folder(path)) continue;  // a link: what it leads to is not ours to delete
     const std::string name = path.filename().string();
     const bool milestone = retention.keep_every > 0 && step % retention.keep_every == 0;
-    if (++complete > retention.keep_last && !milestone) discard_or_warn(path, name);
+    if (complete > retention.keep_last && !milestone) discard_or_warn(path, name);
   }
 }
 

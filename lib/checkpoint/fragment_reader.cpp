@@ -1,9 +1,11 @@
 #include "checkpoint/fragment_reader.h"
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 
 #include "base/parallel.h"
+#include "base/retry.h"
 
 namespace fp {
 namespace {
@@ -41,22 +43,24 @@ void read_floats(const RawReader& file, float* to, int64_t elements, int64_t at)
 template <class Work>
 void share_rows(int64_t rows, int64_t elements, const Work& work) {
   std::mutex mutex;
-  std::string problem;
+  std::exception_ptr problem;
   parallel_for(rows, std::max<int64_t>(1, kSlice / elements), [&](int64_t begin, int64_t end) {
     try {
       work(begin, end);
-    } catch (const DataError& e) {
+    } catch (...) {
       const std::lock_guard lock(mutex);
-      problem = e.what();
+      problem = std::current_exception();
     }
   });
-  if (!problem.empty()) throw DataError(problem);
+  if (problem != nullptr) std::rethrow_exception(problem);
 }
+
+h5::File index_of(const Checkpoint& c) { return h5::File::open(c.folder() / CheckpointManifest::kIndexName); }
 
 }  // namespace
 
 FragmentReader::FragmentReader(const Checkpoint& c)
-    : checkpoint_(c), index_(h5::File::open(c.folder() / CheckpointManifest::kIndexName)) {}
+    : checkpoint_(c), index_(with_retries([&] { return index_of(c); })) {}
 
 void FragmentReader::look_up(const std::string& param, StateKind kind) {
   const std::string name = dataset_name(param, kind);
@@ -67,7 +71,15 @@ void FragmentReader::look_up(const std::string& param, StateKind kind) {
     throw DataError(fmt::format("{}: {} is not in the checkpoint", checkpoint_.folder().string(), param));
   shape_ = stored->shape;
   parts_.clear();
-  for (StoredFragment& f : read_fragments(index_, *stored, kind)) parts_.push_back({std::move(f)});
+  const auto fragments = with_retries([&] {
+    try {
+      return read_fragments(index_, *stored, kind);
+    } catch (const InfrastructureError&) {
+      index_ = index_of(checkpoint_);  // for the next attempt
+      throw;
+    }
+  });
+  for (const StoredFragment& f : fragments) parts_.push_back({f});
   std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
   int64_t end = 0;
   for (Part& p : parts_) p.rows_end = end = std::max(end, p.where.box.start[0] + p.where.box.count[0]);
@@ -94,9 +106,11 @@ void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, cons
   const RawReader& file = open(part.where.rank);
   int64_t& offset = part.where.offset;
   if (offset < 0)
-    offset = h5::File::open(checkpoint_.folder() / rank_file_name(part.where.rank))
-                 .dataset(fmt::format("{}/{}", tensor_, part.where.number))
-                 .file_offset();
+    offset = with_retries([&] {
+      return h5::File::open(checkpoint_.folder() / rank_file_name(part.where.rank))
+          .dataset(fmt::format("{}/{}", tensor_, part.where.number))
+          .file_offset();
+    });
   const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
   const Plane memory = plane_of(shape_, {window.start, window.dims});
   const int64_t width = window.dims.elements() / window.dims[0];

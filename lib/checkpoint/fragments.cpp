@@ -72,6 +72,22 @@ uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data
   return sum;
 }
 
+uint64_t fingerprint(const Shape& logical, const h5::Box& box, int64_t first, std::span<const float> values) {
+  const int64_t inner = box.count.rank() < 2 ? 1 : logical.elements() / logical[0] / logical[1];
+  const int64_t logical_row = logical.elements() / logical[0], row = box.count.elements() / box.count[0];
+  const int64_t column = box.start.rank() < 2 ? 0 : box.start[1] * inner;
+  const bool whole_rows = row == logical_row;
+  uint64_t sum = 0;
+  for (int64_t done = 0; done < static_cast<int64_t>(values.size());) {
+    const int64_t left = static_cast<int64_t>(values.size()) - done, at = first + done;
+    const int64_t run = whole_rows ? left : std::min(left, row - at % row);
+    const int64_t index = (box.start[0] + at / row) * logical_row + column + at % row;
+    sum += sum_of_row(values.data() + done, run, static_cast<uint64_t>(index));
+    done += run;
+  }
+  return sum;
+}
+
 Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
   const ParamTable& table = store.table();
   Fingerprints result(table.size());

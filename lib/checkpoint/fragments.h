@@ -34,6 +34,8 @@ h5::Window dense_window(const Fragment&);
 // with the row-major index in the logical tensor, the element's IEEE bits, and splitmix64's finalizer as mix
 // (Philox::mix). Sums of parts add up to that of the whole, in any order. This one adds up `box` out of host memory.
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data, const h5::Window& window);
+// What the elements of a box from number `first` on, in row-major order, contribute to it; on this thread.
+uint64_t fingerprint(const Shape& logical, const h5::Box& box, int64_t first, std::span<const float> values);
 
 // Fingerprints of the elements that this rank owns: by parameter, of the kinds that are there. Those of all ranks sum
 // up, wrapping, to the model's.

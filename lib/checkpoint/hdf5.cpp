@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 
 #include "base/error.h"
+#include "base/retry.h"
 
 namespace fp::h5 {
 
@@ -33,25 +35,34 @@ void quiet() {
   FP_CHECK(this_thread, "HDF5 cannot be set up");
 }
 
+struct Reason {
+  std::string text;
+  int error = 0;  // errno of a failed system call
+};
+
 // The innermost entry of the error stack; of a failed system call, its own text.
-std::string reason() {
+Reason reason() {
   std::string text = "unknown HDF5 error";
   const auto take_first = [](unsigned n, const H5E_error2_t* error, void* out) -> herr_t {
     if (n == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
-  constexpr std::string_view key = "error message = '";
-  const size_t begin = text.find(key);
-  if (begin == std::string::npos) return text;
+  constexpr std::string_view number = "errno = ", key = "error message = '";
+  const size_t begin = text.find(key), error = text.find(number);
+  if (begin == std::string::npos) return {text};
   const size_t end = text.find('\'', begin + key.size());
-  return text.substr(begin + key.size(), end - begin - key.size());
+  return {text.substr(begin + key.size(), end - begin - key.size()),
+          error == std::string::npos ? 0 : std::atoi(text.c_str() + error + number.size())};
 }
 
 template <class Result>
 Result check(Result result, std::string_view what, const std::string& where) {
-  if (result < 0) throw DataError(fmt::format("{}: cannot {}: {}", where, what, reason()));
-  return result;
+  if (result >= 0) return result;
+  const Reason why = reason();
+  const std::string message = fmt::format("{}: cannot {}: {}", where, what, why.text);
+  if (is_transient(why.error)) throw InfrastructureError(message);
+  throw DataError(message);
 }
 
 Handle property_list(hid_t kind) { return Handle(check(H5Pcreate(kind), "create a property list", "HDF5"), H5Pclose); }

@@ -1,5 +1,6 @@
 // The little of HDF5 that checkpoints need, with owned handles and errors as DataError ("file: cannot do it: HDF5's
-// innermost reason"). HDF5 never prints by itself. Datasets are fp32, little-endian, contiguous, uncompressed.
+// innermost reason"), or as InfrastructureError where a system call failed that may succeed later. HDF5 never prints by
+// itself. Datasets are fp32, little-endian, contiguous, uncompressed.
 #pragma once
 
 #include <cstdint>

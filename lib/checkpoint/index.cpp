@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "base/error.h"
+#include "base/filesystem.h"
 #include "checkpoint/storage.h"
 
 namespace fp {
@@ -103,6 +105,20 @@ std::vector<StoredFragment> fragments_of(const h5::Dataset& dataset, const std::
   return fragments;
 }
 
+// The hash is taken first: the comparison then proves the file that it is of, or an altered one is found by it.
+CheckpointFile read_back(const std::filesystem::path& path, const std::vector<IndexedParam>& parameters) {
+  CheckpointFile file{path.filename().string(), size_of_file(path).value_or(0), hash_file(path)};
+  const h5::File index = h5::File::open(path);
+  for (const IndexedParam& p : parameters)
+    for (const auto& [kind, fragments] : p.fragments)
+      if (index.find_attribute(p.param.name, name_of(kind)) != table_of(fragments))
+        throw DataError(
+            fmt::format("{}: the table of {} of {} is not what was written: the memory, the disk or another "
+                        "process altered it",
+                        path.string(), name_of(kind), p.param.name));
+  return file;
+}
+
 }  // namespace
 
 std::string rank_file_name(int rank) { return fmt::format("rank-{:05d}.h5", rank); }
@@ -115,7 +131,7 @@ std::string dataset_name(const std::string& param, StateKind kind, int fragment)
   return fmt::format("{}/{}/{}", param, name_of(kind), fragment);
 }
 
-void write_index(const std::filesystem::path& path, const std::vector<IndexedParam>& parameters) {
+CheckpointFile write_index(const std::filesystem::path& path, const std::vector<IndexedParam>& parameters) {
   storage::announce(storage::Step::create_file, path);
   h5::File index = h5::File::create(path);
   for (const IndexedParam& p : parameters)
@@ -129,7 +145,9 @@ void write_index(const std::filesystem::path& path, const std::vector<IndexedPar
     }
   storage::announce(storage::Step::close, path);
   index.close();
+  CheckpointFile file = read_back(path, parameters);
   storage::sync(path);
+  return file;
 }
 
 std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind) {

@@ -28,8 +28,9 @@ struct IndexedParam {
   CheckpointParam param;
   std::map<StateKind, std::vector<StoredFragment>> fragments;
 };
-// Writes and syncs it. InternalError when the fragments of a tensor leave something out or overlap.
-void write_index(const std::filesystem::path& file, const std::vector<IndexedParam>& parameters);
+// Writes and syncs it; its size and hash. InternalError when the fragments of a tensor leave something out or overlap;
+// DataError when writing fails or the tables, read back, are not those that were written.
+CheckpointFile write_index(const std::filesystem::path& file, const std::vector<IndexedParam>& parameters);
 
 // Of a tensor of the index, which must have this shape.
 std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind);

@@ -69,6 +69,14 @@ CheckpointManifest manifest_from(const json& j) {
 
 }  // namespace
 
+NewerFormatError::NewerFormatError(std::filesystem::path checkpoint, const std::string& version,
+                                   const nlohmann::json& created_by)
+    : ConfigError(fmt::format(
+          "{}: is of format version {}, this program reads version {}: use {}, or a later one", checkpoint.string(),
+          version, CheckpointManifest::kVersion,
+          created_by.is_string() ? "the program that saved it, " + created_by.get<std::string>() : "a newer fptrain")),
+      folder(std::move(checkpoint)) {}
+
 const CheckpointFile* CheckpointManifest::file(std::string_view name) const {
   const auto it = std::find_if(files.begin(), files.end(), [&](const CheckpointFile& f) { return f.name == name; });
   return it == files.end() ? nullptr : &*it;
@@ -114,10 +122,7 @@ std::string serialize(const CheckpointManifest& m) {
 
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / CheckpointManifest::kFileName;
-  std::error_code error;
-  const bool there = std::filesystem::exists(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot be examined: {}", path.string(), error.message()));
-  if (!there)
+  if (!is_there(path))
     throw DataError(fmt::format("{}: not a complete fptrain checkpoint: it has no {}", folder.string(),
                                 CheckpointManifest::kFileName));
   const std::string text = read_file(path);
@@ -131,9 +136,12 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder)
                                 ours ? "has been altered or cut short: its content does not match its own hash"
                                      : "is not the manifest of an fptrain checkpoint, or is damaged"));
   if (!ours) throw DataError(fmt::format("{}: is not the manifest of an fptrain checkpoint", path.string()));
-  if (j.value("version", json()) != CheckpointManifest::kVersion)
-    throw DataError(fmt::format("{}: is of version {}; this program reads version {}", path.string(),
-                                j.value("version", json()).dump(), CheckpointManifest::kVersion));
+  const json version = j.value("version", json());
+  if (version.is_number_integer() && version > CheckpointManifest::kVersion)
+    throw NewerFormatError(folder, version.dump(), j.value("created_by", json()));
+  if (version != CheckpointManifest::kVersion)
+    throw DataError(fmt::format("{}: is of version {}; this program reads version {}", path.string(), version.dump(),
+                                CheckpointManifest::kVersion));
   try {
     return manifest_from(j);
   } catch (const std::exception& e) {

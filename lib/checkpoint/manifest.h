@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/shape.h"
 #include "checkpoint/fragments.h"
 #include "plan/mesh.h"
@@ -55,7 +56,13 @@ struct CheckpointManifest {
 
 // The exact bytes of manifest.json, its own hash included.
 std::string serialize(const CheckpointManifest& manifest);
-// DataError when the file is missing, of another format or version, or not byte for byte what was written.
+// A checkpoint that is intact, but of a later version of the format than this program reads.
+struct NewerFormatError : ConfigError {
+  NewerFormatError(std::filesystem::path checkpoint, const std::string& version, const nlohmann::json& created_by);
+  std::filesystem::path folder;
+};
+
+// DataError when the file is missing, of another format or an unknown version, or not byte for byte what was written.
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder);
 
 }  // namespace fp

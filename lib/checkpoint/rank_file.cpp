@@ -8,6 +8,7 @@
 #include "base/filesystem.h"
 #include "base/progress.h"
 #include "checkpoint/raw_bytes.h"
+#include "checkpoint/read_back.h"
 #include "checkpoint/storage.h"
 #include "model/host_view.h"
 
@@ -91,9 +92,9 @@ class Writer {
   }
   RankFile close() {
     storage::announce(storage::Step::close, path_);
-    writeback_.start();  // goes on while the hash is taken
+    writeback_.start();  // goes on while the file is read back
     file_.close();
-    written_.file = record_of(path_);
+    written_.file = read_back(path_, table_, written_.parts);
     storage::sync(path_);
     return std::move(written_);
   }
@@ -188,13 +189,6 @@ RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable& 
 
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore& store, Ops& ops, int rank) {
   return write_rank_file(folder, store.table(), *blocks_of(store, ops), rank);
-}
-
-CheckpointFile record_of(const std::filesystem::path& path) {
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot be examined: {}", path.string(), error.message()));
-  return {path.filename().string(), bytes, hash_file(path)};
 }
 
 }  // namespace fp

@@ -58,11 +58,9 @@ struct RankFile {
 std::string to_text(const RankFile&);
 RankFile rank_file_from(const std::string& text);
 
-// Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails.
+// Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails, or when the file, read back, does not hold what
+// was in memory (read_back.h).
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore&, Ops&, int rank);
-
-// Size and hash of a file as it lies on disk.
-CheckpointFile record_of(const std::filesystem::path&);
 
 }  // namespace fp

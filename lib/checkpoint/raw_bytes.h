@@ -1,14 +1,17 @@
 // Bytes at known places in a file, past the library that made it: HDF5 takes one thread at a time and copies more.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
+#include <vector>
 
 namespace fp {
 
 // A file open for reading; threads may read at the same time. DataError naming the file when it cannot be opened or
-// read, or ends too early.
+// read, or ends too early; InfrastructureError when the file system fails for longer than a moment (base/retry.h).
 class RawReader {
  public:
   explicit RawReader(std::filesystem::path path);
@@ -19,8 +22,12 @@ class RawReader {
   void read(void* to, size_t bytes, int64_t offset) const;
 
  private:
+  void reopen() const;
+
   std::filesystem::path path_;
-  int fd_ = -1;
+  mutable std::atomic<int> fd_;
+  mutable std::mutex mutex_;
+  mutable std::vector<int> stale_;  // handles that were replaced
 };
 
 // Writes into a file that is open for writing. DataError naming `path` on failure.

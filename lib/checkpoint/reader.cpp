@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <optional>
 
 #include "base/filesystem.h"
 #include "base/parallel.h"
@@ -22,24 +24,17 @@ std::string lines(const std::vector<std::string>& list) {
 
 // What is wrong with the size of a file; empty: nothing.
 std::string size_problem(const std::filesystem::path& path, const CheckpointFile& f) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return f.name + ": is missing";
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) return fmt::format("{}: cannot be examined: {}", f.name, error.message());
-  if (bytes != f.bytes) return fmt::format("{}: has {} bytes, should have {}", f.name, bytes, f.bytes);
-  return {};
+  const std::optional<uint64_t> bytes = size_of_file(path);
+  if (!bytes) return f.name + ": is missing";
+  return *bytes == f.bytes ? "" : fmt::format("{}: has {} bytes, should have {}", f.name, *bytes, f.bytes);
 }
 
-// What is wrong with a file; empty: nothing.
-std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hash) noexcept {
+// What is wrong with a file; empty: nothing. Throws where it cannot be read, which says nothing about what it holds.
+std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hash) {
   std::string problem = size_problem(folder / f.name, f);
-  if (!problem.empty() || !hash) return problem;
-  try {
-    if (hash_file(folder / f.name) == f.xxh3) return {};
-    return f.name + ": content differs from what was saved (its hash is wrong)";
-  } catch (const UserError& e) {
-    return e.what();
-  }
+  if (problem.empty() && hash && hash_file(folder / f.name) != f.xxh3)
+    problem = f.name + ": content differs from what was saved (its hash is wrong)";
+  return problem;
 }
 
 CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkpoint::Verify verify) {
@@ -50,10 +45,16 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
   CheckpointManifest manifest = read_checkpoint_manifest(folder);
   if (verify == Verify::manifest) return manifest;
   std::vector<std::string> problems(manifest.files.size());
+  std::vector<std::exception_ptr> unread(manifest.files.size());
   std::atomic<size_t> next{0};
   const auto check = [&] {
-    for (size_t i; (i = next++) < problems.size();)
-      problems[i] = problem_of(folder, manifest.files[i], hashed(manifest.files[i]));
+    for (size_t i; (i = next++) < problems.size();) {
+      try {
+        problems[i] = problem_of(folder, manifest.files[i], hashed(manifest.files[i]));
+      } catch (...) {
+        unread[i] = std::current_exception();
+      }
+    }
   };
   constexpr uint64_t kWorthThreads = 16 << 20;
   if (verify == Verify::everything && manifest.bytes() > kWorthThreads)
@@ -62,6 +63,8 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
     check();
   std::erase(problems, std::string());
   if (!problems.empty()) throw DataError(fmt::format("{}: damaged:{}", folder.string(), lines(problems)));
+  for (const std::exception_ptr& error : unread)
+    if (error != nullptr) std::rethrow_exception(error);
   return manifest;
 }
 
@@ -82,12 +85,17 @@ Checkpoint Checkpoint::open(const std::filesystem::path& folder, Verify verify) 
   return c;
 }
 
-TrainState Checkpoint::state() const {
+TrainState Checkpoint::position() const {
   TrainState s;
   s.step = manifest_.step;
   s.consumed_samples = manifest_.consumed_samples;
   s.last_loss = manifest_.last_loss;
   s.extra = manifest_.extra;
+  return s;
+}
+
+TrainState Checkpoint::state() const {
+  TrainState s = position();
   s.config_yaml = read_file(folder_ / CheckpointManifest::kConfigName);
   if (manifest_.file(CheckpointManifest::kTokenizerName) != nullptr)
     s.tokenizer_json = read_file(folder_ / CheckpointManifest::kTokenizerName);

@@ -1,7 +1,6 @@
 #include "checkpoint/storage.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/progress.h"
+#include "base/retry.h"
 
 namespace fp::storage {
 namespace {
@@ -118,7 +118,7 @@ void sync(const std::filesystem::path& path) {
 
 void rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   announce(Step::rename, from);
-  if (::rename(from.c_str(), to.c_str()) != 0) fail(fmt::format("rename to {}", to.string()), from, errno);
+  if (!rename_path(from, to)) fail(fmt::format("rename to {}", to.string()), from, errno);
   sync(parent_of(to));
 }
 
@@ -134,28 +134,17 @@ bool is_folder(const std::filesystem::path& path) {
 }
 
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> entries;
-  std::error_code error;
-  for (auto it = std::filesystem::directory_iterator(folder, error); !error && it != std::filesystem::end(it);
-       it.increment(error))
-    entries.push_back(it->path());
-  if (error && error != std::errc::no_such_file_or_directory) fail("list", folder, error.value());
-  std::sort(entries.begin(), entries.end());
-  return entries;
+  return with_retries([&] {
+    std::vector<std::filesystem::path> entries;
+    std::error_code error;
+    for (auto it = std::filesystem::directory_iterator(folder, error); !error && it != std::filesystem::end(it);
+         it.increment(error))
+      entries.push_back(it->path());
+    if (error && (error != std::errc::no_such_file_or_directory || is_there(folder)))
+      fail_reading("list", folder, error.value());
+    std::sort(entries.begin(), entries.end());
+    return entries;
+  });
 }
-
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  fd_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0) fail("open", folder, errno);
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-  const int error = errno;
-  ::close(fd_);
-  if (error == EWOULDBLOCK)
-    throw DataError(
-        fmt::format("{}: another run is using this folder; wait for it or give this one its own", folder.string()));
-  fail("lock", folder, error);
-}
-
-FolderLock::~FolderLock() { ::close(fd_); }
 
 }  // namespace fp::storage

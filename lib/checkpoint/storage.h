@@ -35,16 +35,4 @@ bool is_folder(const std::filesystem::path& path);
 // Entries of a folder by name; empty when there is no such folder.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-// Holds a folder for this process: a second holder, in whatever process, gets a DataError. Released when it goes.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_ = -1;
-};
-
 }  // namespace fp::storage

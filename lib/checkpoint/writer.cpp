@@ -1,11 +1,11 @@
 #include <ctime>
 
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/index.h"
 #include "checkpoint/rank_file.h"
+#include "checkpoint/read_back.h"
 #include "checkpoint/storage.h"
 
 namespace fp {
@@ -31,7 +31,7 @@ std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<Ran
 
 CheckpointFile write_text(const std::filesystem::path& path, const std::string& text) {
   storage::write_file(path, text);
-  return {path.filename().string(), text.size(), hash_bytes(text.data(), text.size())};
+  return read_back(path, text);
 }
 
 std::string utc_now() {
@@ -67,8 +67,7 @@ std::filesystem::path finish_save(const std::filesystem::path& hidden, const Par
   m.mesh = options.mesh;
   for (const IndexedParam& c : parameters) m.parameters.push_back(c.param);
   for (const RankFile& f : rank_files) m.files.push_back(f.file);
-  write_index(hidden / CheckpointManifest::kIndexName, parameters);
-  m.files.push_back(record_of(hidden / CheckpointManifest::kIndexName));
+  m.files.push_back(write_index(hidden / CheckpointManifest::kIndexName, parameters));
   m.files.push_back(write_text(hidden / CheckpointManifest::kConfigName, state.config_yaml));
   if (!state.tokenizer_json.empty())
     m.files.push_back(write_text(hidden / CheckpointManifest::kTokenizerName, state.tokenizer_json));
@@ -76,8 +75,9 @@ std::filesystem::path finish_save(const std::filesystem::path& hidden, const Par
     FP_CHECK(name.find('/') == std::string::npos, "'{}' is not the name of a file", name);
     m.files.push_back(write_text(hidden / (CheckpointManifest::kCarriedPrefix + name), content));
   }
-  storage::write_file(hidden / CheckpointManifest::kFileName, serialize(m));
+  write_text(hidden / CheckpointManifest::kFileName, serialize(m));
   storage::sync(hidden);
+  options.require_owner();
   return publish(hidden);
 }
 
@@ -96,9 +96,12 @@ template <class WriteFile>
 std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
                                 const TrainState& state, const SaveOptions& options, const std::string& failure,
                                 WriteFile&& write) {
+  options.require_owner();
   const std::filesystem::path hidden = begin_save(checkpoints_dir, state.step);
   try {
     return finish_save(hidden, table, {write(hidden)}, state, options);
+  } catch (const LeaseLost&) {
+    throw;
   } catch (const UserError& e) {
     abandon_save(hidden);
     throw DataError(fmt::format("{}: {}", failure, e.what()));

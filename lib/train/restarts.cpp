@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/log.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/folder.h"
 
 namespace fp {
 namespace {
@@ -112,9 +112,9 @@ void begin_life(const RunSpec& spec, bool leads) {
   if (!leads) return;
   try {
     std::filesystem::create_directories(directory);
-    const storage::FolderLock lock(directory);
+    const Lease lease(lease_file(directory), Lease::Patience::none);
     note_start(file, *job, {});
-  } catch (const DataError&) {                          // another run is in this folder: the file is that one's
+  } catch (const UserError&) {                          // another run is in this folder: the file is that one's
   } catch (const std::filesystem::filesystem_error&) {  // set-up will say what is wrong with the folder
   }
 }

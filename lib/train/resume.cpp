@@ -4,12 +4,37 @@
 #include "checkpoint/folder.h"
 
 namespace fp {
+namespace {
+
+constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
+
+// As find_latest(). Where a newer program has saved, it says what can be done: to go back unasked would make two
+// histories of one run.
+std::optional<Checkpoint> latest_in(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
+                                    std::set<std::filesystem::path> passed) {
+  std::string refusal;
+  for (;;) {
+    try {
+      const auto latest = find_latest(checkpoints_dir, &table, kVerify, passed);
+      if (refusal.empty()) return latest;
+      throw ConfigError(
+          latest ? fmt::format("{}; or go on from an older one in another folder, with --resume {} and --set "
+                               "run.directory=ANOTHER",
+                               refusal, latest->folder().string())
+                 : refusal);
+    } catch (const NewerFormatError& e) {
+      if (refusal.empty()) refusal = e.what();
+      passed.insert(e.folder);
+    }
+  }
+}
+
+}  // namespace
 
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                                const ParamTable& table, const std::set<std::filesystem::path>& passed) {
-  constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
   if (resume == "auto") {
-    auto latest = find_latest(checkpoints_dir, &table, kVerify, passed);
+    auto latest = latest_in(checkpoints_dir, table, passed);
     if (!latest && (!passed.empty() || !checkpoints_in(checkpoints_dir).empty()))
       throw DataError(
           fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "

@@ -13,7 +13,8 @@
 namespace fp {
 
 // "auto": the newest good checkpoint of this model, damaged and foreign ones named and passed over; nothing in a fresh
-// folder; DataError when there are checkpoints but none can be used, so that no run starts over unasked.
+// folder; DataError when there are checkpoints but none can be used, so that no run starts over unasked; ConfigError
+// when the newest one is of a later version of the format; InfrastructureError when it cannot be read.
 // "none": nothing; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
 // A path: that checkpoint; DataError when it is not a good one.
 // Their tensors are not read: what turns out to be damaged in a load is to be `passed` over in the next choice.

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/stopwatch.h"
 #include "checkpoint/rank_file.h"
+#include "checkpoint/read_back.h"
 #include "checkpoint/storage.h"
 #include "train/together.h"
 
@@ -27,6 +28,21 @@ std::pair<double, std::string> timed_result(const std::string& outcome) {
   const std::string text = result_of(outcome);
   const size_t space = text.find(' ');
   return {std::stod(text), text.substr(space + 1)};
+}
+
+// What fails for a moment costs a save. Only who has lost the run's lease ends with the code of the infrastructure.
+std::string without_infrastructure(const std::function<std::string()>& work) {
+  try {
+    return work();
+  } catch (const LeaseLost&) {
+    throw;
+  } catch (const InfrastructureError& e) {
+    throw DataError(e.what());
+  }
+}
+
+bool costs_only_a_save(const UserError& e) {
+  return e.code() == ExitCode::bad_data || e.code() == ExitCode::bad_config;
 }
 
 }  // namespace
@@ -157,10 +173,16 @@ bool Saver::open(TrainState state, bool in_background) {
   now_.in_background = in_background;
   state_ = std::move(state);
   try {
-    hidden_ = on_rank_0(world_, [&] { return begin_save(checkpoints_, now_.step).string(); });
+    hidden_ = on_rank_0(world_, [&] {
+      return without_infrastructure([&] {
+        options_.require_owner();
+        return begin_save(checkpoints_, now_.step).string();
+      });
+    });
   } catch (const CommError&) {
     throw;
   } catch (const UserError& e) {
+    if (!costs_only_a_save(e)) throw;
     close(e.what());
     return false;
   }
@@ -169,7 +191,7 @@ bool Saver::open(TrainState state, bool in_background) {
 }
 
 void Saver::work_on(std::function<std::string()> work) {
-  const auto with_time = [work = std::move(work)] { return timed(work); };
+  const auto with_time = [work = std::move(work)] { return timed([&] { return without_infrastructure(work); }); };
   if (now_.in_background)
     task_ = std::make_unique<BackgroundTask>(with_time);
   else
@@ -185,6 +207,7 @@ std::string Saver::write(BlockSource& blocks) const {
   try {
     const RankFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
     storage::copy_file(local_ / f.file.name, hidden_ / f.file.name);
+    require_same(hidden_ / f.file.name, f.file);
     clear_local();
     return record(f);
   } catch (...) {
@@ -213,11 +236,24 @@ void Saver::next_stage() {
       close("");
     }
   } catch (const UserError& e) {
-    if (e.code() != ExitCode::bad_data && e.code() != ExitCode::bad_config) throw;
-    if (world_.rank() == 0) abandon_save(hidden_);
-    world_.barrier();  // what the others make of it may end rank 0
-    close(e.what());
+    if (!costs_only_a_save(e)) throw;
+    const std::string error = e.what();
+    on_rank_0(world_, [&] { return abandon(); });  // all wait: what the others make of the failure may end rank 0
+    close(error);
   }
+}
+
+// Rank 0's part of it.
+std::string Saver::abandon() const {
+  try {
+    options_.require_owner();
+    abandon_save(hidden_);
+  } catch (const LeaseLost&) {
+    throw;
+  } catch (const UserError& e) {
+    log::warning("{} stays: {}", hidden_.string(), e.what());
+  }
+  return {};
 }
 
 void Saver::publish(const std::vector<std::string>& outcomes) {
@@ -238,8 +274,11 @@ std::string Saver::made_visible(const std::vector<std::string>& records) const {
   for (const std::string& r : records) files.push_back(rank_file_from(r));
   const std::filesystem::path path = finish_save(hidden_, store_.table(), files, state_, options_);
   try {
-    apply_retention(checkpoints_, retention_, state_.step);
-  } catch (const DataError& e) {
+    options_.require_owner();
+    apply_retention(checkpoints_, retention_, state_.step, {state_.step});  // compared as it was written
+  } catch (const LeaseLost&) {
+    throw;
+  } catch (const UserError& e) {
     log::warning("checkpoints that are kept no longer stay: {}", e.what());
   }
   return path.string();

@@ -96,6 +96,7 @@ class Saver {
   std::string write(BlockSource&) const;
   void clear_local() const;
   void next_stage();
+  std::string abandon() const;
   void publish(const std::vector<std::string>& outcomes);
   std::string made_visible(const std::vector<std::string>& records) const;
   void close(const std::string& error);

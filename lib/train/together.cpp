@@ -8,6 +8,7 @@
 
 #include "base/filesystem.h"
 #include "base/log.h"
+#include "base/retry.h"
 #include "checkpoint/folder.h"
 #include "launch/placement.h"
 #include "train/device_reserve.h"
@@ -32,11 +33,37 @@ std::string result_of(const std::string& outcome) {
   if (code == ExitCode::ok) return text;
   if (code == ExitCode::bad_config) throw ConfigError(text);
   if (code == ExitCode::bad_data) throw DataError(text);
+  if (code == ExitCode::infrastructure) throw InfrastructureError(text);
   throw UserError(code, text);
+}
+
+void require_success(const std::vector<std::string>& outcomes) {
+  const std::string first = fmt::format("{} ", static_cast<int>(ExitCode::infrastructure));
+  for (const std::string& o : outcomes)
+    if (o.starts_with(first)) result_of(o);
+  for (const std::string& o : outcomes) result_of(o);
 }
 
 std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
   return result_of(world.broadcast(world.rank() == 0 ? outcome_of(work) : std::string(), 0));
+}
+
+void on_all_ranks(Group& world, const std::function<void()>& work) {
+  const auto where = [&] {
+    return world.size() == 1 ? std::string() : fmt::format("rank {} on {}: ", world.rank(), host_name());
+  };
+  require_success(world.all_gather(outcome_of([&] {
+    try {
+      work();
+    } catch (const CommError&) {
+      throw;
+    } catch (const AccessError& e) {  // the files are another rank's to judge
+      throw InfrastructureError(where() + e.what());
+    } catch (const UserError& e) {
+      throw UserError(e.code(), where() + e.what());
+    }
+    return std::string();
+  })));
 }
 
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
@@ -47,8 +74,20 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
     chosen = checkpoint_to_resume(resume, checkpoints_dir, table, passed);
     return chosen ? chosen->folder().string() : std::string();
   });
-  if (!folder.empty() && !chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::manifest);
+  if (folder.empty()) return chosen;
+  on_all_ranks(world, [&] {
+    if (!chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::manifest);
+  });
   return chosen;
+}
+
+TrainState state_together(const Checkpoint& checkpoint, Group& world) {
+  TrainState state = checkpoint.position();
+  on_rank_0(world, [&] {
+    state = checkpoint.state();
+    return std::string();
+  });
+  return state;
 }
 
 namespace {
@@ -71,22 +110,6 @@ void sum_over(Group& world, std::vector<uint64_t>& values) {
   }
 }
 
-// What `work` loads on each rank; an error of any, with its rank and host, on all.
-Fingerprints load_on_all(Group& world, const std::function<Fingerprints()>& work) {
-  Fingerprints mine;
-  const std::string outcome = outcome_of([&] {
-    try {
-      mine = work();
-    } catch (const DataError& e) {
-      if (world.size() == 1) throw;
-      throw DataError(fmt::format("rank {} on {}: {}", world.rank(), host_name(), e.what()));
-    }
-    return std::string();
-  });
-  for (const std::string& of_rank : world.all_gather(outcome)) result_of(of_rank);
-  return mine;
-}
-
 // Compares what all ranks own, taken together, with what was saved. One rank alone has done so.
 void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateKind> kinds,
            Group& world) {
@@ -107,11 +130,12 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
 }  // namespace
 
 void load_together(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
-  Fingerprints mine = load_on_all(world, [&] { return checkpoint.load(store, ops); });
+  Fingerprints mine;
+  on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
   prove(checkpoint, store.table(), std::move(mine), kStateKinds, world);
 }
 
-std::string load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
+std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   for (bool again = false;; again = true) {
     try {
       load_together(checkpoint, store, ops, world);
@@ -120,13 +144,15 @@ std::string load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store,
       const std::string damage = on_rank_0(world, [&] {
         try {
           Checkpoint::open(checkpoint.folder());
+        } catch (const AccessError&) {
+          throw;
         } catch (const DataError& d) {
           return std::string(d.what());
         }
         return std::string();
       });
-      if (!damage.empty()) return damage;
-      if (again) throw;
+      if (!damage.empty()) return LoadDamage{damage, false};
+      if (again) return LoadDamage{e.what(), true};
       if (world.rank() == 0)
         log::warning("{}\nbut its files are what was saved, as rank 0 sees them: loading once more", e.what());
     }
@@ -136,12 +162,15 @@ std::string load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store,
 WeightSource open_together(const std::filesystem::path& path, Group& world) {
   std::optional<WeightSource> source;
   const std::string found = on_rank_0(world, [&] { return source.emplace(path).path().string(); });
-  if (!source) source.emplace(found, Checkpoint::Verify::manifest);
+  on_all_ranks(world, [&] {
+    if (!source) source.emplace(found, Checkpoint::Verify::manifest);
+  });
   return *std::move(source);
 }
 
 void load_together(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
-  Fingerprints mine = load_on_all(world, [&] { return source.load(store, ops); });
+  Fingerprints mine;
+  on_all_ranks(world, [&] { mine = source.load(store, ops); });
   constexpr std::array kWeights = {StateKind::param};
   if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
 }

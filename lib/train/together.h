@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "comm/comm.h"
@@ -18,9 +19,16 @@ namespace fp {
 std::string outcome_of(const std::function<std::string()>& work);
 // The result, or the error as an exception of its kind.
 std::string result_of(const std::string& outcome);
+// Throws the error of the first rank that met one, of the infrastructure before any other: what a rank could not read
+// says nothing about the rest.
+void require_success(const std::vector<std::string>& outcomes);
 
 // Runs `work` on rank 0 and gives its result to all; a UserError there is thrown on all.
 std::string on_rank_0(Group& world, const std::function<std::string()>& work);
+
+// Runs `work` on each rank; an error of any, with its rank and host, is thrown on all. What a rank may not read is an
+// InfrastructureError: whether a file is there, and right, is rank 0's to say.
+void on_all_ranks(Group& world, const std::function<void()>& work);
 
 // As checkpoint_to_resume(), which rank 0 does for all.
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
@@ -30,9 +38,18 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
 // Fills the stores of all ranks; DataError when it cannot be read or what they hold, taken together, is not what was
 // saved. Compute weights of other shards are left to who gathers them.
 void load_together(const Checkpoint&, ParamStore&, Ops&, Group& world);
+
+// Why a checkpoint cannot be loaded although all of it could be read.
+struct LoadDamage {
+  std::string text;
+  bool files_match = false;  // with their hashes: it was saved so, and nothing but a load finds it out
+};
 // The same, once more where it fails and all files are still what was saved: a disk or node may fail for a moment,
-// which must cost nobody a checkpoint. Returns what is damaged; empty: nothing, and the stores are filled.
-std::string load_or_find_damage(const Checkpoint&, ParamStore&, Ops&, Group& world);
+// which must cost nobody a checkpoint. Nothing: the stores are filled. What cannot be read is thrown, and never damage.
+std::optional<LoadDamage> load_or_find_damage(const Checkpoint&, ParamStore&, Ops&, Group& world);
+
+// What a resumed run goes on from: on rank 0 all of Checkpoint::state(), on the others what the manifest says.
+TrainState state_together(const Checkpoint&, Group& world);
 
 // A source that rank 0 finds for all: of a run that still saves, each would find another.
 WeightSource open_together(const std::filesystem::path&, Group& world);

@@ -5,11 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/lease.h"
 #include "base/stopwatch.h"
-#include "checkpoint/storage.h"
 #include "launch/slurm.h"
 #include "model/groups.h"
 #include "train/dry_run.h"
@@ -36,6 +37,7 @@ class Trainer {
   void find_reference(bool resuming);
   void start_afresh();
   std::optional<Checkpoint> restore(std::optional<Checkpoint>);
+  void set_aside_together(const std::set<std::filesystem::path>& checkpoints);
   void require_same_data(const Checkpoint&) const;
   void run_step();
   LossSums repeated(const LossSums& first);
@@ -67,7 +69,7 @@ class Trainer {
   Ops& ops_;
   Groups groups_;
   std::filesystem::path directory_, checkpoints_;
-  std::optional<storage::FolderLock> lock_;
+  std::optional<Lease> lease_;  // rank 0's, on the directory
   RunData data_;
   ModelSection section_;
   PipelinePlan pipeline_;
@@ -79,6 +81,7 @@ class Trainer {
   std::optional<Recorder> recorder_;
   Progression at_;
   int64_t saved_step_ = -1, resumed_step_ = -2;
+  std::vector<std::string> passed_over_;  // events of set-up: damaged checkpoints
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
   std::vector<double> step_ms_;  // of the last steps

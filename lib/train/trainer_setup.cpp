@@ -67,7 +67,7 @@ void Trainer::prepare_directory() {
     std::filesystem::create_directories(checkpoints_, error);
     if (error)
       throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
-    lock_.emplace(directory_);
+    lease_.emplace(lease_file(directory_));
     remove_temporaries(directory_, start_);
     clean_leftovers(checkpoints_);
     return std::string();
@@ -106,11 +106,13 @@ void Trainer::start_or_resume() {
   });
   executor_->restore_weights(at_.updates);
   check_replicas(*model_, ops_);  // fingerprints prove one copy of what several ranks have read
-  saver_.emplace(checkpoints_, spec_, model_->params(), ops_, *groups_.world,
-                 SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank()});
+  saver_.emplace(
+      checkpoints_, spec_, model_->params(), ops_, *groups_.world,
+      SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank(), lease_ ? &*lease_ : nullptr});
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
+  for (const std::string& text : passed_over_) event(at_.step, text, log::Level::warning);
   if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
@@ -153,18 +155,21 @@ void Trainer::start_afresh() {
 
 // Takes the state from a checkpoint, or where it turns out to be damaged from the one before; which it was.
 std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint) {
-  std::set<std::filesystem::path> damaged;
+  std::set<std::filesystem::path> damaged, found_by_load;
   for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
                                                     *groups_.world, damaged)) {
     require_same_data(*checkpoint);
-    const std::string damage = load_or_find_damage(*checkpoint, model_->params(), ops_, *groups_.world);
-    if (damage.empty()) break;
-    if (request_.resume != "auto") throw DataError(damage);
-    if (leads()) log::warning("skipping a checkpoint: {}", damage);
+    const auto damage = load_or_find_damage(*checkpoint, model_->params(), ops_, *groups_.world);
+    if (!damage) break;
+    if (request_.resume != "auto") throw DataError(damage->text);
+    if (leads()) log::warning("skipping a checkpoint: {}", damage->text);
     damaged.insert(checkpoint->folder());
+    if (damage->files_match) found_by_load.insert(checkpoint->folder());
+    passed_over_.push_back(fmt::format("passed over a damaged checkpoint: {}", damage->text));
   }
   if (!checkpoint) return checkpoint;
-  const TrainState s = checkpoint->state();
+  set_aside_together(found_by_load);
+  const TrainState s = state_together(*checkpoint, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
   saved_step_ = resumed_step_ = at_.step;
@@ -172,8 +177,27 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
   return checkpoint;
 }
 
+// Only now that another one could be loaded: else it may be this machine that is at fault, and not the checkpoints.
+void Trainer::set_aside_together(const std::set<std::filesystem::path>& checkpoints) {
+  if (checkpoints.empty()) return;
+  on_rank_0(*groups_.world, [&] {
+    lease_->require();
+    for (const std::filesystem::path& path : checkpoints) {
+      try {
+        passed_over_.push_back(
+            fmt::format("{} was set aside as {}: its files have the hashes that were saved, but two "
+                        "loads of its tensors gave something else than was saved",
+                        path.string(), set_aside(path).filename().string()));
+      } catch (const DataError& e) {
+        passed_over_.push_back(fmt::format("a damaged checkpoint cannot be set aside: {}", e.what()));
+      }
+    }
+    return std::string();
+  });
+}
+
 void Trainer::require_same_data(const Checkpoint& checkpoint) const {
-  const std::string differences = data_differences(checkpoint.state().extra.value("data", nlohmann::json::object()),
+  const std::string differences = data_differences(checkpoint.position().extra.value("data", nlohmann::json::object()),
                                                    data_identity(spec_, data_.train()));
   if (!differences.empty() && !request_.allow_data_change)
     throw ConfigError(fmt::format(

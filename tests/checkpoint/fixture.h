@@ -235,6 +235,32 @@ inline void put_file(const std::filesystem::path& path, const std::string& conte
   REQUIRE(out.flush());
 }
 
+// The manifest with its hash put right after its text was altered.
+inline std::string resealed(const std::string& text) {
+  const std::string before = text.substr(0, text.rfind("  \"xxh3\""));
+  return before + "  \"xxh3\": \"" + hash_bytes(before.data(), before.size()) + "\"\n}\n";
+}
+
+// Makes a checkpoint one of format version 7, intact.
+inline void make_newer(const std::filesystem::path& checkpoint) {
+  std::string text = read_file(checkpoint / "manifest.json");
+  const size_t at = text.find("\"version\": 1");
+  REQUIRE(at != std::string::npos);
+  text[at + 11] = '7';
+  put_file(checkpoint / "manifest.json", resealed(text));
+}
+
+// Alters a tensor in rank 0's file, and makes all hashes right again, as if it had been saved so.
+inline void alter_sealed(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path file = checkpoint / "rank-00000.h5";
+  std::string content = read_file(file);
+  content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x10);
+  put_file(file, content);
+  CheckpointManifest m = read_checkpoint_manifest(checkpoint);
+  for (CheckpointFile& f : m.files) f.xxh3 = hash_file(checkpoint / f.name);
+  put_file(checkpoint / "manifest.json", serialize(m));
+}
+
 // Names in a folder, hidden ones included, sorted.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;

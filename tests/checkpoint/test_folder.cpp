@@ -174,13 +174,47 @@ TEST_CASE("what is no checkpoint of this model is moved aside, never deleted") {
   CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1", "step-00000001.aside-2"});
 }
 
-TEST_CASE("a folder is used by one run at a time") {
-  const TempDir dir;
-  {
-    const storage::FolderLock lock(dir.path);
-    CHECK(contains(data_error([&] { storage::FolderLock second(dir.path); }), "another run is using this folder"));
-  }
-  CHECK_NOTHROW(storage::FolderLock(dir.path));
+TEST_CASE("a checkpoint of a later format stops the search, and is not passed over") {
+  Run run;
+  run.save_steps({1, 2});
+  make_newer(run.checkpoints / "step-00000002");
+  CHECK_THROWS_AS(find_latest(run.checkpoints), NewerFormatError);
+  CHECK(find_latest(run.checkpoints, nullptr, Checkpoint::Verify::sizes, {run.checkpoints / "step-00000002"})
+            ->manifest()
+            .step == 1);
+  run.save_steps({3});
+  CHECK(find_latest(run.checkpoints)->manifest().step == 3);
+  save(run.checkpoints, run.state, 2, 9);  // in the way, and not ours to delete
+  CHECK(run.names() == Names{"step-00000001", "step-00000002", "step-00000002.aside-1", "step-00000003"});
+}
+
+TEST_CASE("a checkpoint that is set aside is none any more") {
+  Run run;
+  run.save_steps({1, 2});
+  CHECK(set_aside(run.checkpoints / "step-00000002").filename() == "step-00000002.aside-1");
+  CHECK(find_latest(run.checkpoints)->manifest().step == 1);
+}
+
+TEST_CASE("a run that has lost its lease makes nothing visible and removes nothing") {
+  Run run;
+  run.save_steps({1});
+  const Lease lease(lease_file(run.dir.path));
+  SaveOptions options;
+  options.lease = &lease;
+  const auto save_step = [&](int64_t step) {
+    save_checkpoint(run.checkpoints, run.state.store, *run.state.ops, some_state(step), options);
+  };
+  save_step(2);
+  // Lost while the last file of a save is written.
+  storage::set_hook([&](storage::Step step, const path& file) {
+    if (step == storage::Step::create_file && file.filename() == "manifest.json")
+      put_file(lease_file(run.dir.path), to_text(LeaseHolder{"another", "node2", "", "", 1, 1, ""}));
+  });
+  CHECK_THROWS_AS(save_step(3), LeaseLost);
+  storage::set_hook({});
+  CHECK(run.names() == Names{".tmp-step-00000003", "step-00000001", "step-00000002"});
+  CHECK_THROWS_AS(save_step(4), LeaseLost);
+  CHECK(run.names() == Names{".tmp-step-00000003", "step-00000001", "step-00000002"});
 }
 
 }  // namespace

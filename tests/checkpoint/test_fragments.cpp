@@ -123,7 +123,10 @@ void write_anew(const Checkpoint& c, bool tables, const std::function<void(Store
     }
   }
   std::filesystem::remove(file);
-  if (tables) return write_index(file, all);
+  if (tables) {
+    write_index(file, all);
+    return;
+  }
   h5::File index = h5::File::create(file);
   for (const IndexedParam& p : all)
     for (const auto& [kind, fragments] : p.fragments) {

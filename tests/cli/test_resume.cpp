@@ -4,6 +4,8 @@
 #include <random>
 #include <thread>
 
+#include "base/lease.h"
+#include "checkpoint/fixture.h"
 #include "cli/workspace.h"
 
 using namespace fp::testing;
@@ -104,6 +106,78 @@ TEST_CASE("signals save and exit 75", "[cli]") {
     REQUIRE(p.wait() == 75);
     CHECK(checkpoints(w.run_directory(name)).size() == 1);
     CHECK(run(fptrain({"checkpoint", "verify", w.run_directory(name).string()})).code == 0);
+  }
+}
+
+TEST_CASE("a run directory is one run's, until it is killed", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  Process first(with_fault("rank=0,step=5,phase=step,kind=stop", w.train(spec, "r")), w.root() / "out");
+  REQUIRE(first.wait_until_stopped());
+  const Outcome second = run(w.train(spec, "r"));
+  CHECK(second.code == 3);
+  CHECK_THAT(second.output, Catch::Contains("another run is using this folder (process "));
+  first.kill(SIGKILL);
+  first.wait();
+  const Outcome third = run(w.train(spec, "r"));
+  CAPTURE(third.output);
+  CHECK(third.code == 0);
+  CHECK_THAT(third.output, Catch::Contains("run.lease: taken over from process "));
+  CHECK_FALSE(std::filesystem::exists(w.run_directory("r") / "run.lease"));
+}
+
+TEST_CASE("a checkpoint that was saved wrong is passed over, one of a later format is not", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  REQUIRE(run(w.train(spec, "r")).code == 0);
+  const auto directory = w.run_directory("r"), last = directory / "checkpoints" / kLast;
+  const auto whole = history(directory);
+  SECTION("saved wrong") {
+    fp::test::alter_sealed(last);
+    const Outcome o = run(w.train(spec, "r"));
+    CAPTURE(o.output);
+    CHECK(o.code == 0);
+    CHECK_THAT(o.output, Catch::Contains("step-00000010") && Catch::Contains("was set aside as " + kLast + ".aside-1"));
+    CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast, kLast + ".aside-1"});
+    CHECK(history(directory) == whole);
+  }
+  SECTION("of a later format") {
+    fp::test::make_newer(last);
+    const Outcome o = run(w.train(spec, "r"));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Catch::Contains("is of format version 7, this program reads version 1: use the program that "
+                                         "saved it, fptrain") &&
+                             Catch::Contains("/step-00000010 and --set run.directory=ANOTHER"));
+    CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast});
+  }
+}
+
+TEST_CASE("a run that another host has taken for dead ends, and touches nothing more", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  // In the background nothing is saved before the stop: such a save may be anywhere then.
+  for (const auto& [asynchronous, every] : {std::pair<std::string, std::string>{"true", "15"}, {"false", "5"}}) {
+    CAPTURE(asynchronous);
+    const std::string name = "r-" + asynchronous;
+    const auto directory = w.run_directory(name);
+    Process p(with_fault("rank=0,step=12,phase=step,kind=stop",
+                         w.train(spec, name,
+                                 {"--set", "checkpoint.asynchronous=" + asynchronous, "--set", "checkpoint.keep_last=1",
+                                  "--set", "checkpoint.every=" + every})),
+              w.root() / "out");
+    REQUIRE(p.wait_until_stopped());
+    const std::vector<std::string> before = checkpoints(directory);
+    REQUIRE(before.size() == (asynchronous == "true" ? 0 : 1));
+    const std::string other = to_text(fp::LeaseHolder{"another", "node2", "boot", "", 7, 8, ""});
+    std::ofstream(directory / "run.lease") << other;
+    p.kill(SIGCONT);
+    CHECK(p.wait() == 76);
+    CAPTURE(p.output());
+    CHECK_THAT(p.output(), Catch::Contains("this run no longer holds its folder") &&
+                               Catch::Contains("taken over by process 7 on node2"));
+    CHECK(checkpoints(directory) == before);
+    CHECK(slurp(directory / "run.lease") == other);
   }
 }
 

@@ -1,7 +1,8 @@
 // fptrain train in a Slurm job, with a stand-in for squeue; a real one: scripts/test-slurm.
 #include <catch2/catch.hpp>
 
-#include "checkpoint/storage.h"
+#include "base/lease.h"
+#include "checkpoint/folder.h"
 #include "cli/workspace.h"
 
 using namespace fp::testing;
@@ -89,7 +90,7 @@ TEST_CASE("a life under --resume PATH begins at that checkpoint's step, and a fo
   CHECK(o.code == 0);
   const std::string before = slurp(file);
   CHECK(nlohmann::json::parse(before).at("starts").back().at("step") == 10);
-  const fp::storage::FolderLock other(w.directory());
+  const fp::Lease other(fp::lease_file(w.directory()));
   CHECK(w.start(2, "").code == 3);
   CHECK(slurp(file) == before);
 }

@@ -2,6 +2,7 @@
 // and its losses are those of that run.
 #include <catch2/catch.hpp>
 
+#include "checkpoint/fixture.h"
 #include "ranks/job.h"
 #include "ranks/outcome.h"
 
@@ -75,4 +76,32 @@ TEST_CASE("ranks that load a damaged checkpoint together find out and take the o
   CHECK_THAT(o.output, Contains("skipping a checkpoint") && Contains("rank-00002.h5: content differs") &&
                            Contains("resumed from") && Contains("step-00000010"));
   check_like_one(w, "elastic", 3 * kLeg);
+}
+
+TEST_CASE("ranks pass over a checkpoint that was saved wrong, and set it aside", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  run_well(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
+  const Layout four{2, 1, 2, 1}, three{1, 1, 3, 3};
+  run_well(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
+  const auto folder = w.run_directory("elastic") / "checkpoints";
+  fp::test::alter_sealed(folder / "step-00000020");
+  const Outcome o = run(w.train(spec, "elastic", three, settings(3 * kLeg, 3)));
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains("these tensors are not what was saved") &&
+                           Contains("step-00000020 was set aside as step-00000020.aside-1") &&
+                           Contains("resumed from") && Contains("step-00000010"));
+  CHECK(std::filesystem::exists(folder / "step-00000020.aside-1" / "manifest.json"));
+  CHECK_THAT(slurp(w.run_directory("elastic") / "report.json"), Contains("was set aside"));
+  check_like_one(w, "elastic", 3 * kLeg);
+
+  // Where none is right nothing is moved, and nothing begun afresh.
+  for (const char* name : {"step-00000010", "step-00000020", "step-00000030"}) fp::test::alter_sealed(folder / name);
+  const Outcome none = run(w.train(spec, "elastic", four, settings(4 * kLeg, 3)));
+  INFO(none.output);
+  CHECK(none.code == 3);
+  CHECK_THAT(none.output, Contains("none of the checkpoints here can be resumed"));
+  CHECK(checkpoints(w.run_directory("elastic")) ==
+        std::vector<std::string>{"step-00000010", "step-00000020", "step-00000020.aside-1", "step-00000030"});
 }

@@ -1,0 +1,89 @@
+#include "checkpoint/read_back.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/filesystem.h"
+#include "base/progress.h"
+#include "checkpoint/raw_bytes.h"
+
+namespace fp {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;  // bytes that stay in a core's cache
+
+[[noreturn]] void fail_comparison(const std::filesystem::path& path, const std::string& what) {
+  throw DataError(fmt::format(
+      "{}: what was written is not what was in memory: {}; the memory, the disk or another process altered it",
+      path.string(), what));
+}
+
+// A file read from its first byte to its last, hashed on the way.
+class HashedReading {
+ public:
+  explicit HashedReading(const std::filesystem::path& path) : file_(path), bytes_(kPiece / sizeof(float)) {}
+
+  // The next bytes, at most kPiece of them.
+  std::span<const float> next(size_t bytes) {
+    file_.read(bytes_.data(), bytes, at_);
+    hash_.add(bytes_.data(), bytes);
+    at_ += static_cast<int64_t>(bytes);
+    progress();
+    return {bytes_.data(), bytes / sizeof(float)};
+  }
+  void skip_to(int64_t end) {
+    while (at_ < end) next(std::min(kPiece, static_cast<size_t>(end - at_)));
+  }
+  int64_t at() const { return at_; }
+  std::string hash() const { return hash_.digits(); }
+
+ private:
+  RawReader file_;
+  std::vector<float> bytes_;
+  ContentHash hash_;
+  int64_t at_ = 0;
+};
+
+uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const h5::Box& box) {
+  uint64_t sum = 0;
+  constexpr auto kMost = static_cast<int64_t>(kPiece / sizeof(float));
+  for (int64_t first = 0; first < box.count.elements();) {
+    const int64_t elements = std::min(kMost, box.count.elements() - first);
+    sum += fingerprint(logical, box, first, file.next(static_cast<size_t>(elements) * sizeof(float)));
+    first += elements;
+  }
+  return sum;
+}
+
+}  // namespace
+
+CheckpointFile read_back(const std::filesystem::path& path, const ParamTable& table,
+                         const std::vector<WrittenPart>& parts) {
+  std::vector<const WrittenPart*> in_order;
+  for (const WrittenPart& p : parts) in_order.push_back(&p);
+  std::ranges::sort(in_order, {}, [](const WrittenPart* p) { return p->offset; });
+  const auto bytes = static_cast<int64_t>(size_of_file(path).value_or(0));
+  HashedReading file(path);
+  std::string differing;
+  for (const WrittenPart* p : in_order) {
+    FP_CHECK(p->offset >= file.at(), "{}: two tensors share a place", path.string());
+    file.skip_to(p->offset);
+    if (fingerprint_of_next(file, table[p->id].shape, p->box) != p->fingerprint)
+      differing += fmt::format("{}{} of {}", differing.empty() ? "" : ", ", name_of(p->kind), table[p->id].name);
+  }
+  file.skip_to(bytes);
+  if (!differing.empty()) fail_comparison(path, differing);
+  return {path.filename().string(), static_cast<uint64_t>(bytes), file.hash()};
+}
+
+CheckpointFile read_back(const std::filesystem::path& path, const std::string& text) {
+  const CheckpointFile file{path.filename().string(), text.size(), hash_bytes(text.data(), text.size())};
+  require_same(path, file);
+  return file;
+}
+
+void require_same(const std::filesystem::path& path, const CheckpointFile& file) {
+  if (hash_file(path) != file.xxh3) fail_comparison(path, "its hash differs");
+}
+
+}  // namespace fp
