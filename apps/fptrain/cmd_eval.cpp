@@ -61,7 +61,7 @@ void run_eval(const EvalArguments& a) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();
-  const ValidationSampler sampler(spec.data, a.samples);
+  const ValidationSampler sampler(spec.data, a.samples, {Verify::changed});
   if (sampler.rows_per_sample() > 1)
     throw ConfigError(
         fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "

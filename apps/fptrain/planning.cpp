@@ -10,10 +10,10 @@
 #include "config/load.h"
 #include "config/open_keys.h"
 #include "config/preset.h"
+#include "data/sampler.h"
 #include "planner/candidates.h"
 #include "planner/report.h"
 #include "train/memory_watch.h"
-#include "train/run_data.h"
 #include "train/setup.h"
 
 namespace fp {
@@ -78,7 +78,7 @@ std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks) {
 }  // namespace
 
 RunSpec with_vocab_of_data(RunSpec spec) {
-  if (spec.model.vocab == 0) spec.model = with_vocab(spec.model, RunData(spec).train().tokenizer().vocab_size());
+  if (spec.model.vocab == 0) spec.model = with_vocab(spec.model, vocab_of_data(spec.data));
   return spec;
 }
 

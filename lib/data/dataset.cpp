@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "data/flat_dataset.h"
 #include "data/megatron.h"
 #include "data/prepared_dataset.h"
@@ -61,10 +62,10 @@ void Dataset::mark_document_starts(uint64_t begin, std::span<const int32_t> toke
     starts[document(low).first - begin] = 1;
 }
 
-std::unique_ptr<Dataset> open_dataset(const DatasetSource& source, Split split) {
+std::unique_ptr<Dataset> open_dataset(const DatasetSource& source, Split split, const OpenOptions& options) {
   const std::string format = source.format == "auto" ? recognise(source.path) : source.format;
   if (format == "prepared") {
-    auto dataset = std::make_unique<PreparedDataset>(source.path, split);
+    auto dataset = std::make_unique<PreparedDataset>(source.path, split, options);
     if (source.tokenizer && source.tokenizer->hash() != dataset->tokenizer().hash())
       throw ConfigError(fmt::format(
           "{}: was prepared with another tokenizer than the one named (data.tokenizer, or --tokenizer); a prepared "

@@ -1,5 +1,5 @@
 // What samplers and tools need of a dataset, whatever its format on disk: a stream of tokens, the places where its
-// documents begin, its tokenizer, and which tokens are learned from. Nothing is converted; files are memory-mapped.
+// documents begin, its tokenizer, and which tokens are learned from. Nothing is converted; files are read in place.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "data/manifest.h"
 #include "data/token_stream.h"
 #include "data/tokenizer.h"
+#include "data/verification.h"
 
 namespace fp {
 
@@ -84,6 +85,7 @@ struct DatasetSource {
 // Formats other than the prepared folder have no splits: they are all training text, and `validation` gives nullptr.
 // ConfigError when the format cannot be told, or when a tokenizer is missing or not the folder's own; DataError naming
 // the file for anything missing, truncated or malformed.
-std::unique_ptr<Dataset> open_dataset(const DatasetSource& source, Split split);
+// `options`: how a prepared folder is verified; of other formats only sizes, headers and indexes are checked.
+std::unique_ptr<Dataset> open_dataset(const DatasetSource& source, Split split, const OpenOptions& options = {});
 
 }  // namespace fp

@@ -1,20 +1,21 @@
 #include "data/flat_dataset.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 
 namespace fp {
 
-LlmcHeader read_llmc_header(std::span<const std::byte> file, const std::string& where) {
+LlmcHeader read_llmc_header(const ByteReader& file, const std::string& where) {
   const auto need = [&](bool ok, const std::string& what) {
     if (!ok) throw DataError(fmt::format("{}: {}", where, what));
   };
   need(file.size() >= LlmcHeader::kBytes,
        fmt::format("{} bytes, less than the header of an llm.c file ({})", file.size(), LlmcHeader::kBytes));
   int32_t head[3];
-  std::memcpy(head, file.data(), sizeof head);
+  file.read(0, std::as_writable_bytes(std::span(head)));
   const auto [magic, version, tokens] = head;
   need(magic == LlmcHeader::kMagic16 || magic == LlmcHeader::kMagic32,
        fmt::format("magic number {}: an llm.c token file has {} (16-bit ids) or {} (32-bit ids)", magic,
@@ -33,10 +34,9 @@ LlmcHeader read_llmc_header(std::span<const std::byte> file, const std::string& 
 bool is_llmc(const std::string& pattern) {
   const auto files = matching_files(pattern);
   if (files.empty() || !std::filesystem::is_regular_file(files.front())) return false;
-  const MappedFile file(files.front());
-  int32_t magic = 0;
+  const DataFile file(files.front());
   if (file.size() < LlmcHeader::kBytes) return false;
-  std::memcpy(&magic, file.data(), sizeof magic);
+  const auto magic = file.number<int32_t>(0);
   return magic == LlmcHeader::kMagic16 || magic == LlmcHeader::kMagic32;
 }
 
@@ -53,16 +53,16 @@ FlatDataset::FlatDataset(const std::string& pattern, Kind kind, std::shared_ptr<
   if (files.empty()) throw DataError(fmt::format("{}: no such file, and no file matches it as a pattern", pattern));
   std::optional<TokenType> type;
   for (const auto& path : files) {
-    MappedFile file(path);
-    LlmcHeader header{TokenType::u16, file.size() / 2};
-    if (kind == Kind::llmc) header = read_llmc_header(file.as<std::byte>(), path.string());
-    if (kind == Kind::nanogpt && file.size() % 2 != 0)
-      throw DataError(fmt::format("{}: {} bytes, an odd number: not raw 16-bit ids", path.string(), file.size()));
+    auto file = std::make_shared<const DataFile>(path);
+    LlmcHeader header{TokenType::u16, file->size() / 2};
+    if (kind == Kind::llmc) header = read_llmc_header(*file, path.string());
+    if (kind == Kind::nanogpt && file->size() % 2 != 0)
+      throw DataError(fmt::format("{}: {} bytes, an odd number: not raw 16-bit ids", path.string(), file->size()));
     if (!type) tokens_ = TokenStream(*(type = header.type));
     if (header.type != *type)
       throw DataError(fmt::format("{}: has ids of another width than {}", path.string(), files.front().string()));
     const size_t offset = kind == Kind::llmc ? LlmcHeader::kBytes : 0;
-    tokens_.add(path.string(), std::move(file), offset, header.tokens);
+    tokens_.add(std::move(file), offset, header.tokens);
   }
   if (*type == TokenType::u16 && separator_->id > 0xFFFF)
     throw ConfigError(

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "data/dataset.h"
@@ -18,8 +17,8 @@ struct LlmcHeader {
   static constexpr size_t kBytes = 1024;
   static constexpr int32_t kMagic16 = 20240520, kVersion16 = 1, kMagic32 = 20240801, kVersion32 = 7;
 };
-// Checks the header of a whole file; DataError naming `where` and what is wrong.
-LlmcHeader read_llmc_header(std::span<const std::byte> file, const std::string& where);
+// Checks a file's header, and that its size fits; DataError naming `where` and what is wrong.
+LlmcHeader read_llmc_header(const ByteReader& file, const std::string& where);
 // Whether the first file that `pattern` stands for begins with one of the magic numbers.
 bool is_llmc(const std::string& pattern);
 // The token in front of every document of an llm.c file: <|begin_of_text|> where the tokenizer has it (Llama 3), else

@@ -27,6 +27,7 @@ void HashingFile::write(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail("write");
   XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+  blocks_.add(bytes);
   bytes_ += bytes.size();
 }
 

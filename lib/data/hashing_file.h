@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "data/block_hashes.h"
 #include "data/manifest.h"
 
 struct XXH3_state_s;
@@ -19,6 +20,8 @@ class HashingFile {
   void write(std::span<const std::byte> bytes);
   // Flushes to disk and closes. The record's name is the file's name without its folder.
   FileRecord close();
+  // The hashes of each of its MiB, once; after close().
+  BlockHashes take_block_hashes() { return blocks_.finish(); }
 
  private:
   [[noreturn]] void fail(const char* what) const;
@@ -32,6 +35,7 @@ class HashingFile {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   std::unique_ptr<XXH3_state_s, FreeState> state_;
+  BlockHasher blocks_;
   uint64_t bytes_ = 0;
 };
 

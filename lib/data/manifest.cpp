@@ -36,17 +36,18 @@ std::vector<FileRecord> files_from(const OrderedJson& json) {
   return files;
 }
 
-OrderedJson to_json(const SplitRecord& split, DataKind kind) {
+OrderedJson to_json(const SplitRecord& split, const Manifest& m) {
   OrderedJson json = {{"documents", split.documents},
                       {"tokens", split.tokens},
                       {"text_bytes", split.text_bytes},
                       {"index", to_json(split.index)},
                       {"shards", to_json(split.shards)}};
-  if (kind != DataKind::text) json["loss_masks"] = to_json(split.loss_masks);
+  if (m.kind != DataKind::text) json["loss_masks"] = to_json(split.loss_masks);
+  if (m.version() == 3) json["hashes"] = to_json(split.hashes);
   return json;
 }
 
-SplitRecord split_from(const OrderedJson& json, DataKind kind) {
+SplitRecord split_from(const OrderedJson& json, DataKind kind, int version) {
   SplitRecord split;
   split.documents = json.at("documents").get<uint64_t>();
   split.tokens = json.at("tokens").get<uint64_t>();
@@ -54,6 +55,7 @@ SplitRecord split_from(const OrderedJson& json, DataKind kind) {
   split.index = file_from(json.at("index"));
   split.shards = files_from(json.at("shards"));
   if (kind != DataKind::text) split.loss_masks = files_from(json.at("loss_masks"));
+  if (version == 3) split.hashes = file_from(json.at("hashes"));
   return split;
 }
 
@@ -61,7 +63,8 @@ OrderedJson to_json(const Manifest& m) {
   OrderedJson sources = OrderedJson::array();
   for (const SourceRecord& source : m.sources) sources.push_back({{"name", source.name}, {"bytes", source.bytes}});
   OrderedJson json = {{"format", kFormat}, {"version", m.version()}};
-  if (m.kind != DataKind::text) json.update({{"kind", name_of(m.kind)}, {"chat_template", m.chat_template}});
+  if (m.version() > 1) json["kind"] = name_of(m.kind);
+  if (m.kind != DataKind::text) json["chat_template"] = m.chat_template;
   json.update({{"tokenizer", to_json(m.tokenizer)},
                {"vocab_size", m.vocab_size},
                {"eot", m.eot},
@@ -74,17 +77,19 @@ OrderedJson to_json(const Manifest& m) {
                {"empty_documents", m.empty_documents},
                {"duplicate_documents", m.duplicate_documents},
                {"sources", std::move(sources)},
-               {"train", to_json(m.train, m.kind)},
-               {"validation", to_json(m.validation, m.kind)}});
+               {"train", to_json(m.train, m)},
+               {"validation", to_json(m.validation, m)}});
   return json;
 }
 
 DataKind kind_from(const OrderedJson& json) {
   if (json.at("version") == 1) return DataKind::text;
   const auto name = json.at("kind").get<std::string>();
-  for (const DataKind kind : {DataKind::chat, DataKind::preferences})
-    if (name == name_of(kind)) return kind;
-  throw std::invalid_argument(fmt::format("kind \"{}\": legal: chat, preferences", name));
+  const bool may_be_text = json.at("version") == 3;
+  for (const DataKind kind : {DataKind::text, DataKind::chat, DataKind::preferences})
+    if (name == name_of(kind) && (kind != DataKind::text || may_be_text)) return kind;
+  throw std::invalid_argument(
+      fmt::format("kind \"{}\": legal: {}chat, preferences", name, may_be_text ? "text, " : ""));
 }
 
 Manifest manifest_from(const OrderedJson& json) {
@@ -104,8 +109,9 @@ Manifest manifest_from(const OrderedJson& json) {
   m.duplicate_documents = json.at("duplicate_documents").get<uint64_t>();
   for (const OrderedJson& source : json.at("sources"))
     m.sources.push_back({source.at("name").get<std::string>(), source.at("bytes").get<uint64_t>()});
-  m.train = split_from(json.at("train"), m.kind);
-  m.validation = split_from(json.at("validation"), m.kind);
+  const int version = json.at("version").get<int>();
+  m.train = split_from(json.at("train"), m.kind, version);
+  m.validation = split_from(json.at("validation"), m.kind, version);
   return m;
 }
 
@@ -134,6 +140,12 @@ std::string serialize(const Manifest& manifest) {
   return json.dump(2, ' ', false, kReplace) + "\n";
 }
 
+std::string identity_of(Manifest manifest) {
+  for (const Split split : {Split::train, Split::validation}) manifest.split(split).hashes = {};
+  const std::string text = serialize(manifest);
+  return hash_bytes(text.data(), text.size());
+}
+
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
   if (!std::filesystem::exists(path))
@@ -145,8 +157,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   try {
     const OrderedJson json = OrderedJson::parse(text);
     if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json["format"].dump(), kFormat));
-    if (json.at("version") != 1 && json["version"] != 2)
-      fail(fmt::format("version {} is not supported, only 1 and 2; prepare the text again", json["version"].dump()));
+    if (json.at("version") != 1 && json["version"] != 2 && json["version"] != 3)
+      fail(fmt::format("version {} is not supported, only 1 to 3; prepare the text again", json["version"].dump()));
     manifest = manifest_from(json);
   } catch (const DataError&) {
     throw;

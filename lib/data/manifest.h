@@ -38,11 +38,13 @@ struct SplitRecord {
   FileRecord index;         // document boundaries
   std::vector<FileRecord> shards;
   std::vector<FileRecord> loss_masks;  // of each shard; none for text
+  FileRecord hashes;                   // of each MiB of the shards, the masks and the index; no name before version 3
 };
 
 struct Manifest {
-  // 1 for text, as before there were other kinds; 2 for conversations: a reader that would ignore their masks refuses.
-  int version() const { return kind == DataKind::text ? 1 : 2; }
+  // 3 with hashes of each MiB. Without, as older programs wrote it: 1 for text, as before there were other kinds, and 2
+  // for conversations, so that a reader which would ignore their masks refuses.
+  int version() const { return !train.hashes.name.empty() ? 3 : kind == DataKind::text ? 1 : 2; }
   static constexpr const char* kFileName = "manifest.json";
 
   DataKind kind = DataKind::text;
@@ -71,6 +73,8 @@ Manifest new_manifest(const Tokenizer& tokenizer);
 void write_manifest(const std::filesystem::path& folder, const Tokenizer& tokenizer, const Manifest& manifest);
 // The exact bytes of manifest.json, its own hash included.
 std::string serialize(const Manifest& manifest);
+// The hash by which the content of a folder is known again: that of its manifest as version 1 or 2.
+std::string identity_of(Manifest manifest);
 // DataError when the file is missing, of another version, or not byte for byte what serialize() wrote.
 Manifest read_manifest(const std::filesystem::path& folder);
 

@@ -1,9 +1,17 @@
 #include "data/megatron.h"
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 
 namespace fp {
 namespace {
@@ -19,11 +27,40 @@ constexpr std::array<std::pair<uint8_t, TokenType>, 6> kCodes = {{{1, TokenType:
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 60;  // of a .bin; sums of sizes stay far from overflow
 
-template <class T>
-T number_at(std::span<const std::byte> bytes, uint64_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
+template <class Number>
+struct Table {
+  uint64_t at;  // its first byte
+};
+
+// Calls visit(i, numbers[i]...) for i = 0..n-1 of these tables, reading a piece of each at a time.
+template <class Visit, class... Number>
+void for_each_of(const ByteReader& bytes, uint64_t n, Visit&& visit, Table<Number>... tables) {
+  constexpr uint64_t kPiece = uint64_t{1} << 16;
+  std::tuple<std::vector<Number>...> pieces;
+  for (uint64_t begin = 0; begin < n; begin += kPiece) {
+    const uint64_t count = std::min(kPiece, n - begin);
+    const auto load = [&](auto& piece, uint64_t at) {
+      piece.resize(count);
+      bytes.read(at + begin * sizeof(piece[0]), std::as_writable_bytes(std::span(piece)));
+    };
+    std::apply([&](auto&... piece) { (load(piece, tables.at), ...); }, pieces);
+    for (uint64_t i = 0; i < count; ++i)
+      std::apply([&](const auto&... piece) { visit(begin + i, piece[i]...); }, pieces);
+  }
+}
+
+// As hash_bytes() of the whole file.
+std::string hash_of(const DataFile& file) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  XXH3_128bits_reset(hash.get());
+  std::vector<std::byte> piece;
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(std::min(kHashedBlock, file.size() - at));
+    file.read_past_cache(at, piece);
+    XXH3_128bits_update(hash.get(), piece.data(), piece.size());
+  }
+  const XXH128_hash_t h = XXH3_128bits_digest(hash.get());
+  return fmt::format("{:016x}{:016x}", h.high64, h.low64);
 }
 
 }  // namespace
@@ -35,63 +72,74 @@ uint8_t megatron_code(TokenType type) {
   return 0;
 }
 
-MegatronIndex::MegatronIndex(std::span<const std::byte> bytes, const std::string& where) : bytes_(bytes) {
-  const auto need = [&](bool ok, const std::string& what) {
-    if (!ok) throw DataError(fmt::format("{}: {}", where, what));
-  };
-  need(bytes.size() >= kHeaderBytes && std::memcmp(bytes.data(), kMagic, kMagicBytes) == 0,
-       "not a Megatron index: it does not begin with MMIDIDX and a header of 34 bytes");
-  const auto version = number_at<uint64_t>(bytes, 9);
-  need(version == kVersion, fmt::format("version {}: legal: {}", version, kVersion));
-  const auto code = number_at<uint8_t>(bytes, 17);
-  bool known = false;
-  for (const auto& [c, type] : kCodes)
-    if (c == code) type_ = type, known = true;
-  need(known, fmt::format("type code {} of the ids: legal: 1 (u8), 2 (i8), 3 (i16), 4 (i32), 5 (i64), 8 (u16)", code));
-  sequences_ = number_at<uint64_t>(bytes, 18);
-  entries_ = number_at<uint64_t>(bytes, 26);
-  const uint64_t room = bytes.size() - kHeaderBytes;
-  need(sequences_ <= room / 12 && entries_ <= room / 8 && entries_ >= 1 && room >= 12 * sequences_ + 8 * entries_,
-       fmt::format("{} sequences and {} document entries do not fit in {} bytes", sequences_, entries_, bytes.size()));
-  const uint64_t rest = room - 12 * sequences_ - 8 * entries_;
-  need(sequences_ == 0 || rest != sequences_, "holds the modes of a multimodal dataset, which is not supported");
-  need(rest == 0, fmt::format("{} bytes after the end of its last table", rest));
+MegatronIndex::MegatronIndex(const ByteReader& bytes, const std::string& where) : bytes_(bytes) {
+  read_header(where);
   check_sequences(where);
   check_documents(where);
   if (sequences_ > 0)
     tokens_ = offset_of(sequences_ - 1) / width_of(type_) +
-              static_cast<uint64_t>(number_at<int32_t>(bytes_, kHeaderBytes + 4 * (sequences_ - 1)));
+              static_cast<uint64_t>(bytes_.number<int32_t>(kHeaderBytes + 4 * (sequences_ - 1)));
+}
+
+void MegatronIndex::read_header(const std::string& where) {
+  const auto need = [&](bool ok, const std::string& what) {
+    if (!ok) throw DataError(fmt::format("{}: {}", where, what));
+  };
+  constexpr const char* kNoIndex = "not a Megatron index: it does not begin with MMIDIDX and a header of 34 bytes";
+  need(bytes_.size() >= kHeaderBytes, kNoIndex);
+  std::array<char, kMagicBytes> magic;
+  bytes_.read(0, std::as_writable_bytes(std::span(magic)));
+  need(std::memcmp(magic.data(), kMagic, kMagicBytes) == 0, kNoIndex);
+  const auto version = bytes_.number<uint64_t>(9);
+  need(version == kVersion, fmt::format("version {}: legal: {}", version, kVersion));
+  const auto code = bytes_.number<uint8_t>(17);
+  bool known = false;
+  for (const auto& [c, type] : kCodes)
+    if (c == code) type_ = type, known = true;
+  need(known, fmt::format("type code {} of the ids: legal: 1 (u8), 2 (i8), 3 (i16), 4 (i32), 5 (i64), 8 (u16)", code));
+  sequences_ = bytes_.number<uint64_t>(18);
+  entries_ = bytes_.number<uint64_t>(26);
+  const uint64_t room = bytes_.size() - kHeaderBytes;
+  need(sequences_ <= room / 12 && entries_ <= room / 8 && entries_ >= 1 && room >= 12 * sequences_ + 8 * entries_,
+       fmt::format("{} sequences and {} document entries do not fit in {} bytes", sequences_, entries_, bytes_.size()));
+  const uint64_t rest = room - 12 * sequences_ - 8 * entries_;
+  need(sequences_ == 0 || rest != sequences_, "holds the modes of a multimodal dataset, which is not supported");
+  need(rest == 0, fmt::format("{} bytes after the end of its last table", rest));
 }
 
 void MegatronIndex::check_sequences(const std::string& where) const {
   uint64_t expected = 0;
-  for (uint64_t s = 0; s < sequences_; ++s) {
-    const auto tokens = number_at<int32_t>(bytes_, kHeaderBytes + 4 * s);
+  const auto check = [&](uint64_t s, int32_t tokens, uint64_t offset) {
     if (tokens < 0) throw DataError(fmt::format("{}: sequence {} has {} tokens", where, s, tokens));
     if (expected > kMostBytes) throw DataError(fmt::format("{}: its sequences have more than 2^60 bytes", where));
-    if (offset_of(s) != expected)
+    if (offset != expected)
       throw DataError(fmt::format("{}: sequence {} begins at byte {} of the .bin, not at {} where the one before ends",
-                                  where, s, static_cast<int64_t>(offset_of(s)), expected));
+                                  where, s, static_cast<int64_t>(offset), expected));
     expected += static_cast<uint64_t>(tokens) * width_of(type_);
-  }
+  };
+  for_each_of(bytes_, sequences_, check, Table<int32_t>{kHeaderBytes}, Table<uint64_t>{kHeaderBytes + 4 * sequences_});
 }
 
 void MegatronIndex::check_documents(const std::string& where) const {
-  for (uint64_t d = 1; d < entries_; ++d)
-    if (entry(d) < entry(d - 1) || entry(d) > sequences_)
+  uint64_t before = 0;
+  const auto check = [&](uint64_t d, uint64_t first) {
+    if (d > 0 && (first < before || first > sequences_))
       throw DataError(fmt::format("{}: document entry {} is {} after {}: they rise from 0 to the {} sequences", where,
-                                  d, static_cast<int64_t>(entry(d)), static_cast<int64_t>(entry(d - 1)), sequences_));
+                                  d, static_cast<int64_t>(first), static_cast<int64_t>(before), sequences_));
+    before = first;
+  };
+  for_each_of(bytes_, entries_, check, Table<uint64_t>{kHeaderBytes + 12 * sequences_});
   if (entry(0) != 0 || entry(entries_ - 1) != sequences_)
     throw DataError(fmt::format("{}: the document entries go from {} to {}, not from 0 to the {} sequences", where,
                                 static_cast<int64_t>(entry(0)), static_cast<int64_t>(entry(entries_ - 1)), sequences_));
 }
 
 uint64_t MegatronIndex::offset_of(uint64_t sequence) const {
-  return number_at<uint64_t>(bytes_, kHeaderBytes + 4 * sequences_ + 8 * sequence);
+  return bytes_.number<uint64_t>(kHeaderBytes + 4 * sequences_ + 8 * sequence);
 }
 
 uint64_t MegatronIndex::entry(uint64_t d) const {
-  return number_at<uint64_t>(bytes_, kHeaderBytes + 12 * sequences_ + 8 * d);
+  return bytes_.number<uint64_t>(kHeaderBytes + 12 * sequences_ + 8 * d);
 }
 
 uint64_t MegatronIndex::document_begin(uint64_t d) const {
@@ -107,26 +155,27 @@ fs::path megatron_prefix(const fs::path& path) {
 bool is_megatron(const fs::path& path) {
   const fs::path index = with_ending(megatron_prefix(path), ".idx");
   if (!fs::is_regular_file(index)) return false;
-  const MappedFile file(index);
-  return file.size() >= MegatronIndex::kMagicBytes &&
-         std::memcmp(file.data(), MegatronIndex::kMagic, MegatronIndex::kMagicBytes) == 0;
+  const DataFile file(index);
+  if (file.size() < MegatronIndex::kMagicBytes) return false;
+  std::array<char, MegatronIndex::kMagicBytes> magic;
+  file.read_past_cache(0, std::as_writable_bytes(std::span(magic)));
+  return std::memcmp(magic.data(), MegatronIndex::kMagic, MegatronIndex::kMagicBytes) == 0;
 }
 
 MegatronDataset::MegatronDataset(const fs::path& path, std::shared_ptr<const Tokenizer> tokenizer)
-    : Dataset(path.string(), "megatron") {
-  const fs::path prefix = megatron_prefix(path);
-  const std::string bin = with_ending(prefix, ".bin").string(), idx = with_ending(prefix, ".idx").string();
+    : Dataset(path.string(), "megatron"), index_file_(with_ending(megatron_prefix(path), ".idx")) {
   tokenizer_ = std::move(tokenizer);
   highest_id_ = tokenizer_->vocab_size() - 1;
-  index_file_ = MappedFile(idx);
-  index_.emplace(index_file_.as<std::byte>(), idx);
-  MappedFile file(bin);
+  const std::string& idx = index_file_.name();
+  index_.emplace(index_file_, idx);
+  auto file = std::make_shared<const DataFile>(with_ending(megatron_prefix(path), ".bin"));
   const uint64_t bytes = index_->tokens() * width_of(index_->type());
-  if (file.size() != bytes)
-    throw DataError(fmt::format("{}: {} bytes, but {} says {}: truncated or altered", bin, file.size(), idx, bytes));
+  if (file->size() != bytes)
+    throw DataError(
+        fmt::format("{}: {} bytes, but {} says {}: truncated or altered", file->name(), file->size(), idx, bytes));
   tokens_ = TokenStream(index_->type());
-  tokens_.add(bin, std::move(file), 0, index_->tokens());
-  const std::string content = hash_bytes(index_file_.data(), index_file_.size()) + tokens_.fingerprint();
+  tokens_.add(std::move(file), 0, index_->tokens());
+  const std::string content = hash_of(index_file_) + tokens_.fingerprint();
   identity_ = hash_bytes(content.data(), content.size());
 }
 

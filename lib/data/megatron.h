@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
 
 #include "data/dataset.h"
 
@@ -12,13 +11,13 @@ namespace fp {
 // The path of one file of a pair: the prefix with ".bin" or ".idx" appended.
 inline std::filesystem::path with_ending(std::filesystem::path prefix, const char* ending) { return prefix += ending; }
 
-// A view of an .idx file: little endian, 8-byte numbers unaligned.
+// An .idx file, read in place: little endian, 8-byte numbers unaligned.
 //   "MMIDIDX\0\0", u64 version 1, u8 type of the ids, u64 sequences S, u64 entries D,
 //   i32 tokens[S], i64 byte_offset[S], i64 first_sequence[D] (0 first, S last: document d is sequences [d, d+1))
 class MegatronIndex {
  public:
-  // Checks all of it: DataError naming `where` and what is wrong. The bytes must outlive the view.
-  MegatronIndex(std::span<const std::byte> bytes, const std::string& where);
+  // Checks all of it: DataError naming `where` and what is wrong. The bytes must outlive it.
+  MegatronIndex(const ByteReader& bytes, const std::string& where);
 
   TokenType type() const { return type_; }
   uint64_t sequences() const { return sequences_; }
@@ -35,10 +34,11 @@ class MegatronIndex {
  private:
   uint64_t offset_of(uint64_t sequence) const;
   uint64_t entry(uint64_t d) const;
+  void read_header(const std::string& where);
   void check_sequences(const std::string& where) const;
   void check_documents(const std::string& where) const;
 
-  std::span<const std::byte> bytes_;
+  const ByteReader& bytes_;
   TokenType type_ = TokenType::u16;
   uint64_t sequences_ = 0, entries_ = 0, tokens_ = 0;
 };
@@ -60,7 +60,7 @@ class MegatronDataset : public Dataset {
   std::pair<uint64_t, uint64_t> document(uint64_t d) const override;
 
  private:
-  MappedFile index_file_;
+  DataFile index_file_;
   std::optional<MegatronIndex> index_;
 };
 

@@ -1,84 +1,12 @@
 #include "data/prepared_dataset.h"
 
-#include <xxhash.h>
-
-#include <algorithm>
-#include <atomic>
-#include <exception>
-
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/filesystem.h"
 #include "data/chat.h"
 
 namespace fp {
-namespace {
 
-// Hash of the file and the highest token in it, in one pass.
-template <class Token>
-void verify_shard(const MappedFile& shard, const FileRecord& record, int64_t highest_id, const std::string& path) {
-  constexpr size_t kBlock = size_t{1} << 20;
-  struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
-  const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
-  Token highest = 0;
-  for (size_t at = 0; at < shard.size(); at += kBlock) {
-    const size_t n = std::min(kBlock, shard.size() - at);
-    XXH3_128bits_update(state.get(), shard.data() + at, n);
-    const auto tokens = shard.as<Token>().subspan(at / sizeof(Token), n / sizeof(Token));
-    for (const Token token : tokens) highest = std::max(highest, token);
-  }
-  const XXH128_hash_t h = XXH3_128bits_digest(state.get());
-  if (fmt::format("{:016x}{:016x}", h.high64, h.low64) != record.xxh3)
-    throw DataError(fmt::format("{}: altered: its content does not match the hash in the manifest", path));
-  if (static_cast<int64_t>(highest) > highest_id)
-    throw DataError(
-        fmt::format("{}: holds token id {}, but the manifest says that the highest is {}", path, highest, highest_id));
-}
-
-void verify_index(const MappedFile& index, const SplitRecord& record, const std::string& path) {
-  if (hash_bytes(index.data(), index.size()) != record.index.xxh3)
-    throw DataError(fmt::format("{}: altered: its content does not match the hash in the manifest", path));
-  const auto bounds = index.as<uint64_t>();
-  const bool increasing = std::adjacent_find(bounds.begin(), bounds.end(), std::greater_equal<>()) == bounds.end();
-  if (bounds.front() != 0 || bounds.back() != record.tokens || !increasing)
-    throw DataError(fmt::format("{}: the document boundaries are not increasing from 0 to {}", path, record.tokens));
-}
-
-MappedFile open_file(const std::filesystem::path& folder, const FileRecord& record, uint64_t expected_bytes) {
-  const std::filesystem::path path = folder / record.name;
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot read the size: {}", path.string(), error.message()));
-  if (size != record.bytes)
-    throw DataError(
-        fmt::format("{}: {} bytes, but the manifest says {}: truncated or altered", path.string(), size, record.bytes));
-  if (record.bytes != expected_bytes)
-    throw DataError(fmt::format("{}: the manifest gives it {} bytes, its own counts need {}", path.string(),
-                                record.bytes, expected_bytes));
-  return MappedFile(path);
-}
-
-// Runs task(0..n) on all threads; the exception of the lowest index is rethrown.
-template <class Task>
-void run_tasks(size_t n, Task&& task) {
-  std::vector<std::exception_ptr> errors(n);
-  std::atomic<size_t> taken = 0;
-  parallel([&](int, int) {
-    for (size_t i; (i = taken.fetch_add(1)) < n;) try {
-        task(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-  });
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
-}
-
-}  // namespace
-
-PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split split)
+PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split split, const OpenOptions& options)
     : Dataset(folder.string(), "prepared"), folder_(folder), split_(split), manifest_(read_manifest(folder)) {
   const std::string tokenizer_path = (folder / manifest_.tokenizer.name).string();
   std::string text = read_file(tokenizer_path);
@@ -86,13 +14,12 @@ PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split spli
     throw DataError(
         fmt::format("{}: truncated or altered: its content does not match the hash in the manifest", tokenizer_path));
   tokenizer_ = parse_tokenizer(std::move(text), tokenizer_path);
-  const std::string manifest = serialize(manifest_);
-  identity_ = hash_bytes(manifest.data(), manifest.size());
+  identity_ = identity_of(manifest_);
   highest_id_ = manifest_.highest_id;
   // Templates use the end-of-text token inside a conversation too.
   if (manifest_.kind == DataKind::text) separator_ = {tokenizer_->eot(), false};
   check_counts();
-  open_tokens();
+  open_files(options);
 }
 
 // The manifest's hash says that it is what was written; this says that it makes sense.
@@ -117,32 +44,21 @@ void PreparedDataset::check_counts() const {
                                                      record().shards.size(), name_of(split_), shards));
 }
 
-void PreparedDataset::open_tokens() {
-  index_ = open_file(folder_, record().index, (record().documents + 1) * sizeof(uint64_t));
-  tokens_ = open_shards(record().shards, manifest_.token_bytes == 2 ? TokenType::u16 : TokenType::u32, highest_id_);
-  verify_index(index_, record(), (folder_ / record().index.name).string());
+void PreparedDataset::open_files(const OpenOptions& options) {
+  std::vector<BlockHashes> hashes = verify_split(folder_, manifest_, split_, options);
+  const std::vector<SplitFile> files = files_of(manifest_, split_);
+  const size_t shards = record().shards.size();
+  tokens_ = TokenStream(manifest_.token_bytes == 2 ? TokenType::u16 : TokenType::u32);
+  loss_mask_ = TokenStream(TokenType::u8);
   has_loss_mask_ = manifest_.kind != DataKind::text;
-  if (has_loss_mask_) loss_mask_ = open_shards(record().loss_masks, TokenType::u8, 1);
-}
-
-TokenStream PreparedDataset::open_shards(const std::vector<FileRecord>& records, TokenType type,
-                                         int64_t highest) const {
-  std::vector<MappedFile> files;
-  for (size_t i = 0; i < records.size(); ++i)
-    files.push_back(open_file(folder_, records[i], tokens_of_shard(i) * width_of(type)));
-  const auto verify = type == TokenType::u8    ? verify_shard<uint8_t>
-                      : type == TokenType::u16 ? verify_shard<uint16_t>
-                                               : verify_shard<uint32_t>;
-  run_tasks(files.size(),
-            [&](size_t i) { verify(files[i], records[i], highest, (folder_ / records[i].name).string()); });
-  TokenStream stream(type);
-  for (size_t i = 0; i < files.size(); ++i)
-    stream.add((folder_ / records[i].name).string(), std::move(files[i]), 0, tokens_of_shard(i));
-  return stream;
-}
-
-uint64_t PreparedDataset::tokens_of_shard(size_t shard) const {
-  return std::min(manifest_.shard_tokens, record().tokens - shard * manifest_.shard_tokens);
+  for (size_t f = 0; f < files.size(); ++f) {
+    auto file =
+        std::make_shared<const DataFile>(folder_ / files[f].record.name, files[f].record.bytes, std::move(hashes[f]));
+    if (files[f].is_index)
+      index_ = std::move(file);
+    else
+      (f < shards ? tokens_ : loss_mask_).add(std::move(file), 0, files[f].entries);
+  }
 }
 
 std::optional<int32_t> PreparedDataset::end_of_message() const {
@@ -156,8 +72,13 @@ double PreparedDataset::bytes_per_token() const {
 
 std::pair<uint64_t, uint64_t> PreparedDataset::document(uint64_t index) const {
   FP_CHECK(index < documents(), "document {} of {}", index, documents());
-  const auto bounds = index_.as<uint64_t>();
-  return {bounds[index], bounds[index + 1]};
+  const uint64_t at = index * sizeof(uint64_t);
+  const auto begin = index_->number<uint64_t>(at), end = index_->number<uint64_t>(at + sizeof(uint64_t));
+  // Only of a folder that was altered since it was verified, and has no hashes to tell.
+  if (begin >= end || end > tokens())
+    throw DataError(fmt::format("{}: document {} is the tokens from {} to {} of {}: altered", index_->name(), index,
+                                begin, end, tokens()));
+  return {begin, end};
 }
 
 }  // namespace fp

@@ -9,9 +9,10 @@ namespace fp {
 
 class PreparedDataset : public Dataset {
  public:
-  // Opens and verifies: the manifest, the tokenizer, and size and hash of every file of the split, on all threads.
-  // DataError names the file that is missing, truncated or altered; an empty split is fine.
-  PreparedDataset(const std::filesystem::path& folder, Split split);
+  // Opens and verifies: the manifest, the tokenizer, and the files of the split as `options` say, on all threads.
+  // DataError names the file that is missing, truncated or altered; an empty split is fine. Where hashes of each MiB
+  // are known, what is altered later is found when it is read: then read(), document() and the like throw DataError.
+  PreparedDataset(const std::filesystem::path& folder, Split split, const OpenOptions& options = {});
 
   Split split() const { return split_; }
   const Manifest& manifest() const { return manifest_; }
@@ -26,15 +27,13 @@ class PreparedDataset : public Dataset {
 
  private:
   void check_counts() const;
-  void open_tokens();
-  TokenStream open_shards(const std::vector<FileRecord>& records, TokenType type, int64_t highest) const;
-  uint64_t tokens_of_shard(size_t shard) const;
+  void open_files(const OpenOptions& options);
   const SplitRecord& record() const { return manifest_.split(split_); }
 
   std::filesystem::path folder_;
   Split split_;
   Manifest manifest_;
-  MappedFile index_;
+  std::shared_ptr<const DataFile> index_;
 };
 
 }  // namespace fp

@@ -11,7 +11,7 @@ TaskProgress::~TaskProgress() { log::set_live_line(""); }
 void TaskProgress::update(uint64_t done, uint64_t total, const char* unit, double unit_size) {
   const bool live = log::stderr_is_terminal();
   const auto now = Clock::now();
-  if (now - last_ < (live ? std::chrono::milliseconds(100) : std::chrono::milliseconds(20000))) return;
+  if (now - last_ < (live ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000))) return;
   last_ = now;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double rate = static_cast<double>(done) / seconds;

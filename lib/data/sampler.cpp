@@ -16,11 +16,12 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const DataSection& spec) {
   return load_tokenizer(spec.tokenizer);
 }
 
-std::vector<std::unique_ptr<Dataset>> open_all(const DataSection& spec, Split split) {
+std::vector<std::unique_ptr<Dataset>> open_all(const DataSection& spec, Split split, const OpenOptions& options) {
   const auto tokenizer = tokenizer_of(spec);
   std::vector<std::unique_ptr<Dataset>> datasets;
   for (const DatasetSpec& d : spec.train)
-    if (auto dataset = open_dataset({d.path, d.format, tokenizer}, split)) datasets.push_back(std::move(dataset));
+    if (auto dataset = open_dataset({d.path, d.format, tokenizer}, split, options))
+      datasets.push_back(std::move(dataset));
   return datasets;
 }
 
@@ -30,14 +31,14 @@ std::vector<double> weights_of(const DataSection& spec) {
   return weights;
 }
 
-std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec) {
+std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec, const OpenOptions& options) {
   std::vector<std::unique_ptr<Dataset>> datasets;
   if (spec.validation.empty()) {
-    datasets = open_all(spec, Split::validation);
+    datasets = open_all(spec, Split::validation, options);
   } else {
     const DatasetSource source{spec.validation, spec.validation_format, tokenizer_of(spec)};
     for (const Split split : {Split::train, Split::validation})
-      if (auto dataset = open_dataset(source, split)) datasets.push_back(std::move(dataset));
+      if (auto dataset = open_dataset(source, split, options)) datasets.push_back(std::move(dataset));
   }
   std::erase_if(datasets, [](const auto& d) { return d->tokens() == 0; });
   if (datasets.empty())
@@ -48,6 +49,13 @@ std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec) {
 }
 
 }  // namespace
+
+int64_t vocab_of_data(const DataSection& spec) {
+  if (spec.train.empty()) throw ConfigError("data.train: name at least one dataset");
+  const DatasetSpec& d = spec.train.front();
+  const OpenOptions options{Verify::nothing};
+  return open_dataset({d.path, d.format, tokenizer_of(spec)}, Split::train, options)->tokenizer().vocab_size();
+}
 
 Sampler::Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> datasets)
     : seq_len_(spec.seq_len),
@@ -141,8 +149,11 @@ void Sampler::write_documents(int dataset, uint64_t document, int64_t i, uint64_
   }
 }
 
-TrainSampler::TrainSampler(const DataSection& spec, uint64_t seed)
-    : Sampler(spec, open_all(spec, Split::train)), seed_(seed), shuffle_(spec.shuffle), mixture_(weights_of(spec)) {
+TrainSampler::TrainSampler(const DataSection& spec, uint64_t seed, const OpenOptions& options)
+    : Sampler(spec, open_all(spec, Split::train, options)),
+      seed_(seed),
+      shuffle_(spec.shuffle),
+      mixture_(weights_of(spec)) {
   for (const auto& d : datasets_)
     if (documents_.empty() && d->tokens() < static_cast<uint64_t>(seq_len_) + 1)
       throw DataError(
@@ -199,7 +210,8 @@ void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   }
 }
 
-ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit) : Sampler(spec, open_validation(spec)) {
+ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options)
+    : Sampler(spec, open_validation(spec, options)) {
   if (limit < 0) throw ConfigError(fmt::format("eval.samples: {}: legal: 0 (all) or more", limit));
   const auto length = static_cast<uint64_t>(seq_len_);
   first_sample_.push_back(0);

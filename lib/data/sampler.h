@@ -15,6 +15,9 @@
 
 namespace fp {
 
+// The entries of the tokenizer of a run's data, of which nothing else is read.
+int64_t vocab_of_data(const DataSection& spec);
+
 // Writes samples into batches; train and validation differ only in what a sample index stands for. A sample is, by
 // data.sampling,
 //   packed     a window of seq_len tokens of the stream, wherever documents begin and end
@@ -72,7 +75,7 @@ class Sampler {
 class TrainSampler : public Sampler {
  public:
   // Opens the training split of every dataset. DataError when one has too few tokens for a sample.
-  TrainSampler(const DataSection& spec, uint64_t seed);
+  TrainSampler(const DataSection& spec, uint64_t seed, const OpenOptions& options = {});
 
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
 
@@ -107,7 +110,7 @@ class ValidationSampler : public Sampler {
   // `validation` of the spec if given (all its documents: of a prepared folder the training split, then the validation
   // split), else the held-out splits of the training folders. limit > 0: that many samples, evenly spaced over all.
   // DataError when there is nothing.
-  ValidationSampler(const DataSection& spec, int64_t limit);
+  ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options = {});
 
   // Samples there are (0 < size() <= limit when limit > 0).
   int64_t size() const { return size_; }

@@ -51,8 +51,13 @@ void SplitWriter::open_shard(bool masked) {
 }
 
 void SplitWriter::close_shard() {
-  record_.shards.push_back(shard_->close());
-  if (mask_) record_.loss_masks.push_back(mask_->close());
+  const auto close = [](HashingFile& file, std::vector<FileRecord>& records, BlockHashes& hashes) {
+    records.push_back(file.close());
+    const BlockHashes more = file.take_block_hashes();
+    hashes.insert(hashes.end(), more.begin(), more.end());
+  };
+  close(*shard_, record_.shards, shard_hashes_);
+  if (mask_) close(*mask_, record_.loss_masks, mask_hashes_);
   shard_.reset();
   mask_.reset();
 }
@@ -68,7 +73,15 @@ void SplitWriter::write_tokens(std::span<const int32_t> tokens) {
 SplitRecord SplitWriter::finish() {
   if (shard_) close_shard();
   record_.index = index_.close();
+  record_.hashes = write_hashes();
   return record_;
+}
+
+FileRecord SplitWriter::write_hashes() {
+  HashingFile file(folder_ / fmt::format("{}.hashes", name_of(split_)));
+  for (const BlockHashes& hashes : {shard_hashes_, mask_hashes_, index_.take_block_hashes()})
+    file.write(std::as_bytes(std::span(hashes)));
+  return file.close();
 }
 
 }  // namespace fp

@@ -28,6 +28,7 @@ class SplitWriter {
  private:
   void open_shard(bool masked);
   void close_shard();
+  FileRecord write_hashes();
   void write_tokens(std::span<const int32_t> tokens);
 
   std::filesystem::path folder_;
@@ -39,6 +40,7 @@ class SplitWriter {
   uint64_t in_shard_ = 0;
   int32_t highest_id_ = -1;
   SplitRecord record_;
+  BlockHashes shard_hashes_, mask_hashes_;
   std::vector<uint16_t> narrow_;
 };
 

@@ -61,25 +61,28 @@ uint64_t width_of(TokenType type) {
   return visit(type, [](auto id) { return uint64_t{sizeof(id)}; });
 }
 
-void TokenStream::add(std::string name, MappedFile file, uint64_t offset, uint64_t tokens) {
-  FP_CHECK(offset <= file.size() && tokens <= (file.size() - offset) / width_of(type_),
-           "{} tokens from byte {} of {}: {} bytes", tokens, offset, name, file.size());
+void TokenStream::add(std::shared_ptr<const DataFile> file, uint64_t offset, uint64_t tokens) {
+  FP_CHECK(offset <= file->size() && tokens <= (file->size() - offset) / width_of(type_),
+           "{} tokens from byte {} of {}: {} bytes", tokens, offset, file->name(), file->size());
   ends_.push_back(size() + tokens);
-  parts_.push_back({std::move(name), std::move(file), offset});
+  parts_.push_back({std::move(file), offset});
 }
 
 void TokenStream::read(uint64_t begin, std::span<int32_t> out, int64_t highest) const {
   FP_CHECK(begin <= size() && out.size() <= size() - begin, "tokens [{}, {}) of {}", begin, begin + out.size(), size());
+  std::vector<std::byte> raw;
   auto p = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
   for (; !out.empty(); ++p) {
     const uint64_t at = begin - (p > 0 ? ends_[p - 1] : 0), n = std::min<uint64_t>(out.size(), ends_[p] - begin);
-    const std::byte* from = parts_[p].file.data() + parts_[p].offset + at * width_of(type_);
+    raw.resize(n * width_of(type_));
+    parts_[p].file->read(parts_[p].offset + at * width_of(type_), raw);
     visit(type_, [&](auto zero) {
       using Id = decltype(zero);
-      const size_t good = copy_ids<Id>(from, out.first(n), highest);
+      const size_t good = copy_ids<Id>(raw.data(), out.first(n), highest);
       if (good < n)
-        throw DataError(fmt::format("{}: token {} is {}, but the ids of its tokenizer are 0 to {}", parts_[p].name,
-                                    at + good, id_at<Id>(from + good * sizeof(Id)), highest));
+        throw DataError(fmt::format("{}: token {} is {}, but the ids of its tokenizer are 0 to {}",
+                                    parts_[p].file->name(), at + good, id_at<Id>(raw.data() + good * sizeof(Id)),
+                                    highest));
     });
     out = out.subspan(n);
     begin += n;
@@ -90,18 +93,21 @@ std::string TokenStream::fingerprint() const {
   constexpr uint64_t kBlock = 4096, kBlocks = 64;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
   XXH3_128bits_reset(hash.get());
+  std::vector<std::byte> raw;
   for (const Part& part : parts_) {
-    const uint64_t size = part.file.size();
+    const uint64_t size = part.file->size();
     XXH3_128bits_update(hash.get(), &size, sizeof size);
+    const auto add = [&](uint64_t at, uint64_t bytes) {
+      raw.resize(bytes);
+      part.file->read_past_cache(at, raw);
+      XXH3_128bits_update(hash.get(), raw.data(), raw.size());
+    };
     if (size <= kBlock * kBlocks) {
-      if (size > 0) XXH3_128bits_update(hash.get(), part.file.data(), size);
+      if (size > 0) add(0, size);
       continue;
     }
     const uint64_t step = (size - kBlock) / (kBlocks - 1);
-    for (uint64_t b = 0; b < kBlocks; ++b) {
-      const uint64_t at = b + 1 < kBlocks ? b * step : size - kBlock;
-      XXH3_128bits_update(hash.get(), part.file.data() + at, kBlock);
-    }
+    for (uint64_t b = 0; b < kBlocks; ++b) add(b + 1 < kBlocks ? b * step : size - kBlock, kBlock);
   }
   const XXH128_hash_t h = XXH3_128bits_digest(hash.get());
   return fmt::format("{:016x}{:016x}", h.high64, h.low64);

@@ -1,12 +1,13 @@
-// Arrays of token ids in memory-mapped files, read in place as one stream.
+// Arrays of token ids in files, read in place as one stream.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/filesystem.h"
+#include "data/data_file.h"
 
 namespace fp {
 
@@ -19,12 +20,11 @@ class TokenStream {
   explicit TokenStream(TokenType type) : type_(type) {}
 
   // Appends `tokens` ids that begin `offset` bytes into the file (no alignment needed); they must lie inside it.
-  // `name` stands for the file in errors.
-  void add(std::string name, MappedFile file, uint64_t offset, uint64_t tokens);
+  void add(std::shared_ptr<const DataFile> file, uint64_t offset, uint64_t tokens);
 
   uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   // Copies tokens [begin, begin + out.size()), which must lie inside the stream. DataError naming the file and the
-  // place when one of them is not in [0, highest].
+  // place when one of them is not in [0, highest]; DataFile's errors. Thread-safe.
   void read(uint64_t begin, std::span<int32_t> out, int64_t highest) const;
 
   // XXH3-128 of the sizes of the files and of blocks sampled evenly from each: files of any size in no time. It tells
@@ -33,8 +33,7 @@ class TokenStream {
 
  private:
   struct Part {
-    std::string name;
-    MappedFile file;
+    std::shared_ptr<const DataFile> file;
     uint64_t offset;
   };
   TokenType type_ = TokenType::u16;

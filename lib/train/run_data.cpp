@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "train/resume.h"
+#include "train/together.h"
 
 namespace fp {
 namespace {
@@ -26,12 +27,29 @@ void check_objective(const std::string& objective, const Sampler& sampler) {
   }
 }
 
+class AmongRanks : public WorkSharing {
+ public:
+  explicit AmongRanks(Group& world) : world_(world) {}
+  int rank() const override { return world_.rank(); }
+  int ranks() const override { return world_.size(); }
+  std::string on_rank_0(const std::function<std::string()>& work) override { return fp::on_rank_0(world_, work); }
+  std::vector<std::string> on_all(const std::function<std::string()>& work) override {
+    return on_all_ranks(world_, work);
+  }
+
+ private:
+  Group& world_;
+};
+
 }  // namespace
 
-RunData::RunData(const RunSpec& spec) : train_(spec.data, spec.run.seed) {
+RunData::RunData(const RunSpec& spec, Group& world) : RunData(spec, AmongRanks(world)) {}
+
+RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
+    : train_(spec.data, spec.run.seed, {Verify::changed, &sharing}) {
   check_objective(spec.train.objective, train_);
   if (holds_out(spec, train_)) {
-    validation_.emplace(spec.data, spec.eval.samples);
+    validation_.emplace(spec.data, spec.eval.samples, OpenOptions{Verify::changed, &sharing});
     check_objective(spec.train.objective, *validation_);
   }
   if (spec.train.objective != "dpo") return;

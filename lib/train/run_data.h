@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "comm/comm.h"
 #include "config/run_spec.h"
 #include "data/sampler.h"
 #include "train/evaluation.h"
@@ -13,16 +14,17 @@ namespace fp {
 
 class RunData {
  public:
-  // Opens everything. ConfigError when train.objective does not go with the data: sft needs a loss mask, dpo
-  // preferences, pretrain neither.
-  explicit RunData(const RunSpec&);
+  // Opens everything; the ranks of the world, which all do, verify together what has changed since it was verified.
+  // ConfigError when train.objective does not go with the data: sft needs a loss mask, dpo preferences, pretrain
+  // neither.
+  RunData(const RunSpec&, Group& world);
 
   const TrainSampler& train() const { return train_; }
   bool has_validation() const { return validation_.has_value(); }
   // DataError when a token is not in the model's vocabulary.
   void check_vocab(int64_t model_vocab) const;
 
-  // Samples [first, first + n) of the training order, complete with reference scores.
+  // Samples [first, first + n) of the training order, complete with reference scores. Thread-safe.
   void fill(uint64_t first, int64_t n, Batch&) const;
   EvaluationResult evaluate(Executor&, int64_t micro_batch, const Groups&) const;
 
@@ -30,6 +32,8 @@ class RunData {
   ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }
 
  private:
+  RunData(const RunSpec&, WorkSharing&&);
+
   TrainSampler train_;
   std::optional<ValidationSampler> validation_;
   std::optional<ReferenceScores> reference_;

@@ -48,13 +48,13 @@ std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
   return result_of(world.broadcast(world.rank() == 0 ? outcome_of(work) : std::string(), 0));
 }
 
-void on_all_ranks(Group& world, const std::function<void()>& work) {
+std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work) {
   const auto where = [&] {
     return world.size() == 1 ? std::string() : fmt::format("rank {} on {}: ", world.rank(), host_name());
   };
-  require_success(world.all_gather(outcome_of([&] {
+  std::vector<std::string> results = world.all_gather(outcome_of([&] {
     try {
-      work();
+      return work();
     } catch (const CommError&) {
       throw;
     } catch (const AccessError& e) {  // the files are another rank's to judge
@@ -62,9 +62,23 @@ void on_all_ranks(Group& world, const std::function<void()>& work) {
     } catch (const UserError& e) {
       throw UserError(e.code(), where() + e.what());
     }
-    return std::string();
-  })));
+  }));
+  require_success(results);
+  for (std::string& r : results) r = result_of(r);
+  return results;
 }
+
+namespace {
+
+// Where only an error matters.
+void do_on_all_ranks(Group& world, const std::function<void()>& work) {
+  on_all_ranks(world, [&] {
+    work();
+    return std::string();
+  });
+}
+
+}  // namespace
 
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                             const ParamTable& table, Group& world,
@@ -75,7 +89,7 @@ std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std
     return chosen ? chosen->folder().string() : std::string();
   });
   if (folder.empty()) return chosen;
-  on_all_ranks(world, [&] {
+  do_on_all_ranks(world, [&] {
     if (!chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::manifest);
   });
   return chosen;
@@ -131,7 +145,7 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
 
 void load_together(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
-  on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
+  do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
   prove(checkpoint, store.table(), std::move(mine), kStateKinds, world);
 }
 
@@ -162,7 +176,7 @@ std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, Para
 WeightSource open_together(const std::filesystem::path& path, Group& world) {
   std::optional<WeightSource> source;
   const std::string found = on_rank_0(world, [&] { return source.emplace(path).path().string(); });
-  on_all_ranks(world, [&] {
+  do_on_all_ranks(world, [&] {
     if (!source) source.emplace(found, Checkpoint::Verify::manifest);
   });
   return *std::move(source);
@@ -170,7 +184,7 @@ WeightSource open_together(const std::filesystem::path& path, Group& world) {
 
 void load_together(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
-  on_all_ranks(world, [&] { mine = source.load(store, ops); });
+  do_on_all_ranks(world, [&] { mine = source.load(store, ops); });
   constexpr std::array kWeights = {StateKind::param};
   if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
 }

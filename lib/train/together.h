@@ -23,12 +23,12 @@ std::string result_of(const std::string& outcome);
 // says nothing about the rest.
 void require_success(const std::vector<std::string>& outcomes);
 
+// What `work` comes to on each rank, in rank order, on all. A UserError of any, with its rank and host, is thrown on all.
+// What a rank may not read is an InfrastructureError: whether a file is there, and right, is rank 0's to say.
+std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work);
+
 // Runs `work` on rank 0 and gives its result to all; a UserError there is thrown on all.
 std::string on_rank_0(Group& world, const std::function<std::string()>& work);
-
-// Runs `work` on each rank; an error of any, with its rank and host, is thrown on all. What a rank may not read is an
-// InfrastructureError: whether a file is there, and right, is rank 0's to say.
-void on_all_ranks(Group& world, const std::function<void()>& work);
 
 // As checkpoint_to_resume(), which rank 0 does for all.
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,

@@ -44,7 +44,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
       groups_(make_groups(world, mesh)),
       directory_(spec_.run.directory),
       checkpoints_(directory_ / "checkpoints"),
-      data_(spec_),
+      data_(spec_, *groups_.world),
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   data_.check_vocab(section_.vocab);
   RunSpec resolved = spec_;

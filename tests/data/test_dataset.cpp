@@ -122,6 +122,6 @@ TEST_CASE("a folder that was not prepared, or by another version, is refused") {
     write_text(dir / "manifest.json", manifest);
     CHECK_THAT(open_error(dir.path()), Contains("manifest.json"));
   }
-  write_text(dir / "manifest.json", "{\"format\": \"fptrain-tokens\", \"version\": 3}");
-  CHECK_THAT(open_error(dir.path()), Contains("version 3 is not supported"));
+  write_text(dir / "manifest.json", "{\"format\": \"fptrain-tokens\", \"version\": 4}");
+  CHECK_THAT(open_error(dir.path()), Contains("version 4 is not supported"));
 }

@@ -58,7 +58,7 @@ constexpr int32_t kUser = 301, kAssistant = 302, kEnd = 303, kEot = 256, kLine =
 TEST_CASE("conversations are stored with a loss mask that is verified like the tokens") {
   const TempDir dir;
   const Manifest m = prepare_chat(dir, talk("a", "b") + talk("cc", "dd"), DataKind::chat);
-  CHECK(m.version() == 2);
+  CHECK(m.version() == 3);
   CHECK(m.train.loss_masks.size() == m.train.shards.size());
   const PreparedDataset dataset(dir / "out", Split::train);
   REQUIRE(dataset.has_loss_mask());

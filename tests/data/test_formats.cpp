@@ -54,7 +54,7 @@ std::vector<std::string> documents_of(const Dataset& dataset) {
 }
 
 std::string index_error(const std::string& bytes) {
-  return message_of<DataError>([&] { MegatronIndex(std::as_bytes(std::span(bytes)), "x.idx"); });
+  return message_of<DataError>([&] { MegatronIndex(BytesInMemory(std::as_bytes(std::span(bytes))), "x.idx"); });
 }
 
 std::string with(std::string bytes, size_t at, const std::string& change) {
@@ -89,7 +89,7 @@ TEST_CASE("a Megatron pair opens by its prefix or either file, several sequences
 
 TEST_CASE("a Megatron index that contradicts itself is refused") {
   const std::string good = small_index();
-  MegatronIndex(std::as_bytes(std::span(good)), "x.idx");
+  MegatronIndex(BytesInMemory(std::as_bytes(std::span(good))), "x.idx");
   for (size_t length = 0; length < good.size(); ++length) index_error(good.substr(0, length));
   CHECK_THAT(index_error(good + "x"), Contains("1 bytes after"));
   CHECK_THAT(index_error(good + "xyz"), Contains("multimodal"));

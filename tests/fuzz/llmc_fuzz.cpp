@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
-    const fp::LlmcHeader h = fp::read_llmc_header(bytes, "input");
+    const fp::LlmcHeader h = fp::read_llmc_header(fp::BytesInMemory(bytes), "input");
     FP_CHECK(h.tokens <= size, "{} tokens in {} bytes", h.tokens, size);
   } catch (const fp::UserError&) {
   }

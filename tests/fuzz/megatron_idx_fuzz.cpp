@@ -8,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const fp::MegatronIndex index(std::as_bytes(std::span(data, size)), "input");
+    const fp::BytesInMemory bytes(std::as_bytes(std::span(data, size)));
+    const fp::MegatronIndex index(bytes, "input");
     uint64_t begin = 0;
     for (uint64_t d = 0; d <= index.documents(); ++d) {
       const uint64_t end = index.document_begin(d);
