@@ -46,16 +46,23 @@ void Trainer::enter(const char* phase) {
   maybe_fault(groups_.world->rank(), at_.step, phase);
 }
 
-void Trainer::load_batches() {
-  const int64_t samples = global_batch_at(spec_.train, at_.consumed), each = spec_.train.micro_batch;
+// The samples that this rank has of the step whose samples begin at `first`.
+void Trainer::load_step(uint64_t first, std::vector<Batch>& batches) const {
+  const int64_t samples = global_batch_at(spec_.train, first), each = spec_.train.micro_batch;
   const int64_t ranks = groups_.mesh.dp();
-  batches_.resize(static_cast<size_t>(samples / each / ranks));
+  batches.resize(static_cast<size_t>(samples / each / ranks));
   // The data-parallel ranks take the micro-batches in turn.
-  for (size_t i = 0; i < batches_.size(); ++i)
-    data_.fill(at_.consumed +
-                   (i * static_cast<size_t>(ranks) + static_cast<size_t>(groups_.at.dp)) * static_cast<size_t>(each),
-               each, batches_[i]);
-  at_.consumed += static_cast<uint64_t>(samples);
+  for (size_t i = 0; i < batches.size(); ++i)
+    data_.fill(
+        first + (i * static_cast<size_t>(ranks) + static_cast<size_t>(groups_.at.dp)) * static_cast<size_t>(each), each,
+        batches[i]);
+}
+
+void Trainer::load_batches() {
+  if (!prefetch_) prefetch_.emplace([this](uint64_t first, std::vector<Batch>& batches) { load_step(first, batches); });
+  const uint64_t next = at_.consumed + static_cast<uint64_t>(global_batch_at(spec_.train, at_.consumed));
+  prefetch_->take(at_.consumed, at_.step + 1 < spec_.train.steps ? std::optional(next) : std::nullopt, batches_);
+  at_.consumed = next;
 }
 
 // Whether the update may be applied. Non-finite: throws under policy stop, or once too many were skipped.

@@ -13,6 +13,7 @@
 #include "base/stopwatch.h"
 #include "launch/slurm.h"
 #include "model/groups.h"
+#include "train/batch_prefetch.h"
 #include "train/dry_run.h"
 #include "train/memory_watch.h"
 #include "train/progression.h"
@@ -44,6 +45,7 @@ class Trainer {
   double utilisation(double tokens_per_s);
   void check_first_loss(double loss);
   void load_batches();
+  void load_step(uint64_t first, std::vector<Batch>&) const;
   bool accept(const LossSums&, const GradientNorm&);
   void evaluate_now(StepMetrics&);
   void save(bool must_succeed);
@@ -93,6 +95,8 @@ class Trainer {
   std::optional<TimeNeeded> time_needed_;
   std::vector<Batch> batches_;
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
+  // Last, so that its thread has ended before anything that it reads is gone.
+  std::optional<BatchPrefetch> prefetch_;
 };
 
 }  // namespace fp
