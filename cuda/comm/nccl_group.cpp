@@ -37,9 +37,7 @@ std::unique_ptr<Operation> NcclGroup::start(const CommCall& call) {
   return lane.stream->mark();
 }
 
-void NcclGroup::gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) {
-  gather_through(*host_, all, mine);
-}
+void NcclGroup::exchange(std::span<const HostMessage> messages) { exchange_through(*host_, messages); }
 
 NcclGroup::Lane& NcclGroup::lane_of(const CommCall& call) {
   const bool downwards =

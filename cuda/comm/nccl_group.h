@@ -41,7 +41,7 @@ class NcclGroup final : public Group {
   };
 
   std::unique_ptr<Operation> start(const CommCall& call) override;
-  void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override;
+  void exchange(std::span<const HostMessage>) override;
   Lane& lane_of(const CommCall& call);
 
   std::shared_ptr<Group> host_;

@@ -1,7 +1,6 @@
 #include "comm/comm.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "comm/host_reduce.h"
@@ -116,40 +115,159 @@ Request Group::start_recv(const Tensor& x, int from) {
   return issue({CommKind::recv, x, {}, Reduction::sum, from, {}, {}});
 }
 
-void Group::gather_host(std::span<std::byte> all, std::span<const std::byte> mine) {
+CommRecord::Entry Group::next_host_call(int64_t sent) {
   const CommRecord::Entry entry{name_, CommKind::host, ++sequence_};
-  record_->count(entry, static_cast<int64_t>(mine.size()) * (size_ - 1));
-  const Waiting waiting(*record_, entry);
-  gather_bytes(all, mine);
+  record_->count(entry, sent);
+  return entry;
+}
+
+void Group::exchange_some(std::vector<HostMessage> messages) {
+  std::erase_if(messages, [](const HostMessage& m) { return m.bytes == 0; });
+  if (!messages.empty()) exchange(messages);
+}
+
+// What the root has there comes to all others.
+void Group::send_down(const HostTree& tree, std::span<std::byte> bytes) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (tree.parent() >= 0) exchange_some({{false, tree.parent(), bytes.data(), size}});
+  std::vector<HostMessage> messages;
+  for (const HostTree::Child& c : tree.children()) messages.push_back({true, c.rank, bytes.data(), size});
+  exchange_some(std::move(messages));
+}
+
+// Each rank adds to its own what has come from its children, the smallest first, and all get what the root comes to.
+template <class T, class Combine>
+void Group::reduce_on_tree(std::span<T> values, const Combine& combine) {
+  const HostTree tree(rank_, size_, 0);
+  const std::span<std::byte> own = std::as_writable_bytes(values);
+  const auto size = static_cast<int64_t>(own.size());
+  std::vector<T> parts(values.size() * tree.children().size());
+  std::vector<HostMessage> messages;
+  for (size_t c = 0; c < tree.children().size(); ++c) {
+    T* part = parts.data() + c * values.size();
+    messages.push_back({false, tree.children()[c].rank, reinterpret_cast<std::byte*>(part), size});
+  }
+  exchange_some(std::move(messages));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    T& value = values[i % values.size()];
+    value = combine(value, parts[i]);
+  }
+  if (tree.parent() >= 0) exchange_some({{true, tree.parent(), own.data(), size}});
+  send_down(tree, own);
 }
 
 void Group::all_reduce(std::span<double> values, Reduction r) {
   if (size_ == 1 || values.empty()) return;
-  std::vector<double> all(values.size() * static_cast<size_t>(size_));
-  gather_host(std::as_writable_bytes(std::span(all)), std::as_bytes(values));
-  std::copy_n(all.begin(), values.size(), values.begin());
-  for (size_t i = values.size(); i < all.size(); ++i) {
-    double& v = values[i % values.size()];
-    v = r == Reduction::sum ? v + all[i] : std::max(v, all[i]);
+  const auto bytes = 2 * static_cast<int64_t>(values.size_bytes());
+  const Waiting waiting(*record_, next_host_call(bytes));
+  const bool sum = r == Reduction::sum;
+  if (!host_values_travel(bytes)) {
+    for (double& v : values) v *= sum ? size_ : 1;
+  } else if (sum) {
+    reduce_on_tree(values, [](double a, double b) { return a + b; });
+  } else {
+    reduce_on_tree(values, [](double a, double b) { return b > a || b != b ? b : a; });
   }
+}
+
+void Group::all_reduce(std::span<uint64_t> values) {
+  if (size_ == 1 || values.empty()) return;
+  const auto bytes = 2 * static_cast<int64_t>(values.size_bytes());
+  const Waiting waiting(*record_, next_host_call(bytes));
+  if (host_values_travel(bytes))
+    reduce_on_tree(values, [](uint64_t a, uint64_t b) { return a + b; });
+  else
+    for (uint64_t& v : values) v *= static_cast<uint64_t>(size_);
+}
+
+namespace {
+
+std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
+
+}  // namespace
+
+std::string Group::broadcast(const std::string& mine, int root) {
+  if (size_ == 1) return mine;
+  const int64_t sent = rank_ == root ? static_cast<int64_t>(mine.size()) * (size_ - 1) : 0;
+  const Waiting waiting(*record_, next_host_call(sent));
+  if (!host_values_travel(sent)) return mine;
+  const HostTree tree(rank_, size_, root);
+  uint64_t length = mine.size();
+  send_down(tree, std::as_writable_bytes(std::span(&length, 1)));
+  std::string text = rank_ == root ? mine : std::string(length, '\0');
+  send_down(tree, bytes_of(text));
+  return text;
+}
+
+// One behind the other, of this rank's part of the tree, by place.
+struct Group::Texts {
+  std::vector<uint64_t> lengths;
+  std::string all;
+
+  // Of a whole group, in rank order.
+  std::vector<std::string> split(int root) const {
+    std::vector<std::string> texts(lengths.size());
+    size_t at = 0;
+    for (size_t place = 0; place < lengths.size(); ++place) {
+      texts[(place + static_cast<size_t>(root)) % lengths.size()] = all.substr(at, lengths[place]);
+      at += lengths[place];
+    }
+    return texts;
+  }
+};
+
+Group::Texts Group::gather_on_tree(const std::string& mine, int root) {
+  const HostTree tree(rank_, size_, root);
+  Texts texts{std::vector<uint64_t>(static_cast<size_t>(tree.count())), mine};
+  texts.lengths[0] = mine.size();
+  const auto lengths_of = [&](int first, int count) {
+    return std::span(texts.lengths).subspan(static_cast<size_t>(first - tree.first()), static_cast<size_t>(count));
+  };
+  const auto message = [](bool send, int peer, std::span<std::byte> bytes) {
+    return HostMessage{send, peer, bytes.data(), static_cast<int64_t>(bytes.size())};
+  };
+  std::vector<HostMessage> lengths, contents;
+  for (const HostTree::Child& c : tree.children())
+    lengths.push_back(message(false, c.rank, std::as_writable_bytes(lengths_of(c.first, c.count))));
+  exchange_some(std::move(lengths));
+  texts.all.resize(std::accumulate(texts.lengths.begin(), texts.lengths.end(), size_t{0}));
+  std::span<std::byte> room = bytes_of(texts.all).subspan(mine.size());
+  for (const HostTree::Child& c : tree.children()) {
+    const std::span<uint64_t> of_child = lengths_of(c.first, c.count);
+    const size_t bytes = std::accumulate(of_child.begin(), of_child.end(), size_t{0});
+    contents.push_back(message(false, c.rank, room.first(bytes)));
+    room = room.subspan(bytes);
+  }
+  exchange_some(std::move(contents));
+  if (tree.parent() >= 0) {
+    exchange_some({message(true, tree.parent(), std::as_writable_bytes(std::span(texts.lengths)))});
+    exchange_some({message(true, tree.parent(), bytes_of(texts.all))});
+  }
+  return texts;
+}
+
+std::vector<std::string> Group::gather(const std::string& mine, int root) {
+  if (size_ == 1) return {mine};
+  const bool leads = rank_ == root;
+  const auto sent = leads ? 0 : static_cast<int64_t>(mine.size());
+  const Waiting waiting(*record_, next_host_call(sent));
+  if (!host_values_travel(sent)) return std::vector<std::string>(leads ? static_cast<size_t>(size_) : 0, mine);
+  const Texts texts = gather_on_tree(mine, root);
+  return leads ? texts.split(root) : std::vector<std::string>();
 }
 
 std::vector<std::string> Group::all_gather(const std::string& mine) {
   if (size_ == 1) return {mine};
-  std::vector<uint64_t> lengths(static_cast<size_t>(size_));
-  const uint64_t length = mine.size();
-  gather_host(std::as_writable_bytes(std::span(lengths)), std::as_bytes(std::span(&length, 1)));
-  const size_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::string padded = mine, all(longest * static_cast<size_t>(size_), '\0');
-  padded.resize(longest);
-  if (longest > 0) gather_host(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(padded)));
-  std::vector<std::string> texts;
-  for (size_t r = 0; r < lengths.size(); ++r) texts.push_back(all.substr(r * longest, lengths[r]));
-  return texts;
-}
-
-std::string Group::broadcast(const std::string& mine, int root) {
-  return all_gather(rank_ == root ? mine : std::string())[static_cast<size_t>(root)];
+  const auto sent = static_cast<int64_t>(mine.size()) * (size_ - 1);
+  const Waiting waiting(*record_, next_host_call(sent));
+  if (!host_values_travel(sent)) return std::vector<std::string>(static_cast<size_t>(size_), mine);
+  const HostTree tree(rank_, size_, 0);
+  Texts texts = gather_on_tree(mine, 0);
+  texts.lengths.resize(static_cast<size_t>(size_));
+  send_down(tree, std::as_writable_bytes(std::span(texts.lengths)));
+  texts.all.resize(std::accumulate(texts.lengths.begin(), texts.lengths.end(), size_t{0}));
+  send_down(tree, bytes_of(texts.all));
+  return texts.split(0);
 }
 
 void Group::barrier() {
@@ -157,13 +275,17 @@ void Group::barrier() {
   all_reduce(std::span(&nothing, 1));
 }
 
+int Group::lowest_with(bool mine) {
+  double behind = mine ? size_ - rank_ : 0;
+  all_reduce(std::span(&behind, 1), Reduction::max);
+  return behind > 0 ? size_ - static_cast<int>(behind) : -1;
+}
+
 std::unique_ptr<Operation> Group::start(const CommCall& call) {
   throw InternalError(fmt::format("{} on a group of one", name_of(call.kind)));
 }
 
-void Group::gather_bytes(std::span<std::byte>, std::span<const std::byte>) {
-  throw InternalError("host values of a group of one");
-}
+void Group::exchange(std::span<const HostMessage>) { throw InternalError("host values of a group of one"); }
 
 std::shared_ptr<Group> World::group(const std::string& name, const std::vector<int>& ranks) {
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);

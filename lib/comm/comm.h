@@ -3,11 +3,14 @@
 // and counting.
 //
 // All ranks of a group make the same calls in the same order; of a pair, which only sends and receives, the n-th
-// receive of one takes the n-th message that the other sends, and nothing else need be in step. Sums are taken in rank
-// order, in f32, and rounded once to the tensor's type, so every rank ends with the same bits, run after run (nccl: as
-// its algorithms do it). Calls throw CommError when a peer failed. What is counted as sent: the data that leaves this
-// rank, under the bandwidth-optimal algorithm: N-1 of N parts for all-gather, reduce-scatter and all-to-all, twice that
-// for all-reduce.
+// receive of one takes the n-th message that the other sends, and nothing else need be in step. Sums of tensors are
+// taken in rank order, in f32, and rounded once to the tensor's type, so every rank ends with the same bits, run after
+// run (nccl: as its algorithms do it). Calls throw CommError when a peer failed. What is counted as sent: the data that
+// leaves this rank, under the bandwidth-optimal algorithm: N-1 of N parts for all-gather, reduce-scatter and
+// all-to-all, twice that for all-reduce.
+//
+// Host values travel along a tree (host_tree.h), on every backend the same: no rank talks to more than about
+// 2 log2(N) others, and sums have one order, that of the tree.
 #pragma once
 
 #include <functional>
@@ -17,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/host_tree.h"
 #include "comm/record.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
@@ -37,6 +41,14 @@ struct CommCall {
   Reduction reduction = Reduction::sum;
   int peer = -1;                      // send: to whom, recv: from whom, broadcast: whose
   std::vector<int64_t> sends, recvs;  // all_to_all: elements for and of each rank
+};
+
+// Bytes in host memory that a rank sends to another of its group, or receives from it.
+struct HostMessage {
+  bool send = false;
+  int peer = 0;
+  std::byte* data = nullptr;  // of a send only read
+  int64_t bytes = 0;
 };
 
 // Elements that this rank of a group of so many sends, as they are counted.
@@ -100,25 +112,42 @@ class Group {
   void all_to_all(const Tensor& to, const Tensor& from) { start_all_to_all(to, from).wait(); }
   void broadcast(const Tensor& x, int root) { start_broadcast(x, root).wait(); }
 
-  // Small host values that steer the run: losses, counts, flags, names. Counted as kind `host`.
+  // Small host values that steer the run: losses, counts, flags, names. All ranks end with the same bits. Counted as
+  // kind `host`: numbers twice, up and down the tree; a text by the rank whose it is, once for each that gets it.
+  // NaN is the maximum of anything and NaN.
   void all_reduce(std::span<double> values, Reduction = Reduction::sum);
-  std::vector<std::string> all_gather(const std::string& mine);  // of all ranks, in rank order; lengths may differ
+  void all_reduce(std::span<uint64_t> values);  // sums modulo 2^64
   std::string broadcast(const std::string& mine, int root);
+  // On the root the texts of all ranks, in rank order, of any length; elsewhere nothing.
+  std::vector<std::string> gather(const std::string& mine, int root = 0);
+  // On all ranks: memory and traffic of each grow with their number, so only for what all of them need to know.
+  std::vector<std::string> all_gather(const std::string& mine);
   void barrier();
+  // The lowest rank that says so; -1: none does.
+  int lowest_with(bool mine);
 
  protected:
-  // Both only with more than one rank. `all` receives the bytes of every rank in rank order, `mine` is as long as any.
+  // Both only with more than one rank.
   virtual std::unique_ptr<Operation> start(const CommCall&);
-  virtual void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine);
+  // Sends and receives all of these and then returns. What a rank sends to another by this call arrives in order, and
+  // each is awaited by a message of as many bytes; none is empty.
+  virtual void exchange(std::span<const HostMessage>);
+  // Before a call with host values, of which so many bytes are counted. False: no other rank is there (counting), and
+  // each is taken to have given what this one has.
+  virtual bool host_values_travel(int64_t) { return true; }
   // For backends whose host values travel by another's group of the same ranks.
-  static void gather_through(Group& other, std::span<std::byte> all, std::span<const std::byte> mine) {
-    other.gather_bytes(all, mine);
-  }
+  static void exchange_through(Group& other, std::span<const HostMessage> messages) { other.exchange(messages); }
 
  private:
   friend class World;
   Request issue(const CommCall&);
-  void gather_host(std::span<std::byte> all, std::span<const std::byte> mine);
+  CommRecord::Entry next_host_call(int64_t sent);
+  template <class T, class Combine>
+  void reduce_on_tree(std::span<T> values, const Combine&);
+  void send_down(const HostTree&, std::span<std::byte> bytes);
+  struct Texts;
+  Texts gather_on_tree(const std::string& mine, int root);
+  void exchange_some(std::vector<HostMessage>);
 
   std::string name_;
   int rank_, size_;

@@ -25,7 +25,7 @@ Flow flow_of(const fp::CommCall& call, int rank, int size) {
   std::vector<std::byte> scratch(fp::sum_scratch_bytes(call, rank, size));
   Flow flow;
   for (const fp::Stage& stage : fp::stages_of(call, rank, size, scratch.data()))
-    for (const fp::MpiMessage& m : stage.messages) (m.send ? flow.out : flow.in)[m.peer] += m.bytes;
+    for (const fp::HostMessage& m : stage.messages) (m.send ? flow.out : flow.in)[m.peer] += m.bytes;
   return flow;
 }
 

@@ -67,7 +67,7 @@ void MpiOperation::advance() {
 
 void MpiOperation::post(const Stage& stage) {
   const int tag = tag_ + static_cast<int>(stage_) - 1;
-  for (const MpiMessage& m : stage.messages)
+  for (const HostMessage& m : stage.messages)
     for (int64_t at = 0; at < m.bytes; at += engine_.largest_message()) {
       const int count = static_cast<int>(std::min(m.bytes - at, engine_.largest_message()));
       MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);

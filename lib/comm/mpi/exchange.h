@@ -9,16 +9,9 @@
 
 namespace fp {
 
-struct MpiMessage {
-  bool send = false;
-  int peer = 0;  // in the group
-  std::byte* data = nullptr;
-  int64_t bytes = 0;
-};
-
 struct Stage {
   std::function<void()> prepare;  // when the stage before is complete; may be empty
-  std::vector<MpiMessage> messages;
+  std::vector<HostMessage> messages;
 };
 
 // Of the call of rank `rank` of `size`; tensors in host memory. Nobody sends more than is counted as sent, but for

@@ -9,7 +9,8 @@
 namespace fp {
 namespace {
 
-constexpr int kPairTag = 0;  // of send and receive, which MPI keeps in order; the others have one of their own
+// Of send and receive, and of host values, which MPI keeps in order; the others have one of their own.
+constexpr int kPairTag = 0, kHostTag = 1, kFirstTag = 2;
 
 class MpiGroup final : public Group {
  public:
@@ -34,17 +35,9 @@ class MpiGroup final : public Group {
                                           next_tag(call.kind), std::move(stages), std::move(leases));
   }
 
-  void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override {
-    const std::string what = "group " + name() + ": host values";
-    FP_CHECK(all.size() <= size_t{1} << 30, "{}: {} bytes", what, all.size());
-    const int count = static_cast<int>(mine.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Iallgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, comm_, &request), what);
-    engine_.wait_until([&] {
-      int complete = 0;
-      check_mpi(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), what);
-      return complete != 0;
-    });
+  void exchange(std::span<const HostMessage> messages) override {
+    const Stage stage{{}, {messages.begin(), messages.end()}};
+    MpiOperation(engine_, comm_, "group " + name() + ": host values", kHostTag, {stage}, {}).wait();
   }
 
  private:
@@ -73,14 +66,14 @@ class MpiGroup final : public Group {
   int next_tag(CommKind kind) {
     if (kind == CommKind::send || kind == CommKind::recv) return kPairTag;
     const int tag = next_tag_;
-    next_tag_ = tag + 4 > largest_tag_ ? 1 : tag + 2;  // two stages
+    next_tag_ = tag + 4 > largest_tag_ ? kFirstTag : tag + 2;  // two stages
     return tag;
   }
 
   MpiEngine& engine_;
   Ops* const& ops_;  // the world's, which may still change
   MPI_Comm comm_;
-  int largest_tag_ = 0, next_tag_ = 1;
+  int largest_tag_ = 0, next_tag_ = kFirstTag;
 };
 
 class MpiWorld final : public World {

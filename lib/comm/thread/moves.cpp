@@ -87,7 +87,6 @@ void move_piece(std::span<const CommCall> calls, int piece) {
   switch (mine.kind) {
     case CommKind::all_reduce:
       return move_reduced(calls, piece);
-    case CommKind::host:
     case CommKind::all_gather:
       return move_gathered(calls, piece);
     case CommKind::reduce_scatter:
@@ -99,7 +98,10 @@ void move_piece(std::span<const CommCall> calls, int piece) {
     case CommKind::send:
     case CommKind::recv:
       return move(calls[1].to, 0, calls[0].from, 0, calls[0].from.elements());
+    case CommKind::host:
+      break;
   }
+  throw InternalError("host values travel as messages");
 }
 
 }  // namespace fp

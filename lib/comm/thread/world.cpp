@@ -30,25 +30,34 @@ class ThreadGroup final : public Group {
         meeting_(meeting),
         open_(std::move(open)) {}
 
-  std::unique_ptr<Operation> start(const CommCall& call) override {
+  std::unique_ptr<Operation> start(const CommCall& call) override { return post(call, 0); }
+
+  // Numbered apart from the messages of a pair, as the ranks beyond its last.
+  void exchange(std::span<const HostMessage> messages) override {
+    std::vector<std::unique_ptr<Operation>> under_way;
+    for (const HostMessage& m : messages) {
+      const Tensor bytes(m.data, DType::u8, {m.bytes});
+      const CommKind kind = m.send ? CommKind::send : CommKind::recv;
+      under_way.push_back(
+          post({kind, m.send ? Tensor() : bytes, m.send ? bytes : Tensor(), Reduction::sum, m.peer, {}, {}}, size()));
+    }
+    for (const auto& message : under_way) message->wait();
+  }
+
+ private:
+  std::unique_ptr<Operation> post(const CommCall& call, int numbered_from) {
     int from = -1, to = -1;
     if (call.kind == CommKind::send) from = rank(), to = call.peer;
     if (call.kind == CommKind::recv) from = call.peer, to = rank();
     const bool pair = from >= 0;
-    const int64_t number = posted_[{from, to}]++;
+    const std::pair way{from + numbered_from, to + numbered_from};
+    const int64_t number = posted_[way]++;
     const int place = !pair ? rank() : call.kind == CommKind::send ? 0 : 1;
     const std::vector<int> two = pair ? std::vector<int>{world_rank(from), world_rank(to)} : std::vector<int>{};
-    auto round = meeting_.post(*open_, {from, to, number}, name(), pair ? two : ranks_, place, call);
+    auto round = meeting_.post(*open_, {way.first, way.second, number}, name(), pair ? two : ranks_, place, call);
     return std::make_unique<ThreadOperation>(meeting_, std::move(round), world_rank(rank()));
   }
 
-  void gather_bytes(std::span<std::byte> all, std::span<const std::byte> mine) override {
-    const Tensor to(all.data(), DType::u8, {static_cast<int64_t>(all.size())});
-    const Tensor from(const_cast<std::byte*>(mine.data()), DType::u8, {static_cast<int64_t>(mine.size())});
-    start({CommKind::host, to, from, Reduction::sum, -1, {}, {}})->wait();
-  }
-
- private:
   int world_rank(int r) const { return ranks_[static_cast<size_t>(r)]; }
 
   std::vector<int> ranks_;
