@@ -35,6 +35,7 @@ class Bench {
   template <class Work>
   ExitCode run(Work work) {
     return ranks_.run([&] {
+      ranks_.require_same_command_line();
       work(ranks_.open_device(spec_), ranks_.world());
       return ExitCode::ok;
     });

@@ -138,6 +138,7 @@ ExitCode bench_schedule(ScheduleBenchArguments a) {
   Ranks ranks;
   ranks.start(Mesh(launched.size, 1, 1, 1, launched.size), WatchdogSection());
   return ranks.run([&] {
+    ranks.require_same_command_line();
     const auto all = measure_schedules(a, requests, &ranks.world());
     if (ranks.world().rank() == 0) report(all);
     return ExitCode::ok;

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <functional>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/writable_folder.h"
 #include "commands.h"
@@ -9,21 +12,44 @@
 #include "measure_machine.h"
 #include "planning.h"
 #include "ranks.h"
+#include "train/agreement.h"
 #include "train/memory_watch.h"
 #include "train/restarts.h"
+#include "train/together.h"
 #include "train/trainer.h"
 
 namespace fp {
 namespace {
 
 // What rank 0 decides; the cluster of the others may be another where it was measured.
-void plan_together(Ranks& ranks, TrainRequest& request, const ClusterSpec& cluster) {
+void plan_together(Ranks& ranks, TrainRequest& request, const std::function<ClusterSpec()>& cluster) {
   const auto decide = [&](int size) {
-    return to_text(plan_training(request.spec, size, cluster, request.resume != "none"));
+    return to_text(plan_training(request.spec, size, cluster(), request.resume != "none"));
   };
-  const Planned planned = planned_from_text(ranks.decide(request.spec.watchdog, decide));
+  const Planned planned = planned_from_text(ranks.decide(decide));
   request.spec = planned.spec;
   request.forecast = planned.forecast;
+}
+
+// What came of it as text (train/together.h), for on a mistake of one rank all have to end.
+std::string read_spec(TrainRequest& request, const std::string& file, const std::vector<std::string>& sets) {
+  return outcome_of([&] {
+    try {
+      RunSpec spec = load_run_spec(file, sets);
+      validate_for_training(spec);
+      begin_life(spec, log::rank() == 0);
+      request.spec = std::move(spec);
+    } catch (const std::filesystem::filesystem_error& e) {
+      throw DataError(message_of(e));
+    }
+    return std::string();
+  });
+}
+
+Facts facts_of(const TrainRequest& request) {
+  Facts facts{{"--resume", request.resume}, {"--allow-data-change", request.allow_data_change ? "given" : "not given"}};
+  for (auto& fact : facts_of(request.spec)) facts.push_back(std::move(fact));
+  return facts;
 }
 
 // What others leave of the memory; what the runtime of ranks takes of it has been taken already.
@@ -75,23 +101,26 @@ void add_train_command(cli::App& app, CommandResult& result) {
   command->callback([a, &result] {
     EarlyStop early;  // of set-up, which may take minutes
     Ranks ranks;
-    TrainRequest request{load_run_spec(a->file, a->sets), a->resume, a->allow_data_change, FPTRAIN_VERSION};
-    validate_for_training(request.spec);
-    begin_life(request.spec, log::rank() == 0);
-    const bool measures = !request.spec.parallel.open.empty() && request.spec.parallel.cluster.empty();
-    if (const auto cluster = cluster_for(request.spec)) plan_together(ranks, request, *cluster);
-    if (measures)
-      ranks.start_unplanned(request.spec.watchdog);
-    else
-      ranks.start(request.spec);
+    TrainRequest request{{}, a->resume, a->allow_data_change, FPTRAIN_VERSION};
+    const std::string outcome = read_spec(request, a->file, a->sets);
+    if (ranks.alone()) result_of(outcome);
+    ranks.join(request.spec.watchdog);
     result.code = ranks.run([&] {
+      ranks.require_same(facts_of(request), outcome);
+      const bool planned = !request.spec.parallel.cluster.empty();
+      const bool measures = !request.spec.parallel.open.empty() && !planned;
+      if (planned) plan_together(ranks, request, [&] { return *cluster_for(request.spec); });
+      if (measures)
+        ranks.arrange_for_measuring();
+      else
+        ranks.arrange(request.spec);
       if (log::rank() == 0) require_run_directory(request.spec);
       Ops& ops = ranks.open_device(request.spec);
       if (measures) {
         ClusterSpec cluster = measure_quickly(ops, ranks);
         cluster.memory_gib = std::min(cluster.memory_gib, free_gib(ops, cluster, ranks.on_this_host()));
-        plan_together(ranks, request, cluster);
-        ranks.rearrange(request.spec);
+        plan_together(ranks, request, [&] { return cluster; });
+        ranks.arrange(request.spec);
       }
       const auto counting = make_counting_ops(&ops);
       request.advice = [&] {

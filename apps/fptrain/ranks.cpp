@@ -1,16 +1,22 @@
 #include "ranks.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
+#include "base/build_id.h"
 #include "base/filesystem.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "comm/backends.h"
 #include "device.h"
+#include "launch/descriptors.h"
 #include "launch/fault.h"
+#include "launch/member.h"
 #include "launch/placement.h"
 #include "plan/layout.h"
 #include "train/together.h"
@@ -28,13 +34,14 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
 
 }  // namespace
 
-Ranks::Ranks() : environment_(read_environment()) {}
+Ranks::Ranks() : environment_(read_environment()) { allow_all_descriptors(); }
 
-Ranks::~Ranks() { set_progress_hook({}); }
-
-void Ranks::start(RunSpec& spec) {
-  check_fault_request();
-  start(arrange(spec, environment_.size), spec.watchdog);
+// MPI waits for all ranks before it lets one go, and one may never come. The work is done: its code stands.
+Ranks::~Ranks() {
+  set_progress_hook({});
+  if (host_ == nullptr || environment_.size == 1 || std::uncaught_exceptions() > 0 || farewell_s_ <= 0) return;
+  std::fflush(nullptr);
+  leave_after(farewell_s_, static_cast<int>(code_));
 }
 
 // For what ranks do together before any of them can say that another is missing. Rank 0 speaks first, if it can.
@@ -48,16 +55,33 @@ std::unique_ptr<Deadline> Ranks::deadline(const WatchdogSection& w) const {
           environment_.size, w.setup_s));
 }
 
-std::string Ranks::decide(const WatchdogSection& watchdog, const std::function<std::string(int)>& on_rank_0) {
-  {
-    const auto limit = deadline(watchdog);
-    connect();
-  }
-  return fp::on_rank_0(*everybody_, [&] { return on_rank_0(environment_.size); });
+std::string Ranks::decide(const std::function<std::string(int)>& on_rank_0) {
+  return fp::on_rank_0(*everybody_, [&] {
+    maybe_fault(0, 0, "planning");
+    return on_rank_0(environment_.size);
+  });
+}
+
+void Ranks::require_same(Facts facts, const std::string& outcome) {
+  facts.emplace(facts.begin(), "the build of fptrain", build_id());
+  require_same_start(*everybody_, outcome, facts);
+}
+
+void Ranks::require_same(Facts facts) {
+  require_same(std::move(facts), outcome_of([] { return std::string(); }));
+}
+
+void Ranks::require_same_command_line() {
+  Facts facts;
+  std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
+  std::string program;
+  std::getline(arguments, program, '\0');
+  for (std::string argument; std::getline(arguments, argument, '\0');)
+    facts.emplace_back(fmt::format("argument {} of the command", facts.size() + 1), argument);
+  require_same(std::move(facts));
 }
 
 void Ranks::connect() {
-  if (world_ != nullptr) return;
   if (environment_.size == 1) {
     host_ = std::make_unique<World>(0, 1);
   } else {
@@ -71,13 +95,17 @@ void Ranks::connect() {
   everybody_ = host_->group("launch", all);
 }
 
-void Ranks::start_unplanned(const WatchdogSection& watchdog) {
-  check_fault_request();
-  expect_pipeline();
-  start(Mesh(1, environment_.size, 1, 1, environment_.size), watchdog);
+void Ranks::take(const Mesh& mesh) {
+  mesh_ = mesh;
+  if (mesh_.pp() > 1) expect_pipeline();
 }
 
-void Ranks::rearrange(RunSpec& spec) { mesh_ = arrange(spec, environment_.size); }
+void Ranks::arrange(RunSpec& spec) { take(fp::arrange(spec, environment_.size)); }
+
+void Ranks::arrange_for_measuring() {
+  expect_pipeline();
+  take(Mesh(1, environment_.size, 1, 1, environment_.size));
+}
 
 // Receives that wait on the device must not hold up other streams, or kernels yet to be loaded.
 void Ranks::expect_pipeline() {
@@ -86,11 +114,16 @@ void Ranks::expect_pipeline() {
 }
 
 void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
-  mesh_ = mesh;
-  if (mesh_.pp() > 1) expect_pipeline();
+  take(mesh);
+  join(watchdog);
+}
+
+void Ranks::join(const WatchdogSection& watchdog) {
+  check_fault_request();
+  farewell_s_ = watchdog.farewell_s;
   const auto limit = deadline(watchdog);
   connect();
-  if (mesh_.size() == 1) return;
+  if (environment_.size == 1) return;
   set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
   lifeline_.emplace(world_->rank(), world_->size(), world_->record(),
@@ -123,9 +156,9 @@ Ops& Ranks::open_device(const RunSpec& spec) {
 ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   if (!lifeline_) return work();
   try {
-    const ExitCode code = work();
+    code_ = work();
     lifeline_->close();
-    return code;
+    return code_;
   } catch (const CommError& e) {
     lifeline_->fail(static_cast<int>(e.code()), e.what(), Blame::peer);
   } catch (const UserError& e) {

@@ -15,6 +15,7 @@
 #include "launch/lifeline.h"
 #include "ops/ops.h"
 #include "plan/mesh.h"
+#include "train/agreement.h"
 
 namespace fp {
 
@@ -23,17 +24,24 @@ class Ranks {
   Ranks();
   ~Ranks();
 
-  // What rank 0 makes of the number of ranks, on all of them, before start() or between the last two below. A UserError
-  // there is thrown on all.
-  std::string decide(const WatchdogSection&, const std::function<std::string(int ranks)>& on_rank_0);
-  // Starts communication. Resolves and checks spec.parallel against the ranks there are: ConfigError before anything is
-  // allocated.
-  void start(RunSpec&);
-  // The same for work that has no run spec, or none that is arranged yet.
+  // Brings this rank together with the others, before anything is decided or takes long: from here on a failure in
+  // run() ends all ranks, and none waits for another for ever.
+  void join(const WatchdogSection&);
+  // ConfigError on all ranks unless all run this very program and have the same facts. With an `outcome` they have come
+  // to it by reading what the facts are of, and that too must be the same, and no error.
+  void require_same(Facts, const std::string& outcome);
+  void require_same(Facts);
+  // What rank 0 makes of the number of ranks, on all of them. A UserError there is thrown on all.
+  std::string decide(const std::function<std::string(int ranks)>& on_rank_0);
+  // Resolves and checks spec.parallel against the ranks there are: ConfigError before anything is allocated. May be
+  // called again when something else was decided.
+  void arrange(RunSpec&);
+  // All ranks in one data-parallel group, for measuring before arrange() makes them what was decided then.
+  void arrange_for_measuring();
+  // For work that has no run spec: joins the others, who must have been given the same command line. To be called
+  // before run(), in which require_same_command_line() comes first.
   void start(const Mesh&, const WatchdogSection&);
-  // All ranks in one data-parallel group, for measuring before rearrange() makes them what was decided then.
-  void start_unplanned(const WatchdogSection&);
-  void rearrange(RunSpec&);
+  void require_same_command_line();
   // This rank's device, with the threads that are its share; says where all ranks are. ConfigError when ranks would
   // share a GPU unasked.
   Ops& open_device(const RunSpec&);
@@ -41,6 +49,7 @@ class Ranks {
   World& world() { return *world_; }
   const Mesh& mesh() const { return mesh_; }
   Group& everybody() { return *everybody_; }
+  bool alone() const { return environment_.size == 1; }
   int on_this_host() const { return environment_.local_size; }
 
   // Runs `work` on every rank. An exception on one of them ends all, with its message and its exit code.
@@ -49,6 +58,7 @@ class Ranks {
  private:
   void connect();
   std::unique_ptr<Deadline> deadline(const WatchdogSection&) const;
+  void take(const Mesh&);
   static void expect_pipeline();
 
   LaunchEnvironment environment_;
@@ -58,6 +68,8 @@ class Ranks {
   std::shared_ptr<Group> everybody_;
   Mesh mesh_;
   std::optional<Lifeline> lifeline_;
+  double farewell_s_ = 0;
+  ExitCode code_ = ExitCode::ok;  // what run() has come to
 };
 
 // First thing in a process: from here on only rank 0 talks, unless something is wrong.

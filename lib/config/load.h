@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/run_spec.h"
@@ -39,5 +40,8 @@ void validate_for_training(const RunSpec& spec);
 
 // The whole spec as YAML with every key; reads back to an equal spec.
 std::string dump(const RunSpec& spec);
+
+// Every key that has a value, with that as YAML on one line: {"data.train[0].path", "corpus"}, in the order of dump().
+std::vector<std::pair<std::string, std::string>> flatten(const RunSpec& spec);
 
 }  // namespace fp

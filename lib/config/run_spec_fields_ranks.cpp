@@ -129,6 +129,9 @@ void declare(Fields& f, WatchdogSection& s) {
         "the run.");
   limit("evaluation_s", s.evaluation_s, "Longest standstill while evaluating. 0: never ends the run.");
   limit("save_s", s.save_s, "Longest standstill while saving. 0: never ends the run.");
+  limit("farewell_s", s.farewell_s,
+        "How long ranks may take to part when all is done (MPI waits for each): then they end with the run's code. 0: "
+        "for ever.");
 }
 
 }  // namespace fp

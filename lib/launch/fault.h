@@ -17,7 +17,7 @@ struct Fault {
   enum class Kind { raise, sleep, kill, stop, flip, slow };
   int rank = 0;
   int64_t step = 0;            // 0 in set-up
-  std::string phase = "step";  // as CommRecord::enter_phase has it
+  std::string phase = "step";  // as CommRecord::enter_phase has it; planning: what rank 0 does under parallel: auto
   Kind kind = Kind::raise;     // written throw, sleep, kill, stop, flip, slow
   int64_t ms = 0;              // slow: before each change that a save makes to the disk
   // flip: of the rank's fp32 master weights or first moments before the step, of the gradients that it gives to a sum

@@ -1,6 +1,5 @@
 #include "launch/hub.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "launch/descriptors.h"
 #include "launch/early_stop.h"
 #include "launch/placement.h"
 
@@ -19,13 +19,6 @@ namespace {
 constexpr double kSettleOwn = 0.25, kSettlePeer = 3;
 constexpr double kDrain = 3;  // how long it waits at the end for the others to go first
 
-void allow_descriptors(rlim_t count) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
-  limit.rlim_cur = std::min(limit.rlim_max, count);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
@@ -35,7 +28,7 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
   ranks_[0].state.pid = ::getpid();
   ranks_[0].joined = true;
   if (size == 1) return;
-  allow_descriptors(static_cast<rlim_t>(size) + 1024);
+  allow_all_descriptors();
   listener_ = std::make_unique<Listener>();
 }
 

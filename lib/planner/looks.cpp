@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace fp {
 namespace {
@@ -15,6 +16,7 @@ const Estimate* Looks::glance(const Plan& plan) {
   const auto [it, fresh] = looked_at_.try_emplace(plan);
   if (!fresh) return it->second.estimate.ranks > 0 ? &it->second.estimate : nullptr;
   ++glances_;
+  progress();
   try {
     it->second = {plan, judge_.glance(with_plan(spec_, plan), ranks_), false, {}};
     return &it->second.estimate;
@@ -29,6 +31,7 @@ const Choice& Looks::exactly(const Plan& plan) {
   Choice& c = looked_at_.at(plan);
   if (c.exact) return c;
   ++estimates_;
+  progress();
   const double glanced = fullness(c.estimate.memory);
   try {
     c.estimate = judge_.estimate(with_plan(spec_, plan), ranks_);

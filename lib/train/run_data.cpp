@@ -66,6 +66,13 @@ RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
   reference_.emplace(train_, validation_ ? &*validation_ : nullptr, train, held_out);
 }
 
+std::vector<std::string> RunData::held_out() const {
+  std::vector<std::string> identities;
+  if (validation_)
+    for (const auto& d : validation_->datasets()) identities.push_back(d->identity());
+  return identities;
+}
+
 void RunData::check_vocab(int64_t model_vocab) const {
   train_.check_vocab(model_vocab);
   if (validation_) validation_->check_vocab(model_vocab);

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/comm.h"
 #include "config/run_spec.h"
@@ -21,6 +23,7 @@ class RunData {
 
   const TrainSampler& train() const { return train_; }
   bool has_validation() const { return validation_.has_value(); }
+  std::vector<std::string> held_out() const;  // the identity of each dataset that is evaluated on
   // DataError when a token is not in the model's vocabulary.
   void check_vocab(int64_t model_vocab) const;
 

@@ -11,6 +11,7 @@
 #include "exec/replicas.h"
 #include "launch/fault.h"
 #include "plan/layout.h"
+#include "train/agreement.h"
 #include "train/op_timer.h"
 #include "train/restarts.h"
 #include "train/resume.h"
@@ -46,6 +47,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
       checkpoints_(directory_ / "checkpoints"),
       data_(spec_, *groups_.world),
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
+  require_same_facts(*groups_.world, facts_of(spec_, data_, mesh));
   data_.check_vocab(section_.vocab);
   RunSpec resolved = spec_;
   resolved.model = section_;

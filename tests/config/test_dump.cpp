@@ -1,6 +1,8 @@
 // The dump is exact: whatever values the fields hold come back bit for bit.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <set>
 
 #include "base/philox.h"
 #include "config/decode.h"
@@ -120,6 +122,26 @@ train: {micro_batch: 2, ramp_start_batch: 2, ramp_increment: 2, ramp_samples: 1e
   const RunSpec back = parse_run_spec(dump(spec), "dump");
   CHECK(back == spec);
   CHECK(dump(back) == dump(spec));
+}
+
+TEST_CASE("a spec taken apart has every key of the dump, and each value as after --set", "[config]") {
+  RunSpec spec = parse_run_spec(
+      "model: {preset: gpt2}\n"
+      "data: {train: [{path: data/a, weight: 0.1}, {path: \"data/b c\"}]}\n"
+      "parallel: {auto: [tensor]}\n",
+      "run.yaml");
+  std::vector<std::string> sets;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : flatten(spec)) {
+    keys.push_back(key);
+    if (key.starts_with("data.")) sets.push_back(key + "=" + value);
+  }
+  CHECK(std::count(keys.begin(), keys.end(), "data.train[1].path") == 1);
+  CHECK(std::count(keys.begin(), keys.end(), "watchdog.step_s") == 1);
+  CHECK(std::count(keys.begin(), keys.end(), "parallel.tensor") == 0);  // open: it has no value yet
+  CHECK(parse_run_spec("model: {preset: gpt2}", "", sets).data == spec.data);
+  std::erase_if(keys, [](const std::string& key) { return key.find('[') != std::string::npos; });
+  CHECK(std::set<std::string>(keys.begin(), keys.end()).size() == keys.size());
 }
 
 }  // namespace fp

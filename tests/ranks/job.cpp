@@ -71,8 +71,25 @@ std::vector<std::string> RanksWorkspace::train(const std::filesystem::path& spec
   return layout.ranks() == 1 ? fptrain(a) : mpirun(layout.ranks(), a);
 }
 
+namespace {
+const std::vector<std::string> kMpirun = {FP_MPIRUN, "--oversubscribe", "--bind-to", "none"};
+}
+
+std::vector<std::string> mpirun(const std::vector<RankCommand>& ranks) {
+  std::vector<std::string> a = kMpirun;
+  for (const RankCommand& rank : ranks) {
+    if (&rank != ranks.data()) a.emplace_back(":");
+    a.insert(a.end(), {"-np", "1"});
+    a.insert(a.end(), rank.options.begin(), rank.options.end());
+    a.push_back(rank.program);
+    a.insert(a.end(), rank.arguments.begin(), rank.arguments.end());
+  }
+  return a;
+}
+
 std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& arguments) {
-  std::vector<std::string> a = {FP_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};
+  std::vector<std::string> a = kMpirun;
+  a.insert(a.end(), {"-np", std::to_string(ranks)});
   const std::vector<std::string> program = fptrain(arguments);
   a.insert(a.end(), program.begin(), program.end());
   return a;

@@ -39,6 +39,14 @@ class RanksWorkspace {
 // mpirun -np RANKS fptrain ARGUMENTS, more ranks than cores or not, as root or not.
 std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& arguments);
 
+// One mpirun whose ranks have a command line each, with options of mpirun before it: what to start, and how.
+struct RankCommand {
+  std::vector<std::string> arguments;  // of fptrain
+  std::vector<std::string> options = {};
+  std::string program = FP_EXECUTABLE;
+};
+std::vector<std::string> mpirun(const std::vector<RankCommand>& ranks);
+
 // A command whose processes are known by a variable in their environment. What is left of them is killed at the end.
 class Job {
  public:
