@@ -1,6 +1,7 @@
 #include "exec/executor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -37,6 +38,11 @@ LossSums Executor::accumulate(std::span<const Batch> micro_batches) {
 }
 
 GradientNorm Executor::gradient_norm() {
+  LossSums none;
+  return gradient_norm(none);
+}
+
+GradientNorm Executor::gradient_norm(LossSums& sums) {
   const ModelEnv& e = model_->env();
   const ParamTable& table = model_->table();
   e.arena->enter({"gradient norm"});
@@ -64,9 +70,14 @@ GradientNorm Executor::gradient_norm() {
     e.ops->copy_out(host.data(), squares);
     for (const float s : host) sum += s;
   }
-  groups_.world->all_reduce(std::span(&sum, 1));
+  // Tensor ranks have the same losses: those of one count, but what is not finite counts from all.
+  std::array<double, 1 + LossSums::kNumbers> values{sum};
+  std::ranges::copy((groups_.at.tp == 0 ? sums : LossSums{.loss = std::isfinite(sums.loss) ? 0 : sums.loss}).numbers(),
+                    values.begin() + 1);
+  groups_.world->all_reduce(values);
+  sums = LossSums::from(std::span(values).last<LossSums::kNumbers>());
   if (gradients_.check() != nullptr) gradients_.check()->verify();
-  return {std::sqrt(sum), std::isfinite(sum)};
+  return {std::sqrt(values[0]), std::isfinite(values[0])};
 }
 
 Executor::GradientMarks Executor::gradient_marks() {

@@ -38,8 +38,10 @@ class Executor {
   // Forward and backward of all micro-batches of a step: leaves the mean gradient, summed over the ranks, in the
   // parameter store. What comes back is of this rank's tokens and last stages.
   LossSums accumulate(std::span<const Batch> micro_batches);
-  // Global L2 norm of the gradients, the same on every rank. With check_sums, DeviceError where a sum over the data
-  // ranks is not the sum of what they gave.
+  // Global L2 norm of the gradients, the same on every rank. `sums`, what accumulate() gave, become those of the step
+  // by the same message: a loss that is not finite on any rank is not on all, so all judge the step alike. With
+  // check_sums, DeviceError where a sum over the data ranks is not the sum of what they gave.
+  GradientNorm gradient_norm(LossSums& sums);
   GradientNorm gradient_norm();
   // Tells the gradients that this rank has computed and holds after accumulate() from any others: equal when a step is
   // repeated, as long as the hardware computes right. The first of the two does not depend on other ranks.

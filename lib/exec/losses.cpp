@@ -17,17 +17,20 @@ LossSums& LossSums::operator+=(const LossSums& o) {
   return *this;
 }
 
-void LossSums::sum_over(const Groups& groups) {
-  double values[] = {
+std::array<double, LossSums::kNumbers> LossSums::numbers() const {
+  return {
       loss, z, static_cast<double>(units), static_cast<double>(target_bytes), margin, static_cast<double>(preferred)};
+}
+
+LossSums LossSums::from(std::span<const double, kNumbers> n) {
+  return {n[0], n[1], static_cast<int64_t>(n[2]), static_cast<int64_t>(n[3]), n[4], static_cast<int64_t>(n[5])};
+}
+
+void LossSums::sum_over(const Groups& groups) {
+  auto values = numbers();
   groups.pipeline->all_reduce(values);
   groups.tokens->all_reduce(values);
-  *this = {values[0],
-           values[1],
-           static_cast<int64_t>(values[2]),
-           static_cast<int64_t>(values[3]),
-           values[4],
-           static_cast<int64_t>(values[5])};
+  *this = from(values);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // From the losses of tokens to those of a step: sums over units, and under DPO how hard to pull on each row.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,6 +24,10 @@ struct LossSums {
   double mean() const { return units > 0 ? loss / static_cast<double>(units) : 0.0; }
   LossSums& operator+=(const LossSums&);
   void sum_over(const Groups&);
+  // All of them as numbers that can be added up, and back.
+  static constexpr size_t kNumbers = 6;
+  std::array<double, kNumbers> numbers() const;
+  static LossSums from(std::span<const double, kNumbers>);
 };
 
 struct LossOptions {

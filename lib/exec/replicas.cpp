@@ -124,8 +124,8 @@ std::string difference(const Comparison& c, Ops& ops) {
   std::map<std::string, Seen> first;
   const std::vector<std::string> all = c.group->all_gather(lines_of(c.mine.copies(), ops));
   for (size_t r = 0; r < all.size(); ++r) {
-    std::istringstream lines(all[r]);
-    for (std::string line; std::getline(lines, line);) {
+    std::istringstream of_rank(all[r]);
+    for (std::string line; std::getline(of_rank, line);) {
       const size_t space = line.find(' ');
       const auto [it, is_new] = first.emplace(line.substr(space), Seen{line.substr(0, space), c.world_ranks[r]});
       if (!is_new && it->second.hash != line.substr(0, space))
@@ -178,21 +178,19 @@ void check_replicas(Model& model, Ops& ops) {
   if (world.size() == 1) return;
   const std::vector<Comparison> comparisons = comparisons_of(model);
   // All of them, whatever the first finds: other groups may find nothing.
-  double differs = 0;
+  bool differs = false;
   for (const Comparison& c : comparisons)
-    if (!agrees(c, model.env())) differs = 1;
-  world.all_reduce(std::span(&differs, 1), Reduction::max);
-  if (differs == 0) return;
+    if (!agrees(c, model.env())) differs = true;
+  if (world.lowest_with(differs) < 0) return;
   // Where the cuts are uneven, ranks hold other pieces of a parameter: only pieces of two ranks are compared.
   std::string mine;
   for (const Comparison& c : comparisons)
     if (const std::string text = difference(c, ops); mine.empty()) mine = text;
-  for (const std::string& text : world.all_gather(mine))
-    if (!text.empty())
-      throw DeviceError(fmt::format(
-          "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
-          "hosts has altered it",
-          text));
+  if (const int finder = world.lowest_with(!mine.empty()); finder >= 0)
+    throw DeviceError(fmt::format(
+        "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
+        "hosts has altered it",
+        world.broadcast(mine, finder)));
 }
 
 }  // namespace fp

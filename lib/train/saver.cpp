@@ -228,7 +228,8 @@ void Saver::next_stage() {
   task_.reset();
   try {
     if (stage_ == Stage::writing) {
-      publish(world_.all_gather(outcome_));
+      fail_together(world_, outcome_);
+      publish(world_.gather(outcome_));
     } else {
       const auto [seconds, path] = timed_result(world_.broadcast(outcome_, 0));
       now_.seconds += seconds;
@@ -256,13 +257,17 @@ std::string Saver::abandon() const {
   return {};
 }
 
+// `outcomes` is rank 0's, which alone needs the records of all.
 void Saver::publish(const std::vector<std::string>& outcomes) {
   std::vector<std::string> records;
+  uint64_t bytes = std::stoull(timed_result(outcome_).second);
+  world_.all_reduce(std::span(&bytes, 1));
+  now_.bytes = bytes;
+  now_.seconds = timed_result(outcome_).first;
+  world_.all_reduce(std::span(&now_.seconds, 1), Reduction::max);
   for (const std::string& outcome : outcomes) {
-    const auto [seconds, text] = timed_result(outcome);
-    now_.seconds = std::max(now_.seconds, seconds);
-    now_.bytes += std::stoull(text);
-    if (world_.rank() == 0) records.push_back(text.substr(text.find(' ') + 1));
+    const std::string text = timed_result(outcome).second;
+    records.push_back(text.substr(text.find(' ') + 1));
   }
   stage_ = Stage::publishing;
   outcome_.clear();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -37,22 +36,24 @@ std::string result_of(const std::string& outcome) {
   throw UserError(code, text);
 }
 
-void require_success(const std::vector<std::string>& outcomes) {
-  const std::string first = fmt::format("{} ", static_cast<int>(ExitCode::infrastructure));
-  for (const std::string& o : outcomes)
-    if (o.starts_with(first)) result_of(o);
-  for (const std::string& o : outcomes) result_of(o);
+void fail_together(Group& world, const std::string& outcome) {
+  int failed = world.lowest_with(outcome.starts_with(fmt::format("{} ", static_cast<int>(ExitCode::infrastructure))));
+  if (failed < 0) failed = world.lowest_with(!outcome.starts_with("0 "));
+  if (failed >= 0) result_of(world.broadcast(outcome, failed));
 }
 
 std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
   return result_of(world.broadcast(world.rank() == 0 ? outcome_of(work) : std::string(), 0));
 }
 
-std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work) {
+namespace {
+
+// What `work` comes to on this rank, if no rank fails.
+std::string alone_unless_any_fails(Group& world, const std::function<std::string()>& work) {
   const auto where = [&] {
     return world.size() == 1 ? std::string() : fmt::format("rank {} on {}: ", world.rank(), host_name());
   };
-  std::vector<std::string> results = world.all_gather(outcome_of([&] {
+  const std::string outcome = outcome_of([&] {
     try {
       return work();
     } catch (const CommError&) {
@@ -62,23 +63,24 @@ std::vector<std::string> on_all_ranks(Group& world, const std::function<std::str
     } catch (const UserError& e) {
       throw UserError(e.code(), where() + e.what());
     }
-  }));
-  require_success(results);
-  for (std::string& r : results) r = result_of(r);
-  return results;
+  });
+  fail_together(world, outcome);
+  return result_of(outcome);
 }
-
-namespace {
 
 // Where only an error matters.
 void do_on_all_ranks(Group& world, const std::function<void()>& work) {
-  on_all_ranks(world, [&] {
+  alone_unless_any_fails(world, [&] {
     work();
     return std::string();
   });
 }
 
 }  // namespace
+
+std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work) {
+  return world.all_gather(alone_unless_any_fails(world, work));
+}
 
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                             const ParamTable& table, Group& world,
@@ -106,24 +108,6 @@ TrainState state_together(const Checkpoint& checkpoint, Group& world) {
 
 namespace {
 
-// The sums over the ranks, modulo 2^64; gathers a piece at a time, so that many ranks' values need little memory.
-void sum_over(Group& world, std::vector<uint64_t>& values) {
-  constexpr size_t kMost = 4 << 20;  // bytes of all ranks
-  const size_t piece = std::max<size_t>(1, kMost / sizeof(uint64_t) / static_cast<size_t>(world.size()));
-  for (size_t at = 0; at < values.size(); at += piece) {
-    const std::span<uint64_t> sums = std::span(values).subspan(at, std::min(piece, values.size() - at));
-    const std::vector<std::string> all =
-        world.all_gather({reinterpret_cast<const char*>(sums.data()), sums.size_bytes()});
-    std::ranges::fill(sums, 0);
-    for (const std::string& of_rank : all)
-      for (size_t i = 0; i < sums.size(); ++i) {
-        uint64_t value = 0;
-        std::memcpy(&value, of_rank.data() + i * sizeof value, sizeof value);
-        sums[i] += value;
-      }
-  }
-}
-
 // Compares what all ranks own, taken together, with what was saved. One rank alone has done so.
 void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateKind> kinds,
            Group& world) {
@@ -131,7 +115,7 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
   std::vector<uint64_t> flat;
   for (KindPrints& of_param : prints)
     for (const StateKind kind : kinds) flat.push_back(of_param[kind]);
-  sum_over(world, flat);
+  world.all_reduce(std::span(flat));
   auto sum = flat.begin();
   for (KindPrints& of_param : prints)
     for (const StateKind kind : kinds) of_param[kind] = *sum++;
@@ -190,7 +174,7 @@ void load_together(const WeightSource& source, ParamStore& store, Ops& ops, Grou
 }
 
 void write_memory_together(const std::filesystem::path& file, const MemoryTaken& m, Group& world) {
-  const std::vector<std::string> all = world.all_gather(nlohmann::json{
+  const std::vector<std::string> all = world.gather(nlohmann::json{
       {"rank", world.rank()},
       {"predicted_arena", m.predicted_arena},
       {"arena_peak", m.arena_peak},
@@ -238,13 +222,13 @@ void require_fit_together(const Prediction& p, const Ops& device, Group& world,
   // NCCL takes no two ranks of one GPU: their tensors travel through host memory.
   if (need.sharers > 1 && !p.on_host) need.reserved = static_cast<size_t>(need.sharers) * device_reserve({});
   need.bytes += need.reserved;
-  const std::vector<std::string> verdicts = world.all_gather(outcome_of([&] {
+  const std::string verdict = outcome_of([&] {
     require_fit(p, need, device);
     require_staging(p, staging, neighbours);
     return std::string();
-  }));
+  });
   try {
-    for (const std::string& verdict : verdicts) result_of(verdict);
+    fail_together(world, verdict);
   } catch (const ConfigError& e) {
     if (!advice) throw;
     throw ConfigError(fmt::format("{}; {}", e.what(), on_rank_0(world, advice)));

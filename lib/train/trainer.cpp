@@ -125,8 +125,7 @@ void Trainer::run_step() {
   load_batches();
   LossSums sums = executor_->accumulate(batches_);
   if (spec_.train.check_repeats > 0 && (at_.step + 1) % spec_.train.check_repeats == 0) sums = repeated(sums);
-  sums.sum_over(groups_);
-  const GradientNorm g = executor_->gradient_norm();
+  const GradientNorm g = executor_->gradient_norm(sums);
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
   const bool accepted = accept(sums, g);
   if (accepted) executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm);

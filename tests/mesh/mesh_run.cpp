@@ -104,11 +104,10 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     world.record().reset_traffic();
     if (plan.before_step) plan.before_step(executor, world.rank(), step);
     LossSums sums = executor.accumulate(batches);
-    const GradientNorm norm = executor.gradient_norm();
+    const GradientNorm norm = executor.gradient_norm(sums);
     if (plan.after_gradients) plan.after_gradients(executor, world.rank());
     executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
-    sums.sum_over(groups);
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());
     result.norms.push_back(norm.norm);
