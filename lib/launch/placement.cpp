@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "launch/message.h"
@@ -65,27 +67,71 @@ void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed) {
   }
 }
 
+namespace {
+
+int threads_among(const RankPlace& place, int64_t sharing) {
+  return std::max(1, static_cast<int>(place.cores.size()) / static_cast<int>(sharing));
+}
+
+}  // namespace
+
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank) {
   const RankPlace& mine = of_ranks[rank];
   const auto sharing = std::count_if(of_ranks.begin(), of_ranks.end(),
                                      [&](const RankPlace& p) { return p.host == mine.host && p.cores == mine.cores; });
-  return std::max(1, static_cast<int>(mine.cores.size()) / static_cast<int>(sharing));
+  return threads_among(mine, sharing);
 }
 
-std::string placement_table(const std::vector<RankPlace>& of_ranks) {
-  size_t host = 4, device = 6, cores = 5;
-  for (const RankPlace& p : of_ranks) {
-    host = std::max(host, p.host.size());
-    device = std::max(device, p.device.size());
-    cores = std::max(cores, ranges_text(p.cores).size());
-  }
-  std::string table =
-      fmt::format("rank  {:<{}}  {:<{}}  {:<{}}  threads", "host", host, "device", device, "cores", cores);
-  for (int rank = 0; rank < static_cast<int>(of_ranks.size()); ++rank) {
+namespace {
+
+// Of how many lines a person reads each.
+constexpr size_t kReadable = 64;
+
+struct Row {
+  std::vector<int> ranks;
+  std::string host, device;
+  std::set<int> cores;
+  int threads;
+};
+
+// One a rank or, of more than can be read, one for those of a host that have the same.
+std::vector<Row> rows_of(const std::vector<RankPlace>& of_ranks) {
+  std::map<std::pair<std::string, std::vector<int>>, int> sharing;
+  for (const RankPlace& p : of_ranks) ++sharing[{p.host, p.cores}];
+  std::map<std::tuple<std::string, std::string, int>, size_t> known;
+  std::vector<Row> rows;
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
     const RankPlace& p = of_ranks[rank];
-    table += fmt::format("\n{:>4}  {:<{}}  {:<{}}  {:<{}}  {:>7}", rank, p.host, host, p.device, device,
-                         ranges_text(p.cores), cores, threads_of(of_ranks, rank));
+    const int threads = threads_among(p, sharing[{p.host, p.cores}]);
+    const auto [at, fresh] = known.try_emplace({p.host, p.device, threads}, rows.size());
+    if (fresh || of_ranks.size() <= kReadable) rows.push_back({{}, p.host, p.device, {}, threads});
+    Row& row = of_ranks.size() <= kReadable ? rows.back() : rows[at->second];
+    row.ranks.push_back(static_cast<int>(rank));
+    row.cores.insert(p.cores.begin(), p.cores.end());
   }
+  return rows;
+}
+
+}  // namespace
+
+std::string placement_table(const std::vector<RankPlace>& of_ranks) {
+  const std::vector<Row> rows = rows_of(of_ranks);
+  std::vector<std::array<std::string, 5>> lines;
+  for (const Row& r : rows)
+    lines.push_back({ranges_text(r.ranks), r.host, r.device, ranges_text({r.cores.begin(), r.cores.end()}),
+                     std::to_string(r.threads)});
+  size_t ranks = 4, host = 4, device = 6, cores = 5;
+  for (const auto& [rank, on, with, of, threads] : lines) {
+    ranks = std::max(ranks, rank.size());
+    host = std::max(host, on.size());
+    device = std::max(device, with.size());
+    cores = std::max(cores, of.size());
+  }
+  std::string table = fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  threads", "rank", ranks, "host", host, "device",
+                                  device, "cores", cores);
+  for (const auto& [rank, on, with, of, threads] : lines)
+    table +=
+        fmt::format("\n{:>{}}  {:<{}}  {:<{}}  {:<{}}  {:>7}", rank, ranks, on, host, with, device, of, cores, threads);
   return table;
 }
 

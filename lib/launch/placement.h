@@ -29,7 +29,7 @@ void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed);
 // their machine, and ranks that are bound use what is theirs.
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank);
 
-// One line a rank: host, device, cores, threads.
+// One line a rank: host, device, cores, threads. Of more than 64 ranks, one for those of a host that are alike.
 std::string placement_table(const std::vector<RankPlace>& of_ranks);
 
 // "0-2,4,6-7" of ascending numbers.

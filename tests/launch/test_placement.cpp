@@ -69,6 +69,17 @@ TEST_CASE("the table has a line a rank") {
         "   1  a-longer-name  cpu          0,2-3        3");
 }
 
+TEST_CASE("of many ranks those of a host that are alike share a line") {
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < 80; ++rank) places.push_back({rank < 40 ? "a" : "b", 1, "cpu", "", {rank % 40}});
+  places[79].cores = {100, 101};
+  CHECK(placement_table(places) ==
+        "rank   host  device  cores    threads\n"
+        " 0-39  a     cpu     0-39           1\n"
+        "40-78  b     cpu     0-38           1\n"
+        "   79  b     cpu     100-101        2");
+}
+
 TEST_CASE("numbers are written as ranges") {
   CHECK(ranges_text({}) == "");
   CHECK(ranges_text({4}) == "4");
