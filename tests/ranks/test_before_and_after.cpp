@@ -1,5 +1,9 @@
 // Where no step is under way: a rank that stands still while rank 0 plans, or when all is done.
+#include <signal.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 
 #include "base/stopwatch.h"
 #include "ranks/job.h"
@@ -40,14 +44,28 @@ TEST_CASE("a rank that is stopped while it plans for all ends all", "[ranks]") {
 
 TEST_CASE("a rank that is stopped as it takes leave holds up nobody, and the run's code stands", "[ranks]") {
   const RanksWorkspace w;
-  std::vector<std::string> command = w.train(w.spec("llama"), "run", {.data = 2}, {"--set", "watchdog.farewell_s=2"});
-  const auto program = std::find(command.begin(), command.end(), FP_EXECUTABLE);
-  command.insert(program, {"/usr/bin/env", std::string("LD_PRELOAD=") + FP_STOP_IN_FINALIZE});
-  Job job(command);
-  const int code = job.wait();
-  CAPTURE(job.output());
-  CHECK(code == 0);
-  CHECK(job.contains("done: 12 steps"));
-  CHECK(job.processes().empty());
-  CHECK(checkpoints(w.run_directory("run")).back() == "step-00000012");
+  const auto command = [&](const std::string& name, int steps) {
+    std::vector<std::string> c =
+        w.train(w.spec("llama"), name, {.data = 2},
+                {"--set", "watchdog.farewell_s=2", "--set", fmt::format("train.steps={}", steps)});
+    const auto program = std::find(c.begin(), c.end(), FP_EXECUTABLE);
+    c.insert(program, {"/usr/bin/env", std::string("LD_PRELOAD=") + FP_STOP_IN_FINALIZE});
+    return c;
+  };
+  Job interrupted(command("interrupted", 1000000));
+  interrupted.wait_for("step 3/");
+  interrupted.signal(SIGUSR1);
+  const int code = interrupted.wait();
+  CAPTURE(interrupted.output());
+  CHECK(code == 75);
+  CHECK(interrupted.contains("state saved after step"));
+  CHECK(interrupted.processes().empty());
+
+  // mpirun makes a failure of a rank that leaves with 0 and without MPI's farewell.
+  Job finished(command("finished", 12));
+  CHECK(finished.wait() == 1);
+  CAPTURE(finished.output());
+  CHECK(finished.contains("done: 12 steps"));
+  CHECK(finished.processes().empty());
+  CHECK(checkpoints(w.run_directory("finished")).back() == "step-00000012");
 }
