@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& e) {
     let_rank_0_speak();
     fp::log::error("{}", fp::message_of(e));
-    return static_cast<int>(fp::ExitCode::bad_data);
+    return static_cast<int>(fp::exit_code_of(e.code().value()));
   } catch (const std::exception& e) {
     fp::log::error("internal error, please report it: {}", e.what());
     return 1;

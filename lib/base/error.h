@@ -15,7 +15,7 @@ namespace fp {
 // Exit codes are part of the interface (docs/architecture.md, section 4).
 enum class ExitCode : int {
   ok = 0,
-  device_failed = 1,    // a GPU call failed, as in a crash
+  internal = 1,         // a bug of fptrain, as in a crash
   bad_config = 2,       // bad configuration or usage: never retry
   bad_data = 3,         // bad data or checkpoint, or a disk that refuses
   diverged = 4,         // training produced non-finite values
@@ -36,18 +36,20 @@ class UserError : public std::runtime_error {
 struct ConfigError : UserError {
   explicit ConfigError(const std::string& what) : UserError(ExitCode::bad_config, what) {}
 };
-// Exit 3: data or checkpoint, or a disk that cannot be written to.
+// Exit 3: data or checkpoint, or a disk that cannot be written to; exit 76 where it is the file system that is out of
+// reach. Both are survived alike where a file may fail.
 struct DataError : UserError {
-  explicit DataError(const std::string& what) : UserError(ExitCode::bad_data, what) {}
+  explicit DataError(const std::string& what, ExitCode code = ExitCode::bad_data) : UserError(code, what) {}
 };
 // Exit 4: training diverged.
 struct DivergedError : UserError {
   explicit DivergedError(const std::string& what) : UserError(ExitCode::diverged, what) {}
 };
 
-// Exit 1: a call of the GPU's driver or libraries failed; nobody's configuration is to blame.
+// Exit 76: a call of the GPU's driver or libraries failed, or memory holds what it should not; nobody's configuration
+// is to blame, and another host may do better.
 struct DeviceError : UserError {
-  explicit DeviceError(const std::string& what) : UserError(ExitCode::device_failed, what) {}
+  explicit DeviceError(const std::string& what) : UserError(ExitCode::infrastructure, what) {}
 };
 // Exit 76: a host, a network or a file system failed, and the state on disk is intact.
 struct InfrastructureError : UserError {

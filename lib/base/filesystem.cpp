@@ -22,9 +22,7 @@
 namespace fp {
 namespace {
 
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(errno)));
-}
+[[noreturn]] void fail(const char* what, const std::filesystem::path& path) { fail_file(path, what, errno); }
 
 // Closes a descriptor at the end of a scope.
 struct Descriptor {
@@ -95,6 +93,12 @@ std::optional<uint64_t> size_of_file(const std::filesystem::path& path) {
   return static_cast<uint64_t>(info->st_size);
 }
 
+ExitCode exit_code_of(int error) { return is_transient(error) ? ExitCode::infrastructure : ExitCode::bad_data; }
+
+void fail_file(const std::filesystem::path& path, const char* what, int error) {
+  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(error)), exit_code_of(error));
+}
+
 std::string message_of(const std::filesystem::filesystem_error& error) {
   if (error.path1().empty()) return error.what();
   return fmt::format("{}{}{}: {}", error.path1().string(), error.path2().empty() ? "" : " -> ", error.path2().string(),
@@ -156,6 +160,17 @@ ContentHash::ContentHash() : state_(std::make_unique<State>()) {}
 ContentHash::~ContentHash() = default;
 void ContentHash::add(const void* data, size_t bytes) { XXH3_128bits_update(state_->xxh3, data, bytes); }
 std::string ContentHash::digits() const { return hex(XXH3_128bits_digest(state_->xxh3)); }
+std::filesystem::path set_aside_broken(const std::filesystem::path& path) {
+  std::filesystem::path aside;
+  std::error_code ignored;
+  int number = 1;
+  do {
+    aside = path;
+    aside += fmt::format(".broken-{}", number++);
+  } while (std::filesystem::exists(std::filesystem::symlink_status(aside, ignored)));
+  if (::rename(path.c_str(), aside.c_str()) != 0) fail("rename", path);
+  return aside;
+}
 
 std::string hash_bytes(const void* data, size_t bytes) { return hex(XXH3_128bits(data, bytes)); }
 

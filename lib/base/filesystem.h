@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace fp {
 
 // Whether something is there. DataError with the reason where that cannot be seen: a folder that may not be searched.
@@ -22,11 +24,21 @@ std::optional<uint64_t> size_of_file(const std::filesystem::path& path);
 // What is wrong, as other messages say it: "folder/file: Permission denied".
 std::string message_of(const std::filesystem::filesystem_error& error);
 
+// What an error of a file call ends a run with: infrastructure where the file system or its disk is out of reach (EIO,
+// ESTALE, ETIMEDOUT and the like), else bad_data.
+ExitCode exit_code_of(int error);
+// DataError with that code: "PATH: cannot WHAT: Stale file handle".
+[[noreturn]] void fail_file(const std::filesystem::path& path, const char* what, int error);
+
 // Whole file as text. DataError naming the path when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
 // Write to a temporary name beside `path`, fsync, rename over it, fsync the folder.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// Renames what is broken to "NAME.broken-1", or to the next number that is free, and returns where it is now. DataError
+// where that cannot be done.
+std::filesystem::path set_aside_broken(const std::filesystem::path& path);
 
 // fsync of a file or a folder. DataError with errno's text on failure; of a folder, a file system that knows no such
 // call has done what it can.

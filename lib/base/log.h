@@ -15,8 +15,12 @@ enum class Level { debug, info, warning, error };
 void configure(Level level, int rank, int world_size);
 // This process's rank as configure() was told; 0 before.
 int rank();
-// Also append every line, with a UTC time stamp, to this file (empty path: stop doing so).
+// Also append every line, with a UTC time stamp, to this file (empty path: stop doing so). A thread of its own writes
+// there, which a disk that hangs does not keep from anything else; lines for which there is no room any more are
+// counted in the file.
 void tee_to(const std::filesystem::path& file);
+// Waits until the file has all lines, but no longer than so many seconds; whether it has.
+bool flush(double seconds);
 // The live line: replaces the previous one on a terminal; ignored when stderr is not a terminal.
 void set_live_line(const std::string& text);
 bool stderr_is_terminal();

@@ -29,7 +29,7 @@ namespace fp {
 
 // A peer failed or the world is being torn down: whoever failed says why, this rank only has to end.
 struct CommError : UserError {
-  explicit CommError(const std::string& what) : UserError(ExitCode::device_failed, what) {}
+  explicit CommError(const std::string& what) : UserError(ExitCode::infrastructure, what) {}
 };
 
 enum class Reduction : uint8_t { sum, max };

@@ -4,26 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
-#include "base/error.h"
+#include "base/filesystem.h"
 
 namespace fp {
-namespace {
-
-[[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
-  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(error)));
-}
-
-}  // namespace
-
 GrowingFile::GrowingFile(const std::filesystem::path& path, int64_t keep) : path_(path) {
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail(path, "open for writing", errno);
+  if (fd_ < 0) fail_file(path, "open for writing", errno);
   if (::ftruncate(fd_, keep) == 0 && ::fsync(fd_) == 0) return;
   const int error = errno;
   ::close(fd_);
-  fail(path, "truncate", error);
+  fail_file(path, "truncate", error);
 }
 
 GrowingFile::~GrowingFile() {
@@ -36,7 +27,7 @@ void GrowingFile::append(std::string_view more) {
   while (!waiting_.empty()) {
     const ssize_t n = ::write(fd_, waiting_.data(), waiting_.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "write", errno);
+    if (n < 0) fail_file(path_, "write", errno);
     waiting_.erase(0, static_cast<size_t>(n));
   }
 }

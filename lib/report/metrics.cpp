@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 
 namespace fp {
 namespace {
@@ -168,6 +171,11 @@ class LineParser {
   std::string_view text_;
 };
 
+// A history that is not one: a broken line before good ones, or steps that do not grow.
+struct BrokenHistory : DataError {
+  using DataError::DataError;
+};
+
 // Visits every good line with the file offset just behind it.
 void scan(const std::filesystem::path& file, const std::function<void(const StepMetrics&, int64_t)>& visit) {
   std::ifstream in(file, std::ios::binary);
@@ -183,15 +191,38 @@ void scan(const std::filesystem::path& file, const std::function<void(const Step
       continue;
     }
     if (broken != 0)
-      throw DataError(
-          fmt::format("{}:{}: not a metrics object, yet good lines follow; mend the line or move the file away",
-                      file.string(), broken));
+      throw BrokenHistory(fmt::format("{}:{}: not a metrics object, yet good lines follow", file.string(), broken));
     if (metrics->step <= last)
-      throw DataError(fmt::format("{}:{}: step {} comes after step {}; steps must grow", file.string(), number,
-                                  metrics->step, last));
+      throw BrokenHistory(fmt::format("{}:{}: step {} comes after step {}; steps must grow", file.string(), number,
+                                      metrics->step, last));
     last = metrics->step;
     visit(*metrics, end);
   }
+}
+
+struct HistoryLine {
+  std::string text;  // with its line break
+  StepMetrics metrics;
+};
+
+// The most lines whose steps grow, in the order of the file; of two with one step the later.
+std::vector<const HistoryLine*> growing_lines(const std::vector<HistoryLine>& lines) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  std::vector<size_t> ends;  // the line with the lowest step at which a chain of that length ends
+  std::vector<size_t> before(lines.size(), kNone);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto at = std::lower_bound(ends.begin(), ends.end(), lines[i].metrics.step,
+                                     [&](size_t line, int64_t step) { return lines[line].metrics.step < step; });
+    if (at != ends.begin()) before[i] = *std::prev(at);
+    if (at == ends.end())
+      ends.push_back(i);
+    else
+      *at = i;
+  }
+  std::vector<const HistoryLine*> chain;
+  for (size_t i = ends.empty() ? kNone : ends.back(); i != kNone; i = before[i]) chain.push_back(&lines[i]);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
 }
 
 }  // namespace
@@ -218,15 +249,43 @@ void for_each_step(const std::filesystem::path& file, const std::function<void(c
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& file, int64_t resume_step) : mark_resumed_(resume_step > 0) {
   int64_t keep = 0;
-  if (std::filesystem::exists(file)) {
-    scan(file, [&](const StepMetrics& metrics, int64_t end) {
-      if (metrics.step == resume_step + 1) next_before_ = metrics;
-      if (metrics.step > resume_step) return;
-      keep = end;
-      last_ = metrics;
-    });
+  try {
+    if (std::filesystem::exists(file))
+      scan(file, [&](const StepMetrics& metrics, int64_t end) {
+        if (metrics.step == resume_step + 1) next_before_ = metrics;
+        if (metrics.step > resume_step) return;
+        keep = end;
+        last_ = metrics;
+      });
+  } catch (const BrokenHistory& e) {
+    keep = begin_anew(file, resume_step, e.what());
   }
   file_.emplace(file, keep);
+}
+
+// Returns the size of the new file.
+int64_t MetricsWriter::begin_anew(const std::filesystem::path& file, int64_t resume_step, const std::string& damage) {
+  last_.reset();
+  next_before_.reset();
+  std::vector<HistoryLine> lines;
+  int64_t wanted = 0;
+  std::ifstream in(file, std::ios::binary);
+  for (std::string line; std::getline(in, line);) {
+    const std::optional<StepMetrics> metrics = in.eof() ? std::nullopt : parse_json_line(line);
+    if (metrics && metrics->step == resume_step + 1) next_before_ = metrics;
+    if (metrics && metrics->step > resume_step) continue;
+    ++wanted;
+    if (metrics) lines.push_back({line + "\n", *metrics});
+  }
+  std::string text;
+  const std::vector<const HistoryLine*> sound = growing_lines(lines);
+  for (const HistoryLine* line : sound) text += line->text;
+  if (!sound.empty()) last_ = sound.back()->metrics;
+  const std::filesystem::path aside = set_aside_broken(file);
+  write_file_atomically(file, text);
+  repair_ = fmt::format("{}; the file is kept as {}, and a new one begins with {} of its {} lines up to step {}",
+                        damage, aside.filename().string(), sound.size(), wanted, resume_step);
+  return static_cast<int64_t>(text.size());
 }
 
 void MetricsWriter::append(StepMetrics metrics) {

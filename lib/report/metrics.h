@@ -58,11 +58,15 @@ void for_each_step(const std::filesystem::path& file, const std::function<void(c
 class MetricsWriter {
  public:
   // Opens or creates `file` to go on after step `resume_step` (0: a fresh run). A torn tail and every line with a later
-  // step are cut off in one truncation. DataError as for_each_step, or when the file cannot be opened.
+  // step are cut off in one truncation. A file that for_each_step refuses is set aside (set_aside_broken), and a new
+  // one begins with its sound lines: the most of them whose steps grow. DataError when the file cannot be opened.
   MetricsWriter(const std::filesystem::path& file, int64_t resume_step);
 
   // Appends one line, as GrowingFile::append. The step must be greater than the last one.
   void append(StepMetrics metrics);
+
+  // What was wrong with the file and became of it; empty: nothing.
+  const std::string& repair() const { return repair_; }
 
   // The last step in the file: what a resumed run goes on from (elapsed_s, tokens).
   const std::optional<StepMetrics>& last() const { return last_; }
@@ -70,7 +74,10 @@ class MetricsWriter {
   const std::optional<StepMetrics>& next_before() const { return next_before_; }
 
  private:
+  int64_t begin_anew(const std::filesystem::path& file, int64_t resume_step, const std::string& damage);
+
   std::optional<GrowingFile> file_;
+  std::string repair_;
   bool mark_resumed_ = false;
   std::optional<StepMetrics> last_, next_before_;
 };

@@ -53,6 +53,18 @@ RunFacts load_run_facts(const std::filesystem::path& run_directory) {
   return facts;
 }
 
+RunFacts facts_of_earlier_starts(const std::filesystem::path& run_directory, std::string& broken) {
+  broken.clear();
+  try {
+    return load_run_facts(run_directory);
+  } catch (const DataError& e) {
+    const std::filesystem::path aside = set_aside_broken(run_directory / "report.json");
+    broken = fmt::format("{}; the file is kept as {}, and the report forgets what it knew of earlier starts", e.what(),
+                         aside.filename().string());
+    return {};
+  }
+}
+
 void save_run_facts(const std::filesystem::path& run_directory, const RunFacts& facts) {
   json out = json::object();
   visit_facts(facts, [&](const char* key, const auto& value) { out[key] = value; });

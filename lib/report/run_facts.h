@@ -38,6 +38,9 @@ struct RunFacts {
 // The facts of a run directory; defaults named after the folder where report.json is missing. DataError naming the file
 // when it is not what save_run_facts wrote.
 RunFacts load_run_facts(const std::filesystem::path& run_directory);
+// The same of a run that goes on: a broken file is set aside (set_aside_broken), and `broken` says so; else it is
+// empty.
+RunFacts facts_of_earlier_starts(const std::filesystem::path& run_directory, std::string& broken);
 void save_run_facts(const std::filesystem::path& run_directory, const RunFacts& facts);
 
 }  // namespace fp

@@ -37,13 +37,20 @@ Restarts parse(const std::string& text) {
   return r;
 }
 
-// Nothing where there is a file that cannot be read; a broken one is begun anew.
-std::optional<Restarts> read(const std::filesystem::path& file) {
+// Whether this process writes the file, too.
+enum class Access { read, write };
+
+// Nothing where there is a file that cannot be read; a broken one counts as empty, and who writes it sets it aside.
+std::optional<Restarts> read(const std::filesystem::path& file, Access access) {
   try {
-    return std::filesystem::exists(file) ? parse(read_file(file)) : Restarts();
-  } catch (const nlohmann::json::exception& e) {
-    log::warning("{}: is broken and begun anew: {}", file.string(), e.what());
-    return Restarts();
+    try {
+      return std::filesystem::exists(file) ? parse(read_file(file)) : Restarts();
+    } catch (const nlohmann::json::exception& e) {
+      if (access == Access::read) return Restarts();
+      log::warning("{}: broken, kept as {} and begun anew: {}", file.string(),
+                   set_aside_broken(file).filename().string(), e.what());
+      return Restarts();
+    }
   } catch (const DataError& e) {
     log::warning("{}", e.what());
   } catch (const std::filesystem::filesystem_error& e) {
@@ -81,7 +88,7 @@ int lives_in_vain(const std::vector<Start>& starts, const SlurmJob& job, FirstSt
 }  // namespace
 
 void require_progress(const std::filesystem::path& file, const SlurmJob& job, FirstStep step) {
-  const std::optional<Restarts> known = read(file);
+  const std::optional<Restarts> known = read(file, Access::read);
   if (!known || lives_in_vain(known->starts, job, step) < kInVain) return;
   const std::string what = step ? fmt::format("this is start {} in a row from step {}", kInVain + 1, *step)
                                 : fmt::format("the last {} starts did not get through set-up", kInVain);
@@ -93,7 +100,7 @@ void require_progress(const std::filesystem::path& file, const SlurmJob& job, Fi
 }
 
 void note_start(const std::filesystem::path& file, const SlurmJob& job, FirstStep step) {
-  std::optional<Restarts> r = read(file);
+  std::optional<Restarts> r = read(file, Access::write);
   if (!r) return;
   std::vector<Start>& starts = r->starts;
   const auto of_this_life = [&](const Start& s) { return s.job == job.id && s.restarts == job.restarts; };
@@ -126,14 +133,14 @@ void begin_from(const RunSpec& spec, const SlurmJob& job, int64_t step) {
 }
 
 void note_save(const std::filesystem::path& file, double seconds) {
-  std::optional<Restarts> r = read(file);
+  std::optional<Restarts> r = read(file, Access::write);
   if (!r) return;
   r->save_s = seconds;
   write(file, *r);
 }
 
 std::optional<double> last_save(const std::filesystem::path& file) {
-  const std::optional<Restarts> r = read(file);
+  const std::optional<Restarts> r = read(file, Access::read);
   return r ? r->save_s : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // restarts.json of a run directory: what the lives of a run in Slurm jobs know of those before. It is no part of the
-// run's state: where it cannot be read or written, a warning says so and the run goes on.
+// run's state: where it cannot be read or written, a warning says so and the run goes on; a broken one is set aside.
 #pragma once
 
 #include <cstdint>

@@ -37,12 +37,12 @@ std::string without_infrastructure(const std::function<std::string()>& work) {
   } catch (const LeaseLost&) {
     throw;
   } catch (const InfrastructureError& e) {
-    throw DataError(e.what());
+    throw DataError(e.what(), e.code());
   }
 }
 
 bool costs_only_a_save(const UserError& e) {
-  return e.code() == ExitCode::bad_data || e.code() == ExitCode::bad_config;
+  return dynamic_cast<const DataError*>(&e) != nullptr || e.code() == ExitCode::bad_config;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ BackgroundTask::BackgroundTask(std::function<std::string()> work)
           outcome_ = outcome_of(work);
         } catch (const std::exception& e) {  // nothing that training could go on after
           outcome_ = fmt::format("{} internal error in a save, please report it: {}",
-                                 static_cast<int>(ExitCode::device_failed), e.what());
+                                 static_cast<int>(ExitCode::internal), e.what());
         }
         done_ = true;
       }) {}
@@ -77,6 +77,12 @@ const std::string& BackgroundTask::outcome() {
 void BackgroundTask::pass_on_progress() {
   if (progress_ != passed_on_) progress();
   passed_on_ = progress_;
+}
+
+double BackgroundTask::stuck_s() {
+  pass_on_progress();
+  if (std::exchange(seen_, progress_) != progress_) seen_at_ = steady_clock::now();
+  return done_ ? 0 : seconds_since(seen_at_);
 }
 
 // Time that training waits.
@@ -145,6 +151,22 @@ void Saver::begin(TrainState state) {
     }
   });
   staging_->fill(store_, ops_, [this] { task_->pass_on_progress(); });
+}
+
+bool Saver::ready_for_next(double hangs_s) {
+  if (stage_ == Stage::none) return true;
+  now_.held_up = true;
+  const StandingStill still(*this);
+  while (stage_ != Stage::none) {
+    double state = stuck_s() > hangs_s ? 2 : busy() ? 1 : 0;
+    world_.all_reduce(std::span(&state, 1), Reduction::max);
+    if (state > 1) return false;
+    if (state > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    else
+      next_stage();
+  }
+  return true;
 }
 
 void Saver::save_now(TrainState state) {
@@ -236,11 +258,14 @@ void Saver::next_stage() {
       now_.path = path;
       close("");
     }
+  } catch (const CommError&) {
+    throw;
   } catch (const UserError& e) {
     if (!costs_only_a_save(e)) throw;
     const std::string error = e.what();
+    const ExitCode code = e.code();
     on_rank_0(world_, [&] { return abandon(); });  // all wait: what the others make of the failure may end rank 0
-    close(error);
+    close(error, code);
   }
 }
 

@@ -39,11 +39,14 @@ class BackgroundTask {
   const std::string& outcome();
   // To who watches over this process, if there was any progress.
   void pass_on_progress();
+  // Seconds since a call of this saw progress last; 0: the work is done.
+  double stuck_s();
 
  private:
   std::atomic<bool> done_ = false;
   std::atomic<int64_t> progress_ = 0;
-  int64_t passed_on_ = 0;
+  int64_t passed_on_ = 0, seen_ = -1;
+  std::chrono::steady_clock::time_point seen_at_;
   std::string outcome_;
   std::thread thread_;
 };
@@ -79,6 +82,11 @@ class Saver {
   bool busy() const { return task_ && !task_->done(); }
   bool under_way() const { return stage_ != Stage::none; }  // on all ranks alike
   void advance(bool any_busy);
+  // Before begin(), which so does not wait for ever: waits for the save under way. False when on some rank it has shown
+  // no progress for longer than so many seconds.
+  bool ready_for_next(double hangs_s);
+  // How long this rank has seen no progress of its part of the save under way, in looks of this; 0: no part is left.
+  double stuck_s() { return task_ ? task_->stuck_s() : 0; }
   // How the saves since the last call came out.
   std::vector<Saved> take_outcomes() { return std::exchange(outcomes_, {}); }
 

@@ -22,7 +22,8 @@ std::string outcome_of(const std::function<std::string()>& work) {
   } catch (const CommError&) {
     throw;
   } catch (const UserError& e) {
-    return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
+    const bool of_data = e.code() == ExitCode::infrastructure && dynamic_cast<const DataError*>(&e) != nullptr;
+    return fmt::format("{}{} {}", static_cast<int>(e.code()), of_data ? "d" : "", e.what());
   }
 }
 
@@ -32,12 +33,13 @@ std::string result_of(const std::string& outcome) {
   if (code == ExitCode::ok) return text;
   if (code == ExitCode::bad_config) throw ConfigError(text);
   if (code == ExitCode::bad_data) throw DataError(text);
+  if (outcome.substr(0, outcome.find(' ')).ends_with('d')) throw DataError(text, code);
   if (code == ExitCode::infrastructure) throw InfrastructureError(text);
   throw UserError(code, text);
 }
 
 void fail_together(Group& world, const std::string& outcome) {
-  int failed = world.lowest_with(outcome.starts_with(fmt::format("{} ", static_cast<int>(ExitCode::infrastructure))));
+  int failed = world.lowest_with(outcome.starts_with(fmt::format("{}", static_cast<int>(ExitCode::infrastructure))));
   if (failed < 0) failed = world.lowest_with(!outcome.starts_with("0 "));
   if (failed >= 0) result_of(world.broadcast(outcome, failed));
 }

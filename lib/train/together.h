@@ -15,7 +15,8 @@
 
 namespace fp {
 
-// What a rank came to, as text: "0 result", or "CODE message" of the UserError it met.
+// What a rank came to, as text: "0 result", or "CODE message" of the UserError it met; "76d message" of a DataError of
+// that code.
 std::string outcome_of(const std::function<std::string()>& work);
 // The result, or the error as an exception of its kind.
 std::string result_of(const std::string& outcome);

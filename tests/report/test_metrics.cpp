@@ -202,15 +202,55 @@ TEST_CASE("resuming from step S drops the lines after S and marks the first new 
   CHECK(std::filesystem::file_size(file) == 0);
 }
 
-TEST_CASE("a broken line in the middle and steps that do not grow are named, not repaired") {
+TEST_CASE("a broken line in the middle and steps that do not grow are named to who reads") {
   const TempDir dir;
   const auto file = dir.path / "metrics.jsonl";
   const std::string one = to_json_line(metrics_at(1)) + "\n", two = to_json_line(metrics_at(2)) + "\n";
   put_file(file, one + "garbage\n" + two);
-  CHECK_THROWS_WITH(MetricsWriter(file, 5), Catch::Contains("metrics.jsonl:2:"));
-  CHECK(read_file(file) == one + "garbage\n" + two);
+  CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2:"));
   put_file(file, two + one);
   CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2:") && Catch::Contains("step 1"));
   CHECK_THROWS_AS(steps_in(dir.path / "none.jsonl"), DataError);
   CHECK_THROWS_AS(MetricsWriter(dir.path / "no" / "folder.jsonl", 0), DataError);
+}
+
+TEST_CASE("a run that goes on sets a broken history aside and keeps what is sound of it") {
+  const TempDir dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const auto line = [](int64_t step) { return to_json_line(metrics_at(step)) + "\n"; };
+  const std::string garbage = "{\"step\":2,\"lo\x13s\":1}\n";
+  struct Case {
+    std::string what, text;
+    std::vector<int64_t> kept;  // up to step 5
+  };
+  const std::vector<Case> cases = {
+      {"a broken line", line(1) + garbage + line(3) + line(4), {1, 3, 4}},
+      {"a broken first line", garbage + line(2) + line(3), {2, 3}},
+      {"one step twice", line(1) + line(2) + line(2) + line(3), {1, 2, 3}},
+      {"two steps in the wrong order", line(1) + line(3) + line(2) + line(4), {1, 2, 4}},
+      {"a flipped bit in a step", line(1) + line(66) + line(3) + line(4) + line(5) + line(6), {1, 3, 4, 5}},
+      {"a step that is far too low", line(3) + line(4) + line(1) + line(5), {3, 4, 5}},
+      {"nothing sound up to the step", garbage + line(9) + line(9), {}}};
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    put_file(file, c.text);
+    std::filesystem::remove(dir.path / "metrics.jsonl.broken-1");
+    {
+      MetricsWriter writer(file, 5);
+      CHECK_THAT(writer.repair(), Catch::Contains("metrics.jsonl:") && Catch::Contains("metrics.jsonl.broken-1"));
+      CHECK(steps_in(file) == c.kept);
+      CHECK(read_file(dir.path / "metrics.jsonl.broken-1") == c.text);
+      CHECK(writer.last().has_value() == !c.kept.empty());
+      if (!c.kept.empty()) CHECK(writer.last()->step == c.kept.back());
+      writer.append(metrics_at(6));
+    }
+    const MetricsWriter again(file, 6);
+    CHECK(again.repair().empty());
+    CHECK(again.last()->step == 6);
+  }
+  put_file(file, line(2) + line(1) + line(6));
+  const MetricsWriter next(file, 5);
+  CHECK(std::filesystem::exists(dir.path / "metrics.jsonl.broken-2"));
+  REQUIRE(next.next_before());
+  CHECK(next.next_before()->step == 6);
 }

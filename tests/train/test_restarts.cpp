@@ -45,7 +45,10 @@ TEST_CASE("a life that is begun again counts once, and a broken file is begun an
   const auto file = folder.path / "restarts.json";
   for (int i = 0; i < 5; ++i) CHECK_NOTHROW(live(file, 1, 3));  // several srun in one script
   std::ofstream(file) << "{\"job\": ";
+  CHECK_NOTHROW(require_progress(file, {"7", 2, {}}, 3));  // any rank, which changes nothing
+  CHECK_FALSE(std::filesystem::exists(folder.path / "restarts.json.broken-1"));
   CHECK_NOTHROW(live(file, 2, 3));
+  CHECK(std::filesystem::exists(folder.path / "restarts.json.broken-1"));
   CHECK_NOTHROW(live(file, 3, 3));
   CHECK_THROWS_AS(live(file, 4, 3), ConfigError);
 }

@@ -3,6 +3,7 @@
 #include "checkpoint/fixture.h"
 #include "comm/backends.h"
 #include "config/load.h"
+#include "support/gate.h"
 #include "train/saver.h"
 
 namespace fp::test {
@@ -64,6 +65,26 @@ TEST_CASE("a save holds the state at its beginning, whatever training makes of i
   CHECK(rig.outcomes[0].path == rig.dir.path / checkpoint_name(1));
   CHECK(rig.outcomes[0].bytes > Staging::bytes_for(rig.state.table, 0));
   CHECK(rig.saver.saves() == 1);
+  CHECK(rig.holds(1));
+}
+
+TEST_CASE("the next save does not wait for one whose disk hangs") {
+  SaverRig rig(spec_of("beside"));
+  const auto gate = std::make_shared<testing::Gate>();
+  const Hook hook([gate, main = std::this_thread::get_id()](storage::Step, const std::filesystem::path&) {
+    if (std::this_thread::get_id() != main) gate->pass();
+  });
+  CHECK(rig.saver.ready_for_next(0.01));
+  rig.state.fill(1);
+  rig.saver.begin(some_state(1));
+  CHECK_FALSE(rig.saver.ready_for_next(0.01));
+  CHECK(rig.saver.under_way());
+  gate->open();
+  CHECK(rig.saver.ready_for_next(3600));
+  rig.outcomes = rig.saver.take_outcomes();
+  REQUIRE(rig.outcomes.size() == 1);
+  CHECK(rig.outcomes[0].error.empty());
+  CHECK(rig.outcomes[0].held_up);
   CHECK(rig.holds(1));
 }
 
