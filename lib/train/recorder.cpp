@@ -1,12 +1,19 @@
 #include "train/recorder.h"
 
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
-#include "base/log.h"
 #include "base/stopwatch.h"
 #include "report/report_html.h"
+#include "report/tensorboard.h"
 
 namespace fp {
 namespace {
+
+constexpr double kHangs = 30;  // seconds that a write takes when the disk is said to hang
 
 ProgressOptions progress_options(const RunSpec& spec, double elapsed_before) {
   ProgressOptions o{spec.train.steps, spec.logging.console_every, std::nullopt};
@@ -16,39 +23,132 @@ ProgressOptions progress_options(const RunSpec& spec, double elapsed_before) {
 
 }  // namespace
 
-Recorder::Recorder(const RunSpec& spec, const std::filesystem::path& directory, int64_t resume_step, RunFacts facts)
+// The files, which only the queue's thread touches once it is there, and what goes wrong with them.
+class RunFiles {
+ public:
+  RunFiles(const std::filesystem::path& directory, const LoggingSection& logging, int64_t resume_step)
+      : directory_(directory), metrics_(directory / "metrics.jsonl", resume_step) {
+    if (logging.tensorboard) events_.emplace(directory, resume_step);
+  }
+
+  const MetricsWriter& metrics() const { return metrics_; }
+  void write_metrics(const StepMetrics& m) { metrics_.append(m); }
+  void write_events(const StepMetrics& m) {
+    if (events_) events_->append(m);
+  }
+  void write_report(bool page) {
+    std::optional<RunFacts> facts;
+    {
+      const std::lock_guard lock(mutex_);
+      facts = std::exchange(next_facts_, std::nullopt);
+    }
+    if (!facts) return;
+    save_run_facts(directory_, *facts);
+    if (page) fp::write_report(directory_);
+  }
+  // Whether no report has been waiting.
+  bool set_facts(const RunFacts& facts) {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(next_facts_, facts).has_value();
+  }
+  void forget_facts() {
+    const std::lock_guard lock(mutex_);
+    next_facts_.reset();
+  }
+
+  // What goes wrong is kept to be said once, until it works again.
+  void attempt(const std::string& what, const std::function<void(RunFiles&)>& write) {
+    std::string error;
+    try {
+      write(*this);
+      failing_.erase(what);
+      return;
+    } catch (const DataError& e) {
+      error = e.what();
+    } catch (const std::exception& e) {
+      error = fmt::format("{}: {}", what, e.what());
+    }
+    if (!failing_.insert(what).second) return;
+    const std::lock_guard lock(mutex_);
+    failures_.push_back(error + "; training goes on");
+  }
+  std::vector<std::string> take_failures() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failures_, {});
+  }
+
+ private:
+  std::filesystem::path directory_;
+  MetricsWriter metrics_;
+  std::optional<EventWriter> events_;
+  std::set<std::string> failing_;
+  std::mutex mutex_;
+  std::optional<RunFacts> next_facts_;
+  std::vector<std::string> failures_;
+};
+
+Recorder::Recorder(const RunSpec& spec, const std::filesystem::path& directory, int64_t resume_step, RunFacts facts,
+                   size_t most_waiting)
     : directory_(directory),
       logging_(spec.logging),
       facts_(std::move(facts)),
-      metrics_(directory / "metrics.jsonl", resume_step),
-      progress_(progress_options(spec, metrics_.last() ? metrics_.last()->elapsed_s : 0.0)) {
-  if (logging_.tensorboard) events_ = std::make_unique<EventWriter>(directory, resume_step);
+      files_(std::make_shared<RunFiles>(directory, logging_, resume_step)),
+      queue_(most_waiting) {
+  const MetricsWriter& metrics = files_->metrics();
+  next_before_ = metrics.next_before();
+  if (metrics.last()) step_ = metrics.last()->step;
+  progress_.emplace(progress_options(spec, metrics.last() ? metrics.last()->elapsed_s : 0.0));
   // A resumed run keeps the events of its earlier lives.
   if (resume_step > 0 && std::filesystem::exists(directory / "report.json")) {
-    const RunFacts before = load_run_facts(directory);
-    facts_.started = before.started;
+    std::string broken;
+    const RunFacts before = facts_of_earlier_starts(directory, broken);
+    if (before.started > 0) facts_.started = before.started;
     for (const RunEvent& e : before.events)
       if (e.step <= resume_step) facts_.events.push_back(e);
+    if (!broken.empty()) event(resume_step, broken, log::Level::warning);
   }
+  if (!metrics.repair().empty()) event(resume_step, metrics.repair(), log::Level::warning);
+}
+
+Recorder::~Recorder() = default;
+
+bool Recorder::post(const std::string& what, std::function<void(RunFiles&)> write) {
+  return queue_.post([files = files_, what, write = std::move(write)] { files->attempt(what, write); });
 }
 
 void Recorder::step(const StepMetrics& m) {
+  tell_failures();
+  watch_disk();
+  step_ = m.step;
   const bool evaluated = m.val_loss.has_value();
   if (m.step % logging_.every == 0 || evaluated || m.skipped || m.step == facts_.total_steps) {
-    attempt("metrics", m.step, [&] { metrics_.append(m); });
-    if (events_) attempt("events", m.step, [&] { events_->append(m); });
+    const bool taken = queue_.post([files = files_, m] {
+      files->attempt("metrics", [&](RunFiles& f) { f.write_metrics(m); });
+      files->attempt("events", [&](RunFiles& f) { f.write_events(m); });
+    });
+    if (!taken && left_out_++ == 0) first_left_out_ = m.step;
+    if (taken && left_out_ > 0)
+      event(m.step,
+            fmt::format("{} lines from step {} on are missing in metrics.jsonl: the disk took none for too long",
+                        std::exchange(left_out_, 0), first_left_out_),
+            log::Level::error);
   }
-  progress_.step(m);
+  progress_->step(m);
 }
 
-// What goes wrong is said once, until it works again.
-void Recorder::attempt(const std::string& what, int64_t step, const std::function<void()>& write) {
-  try {
-    write();
-    failing_.erase(what);
-  } catch (const DataError& e) {
-    if (failing_.insert(what).second) event(step, fmt::format("{}; training goes on", e.what()), log::Level::error);
-  }
+void Recorder::watch_disk() {
+  const bool hangs = queue_.busy_s() > kHangs;
+  if (hangs && !disk_hangs_)
+    event(step_,
+          fmt::format("{}: the disk has been writing the same file for {:g} s; training goes on, and what it has to "
+                      "tell waits in memory",
+                      directory_.string(), kHangs),
+          log::Level::warning);
+  disk_hangs_ = hangs;
+}
+
+void Recorder::tell_failures() {
+  for (const std::string& failure : files_->take_failures()) event(step_, failure, log::Level::error);
 }
 
 void Recorder::event(int64_t step, const std::string& text, log::Level level) {
@@ -64,11 +164,27 @@ void Recorder::sample(int64_t step, const std::string& prompt, const std::string
 }
 
 void Recorder::report(const std::string& status) {
+  tell_failures();
   facts_.status = status;
-  attempt("report", metrics_.last() ? metrics_.last()->step : 0, [&] {
-    save_run_facts(directory_, facts_);
-    if (logging_.report) write_report(directory_);
-  });
+  if (!files_->set_facts(facts_)) return;
+  if (!post("report", [page = logging_.report](RunFiles& f) { f.write_report(page); })) files_->forget_facts();
+}
+
+void Recorder::write_beside(const std::string& what, std::function<void()> write) {
+  if (!post(what, [write = std::move(write)](RunFiles&) { write(); }))
+    event(step_, fmt::format("{} is not written: the disk takes nothing", what), log::Level::error);
+}
+
+bool Recorder::flush(double seconds) {
+  const bool done = queue_.flush(seconds);
+  tell_failures();
+  return done;
+}
+
+void Recorder::finish(double seconds) {
+  if (!flush(seconds))
+    log::error("{}: the last metrics and the report are not written: the disk has not answered for {:g} s",
+               directory_.string(), seconds);
 }
 
 }  // namespace fp

@@ -18,7 +18,8 @@ double largest(const std::deque<double>& list) {
 
 }  // namespace
 
-TimeNeeded::TimeNeeded(double checkpoint_bytes) : first_save_s_(checkpoint_bytes / kSaveRate) {}
+TimeNeeded::TimeNeeded(double checkpoint_bytes, int ranks, double measured)
+    : first_save_s_(checkpoint_bytes / (measured > 0 ? measured : kSaveRate * ranks)) {}
 
 void TimeNeeded::step_took(double seconds) { remember(steps_, seconds, kSteps); }
 void TimeNeeded::save_took(double seconds) { remember(saves_, seconds, kSaves); }

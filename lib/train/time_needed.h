@@ -7,8 +7,9 @@ namespace fp {
 
 class TimeNeeded {
  public:
-  // Before anything was saved, a save is taken to be so many bytes at kSaveRate.
-  explicit TimeNeeded(double checkpoint_bytes);
+  // Before anything was saved, a save is taken to be so many bytes, written by so many ranks at kSaveRate each, or by
+  // all together at `measured` bytes a second where that is known (not 0).
+  TimeNeeded(double checkpoint_bytes, int ranks, double measured = 0);
   static constexpr double kSaveRate = 200e6;  // bytes a second: a plain disk, or a share of a busy file system
 
   void step_took(double seconds);  // with its evaluation, without a save

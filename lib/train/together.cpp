@@ -62,6 +62,8 @@ std::string alone_unless_any_fails(Group& world, const std::function<std::string
       throw;
     } catch (const AccessError& e) {  // the files are another rank's to judge
       throw InfrastructureError(where() + e.what());
+    } catch (const DataError& e) {
+      throw DataError(where() + e.what(), e.code());
     } catch (const UserError& e) {
       throw UserError(e.code(), where() + e.what());
     }
@@ -175,17 +177,17 @@ void load_together(const WeightSource& source, ParamStore& store, Ops& ops, Grou
   if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
 }
 
-void write_memory_together(const std::filesystem::path& file, const MemoryTaken& m, Group& world) {
+std::string memory_text_together(const MemoryTaken& m, Group& world) {
   const std::vector<std::string> all = world.gather(nlohmann::json{
       {"rank", world.rank()},
       {"predicted_arena", m.predicted_arena},
       {"arena_peak", m.arena_peak},
       {"predicted_resident", m.predicted_resident},
       {"resident_peak", m.resident_peak}}.dump());
-  if (world.rank() != 0) return;
+  if (world.rank() != 0) return {};
   std::string text;
   for (const std::string& of_rank : all) text += (text.empty() ? "[" : ",\n ") + of_rank;
-  write_file_atomically(file, text + "]\n");
+  return text + "]\n";
 }
 
 namespace {

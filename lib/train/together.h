@@ -63,8 +63,8 @@ struct MemoryTaken {
   int64_t predicted_arena = 0, arena_peak = 0;
   int64_t predicted_resident = 0, resident_peak = 0;  // of a GPU: what is used of its memory
 };
-// Those of all ranks go into `file`, as JSON.
-void write_memory_together(const std::filesystem::path& file, const MemoryTaken&, Group& world);
+// Those of all ranks as JSON, on rank 0; empty on the others.
+std::string memory_text_together(const MemoryTaken&, Group& world);
 
 // ConfigError when the ranks that share a device need more memory than it has. `advice` says on rank 0 what would fit.
 void require_fit_together(const Prediction&, const Ops&, Group& world, const std::function<std::string()>& advice = {});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "exec/replicas.h"
 #include "launch/early_stop.h"
@@ -19,6 +20,12 @@
 #include "train/trainer_internal.h"
 
 namespace fp {
+namespace {
+
+constexpr double kMetricsFirst = 1;  // seconds that a save waits for the metrics before it
+constexpr double kSaveHangs = 60;    // seconds without any progress of a save
+
+}  // namespace
 
 // What a run leaves for people, rank 0 writes.
 void Trainer::event(int64_t step, const std::string& text, log::Level level) {
@@ -30,11 +37,15 @@ void Trainer::report(const std::string& status) {
 void Trainer::record_memory() {
   const MemoryTaken m{static_cast<int64_t>(prediction_.arena_bytes), static_cast<int64_t>(arena_->peak()),
                       predicted_peak(), memory_->peak()};
-  try {
-    write_memory_together(directory_ / "memory.json", m, *groups_.world);
-  } catch (const DataError& e) {
-    event(at_.step, e.what(), log::Level::error);
-  }
+  const std::string text = memory_text_together(m, *groups_.world);
+  if (recorder_)
+    recorder_->write_beside("memory.json",
+                            [file = directory_ / "memory.json", text] { write_file_atomically(file, text); });
+}
+// The last words of a run, before its ranks end.
+void Trainer::finish_report(const std::string& status) {
+  report(status);
+  if (recorder_) recorder_->finish();
 }
 void Trainer::tell_comparison() const {
   const std::string text = compare_with_prediction(
@@ -78,7 +89,7 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
   }
   event(at_.step + 1, what);
   finish_saves();
-  report("diverged");
+  finish_report("diverged");
   groups_.world->barrier();  // what the others throw may end rank 0
   const std::string last =
       saved_step_ < 0 ? "no checkpoint had been saved" : fmt::format("the checkpoint of step {} is kept", saved_step_);
@@ -122,7 +133,9 @@ void Trainer::run_step() {
                     {fault->element, fault->bit});
   }
   groups_.record->reset_traffic();
+  groups_.record->enter_phase("data", at_.step);
   load_batches();
+  groups_.record->enter_phase("step", at_.step);
   LossSums sums = executor_->accumulate(batches_);
   if (spec_.train.check_repeats > 0 && (at_.step + 1) % spec_.train.check_repeats == 0) sums = repeated(sums);
   const GradientNorm g = executor_->gradient_norm(sums);
@@ -206,12 +219,29 @@ void Trainer::evaluate_now(StepMetrics& m) {
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
   enter("save");
+  // A killed run goes on from a checkpoint whose steps metrics.jsonl has, unless the disk hangs, and with it the save.
+  if (recorder_) recorder_->flush(kMetricsFirst);
+  if (!must_succeed && !free_for_next_save()) return;
   if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_);
   if (must_succeed)
     saver_->save_now(state());
   else
     saver_->begin(state());
   take_saves(must_succeed);
+}
+
+// Whether the next save can begin; else the one under way hangs, and this one is left out.
+bool Trainer::free_for_next_save() {
+  const bool ready = saver_->ready_for_next(kSaveHangs);
+  take_saves();
+  if (!ready)
+    event(
+        at_.step,
+        fmt::format("the save that is due after this step is left out, as the one under way has shown no progress for "
+                    "{:g} s; training goes on",
+                    kSaveHangs),
+        log::Level::error);
+  return ready;
 }
 
 void Trainer::finish_saves() {
@@ -226,7 +256,9 @@ void Trainer::take_saves(bool must_succeed) {
     if (s.error.empty()) {
       saved_step_ = s.step;
       time_needed_->save_took(s.seconds);
-      if (job_) note_save(directory_ / "restarts.json", s.seconds);
+      if (job_ && recorder_)
+        recorder_->write_beside(
+            "restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] { note_save(file, seconds); });
       log::info("saved {} ({})", s.path.string(), describe(s));
     } else if (must_succeed && s.step == at_.step) {
       throw DataError(s.error);
@@ -287,6 +319,7 @@ ExitCode Trainer::run() {
     const auto begin = Clock::now();
     run_step();
     time_needed_->step_took(seconds_since(begin));
+    saver_->stuck_s();  // looks, to know since when a save hangs
     agree();
     saver_->advance(reasons[3] > 0);
     take_saves();
@@ -299,7 +332,7 @@ ExitCode Trainer::run() {
     if (due(spec_.checkpoint.every) || due(spec_.eval.every)) report("running");
     if (stop && !last) {
       record_memory();
-      report("interrupted");
+      finish_report("interrupted");
       log::info("{}: state saved after step {}; {} resumes", why, at_.step,
                 request_.resume == "auto" ? "the same command" : "--resume auto");
       return ExitCode::interrupted;
@@ -312,7 +345,7 @@ ExitCode Trainer::run() {
   finish_saves();
   record_memory();
   tell_comparison();
-  report("finished");
+  finish_report("finished");
   if (saver_->saves() > 0)
     log::info("{} saves, the longest of {:.1f} s; training stood still for {:.1f} s ({:.1f} % of its time)",
               saver_->saves(), saver_->longest_save(), saver_->stood_still(),

@@ -19,6 +19,7 @@ struct TrainRequest {
   bool allow_data_change = false;            // resume although the data, its order or the seed are not the checkpoint's
   std::string version;                       // of fptrain
   std::optional<Forecast> forecast = {};     // what the plan takes, where that is known
+  double save_bytes_per_s = 0;               // of all nodes, as measured before; 0: not known
   std::function<std::string()> advice = {};  // what would fit, where this does not; asked on rank 0
 };
 

@@ -50,6 +50,7 @@ class Trainer {
   void evaluate_now(StepMetrics&);
   void save(bool must_succeed);
   void take_saves(bool must_succeed = false);
+  bool free_for_next_save();
   void finish_saves();
   bool time_is_up() const;
   bool job_time_is_up() const;
@@ -57,6 +58,7 @@ class Trainer {
   bool leads() const { return groups_.world->rank() == 0; }
   void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void report(const std::string& status);
+  void finish_report(const std::string& status);
   void record_memory();
   void tell_comparison() const;
   void enter(const char* phase);

@@ -1,6 +1,7 @@
 // Training that is stopped, killed or resumed must be the training that was not.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -92,6 +93,24 @@ TEST_CASE("resuming from a chosen checkpoint repeats what came after it", "[cli]
   REQUIRE(after.size() == 10);
   for (const auto& [step, values] : after) CHECK(before.at(step) == values);
   CHECK(fingerprint(w.run_directory("b") / "checkpoints" / kLast) == print);
+}
+
+TEST_CASE("broken files that only tell of a run do not keep it from going on", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  const auto folder = w.run_directory("r");
+  const Outcome first = run(w.train(spec, "r"));
+  CAPTURE(first.output);
+  REQUIRE(first.code == 0);
+  const std::string metrics = slurp(folder / "metrics.jsonl"), end = metrics.substr(metrics.size() / 2);
+  std::ofstream(folder / "metrics.jsonl") << metrics << end.substr(end.find('\n') + 1);  // some steps twice
+  std::ofstream(folder / "report.json") << "{\"name\": 3";
+  const Outcome again = run(w.train(spec, "r"));
+  CAPTURE(again.output);
+  REQUIRE(again.code == 0);
+  CHECK_THAT(again.output, Catch::Contains("metrics.jsonl.broken-1") && Catch::Contains("report.json.broken-1"));
+  CHECK(slurp(folder / "metrics.jsonl") == metrics);
+  CHECK_THAT(slurp(folder / "report.json"), Catch::Contains("metrics.jsonl.broken-1"));
 }
 
 TEST_CASE("signals save and exit 75", "[cli]") {

@@ -5,7 +5,7 @@
 using namespace fp;
 
 TEST_CASE("steps and saves are expected to take as long as the slowest lately") {
-  TimeNeeded t(4e9);
+  TimeNeeded t(4e9, 1);
   CHECK(t.step_s() == 0);
   CHECK(t.save_s() == Approx(4e9 / TimeNeeded::kSaveRate));
   t.save_took(30);
@@ -21,8 +21,17 @@ TEST_CASE("steps and saves are expected to take as long as the slowest lately") 
   CHECK(t.step_s() == 2);
 }
 
+TEST_CASE("the first save is expected to be written by all ranks, at the rate that was measured if any was") {
+  const double bytes = 405e9 * 12;
+  const TimeNeeded many(bytes, 4096);
+  CHECK(many.save_s() == Approx(bytes / (4096 * TimeNeeded::kSaveRate)));
+  CHECK_FALSE(many.must_stop(4 * 3600, false, false));
+  CHECK(TimeNeeded(bytes, 1).must_stop(4 * 3600, false, false));
+  CHECK(TimeNeeded(bytes, 4096, 1e9).save_s() == Approx(bytes / 1e9));
+}
+
 TEST_CASE("a run ends while there is time for a step and every save that it would still wait for") {
-  TimeNeeded t(0);
+  TimeNeeded t(0, 1);
   t.step_took(5);
   t.save_took(20);
   // Seconds left, under way, due: a step, the last save, and one more for each.

@@ -1,0 +1,89 @@
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "base/filesystem.h"
+#include "support/gate.h"
+#include "support/temporary_folder.h"
+#include "train/recorder.h"
+
+using namespace fp;
+using Catch::Contains;
+using fp::testing::Gate;
+using fp::testing::TemporaryFolder;
+
+namespace {
+
+constexpr double kForEver = 3600;
+
+RunSpec quiet_spec() {
+  RunSpec spec;
+  spec.train.steps = 1000;
+  spec.logging.report = false;
+  spec.logging.console_every = 1000;
+  return spec;
+}
+
+StepMetrics at_step(int64_t step) {
+  StepMetrics m;
+  m.step = step;
+  m.loss = 2;
+  return m;
+}
+
+std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
+  std::vector<int64_t> steps;
+  for_each_step(folder / "metrics.jsonl", [&](const StepMetrics& m) { steps.push_back(m.step); });
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("while a disk hangs steps go on, and their metrics are written when it is back") {
+  const TemporaryFolder folder;
+  const auto gate = std::make_shared<Gate>();
+  Recorder recorder(quiet_spec(), folder.path, 0, {});
+  recorder.write_beside("a file", [gate] { gate->pass(); });
+  gate->await();
+  for (int64_t step = 1; step <= 20; ++step) {
+    recorder.step(at_step(step));
+    recorder.report("running");
+  }
+  CHECK(steps_in(folder.path).empty());
+  CHECK_FALSE(recorder.flush(0));
+  gate->open();
+  recorder.report("finished");
+  recorder.finish(kForEver);
+  REQUIRE(steps_in(folder.path).size() == 20);
+  CHECK(steps_in(folder.path).back() == 20);
+  CHECK_THAT(read_file(folder.path / "report.json"), Contains("\"finished\""));
+}
+
+TEST_CASE("metrics for which there is no room while a disk hangs are missed afterwards") {
+  const TemporaryFolder folder;
+  const auto gate = std::make_shared<Gate>();
+  Recorder recorder(quiet_spec(), folder.path, 0, {}, 5);
+  recorder.write_beside("a file", [gate] { gate->pass(); });
+  gate->await();
+  for (int64_t step = 1; step <= 8; ++step) recorder.step(at_step(step));
+  gate->open();
+  REQUIRE(recorder.flush(kForEver));
+  recorder.step(at_step(9));
+  recorder.report("finished");
+  recorder.finish(kForEver);
+  CHECK(steps_in(folder.path) == std::vector<int64_t>{1, 2, 3, 4, 5, 9});
+  CHECK_THAT(read_file(folder.path / "report.json"), Contains("3 lines from step 6 on are missing in metrics.jsonl"));
+}
+
+TEST_CASE("what cannot be written is said once and ends nothing") {
+  const TemporaryFolder folder;
+  Recorder recorder(quiet_spec(), folder.path, 0, {});
+  for (int i = 0; i < 3; ++i) {
+    recorder.write_beside("a file", [] { throw DataError("a-file: cannot write: No space left on device"); });
+    REQUIRE(recorder.flush(kForEver));
+  }
+  recorder.report("finished");
+  recorder.finish(kForEver);
+  const std::string report = read_file(folder.path / "report.json");
+  CHECK_THAT(report, Contains("No space left on device; training goes on"));
+  CHECK(report.find("No space left") == report.rfind("No space left"));
+}
