@@ -172,13 +172,13 @@ class Strike:
     def _codes(self):
         killed = -signal.SIGKILL
         return {
-            "a rank killed": {1, 137, killed},
+            "a rank killed": {76, 137, killed},
             "all killed": {killed},
             "launcher killed": {killed},
             "SIGTERM to launcher": {75, 1, 143, -signal.SIGTERM},
             "SIGUSR1 to launcher": {75},
             "SIGTERM to a rank": {75},
-            "a rank frozen": {1, killed},
+            "a rank frozen": {76, killed},
             "disk full": {3, 75},
             "disk full for a while": {75},
             "read-only": {3, 75},

@@ -89,6 +89,7 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
   job.program = this_program("fptrain");
   job.launcher = a.launcher == "srun" ? a.launcher : this_program("mpirun");
   job.directory = fs::current_path();
+  job.run_directory = directory;
   job.train = {fs::absolute(a.file).lexically_normal()};
   for (const std::string& set : a.sets) job.train.insert(job.train.end(), {"--set", set});
   job.requeue = !a.no_requeue;
@@ -159,6 +160,7 @@ void add_job_options(cli::App& command, BatchJob& job) {
 void add_submit_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<SubmitArguments>();
   a->job.gpus_per_node = -1;
+  a->job.most_left_out = 2;
   cli::App* command = app.add_subcommand(
       "submit", "Train as a Slurm job that saves in time, requeues itself and goes on with the ranks that it gets");
   command->add_option("run", a->file, "run spec (YAML)")->required();
@@ -184,6 +186,12 @@ void add_submit_command(cli::App& app, CommandResult&) {
           "seconds before its end that Slurm tells the ranks to save, should they not have done so (0: never); "
           "default: 120, or a tenth of --time")
       ->check(cli::Range(0, 65535));
+  command
+      ->add_option(
+          "--leave-out", a->job.most_left_out,
+          "so many nodes that stood out in failures, at most, are left out of the job's later starts (0: none)")
+      ->capture_default_str()
+      ->check(cli::Range(0, 1024));
   command->add_flag("--no-requeue", a->no_requeue, "end where it was interrupted, with code 75");
   command->add_flag("--dry-run", a->dry_run, "print the batch script and do nothing else");
   command->callback([a] { run_submit(*a); });

@@ -59,6 +59,12 @@ double free_gib(const Ops& ops, const ClusterSpec& cluster, int ranks_of_host) {
   return static_cast<double>(bytes) / (1 << 30) + cluster.reserved_gib * (ops.device_memory() ? 1 : ranks_of_host);
 }
 
+// Bytes a second that the disks of all nodes of this run take.
+double save_rate(const ClusterSpec& cluster, Ranks& ranks) {
+  const int on_host = ranks.on_this_host(), nodes = (ranks.world().size() + on_host - 1) / on_host;
+  return cluster.disk_gb_per_s * 1e9 * nodes;
+}
+
 ClusterSpec measure_quickly(Ops& ops, Ranks& ranks) {
   log::info(
       "parallel.auto without parallel.cluster: measuring this machine, in some seconds; of a busy one less, so that it "
@@ -104,6 +110,7 @@ void add_train_command(cli::App& app, CommandResult& result) {
     TrainRequest request{{}, a->resume, a->allow_data_change, FPTRAIN_VERSION};
     const std::string outcome = read_spec(request, a->file, a->sets);
     if (ranks.alone()) result_of(outcome);
+    ranks.note_suspects_in(request.spec.run.directory);
     ranks.join(request.spec.watchdog);
     result.code = ranks.run([&] {
       ranks.require_same(facts_of(request), outcome);
@@ -122,6 +129,7 @@ void add_train_command(cli::App& app, CommandResult& result) {
         plan_together(ranks, request, [&] { return cluster; });
         ranks.arrange(request.spec);
       }
+      if (planned && log::rank() == 0) request.save_bytes_per_s = save_rate(*cluster_for(request.spec), ranks);
       const auto counting = make_counting_ops(&ops);
       request.advice = [&] {
         const int size = ranks.mesh().size();

@@ -1,5 +1,6 @@
 #include "ranks.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -18,6 +19,8 @@
 #include "launch/fault.h"
 #include "launch/member.h"
 #include "launch/placement.h"
+#include "launch/slurm.h"
+#include "launch/suspect.h"
 #include "plan/layout.h"
 #include "train/together.h"
 
@@ -25,11 +28,8 @@ namespace fp {
 namespace {
 
 PhaseTimeouts timeouts(const WatchdogSection& w) {
-  return {{"start", w.setup_s},
-          {"set-up", w.setup_s},
-          {"step", w.step_s},
-          {"evaluation", w.evaluation_s},
-          {"save", w.save_s}};
+  return {{"start", w.setup_s}, {"set-up", w.setup_s},          {"data", w.data_s},
+          {"step", w.step_s},   {"evaluation", w.evaluation_s}, {"save", w.save_s}};
 }
 
 }  // namespace
@@ -123,19 +123,42 @@ void Ranks::join(const WatchdogSection& watchdog) {
   farewell_s_ = watchdog.farewell_s;
   const auto limit = deadline(watchdog);
   connect();
-  if (environment_.size == 1) return;
   set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
   lifeline_.emplace(world_->rank(), world_->size(), world_->record(),
-                    LifelineOptions{watchdog.heartbeat_s, timeouts(watchdog)});
+                    LifelineOptions{watchdog.heartbeat_s, timeouts(watchdog), watchdog.connect_s, suspect()});
   lifeline_->join(everybody_->broadcast(lifeline_->address(), 0));
 }
 
+std::function<void(const std::string&)> Ranks::suspect() const {
+  if (run_directory_.empty()) return {};
+  return
+      [directory = run_directory_, job = slurm_job()](const std::string& node) { note_suspect(directory, job, node); };
+}
+
+// This rank's place with its device, or why it is not there: others may have theirs.
+RankPlace Ranks::find_device(const RunSpec& spec) {
+  std::string missing;
+  try {
+    ops_ = fp::open_device(spec.run.device, spec.run.threads, environment_.local_rank);
+  } catch (const ConfigError& e) {
+    missing = e.what();
+  }
+  RankPlace here = ops_ ? place_of_this_process(std::string(ops_->name()), ops_->device_id())
+                        : place_of_this_process(spec.run.device, "");
+  here.missing = missing;
+  return here;
+}
+
 Ops& Ranks::open_device(const RunSpec& spec) {
-  ops_ = fp::open_device(spec.run.device, spec.run.threads, environment_.local_rank);
   std::vector<RankPlace> places;
-  const RankPlace here = place_of_this_process(std::string(ops_->name()), ops_->device_id());
+  const RankPlace here = find_device(spec);
   for (const std::string& text : everybody_->all_gather(to_text(here))) places.push_back(place_from_text(text));
+  if (const auto failure = missing_devices(places, spec.parallel.allow_gpu_sharing)) {
+    const bool mine = std::ranges::find(failure->ranks, world_->rank()) != failure->ranks.end();
+    if (mine) throw InfrastructureError(failure->text);
+    throw CommError(failure->text);  // another rank's
+  }
   check_gpu_sharing(places, spec.parallel.allow_gpu_sharing);
   if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (mesh_.size() == 1) return *ops_;
@@ -155,6 +178,11 @@ Ops& Ranks::open_device(const RunSpec& spec) {
 
 ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   if (!lifeline_) return work();
+  if (environment_.size == 1) {  // main() says what went wrong
+    const ExitCode code = work();
+    lifeline_->close();
+    return code;
+  }
   try {
     code_ = work();
     lifeline_->close();
@@ -164,9 +192,10 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   } catch (const UserError& e) {
     lifeline_->fail(static_cast<int>(e.code()), e.what());
   } catch (const std::filesystem::filesystem_error& e) {
-    lifeline_->fail(static_cast<int>(ExitCode::bad_data), message_of(e));
+    lifeline_->fail(static_cast<int>(exit_code_of(e.code().value())), message_of(e));
   } catch (const std::exception& e) {
-    lifeline_->fail(1, fmt::format("internal error, please report it: {}", e.what()));
+    lifeline_->fail(static_cast<int>(ExitCode::internal),
+                    fmt::format("internal error, please report it: {}", e.what()));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "launch/deadline.h"
 #include "launch/environment.h"
 #include "launch/lifeline.h"
+#include "launch/placement.h"
 #include "ops/ops.h"
 #include "plan/mesh.h"
 #include "train/agreement.h"
@@ -42,8 +43,10 @@ class Ranks {
   // before run(), in which require_same_command_line() comes first.
   void start(const Mesh&, const WatchdogSection&);
   void require_same_command_line();
+  // Of a Slurm job: where to note a node that stands out when the run ends (launch/suspect.h). Before join().
+  void note_suspects_in(const std::string& run_directory) { run_directory_ = run_directory; }
   // This rank's device, with the threads that are its share; says where all ranks are. ConfigError when ranks would
-  // share a GPU unasked.
+  // share a GPU unasked, or none has the device; InfrastructureError when a node lacks what the others have.
   Ops& open_device(const RunSpec&);
 
   World& world() { return *world_; }
@@ -57,11 +60,14 @@ class Ranks {
 
  private:
   void connect();
+  std::function<void(const std::string&)> suspect() const;
+  RankPlace find_device(const RunSpec&);
   std::unique_ptr<Deadline> deadline(const WatchdogSection&) const;
   void take(const Mesh&);
   static void expect_pipeline();
 
   LaunchEnvironment environment_;
+  std::string run_directory_;
   std::unique_ptr<Ops> ops_;  // outlives the worlds that move its tensors
   std::unique_ptr<World> host_, device_world_;
   World* world_ = nullptr;

@@ -44,6 +44,17 @@ void CommRecord::end_wait() {
   ++activity_.progress;
 }
 
+void CommRecord::set_lanes(std::vector<Lane> lanes) {
+  const std::lock_guard lock(mutex_);
+  if (activity_.lanes != lanes) ++activity_.progress;
+  activity_.lanes = std::move(lanes);
+}
+
+void CommRecord::set_error(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  if (activity_.error.empty()) activity_.error = error;
+}
+
 CommRecord::Activity CommRecord::activity() const {
   const std::lock_guard lock(mutex_);
   return activity_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fp {
 
@@ -36,6 +37,13 @@ class CommRecord {
     CommKind kind = CommKind::host;
     int64_t sequence = 0;
   };
+  // A communicator of a device, which works off calls by itself while the host goes on: how many were issued to it, and
+  // how many it has finished. The name is that of no other communicator of the run.
+  struct Lane {
+    std::string name;
+    int64_t issued = 0, finished = 0;
+    bool operator==(const Lane&) const = default;
+  };
   // What the rank is doing. `progress` counts every change, so that a standstill shows; `waiting`: inside a
   // communication, which is `entry`; otherwise `entry` is the last one it was in.
   struct Activity {
@@ -44,6 +52,8 @@ class CommRecord {
     bool waiting = false;
     Entry entry;
     uint64_t progress = 0;
+    std::vector<Lane> lanes{};
+    std::string error{};  // that communication has met while nobody waited for it; empty: none
   };
 
   void count(const Entry&, int64_t sent);
@@ -55,6 +65,9 @@ class CommRecord {
   void tick();  // the rank goes on with its work
   void begin_wait(const Entry&);
   void end_wait();
+  // From whoever watches the device; the first error stays.
+  void set_lanes(std::vector<Lane>);
+  void set_error(const std::string&);
   Activity activity() const;
 
  private:

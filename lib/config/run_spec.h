@@ -240,8 +240,8 @@ struct EvalSection {
 };
 
 struct WatchdogSection {  // seconds; phases: 0: never
-  double heartbeat_s = 1;
-  double setup_s = 1800, step_s = 600, evaluation_s = 1800, save_s = 3600;
+  double heartbeat_s = 1, connect_s = 60;
+  double setup_s = 1800, data_s = 1800, step_s = 600, evaluation_s = 1800, save_s = 3600;
   double farewell_s = 60;
 
   bool operator==(const WatchdogSection&) const = default;

@@ -290,10 +290,9 @@ void declare(Fields& f, RunSpec& s) {
   f.add("checkpoint", s.checkpoint, {.doc = "When to save and what to keep."});
   f.add("logging", s.logging, {.doc = "What is written while training."});
   f.add("eval", s.eval, {.doc = "Evaluation on held-out text."});
-  f.add(
-      "watchdog", s.watchdog,
-      {.doc = "Runs of several ranks: a run in which no rank makes progress for longer than its phase may take, or one "
-              "does not come to a communication for so long, says who stands out, prints stacks and ends."});
+  f.add("watchdog", s.watchdog,
+        {.doc = "A run in which no rank makes progress for longer than its phase may take, or one does not come to a "
+                "communication for so long, says who stands out, prints stacks and ends with exit code 76."});
 }
 
 }  // namespace fp

@@ -120,10 +120,14 @@ void declare(Fields& f, WatchdogSection& s) {
          .unit = "seconds",
          .min = 0.1,
          .max = 600});
+  f.add(
+      "connect_s", s.connect_s,
+      {.doc = "How long the ranks may take to reach rank 0 once it listens.", .unit = "seconds", .min = 1, .max = 1e6});
   const auto limit = [&](std::string_view key, double& member, std::string_view doc) {
     f.add(key, member, {.doc = doc, .unit = "seconds", .min = 0, .max = 1e9});
   };
   limit("setup_s", s.setup_s, "Longest standstill before the first step. 0: never ends the run.");
+  limit("data_s", s.data_s, "Longest standstill while a step reads its data. 0: never ends the run.");
   limit("step_s", s.step_s,
         "Longest standstill within a training step: more than its longest stretch without communication. 0: never ends "
         "the run.");

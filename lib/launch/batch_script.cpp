@@ -8,12 +8,12 @@ namespace fp {
 namespace {
 
 constexpr std::string_view kHead =
-    R"(#!/usr/bin/env bash
+    R"sh(#!/usr/bin/env bash
 # Trains as a Slurm job that saves before its time is up, goes back to the queue, and goes on where it stopped.
 # Written by fptrain submit; docs/slurm.md tells how it works.
-)";
+)sh";
 
-constexpr std::string_view kBody = R"(
+constexpr std::string_view kBody = R"sh(
 # Slurm's signal to this script is for the ranks: they finish their step, save, and end with 75.
 pid=""
 asked=false
@@ -27,16 +27,83 @@ while true; do
   kill -0 "$pid" 2>/dev/null || break
 done
 wait "$pid" && code=0 || code=$?
-)";
+)sh";
 
-constexpr std::string_view kRequeue = R"(
-# 75: saved and interrupted. 138: ended by the signal before it was listened for. Any other code has a reason that a
-# restart does not mend.
-if [ "$code" -eq 75 ] || [ "$code" -eq 138 ]; then
-  echo "fptrain: the job goes back to the queue"
-  scontrol requeue "$SLURM_JOB_ID" || echo "fptrain: it could not be requeued; submit it again to go on" >&2
-fi
-)";
+constexpr std::string_view kRequeue = R"sh(
+# 75: saved and interrupted. 76: a node, a GPU, the network or the file system failed. 134 to 139: a signal ended a rank:
+# it crashed, memory was short, or it was told to stop before it listened. Any other code has a reason that a restart
+# does not mend, and so has 136, a division by zero. A run that makes no progress ends with 2.
+case "$code" in
+  75 | 76 | 134 | 135 | 137 | 138 | 139)
+    trap '' TERM  # a requeued job's script is told to end, and killed a while later
+    find_suspect || true
+    echo "fptrain: the job goes back to the queue"
+    if scontrol requeue "$SLURM_JOB_ID"; then
+      [ -z "$suspect" ] || leave_out || echo "fptrain: node $suspect could not be left out" >&2
+    else
+      echo "fptrain: it could not be requeued; submit it again to go on" >&2
+    fi
+    ;;
+esac
+)sh";
+
+// Slurm changes the nodes of a job only while it is pending: after it went back to the queue, before it can start
+// again, as this script is part of it.
+constexpr std::string_view kSuspects = R"sh(
+# The node that stood out when this start failed is left out of the next ones, if enough nodes stay.
+suspect=""
+left_out=""
+find_suspect() {
+  local job start node file=%DIRECTORY%/suspect-nodes.txt
+  local -A known=()
+  [ -r "$file" ] || return 0
+  while read -r job start node; do
+    [ "$job" = "$SLURM_JOB_ID" ] || continue
+    known["$node"]=1
+    [ "$start" != "${SLURM_RESTART_COUNT:-0}" ] || suspect=$node
+  done <"$file"
+  [ -n "$suspect" ] || return 0
+  if [ "${#known[@]}" -gt %MOST% ]; then
+    echo "fptrain: node $suspect stood out, but no more than %MOST% may be left out (fptrain submit --leave-out)"
+    suspect=""
+    return 0
+  fi
+  left_out=$(scontrol show job --oneliner "$SLURM_JOB_ID" | sed -n 's/.* ExcNodeList=\([^ ]*\).*/\1/p')
+  [ "$left_out" != "(null)" ] || left_out=""
+  left_out="${left_out:+$left_out,}$suspect"
+  local usable
+  usable=$(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --states=idle,alloc,mix,comp --format=%N | sort -u |
+    grep -cvxF -f <(scontrol show hostnames "$left_out")) || true
+  if [ "$usable" -lt %MIN_NODES% ]; then
+    echo "fptrain: node $suspect stood out, but without it the job has too few nodes"
+    suspect=""
+  fi
+}
+leave_out() {
+  scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$left_out"
+  echo "fptrain: node $suspect stood out and is left out from now on"
+}
+)sh";
+
+constexpr std::string_view kNoSuspects = R"sh(
+suspect=""
+find_suspect() { :; }
+leave_out() { :; }
+)sh";
+
+std::string replaced(std::string text, std::string_view mark, const std::string& value) {
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
+    text.replace(at, mark.size(), value);
+  return text;
+}
+
+// What the script knows of nodes that stand out.
+std::string suspects(const BatchJob& j) {
+  if (j.most_left_out == 0 || j.run_directory.empty()) return std::string(kNoSuspects);
+  std::string text = replaced(std::string(kSuspects), "%MOST%", std::to_string(j.most_left_out));
+  text = replaced(text, "%MIN_NODES%", std::to_string(j.min_nodes));
+  return replaced(text, "%DIRECTORY%", shell_word(j.run_directory));
+}
 
 // A value in an #SBATCH line, as sbatch reads these: quotes group, a backslash takes the next character as it is.
 std::string sbatch_word(const std::string& value) {
@@ -137,7 +204,7 @@ std::string shell_word(const std::string& word) {
 
 std::string batch_script(const BatchJob& j) {
   return fmt::format("{}{}set -euo pipefail\n{}{}{}exit \"$code\"\n", kHead, options(j), launch(j), kBody,
-                     j.requeue ? kRequeue : "");
+                     j.requeue ? suspects(j) + std::string(kRequeue) : std::string());
 }
 
 }  // namespace fp

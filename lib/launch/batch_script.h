@@ -15,6 +15,8 @@ struct BatchJob {
   int ranks_per_node = 1, gpus_per_node = 0, cpus_per_rank = 0;  // 0: not said
   std::string name, output, partition, account, qos, time;       // empty: not said
   bool requeue = true;
+  std::string run_directory;         // where a run notes the node that stood out in a failure (launch/suspect.h)
+  int most_left_out = 0;             // so many of these nodes are left out of later starts
   int signal_before = 0;             // seconds; 0: no signal
   std::vector<std::string> options;  // further lines for sbatch, "--mem=0"
 };

@@ -47,21 +47,22 @@ void PeerChannel::send(const PeerMessage& m) {
   }
 }
 
-bool PeerChannel::receive(std::vector<PeerMessage>& messages) {
+PeerChannel::State PeerChannel::receive(std::vector<PeerMessage>& messages) {
   std::array<char, 4096> buffer;
-  bool open = true;
-  while (open) {
+  State state = State::open;
+  while (state == State::open) {
     const ssize_t n = ::recv(fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    open = n > 0 && in_.size() < kLongestLine;
+    if (n == 0 || in_.size() >= kLongestLine) state = State::closed;
+    if (n < 0) state = State::broken;
     if (n > 0) in_.append(buffer.data(), static_cast<size_t>(n));
   }
   size_t at = 0;
   for (size_t end; (end = in_.find('\n', at)) != std::string::npos; at = end + 1)
     messages.push_back(decode(std::string_view(in_).substr(at, end - at)));
   in_.erase(0, at);
-  return open;
+  return state;
 }
 
 void PeerChannel::finish_sending() { ::shutdown(fd(), SHUT_WR); }

@@ -38,8 +38,11 @@ class PeerChannel {
   // What does not go out now goes out with later calls.
   void send(const PeerMessage&);
   bool backed_up() const { return !out_.empty(); }
-  // Adds the messages that have come. False: the connection is broken or closed, and nothing more will come.
-  bool receive(std::vector<PeerMessage>& messages);
+  // closed: by the peer, as when its process ends, and nothing more will come. broken: by what lies between, a reset or
+  // a peer out of reach.
+  enum class State { open, closed, broken };
+  // Adds the messages that have come.
+  State receive(std::vector<PeerMessage>& messages);
   void finish_sending();  // the peer reads what was sent, then the end
 
  private:
@@ -50,7 +53,7 @@ class PeerChannel {
 // Where rank 0 can be met.
 class Listener {
  public:
-  Listener();  // on a port of the system's choice, on all interfaces; DeviceError where there is none
+  Listener();  // on a port of the system's choice, on all interfaces; InfrastructureError where there is none
   int fd() const { return socket_.get(); }
   const std::string& token() const { return token_; }
   // For connect(): port, token, machine, then addresses, between blanks.
@@ -62,12 +65,28 @@ class Listener {
   std::string token_;
 };
 
-// Connects to a listener and says `hello`, whose first field becomes the token. DeviceError naming what was tried.
+// Connects to a listener and says `hello`, whose first field becomes the token. InfrastructureError naming what was
+// tried.
 struct Greeting {
   std::unique_ptr<PeerChannel> channel;
   std::vector<PeerMessage> answers;  // the first is a "welcome"
 };
 Greeting connect(const std::string& address, PeerMessage hello, double timeout_s);
+
+// Where a connection that broke had led to.
+class FormerPeer {
+ public:
+  explicit FormerPeer(const PeerChannel&);  // while it works
+  // A new connection to it; nothing where none could be made in this time, and `refused` tells whether that is because
+  // nobody listens there any more.
+  std::unique_ptr<PeerChannel> connect(double timeout_s, bool& refused) const;
+
+ private:
+  std::vector<char> address_;  // a sockaddr
+};
+
+// The token in a listener's address.
+std::string token_of(const std::string& address);
 
 // Messages from one thread of a process to another.
 class Mailbox {

@@ -1,21 +1,20 @@
 #include "launch/deadline.h"
 
-#include <unistd.h>
-
 #include <utility>
 
-#include "base/log.h"
+#include "launch/member.h"
 
 namespace fp {
 
-Deadline::Deadline(double seconds, std::string message, MonotonicClock& clock) : clock_(clock) {
+Deadline::Deadline(double seconds, std::string message, MonotonicClock& clock, EndLimits end) : clock_(clock) {
   if (seconds <= 0) return;
-  watcher_ = clock_.start([this, until = clock_.after(seconds), message = std::move(message)] {
+  watcher_ = clock_.start([this, until = clock_.after(seconds), message = std::move(message), end] {
     while (clock_.now() < until) {
       if (!clock_.wait_readable({met_.fd()}, until).empty()) return;
     }
-    log::error("{}", message);
-    ::_exit(1);
+    leave_after(end.longest_s, kInfrastructure);
+    say(message, end.say_s);
+    leave(kInfrastructure, end.flush_s);
   });
 }
 

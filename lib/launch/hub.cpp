@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "launch/descriptors.h"
 #include "launch/early_stop.h"
 #include "launch/placement.h"
+#include "launch/suspect.h"
 
 namespace fp {
 namespace {
@@ -19,6 +21,16 @@ namespace {
 constexpr double kSettleOwn = 0.25, kSettlePeer = 3;
 constexpr double kDrain = 3;  // how long it waits at the end for the others to go first
 
+// Whether a process of this host has not ended, even if nobody has been told so yet.
+bool process_runs(long pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  if (!std::getline(in, stat)) return false;
+  const size_t name_end = stat.rfind(") ");
+  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? 'X' : stat[name_end + 2];
+  return state != 'Z' && state != 'X';
+}
+
 }  // namespace
 
 Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
@@ -26,6 +38,7 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
   for (int rank = 0; rank < size; ++rank) ranks_[rank].state.rank = rank;
   ranks_[0].state.host = host_name();
   ranks_[0].state.pid = ::getpid();
+  ranks_[0].state.node = node_name();
   ranks_[0].joined = true;
   if (size == 1) return;
   allow_all_descriptors();
@@ -73,9 +86,10 @@ void Hub::meet_newcomers() {
 
 bool Hub::admit(Newcomer& n) {
   std::vector<PeerMessage> messages;
-  if (!n.channel->receive(messages)) return false;
+  if (n.channel->receive(messages) != PeerChannel::State::open) return false;
   if (messages.empty()) return clock_.seconds_since(n.since) < options_.connect_s;
   const PeerMessage& hello = messages.front();
+  if (hello.verb == "again") return take_back(n, hello);
   const int64_t rank = hello.number(1);
   if (hello.verb != "hello" || hello.text(0) != listener_->token() || rank < 1 ||
       rank >= static_cast<int64_t>(ranks_.size()) || ranks_[rank].joined)
@@ -85,8 +99,30 @@ bool Hub::admit(Newcomer& n) {
   r.joined = true;
   r.state.host = hello.text(2);
   r.state.pid = static_cast<long>(hello.number(3));
+  r.state.node = hello.text(4);
+  r.local = r.state.host == ranks_[0].state.host && process_runs(r.state.pid);
   r.heard_s = r.changed_s = awake_s();
-  r.channel->send({"welcome", {ranks_[0].state.host, std::to_string(ranks_[0].state.pid)}});
+  welcome(r);
+  return true;
+}
+
+void Hub::welcome(Rank& r) const {
+  const RankState& me = ranks_[0].state;
+  r.channel->send({"welcome", {me.host, std::to_string(me.pid), me.node}});
+}
+
+// A rank whose connection broke, by the token and as the process that it was. It may notice before the hub does.
+bool Hub::take_back(Newcomer& n, const PeerMessage& again) {
+  const int64_t rank = again.number(1);
+  if (again.text(0) != listener_->token() || rank < 1 || rank >= static_cast<int64_t>(ranks_.size())) return false;
+  Rank& r = ranks_[rank];
+  if (!r.joined || r.done || r.state.pid != static_cast<long>(again.number(3)) || r.state.host != again.text(2))
+    return false;
+  r.channel = std::move(n.channel);
+  r.loss.reset();
+  r.heard_s = awake_s();
+  log::warning("{}: its connection to rank 0 had broken and was made again", describe_process(r.state));
+  welcome(r);
   return true;
 }
 
@@ -104,27 +140,54 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
   for (Rank& r : ranks_) {
     if (!r.channel || !std::binary_search(ready.begin(), ready.end(), r.channel->fd())) continue;
     std::vector<PeerMessage> messages;
-    const bool open = r.channel->receive(messages);
+    const PeerChannel::State state = r.channel->receive(messages);
     for (const PeerMessage& m : messages) on_message(r, m);
-    if (!open && !r.done) gone.push_back(r.state.rank);
-    if (!open || r.done) r.channel.reset();
+    if (state == PeerChannel::State::closed && !r.done) gone.push_back(r.state.rank);
+    if (state == PeerChannel::State::broken && !r.done) lose(r);
+    if (state != PeerChannel::State::open || r.done) r.channel.reset();
   }
   if (gone.empty()) return;
-  if (given_up()) {
-    log::warning("this process had been stopped for {:.1f} s, and the other ranks ended without it", paused_s());
-    leave_now(1);
-  }
+  require_not_given_up();
   if (!failures_.empty()) report_failures();  // the reason, and this what it led to
-  std::string text;
-  for (const int rank : gone)
-    text += fmt::format("{}{} is gone: killed, crashed or out of reach. Last known: {}", text.empty() ? "" : "\n",
-                        describe_process(ranks_[rank].state), describe(ranks_[rank].state.activity));
-  end(1, text);
+  end(kInfrastructure, gone_text(gone), gone);
 }
 
-bool Hub::given_up() const {
+std::string Hub::gone_text(const std::vector<int>& ranks) const {
+  std::string text;
+  for (const int rank : ranks)
+    text += fmt::format("{}{} is gone: killed, crashed or out of reach. Last known: {}", text.empty() ? "" : "\n",
+                        describe_process(ranks_[rank].state), describe(ranks_[rank].state.activity));
+  return text;
+}
+
+void Hub::require_not_given_up() const {
   const auto limit = options_.timeouts_s.find(record_.load()->activity().phase);
-  return limit != options_.timeouts_s.end() && limit->second > 0 && paused_s() > limit->second;
+  if (limit == options_.timeouts_s.end() || limit->second <= 0 || paused_s() <= limit->second) return;
+  log::warning("this process had been stopped for {:.1f} s, and the other ranks ended without it", paused_s());
+  leave_now(kInfrastructure);
+}
+
+void Hub::lose(Rank& r) {
+  require_not_given_up();
+  r.loss = {awake_s(), record_.load()->activity().step};
+  log::warning("{}: its connection to rank 0 broke; it may come back within {:g} s. Last known: {}",
+               describe_process(r.state), kComeBackBeats * options_.heartbeat_s, describe(r.state.activity));
+  if (r.local && !process_runs(r.state.pid)) judge_lost();
+}
+
+// A rank that does not come back is gone, unless rank 0 has made two steps since: the rank takes part in one of them.
+void Hub::judge_lost() {
+  std::vector<int> gone;
+  const int64_t step = record_.load()->activity().step;
+  for (Rank& r : ranks_) {
+    if (!r.loss) continue;
+    if (step >= r.loss->step + 2) r.loss = {awake_s(), step};
+    const bool ended = r.local && !process_runs(r.state.pid);
+    if (ended || awake_s() - r.loss->since_s > kComeBackBeats * options_.heartbeat_s) gone.push_back(r.state.rank);
+  }
+  if (gone.empty()) return;
+  if (!failures_.empty()) report_failures();
+  end(kInfrastructure, gone_text(gone), gone);
 }
 
 void Hub::on_message(Rank& r, const PeerMessage& m) {
@@ -164,19 +227,30 @@ void Hub::report_failures() {
     text += fmt::format("{}{} (host {}, step {}, phase {}): {}", text.empty() ? "" : "\n", ranks_text(who), s.host,
                         s.activity.step, s.activity.phase, f->text);
   }
-  end(told.front().code, text);
+  std::vector<int> lost;
+  for (const Rank& r : ranks_) {
+    if (r.loss) lost.push_back(r.state.rank);
+  }
+  if (!lost.empty()) text += "\n" + gone_text(lost);
+  std::vector<int> odd = lost;
+  for (const Failure& f : told) {
+    if (f.own && f.code == kInfrastructure) odd.push_back(f.rank);
+  }
+  end(told.front().code, text, odd);
 }
 
 void Hub::tick() {
   const PeerMessage beat = beat_of(record_.load()->activity());
   if (!ranks_[0].done) on_message(ranks_[0], beat);
+  if (const auto failure = failure_of_device()) on_message(ranks_[0], *failure);
   for (Rank& r : ranks_) {
     if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});
   }
   check_all_joined();
+  judge_lost();
   warn_of_silence();
   const std::vector<RankState> now = states();
-  if (is_stalled(now, options_.timeouts_s)) end(1, describe_stall(now), true);
+  if (is_stalled(now, options_.timeouts_s)) end(kInfrastructure, describe_stall(now), odd_ones_out(now), true);
 }
 
 std::vector<RankState> Hub::states() const {
@@ -192,7 +266,7 @@ std::vector<RankState> Hub::states() const {
 void Hub::warn_of_silence() {
   for (Rank& r : ranks_) {
     const double silence_s = awake_s() - r.heard_s;
-    if (!r.channel || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
+    if ((!r.channel && !r.loss) || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
     r.state.silent = true;
     log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), silence_s,
                  describe(r.state.activity));
@@ -206,8 +280,10 @@ void Hub::check_all_joined() {
     if (!r.joined) missing.push_back(r.state.rank);
   }
   if (!missing.empty())
-    end(1, fmt::format("{} did not reach rank 0 on host {} within {} s", ranks_text(missing), ranks_[0].state.host,
-                       options_.connect_s));
+    end(kInfrastructure,
+        fmt::format("{} did not reach rank 0 on host {} within {} s (watchdog.connect_s)", ranks_text(missing),
+                    ranks_[0].state.host, options_.connect_s),
+        {});
 }
 
 void Hub::broadcast(const PeerMessage& m) {
@@ -216,9 +292,10 @@ void Hub::broadcast(const PeerMessage& m) {
   }
 }
 
-void Hub::end(int code, const std::string& text, bool with_stacks) {
+void Hub::end(int code, const std::string& text, const std::vector<int>& odd, bool with_stacks) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(options_.end.longest_s, code);
+  if (code == kInfrastructure && !odd.empty()) tell_suspect(suspect_node(states(), odd));
   if (with_stacks)
     say_with_stacks(text);
   else
@@ -247,7 +324,7 @@ void Hub::await(std::string_view verb) {
   while (clock_.now() < until) {
     std::erase_if(awaited, [&](Rank* r) {
       std::vector<PeerMessage> messages;
-      if (!r->channel->receive(messages)) r->channel.reset();
+      if (r->channel->receive(messages) != PeerChannel::State::open) r->channel.reset();
       return !r->channel ||
              std::any_of(messages.begin(), messages.end(), [&](const PeerMessage& m) { return m.verb == verb; });
     });

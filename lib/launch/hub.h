@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ class Hub final : public Member {
     RankState state;  // but for what time tells: see states()
     std::unique_ptr<PeerChannel> channel;
     bool joined = false, done = false;
+    bool local = false;  // its process can be seen from here
+    // Its connection broke; it may come back.
+    struct Loss {
+      double since_s;  // in awake_s(); moved on while steps are made without a word of it
+      int64_t step;    // of rank 0, then
+    };
+    std::optional<Loss> loss;
     double heard_s = 0, changed_s = 0;  // when, in awake_s()
   };
   struct Newcomer {
@@ -36,9 +44,14 @@ class Hub final : public Member {
   std::vector<int> descriptors() const;
   void meet_newcomers();
   bool admit(Newcomer&);  // false: it is none of ours
+  bool take_back(Newcomer&, const PeerMessage& again);
+  void welcome(Rank&) const;
   void appoint_heir();
   void hear_ranks(const std::vector<int>& ready);
-  bool given_up() const;  // by the others, while this process was stopped
+  void require_not_given_up() const;  // by the others, while this process was stopped
+  void lose(Rank&);
+  void judge_lost();
+  std::string gone_text(const std::vector<int>& ranks) const;
   void on_message(Rank&, const PeerMessage&);
   void report_failures();
 
@@ -51,7 +64,8 @@ class Hub final : public Member {
   void say_with_stacks(const std::string& text);
   // Until every rank that is not silent has said `verb` or has gone; not for ever.
   void await(std::string_view verb);
-  [[noreturn]] void end(int code, const std::string& text, bool with_stacks = false);
+  // `odd`: the ranks that stand out.
+  [[noreturn]] void end(int code, const std::string& text, const std::vector<int>& odd, bool with_stacks = false);
 
   std::unique_ptr<Listener> listener_;  // none with one rank
   std::vector<Rank> ranks_;

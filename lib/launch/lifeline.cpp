@@ -1,13 +1,16 @@
 #include "launch/lifeline.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <future>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -31,19 +34,33 @@ void leave_after(double seconds, int code) {
 void leave(int code, double flush_s) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(flush_s, code);
-  std::fflush(nullptr);  // waits for a thread that is stuck writing
+  run_within(flush_s / 2, [flush_s] { log::flush(flush_s); });  // what ends the run is to be in the log
+  std::fflush(nullptr);                                         // waits for a thread that is stuck writing
   ::_exit(code);
 }
 
 void say(const std::string& text, double within_s) {
   if (stopping_early()) return;
-  std::promise<void> said;
-  const std::future<void> done = said.get_future();
-  std::thread([text, said = std::move(said)]() mutable {
-    log::error("{}", text);
-    said.set_value();
-  }).detach();
-  done.wait_for(std::chrono::duration<double>(within_s));
+  if (run_within(within_s, [text] { log::error("{}", text); })) return;
+  // Where poll() finds room in a pipe, so many bytes do not block.
+  const std::string line = fmt::format("[rank {}] error: {}", log::rank(), text).substr(0, PIPE_BUF - 1) + "\n";
+  pollfd out{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0) [[maybe_unused]]
+    const ssize_t n = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+bool run_within(double seconds, std::function<void()> work) {
+  std::promise<void> finished;
+  const std::future<void> done = finished.get_future();
+  try {
+    std::thread([work = std::move(work), finished = std::move(finished)]() mutable {
+      work();
+      finished.set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return done.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;
 }
 
 Member::Member(int rank, const CommRecord& record, LifelineOptions options)
@@ -100,6 +117,17 @@ void Member::print_stack() const {
 void Member::leave_now(int code) const { leave(code, options_.end.flush_s); }
 
 void Member::say_now(const std::string& text) const { say(text, options_.end.say_s); }
+
+std::optional<PeerMessage> Member::failure_of_device() {
+  const std::string error = record_.load()->activity().error;
+  if (error.empty() || std::exchange(device_failed_, true)) return {};
+  return PeerMessage{"fail", {std::to_string(kInfrastructure), "peer", error}};
+}
+
+void Member::tell_suspect(const std::string& node) const {
+  if (!node.empty() && options_.suspect && !stopping_early())
+    run_within(options_.end.say_s, [suspect = options_.suspect, node] { suspect(node); });
+}
 
 namespace {
 

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -40,6 +42,10 @@ class Member {
   // As the functions below, within the limits of the options.
   [[noreturn]] void leave_now(int code) const;
   void say_now(const std::string& text) const;
+  // What communication has met while nobody waited for it, as a "fail"; once.
+  std::optional<PeerMessage> failure_of_device();
+  // Has the node noted that stood out, if there is one.
+  void tell_suspect(const std::string& node) const;
 
   const int rank_;
   std::atomic<const CommRecord*> record_;
@@ -56,13 +62,17 @@ class Member {
   double awake_s_ = 0;
   Time last_pause_{};
   double paused_s_ = 0;
+  bool device_failed_ = false;
 };
 
 // Ends the process with `code` after what is in the standard streams is written; at the latest after `flush_s`.
 [[noreturn]] void leave(int code, double flush_s = EndLimits{}.flush_s);
 // Ends the process after so long in real time, whatever happens.
 void leave_after(double seconds, int code);
-// An error line in the log, or none when a thread that is stuck writing holds the log for longer.
+// An error line in the log. When a thread that is stuck writing holds the log for longer, a line on the standard error
+// alone, and none where that would block.
 void say(const std::string& text, double within_s = EndLimits{}.say_s);
+// Runs `work` in a thread of its own and waits so long for it, in real time; whether it is done.
+bool run_within(double seconds, std::function<void()> work);
 
 }  // namespace fp

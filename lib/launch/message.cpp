@@ -61,10 +61,13 @@ PeerMessage decode(std::string_view line) {
 }
 
 PeerMessage beat_of(const CommRecord::Activity& a) {
-  return {
+  PeerMessage beat{
       "beat",
       {a.phase, std::to_string(a.step), a.waiting ? "1" : "0", a.entry.group,
        std::to_string(static_cast<int>(a.entry.kind)), std::to_string(a.entry.sequence), std::to_string(a.progress)}};
+  for (const CommRecord::Lane& lane : a.lanes)
+    beat.fields.insert(beat.fields.end(), {lane.name, std::to_string(lane.issued), std::to_string(lane.finished)});
+  return beat;
 }
 
 CommRecord::Activity activity_of(const PeerMessage& beat) {
@@ -76,6 +79,8 @@ CommRecord::Activity activity_of(const PeerMessage& beat) {
   a.entry = {beat.text(3), kind >= 0 && kind < kCommKinds ? static_cast<CommKind>(kind) : CommKind::host,
              beat.number(5)};
   a.progress = static_cast<uint64_t>(beat.number(6));
+  for (size_t i = 7; i + 2 < beat.fields.size(); i += 3)
+    a.lanes.push_back({beat.text(i), beat.number(i + 1), beat.number(i + 2)});
   return a;
 }
 

@@ -35,24 +35,56 @@ std::string host_name() {
 }
 
 RankPlace place_of_this_process(const std::string& device, const std::string& device_id) {
-  return {host_name(), ::getpid(), device, device_id, cores_of_this_process()};
+  return {host_name(), ::getpid(), device, device_id, cores_of_this_process(), {}};
 }
 
 std::string to_text(const RankPlace& p) {
-  PeerMessage m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id}};
+  PeerMessage m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id, p.missing}};
   for (const int core : p.cores) m.fields.push_back(std::to_string(core));
   return encode(m);
 }
 
 RankPlace place_from_text(std::string_view text) {
   const PeerMessage m = decode(text);
-  FP_CHECK(m.verb == "place" && m.fields.size() >= 4, "not the place of a rank: '{}'", text);
-  RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {}};
-  for (size_t i = 4; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));
+  FP_CHECK(m.verb == "place" && m.fields.size() >= 5, "not the place of a rank: '{}'", text);
+  RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {}, m.fields[4]};
+  for (size_t i = 5; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));
   return p;
 }
 
+std::optional<NodeFailure> missing_devices(const std::vector<RankPlace>& of_ranks, bool sharing) {
+  const auto has_gpu = [](const RankPlace& p) { return p.missing.empty() && !p.device_id.empty(); };
+  if (std::none_of(of_ranks.begin(), of_ranks.end(), has_gpu)) return {};
+  std::map<std::string, std::set<std::string>> gpus;  // of each host
+  std::map<std::string, size_t> ranks;
+  for (const RankPlace& p : of_ranks) {
+    ++ranks[p.host];
+    if (has_gpu(p)) gpus[p.host].insert(p.device_id);
+  }
+  const auto complete = [&](const std::string& host) { return gpus[host].size() == ranks[host]; };
+  NodeFailure failure;
+  std::string example;
+  for (int rank = 0; rank < static_cast<int>(of_ranks.size()); ++rank) {
+    const RankPlace& p = of_ranks[rank];
+    const bool short_of_gpus =
+        !sharing && !complete(p.host) && std::any_of(ranks.begin(), ranks.end(), [&](const auto& other) {
+          return complete(other.first) && other.second >= ranks[p.host];
+        });
+    if (has_gpu(p) && !short_of_gpus) continue;
+    failure.ranks.push_back(rank);
+    if (example.empty())
+      example = fmt::format("host {} has {} of the {} that its ranks need{}{}", p.host, gpus[p.host].size(),
+                            ranks[p.host], p.missing.empty() ? "" : ": ", p.missing);
+  }
+  if (failure.ranks.empty()) return {};
+  failure.text = fmt::format("ranks {} lack a GPU while others have theirs: {}", ranges_text(failure.ranks), example);
+  return failure;
+}
+
 void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed) {
+  for (const RankPlace& p : of_ranks) {
+    if (!p.missing.empty()) throw ConfigError(p.missing);
+  }
   if (allowed) return;
   std::map<std::pair<std::string, std::string>, int> owners;
   for (int rank = 0; rank < static_cast<int>(of_ranks.size()); ++rank) {

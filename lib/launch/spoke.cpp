@@ -8,23 +8,30 @@
 #include "base/error.h"
 #include "launch/early_stop.h"
 #include "launch/placement.h"
+#include "launch/suspect.h"
 
 namespace fp {
 namespace {
 constexpr double kAnswer = 10;
+constexpr const char* kGone = "killed, crashed or out of reach";
+}  // namespace
+
+std::vector<std::string> Spoke::introduction() const {
+  return {std::to_string(rank_), host_name(), std::to_string(::getpid()), node_name()};
 }
 
 void Spoke::join(const std::string& address) {
-  const PeerMessage hello{"hello", {std::to_string(rank_), host_name(), std::to_string(::getpid())}};
   leave_early_stop_to(mailbox_.fd());
   Greeting greeting;
   try {
-    greeting = connect(address, hello, options_.connect_s);
-  } catch (const DeviceError&) {
+    greeting = connect(address, {"hello", introduction()}, options_.connect_s);
+  } catch (const InfrastructureError&) {
     if (stopping_early()) leave_now(static_cast<int>(ExitCode::interrupted));  // so is rank 0
     throw;
   }
   channel_ = std::move(greeting.channel);
+  way_.emplace(*channel_);
+  token_ = token_of(address);
   for (const PeerMessage& m : greeting.answers) on_message(m);
   start_thread();
 }
@@ -32,13 +39,18 @@ void Spoke::join(const std::string& address) {
 void Spoke::run() {
   Time next_tick = clock_.now();
   for (;;) {
-    clock_.wait_readable({mailbox_.fd(), channel_->fd()}, next_tick);
+    std::vector<int> fds{mailbox_.fd()};
+    if (channel_) fds.push_back(channel_->fd());
+    clock_.wait_readable(fds, next_tick);
     look_at_clock();
-    std::vector<PeerMessage> messages;
-    const bool open = channel_->receive(messages);
-    for (const PeerMessage& m : messages) on_message(m);
-    if (!open && closing_) return;
-    if (!open) end_alone("killed, crashed or out of reach");
+    if (channel_) {
+      std::vector<PeerMessage> messages;
+      const PeerChannel::State state = channel_->receive(messages);
+      for (const PeerMessage& m : messages) on_message(m);
+      if (state != PeerChannel::State::open && closing_) return;
+      if (state == PeerChannel::State::closed && !loss_) end_alone(kGone);
+      if (state != PeerChannel::State::open) lose();
+    }
     for (const PeerMessage& m : mailbox_.take()) {
       if (!on_request(m)) return;
     }
@@ -50,19 +62,50 @@ void Spoke::run() {
   }
 }
 
+void Spoke::send(const PeerMessage& m) {
+  if (channel_ && !loss_) channel_->send(m);
+}
+
+void Spoke::lose() {
+  channel_.reset();
+  if (loss_) return;  // that of the new one
+  loss_ = {awake_s(), record_.load()->activity().step};
+  return_to_hub();
+}
+
+void Spoke::return_to_hub() {
+  bool refused = false;
+  channel_ = way_->connect(options_.heartbeat_s, refused);
+  if (refused) end_alone(kGone);  // who lives listens
+  if (!channel_) return;
+  PeerMessage again{"again", introduction()};
+  again.fields.insert(again.fields.begin(), token_);
+  channel_->send(again);
+}
+
 void Spoke::on_message(const PeerMessage& m) {
   heard_s_ = awake_s();
   if (m.verb == "welcome") {
     hub_.host = m.text(0);
     hub_.pid = static_cast<long>(m.number(1));
+    hub_.node = m.text(2);
+    if (!loss_) return;
+    loss_.reset();
+    // What was said last may have been lost on the way.
+    send(beat_of(record_.load()->activity()));
+    if (failure_) send(*failure_);
+    if (stopping_) send({"stop", {}});
+    if (!closing_) return;
+    send({"bye", {}});
+    channel_->finish_sending();
   } else if (m.verb == "hub") {
     hub_.activity = activity_of({"beat", m.fields});
   } else if (m.verb == "heir") {
     heir_ = static_cast<int>(m.number(0));
   } else if (m.verb == "dump") {
-    leave_after(options_.end.longest_s, 1);  // an "end" follows
+    leave_after(options_.end.longest_s, kInfrastructure);  // an "end" follows
     print_stack();
-    channel_->send({"dumped", {}});
+    send({"dumped", {}});
   } else if (m.verb == "end") {
     leave_now(static_cast<int>(m.number(0)));
   }
@@ -70,14 +113,14 @@ void Spoke::on_message(const PeerMessage& m) {
 
 bool Spoke::on_request(const PeerMessage& m) {
   if (m.verb == "leave") return false;
-  channel_->send(beat_of(record_.load()->activity()));
-  channel_->send(m);
+  send(beat_of(record_.load()->activity()));
+  send(m);
   give_up_ = clock_.after(kAnswer);
   if (m.verb == "stop") {
     stopping_ = true;
   } else if (m.verb == "bye") {
     closing_ = true;
-    channel_->finish_sending();
+    if (channel_) channel_->finish_sending();
   } else {
     failure_ = m;
   }
@@ -86,7 +129,14 @@ bool Spoke::on_request(const PeerMessage& m) {
 
 void Spoke::tick() {
   const CommRecord::Activity now = record_.load()->activity();
-  if (!closing_) channel_->send(beat_of(now));
+  if (loss_) {
+    // Two steps more than rank 0 was heard in: it has taken part in one of them.
+    if (now.step >= loss_->step + 2) loss_->since_s = heard_s_ = awake_s(), loss_->step = now.step;
+    if (awake_s() - loss_->since_s > kComeBackBeats * options_.heartbeat_s) end_alone(kGone);
+    if (!channel_) return_to_hub();
+  }
+  if (!closing_) send(beat_of(now));
+  if (const auto failure = failure_of_device()) on_request(*failure);
   if ((failure_ || stopping_) && clock_.now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
@@ -97,11 +147,12 @@ void Spoke::tick() {
 }
 
 void Spoke::end_alone(const std::string& what_of_rank_0) {
-  const int code = failure_ ? static_cast<int>(failure_->number(0)) : 1;
+  const int code = failure_ ? static_cast<int>(failure_->number(0)) : kInfrastructure;
   leave_after(options_.end.longest_s, code);
   if (failure_) {
     say_now(failure_->text(2));
   } else if (rank_ == heir_) {
+    if (hub_.node != node_name()) tell_suspect(hub_.node);
     say_now(
         fmt::format("{} is gone: {}. Last known: {}", describe_process(hub_), what_of_rank_0, describe(hub_.activity)));
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/member.h"
 
@@ -16,13 +17,27 @@ class Spoke final : public Member {
 
  private:
   void run() override;
+  std::vector<std::string> introduction() const;  // the fields of "hello" and "again"
+  void send(const PeerMessage&);                  // nothing while the connection is lost
   void on_message(const PeerMessage& from_hub);
   bool on_request(const PeerMessage& from_this_process);  // false: stop
   void tick();
+  // The connection broke: it is made again, as long as rank 0 may still be there.
+  void lose();
+  void return_to_hub();
   // The failure of this rank that the hub did not act on, or that rank 0 is gone, if it is this rank's to say.
   [[noreturn]] void end_alone(const std::string& what_of_rank_0);
 
-  std::unique_ptr<PeerChannel> channel_;
+  // Of a connection that is being made again.
+  struct Loss {
+    double since_s;  // in awake_s(); moved on while steps are made without a word
+    int64_t step;    // of this rank, then
+  };
+
+  std::unique_ptr<PeerChannel> channel_;  // none while it is lost and not made again
+  std::optional<FormerPeer> way_;
+  std::string token_;
+  std::optional<Loss> loss_;
   RankState hub_;
   double heard_s_ = 0;                  // when the hub was, in awake_s()
   int heir_ = 1;                        // the rank that says that rank 0 is gone

@@ -34,14 +34,48 @@ std::string describe_entry(const CommRecord::Entry& e) {
   return fmt::format("{} of {} #{}", name_of(e.kind), e.group, e.sequence);
 }
 
+bool is_pending(const CommRecord::Lane& lane) { return lane.finished < lane.issued; }
+
+bool waits(const RankState& r) {
+  return r.activity.waiting || std::any_of(r.activity.lanes.begin(), r.activity.lanes.end(), is_pending);
+}
+
+// The call that a rank's device waits in, for each communicator: the lowest of all ranks.
+std::map<std::string, int64_t> awaited_calls(std::span<const RankState> ranks) {
+  std::map<std::string, int64_t> calls;
+  for (const RankState& r : ranks)
+    for (const CommRecord::Lane& lane : r.activity.lanes) {
+      if (!is_pending(lane)) continue;
+      const auto [at, first] = calls.emplace(lane.name, lane.finished + 1);
+      at->second = std::min(at->second, lane.finished + 1);
+    }
+  return calls;
+}
+
+// The ranks that have not issued a call which others wait in. A rank that waits for another itself is not the first
+// cause, unless all of them do.
+std::vector<int> late_on_devices(std::span<const RankState> ranks) {
+  const std::map<std::string, int64_t> awaited = awaited_calls(ranks);
+  const auto late = [&](const RankState& r) {
+    return std::any_of(r.activity.lanes.begin(), r.activity.lanes.end(), [&](const CommRecord::Lane& lane) {
+      const auto call = awaited.find(lane.name);
+      return call != awaited.end() && lane.issued < call->second;
+    });
+  };
+  auto first_causes = ranks_where(ranks, [&](const RankState& r) { return late(r) && !waits(r); });
+  return first_causes.empty() ? ranks_where(ranks, late) : first_causes;
+}
+
 std::string verdict(std::span<const RankState> ranks, const std::vector<int>& odd) {
-  const bool all_wait = std::all_of(ranks.begin(), ranks.end(), [](const RankState& r) { return r.activity.waiting; });
+  const bool all_wait = std::all_of(ranks.begin(), ranks.end(), waits);
   if (odd.empty())
     return all_wait ? "All ranks wait alike: look at the network or the communication library." : "No rank stands out.";
   const RankState& first =
       *std::find_if(ranks.begin(), ranks.end(), [&](const RankState& r) { return r.rank == odd[0]; });
   const std::string who = odd.size() == 1 ? describe_process(first) : ranks_text(odd);
+  const auto late = late_on_devices(ranks);
   const char* why = first.silent              ? "sends no heartbeat: stopped, or its host is gone"
+                    : late == odd             ? "has not issued the call that others wait in on their devices"
                     : !first.activity.waiting ? "is not in the communication that others wait in"
                                               : "waits in another communication than the others";
   return fmt::format("Odd one out: {}: {}.", who, why);
@@ -55,9 +89,9 @@ bool is_stalled(std::span<const RankState> ranks, const PhaseTimeouts& timeouts)
     return r.silent || (limit != timeouts.end() && limit->second > 0 && r.still_s > limit->second);
   };
   if (std::all_of(ranks.begin(), ranks.end(), overdue)) return !ranks.empty();
-  const auto one = [&](bool waits) {
+  const auto one = [&](bool waiting) {
     return std::any_of(ranks.begin(), ranks.end(),
-                       [&](const RankState& r) { return (r.activity.waiting && !r.silent) == waits && overdue(r); });
+                       [&](const RankState& r) { return (waits(r) && !r.silent) == waiting && overdue(r); });
   };
   return one(true) && one(false);
 }
@@ -65,6 +99,7 @@ bool is_stalled(std::span<const RankState> ranks, const PhaseTimeouts& timeouts)
 std::vector<int> odd_ones_out(std::span<const RankState> ranks) {
   if (ranks.size() < 2) return {};
   if (auto silent = ranks_where(ranks, [](const RankState& r) { return r.silent; }); !silent.empty()) return silent;
+  if (auto late = late_on_devices(ranks); !late.empty() && late.size() < ranks.size()) return late;
   auto busy = ranks_where(ranks, [](const RankState& r) { return !r.activity.waiting; });
   if (busy.size() == ranks.size()) return {};
   if (!busy.empty()) return busy;
@@ -96,8 +131,15 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 std::string describe(const CommRecord::Activity& a) {
   std::string text = fmt::format("step {}, phase {}", a.step, a.phase);
-  if (a.waiting) return text + ", waiting in " + describe_entry(a.entry);
-  return a.entry.group.empty() ? text : text + ", working since " + describe_entry(a.entry);
+  if (a.waiting)
+    text += ", waiting in " + describe_entry(a.entry);
+  else if (!a.entry.group.empty())
+    text += ", working since " + describe_entry(a.entry);
+  for (const CommRecord::Lane& lane : a.lanes) {
+    if (is_pending(lane))
+      text += fmt::format(", its device in call {} of {} issued to {}", lane.finished + 1, lane.issued, lane.name);
+  }
+  return text;
 }
 
 std::string describe_process(const RankState& r) {

@@ -17,19 +17,22 @@ struct RankState {
   CommRecord::Activity activity;
   double still_s = 0;   // its progress counter has not changed for so long
   bool silent = false;  // it has sent no heartbeat for three of them
+  std::string node{};   // as the scheduler calls its host
 };
 
 // Seconds by phase; 0 or absent: never.
 using PhaseTimeouts = std::map<std::string, double>;
 
 // A rank is overdue when its progress counter has not changed for longer than the timeout of its phase, or when it is
-// silent. The run is stalled when all ranks are overdue; or when one that waits in a communication is, and one that is
+// silent. A rank whose device has not finished all calls of a communicator waits in a communication, whatever its host
+// does. The run is stalled when all ranks are overdue; or when one that waits in a communication is, and one that is
 // not there (it works, or is silent) is too. So a rank may work alone while others wait for it, as long as it makes
 // progress within its phase's timeout.
 bool is_stalled(std::span<const RankState>, const PhaseTimeouts&);
 
-// The ranks to look at first: silent ones; else those that do not wait while others do; else those in another
-// communication than most; with no majority, those of the earliest step. Empty: no rank stands out.
+// The ranks to look at first: silent ones; else those that have not issued a call which others wait for on their
+// devices; else those that do not wait while others do; else those in another communication than most; with no
+// majority, those of the earliest step. Empty: no rank stands out.
 std::vector<int> odd_ones_out(std::span<const RankState>);
 
 // Several lines: since when, the odd ones out, and what every rank does, ranks in the same state on one line.

@@ -109,7 +109,7 @@ void TimeDriver::look(const std::vector<int>& takes_part) {
   }
   before_ = now;
   // The first round proves that nothing is under way, the second that nothing had come when it began.
-  if (++quiet_rounds_ < 2 || time_.frozen) return;
+  if (++quiet_rounds_ < 2) return;
   quiet_rounds_ = 0;
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const Seen& s : now) first = std::min(first, s.slot->until_ns.load());

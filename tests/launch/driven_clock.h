@@ -26,7 +26,6 @@ struct WaitSlot {
 struct DrivenTime {
   static constexpr int kMostProcesses = 16;
   std::atomic<int64_t> now_ns{1'000'000'000};
-  std::atomic<bool> frozen{false};
   // For each process its main thread and the one that start() made.
   std::array<std::array<WaitSlot, 2>, kMostProcesses> slots;
   double now_s() const { return static_cast<double>(now_ns.load()) * 1e-9; }
@@ -43,8 +42,6 @@ class DrivenClock final : public fp::MonotonicClock {
 
   void sleep_s(double seconds);
   [[noreturn]] void sleep_for_ever();
-  // From now on no time passes: what happens still needs none.
-  void freeze() { time_.frozen = true; }
 
  private:
   WaitSlot& slot();

@@ -175,6 +175,7 @@ Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<voi
       [&](int rank) {
         DrivenClock clock((*shared).time, rank);
         options.clock = &clock;
+        if (more.own_nodes) ::setenv("SLURMD_NODENAME", ("n" + std::to_string(rank)).c_str(), 1);
         // The others connect in real time; rank 0 waits for them by the driven clock.
         if (rank != 0) options.connect_s = kHang;
         be_rank(rank, size + more.absent, size, options, clock, *shared, body);

@@ -35,6 +35,7 @@ struct RankOptions {
   int stopped = -1;             // a rank that a body stops for good: killed as soon as all others ended
   int absent = 0;               // more ranks that are expected but never start
   double all_stopped_s = 0;     // once bodies have stopped all ranks, so much time passes, and they go on
+  bool own_nodes = false;       // each rank is on a node "nRANK" as Slurm would call it
   bool launcher_kills = false;  // all, once one has ended, as mpirun does
 };
 

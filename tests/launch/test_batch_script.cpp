@@ -30,13 +30,15 @@ void write_program(const std::filesystem::path& file, const std::string& text) {
 }
 
 // What the script does with a launcher that does this; scontrol says what it is told.
-ProgramOutput outcome(const TemporaryFolder& folder, const BatchJob& j, const std::string& launcher) {
+ProgramOutput outcome(const TemporaryFolder& folder, const BatchJob& j, const std::string& launcher,
+                      const std::string& scontrol = "echo scontrol \"$@\"\n") {
   write_program(folder.path / "mpirun", launcher);
-  write_program(folder.path / "scontrol", "echo scontrol \"$@\"\n");
+  write_program(folder.path / "scontrol", scontrol);
   write_program(folder.path / "job", batch_script(j));
-  const auto o = run_program({"env", "PATH=" + folder.path.string() + ":/usr/bin:/bin", "SLURM_JOB_ID=12",
-                              "SLURM_JOB_NUM_NODES=3", "SLURM_JOB_NODELIST=n[1-3]", (folder.path / "job").string()},
-                             24h);
+  const auto o =
+      run_program({"env", "PATH=" + folder.path.string() + ":/usr/bin:/bin", "SLURM_JOB_ID=12", "SLURM_JOB_NUM_NODES=3",
+                   "SLURM_JOB_PARTITION=all", "SLURM_JOB_NODELIST=n[1-3]", (folder.path / "job").string()},
+                  24h);
   REQUIRE(o);
   return *o;
 }
@@ -60,11 +62,52 @@ TEST_CASE("a script requeues what was saved and interrupted, and nothing else") 
   const TemporaryFolder folder;
   BatchJob j = job(folder);
   j.requeue = GENERATE(true, false);
-  for (const int code : {0, 1, 2, 3, 4, 75, 137, 138, 143}) {
+  for (const int code : {0, 1, 2, 3, 4, 75, 76, 130, 132, 134, 135, 136, 137, 138, 139, 143}) {
     const ProgramOutput o = outcome(folder, j, "exit " + std::to_string(code));
     CAPTURE(code, j.requeue, o.text, o.errors);
     CHECK(o.code == code);
-    CHECK(has(o.text, "scontrol requeue 12") == (j.requeue && (code == 75 || code == 138)));
+    CHECK(has(o.text, "scontrol requeue 12") ==
+          (j.requeue && (code == 75 || code == 76 || (code >= 134 && code <= 139 && code != 136))));
+  }
+}
+
+TEST_CASE("a script leaves out the node that stood out, within limits") {
+  const TemporaryFolder folder;
+  BatchJob j = job(folder);
+  j.min_nodes = 2;
+  j.most_left_out = 2;
+  j.run_directory = folder.path / "a run's";
+  std::filesystem::create_directory(j.run_directory);
+  write_program(folder.path / "sinfo", "printf 'n1\\nn2\\nn3\\nn4\\n'\n");
+  const std::string scontrol =
+      "case \"$1 $2\" in 'show job') echo 'JobId=12 ReqNodeList=(null) ExcNodeList=EXCLUDED Features=(null)';;\n"
+      "'show hostnames') tr , '\\n' <<<\"$3\";;\n*) echo scontrol \"$@\";; esac\n";
+  struct Case {
+    std::string suspects, excluded, expected, said;
+  };
+  const std::vector<Case> cases = {
+      {"", "(null)", "", ""},
+      {"12 0 n3\n", "(null)", "n3", "node n3 stood out and is left out"},
+      {"12 0 n3\n", "n1", "n1,n3", "node n3 stood out and is left out"},  // the user's, and ours
+      {"11 0 n2\n12 3 n2\n", "(null)", "", ""},                           // another job's, another start's
+      {"12 7 n1\n12 5 n2\n12 0 n3\n", "(null)", "", "no more than 2 may be left out"},
+      {"12 0 n3\n", "n1,n2", "", "too few nodes"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.suspects, c.excluded);
+    std::ofstream(std::filesystem::path(j.run_directory) / "suspect-nodes.txt") << c.suspects;
+    std::string tool = scontrol;
+    tool.replace(tool.find("EXCLUDED"), 8, c.excluded);
+    const ProgramOutput o = outcome(folder, j, "exit 76", tool);
+    CAPTURE(o.text, o.errors);
+    CHECK(o.code == 76);
+    const size_t requeued = o.text.find("scontrol requeue 12"), update = o.text.find("scontrol update");
+    CHECK(requeued != std::string::npos);
+    CHECK((update == std::string::npos) == c.expected.empty());
+    if (!c.expected.empty()) {
+      CHECK(requeued < update);
+      CHECK(has(o.text, "scontrol update JobId=12 ExcNodeList=" + c.expected + "\n"));
+    }
+    CHECK(has(o.text, c.said));
   }
 }
 

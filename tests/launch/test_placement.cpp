@@ -14,7 +14,7 @@ std::vector<RankPlace> eight_on_two_hosts() {
   std::vector<RankPlace> places;
   for (int r = 0; r < 8; ++r) {
     const std::string gpu = "GPU-" + std::to_string(r % 4);
-    places.push_back({r < 4 ? "node1" : "node2", 100 + r, "NVIDIA H100", gpu, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
+    places.push_back({r < 4 ? "node1" : "node2", 100 + r, "NVIDIA H100", gpu, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {}});
   }
   return places;
 }
@@ -22,7 +22,7 @@ std::vector<RankPlace> eight_on_two_hosts() {
 }  // namespace
 
 TEST_CASE("a place survives the way to the other ranks") {
-  const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}};
+  const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}, "no driver"};
   CHECK(place_from_text(to_text(odd)) == odd);
   const RankPlace here = place_of_this_process("cpu", "");
   CHECK(here.host == host_name());
@@ -43,6 +43,37 @@ TEST_CASE("two ranks on one GPU are refused unless allowed") {
   CHECK_NOTHROW(check_gpu_sharing(places, true));
   for (RankPlace& p : places) p.device_id.clear();  // CPUs
   CHECK_NOTHROW(check_gpu_sharing(places, false));
+}
+
+TEST_CASE("a node without its GPU has failed where others have theirs, and the spec is wrong where none has") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  CHECK_FALSE(missing_devices(places, false));
+  for (int r = 4; r < 8; ++r) places[r].device_id.clear(), places[r].missing = "no NVIDIA driver";
+  const auto dead = missing_devices(places, false);
+  REQUIRE(dead);
+  CHECK(dead->ranks == std::vector<int>{4, 5, 6, 7});
+  CHECK_THAT(dead->text,
+             Contains("ranks 4-7") && Contains("host node2 has 0 of the 4") && Contains("no NVIDIA driver"));
+  CHECK(missing_devices(places, true));
+  for (RankPlace& p : places) p.device_id.clear(), p.missing = "no NVIDIA driver";
+  CHECK_FALSE(missing_devices(places, false));
+  CHECK_THROWS_WITH(check_gpu_sharing(places, false), "no NVIDIA driver");
+  CHECK_THROWS_AS(check_gpu_sharing(places, true), ConfigError);
+  for (RankPlace& p : places) p.missing.clear();  // CPUs
+  CHECK_FALSE(missing_devices(places, false));
+}
+
+TEST_CASE("a node that lost one of its GPUs has failed where others have one for each rank") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  places[7].device_id = "GPU-0";  // as open_device() falls back to the first
+  const auto one_less = missing_devices(places, false);
+  REQUIRE(one_less);
+  CHECK(one_less->ranks == std::vector<int>{4, 5, 6, 7});
+  CHECK_THAT(one_less->text, Contains("host node2 has 3 of the 4"));
+  CHECK_FALSE(missing_devices(places, true));
+  places[3].device_id = "GPU-0";  // on every node: too many ranks for them
+  CHECK_FALSE(missing_devices(places, false));
+  CHECK_THROWS_AS(check_gpu_sharing(places, false), ConfigError);
 }
 
 TEST_CASE("unbound ranks share the cores of their host, bound ones have their own") {

@@ -33,6 +33,14 @@ RankState elsewhere(int rank, CommRecord::Entry entry, int64_t step = 7) {
 bool stalled(const std::vector<RankState>& ranks) { return is_stalled(ranks, timeouts); }
 std::vector<int> odd(const std::vector<RankState>& ranks) { return odd_ones_out(ranks); }
 
+// Its host has issued so many calls to a communicator and blocks in a copy, or works on; its device has finished
+// others.
+RankState on_device(int rank, std::vector<CommRecord::Lane> lanes, double still_s = 11) {
+  RankState r = working(rank, still_s);
+  r.activity.lanes = std::move(lanes);
+  return r;
+}
+
 }  // namespace
 
 TEST_CASE("a standstill of all is a stall once each has passed the timeout of its phase") {
@@ -102,4 +110,45 @@ TEST_CASE("messages carry any text") {
   CHECK(std::tuple(b.phase, b.step, b.waiting, b.entry.group, b.entry.kind, b.entry.sequence, b.progress) ==
         std::tuple(a.phase, a.step, a.waiting, a.entry.group, a.entry.kind, a.entry.sequence, a.progress));
   CHECK(activity_of(decode("beat\tx\ty\tz\tg\t99\t\t")).entry.kind == CommKind::host);  // no sense, no crash
+}
+
+TEST_CASE("devices that wait for a call which one rank has not issued name that rank") {
+  // Rank 2 never issues call 8; the others' hosts block in a copy behind it, and one has gone on to issue a ninth.
+  const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 9, 7}}),
+                                        on_device(2, {{"data@0", 7, 7}}), on_device(3, {{"data@0", 8, 7}})};
+  CHECK(stalled(ranks));
+  CHECK(odd(ranks) == std::vector<int>{2});
+  const std::string text = describe_stall(ranks);
+  CHECK_THAT(text, Contains("Odd one out: rank 2 (host h, pid 102): has not issued the call that others wait in"));
+  CHECK_THAT(text, Contains("its device in call 8 of 9 issued to data@0"));
+}
+
+TEST_CASE("a rank that works alone while devices wait for it is a stall only when it is overdue too") {
+  const auto with_still = [](double still_s) {
+    return std::vector<RankState>{on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 7, 7}}, still_s),
+                                  on_device(2, {{"other@2", 4, 4}}, 1)};
+  };
+  CHECK_FALSE(stalled(with_still(9)));
+  CHECK(stalled(with_still(11)));
+}
+
+TEST_CASE("of ranks that wait for each other the one that waits for nobody is the cause") {
+  // Rank 1 waits for rank 2 in the pipeline, and so has not come to the sum that rank 0 is in.
+  const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}),
+                                        on_device(1, {{"data@0", 7, 7}, {"stages@1", 3, 2}}),
+                                        on_device(2, {{"stages@1", 2, 2}})};
+  CHECK(odd(ranks) == std::vector<int>{2});
+}
+
+TEST_CASE("devices that all wait alike, or communicators of one name elsewhere, blame nobody") {
+  CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}).empty());
+  CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@1", 5, 4}})}).empty());
+  CHECK_THAT(describe_stall(std::vector{on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}),
+             Contains("All ranks wait alike"));
+}
+
+TEST_CASE("what devices do goes with the beat") {
+  const CommRecord::Activity a = on_device(0, {{"data@0", 8, 7}, {"stages@0-1 up", 123456789012, 5}}).activity;
+  CHECK(activity_of(decode(encode(beat_of(a)))).lanes == a.lanes);
+  CHECK(activity_of({"beat", {"step", "1", "0", "g", "0", "2", "3", "half a lane", "4"}}).lanes.empty());
 }

@@ -51,7 +51,7 @@ TEST_CASE("a rank that does not come to a communication is found, and all print 
     wait_in(c, reduce);
   });
   INFO(o.text);
-  CHECK(o.codes == all(kWatchedRanks, 1));
+  CHECK(o.codes == all(kWatchedRanks, 76));
   const std::string verdict = "Odd one out: " + watched_process(o, 3) + ": is not in the communication";
   CHECK(o.count(verdict) == 2);
   CHECK(o.text.rfind(verdict) > o.text.rfind("]   "));  // the second time after all stacks
@@ -69,7 +69,7 @@ TEST_CASE("a rank in another communication than the others is found") {
     wait_in(c, c.rank == 0 ? CommRecord::Entry{"data", CommKind::all_gather, 345} : reduce);
   });
   INFO(o.text);
-  CHECK(o.codes == all(4, 1));
+  CHECK(o.codes == all(4, 76));
   CHECK(o.says("Odd one out: " + watched_process(o, 0) + ": waits in another communication"));
   CHECK(o.says("\n  rank 0: step 12, phase step, waiting in all_gather of data #345\n"));
 }
@@ -83,7 +83,7 @@ TEST_CASE("a stopped rank is called silent, and the others end without it") {
                                 ::raise(SIGSTOP);
                               },
                               {.stopped = 3});
-  auto expected = all(kWatchedRanks, 1);
+  auto expected = all(kWatchedRanks, 76);
   expected[3] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
@@ -102,7 +102,7 @@ TEST_CASE("when rank 0 is stopped the others end by themselves") {
                                 ::raise(SIGSTOP);
                               },
                               {.stopped = 0});
-  auto expected = all(kWatchedRanks, 1);
+  auto expected = all(kWatchedRanks, 76);
   expected[0] = -1;
   INFO(o.text);
   CHECK(o.codes == expected);
@@ -122,7 +122,7 @@ TEST_CASE("when rank 0 is stopped the first that ends is the one that says so") 
                                 },
                                 {.launcher_kills = true});
     INFO(o.text);
-    CHECK(o.codes[1] == 1);
+    CHECK(o.codes[1] == 76);
     CHECK(o.says("[rank 1] error: " + watched_process(o, 0) + " is gone: silent for"));
   }
 }
@@ -180,7 +180,7 @@ TEST_CASE("what counts is the record that is watched last") {
     c.clock.sleep_for_ever();
   });
   INFO(o.text);
-  CHECK(o.codes == all(2, 1));
+  CHECK(o.codes == all(2, 76));
   CHECK(o.says("\n  ranks 0-1: step 12, phase step\n"));
 }
 
@@ -190,7 +190,20 @@ TEST_CASE("one rank alone can stall") {
     c.clock.sleep_for_ever();
   });
   INFO(o.text);
-  CHECK(o.codes == all(1, 1));
+  CHECK(o.codes == all(1, 76));
   CHECK(o.says("the run stands still"));
   CHECK(o.says("\n  rank 0: step 12, phase step\n"));
+}
+
+TEST_CASE("an error that a device's communication meets while nobody waits for it ends all") {
+  const Outcome o = run_ranks(3, watchdog_options, [](RankContext c) {
+    c.record.enter_phase("save", 12);
+    c.mark_fault();
+    if (c.rank == 1) c.record.set_error("group data: NCCL: remote process exited");
+    c.clock.sleep_for_ever();
+  });
+  INFO(o.text);
+  CHECK(o.codes == all(3, 76));
+  CHECK(o.count("group data: NCCL: remote process exited") == 1);
+  CHECK(o.after_fault_s < kLate + 3 * kDrain);
 }

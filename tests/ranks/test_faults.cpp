@@ -32,21 +32,21 @@ const std::vector<FaultCase>& cases() {
       {"sleep",
        3,
        kStep,
-       0,
+       76,
        {"Odd one out: rank 3 (host ", kElsewhere, "rank 3: step 5, phase step", "step 5, phase step, waiting in "}},
-      {"stop", 3, kStep, 0, {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
+      {"stop", 3, kStep, 76, {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
       {"kill", 0, kStep, 0, {"rank 0 (host ", kGone, ", phase "}},
       {"throw", 0, kStep, 3, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
       {"sleep",
        0,
        kStep,
-       0,
+       76,
        {"Odd one out: rank 0 (host ", kElsewhere, "rank 0: step 5, phase step", "step 5, phase step, waiting in "}},
       {"stop", 0, kStep, 0, {"rank 0 (host ", "is gone: silent for ", "Last known: step "}},
-      {"sleep", 5, kEvaluation, 0, {"Odd one out: rank 5 (host ", kElsewhere, "rank 5: step 6, phase evaluation"}},
+      {"sleep", 5, kEvaluation, 76, {"Odd one out: rank 5 (host ", kElsewhere, "rank 5: step 6, phase evaluation"}},
       {"throw", 5, kEvaluation, 3, {", step 6, phase evaluation): fault injected by FPTRAIN_FAULT: throw"}},
       {"kill", 2, kSave, 0, {"rank 2 (host ", kGone, ", phase "}},
-      {"stop", 1, kSave, 0, {"Odd one out: rank 1 (host ", "step 6, phase save, waiting in "}}};
+      {"stop", 1, kSave, 76, {"Odd one out: rank 1 (host ", "step 6, phase save, waiting in "}}};
   return list;
 }
 

@@ -1,0 +1,44 @@
+#include "launch/suspect.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "launch/channel.h"
+#include "launch/placement.h"
+
+namespace fp {
+
+std::string node_name(const Variables& variable) {
+  const std::optional<std::string> name = variable("SLURMD_NODENAME");
+  return name && !name->empty() ? *name : host_name();
+}
+
+std::string suspect_node(std::span<const RankState> all, const std::vector<int>& ranks) {
+  std::string node;
+  bool others = false;
+  for (const RankState& r : all) {
+    if (std::find(ranks.begin(), ranks.end(), r.rank) == ranks.end()) continue;
+    if (!node.empty() && r.node != node) return {};
+    node = r.node;
+  }
+  for (const RankState& r : all) others |= r.node != node;
+  return others ? node : std::string();
+}
+
+void note_suspect(const std::filesystem::path& run_directory, const std::optional<SlurmJob>& job,
+                  const std::string& node) {
+  if (!job || node.empty()) return;
+  const std::filesystem::path file = run_directory / kSuspectFile;
+  const std::string line = fmt::format("{} {} {}\n", job->id, job->restarts, node);
+  const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (out.get() < 0 || ::write(out.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    log::warning("{}: cannot note that node {} stood out: {}", file.string(), node, std::strerror(errno));
+}
+
+}  // namespace fp
