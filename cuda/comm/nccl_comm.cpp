@@ -43,6 +43,7 @@ NcclComm::NcclComm(const ncclUniqueId& id, int rank, int size, std::string what)
 }
 
 NcclComm::~NcclComm() {
+  const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
   const bool healthy = std::uncaught_exceptions() == 0 && settled(nccl().ncclCommFinalize(comm_)) == ncclSuccess;
   if (healthy)
@@ -52,10 +53,22 @@ NcclComm::~NcclComm() {
 }
 
 void NcclComm::issue(const CommCall& call, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) throw CommError(fmt::format("{}: {}: NCCL has failed before", what_, name_of(call.kind)));
   ncclResult_t result = settled(ncclInProgress);
   if (result == ncclSuccess) result = settled(put(call, stream));
   if (result != ncclSuccess) fail(result, name_of(call.kind));
+}
+
+std::string NcclComm::error_meanwhile() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || comm_ == nullptr) return {};
+  ncclResult_t result = ncclSuccess;
+  const ncclResult_t asked = nccl().ncclCommGetAsyncError(comm_, &result);
+  if (asked != ncclSuccess) result = asked;
+  if (well(result)) return {};
+  return fmt::format("{}: NCCL on rank {}: {}: {}", what_, log::rank(), nccl().ncclGetErrorString(result),
+                     nccl().ncclGetLastError(comm_));
 }
 
 ncclResult_t NcclComm::put(const CommCall& c, cudaStream_t stream) {

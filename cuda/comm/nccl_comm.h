@@ -1,6 +1,7 @@
 // A communicator of NCCL. Made non-blocking: the host polls it, so an error of a peer is seen instead of waited for.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "comm/comm.h"
@@ -20,6 +21,8 @@ class NcclComm {
   // Puts the communication on the stream. CommError when it or an earlier one of this communicator has failed; that
   // aborts the communicator, so that no kernel of it is left waiting on the device.
   void issue(const CommCall&, cudaStream_t);
+  // What it has failed with while nobody issued a call; empty: nothing, or a call is being issued. Any thread may ask.
+  std::string error_meanwhile();
 
  private:
   ncclResult_t put(const CommCall&, cudaStream_t);
@@ -28,6 +31,7 @@ class NcclComm {
   ncclResult_t settled(ncclResult_t);
   [[noreturn]] void fail(ncclResult_t, const char* doing);
 
+  std::mutex mutex_;  // NCCL does not take two calls to a communicator at a time
   ncclComm_t comm_ = nullptr;
   int size_;
   std::string what_;

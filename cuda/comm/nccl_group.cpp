@@ -7,8 +7,8 @@
 namespace fp::cuda {
 
 NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
-                     std::shared_ptr<Group> host)
-    : Group(name, host->rank(), host->size(), record), host_(std::move(host)) {
+                     std::shared_ptr<Group> host, NcclWatch* watch, const std::string& place)
+    : Group(name, host->rank(), host->size(), record), host_(std::move(host)), watch_(watch) {
   std::vector<ncclUniqueId> ids(streams.size());
   std::string bytes(ids.size() * sizeof(ncclUniqueId), '\0');
   if (rank() == 0) {
@@ -19,8 +19,18 @@ NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<st
   }
   bytes = host_->broadcast(bytes, 0);
   std::memcpy(ids.data(), bytes.data(), bytes.size());
-  for (size_t i = 0; i < ids.size(); ++i)
-    lanes_.push_back({std::move(streams[i]), std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name)});
+  for (size_t i = 0; i < ids.size(); ++i) {
+    auto comm = std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name);
+    const std::string lane = name + place + (ids.size() == 1 ? "" : i == 0 ? " up" : " down");
+    auto progress = std::make_shared<LaneProgress>(lane, [c = comm.get()] { return c->error_meanwhile(); });
+    if (watch_ != nullptr) watch_->add(progress);
+    lanes_.push_back({std::move(streams[i]), std::move(comm), std::move(progress)});
+  }
+}
+
+NcclGroup::~NcclGroup() {
+  if (watch_ == nullptr) return;
+  for (const Lane& lane : lanes_) watch_->remove(lane.progress.get());
 }
 
 void NcclGroup::connect(const Tensor& out, const Tensor& in) {
@@ -34,6 +44,7 @@ std::unique_ptr<Operation> NcclGroup::start(const CommCall& call) {
   const Lane& lane = lane_of(call);
   lane.stream->follow_computation();
   lane.comm->issue(call, lane.stream->get());
+  if (watch_ != nullptr) lane.progress->issued(lane.stream->watched_mark());
   return lane.stream->mark();
 }
 

@@ -20,6 +20,15 @@ class MarkedOperation final : public Operation {
   Stream compute_;
 };
 
+class WatchedEvent final : public StreamMark {
+ public:
+  explicit WatchedEvent(Stream lane) { event_.record(lane); }
+  bool reached() const override { return event_.reached(); }
+
+ private:
+  Event event_;
+};
+
 class DeviceStream final : public NcclStream {
  public:
   DeviceStream(Device& device, Stream stream) : device_(device), stream_(stream) {}
@@ -28,6 +37,7 @@ class DeviceStream final : public NcclStream {
   cudaStream_t get() const override { return stream_; }
   void follow_computation() override { device_.order(device_.compute(), stream_); }
   std::unique_ptr<Operation> mark() override { return std::make_unique<MarkedOperation>(stream_, device_.compute()); }
+  std::unique_ptr<StreamMark> watched_mark() override { return std::make_unique<WatchedEvent>(stream_); }
 
  private:
   Device& device_;
@@ -41,7 +51,8 @@ class NcclWorld final : public World {
       : World(host.rank(), host.size()),
         host_(host),
         device_(device),
-        collectives_(std::make_shared<DeviceStream>(device, device.communication())) {
+        collectives_(std::make_shared<DeviceStream>(device, device.communication())),
+        watch_(record(), [index = device.facts().index] { cudaSetDevice(index); }) {
     nccl();  // a missing library is met here
   }
   std::string_view backend() const override { return "nccl"; }
@@ -51,12 +62,14 @@ class NcclWorld final : public World {
 
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
-    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks));
+    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks), &watch_,
+                                       fmt::format("@{}", ranks.front()));
   }
   std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
     Streams lanes{std::make_shared<DeviceStream>(device_), std::make_shared<DeviceStream>(device_)};
-    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks));
+    auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks), &watch_,
+                                            fmt::format("@{}-{}", ranks.front(), ranks.back()));
     if (!scratch_) scratch_ = device_.allocate(2 * sizeof(float));
     auto* element = reinterpret_cast<float*>(scratch_.get());
     pair->connect({element, DType::f32, {1}}, {element + 1, DType::f32, {1}});
@@ -67,6 +80,7 @@ class NcclWorld final : public World {
   Device& device_;
   std::shared_ptr<NcclStream> collectives_;
   std::shared_ptr<std::byte> scratch_;  // of messages by which pairs connect
+  NcclWatch watch_;
 };
 
 }  // namespace

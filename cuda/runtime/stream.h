@@ -40,6 +40,12 @@ class Event {
   void record(cudaStream_t stream) { FP_CUDA(cudaEventRecord(event_, stream)); }
   // Whatever is issued on the stream from now on comes after the mark.
   void hold_back(cudaStream_t stream) const { FP_CUDA(cudaStreamWaitEvent(stream, event_, 0)); }
+  // Whether the device has come to the mark; also when asking fails, as then nothing is known.
+  bool reached() const {
+    const cudaError_t answer = cudaEventQuery(event_);
+    if (answer != cudaSuccess) (void)cudaGetLastError();  // an answer is no error of the next launch
+    return answer != cudaErrorNotReady;
+  }
   // The host waits for the mark; returns at once when there is none.
   void synchronize() const { FP_CUDA(cudaEventSynchronize(event_)); }
 

@@ -24,7 +24,7 @@ Hook& hook() {
 }
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path, int error) {
-  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(error)));
+  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(error)), exit_code_of(error));
 }
 
 std::filesystem::path parent_of(const std::filesystem::path& path) {

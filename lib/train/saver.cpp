@@ -205,7 +205,7 @@ bool Saver::open(TrainState state, bool in_background) {
     throw;
   } catch (const UserError& e) {
     if (!costs_only_a_save(e)) throw;
-    close(e.what());
+    close(e.what(), e.code());
     return false;
   }
   stage_ = Stage::writing;
@@ -314,13 +314,14 @@ std::string Saver::made_visible(const std::vector<std::string>& records) const {
   return path.string();
 }
 
-void Saver::close(const std::string& error) {
+void Saver::close(const std::string& error, ExitCode code) {
   stage_ = Stage::none;
   state_ = {};
   if (error.empty()) {
     ++saves_;
     longest_ = std::max(longest_, now_.seconds);
   } else {
+    now_.code = code == ExitCode::infrastructure ? code : ExitCode::bad_data;
     now_.error = fmt::format("checkpoint of step {} not saved (earlier ones are intact): {}", now_.step, error);
   }
   outcomes_.push_back(now_);

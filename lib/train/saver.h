@@ -58,6 +58,7 @@ class Saver {
     int64_t step = 0;
     std::filesystem::path path;
     std::string error;       // not empty: not saved, and why
+    ExitCode code{};         // of that error, if it ends the run
     uint64_t bytes = 0;      // in the files of all ranks
     double seconds = 0;      // of writing, on the slowest rank, and of making it visible
     double stood_still = 0;  // seconds that training waited
@@ -107,7 +108,7 @@ class Saver {
   std::string abandon() const;
   void publish(const std::vector<std::string>& outcomes);
   std::string made_visible(const std::vector<std::string>& records) const;
-  void close(const std::string& error);
+  void close(const std::string& error, ExitCode code = ExitCode::ok);
 
   std::filesystem::path checkpoints_, local_;
   Retention retention_;

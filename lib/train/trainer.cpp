@@ -261,7 +261,7 @@ void Trainer::take_saves(bool must_succeed) {
             "restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] { note_save(file, seconds); });
       log::info("saved {} ({})", s.path.string(), describe(s));
     } else if (must_succeed && s.step == at_.step) {
-      throw DataError(s.error);
+      throw DataError(s.error, s.code);
     } else {
       event(at_.step,
             fmt::format("{}; training goes on, the next save is due after step {}", s.error,

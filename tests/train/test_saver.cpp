@@ -68,6 +68,23 @@ TEST_CASE("a save holds the state at its beginning, whatever training makes of i
   CHECK(rig.holds(1));
 }
 
+TEST_CASE("a save that a file system out of reach fails ends with the code of infrastructure, if it ends the run") {
+  for (const char* how : {"beside", "at once"})
+    for (const ExitCode code : {ExitCode::infrastructure, ExitCode::bad_data}) {
+      CAPTURE(how, static_cast<int>(code));
+      SaverRig rig(spec_of(how));
+      const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
+        if (s != storage::Step::remove) throw DataError(path.string() + ": cannot write", code);
+      });
+      rig.begin(1);
+      rig.saver.finish();
+      rig.outcomes = rig.saver.take_outcomes();
+      REQUIRE(rig.outcomes.size() == 1);
+      CHECK_FALSE(rig.outcomes[0].error.empty());
+      CHECK(rig.outcomes[0].code == code);
+    }
+}
+
 TEST_CASE("the next save does not wait for one whose disk hangs") {
   SaverRig rig(spec_of("beside"));
   const auto gate = std::make_shared<testing::Gate>();
