@@ -19,7 +19,8 @@ namespace {
 // How long the hub waits for more before it reports a failure: others may be about to say the same, or, after a
 // communication that broke, why it did.
 constexpr double kSettleOwn = 0.25, kSettlePeer = 3;
-constexpr double kDrain = 3;  // how long it waits at the end for the others to go first
+constexpr double kSoonAgain = 0.05;  // seconds between looks at a process whose connection broke
+constexpr double kDrain = 3;         // how long it waits at the end for the others to go first
 
 // Whether a process of this host has not ended, even if nobody has been told so yet.
 bool process_runs(long pid) {
@@ -48,7 +49,8 @@ Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
 void Hub::run() {
   Time next_tick = clock_.now();
   while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
-    const std::vector<int> ready = clock_.wait_readable(descriptors(), std::min(next_tick, failures_due_));
+    const std::vector<int> ready =
+        clock_.wait_readable(descriptors(), std::min({next_tick, failures_due_, look_at_lost_}));
     look_at_clock();
     meet_newcomers();
     hear_ranks(ready);
@@ -59,6 +61,7 @@ void Hub::run() {
     }
     if (stopping_early() && failures_.empty()) on_message(ranks_[0], {"stop", {}});
     if (clock_.now() >= failures_due_) report_failures();
+    if (clock_.now() >= look_at_lost_) judge_lost();
     if (clock_.now() < next_tick) continue;
     tick();
     next_tick = clock_.after(options_.heartbeat_s);
@@ -172,15 +175,17 @@ void Hub::lose(Rank& r) {
   r.loss = {awake_s(), record_.load()->activity().step};
   log::warning("{}: its connection to rank 0 broke; it may come back within {:g} s. Last known: {}",
                describe_process(r.state), kComeBackBeats * options_.heartbeat_s, describe(r.state.activity));
-  if (r.local && !process_runs(r.state.pid)) judge_lost();
+  look_at_lost_ = clock_.now();
 }
 
 // A rank that does not come back is gone, unless rank 0 has made two steps since: the rank takes part in one of them.
 void Hub::judge_lost() {
   std::vector<int> gone;
+  look_at_lost_ = Time::max();
   const int64_t step = record_.load()->activity().step;
   for (Rank& r : ranks_) {
     if (!r.loss) continue;
+    if (r.local) look_at_lost_ = clock_.after(std::min(kSoonAgain, options_.heartbeat_s));  // it may be ending just now
     if (step >= r.loss->step + 2) r.loss = {awake_s(), step};
     const bool ended = r.local && !process_runs(r.state.pid);
     if (ended || awake_s() - r.loss->since_s > kComeBackBeats * options_.heartbeat_s) gone.push_back(r.state.rank);

@@ -72,6 +72,7 @@ class Hub final : public Member {
   std::vector<Newcomer> newcomers_;
   std::vector<Failure> failures_;
   Time failures_due_ = Time::max();
+  Time look_at_lost_ = Time::max();
 };
 
 }  // namespace fp

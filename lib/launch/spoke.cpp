@@ -13,6 +13,7 @@
 namespace fp {
 namespace {
 constexpr double kAnswer = 10;
+constexpr double kSoon = 0.05;  // seconds until a lost connection is tried again
 constexpr const char* kGone = "killed, crashed or out of reach";
 }  // namespace
 
@@ -41,7 +42,7 @@ void Spoke::run() {
   for (;;) {
     std::vector<int> fds{mailbox_.fd()};
     if (channel_) fds.push_back(channel_->fd());
-    clock_.wait_readable(fds, next_tick);
+    clock_.wait_readable(fds, loss_ && !channel_ ? std::min(next_tick, loss_->next_try) : next_tick);
     look_at_clock();
     if (channel_) {
       std::vector<PeerMessage> messages;
@@ -54,6 +55,7 @@ void Spoke::run() {
     for (const PeerMessage& m : mailbox_.take()) {
       if (!on_request(m)) return;
     }
+    if (loss_ && !channel_ && clock_.now() >= loss_->next_try) return_to_hub();
     if (stopping_early() && !stopping_) on_request({"stop", {}});
     if (clock_.now() < next_tick) continue;
     if (closing_ && clock_.now() > give_up_) return;
@@ -68,15 +70,17 @@ void Spoke::send(const PeerMessage& m) {
 
 void Spoke::lose() {
   channel_.reset();
-  if (loss_) return;  // that of the new one
-  loss_ = {awake_s(), record_.load()->activity().step};
-  return_to_hub();
+  if (loss_)  // of the new one: a process that ends closes its connections one after the other
+    loss_->next_try = clock_.after(std::min(kSoon, options_.heartbeat_s));
+  else
+    loss_ = {awake_s(), record_.load()->activity().step, clock_.now()};
 }
 
 void Spoke::return_to_hub() {
   bool refused = false;
   channel_ = way_->connect(options_.heartbeat_s, refused);
   if (refused) end_alone(kGone);  // who lives listens
+  loss_->next_try = clock_.after(options_.heartbeat_s);
   if (!channel_) return;
   PeerMessage again{"again", introduction()};
   again.fields.insert(again.fields.begin(), token_);
@@ -133,7 +137,6 @@ void Spoke::tick() {
     // Two steps more than rank 0 was heard in: it has taken part in one of them.
     if (now.step >= loss_->step + 2) loss_->since_s = heard_s_ = awake_s(), loss_->step = now.step;
     if (awake_s() - loss_->since_s > kComeBackBeats * options_.heartbeat_s) end_alone(kGone);
-    if (!channel_) return_to_hub();
   }
   if (!closing_) send(beat_of(now));
   if (const auto failure = failure_of_device()) on_request(*failure);

@@ -32,6 +32,7 @@ class Spoke final : public Member {
   struct Loss {
     double since_s;  // in awake_s(); moved on while steps are made without a word
     int64_t step;    // of this rank, then
+    Time next_try;
   };
 
   std::unique_ptr<PeerChannel> channel_;  // none while it is lost and not made again

@@ -1,4 +1,5 @@
 // What becomes of all ranks when one dies, fails or ends: each rank is a process.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "base/error.h"
 #include "launch/channel.h"
@@ -348,6 +350,36 @@ TEST_CASE("nobody to reach is an error that says where it looked") {
   const std::string address = listener.address();
   CHECK_THROWS_WITH(connect("1 token - 127.0.0.1", {"hello", {}}, 600), Catch::Contains("tried port 1 of 127.0.0.1"));
   CHECK(address.size() > listener.token().size());
+}
+
+// A socket that listens on this port of one of the machine's loopback addresses; port 0: any.
+Descriptor listen_on(const char* address, in_port_t& port) {
+  Descriptor s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = port;
+  ::inet_pton(AF_INET, address, &where.sin_addr);
+  socklen_t size = sizeof(where);
+  REQUIRE(::bind(s.get(), reinterpret_cast<const sockaddr*>(&where), size) == 0);
+  REQUIRE(::listen(s.get(), 5) == 0);
+  REQUIRE(::getsockname(s.get(), reinterpret_cast<sockaddr*>(&where), &size) == 0);
+  port = where.sin_port;
+  return s;
+}
+
+TEST_CASE("an address that never answers does not keep the next from being tried") {
+  in_port_t port = 0;
+  const Descriptor mute = listen_on("127.0.0.2", port), rank_0 = listen_on("127.0.0.1", port);
+  std::unique_ptr<PeerChannel> channel;
+  std::thread answers([&] {
+    channel = std::make_unique<PeerChannel>(Descriptor(::accept(rank_0.get(), nullptr, nullptr)));
+    channel->send({"welcome", {"host", "1", "node"}});
+  });
+  const Greeting greeting =
+      connect(fmt::format("{} token - 127.0.0.2 127.0.0.1", ntohs(port)), {"hello", {"1"}}, 36000);
+  answers.join();
+  REQUIRE(greeting.answers.size() == 1);
+  CHECK(greeting.answers[0].verb == "welcome");
 }
 
 TEST_CASE("one rank alone has a lifeline too") {
