@@ -4,65 +4,40 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <string>
-#include <thread>
+#include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/progress.h"
+#include "base/retry.h"
 
 namespace fp {
 namespace {
 
-// Pauses double from the first to the longest: 25 tries take 38 s.
-constexpr int kTries = 25;
-constexpr double kFirstPause = 0.1, kLongestPause = 2.0;
-
-ReadCalls& read_calls() {
-  static ReadCalls calls;
-  return calls;
+ReadCall& read_call() {
+  static ReadCall call;
+  return call;
 }
 
-// A server that was away for a moment, or a handle that it has forgotten.
-bool may_pass(int error) { return error == ESTALE || error == EIO || error == ETIMEDOUT; }
-
-void pause(double seconds) {
-  if (read_calls().pause) return read_calls().pause(seconds);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-// Calls attempt() until it returns 0 or more; it leaves its reason in errno. `again` runs before each further try.
-template <class Attempt, class Again>
-auto patiently(const std::filesystem::path& path, const std::string& what, Attempt&& attempt, Again&& again) {
-  double seconds = kFirstPause;
-  for (int tries = 1;;) {
-    const auto result = attempt();
-    if (result >= 0) return result;
-    const int error = errno;
-    if (error == EINTR) continue;
-    const std::string text = fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(error));
-    if (!may_pass(error)) throw DataError(text);
-    if (tries == kTries) throw InfrastructureError(fmt::format("{} (tried {} times)", text, kTries));
-    if (tries++ == 1) log::warning("{}; trying again", text);
-    pause(seconds);
-    seconds = std::min(2 * seconds, kLongestPause);
-    progress();
-    again();
-  }
+// attempt(), until it returns 0 or more; it leaves its reason in errno.
+template <class Attempt>
+auto patiently(const std::filesystem::path& path, const std::string& what, const Attempt& attempt) {
+  return with_retries([&] {
+    for (;;) {
+      const auto result = attempt();
+      if (result >= 0) return result;
+      if (errno != EINTR) fail_reading(what, path, errno);
+    }
+  });
 }
 
 }  // namespace
 
-void set_read_calls(ReadCalls calls) { read_calls() = std::move(calls); }
+void set_read_call(ReadCall call) { read_call() = std::move(call); }
 
 FileFacts facts_of(const std::filesystem::path& path) {
   struct stat info {};
-  patiently(
-      path, "see the file", [&] { return ::stat(path.c_str(), &info); }, [] {});
+  patiently(path, "see the file", [&] { return ::stat(path.c_str(), &info); });
   if (!S_ISREG(info.st_mode)) throw DataError(fmt::format("{}: is not a regular file", path.string()));
   return {static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec,
           static_cast<uint64_t>(info.st_ino)};
@@ -76,11 +51,13 @@ struct ReadableFile::Descriptor {
   const int number;
 };
 
-ReadableFile::ReadableFile(const std::filesystem::path& path) : path_(path), descriptor_(open()) {}
+ReadableFile::ReadableFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(with_retries([this] { return open(); })) {}
 
 std::shared_ptr<const ReadableFile::Descriptor> ReadableFile::open() const {
-  return std::make_shared<const Descriptor>(patiently(
-      path_, "open", [&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); }, [] {}));
+  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_reading("open", path_, errno);
+  return std::make_shared<const Descriptor>(descriptor);
 }
 
 std::shared_ptr<const ReadableFile::Descriptor> ReadableFile::current() {
@@ -99,14 +76,15 @@ size_t ReadableFile::read(uint64_t at, std::span<std::byte> out) {
   size_t got = 0;
   while (got < out.size()) {
     const uint64_t from = at + got;
+    bool again = false;
     const auto attempt = [&]() -> ssize_t {
+      if (std::exchange(again, true)) reopen();
       const auto file = current();
       const auto offset = static_cast<off_t>(from);
-      if (read_calls().read) return read_calls().read(file->number, out.data() + got, out.size() - got, offset);
+      if (read_call()) return read_call()(file->number, out.data() + got, out.size() - got, offset);
       return ::pread(file->number, out.data() + got, out.size() - got, offset);
     };
-    const ssize_t n = patiently(path_, fmt::format("read {} bytes from byte {}", out.size() - got, from), attempt,
-                                [this] { reopen(); });
+    const ssize_t n = patiently(path_, fmt::format("read {} bytes from byte {}", out.size() - got, from), attempt);
     if (n == 0) break;
     got += static_cast<size_t>(n);
   }

@@ -25,9 +25,9 @@ struct FileFacts {
 // DataError naming the path where it is no regular file or cannot be seen; failures that may pass as below.
 FileFacts facts_of(const std::filesystem::path& path);
 
-// A regular file, open for reading. Where the system answers ESTALE, EIO or ETIMEDOUT, every call tries again, for
-// about half a minute in all; then it throws an InfrastructureError that names the file, the place and the reason. What
-// cannot pass is a DataError. Thread-safe.
+// A regular file, open for reading. What may pass is tried again (base/retry.h), by the file's path, since a handle
+// that a server has forgotten stays so; then it is an InfrastructureError that names the file, the place and the
+// reason. What cannot pass is a DataError. Thread-safe.
 class ReadableFile {
  public:
   explicit ReadableFile(const std::filesystem::path& path);
@@ -46,12 +46,9 @@ class ReadableFile {
   std::shared_ptr<const Descriptor> descriptor_;
 };
 
-// What ReadableFile asks of the system. A test may put its own in their place; what is empty is the system's.
-struct ReadCalls {
-  std::function<ssize_t(int descriptor, void* to, size_t bytes, off_t at)> read;
-  std::function<void(double seconds)> pause;
-};
-// Set while no file is read.
-void set_read_calls(ReadCalls calls);
+// What ReadableFile asks of the system, as pread(2). A test may put its own in its place, while no file is read; empty:
+// the system's.
+using ReadCall = std::function<ssize_t(int descriptor, void* to, size_t bytes, off_t at)>;
+void set_read_call(ReadCall call);
 
 }  // namespace fp

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/readable_file.h"
+#include "base/retry.h"
 #include "support/temporary_folder.h"
 
 using namespace fp;
@@ -19,24 +20,27 @@ namespace {
 class FailingReads {
  public:
   FailingReads(int failures, int error) : left_(failures) {
-    set_read_calls({[this, error](int descriptor, void* to, size_t bytes, off_t at) -> ssize_t {
-                      descriptors.push_back(descriptor);
-                      if (left_-- <= 0) return ::pread(descriptor, to, bytes, at);
-                      errno = error;
-                      return -1;
-                    },
-                    [this](double seconds) {
-                      ++pauses;
-                      paused_s += seconds;
-                    }});
+    set_read_call([this, error](int descriptor, void* to, size_t bytes, off_t at) -> ssize_t {
+      descriptors.push_back(descriptor);
+      if (left_-- <= 0) return ::pread(descriptor, to, bytes, at);
+      errno = error;
+      return -1;
+    });
+    set_retry_wait([this](std::chrono::milliseconds time) {
+      ++pauses;
+      paused += time;
+    });
   }
-  ~FailingReads() { set_read_calls({}); }
+  ~FailingReads() {
+    set_read_call({});
+    set_retry_wait({});
+  }
   FailingReads(const FailingReads&) = delete;
   FailingReads& operator=(const FailingReads&) = delete;
 
   std::vector<int> descriptors;
   int pauses = 0;
-  double paused_s = 0;
+  std::chrono::milliseconds paused{0};
 
  private:
   int left_;
@@ -97,8 +101,8 @@ TEST_CASE("a read that keeps failing is a failure of the infrastructure, which n
   ReadableFile file(digits.path);
   const std::string error = error_of<InfrastructureError>([&] { read_text(file, 2, 3); });
   CHECK_THAT(error, Contains("digits: cannot read 3 bytes from byte 2: Input/output error"));
-  CHECK(failing.paused_s > 20);
-  CHECK(failing.paused_s < 120);
+  CHECK(failing.paused > std::chrono::seconds(20));
+  CHECK(failing.paused < std::chrono::seconds(120));
 }
 
 TEST_CASE("a file whose handle the server has forgotten is opened again, wherever its path leads by then") {

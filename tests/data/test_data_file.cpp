@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/readable_file.h"
+#include "base/retry.h"
 #include "data/data_file.h"
 #include "data/support.h"
 #include "data/token_stream.h"
@@ -132,14 +133,15 @@ TEST_CASE("a file that is cut or removed while it is in use is an error that nam
 TEST_CASE("a disk that fails for good is a failure of the infrastructure") {
   const TempDir dir;
   write_text(dir / "f", "content");
-  set_read_calls({[](int, void*, size_t, off_t) -> ssize_t {
-                    errno = EIO;
-                    return -1;
-                  },
-                  [](double) {}});
+  set_read_call([](int, void*, size_t, off_t) -> ssize_t {
+    errno = EIO;
+    return -1;
+  });
+  set_retry_wait([](std::chrono::milliseconds) {});
   const DataFile file(dir / "f");
   CHECK_THAT(message_of<InfrastructureError>([&] { read_text(file, 0, 3); }), Contains("f: cannot read 7 bytes"));
-  set_read_calls({});
+  set_read_call({});
+  set_retry_wait({});
   CHECK(read_text(file, 0, 3) == "con");
 }
 
