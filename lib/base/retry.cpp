@@ -67,10 +67,8 @@ void set_retry_wait(std::function<void(std::chrono::milliseconds)> wait) { retry
 
 void wait_to_retry(int attempt, const InfrastructureError& e) {
   if (attempt >= kAttempts)
-    throw InfrastructureError(
-        fmt::format("{} (at {} attempts in a minute; nothing is wrong with the content as far as "
-                    "is known)",
-                    e.what(), attempt));
+    throw InfrastructureError(fmt::format(
+        "{} (after {} attempts within a minute; this says nothing about what is stored there)", e.what(), attempt));
   if (attempt == 1) log::warning("{}; trying again", e.what());
   const std::chrono::milliseconds time = kFirstWait * (1 << (attempt - 1));
   retry_wait() ? retry_wait()(time) : sleep_with_progress(time);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
+#include "base/error.h"
 #include "base/filesystem.h"
 #include "base/progress.h"
 #include "checkpoint/raw_bytes.h"

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/storage.h"
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "exec/replicas.h"

@@ -160,6 +160,35 @@ TEST_CASE("a save that fails at any step leaves the earlier ones, and the next o
   }
 }
 
+TEST_CASE("a copy of a rank's file that is not what was written fails its save, and the next one succeeds") {
+  const TempDir local;
+  RunSpec spec = spec_of("beside");
+  spec.checkpoint.node_local = local.path.string();
+  SaverRig rig(spec);
+  {
+    // Somebody else alters the file on the node's own disk before it is copied.
+    const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
+      if (s != storage::Step::create_file || path.string().find(kHiddenPrefix) == std::string::npos) return;
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(local.path))
+        if (entry.path().filename() == path.filename()) {
+          std::string content = read_file(entry.path());
+          content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
+          put_file(entry.path(), content);
+        }
+    });
+    rig.begin(1);
+    rig.saver.finish();
+  }
+  rig.begin(2);
+  rig.saver.finish();
+  rig.outcomes = rig.saver.take_outcomes();
+  REQUIRE(rig.outcomes.size() == 2);
+  CHECK_THAT(rig.outcomes[0].error, Catch::Contains("rank-00000.h5: what was written is not what was in memory"));
+  CHECK(rig.outcomes[1].error.empty());
+  CHECK(checkpoints_in(rig.dir.path).size() == 1);
+  CHECK(rig.holds(2));
+}
+
 TEST_CASE("a saver that goes gives up what is under way, at once, and leaves what was there") {
   const TempDir dir;
   State state(small_table());
