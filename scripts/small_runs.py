@@ -62,10 +62,15 @@ def environment():
                 OMPI_MCA_plm="^rsh")
 
 
-def with_ranks(command, ranks):
-    """The command as text, under mpirun where there are several ranks."""
-    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
-    return launcher + [str(c) for c in command]
+def with_ranks(command, ranks, last=()):
+    """The command as text, under mpirun where there are several ranks, whose last one is given more arguments."""
+    command, more = [str(c) for c in command], [str(c) for c in last]
+    if ranks == 1:
+        return command + more
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np"]
+    if not more:
+        return [*launcher, str(ranks), *command]
+    return [*launcher, str(ranks - 1), *command, ":", "-np", "1", *command, *more]
 
 
 def launch(command, ranks):

@@ -4,8 +4,6 @@ import os
 import re
 import subprocess
 
-TOLERANCE = 1e-4
-
 
 def visible(directory):
     """Steps of the checkpoints that can be seen; saves and deletions that go on have hidden names."""
@@ -56,25 +54,35 @@ def last_step(directory):
     return max(history(directory, []), default=0)
 
 
-def check_history(directory, reference, newest, problems):
+def check_history(directory, setting, newest, trusted, problems):
+    """Losses up to step `trusted` (None: all) are those of the setting's run that nobody interrupted."""
     losses = history(directory, problems)
     if sorted(losses) != list(range(1, len(losses) + 1)):
         problems.append(f"metrics.jsonl has the steps {sorted(losses)}")
     if len(losses) < newest:
         problems.append(f"metrics.jsonl ends with step {len(losses)}, the newest checkpoint is of step {newest}")
     for step, loss in losses.items():
-        if loss is None or abs(loss - reference[step]) > TOLERANCE * reference[step]:
-            problems.append(f"step {step}: loss {loss}, of one rank that nobody interrupted {reference[step]}")
+        expected = setting.reference[step]
+        if trusted is not None and step > trusted:
+            break
+        if loss is None or abs(loss - expected) > setting.tolerance * expected:
+            problems.append(f"step {step}: loss {loss}, of one rank that nobody interrupted {expected}")
             break
 
 
-def check_checkpoints(program, directory, before, saved, problems):
-    """`before`: the newest ones that were complete when it happened. `saved`: what the run said it has saved. Steps.
-    The newest step now."""
+def lost(complete, now, saving):
+    """Those of the steps of complete checkpoints which the run had to keep, and which are not there now."""
+    known = sorted({*complete, *now}, reverse=True)
+    kept = {*known[:saving.keep_last], *(s for s in known if saving.keep_every and s % saving.keep_every == 0)}
+    return sorted(s for s in kept & set(complete) if s not in now)
+
+
+def check_checkpoints(program, directory, complete, saved, saving, problems):
+    """`complete`: those that were complete before it happened. `saved`: what the run said it has saved. Steps. The
+    newest step now."""
     now = visible(directory)
-    lost = [s for s in before + saved if s > max(now, default=0)]
-    if lost or len(now) < len(before):
-        problems.append(f"complete were {before}, saved {saved}; now there are {now}")
+    if gone := lost([*complete, *saved], now, saving):
+        problems.append(f"complete were {sorted(complete)}, saved {saved}; now there are {now}: lost {gone}")
     if not now:
         return 0
     done = subprocess.run([program, "checkpoint", "verify", directory], stdout=subprocess.PIPE,

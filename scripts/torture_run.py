@@ -11,11 +11,16 @@ import small_runs
 class Run:
     """fptrain train on some ranks. Its processes are known by a variable in their environment."""
 
-    def __init__(self, program, arguments, ranks, output, fault=""):
+    def __init__(self, program, arguments, ranks, output, environment=None, last=()):
+        """`environment`: variables beside those that all runs have; LD_PRELOAD is for the ranks alone. `last`: more
+        arguments, for the last of several ranks."""
         self.program, self.several, self.output = str(program), ranks > 1, output
         self.mark = f"FP_TORTURE={output}.{time.monotonic_ns()}"
-        command = small_runs.with_ranks([self.program, *arguments], ranks)
-        environment = dict(small_runs.environment(), FPTRAIN_FAULT=fault)
+        own = dict(environment or {})
+        shim = own.pop("LD_PRELOAD", "")
+        preload = ["env", f"LD_PRELOAD={shim}"] if shim else []
+        command = small_runs.with_ranks([*preload, self.program, *arguments], ranks, last)
+        environment = dict(small_runs.environment(), FPTRAIN_CONFIGS=str(small_runs.ROOT / "configs"), **own)
         environment.update([self.mark.split("=", 1)])
         with open(output, "wb") as out:
             self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out,
