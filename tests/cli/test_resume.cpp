@@ -113,6 +113,15 @@ TEST_CASE("broken files that only tell of a run do not keep it from going on", "
   CHECK_THAT(slurp(folder / "report.json"), Catch::Contains("metrics.jsonl.broken-1"));
 }
 
+TEST_CASE("a run of one rank that stands still says so and ends with 76", "[cli]") {
+  const Workspace w;
+  const Outcome o = run(with_fault("rank=0,step=3,phase=step,kind=sleep",
+                                   w.train(w.spec("gpt", "fp32"), "r", {"--set", "watchdog.step_s=1"})));
+  CAPTURE(o.output);
+  CHECK(o.code == 76);
+  CHECK_THAT(o.output, Catch::Contains("the run stands still"));
+}
+
 TEST_CASE("signals save and exit 75", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
