@@ -36,7 +36,7 @@ TEST_CASE("a rank that is stopped while it plans for all ends all", "[ranks]") {
       with_fault("rank=0,step=0,phase=planning,kind=stop", command("stopped", {"--set", "watchdog.setup_s=" + limit})));
   const int code = job.wait();
   CAPTURE(job.output());
-  CHECK(code == 1);
+  CHECK(code == 76);
   CHECK(job.contains("rank 0 (host "));
   CHECK(job.contains("is gone: silent for "));
   CHECK(job.processes().empty());
