@@ -46,10 +46,10 @@ bool is_listed(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_transient(int error) {
-  static constexpr std::array kTransient = {
-      EIO,      ESTALE,      ETIMEDOUT, EINTR,        EAGAIN,       EBUSY,      ENOMEM,       ENOBUFS,
-      ENFILE,   EMFILE,      ENETDOWN,  ENETUNREACH,  EHOSTDOWN,    EHOSTUNREACH, ECONNREFUSED, ECONNRESET,
-      ENOTCONN, ECONNABORTED, ESHUTDOWN, EREMOTEIO,   ENOLINK,      EPROTO};
+  static constexpr std::array kTransient = {EIO,       ESTALE,       ETIMEDOUT,    EINTR,      EAGAIN,   EBUSY,
+                                            ENOMEM,    ENOBUFS,      ENFILE,       EMFILE,     ENETDOWN, ENETUNREACH,
+                                            EHOSTDOWN, EHOSTUNREACH, ECONNREFUSED, ECONNRESET, ENOTCONN, ECONNABORTED,
+                                            ESHUTDOWN, EREMOTEIO,    ENOLINK,      EPROTO};
   return std::ranges::find(kTransient, error) != kTransient.end();
 }
 

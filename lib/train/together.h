@@ -21,12 +21,12 @@ std::string outcome_of(const std::function<std::string()>& work);
 // The result, or the error as an exception of its kind.
 std::string result_of(const std::string& outcome);
 
-// What `work` comes to on each rank, in rank order, on all. A UserError of any, with its rank and host, is thrown on all.
-// What a rank may not read is an InfrastructureError: whether a file is there, and right, is rank 0's to say.
+// What `work` comes to on each rank, in rank order, on all. A UserError of any, with its rank and host, is thrown on
+// all. What a rank may not read is an InfrastructureError: whether a file is there, and right, is rank 0's to say.
 std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work);
 
-// Throws on all ranks the error of the lowest one that met any, of the infrastructure before any other: what a rank could
-// not read says nothing about the rest.
+// Throws on all ranks the error of the lowest one that met any, of the infrastructure before any other: what a rank
+// could not read says nothing about the rest.
 void fail_together(Group& world, const std::string& outcome);
 
 // Runs `work` on rank 0 and gives its result to all; a UserError there is thrown on all.
