@@ -31,6 +31,10 @@ def resumed_from(text):
     return int(found[1]) if found else None
 
 
+def made_steps(text):
+    return re.search(r"^step \d+/", text, re.MULTILINE) is not None
+
+
 def history(directory, problems):
     """Losses by step. A last line may be cut off, nothing else."""
     losses = {}

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import time
 
+import torture_checks as checks
 from torture_run import Run
 from torture_strike import IMPATIENT, SAVED, Signalled, Strike
 
@@ -45,7 +46,7 @@ class StruckInSetUp(Signalled):
             time.sleep(0.002)
         while run.running() and self.after_load and self.newest and "resumed from" not in run.text():
             time.sleep(0.002)
-        run.wait(self.delay * (0.05 if self.after_load else 4 if self.mesh else 0.8))
+        run.wait(self.delay * (0.05 if self.after_load else 1.5 if self.mesh else 0.8))
 
 
 class Launcher(Told):
@@ -96,7 +97,7 @@ class Unlike(Strike):
     def check_after(self, text, problems):
         if self.key not in text:
             problems.append(f"{self.key} differs, which no message says")
-        if re.search(r"^step \d+/", text, re.MULTILINE):
+        if checks.made_steps(text):
             problems.append(f"{self.key} differs, and steps were made")
 
 
@@ -126,7 +127,7 @@ def reset_connections(pids):
         for line in listed.splitlines():
             pid = re.search(r"pid=(\d+)", line)
             if pid and int(pid[1]) in pids:
-                ends[tuple(line.split()[2:4])] = int(pid[1])
+                ends[tuple(re.sub(r"\[(::ffff:)?(.*)\]", r"\2", end) for end in line.split()[2:4])] = int(pid[1])
         return {a for a in ends if a[::-1] in ends and ends[a] != ends[a[::-1]]}
     before = found()
     for own, other in before:

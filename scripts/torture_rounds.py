@@ -25,6 +25,7 @@ class Place:
         self.setting, self.disk = None, None
         self.ranks = 0   # of this round, or the last
         self.newest = 0  # step of the newest good checkpoint
+        self.trusted = None  # the last step whose loss means anything, until steps are made again; None: all
 
     def arguments(self, settings):
         """Of a start with these settings over the flavour's."""
@@ -50,6 +51,7 @@ class Torture:
         if flavour.name not in self.settings:
             self.settings[flavour.name] = torture_settings.Setting(flavour, place.program, place.work, place.steps)
         place.setting, place.newest = self.settings[flavour.name], 0
+        place.trusted = None
         place.disk = Disk(place.work / "disk", self.mounts)
         place.disk.protectable(place.directory / "checkpoints")
 
@@ -119,7 +121,9 @@ class Torture:
         if resumed != newest and (resumed is not None or phase in ("step", "save") and newest):
             problems.append(f"the newest checkpoint was of step {newest}, the run resumed from {resumed}")
         strike.check_after(text, problems)
-        self.check(before + strike.complete, text, saving, strike.trusted, problems)
+        if strike.trusted is not None or checks.made_steps(text):
+            place.trusted = strike.trusted
+        self.check(before + strike.complete, text, saving, problems)
         self.results.append((kind, phase, strike.slow_ms > 0, code, took))
         print(f"{number}: {kind}{', slow disk' if strike.slow_ms else ''}; {place.setting.name}; {ranks} ranks, "
               f"{' '.join(settings)}; {phase}, step {checks.last_step(place.directory)}, newest checkpoint {place.newest}, "
@@ -138,7 +142,8 @@ class Torture:
         finally:
             run.destroy()
         problems = [] if code == 0 else [f"undisturbed, it ended with {code}"]
-        self.check([], run.text(), torture_settings.Saving(0, True, 3, 0, 0, ""), None, problems)
+        place.trusted = None
+        self.check([], run.text(), torture_settings.Saving(0, True, 3, 0, 0, ""), problems)
         if place.newest != place.steps:
             problems.append(f"the last checkpoint is of step {place.newest}")
         left = [n for n in os.listdir(place.directory) if ".tmp." in n] + checks.hidden(place.directory)
@@ -154,12 +159,12 @@ class Torture:
         directory = self.place.directory
         return checks.last_step(directory), checks.visible(directory), checks.hidden(directory)
 
-    def check(self, complete, text, saving, trusted, problems):
+    def check(self, complete, text, saving, problems):
         """What must hold of the run directory, `complete` and what `text` calls saved being complete."""
         place = self.place
         place.newest = checks.check_checkpoints(place.program, place.directory, complete, checks.saves(text), saving,
                                                 problems)
-        checks.check_history(place.directory, place.setting, place.newest, trusted, problems)
+        checks.check_history(place.directory, place.setting, place.newest, place.trusted, problems)
 
     def fail_if(self, problems, text, settings):
         if not problems:

@@ -41,7 +41,8 @@ FLAVOURS = [
     Flavour("batch ramp", 2, ["train.ramp_start_batch=6", "train.ramp_increment=6", "train.ramp_samples=300"]),
     Flavour("observed", 2, ["eval.every=4", "eval.samples=8", "logging.report=true", "logging.tensorboard=true"]),
     Flavour("SFT", 1, ["train.objective=sft"], data="chat"),
-    Flavour("DPO", 1, ["train.objective=dpo", "model.init_from={work}/reference"], data="preferences"),
+    Flavour("DPO", 1, ["train.objective=dpo", "data.sampling=documents", "model.init_from={work}/reference"],
+            data="preferences"),
 ]
 
 
@@ -60,7 +61,7 @@ class Setting:
         self.legal = {}  # whether a mesh can be
         whole = self.spec.with_suffix("")
         if "init_from" in " ".join(self.settings) and not (work / "reference/checkpoints").exists():
-            self.train(program, work / "reference", ["train.steps=4"])
+            self.train(program, work / "reference", ["train.steps=4", "model.vocab=261", f"data.train=[{{path: {work / 'data'}}}]"])
         if len(checks.history(whole, [])) < steps:
             self.train(program, whole, self.settings)
         self.reference = checks.history(whole, [])

@@ -71,7 +71,7 @@ class Strike:
         return any(n.startswith(".tmp-") for n in checks.hidden(self.directory))
 
     def at_step(self, run):
-        return checks.last_step(self.directory) if re.search(r"^step \d+/", run.text(), re.MULTILINE) else 0
+        return checks.last_step(self.directory) if checks.made_steps(run.text()) else 0
 
     def await_moment(self, run):
         if self.moment == "any time":
