@@ -42,6 +42,8 @@ void PeerChannel::send(const PeerMessage& m) {
   while (!out_.empty()) {
     const ssize_t n = ::send(fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
+    // The system tells of a reset once, whoever asks first; afterwards it looks to receive() like an orderly end.
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EPIPE) broken_ = true;
     if (n <= 0) return;  // full, or broken, which receive() will tell
     out_.erase(0, static_cast<size_t>(n));
   }
@@ -54,7 +56,7 @@ PeerChannel::State PeerChannel::receive(std::vector<PeerMessage>& messages) {
     const ssize_t n = ::recv(fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (n == 0 || in_.size() >= kLongestLine) state = State::closed;
+    if (n == 0 || in_.size() >= kLongestLine) state = broken_ ? State::broken : State::closed;
     if (n < 0) state = State::broken;
     if (n > 0) in_.append(buffer.data(), static_cast<size_t>(n));
   }

@@ -48,6 +48,7 @@ class PeerChannel {
  private:
   Descriptor socket_;
   std::string in_, out_;
+  bool broken_ = false;
 };
 
 // Where rank 0 can be met.
