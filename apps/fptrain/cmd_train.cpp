@@ -40,7 +40,7 @@ std::string read_spec(TrainRequest& request, const std::string& file, const std:
       begin_life(spec, log::rank() == 0);
       request.spec = std::move(spec);
     } catch (const std::filesystem::filesystem_error& e) {
-      throw DataError(message_of(e));
+      throw DataError(message_of(e), exit_code_of(e.code().value()));
     }
     return std::string();
   });
@@ -131,6 +131,7 @@ void add_train_command(cli::App& app, CommandResult& result) {
       }
       if (planned && log::rank() == 0) request.save_bytes_per_s = save_rate(*cluster_for(request.spec), ranks);
       const auto counting = make_counting_ops(&ops);
+      if (!ranks.alone()) request.on_failure = [&] { ranks.fail(); };
       request.advice = [&] {
         const int size = ranks.mesh().size();
         return nearest_here(with_vocab_of_data(request.spec), size, ranks.on_this_host(), ops);

@@ -187,10 +187,18 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
     code_ = work();
     lifeline_->close();
     return code_;
+  } catch (...) {
+    fail();
+  }
+}
+
+void Ranks::fail() {
+  try {
+    throw;
   } catch (const CommError& e) {
     lifeline_->fail(static_cast<int>(e.code()), e.what(), Blame::peer);
   } catch (const UserError& e) {
-    lifeline_->fail(static_cast<int>(e.code()), e.what());
+    lifeline_->fail(static_cast<int>(e.code()), e.what(), e.is_of_another_rank() ? Blame::peer : Blame::self);
   } catch (const std::filesystem::filesystem_error& e) {
     lifeline_->fail(static_cast<int>(exit_code_of(e.code().value())), message_of(e));
   } catch (const std::exception& e) {

@@ -55,6 +55,8 @@ class Ranks {
   bool alone() const { return environment_.size == 1; }
   int on_this_host() const { return environment_.local_size; }
 
+  // Of several ranks, in a handler of an exception: ends all, with its message and its exit code.
+  [[noreturn]] void fail();
   // Runs `work` on every rank. An exception on one of them ends all, with its message and its exit code.
   ExitCode run(const std::function<ExitCode()>& work);
 

@@ -23,9 +23,11 @@ NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<st
     auto comm = std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name);
     const std::string lane = name + place + (ids.size() == 1 ? "" : i == 0 ? " up" : " down");
     auto progress = std::make_shared<LaneProgress>(lane, [c = comm.get()] { return c->error_meanwhile(); });
-    if (watch_ != nullptr) watch_->add(progress);
     lanes_.push_back({std::move(streams[i]), std::move(comm), std::move(progress)});
   }
+  // Only when all are there: no destructor runs where one fails.
+  if (watch_ == nullptr) return;
+  for (const Lane& lane : lanes_) watch_->add(lane.progress);
 }
 
 NcclGroup::~NcclGroup() {

@@ -27,9 +27,14 @@ class UserError : public std::runtime_error {
  public:
   UserError(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
   ExitCode code() const { return code_; }
+  // Whether it happened on another rank, which is thrown here too so that all end: nothing is to be held against this
+  // rank's host.
+  bool is_of_another_rank() const { return of_another_rank_; }
+  void blame_another_rank() { of_another_rank_ = true; }
 
  private:
   ExitCode code_;
+  bool of_another_rank_ = false;
 };
 
 // Exit 2: configuration or usage.

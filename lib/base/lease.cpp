@@ -28,7 +28,7 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 }
 
 [[noreturn]] void fail_to(const char* what, const std::filesystem::path& file, int error) {
-  throw DataError(fmt::format("{}: cannot {}: {}", file.string(), what, std::strerror(error)));
+  fail_file(file, what, error);
 }
 
 struct flock whole_file() {

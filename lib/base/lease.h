@@ -74,6 +74,10 @@ class Lease {
 
   // LeaseLost when it is no longer held. To be called before every change that others would see.
   void require() const;
+  // The same by what the last renewal found, without looking at the file.
+  void require_lately() const {
+    if (lost_) require();
+  }
   // What the lease's own thread does every kRenewEvery.
   void renew();
 

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "base/retry.h"
 
 namespace fp {
 namespace {
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path) {
-  throw DataError(fmt::format("{}: cannot {}: {}", path.string(), what, std::strerror(errno)));
+  fail_file(path, std::string(what).c_str(), errno);
 }
 
 int open_to_read(const std::filesystem::path& path) {

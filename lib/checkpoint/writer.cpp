@@ -104,7 +104,8 @@ std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, co
     throw;
   } catch (const UserError& e) {
     abandon_save(hidden);
-    throw DataError(fmt::format("{}: {}", failure, e.what()));
+    throw DataError(fmt::format("{}: {}", failure, e.what()),
+                    e.code() == ExitCode::infrastructure ? e.code() : ExitCode::bad_data);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/retry.h"
 
 namespace fp {
 
@@ -12,14 +13,18 @@ std::string read_document(const fs::path& path, const DocumentKind& kind) {
   std::error_code error;
   if (fs::is_directory(path, error))
     throw ConfigError(fmt::format("{}: is a folder, not a {}", path.string(), kind.name));
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
-  std::string text(kMaxYamlBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw ConfigError(fmt::format("{}: cannot be read", path.string()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
+  return with_retries([&] {
+    std::ifstream in(path, std::ios::binary);
+    const int reason = errno;
+    if (!in && is_transient(reason)) fail_reading("open", path, reason);
+    if (!in)
+      throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(reason)));
+    std::string text(kMaxYamlBytes + 1, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (in.bad()) throw InfrastructureError(fmt::format("{}: cannot be read to its end", path.string()));
+    text.resize(static_cast<size_t>(in.gcount()));
+    return text;
+  });
 }
 
 YamlNode parse_document(std::string_view text, const std::string& name, const DocumentKind& kind, Lines lines) {

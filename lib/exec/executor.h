@@ -46,7 +46,7 @@ class Executor {
   // Tells the gradients that this rank has computed and holds after accumulate() from any others: equal when a step is
   // repeated, as long as the hardware computes right. The first of the two does not depend on other ranks.
   struct GradientMarks {
-    std::vector<float> given;
+    std::vector<uint32_t> given;
     std::vector<int32_t> held;
     bool operator==(const GradientMarks&) const = default;
   };

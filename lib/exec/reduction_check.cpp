@@ -1,5 +1,6 @@
 #include "exec/reduction_check.h"
 
+#include <bit>
 #include <cmath>
 
 namespace fp {
@@ -44,11 +45,12 @@ std::vector<float> ReductionCheck::on_host() const {
   return host;
 }
 
-std::vector<float> ReductionCheck::given() const {
+std::vector<uint32_t> ReductionCheck::given() const {
   if (!sums_) return {};
-  std::vector<float> sums;
+  std::vector<uint32_t> sums;
   const std::vector<float> all = on_host();
-  for (size_t u = 0; u < given_.size(); ++u) sums.insert(sums.end(), {all[4 * u], all[4 * u + 1]});
+  for (size_t u = 0; u < given_.size(); ++u)
+    sums.insert(sums.end(), {std::bit_cast<uint32_t>(all[4 * u]), std::bit_cast<uint32_t>(all[4 * u + 1])});
   return sums;
 }
 

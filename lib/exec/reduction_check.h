@@ -22,8 +22,8 @@ class ReductionCheck {
   // Every rank of the group calls it, after the last reduction of a step. DeviceError naming a parameter whose sum is
   // wrong. A sum of non-finite gradients is not judged.
   void verify();
-  // Checksums of what this rank gave in this step, by unit.
-  std::vector<float> given() const;
+  // The bits of the checksums of what this rank gave in this step, by unit.
+  std::vector<uint32_t> given() const;
 
  private:
   void add(const Tensor& to, const Tensor& x, bool first);

@@ -186,11 +186,14 @@ void check_replicas(Model& model, Ops& ops) {
   std::string mine;
   for (const Comparison& c : comparisons)
     if (const std::string text = difference(c, ops); mine.empty()) mine = text;
-  if (const int finder = world.lowest_with(!mine.empty()); finder >= 0)
-    throw DeviceError(fmt::format(
-        "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
-        "hosts has altered it",
-        world.broadcast(mine, finder)));
+  const int finder = world.lowest_with(!mine.empty());
+  if (finder < 0) return;
+  DeviceError error(fmt::format(
+      "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
+      "hosts has altered it",
+      world.broadcast(mine, finder)));
+  error.blame_another_rank();  // nobody knows whose value is right
+  throw error;
 }
 
 }  // namespace fp

@@ -176,6 +176,11 @@ struct BrokenHistory : DataError {
   using DataError::DataError;
 };
 
+// A read that failed looks like the end of the file.
+void require_read_whole(const std::ifstream& in, const std::filesystem::path& file) {
+  if (in.bad()) throw InfrastructureError(fmt::format("{}: cannot be read to its end", file.string()));
+}
+
 // Visits every good line with the file offset just behind it.
 void scan(const std::filesystem::path& file, const std::function<void(const StepMetrics&, int64_t)>& visit) {
   std::ifstream in(file, std::ios::binary);
@@ -198,6 +203,7 @@ void scan(const std::filesystem::path& file, const std::function<void(const Step
     last = metrics->step;
     visit(*metrics, end);
   }
+  require_read_whole(in, file);
 }
 
 struct HistoryLine {
@@ -277,6 +283,7 @@ int64_t MetricsWriter::begin_anew(const std::filesystem::path& file, int64_t res
     ++wanted;
     if (metrics) lines.push_back({line + "\n", *metrics});
   }
+  require_read_whole(in, file);
   std::string text;
   const std::vector<const HistoryLine*> sound = growing_lines(lines);
   for (const HistoryLine* line : sound) text += line->text;

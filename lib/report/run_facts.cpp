@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/filesystem.h"
+#include "base/retry.h"
 
 namespace fp {
 namespace {
@@ -57,6 +58,9 @@ RunFacts facts_of_earlier_starts(const std::filesystem::path& run_directory, std
   broken.clear();
   try {
     return load_run_facts(run_directory);
+  } catch (const AccessError& e) {  // it may be sound
+    broken = fmt::format("{}; the report forgets what it knew of earlier starts", e.what());
+    return {};
   } catch (const DataError& e) {
     const std::filesystem::path aside = set_aside_broken(run_directory / "report.json");
     broken = fmt::format("{}; the file is kept as {}, and the report forgets what it knew of earlier starts", e.what(),

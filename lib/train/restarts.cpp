@@ -51,7 +51,7 @@ std::optional<Restarts> read(const std::filesystem::path& file, Access access) {
                    set_aside_broken(file).filename().string(), e.what());
       return Restarts();
     }
-  } catch (const DataError& e) {
+  } catch (const UserError& e) {
     log::warning("{}", e.what());
   } catch (const std::filesystem::filesystem_error& e) {
     log::warning("{}", e.what());
@@ -120,6 +120,8 @@ void begin_life(const RunSpec& spec, bool leads) {
   try {
     std::filesystem::create_directories(directory);
     const Lease lease(lease_file(directory), Lease::Patience::none);
+    note_start(file, *job, {});
+  } catch (const InfrastructureError&) {  // a start in vain counts, whoever seems to hold the folder
     note_start(file, *job, {});
   } catch (const UserError&) {                          // another run is in this folder: the file is that one's
   } catch (const std::filesystem::filesystem_error&) {  // set-up will say what is wrong with the folder

@@ -38,14 +38,28 @@ std::string result_of(const std::string& outcome) {
   throw UserError(code, text);
 }
 
+namespace {
+
+// The result of rank `whose`, or its error, on all ranks.
+std::string result_of_rank(Group& world, int whose, const std::string& outcome) {
+  try {
+    return result_of(world.broadcast(outcome, whose));
+  } catch (UserError& e) {
+    if (world.rank() != whose && e.code() == ExitCode::infrastructure) e.blame_another_rank();
+    throw;
+  }
+}
+
+}  // namespace
+
 void fail_together(Group& world, const std::string& outcome) {
   int failed = world.lowest_with(outcome.starts_with(fmt::format("{}", static_cast<int>(ExitCode::infrastructure))));
   if (failed < 0) failed = world.lowest_with(!outcome.starts_with("0 "));
-  if (failed >= 0) result_of(world.broadcast(outcome, failed));
+  if (failed >= 0) result_of_rank(world, failed, outcome);
 }
 
 std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
-  return result_of(world.broadcast(world.rank() == 0 ? outcome_of(work) : std::string(), 0));
+  return result_of_rank(world, 0, world.rank() == 0 ? outcome_of(work) : std::string());
 }
 
 namespace {
@@ -60,7 +74,8 @@ std::string alone_unless_any_fails(Group& world, const std::function<std::string
       return work();
     } catch (const CommError&) {
       throw;
-    } catch (const AccessError& e) {  // the files are another rank's to judge
+    } catch (const AccessError& e) {  // the files are rank 0's to judge
+      if (world.rank() == 0) throw DataError(where() + e.what(), e.code());
       throw InfrastructureError(where() + e.what());
     } catch (const DataError& e) {
       throw DataError(where() + e.what(), e.code());

@@ -88,7 +88,13 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
     return false;
   }
   event(at_.step + 1, what);
-  finish_saves();
+  try {
+    finish_saves();
+  } catch (const CommError&) {
+    throw;
+  } catch (const UserError& e) {  // that training diverged is what people have to know
+    event(at_.step, e.what(), log::Level::error);
+  }
   finish_report("diverged");
   groups_.world->barrier();  // what the others throw may end rank 0
   const std::string last =
@@ -114,15 +120,18 @@ LossSums Trainer::repeated(const LossSums& first) {
   for (const std::string& of_rank :
        groups_.world->all_gather(own ? "" : fmt::format("rank {} on {}", groups_.world->rank(), host_name())))
     if (!of_rank.empty()) ranks += (ranks.empty() ? "" : ", ") + of_rank;
-  throw DeviceError(fmt::format(
+  DeviceError error(fmt::format(
       "step {}: the same micro-batches gave other gradients when they were computed again (train.check_repeats); {}",
       at_.step + 1,
       ranks.empty() ? "the ranks gave the same, their sums differ: the network or a memory altered them"
                     : fmt::format("the results of {} changed: its processor or memory is faulty", ranks)));
+  if (own) error.blame_another_rank();
+  throw error;
 }
 
 void Trainer::run_step() {
   const auto start = Clock::now();
+  if (lease_) lease_->require_lately();
   enter("step");
   if (const auto fault = flip_due(groups_.world->rank(), at_.step)) {
     using enum Executor::Flipped;
@@ -358,7 +367,14 @@ ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counti
   std::optional<StopSignals> signals;  // after set-up, until all is put away
   Trainer trainer(request, ops, counting, world, mesh);
   signals.emplace();
-  return trainer.run();
+  try {
+    return trainer.run();
+  } catch (...) {
+    // The others are told before what may wait is put away: a save, a read of data that hangs.
+    trainer.close_files();
+    if (request.on_failure) request.on_failure();
+    throw;
+  }
 }
 
 }  // namespace fp

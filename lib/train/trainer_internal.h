@@ -29,6 +29,8 @@ class Trainer {
  public:
   Trainer(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
   ExitCode run();
+  // Writes what people read of the run, for as long as that may take at its end.
+  void close_files() { recorder_.reset(); }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -70,7 +70,8 @@ void Trainer::prepare_directory() {
     std::error_code error;
     std::filesystem::create_directories(checkpoints_, error);
     if (error)
-      throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()));
+      throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()),
+                      exit_code_of(error.value()));
     lease_.emplace(lease_file(directory_));
     remove_temporaries(directory_, start_);
     clean_leftovers(checkpoints_);
