@@ -50,7 +50,7 @@ class FailingCalls(Told):
         return {75, 76}
 
     def codes_of_text(self, text):
-        return {76} | ({3} if " not saved (" in text and self.kind.startswith("writes") else set())
+        return {3} if " not saved (" in text else set()  # a save has to succeed at the end and on a signal
 
 
 class PowerLost(Strike):

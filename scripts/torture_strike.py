@@ -109,6 +109,9 @@ class Strike:
         if self.phase == "set-up":
             legal |= self.codes_of_set_up(text)
         legal |= self.codes_of_text(text)
+        # mpirun at its own end; what the ranks' codes were stands above it.
+        if re.search(r"Signal: Segmentation fault.*PMIx_server_finalize.*\bmpirun\(", text, re.DOTALL):
+            legal.add(-signal.SIGSEGV)
         if code not in legal:
             problems.append(f"ended with {code}; {self.kind}: {sorted(legal)} would be legal")
 
