@@ -41,7 +41,7 @@ def parts():
 
 
 def torture_parts():
-    return [Part(f"torture-{seed}", 8, f"40 rounds of torture, seed {seed}", f"{BUILD}scripts/torture --kills 40 --seed {seed}",
+    return [Part(f"torture-{seed}", 8, f"60 rounds of torture, seed {seed}", f"{BUILD}scripts/torture --kills 60 --seed {seed}",
                  "FAILED|without a fault") for seed in TORTURE_SEEDS]
 
 

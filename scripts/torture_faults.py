@@ -32,7 +32,7 @@ class StruckInSetUp(Signalled):
 
     def __init__(self, kind, rng, place):
         super().__init__(kind, rng, place)
-        self.full_kind, self.kind = kind, kind.removesuffix(" in set-up").removesuffix(" while planning")
+        self.kind = kind.removesuffix(" in set-up").removesuffix(" while planning")
         self.after_load = rng.random() < 0.4
         if kind.endswith("planning"):
             self.mesh = self.planned

@@ -183,8 +183,9 @@ class Torture:
 
 
 def table(results):
-    lines = ["| what happened | rounds | in set-up | in a step | in a save | slow disk | exit codes | longest until the end, s |",
-             "|---|---|---|---|---|---|---|---|"]
+    heads = ["what happened", "rounds", "in set-up", "in a step", "in a save", "slow disk", "exit codes",
+             "longest until the end, s"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for kind in kinds.WEIGHTS:
         rows = [r for r in results if r[0] == kind]
         if not rows:

@@ -61,7 +61,8 @@ class Setting:
         self.legal = {}  # whether a mesh can be
         whole = self.spec.with_suffix("")
         if "init_from" in " ".join(self.settings) and not (work / "reference/checkpoints").exists():
-            self.train(program, work / "reference", ["train.steps=4", "model.vocab=261", f"data.train=[{{path: {work / 'data'}}}]"])
+            text = f"data.train=[{{path: {work / 'data'}}}]"
+            self.train(program, work / "reference", ["train.steps=4", "model.vocab=261", text])
         if len(checks.history(whole, [])) < steps:
             self.train(program, whole, self.settings)
         self.reference = checks.history(whole, [])
