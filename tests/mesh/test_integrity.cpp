@@ -68,7 +68,7 @@ TEST_CASE("what a rank computes wrong is found only by computing it again", "[me
 }
 
 TEST_CASE("gradients computed twice leave the same marks, and those of a rank whose bit flipped do not", "[mesh]") {
-  for (const int bit : {0, 30, 31}) {
+  for (const int bit : {20, 30, 31}) {  // none that the rounding of a sum may hide
     CAPTURE(bit);
     std::vector<Executor::GradientMarks> marks(4);
     for (const bool flips : {false, true}) {
@@ -85,6 +85,6 @@ TEST_CASE("gradients computed twice leave the same marks, and those of a rank wh
     }
     CHECK(marks[0].given == marks[1].given);
     CHECK((marks[0].held != marks[1].held || marks[2].held != marks[3].held));
-    if (bit != 0) CHECK(marks[2].given != marks[3].given);
+    CHECK(marks[2].given != marks[3].given);
   }
 }
