@@ -160,7 +160,7 @@ void Trainer::start_afresh() {
 
 // Takes the state from a checkpoint, or where it turns out to be damaged from the one before; which it was.
 std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint) {
-  std::set<std::filesystem::path> damaged, found_by_load;
+  std::set<std::filesystem::path> damaged;
   for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
                                                     *groups_.world, damaged)) {
     require_same_data(*checkpoint);
@@ -169,11 +169,15 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
     if (request_.resume != "auto") throw DataError(damage->text);
     if (leads()) log::warning("skipping a checkpoint: {}", damage->text);
     damaged.insert(checkpoint->folder());
-    if (damage->files_match) found_by_load.insert(checkpoint->folder());
-    passed_over_.push_back(fmt::format("passed over a damaged checkpoint: {}", damage->text));
+    passed_over_.push_back(
+        fmt::format("passed over a damaged checkpoint: {}{}", damage->text,
+                    damage->files_match
+                        ? "; its files have the hashes that were saved, but two loads of its tensors gave something "
+                          "else than was saved"
+                        : ""));
   }
   if (!checkpoint) return checkpoint;
-  set_aside_together(found_by_load);
+  set_aside_together(damaged);
   const TrainState s = state_together(*checkpoint, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
@@ -183,6 +187,7 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
 }
 
 // Only now that another one could be loaded: else it may be this machine that is at fault, and not the checkpoints.
+// Where they stayed, retention would count them among those it keeps.
 void Trainer::set_aside_together(const std::set<std::filesystem::path>& checkpoints) {
   if (checkpoints.empty()) return;
   on_rank_0(*groups_.world, [&] {
@@ -190,9 +195,7 @@ void Trainer::set_aside_together(const std::set<std::filesystem::path>& checkpoi
     for (const std::filesystem::path& path : checkpoints) {
       try {
         passed_over_.push_back(
-            fmt::format("{} was set aside as {}: its files have the hashes that were saved, but two "
-                        "loads of its tensors gave something else than was saved",
-                        path.string(), set_aside(path).filename().string()));
+            fmt::format("{} was set aside as {}", path.string(), set_aside(path).filename().string()));
       } catch (const DataError& e) {
         passed_over_.push_back(fmt::format("a damaged checkpoint cannot be set aside: {}", e.what()));
       }
