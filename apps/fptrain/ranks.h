@@ -32,7 +32,8 @@ class Ranks {
   // to it by reading what the facts are of, and that too must be the same, and no error.
   void require_same(Facts, const std::string& outcome);
   void require_same(Facts);
-  // What rank 0 makes of the number of ranks, on all of them. A UserError there is thrown on all.
+  // Calls `on_rank_0` with the number of ranks on rank 0 and returns its result on every rank. A UserError that it
+  // throws is thrown on every rank.
   std::string decide(const std::function<std::string(int ranks)>& on_rank_0);
   // Resolves and checks spec.parallel against the ranks there are: ConfigError before anything is allocated. May be
   // called again when something else was decided.
@@ -43,7 +44,8 @@ class Ranks {
   // before run(), in which require_same_command_line() comes first.
   void start(const Mesh&, const WatchdogSection&);
   void require_same_command_line();
-  // Of a Slurm job: where to note a node that stands out when the run ends (launch/suspect.h). Before join().
+  // Sets the run directory in which a Slurm job records a node that it blames for its end (launch/suspect.h). Call it
+  // before join().
   void note_suspects_in(const std::string& run_directory) { run_directory_ = run_directory; }
   // This rank's device, with the threads that are its share; says where all ranks are. ConfigError when ranks would
   // share a GPU unasked, or none has the device; InfrastructureError when a node lacks what the others have.
@@ -55,7 +57,7 @@ class Ranks {
   bool alone() const { return environment_.size == 1; }
   int on_this_host() const { return environment_.local_size; }
 
-  // Of several ranks, in a handler of an exception: ends all, with its message and its exit code.
+  // Ends all ranks with the message and the exit code of the exception being handled. Only in a run of several ranks.
   [[noreturn]] void fail();
   // Runs `work` on every rank. An exception on one of them ends all, with its message and its exit code.
   ExitCode run(const std::function<ExitCode()>& work);

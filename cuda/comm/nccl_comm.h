@@ -21,7 +21,7 @@ class NcclComm {
   // Puts the communication on the stream. CommError when it or an earlier one of this communicator has failed; that
   // aborts the communicator, so that no kernel of it is left waiting on the device.
   void issue(const CommCall&, cudaStream_t);
-  // What it has failed with while nobody issued a call; empty: nothing, or a call is being issued. Any thread may ask.
+  // The asynchronous error of the communicator; empty when there is none or while a call is being issued. Thread-safe.
   std::string error_meanwhile();
 
  private:

@@ -5,8 +5,7 @@
 
 namespace fp {
 
-// What the linker has written into this program to tell it from any other, in hex; of one without that, the hash of its
-// file.
+// The GNU build id of this executable, in hex; the hash of its file where the linker wrote none.
 std::string build_id();
 
 }  // namespace fp

@@ -1,6 +1,6 @@
 // Files that are there whole or not at all, read-only memory maps, and content hashes.
 //
-// What reads is patient with a file system that fails for a moment (base/retry.h): InfrastructureError when that lasts.
+// Functions that read retry while the file system fails transiently (base/retry.h), then throw an InfrastructureError.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ std::optional<uint64_t> size_of_file(const std::filesystem::path& path);
 // What is wrong, as other messages say it: "folder/file: Permission denied".
 std::string message_of(const std::filesystem::filesystem_error& error);
 
-// What an error of a file call ends a run with: infrastructure where the file system or its disk is out of reach (EIO,
-// ESTALE, ETIMEDOUT and the like), else bad_data.
+// The exit code for an errno of a file call: infrastructure where the error is transient (EIO, ESTALE, ETIMEDOUT and
+// the like, see is_transient), else bad_data.
 ExitCode exit_code_of(int error);
 // DataError with that code: "PATH: cannot WHAT: Stale file handle".
 [[noreturn]] void fail_file(const std::filesystem::path& path, const char* what, int error);

@@ -36,7 +36,7 @@ struct LeaseHolder {
 std::string to_text(const LeaseHolder&);
 LeaseHolder lease_holder_from(const std::string& text);
 
-// What a lease asks of the machine. Tests answer in its place.
+// The operating system as a lease sees it: clock, processes, Slurm jobs. Tests substitute their own.
 class LeaseSystem {
  public:
   using Time = std::chrono::nanoseconds;  // since 1970, by the file system's clock
