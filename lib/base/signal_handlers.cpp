@@ -37,6 +37,14 @@ SignalHandlers::~SignalHandlers() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) ::sigaction(kStopSignals[i], &former_[i], nullptr);
 }
 
+void SignalHandlers::ignore_for_good() {
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    ::signal(kStopSignals[i], SIG_IGN);
+    former_[i] = {};
+    former_[i].sa_handler = SIG_IGN;
+  }
+}
+
 void Interrupts::use_clock(int64_t (*clock)()) { interrupt_clock = clock == nullptr ? system_ns : clock; }
 
 Interrupts::Kind Interrupts::note() {

@@ -19,6 +19,8 @@ class SignalHandlers {
   ~SignalHandlers();
   SignalHandlers(const SignalHandlers&) = delete;
   SignalHandlers& operator=(const SignalHandlers&) = delete;
+  // The process ignores these signals from now on, also after this object's end.
+  void ignore_for_good();
 
  private:
   std::array<struct sigaction, kStopSignals.size()> former_{};

@@ -61,9 +61,7 @@ EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
   handlers_.emplace(on_stop_signal, all);
 }
 
-void EarlyStop::over() {
-  for (const int signal : kStopSignals) ::signal(signal, SIG_IGN);
-}
+void EarlyStop::over() { handlers_->ignore_for_good(); }
 
 bool stopping_early() { return told.load(); }
 

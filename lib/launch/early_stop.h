@@ -16,7 +16,7 @@ namespace fp {
 class EarlyStop {
  public:
   explicit EarlyStop(std::chrono::milliseconds moment = std::chrono::milliseconds(500));
-  // The work is done: from here on the signals change nothing.
+  // The work is done: the signals change nothing until the process ends, since a launcher may still forward one.
   void over();
 
  private:

@@ -110,7 +110,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
         spec, "r", {"--set", "checkpoint.keep_last=1", "--set", "checkpoint.every=2", "--set", "train.steps=15"}));
     CAPTURE(a.output);
     CHECK(a.code == 0);
-    CHECK(checkpoints(w.run_directory("r")) == std::vector<std::string>{"step-00000015", "step-00000020"});
+    CHECK(checkpoints(w.run_directory("r")) == std::vector<std::string>{"step-00000015", "step-00000020.aside-1"});
     CHECK_THAT(run(w.train(spec, "r", {"--set", "train.steps=15"})).output, Contains("nothing is left to do"));
   }
   SECTION("no second history beside newer checkpoints") {
