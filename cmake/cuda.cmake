@@ -9,7 +9,7 @@ if(NOT FPTRAIN_CUDA MATCHES "^(AUTO|ON|OFF)$")
 endif()
 
 set(FPTRAIN_HAS_CUDA OFF)
-# Instrumented host code cannot be linked with device code that is not.
+# Instrumented host code cannot be linked with uninstrumented device code.
 if(NOT FPTRAIN_CUDA STREQUAL "OFF" AND NOT FPTRAIN_SANITIZE)
   find_program(FPTRAIN_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(FPTRAIN_NVCC)

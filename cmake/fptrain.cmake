@@ -1,4 +1,4 @@
-# How every target of fptrain is made: one static library per module, one test executable per test folder.
+# Functions that create the targets of fptrain: one static library per module, one test executable per test folder.
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -18,7 +18,7 @@ if(FPTRAIN_WERROR)
 endif()
 if(FPTRAIN_SANITIZE)
   target_compile_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  # Test code itself goes without the checks of undefined behaviour, which more than double its compile time.
+  # Test code is built without the checks of undefined behaviour, which more than double its compile time.
   target_compile_options(fp_flags INTERFACE $<$<BOOL:$<TARGET_PROPERTY:FP_TEST_CODE>>:-fno-sanitize=undefined>)
   # Instrumented code leads GCC 12 to false reports, here inside <regex>, which Catch2 uses (GCC bug 105562).
   target_compile_options(fp_flags INTERFACE -Wno-maybe-uninitialized)
@@ -42,19 +42,24 @@ function(fp_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${together} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
-# fp_rarely_run(target): compiles a target cheaply whose code takes no part of a run's time worth saving. It is a third
-# faster to build, and half the time with sanitizers.
+# fp_rarely_run(target): compiles a target with fewer optimisations, because its code takes a negligible part of a run.
+# It builds in two thirds of the time, and in half the time with sanitizers.
 function(fp_rarely_run target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
-# fp_module(name [RARELY_RUN | COMPUTES] [DEPS target...]): static library fp_<name> from the .cpp files of this folder.
-# RARELY_RUN: see above. COMPUTES: its loops are what tests wait for, so it is optimised under the asan preset too, whose
-# checks take twice as long to compile with -O1 as with -O0.
-# Sub-folders are modules of their own. Include paths start at lib/: #include "base/error.h".
+# fp_module(name [RARELY_RUN | COMPUTES] [FOLDERS folder...] [DEPS target...]): static library fp_<name> from the .cpp
+# files of this folder and of the named sub-folders, which belong to the module. Other sub-folders are their own modules.
+# RARELY_RUN: see above. COMPUTES: its loops dominate the time of tests, so it is also optimised under the asan preset,
+# where other code is not because -O1 takes twice as long to compile as -O0.
+# Include paths start at lib/: #include "base/error.h".
 function(fp_module name)
-  cmake_parse_arguments(ARG "RARELY_RUN;COMPUTES" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "RARELY_RUN;COMPUTES" "" "FOLDERS;DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  foreach(folder ${ARG_FOLDERS})
+    file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+    list(APPEND sources ${more})
+  endforeach()
   if(sources)
     add_library(fp_${name} STATIC ${sources})
     target_link_libraries(fp_${name} PUBLIC fp_flags ${ARG_DEPS})
@@ -74,14 +79,14 @@ endfunction()
 # spends its time in the libraries.
 function(fp_test_code target)
   set_target_properties(${target} PROPERTIES FP_TEST_CODE ON)
-  # GCC 12 reports members of a std::optional that holds nothing.
+  # GCC 12 falsely reports members of an empty std::optional.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0> -Wno-maybe-uninitialized)
 endfunction()
 
 # fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
 # this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too where its tags
 # hold [slow] or [nightly].
-# A DEPS target of objects (a suite) is linked whole. FP_TEST_PROPERTIES of the caller go to every test.
+# A DEPS target of objects (a suite) is linked whole. The caller's FP_TEST_PROPERTIES apply to every test.
 # RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
 function(fp_tests name)
   cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "SOURCES;DEPS" ${ARGN})
@@ -108,7 +113,7 @@ function(fp_tests name)
   # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
   set(labels ${CMAKE_CURRENT_BINARY_DIR}/labels_of_${name}.cmake)
   file(WRITE ${labels} "")
-  # They set no fixture up: ctest runs what sets one up even where its label is left out.
+  # They do not set up a fixture: ctest runs tests that set one up even when their label is excluded.
   foreach(tag slow nightly)
     catch_discover_tests(test_${name} TEST_SPEC "[${tag}]" TEST_PREFIX "${name}: " TEST_LIST ${tag}_tests_of_${name}
       PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})

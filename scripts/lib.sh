@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034  # used by the scripts that source this file
 FP_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 FP_START=$SECONDS
-# With ccache, clones in different folders share what was compiled.
+# With ccache, clones in different folders share compiled objects.
 export CCACHE_BASEDIR="$FP_ROOT" CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*"; }

@@ -5,7 +5,7 @@ import quality_runs
 import small_runs
 
 TORTURE_SEEDS = (4711, 17, 18, 19)
-FUZZ_MINUTES, FUZZ_TOGETHER = 10, 3  # of each target, and targets in one part
+FUZZ_MINUTES, FUZZ_TOGETHER = 10, 3  # minutes for each target, and targets in one part of guided fuzzing
 
 
 @dataclasses.dataclass
@@ -14,7 +14,7 @@ class Part:
     minutes: int  # expected, on two cores; under 50
     what: str
     command: str
-    shows: str = r"\S"  # the last line of the output with this is the result
+    shows: str = r"\S"  # the last line of the output that matches this is the result
 
 
 BUILD = ("scripts/setup build && cmake --preset release -DFPTRAIN_TESTS=ON && "
@@ -37,7 +37,7 @@ FIXED = [
 
 
 def parts():
-    return FIXED + torture_parts() + fuzz_parts() + quality_parts()
+    return FIXED + torture_parts() + fuzz_parts() + guided_fuzz_parts() + quality_parts()
 
 
 def torture_parts():
@@ -45,12 +45,22 @@ def torture_parts():
                  "FAILED|without a fault") for seed in TORTURE_SEEDS]
 
 
+def fuzz_targets():
+    return sorted(f.name[:-len("_fuzz.cpp")] for f in (small_runs.ROOT / "tests/fuzz").glob("*_fuzz.cpp"))
+
+
 def fuzz_parts():
-    targets = sorted(f.name[:-len("_fuzz.cpp")] for f in (small_runs.ROOT / "tests/fuzz").glob("*_fuzz.cpp"))
+    return [Part(f"fuzz-{target}", 5 + FUZZ_MINUTES, f"{FUZZ_MINUTES} minutes of broken files under sanitizers: {target}",
+                 f"scripts/fuzz {target} --minutes {FUZZ_MINUTES}", "nothing broke: |FAILED:|ERROR") for target in fuzz_targets()]
+
+
+def guided_fuzz_parts():
+    targets = fuzz_targets()
     groups = [targets[i:i + FUZZ_TOGETHER] for i in range(0, len(targets), FUZZ_TOGETHER)]
-    return [Part(f"fuzz-{i}", 5 + FUZZ_MINUTES * len(group), f"{FUZZ_MINUTES} minutes of broken files each: {', '.join(group)}",
-                 f"for target in {' '.join(group)}; do scripts/fuzz $target --minutes {FUZZ_MINUTES}; done", "nothing broke|ERROR")
-            for i, group in enumerate(groups, 1)]
+    return [Part(f"guided-fuzz-{i}", 5 + FUZZ_MINUTES * len(group),
+                 f"{FUZZ_MINUTES} minutes each of broken files that reach new code: {', '.join(group)}",
+                 f"for target in {' '.join(group)}; do scripts/fuzz $target --guided --minutes {FUZZ_MINUTES}; done",
+                 "nothing broke|ERROR") for i, group in enumerate(groups, 1)]
 
 
 def quality_parts():

@@ -1,4 +1,4 @@
-"""Training the variants of scripts/quality: what each changes, and one run from its data to its result as JSON."""
+"""The variants of scripts/quality and their training: one run from its data to its result as JSON."""
 import dataclasses
 import datetime
 import fcntl
@@ -14,9 +14,9 @@ import subprocess
 import small_runs
 
 SPEC = small_runs.ROOT / "docs/quality/run.yaml"
-STEPS = 2000      # of every run whose result is kept in docs/quality/results
-PLAIN = "bf16"    # what the other variants are compared with
-INTERVALS = 40    # of the training loss kept in a result
+STEPS = 2000      # steps of every run whose result is kept in docs/quality/results
+PLAIN = "bf16"    # the variant with which the others are compared
+INTERVALS = 40    # intervals of the training loss kept in a result
 TAIL = 10         # the last tenth of the steps is a run's tail
 INTERRUPTED = 75
 TEXT_SHA256 = "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d"  # of Debian 12's bible-kjv
@@ -25,7 +25,7 @@ TEXT_SHA256 = "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d"
 @dataclasses.dataclass
 class Variant:
     meaning: str
-    settings: dict = dataclasses.field(default_factory=dict)  # over the spec
+    settings: dict = dataclasses.field(default_factory=dict)  # override the spec
     ranks: int = 1
     is_mesh: bool = False  # plain training on other ranks: its difference from plain is noise
 
@@ -39,11 +39,11 @@ VARIANTS = {
 
 
 class Interrupted(Exception):
-    """A run was told to stop and has saved."""
+    """A run was stopped by a signal and has saved."""
 
 
 def settings_of(variant, steps):
-    """The keys over the spec that make a run's numbers what they are; the seed aside."""
+    """Returns the overrides of the spec that determine a run's numbers, without the seed."""
     keys = {}
     if steps != STEPS:
         every = max(1, steps // 8)
@@ -52,7 +52,7 @@ def settings_of(variant, steps):
 
 
 def identity(variant, steps):
-    """Results with the same one may stand side by side, whenever and wherever they were made."""
+    """Results with the same identity are comparable, whenever and wherever they were made."""
     keys = json.dumps(settings_of(variant, steps), sort_keys=True)
     spec = re.sub(r"^#.*\n", "", SPEC.read_text(encoding="utf-8"), flags=re.MULTILINE)
     parts = [spec, keys, str(VARIANTS[variant].ranks), TEXT_SHA256]
@@ -61,13 +61,13 @@ def identity(variant, steps):
 
 @dataclasses.dataclass
 class Bench:
-    """Where runs are made and their results kept."""
+    """The folders in which runs are trained and their results kept."""
     program: pathlib.Path
     work: pathlib.Path
     steps: int
     threads: int
     commit: str
-    anew: bool = False  # to compare with what is kept, which stays
+    anew: bool = False  # repeat runs, to compare them with the kept results
 
     def __post_init__(self):
         self.results = SPEC.parent / "results" if self.steps == STEPS else self.work / f"results-{self.steps}"
@@ -78,7 +78,7 @@ class Bench:
         return self.results / f"{variant}.seed-{seed}.json"
 
     def result(self, variant, seed):
-        """A finished run's result; None where there is none, or one of another spec."""
+        """Returns a finished run's result; None when there is none, or only one of a different spec."""
         file = self.result_file(variant, seed)
         if not file.exists():
             return None
@@ -106,7 +106,7 @@ class Bench:
         return [SPEC, *(word for s in sets for word in ("--set", s))]
 
     def run(self, variant, seed):
-        """Trains from where an earlier call was interrupted. Returns the result, or None: another process is at it."""
+        """Trains from where an earlier call was interrupted. Returns the result, or None when another process trains it."""
         folder = self.work / identity(variant, self.steps) / f"seed-{seed}"
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "lock", "w", encoding="ascii") as lock:
@@ -155,7 +155,7 @@ class Bench:
         }
 
     def _evaluate(self, variant, run):
-        """The loss of the last checkpoint over all held-out text, on one rank whatever mesh it was trained on."""
+        """Returns the loss of the last checkpoint over all held-out text, on one rank whatever mesh it was trained on."""
         command = [self.program, "eval", *self._arguments(variant, ("parallel.",)), "--set", f"run.threads={self.threads}",
                    "--checkpoint", run, "--json"]
         if self.steps != STEPS:
@@ -168,7 +168,7 @@ class Bench:
 
 
 def instruction_sets():
-    """What of this CPU's instruction sets changes results: which products oneDNN uses."""
+    """Returns the instruction sets of this CPU that affect results: those that select oneDNN's products."""
     flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"), re.MULTILINE)
     found = set(flags[1].split()) if flags else set()
     return " ".join(f for f in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if f in found) or "unknown"

@@ -1,4 +1,4 @@
-"""What the results of scripts/quality come to: means, noise, what can be claimed, and a picture of the curves."""
+"""Evaluates the results of scripts/quality: means, noise, significant differences, and a picture of the curves."""
 import dataclasses
 import math
 import statistics
@@ -24,7 +24,7 @@ class Results:
         return Results(found)
 
     def ranges_of_meshes(self, loss=lambda result: result["final_loss"]):
-        """By seed: how far the losses of plain runs on different meshes lie apart; of seeds with at least two meshes."""
+        """Returns, by seed, the spread of the losses of plain runs on different meshes, for seeds with at least two meshes."""
         meshes = [found for variant, found in self.by_variant.items() if runs.VARIANTS[variant].is_mesh]
         seeds = sorted({seed for found in meshes for seed in found})
         losses = {seed: [loss(found[seed]) for found in meshes if seed in found] for seed in seeds}
@@ -124,7 +124,7 @@ class Panel:
         return f'<path class="line" stroke="{colour}" d="{d}"/>'
 
     def band(self, points):
-        """As far above and below 0 as the values say."""
+        """Symmetric around 0, as far as the values reach."""
         edge = [f"{self.x(s):.1f} {self.y(v):.1f}" for s, v in points]
         edge += [f"{self.x(s):.1f} {self.y(-v):.1f}" for s, v in reversed(points)]
         return f'<path class="band" d="M{"L".join(edge)}Z"/>'

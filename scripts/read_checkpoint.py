@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Prints what an fptrain checkpoint holds, with nothing but h5py; the format is docs/checkpoint-format.md.
+"""Prints the contents of an fptrain checkpoint, using only h5py; docs/checkpoint-format.md describes the format.
 
 read_checkpoint.py FOLDER               lists the parameters
-read_checkpoint.py FOLDER NAME [KIND]   prints one tensor, a row a line; KIND: param (default), exp_avg, exp_avg_sq
+read_checkpoint.py FOLDER NAME [KIND]   prints one tensor, one row per line; KIND: param (default), exp_avg, exp_avg_sq
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ import numpy
 def main(folder, name=None, kind="param"):
     folder = pathlib.Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    # A fragment whose file is missing would read as NaN: look first.
+    # A fragment whose file is missing would read as NaN, so this is checked first.
     for file in manifest["files"]:
         if (folder / file["name"]).stat().st_size != file["bytes"]:
             sys.exit(f"{folder / file['name']}: damaged")
@@ -27,7 +27,7 @@ def main(folder, name=None, kind="param"):
     with h5py.File(folder / "index.h5", "r") as index:
         if f"{name}/{kind}" not in index:
             sys.exit(f"{folder}: has no {kind} of {name}")
-        tensor = index[f"{name}/{kind}"][...]  # the logical tensor, whole, whatever ranks wrote it
+        tensor = index[f"{name}/{kind}"][...]  # the whole logical tensor, whatever ranks wrote it
     print(f"# {name} {kind} {list(tensor.shape)} {tensor.dtype}")
     numpy.savetxt(sys.stdout, tensor.reshape(tensor.shape[0], -1), fmt="%.9g")  # 9 digits: exact for fp32
 

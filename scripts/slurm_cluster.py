@@ -1,4 +1,4 @@
-"""A Slurm of several nodes on this machine, for tests: its own munge, slurmctld and slurmd below one folder."""
+"""A Slurm cluster of several nodes on this machine, for tests: its own munge, slurmctld and slurmd in one folder."""
 import os
 import pathlib
 import secrets
@@ -48,7 +48,7 @@ PartitionName=urgent Nodes=n[1-{nodes}] MaxTime=INFINITE State=UP PriorityTier=1
 
 
 def missing():
-    """The programs it needs that are not here; they may be in a folder that only root's PATH has."""
+    """Returns the programs that it needs and that are missing; they may be in a folder that is only in root's PATH."""
     return [p for p in PROGRAMS if shutil.which(p, path=search_path()) is None]
 
 
@@ -57,7 +57,7 @@ def search_path():
 
 
 def free_ports(count):
-    """As many in a row, free a moment ago."""
+    """Returns the first of several consecutive ports that were free a moment ago."""
     for first in range(20000 + os.getpid() % 10000, 60000, count):
         try:
             for port in range(first, first + count):
@@ -153,12 +153,12 @@ class Cluster:
         return set(self.slurm("sinfo", "-h", "-N", "-o", "%T", check=False).split())
 
     def job(self, job):
-        """What scontrol says of a job, by key."""
+        """Returns the output of scontrol on a job, by key."""
         words = self.slurm("scontrol", "-o", "show", "job", job).split()
         return dict(w.split("=", 1) for w in words if "=" in w)
 
     def use(self, count):
-        """Only so many nodes take new work."""
+        """Limits the nodes that accept new jobs."""
         for i, name in enumerate(self.names):
             state = ["State=RESUME"] if i < count else ["State=DRAIN", "Reason=test"]
             drained = "drain" in self.slurm("sinfo", "-h", "-n", name, "-o", "%T")

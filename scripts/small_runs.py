@@ -1,4 +1,4 @@
-"""Small runs in many ways: what memory-table, plan-accuracy and quality train, and how any script starts fptrain."""
+"""Small training runs for memory-table, plan-accuracy and quality, and functions by which scripts start fptrain."""
 import os
 import pathlib
 import re
@@ -28,7 +28,7 @@ SHORT = {"tp": "parallel.tensor", "sp": "parallel.sequence", "dp": "parallel.dat
 
 
 def settings(run):
-    """The keys of a run such as "llama tp=2 wide", and how many ranks it has."""
+    """Returns the keys of a run such as "llama tp=2 wide", and its number of ranks."""
     family, *words = run.split()
     model = (WIDE if "wide" in words else SIZE) + " " + FAMILIES[family]
     given = dict(w.split("=", 1) for w in words if w != "wide")
@@ -44,8 +44,7 @@ def settings(run):
 
 
 def version_of_tree(*paths):
-    """The last commit that touched these paths of the working tree, as git log knows them; marked where they have been
-    modified since."""
+    """Returns the last commit that changed these paths of the working tree; marked when they have been modified since."""
     git = ["git", "-C", str(ROOT)]
     try:
         last, changed = (subprocess.run([*git, *command, "--", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -57,7 +56,7 @@ def version_of_tree(*paths):
 
 
 def environment():
-    """What runs of fptrain are started with: threads that wait sleep, and mpirun may be root's."""
+    """Returns the environment for runs of fptrain: waiting threads sleep, and mpirun may be run by root."""
     return dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                 OMPI_MCA_plm="^rsh")
 
@@ -74,7 +73,7 @@ def with_ranks(command, ranks, last=()):
 
 
 def launch(command, ranks):
-    """Runs fptrain; ends the script where it fails."""
+    """Runs fptrain; ends the script when it fails."""
     command = with_ranks(command, ranks)
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
@@ -83,7 +82,7 @@ def launch(command, ranks):
 
 
 def run_logged(command, ranks, file, pass_fds=()):
-    """Runs fptrain with its output at the end of a file; returns the exit code. Interrupted, it has the run save and end
+    """Runs fptrain and appends its output to a file; returns the exit code. When interrupted, it lets the run save and exit
     first."""
     with open(file, "ab") as out:
         process = subprocess.Popen(with_ranks(command, ranks), env=environment(), stdin=subprocess.DEVNULL, stdout=out,

@@ -1,4 +1,4 @@
-"""What must hold of a run directory whatever happened to the run: no completed work lost, nothing left over."""
+"""Checks of a run directory that must hold whatever happened to the run: no completed work lost, nothing left over."""
 import json
 import os
 import re
@@ -97,11 +97,11 @@ def check_checkpoints(program, directory, complete, saved, saving, problems):
 
 
 def is_told_to_stop(text):
-    return re.search(r"SIG\w+ received|told to stop", text) is not None
+    return re.search(r"SIG\w+ received|stopped with nothing to save", text) is not None
 
 
 def check_reason(code, text, problems):
-    """Whoever ends badly says why: a message of ours or, before ranks know each other, the launcher's."""
+    """A failed run reports why: by fptrain's message or, before ranks are connected, the launcher's."""
     stopped = is_told_to_stop(text)
     ours = stopped or re.search(r"error: \S", text)
     launchers = re.search(r"exited on signal \d+|process returned\s+a non-zero exit code", text)

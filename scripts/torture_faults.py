@@ -12,7 +12,7 @@ SECOND = 300  # seconds after which a second run that is neither refused nor at 
 
 
 class Told(Strike):
-    """Ends by being told to stop, after something that it has to survive."""
+    """Is stopped by a signal, after an event that it has to survive."""
 
     def strike(self, run):
         self.disturb(run)
@@ -26,7 +26,7 @@ class Told(Strike):
 
 
 class StruckInSetUp(Signalled):
-    """What was interrupted is being recovered and is interrupted again."""
+    """An interrupted run is interrupted again while it recovers."""
 
     KINDS = {"a rank killed in set-up": 1, "all killed in set-up": 1, "a rank killed while planning": 1}
 
@@ -50,7 +50,7 @@ class StruckInSetUp(Signalled):
 
 
 class Launcher(Told):
-    """mpirun stands still for a while: nobody hands on signals or output."""
+    """mpirun is frozen for a while: no signals or output are forwarded."""
 
     KINDS = {"launcher stopped for a while": 1}
 
@@ -62,7 +62,7 @@ class Launcher(Told):
 
 
 class FrozenAtEnd(Told):
-    """A rank stops where it takes leave of MPI: all is saved and the others know that it is over."""
+    """A rank freezes in MPI_Finalize: all is saved and the others know that the run has ended."""
 
     KINDS = {"a rank frozen at the end": 0.5}
     SEVERAL = True
@@ -102,7 +102,7 @@ class Unlike(Strike):
 
 
 class ConnectionReset(Told):
-    """The connections by which ranks tell rank 0 that they live."""
+    """The lifeline connections of the ranks to rank 0."""
 
     KINDS = {"connections reset": 1}
     SEVERAL = True
@@ -119,7 +119,7 @@ class ConnectionReset(Told):
 
 
 def reset_connections(pids):
-    """How many of those between these processes are gone. The kernel ends one as if its peer had."""
+    """Destroys connections between these processes and returns their number. The kernel ends one as if its peer had."""
     def found():
         listed = subprocess.run(["ss", "-tnpH", "state", "established"], stdout=subprocess.PIPE, text=True,
                                 stderr=subprocess.DEVNULL, check=False).stdout

@@ -88,7 +88,7 @@ class Injured(Told):
 
 
 def some_weight(content, rng):
-    """Where a number of a tensor is: eight floats in a row that look like numbers which are trained."""
+    """Returns the offset of a tensor element: the first of eight consecutive floats that look like trained values."""
     for _ in range(100000):
         at = 4 * rng.randrange(len(content) // 4 - 8)
         values = struct.unpack_from("<8f", content, at)
@@ -117,7 +117,7 @@ def seal(folder, manifest):
 
 
 def reseal(folder):
-    """Makes the hashes of a checkpoint those of its files."""
+    """Updates the hashes of a checkpoint to match its files."""
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for file in manifest["files"]:
         content = (folder / file["name"]).read_bytes()

@@ -1,4 +1,4 @@
-"""Rounds of torture: one run, started again and again, and what must hold after each time."""
+"""Rounds of torture: one run, started again and again, and the checks after each round."""
 import os
 import random
 import shutil
@@ -16,20 +16,21 @@ HANG, LEFT = 900, 600
 
 
 class Place:
-    """What a strike works with."""
+    """The state that a strike works with."""
 
     def __init__(self, program, work, steps):
         self.program, self.work, self.steps = program, work, steps
         self.shim = Shim(work)
         self.directory = work / "disk/run"
         self.setting, self.disk = None, None
-        self.ranks = 0   # of this round, or the last
+        self.ranks = 0   # ranks of this round, or of the last
         self.newest = 0  # step of the newest good checkpoint
         self.trusted = None  # the last step whose loss means anything, until steps are made again; None: all
 
     def arguments(self, settings):
         """Of a start with these settings over the flavour's."""
-        result = ["train", self.setting.spec, "--resume", "auto", "--set", f"run.directory={self.directory}"]
+        result = ["train", self.setting.spec, "--resume", "auto", "--allow-faults",
+                  "--set", f"run.directory={self.directory}"]
         for setting in [*self.setting.settings, *settings]:
             result += ["--set", setting]
         return result
@@ -133,7 +134,7 @@ class Torture:
             self.complete(number)
 
     def complete(self, number):
-        """Lets the run go on to its end, undisturbed."""
+        """Lets the run continue to its end, undisturbed."""
         place, rng = self.place, random.Random(f"{self.seed}.{number}.end")
         ranks, settings = self.mesh(rng)
         run = self.start(settings)
@@ -155,7 +156,7 @@ class Torture:
         self.end_life()
 
     def signs_of_life(self):
-        """What changes as long as a run gets on, however slow the machine is."""
+        """Returns signs of progress, which change as long as a run makes progress, however slow the machine is."""
         directory = self.place.directory
         return checks.last_step(directory), checks.visible(directory), checks.hidden(directory)
 

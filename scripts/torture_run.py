@@ -1,4 +1,4 @@
-"""A run of fptrain that something happens to, and the disk it writes to: what scripts/torture works with."""
+"""A run of fptrain and the disk that it writes to, for scripts/torture."""
 import os
 import pathlib
 import signal
@@ -9,7 +9,7 @@ import small_runs
 
 
 class Run:
-    """fptrain train on some ranks. Its processes are known by a variable in their environment."""
+    """fptrain train on some ranks. Its processes are identified by a variable in their environment."""
 
     def __init__(self, program, arguments, ranks, output, environment=None, last=()):
         """`environment`: variables beside those that all runs have; LD_PRELOAD is for the ranks alone. `last`: more
@@ -78,7 +78,7 @@ class Run:
         return code
 
     def outlived_by(self, seconds):
-        """The processes that are still there so long after the launcher has ended."""
+        """Waits up to `seconds`, after the launcher has ended, for all processes to end; returns those that still run."""
         limit = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < limit:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Settings that torture draws: what is trained for the life of a run, and how it is divided and saved in each round."""
+"""Random settings of torture: the training of a run, and its mesh and saving in each round."""
 import dataclasses
 import json
 
@@ -26,15 +26,15 @@ ROLES = ("system", "user", "assistant", "end")
 
 @dataclasses.dataclass
 class Flavour:
-    """What one run trains from its first step to its last, whatever happens to it."""
+    """The training settings of one run, from its first step to its last."""
     name: str
     weight: float
     settings: list
-    tolerance: float = 1e-4  # of a loss, relative to that of a run which nobody interrupted
+    tolerance: float = 1e-4  # of a loss, relative to that of an uninterrupted run
     data: str = "data"
 
 
-# In bf16 another mesh rounds other partial sums.
+# In bf16 different meshes round different partial sums.
 FLAVOURS = [
     Flavour("fp32", 8, []),
     Flavour("bf16, stochastic rounding", 2, ["precision.compute=bf16", "precision.stochastic_rounding=true"], 2e-2),
@@ -58,7 +58,7 @@ class Setting:
         self.spec = work / f"{flavour.name.split(',')[0].replace(' ', '-')}.yaml"
         self.spec.write_text(SPEC.format(data=work / flavour.data, steps=steps), encoding="utf-8")
         self.settings = [s.format(work=work) for s in flavour.settings]
-        self.legal = {}  # whether a mesh can be
+        self.legal = {}  # mesh -> whether it is legal
         whole = self.spec.with_suffix("")
         if "init_from" in " ".join(self.settings) and not (work / "reference/checkpoints").exists():
             text = f"data.train=[{{path: {work / 'data'}}}]"
@@ -129,7 +129,7 @@ class Saving:
         every, asynchronous = rng.randint(1, 3), rng.random() < 0.5
         keep_last, keeps, staged, local = rng.choice([3, 3, 3, 1]), rng.random(), rng.random(), rng.random()
         return Saving(every, asynchronous, keep_last, 4 * every if keeps < 0.2 else 0,
-                      # Both are of saves in the background alone.
+                      # Both only apply to saves in the background.
                       1 if staged < 0.3 and asynchronous else 0, str(node_local) if local < 0.3 and asynchronous else "")
 
     def settings(self):

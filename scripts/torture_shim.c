@@ -1,11 +1,11 @@
-/* Loaded before a program's own libraries by scripts/torture: a file system, a host and a launcher as they are elsewhere.
+/* Preloaded by scripts/torture to emulate another file system, host and launcher.
  *
- * TORTURE_FOLDER   all of what follows that is about files holds below this folder only
- * TORTURE_HOST     this host's name, and that of its boot; locks of files neither hold nor are seen, as on another node
+ * TORTURE_FOLDER   the settings below that are about files only apply below this folder
+ * TORTURE_HOST     this host's name and boot id; file locks have no effect on others, as on another node
  * TORTURE_FAIL     "CALL ERRNO SKIP COUNT PART": after SKIP calls whose path has PART in it COUNT of them fail; CALL is
  *                  open, read, write or sync
- * TORTURE_JOURNAL  a file that is told what is written, synced, made, renamed and removed (torture_storage.py reads it)
- * TORTURE_STOP     the rank of MPI that stops where it takes leave
+ * TORTURE_JOURNAL  a file that records writes, syncs, creations, renames and removals (torture_storage.py reads it)
+ * TORTURE_STOP     the MPI rank that stops itself in MPI_Finalize
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static int below_folder(const char* path) {
   return folder != NULL && strncmp(path, folder, strlen(folder)) == 0;
 }
 
-/* The path of an open file, absolute; empty where it has none. */
+/* Returns the absolute path of an open file; empty when it has none. */
 static const char* path_of(int fd, char* path) {
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -46,7 +46,7 @@ static const char* absolute(const char* name, char* path) {
   return strncat(path, name, PATH_MAX - strlen(path) - 1);
 }
 
-/* Whether this call is one that fails; errno then says how. */
+/* Returns whether this call is to fail, and then sets errno. */
 static int fails(const char* call, const char* path) {
   static atomic_int calls;
   const char* wanted = getenv("TORTURE_FAIL");

@@ -1,4 +1,4 @@
-"""Strikes at what a run stores: calls that fail for a while, and power that is lost with what was not synced."""
+"""Strikes at the storage of a run: calls that fail for a while, and a power failure that loses unsynced data."""
 import errno
 import os
 import pathlib
@@ -57,7 +57,7 @@ class FailingCalls(Told):
 
 
 class PowerLost(Strike):
-    """All are killed, and of what they wrote and did not sync some is lost."""
+    """All processes are killed, and some of the data that they wrote and did not sync is lost."""
 
     KINDS = {"power lost": 2}
 
@@ -80,7 +80,7 @@ class PowerLost(Strike):
 
 
 class Remains:
-    """What of the changes in a journal is not yet durable."""
+    """The changes in a journal that are not yet durable."""
 
     def __init__(self):
         self.unsynced = {}  # of a file: the bytes of it that are durable
@@ -101,14 +101,14 @@ class Remains:
         elif what == "U":
             self.unsynced.pop(path, None)
             self.pending.pop(path, None)
-            # What is made and removed again leaves nothing to undo.
+            # A file that was created and removed again leaves nothing to undo.
             entries = self.pending.get(folder, [])
             entries[:] = [e for e in entries if e[1] != path]
         else:
             self.pending.setdefault(folder, []).append((what, path, other))
 
     def move(self, path, other):
-        """What is known of a renamed file or folder is known by its new name."""
+        """Moves the state of a renamed file or folder to its new name."""
         def named(name):
             return other + name[len(path):] if name == path or name.startswith(path + "/") else name
         self.unsynced = {named(name): size for name, size in self.unsynced.items()}

@@ -76,7 +76,7 @@ class Strike:
     def await_moment(self, run):
         if self.moment == "any time":
             run.wait(3 * self.delay)
-            # Of what is sent before there are ranks mpirun makes nothing.
+            # mpirun ignores signals that are sent before there are ranks.
             while run.running() and not run.ranks() and self.kind not in ("all killed", "launcher killed"):
                 time.sleep(0.005)
             return
@@ -100,7 +100,7 @@ class Strike:
             meanwhile()
 
     def check_code(self, code, text, problems):
-        # Who is killed says nothing: mpirun, told SIGTERM, does that to all a second later.
+        # A killed rank reports nothing: mpirun, on SIGTERM, kills all ranks a second later.
         if code >= 0 and self.kind != "SIGTERM to launcher":
             checks.check_reason(code, text, problems)
         legal = set(self.codes())
@@ -109,18 +109,18 @@ class Strike:
         if self.phase == "set-up":
             legal |= self.codes_of_set_up(text)
         legal |= self.codes_of_text(text)
-        # mpirun at its own end; what the ranks' codes were stands above it.
+        # mpirun's own last message; the exit codes of the ranks are above it.
         if re.search(r"Signal: Segmentation fault.*PMIx_server_finalize.*\bmpirun\(", text, re.DOTALL):
             legal.add(-signal.SIGSEGV)
         if code not in legal:
             problems.append(f"ended with {code}; {self.kind}: {sorted(legal)} would be legal")
 
     def may_finish(self, text):
-        """What is sent may come too late, above all what a launcher hands on."""
+        """A signal may arrive too late, above all one that a launcher forwards."""
         return not checks.is_told_to_stop(text) or self.step >= self.last - 3
 
     def codes_of_set_up(self, text):
-        """A signal may come before anybody is there to take it."""
+        """A signal may arrive before any process handles it."""
         return {-signal.SIGUSR1, 128 + signal.SIGUSR1} if "llama, " not in text else set()
 
     def codes_of_text(self, text):
@@ -155,7 +155,7 @@ class Signalled(Strike):
         elif self.kind == "SIGTERM to a rank":
             run.send(signal.SIGTERM, one)
         elif self.kind == "a rank frozen":
-            run.send(signal.SIGSTOP if run.several else signal.SIGKILL, one)  # one rank has nobody to watch it
+            run.send(signal.SIGSTOP if run.several else signal.SIGKILL, one)  # a single rank has no watchdog
 
     def may_finish(self, text):
         handed_on = self.kind.endswith("to launcher") and not checks.is_told_to_stop(text)
@@ -201,7 +201,7 @@ class SpoiltDisk(Strike):
         run.send_launcher(signal.SIGUSR1)
 
     def squeeze(self):
-        """Makes the disk smaller every second after four: old checkpoints make room for new ones for ever."""
+        """Makes the disk smaller every second after four: old checkpoints would make space for new ones for ever."""
         squeezed = time.monotonic() + 4
 
         def again():
@@ -218,7 +218,7 @@ class SpoiltDisk(Strike):
         return True
 
     def codes_of_set_up(self, text):
-        return {3}  # a run that cannot write its config refuses to begin
+        return {3}  # a run that cannot write its config refuses to start
 
     def codes_of_text(self, text):
         return {3} if f"checkpoint of step {self.last} not saved" in text else set()  # the one at the end has to succeed

@@ -1,4 +1,4 @@
-// The benchmarks under `fptrain bench`.
+// The subcommands of `fptrain bench`.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace fp {
 
-// The model and the batch of a benchmark, as given on the command line.
+// Model and batch of a benchmark, as given on the command line.
 struct BenchModel {
   std::string preset = "gpt2", precision = "bf16";
   std::vector<std::string> sets;
@@ -17,6 +17,7 @@ struct BenchModel {
 };
 
 void add_model_options(cli::App& command, BenchModel&);
+// Returns the resolved and checked run spec of a benchmark.
 RunSpec bench_spec(const BenchModel&);
 
 void add_bench_ops(cli::App& bench);

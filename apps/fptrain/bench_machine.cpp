@@ -1,16 +1,16 @@
-// fptrain bench comm, io and all: what ranks send, what a disk takes, and all that a cluster description says.
+// fptrain bench comm, io and all: measure communication, the disk, and everything in a cluster description.
 #include <nlohmann/json.hpp>
 
-#include "base/filesystem.h"
 #include "base/log.h"
-#include "base/writable_folder.h"
 #include "bench.h"
+#include "bench/checkpoint_benchmark.h"
+#include "bench/disk_benchmark.h"
 #include "device.h"
+#include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "launch/placement.h"
 #include "measure_machine.h"
 #include "ranks.h"
-#include "train/checkpoint_benchmark.h"
-#include "train/disk_benchmark.h"
 
 namespace fp {
 namespace {
@@ -22,7 +22,7 @@ struct MachineBenchArguments {
   bool quick = false, json = false;
 };
 
-// All ranks with their devices, ready to measure together.
+// The ranks of a benchmark with their devices.
 class Bench {
  public:
   explicit Bench(const MachineBenchArguments& a) {
@@ -40,7 +40,7 @@ class Bench {
       return ExitCode::ok;
     });
   }
-  std::shared_ptr<Group> everybody() { return ranks_.world().group("bench", ranks_.mesh().world()); }
+  std::shared_ptr<Group> all_ranks() { return ranks_.world().group("bench", ranks_.mesh().world()); }
 
  private:
   RunSpec spec_;
@@ -83,11 +83,11 @@ ExitCode bench_comm(const MachineBenchArguments& a) {
         "bench comm");
   Bench bench(a);
   return bench.run([&](Ops& ops, World& world) {
-    const auto samples = measure_links(world, ops, bench.everybody()->all_gather(host_name()), a.quick);
+    const auto samples = measure_links(world, ops, bench.all_ranks()->all_gather(host_name()), a.quick);
     if (world.rank() != 0) return;
     if (a.json) return fmt::print("{}\n", nlohmann::json{{"links", to_json(samples)}}.dump());
     print(samples);
-    fmt::print("\n# as a cluster description says it: latency ceil(log2 ranks) + sent / rate\n");
+    fmt::print("\n# rates for a cluster description: seconds = latency ceil(log2 ranks) + sent / rate\n");
     print(fit_links(samples));
   });
 }
@@ -146,7 +146,7 @@ void bench_io(const MachineBenchArguments& a) {
              a.mib, a.directory, r.write_bytes_per_s * 1e-9, r.read_bytes_per_s * 1e-9);
   if (r.cached > 0.01)
     fmt::print(
-        "{:.0f}% of the file was still in the page cache when it was read: the reading says little of the disk\n",
+        "{:.0f}% of the file was still in the page cache when it was read, so the read rate is not that of the disk\n",
         100 * r.cached);
   if (c) print(*c);
 }
@@ -173,12 +173,12 @@ ExitCode bench_all(const MachineBenchArguments& a) {
       before = load_cluster(a.file);
       require_same_machine(before, host_name(), ops.device_memory() ? "cuda" : "cpu");
     }
-    auto [cluster, rates, links] = measure_machine(ops, world, *bench.everybody(), a.quick);
+    auto [cluster, rates, links] = measure_machine(ops, world, *bench.all_ranks(), a.quick);
     if (world.rank() != 0) return;
     log::info("measuring the disk");
     cluster.disk_gb_per_s = benchmark_disk(a.directory, int64_t{a.quick ? 32 : 256} << 20).write_bytes_per_s * 1e-9;
     if (!before.name.empty()) cluster = with_earlier_profiles(std::move(cluster), before);
-    validate(cluster);
+    parse_cluster(dump(cluster), "cluster " + cluster.name);  // what is written must be readable
     print(rates);
     if (!links.empty()) print(fit_links(links));
     if (a.file.empty()) return fmt::print("{}", dump(cluster));
@@ -189,12 +189,13 @@ ExitCode bench_all(const MachineBenchArguments& a) {
 
 void add_device_options(cli::App& command, MachineBenchArguments& a) {
   command.add_option("--device", a.device)->capture_default_str()->check(cli::IsMember({"auto", "cpu", "cuda"}));
-  command.add_option("--threads", a.threads, "of a rank; 0: its share of the cores")->check(cli::NonNegativeNumber);
-  command.add_flag("--quick", a.quick, "some seconds instead of a minute; less exact");
+  command.add_option("--threads", a.threads, "threads per rank; 0: an even part of the cores")
+      ->check(cli::NonNegativeNumber);
+  command.add_flag("--quick", a.quick, "measure for some seconds instead of a minute, less exactly");
 }
 
 void add_directory(cli::App& command, MachineBenchArguments& a) {
-  command.add_option("--directory", a.directory, "folder of which the disk is measured")->capture_default_str();
+  command.add_option("--directory", a.directory, "folder on the disk to measure")->capture_default_str();
 }
 
 }  // namespace
@@ -207,10 +208,10 @@ void add_bench_io(cli::App& bench) {
   command->add_option("--mib", a->mib, "size of the file")->capture_default_str()->check(cli::PositiveNumber);
   command
       ->add_option("--checkpoint-mib", a->checkpoint_mib,
-                   "size of the checkpoint that is saved and loaded on several meshes; 0: none")
+                   "size of the checkpoint that is saved, and loaded on several meshes; 0: none")
       ->capture_default_str()
       ->check(cli::NonNegativeNumber);
-  command->add_option("--device", a->device, "where the state of a checkpoint lies")
+  command->add_option("--device", a->device, "device that holds the state of the checkpoint")
       ->capture_default_str()
       ->check(cli::IsMember({"auto", "cpu", "cuda"}));
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
@@ -227,13 +228,13 @@ void add_bench_machine(cli::App& bench, CommandResult& result) {
 
   cli::App* all = bench.add_subcommand(
       "all",
-      "Measure what a cluster description says (docs/cluster-spec.md). Under mpirun: what so many ranks have while all "
-      "of them work");
+      "Measure everything in a cluster description (docs/cluster-spec.md). Under mpirun: the rates while all ranks "
+      "work");
   add_device_options(*all, *a);
   add_directory(*all, *a);
   all->add_option("--write-cluster", a->file,
-                  "write it here; of a description of this machine that is there, profiles for other numbers of ranks "
-                  "stay. Default: print it");
+                  "write the description to this file; if it exists and is of this machine, its profiles for other "
+                  "numbers of ranks are kept. Default: print it");
   all->callback([a, &result] { result.code = bench_all(*a); });
 }
 

@@ -1,4 +1,4 @@
-// fptrain bench ops: what each op of a model achieves on this machine, at the shapes of one of its training steps.
+// fptrain bench ops: measures each op at the shapes of a model's training step.
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ namespace {
 struct OpsBenchArguments {
   BenchModel model;
   std::string device = "auto";
-  int64_t parameters = 124'475'904;  // of adamw and sum_squares
+  int64_t parameters = 124'475'904;  // elements of adamw and sum_squares
   int repeats = 5, threads = 0;
   bool json = false;
 };
@@ -24,16 +24,16 @@ struct OpsReport {
   std::string title, device;
   std::vector<OpRow> rows;
   std::vector<std::string> notes;
-  double copy = 0, product = 0;  // the yardsticks: bytes/s of the large copy, FLOP/s of the fastest product
-  double data_sheet = 0;         // FLOP/s; 0: not known
+  double copy = 0, product = 0;  // reference rates: bytes/s of the large copy, FLOP/s of the fastest product
+  double data_sheet = 0;         // FLOP/s; 0: unknown
 };
 
-// How much of its yardstick an op reaches.
-double share_of_step(const OpsReport& r, const OpRow& row) {
+// Returns the rate of an op as a fraction of its reference rate.
+double fraction_of_reference(const OpsReport& r, const OpRow& row) {
   return row.rate() / (row.bound == Bound::bytes ? r.copy : r.product);
 }
 
-// The implementations of attention one by one, each on a device of its own, as FPTRAIN_ATTENTION is read when it opens.
+// Measures each implementation of attention, on a device of its own: FPTRAIN_ATTENTION is read when a device opens.
 void compare_attention(const OpsBenchArguments& a, const OpSizes& sizes, DType compute, OpsReport& r) {
   constexpr const char* kVariable = "FPTRAIN_ATTENTION";
   if (const char* only = std::getenv(kVariable)) {
@@ -58,7 +58,7 @@ void compare_attention(const OpsBenchArguments& a, const OpSizes& sizes, DType c
 
 OpsReport measure_ops(const OpsBenchArguments& a) {
   const RunSpec spec = bench_spec(a.model);
-  const DType compute = a.model.precision == "bf16" ? DType::bf16 : DType::f32;
+  const DType compute = spec.precision.compute;
   const OpSizes sizes(spec.model, a.model.batch * a.model.seq_len);
   OpsReport r;
   {
@@ -68,7 +68,7 @@ OpsReport measure_ops(const OpsBenchArguments& a) {
     OpBenchmark b(*ops, compute, a.repeats);
     b.products(sizes);
     b.fused_products(sizes);
-    b.copies();  // not first: a GPU that was idle takes a while to reach its clocks
+    b.copies();  // not first: an idle GPU takes a while to reach its full clocks
     for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len})
       b.attention(sizes, length, "");
     b.norms(sizes);
@@ -95,7 +95,7 @@ void print(const OpsReport& r) {
     const std::string amount = fmt::format("{:.1f} {}", row.amount * 1e-6, bytes ? "MB" : "MFLOP");
     const std::string rate = fmt::format("{:.1f} {}", row.rate() * 1e-9, bytes ? "GB/s" : "GFLOP/s");
     fmt::print("{:<32}{:<36}{:>10.3f}{:>20}{:>18}{:>6.0f}%\n", row.op, row.shape, row.seconds * 1e3, amount, rate,
-               100 * share_of_step(r, row));
+               100 * fraction_of_reference(r, row));
   }
   fmt::print(
       "\nshare: of the copy's {:.1f} GB/s (bytes read and written), or of the fastest product's {:.1f} GFLOP/s\n",
@@ -116,7 +116,7 @@ void print_ops_json(const OpsReport& r, const OpsBenchArguments& a) {
                     {bytes ? "bytes" : "flops", row.amount},
                     {"rate", row.rate() * 1e-9},
                     {"unit", bytes ? "GB/s" : "GFLOP/s"},
-                    {"share", share_of_step(r, row)}});
+                    {"share", fraction_of_reference(r, row)}});
   }
   const nlohmann::json all = {{"model", a.model.preset},
                               {"precision", a.model.precision},
@@ -138,10 +138,10 @@ void add_bench_ops(cli::App& bench) {
   const auto a = std::make_shared<OpsBenchArguments>();
   cli::App* command = bench.add_subcommand("ops", "Time every op at the shapes of a model's training step");
   add_model_options(*command, a->model);
-  command->add_option("--parameters", a->parameters, "elements of the optimizer's ops")
+  command->add_option("--parameters", a->parameters, "number of elements for the ops of the optimizer")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
-  command->add_option("--repeats", a->repeats, "measurements of each op; the median counts")
+  command->add_option("--repeats", a->repeats, "measurements of each op, of which the median is reported")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);

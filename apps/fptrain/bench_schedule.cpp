@@ -20,7 +20,7 @@ struct ScheduleBenchArguments {
 };
 
 std::vector<ScheduleRequest> requests_of(const ScheduleBenchArguments& a) {
-  std::vector<std::pair<std::string, bool>> kinds;  // with the W pass?
+  std::vector<std::pair<std::string, bool>> kinds;  // second: with the W pass
   for (const std::string& kind : a.kinds) kinds.emplace_back(kind, a.w_pass);
   if (kinds.empty()) {
     for (const std::string_view kind : schedule_kinds()) kinds.emplace_back(kind, false);
@@ -40,7 +40,7 @@ std::vector<ScheduleRequest> requests_of(const ScheduleBenchArguments& a) {
   return requests;
 }
 
-// A rank's part of the model is the same whatever the kind: with v stages a rank, each is 1/v of it.
+// A rank's part of the model costs the same for every kind: with v stages per rank, each costs 1/v of it.
 Costs costs_of_request(const ScheduleRequest& r) {
   const double stage = 2.0 / r.chunks;
   Costs costs;
@@ -95,7 +95,7 @@ void print(const ScheduleBenchArguments& a, const std::vector<MeasuredSchedule>&
   }
 }
 
-// With `world`: its ranks run the schedules; otherwise threads of this process do.
+// The schedules run on the ranks of `world`, or on threads of this process if it is null.
 std::vector<MeasuredSchedule> measure_schedules(const ScheduleBenchArguments& a,
                                                 const std::vector<ScheduleRequest>& requests, World* world) {
   std::vector<MeasuredSchedule> all;
@@ -151,30 +151,34 @@ void add_bench_schedule(cli::App& bench, CommandResult& result) {
   const auto a = std::make_shared<ScheduleBenchArguments>();
   cli::App* command = bench.add_subcommand(
       "schedule",
-      "Run pipeline schedules with stages that only sleep, and compare with their simulation. Stages are threads, "
+      "Run pipeline schedules whose ranks only sleep, and compare them with their simulation. Ranks are threads, "
       "or the ranks of mpirun");
   command
       ->add_option("--kind", a->kinds,
-                   fmt::format("{}; repeatable. Default: all, and 1f1b, chimera, bitpipe with --w-pass too",
+                   fmt::format("{}; repeatable. Default: all, and also 1f1b, chimera, bitpipe with --w-pass",
                                fmt::join(schedule_kinds(), ", ")))
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--stages", a->stages, "pipeline ranks: 4,8")->delimiter(',')->check(cli::PositiveNumber);
-  command->add_option("--microbatches", a->micro_batches, "of a step; default: twice the ranks")
+  command->add_option("--stages", a->stages, "numbers of pipeline ranks: 4,8")
+      ->delimiter(',')
       ->check(cli::PositiveNumber);
-  command->add_option("--chunks", a->chunks, "stages a rank, where a kind leaves it open")->check(cli::PositiveNumber);
+  command->add_option("--microbatches", a->micro_batches, "micro-batches of a step; default: twice the ranks")
+      ->check(cli::PositiveNumber);
+  command->add_option("--chunks", a->chunks, "stages of each rank, for kinds that have a choice")
+      ->check(cli::PositiveNumber);
   command
       ->add_option("--unit-ms", a->unit_ms,
-                   "how long F, B or W of half a rank's part of the model lasts: a stage where a rank has two; one "
-                   "that is all of a rank's lasts twice that")
+                   "duration of F, B or W of half of a rank's part of the model: of a stage if a rank has two; twice "
+                   "that if it has one")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
-  command->add_option("--repeat", a->repeat, "rounds; the median counts")
+  command->add_option("--repeat", a->repeat, "number of rounds, of which the median is reported")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
   command->add_flag("--w-pass", a->w_pass, "split weight gradients off and move them into the bubbles");
   command->add_flag("--json", a->json, "one JSON object");
-  command->add_option("--svg", a->svg, "folder for pictures: bubbles, and each schedule as simulated and as executed");
+  command->add_option("--svg", a->svg,
+                      "folder for pictures of the bubbles and of each schedule, simulated and executed");
   command->callback([a, &result] { result.code = bench_schedule(*a); });
 }
 

@@ -3,9 +3,9 @@
 
 #include "base/parallel.h"
 #include "bench.h"
+#include "bench/step_benchmark.h"
 #include "device.h"
-#include "train/setup.h"
-#include "train/step_benchmark.h"
+#include "dryrun/setup.h"
 
 namespace fp {
 namespace {
@@ -46,10 +46,10 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
   fmt::print("step {:.1f} ms (median of {}; {:.1f} to {:.1f}), {:.0f} tokens/s, {:.0f} model GFLOP/s\n",
              b.median_seconds * 1e3, b.step_seconds.size(), *low * 1e3, *high * 1e3, b.tokens_per_s,
              b.tokens_per_s * b.model_flops_per_token / 1e9);
-  fmt::print("MFU {:.1f}%: tokens/s x {:.4g} model GFLOP a token / {:.0f} GFLOP/s ({})\n", 100 * b.mfu,
+  fmt::print("MFU {:.1f}%: tokens/s x {:.4g} model GFLOP per token / {:.0f} GFLOP/s ({})\n", 100 * b.mfu,
              b.model_flops_per_token / 1e9, b.peak.flops / 1e9,
              b.peak.from_data_sheet ? "data sheet" : "a large square product, measured here");
-  fmt::print("model FLOPs: 6 per weight of every product + 12 x heads x head_dim x mean keys seen, a layer\n");
+  fmt::print("model FLOPs: 6 per weight of every product + 12 x heads x head_dim x mean keys, per layer\n");
   fmt::print("peak memory {:.3f} GiB, predicted {:.3f} GiB\n", static_cast<double>(b.peak_bytes) / (1 << 30),
              static_cast<double>(b.predicted_bytes) / (1 << 30));
   if (b.profile.by_op.empty()) return;
@@ -71,11 +71,13 @@ void add_bench_train(cli::App& bench) {
   command->add_option("--recompute", a->recompute)
       ->capture_default_str()
       ->check(cli::IsMember({"none", "selective", "full"}));
-  command->add_option("--warmup", a->warmup, "steps not counted")->capture_default_str()->check(cli::NonNegativeNumber);
+  command->add_option("--warmup", a->warmup, "warm-up steps that are not measured")
+      ->capture_default_str()
+      ->check(cli::NonNegativeNumber);
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
-  command->add_flag("--profile", a->profile, "also time one step op by op, and its matrix products alone");
+  command->add_flag("--profile", a->profile, "also time one step by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
     BenchModel model = a->model;

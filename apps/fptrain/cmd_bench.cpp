@@ -9,8 +9,10 @@ void add_model_options(cli::App& command, BenchModel& model) {
   command.add_option("--set", model.sets, "section.key=value, over the preset; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  command.add_option("--batch", model.batch, "samples a step")->capture_default_str()->check(cli::PositiveNumber);
-  command.add_option("--seq-len", model.seq_len, "tokens a sample")->capture_default_str()->check(cli::PositiveNumber);
+  command.add_option("--batch", model.batch, "samples per step")->capture_default_str()->check(cli::PositiveNumber);
+  command.add_option("--seq-len", model.seq_len, "tokens per sample")
+      ->capture_default_str()
+      ->check(cli::PositiveNumber);
   command.add_option("--precision", model.precision)->capture_default_str()->check(cli::IsMember({"bf16", "fp32"}));
 }
 

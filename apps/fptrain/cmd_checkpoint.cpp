@@ -2,24 +2,27 @@
 #include <cmath>
 #include <memory>
 
+#include "base/human_text.h"
+#include "base/shown.h"
 #include "checkpoint/consolidate.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
+#include "checkpoint/verify_hdf5.h"
 #include "commands.h"
-#include "report/text.h"
+#include "hdf5_flag.h"
 #include "train/universal_patterns.h"
 
 namespace fp {
 namespace {
 
-// As diff(1): 0 nothing differs, 1 something does, 3 (bad data) could not compare.
+// As diff(1): 0: no difference, 1: different; 3 (bad data): not comparable.
 constexpr ExitCode kDifferent = static_cast<ExitCode>(1);
 
 std::string loss_text(const CheckpointManifest& m) {
   return std::isnan(m.last_loss) ? "-" : fmt::format("{:.9g}", m.last_loss);
 }
 
-// Those of a run directory or of a folder of checkpoints, newest first; or the one checkpoint that `folder` is.
+// Returns the checkpoints of a run directory or a checkpoints folder, newest first; or `folder` if it is a checkpoint.
 std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths = checkpoints_in(checkpoints_folder_at(folder));
   const std::filesystem::path real = std::filesystem::canonical(folder);
@@ -38,9 +41,9 @@ void list(const std::string& where, CommandResult& result) {
     try {
       const CheckpointManifest m = check_sizes(path);
       fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  complete\n", name, m.consumed_samples, loss_text(m),
-                 human_bytes(static_cast<double>(m.bytes())), m.created_at);
+                 human_bytes(static_cast<double>(m.bytes())), shown(m.created_at));
     } catch (const UserError& e) {
-      fmt::print("{:<16}{}: {}\n", name, e.code() == ExitCode::bad_data ? "damaged" : "not known", e.what());
+      fmt::print("{:<16}{}: {}\n", name, e.code() == ExitCode::bad_data ? "damaged" : "not known", printable(e.what()));
       result.code = e.code();
     }
   }
@@ -52,15 +55,16 @@ void print_header(const Checkpoint& c) {
   for (const CheckpointParam& p : m.parameters) elements += p.shape.elements();
   fmt::print("{}\n", c.folder().string());
   fmt::print("  step {}, {} samples, last loss {}\n", m.step, m.consumed_samples, loss_text(m));
-  fmt::print("  saved {} by {} (pp {} dp {} sp {} tp {})\n", m.created_at, m.created_by, m.mesh.pp(), m.mesh.dp(),
-             m.mesh.sp(), m.mesh.tp());
+  fmt::print("  saved {} by {} (pp {} dp {} sp {} tp {})\n", shown(m.created_at), shown(m.created_by), m.mesh.pp(),
+             m.mesh.dp(), m.mesh.sp(), m.mesh.tp());
   fmt::print("  {} parameters in {} tensors, {} in {} files, {}\n", elements, m.parameters.size(),
              human_bytes(static_cast<double>(m.bytes())), m.files.size(),
              m.has_moments() ? "with optimizer moments" : "weights only");
-  for (const auto& [key, value] : m.extra.items()) fmt::print("  {}: {}\n", key, value.dump());
+  for (const auto& [key, value] : m.extra.items()) fmt::print("  {}: {}\n", shown(key), printable(value.dump()));
 }
 
 void inspect_all(const Checkpoint& c) {
+  FragmentReader reader(c);
   size_t width = 9;
   for (const CheckpointParam& p : c.manifest().parameters) width = std::max(width, p.name.size());
   const std::string row = "{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}  {:>11}  {:>11}  {}{}\n";
@@ -68,11 +72,11 @@ void inspect_all(const Checkpoint& c) {
              "");
   const auto patterns = universal_patterns(c);
   for (const CheckpointParam& p : c.manifest().parameters) {
-    const TensorStats s = tensor_stats(c, p.name, StateKind::param);
+    const TensorStats s = tensor_stats(reader, p.name, StateKind::param);
     int64_t nonfinite = s.nonfinite;
     const auto norm = [&](StateKind kind) -> std::string {
       if (!p.fingerprints.contains(kind)) return "-";
-      const TensorStats moment = tensor_stats(c, p.name, kind);
+      const TensorStats moment = tensor_stats(reader, p.name, kind);
       nonfinite += moment.nonfinite;
       return fmt::format("{:.5g}", moment.norm);
     };
@@ -89,40 +93,46 @@ void inspect_one(const Checkpoint& c, const std::string& name) {
   if (p == nullptr)
     throw ConfigError(fmt::format("--param {}: {} holds no such parameter; `fptrain checkpoint inspect {}` lists them",
                                   name, c.folder().string(), c.folder().string()));
+  FragmentReader reader(c);
   fmt::print("{} {}\n", p->name, p->shape.str());
   if (const auto patterns = universal_patterns(c); patterns.contains(name))
     fmt::print("  pattern: {}\n", patterns.at(name).text());
   for (const auto& [kind, print] : p->fingerprints) {
-    const TensorStats s = tensor_stats(c, name, kind);
+    const TensorStats s = tensor_stats(reader, name, kind);
     fmt::print("  {}: norm {:.9g}, mean {:.9g}, min {:.9g}, max {:.9g}, non-finite {} of {}, fingerprint {}\n",
                name_of(kind), s.norm, s.mean, s.min, s.max, s.nonfinite, s.elements, hex(print));
     std::string values;
-    for (const float x : first_elements(c, name, kind, 8)) values += fmt::format(" {:.9g}", x);
+    for (const float x : first_elements(reader, name, kind, 8)) values += fmt::format(" {:.9g}", x);
     fmt::print("    first:{}\n", values);
-    for (const StoredFragment& f : fragments_of(c, name, kind))
+    for (const StoredFragment& f : reader.index().fragments(*p, kind))
       fmt::print("    {} of shape {} at {} in {}\n", dataset_name(name, kind, f.number), f.box.count.str(),
                  f.box.start.str(), rank_file_name(f.rank));
   }
 }
 
-void verify_one(const std::filesystem::path& path) {
+void verify_one(const std::filesystem::path& path, bool hdf5) {
   const Checkpoint c = Checkpoint::open(path);
   verify_tensors(c);
-  fmt::print("{}: good ({} files, {}, {} tensors)\n", path.string(), c.manifest().files.size() + 1,
-             human_bytes(static_cast<double>(c.manifest().bytes())), c.manifest().parameters.size());
+  if (hdf5) verify_with_hdf5(c);
+  fmt::print("{}: good ({} files, {}, {} tensors{})\n", path.string(), c.manifest().files.size() + 1,
+             human_bytes(static_cast<double>(c.manifest().bytes())), c.manifest().parameters.size(),
+             hdf5 ? ", as HDF5 reads them, too" : "");
 }
 
-// A checkpoint, or all of a run.
-void verify(const std::string& where, CommandResult& result) {
+// Verifies a checkpoint, or all checkpoints of a run.
+void verify(const std::string& where, bool hdf5, CommandResult& result) {
   const std::filesystem::path folder = checkpoints_folder_at(where);
   const std::vector<std::filesystem::path> paths = checkpoints_in(folder);
-  if (paths.empty()) return verify_one(where);
+  if (paths.empty()) return verify_one(where, hdf5);
   for (const std::filesystem::path& path : paths) {
     try {
-      verify_one(path);
+      verify_one(path, hdf5);
     } catch (const DataError& e) {
-      fmt::print("{}\n", e.what());
+      fmt::print("{}\n", printable(e.what()));
       result.code = ExitCode::bad_data;
+    } catch (const OlderFormatError& e) {
+      fmt::print("{}\n", e.what());
+      if (result.code == ExitCode::ok) result.code = e.code();
     }
   }
 }
@@ -148,22 +158,25 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
 void add_checkpoint_command(cli::App& app, CommandResult& result) {
   struct CheckpointArguments {
     std::string path, other, param, output;
+    Hdf5Flag hdf5;
   };
   const auto a = std::make_shared<CheckpointArguments>();
-  cli::App* command =
-      app.add_subcommand("checkpoint", "List, look into, verify, compare, import and export checkpoints");
+  cli::App* command = app.add_subcommand("checkpoint", "List, inspect, verify, compare, import and export checkpoints");
   command->require_subcommand(1);
 
   cli::App* list_command =
-      command->add_subcommand("list", "The checkpoints of a run, newest first; exit code 3: some are damaged");
+      command->add_subcommand("list", "List the checkpoints of a run, newest first; exit code 3 if some are damaged");
   list_command->add_option("run", a->path, "run directory, folder of checkpoints, or one checkpoint")->required();
   list_command->callback([a, &result] { list(a->path, result); });
 
-  cli::App* inspect_command = command->add_subcommand("inspect", "What a checkpoint holds, with norms and ranges");
+  cli::App* inspect_command =
+      command->add_subcommand("inspect", "Show the tensors of a checkpoint, with norms and ranges");
   inspect_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
   inspect_command->add_option("--param", a->param,
-                              "only this parameter, with its first values and where they are stored");
+                              "show only this parameter, with its first values and where it is stored");
+  a->hdf5.add_to(*inspect_command);
   inspect_command->callback([a] {
+    a->hdf5.apply();
     const Checkpoint c = open_checkpoint_at(a->path);
     if (!a->param.empty()) return inspect_one(c, a->param);
     print_header(c);
@@ -171,21 +184,34 @@ void add_checkpoint_command(cli::App& app, CommandResult& result) {
   });
 
   cli::App* verify_command = command->add_subcommand(
-      "verify", "Check every byte and every tensor of a checkpoint; exit code 3 names what is damaged");
+      "verify",
+      "Check every byte and every tensor of a checkpoint; exit code 3 and the names of damaged files if it is bad");
   verify_command->add_option("path", a->path, "checkpoint, or run directory (all of its checkpoints)")->required();
-  verify_command->callback([a, &result] { verify(a->path, result); });
+  a->hdf5.add_to(*verify_command,
+                 "also verify index.h5, which h5py and h5dump use, and read checkpoints of older versions; use it only "
+                 "for files that you trust, as HDF5 parses them");
+  verify_command->callback([a, &result] {
+    a->hdf5.apply();
+    verify(a->path, a->hdf5.given(), result);
+  });
 
   cli::App* diff_command = command->add_subcommand(
       "diff", "Compare two checkpoints bit by bit; exit code 0: identical, 1: different, 3: one is bad");
   diff_command->add_option("a", a->path, "checkpoint, or run directory (its newest one)")->required();
   diff_command->add_option("b", a->other, "checkpoint, or run directory (its newest one)")->required();
-  diff_command->callback([a, &result] { diff(a->path, a->other, result); });
+  a->hdf5.add_to(*diff_command);
+  diff_command->callback([a, &result] {
+    a->hdf5.apply();
+    diff(a->path, a->other, result);
+  });
 
   cli::App* consolidate_command = command->add_subcommand(
-      "consolidate", "Copy a checkpoint into one with each tensor in one piece, in one file, whoever saved it");
+      "consolidate", "Copy a checkpoint into a single file with each tensor in one piece, whatever mesh saved it");
   consolidate_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
-  consolidate_command->add_option("--output", a->output, "the checkpoint to make")->required();
+  consolidate_command->add_option("--output", a->output, "path of the new checkpoint")->required();
+  a->hdf5.add_to(*consolidate_command);
   consolidate_command->callback([a] {
+    a->hdf5.apply();
     consolidate(open_checkpoint_at(a->path), a->output, std::string("fptrain ") + FPTRAIN_VERSION);
     fmt::print("{}: made and verified\n", a->output);
   });

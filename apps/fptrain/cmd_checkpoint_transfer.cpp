@@ -1,10 +1,11 @@
 // fptrain checkpoint import | export
 #include <memory>
 
+#include "base/human_text.h"
 #include "checkpoint/folder.h"
 #include "commands.h"
+#include "hdf5_flag.h"
 #include "interop/transfer.h"
-#include "report/text.h"
 
 namespace fp {
 namespace {
@@ -16,24 +17,27 @@ void add_import(cli::App& checkpoint) {
   };
   const auto a = std::make_shared<TransferArguments>();
   cli::App* command = checkpoint.add_subcommand(
-      "import", "Make a checkpoint of another program's model: Hugging Face, Meta (Llama), llm.c (GPT-2)");
-  command->add_option("--from", a->o.from, "folder with config.json and safetensors, .safetensors file, llm.c .bin")
-      ->required();
-  command->add_option("--to", a->o.to, "the checkpoint to make")->required();
-  command->add_option("--format", a->o.source.format,
-                      "of safetensors: hf (default), or meta (Meta's names, order of rows and parts); llm.c files are "
-                      "recognised");
+      "import", "Make a checkpoint from another program's model: Hugging Face, Meta (Llama), llm.c (GPT-2)");
   command
-      ->add_option(
-          "--mapping", a->o.source.mapping,
-          "instead: a file that says what the tensors are (docs/mapping-files.md), or the name of one there is")
+      ->add_option("--from", a->o.from,
+                   "folder with config.json and safetensors, .safetensors file, or llm.c .bin file")
+      ->required();
+  command->add_option("--to", a->o.to, "path of the new checkpoint")->required();
+  command->add_option(
+      "--format", a->o.source.format,
+      "format of safetensors: hf (default), or meta (Meta's names, order of rows and parts); llm.c files are "
+      "recognised");
+  command
+      ->add_option("--mapping", a->o.source.mapping,
+                   "mapping file (docs/mapping-files.md) or name of a mapping, instead of --format")
       ->excludes("--format");
-  command->add_option("--config", a->o.source.config, "config.json, where it does not lie beside the weights");
+  command->add_option("--config", a->o.source.config, "path of config.json, if it is not beside the weights");
   command
       ->add_option("--sliding-window", a->o.sliding_window,
-                   "phi3: keys a query sees, itself included, instead of config.json's sliding_window; 0: all")
+                   "phi3: number of keys that a query attends to, its own included, instead of config.json's "
+                   "sliding_window; 0: all")
       ->check(cli::NonNegativeNumber);
-  command->add_flag("--no-tokenizer", a->no_tokenizer, "leave a tokenizer that lies beside the weights unread");
+  command->add_flag("--no-tokenizer", a->no_tokenizer, "do not import a tokenizer beside the weights");
   command->callback([a] {
     a->o.tokenizer = !a->no_tokenizer;
     a->o.version = FPTRAIN_VERSION;
@@ -51,24 +55,29 @@ void add_export(cli::App& checkpoint) {
     std::string path, dtype = "auto";
     ExportOptions o;
     double shard_gb = 5;
+    Hdf5Flag hdf5;
   };
   const auto a = std::make_shared<TransferArguments>();
   cli::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
   command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
-  command->add_option("--format", a->o.format, "how tensors are named and ordered: hf, or meta (Llama)")
+  command->add_option("--format", a->o.format, "names and layout of tensors: hf, or meta (Llama)")
       ->capture_default_str();
-  command->add_option("--mapping", a->o.mapping, "instead: as the mapping file or name says, read backwards")
+  command
+      ->add_option("--mapping", a->o.mapping,
+                   "mapping file or name of a mapping, applied in reverse, instead of --format")
       ->excludes("--format");
-  command->add_option("--to", a->o.to, "the folder to make")->required();
+  command->add_option("--to", a->o.to, "path of the new folder")->required();
   command
       ->add_option("--dtype", a->dtype,
-                   "auto (of an imported model its own, else the run's compute type), bf16, f16, f32")
+                   "auto (that of an imported model, else the run's compute type), bf16, f16 or f32")
       ->capture_default_str()
       ->check(cli::IsMember({"auto", "bf16", "f16", "f32"}));
-  command->add_option("--shard-size", a->shard_gb, "GB (10^9 bytes) of tensors in a file at most")
+  command->add_option("--shard-size", a->shard_gb, "maximum GB (10^9 bytes) of tensors per file")
       ->capture_default_str()
       ->check(cli::Range(1e-6, 1e6));
+  a->hdf5.add_to(*command);
   command->callback([a] {
+    a->hdf5.apply();
     if (a->dtype != "auto")
       a->o.type = a->dtype == "f32" ? ElementType::f32 : a->dtype == "f16" ? ElementType::f16 : ElementType::bf16;
     a->o.shard_bytes = static_cast<uint64_t>(a->shard_gb * 1e9);

@@ -1,12 +1,12 @@
 // fptrain config show|check|schema|docs|presets
 #include <cstdio>
 
-#include "base/filesystem.h"
 #include "commands.h"
+#include "config/fields/reference.h"
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "config/preset.h"
-#include "config/reference.h"
+#include "io/filesystem.h"
 
 namespace fp {
 
@@ -18,7 +18,7 @@ struct ConfigArguments {
   bool cluster = false, mapping = false;
 };
 
-// Digits in groups of three: 68,976,648,192.
+// Returns digits in groups of three: 68,976,648,192.
 std::string grouped(int64_t n) {
   std::string s = std::to_string(n);
   for (size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, ",");
@@ -32,7 +32,7 @@ RunSpec read_spec(const ConfigArguments& a) {
   return parse_run_spec("{}", "defaults", a.sets, DataFolders::must_exist);
 }
 
-// Comment lines: the size of the model and the work per token.
+// Returns YAML comments with the size of the model and the FLOPs per token.
 std::string facts(const RunSpec& spec) {
   const ModelSection& m = spec.model;
   if (m.vocab == 0)
@@ -55,7 +55,7 @@ void write_text(const ConfigArguments& a, const std::string& text) {
 
 void list_presets() {
   for (const std::string& name : preset_names()) {
-    // A preset alone need not be complete (phi-3-medium-128k needs factors), so only its model section is read.
+    // Some presets are incomplete by themselves (phi-3-medium-128k lacks factors), so only the model section is loaded.
     const ModelSection m = load_preset(name);
     const std::string size =
         m.vocab > 0 ? grouped(parameter_count(m)) : grouped(parameter_count(m, 0)) + " and embeddings";
@@ -64,7 +64,7 @@ void list_presets() {
 }
 
 void add_spec_options(cli::App* command, const std::shared_ptr<ConfigArguments>& a) {
-  command->add_option("run", a->file, "run spec (YAML)");
+  command->add_option("RUN.yaml", a->file, "run spec (YAML)");
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
       ->allow_extra_args(false);
@@ -74,8 +74,7 @@ void add_spec_options(cli::App* command, const std::shared_ptr<ConfigArguments>&
 
 void add_config_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<ConfigArguments>();
-  cli::App* config =
-      app.add_subcommand("config", "Look at run specs: what a file means, what is wrong with it, what can be said");
+  cli::App* config = app.add_subcommand("config", "Show, check and explain run specs");
   config->require_subcommand(1);
 
   cli::App* show =
@@ -86,7 +85,7 @@ void add_config_command(cli::App& app, CommandResult&) {
     std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
   });
 
-  cli::App* check = config->add_subcommand("check", "Print OK, or everything that is wrong (exit code 2)");
+  cli::App* check = config->add_subcommand("check", "Print OK, or all mistakes of the spec (exit code 2)");
   add_spec_options(check, a);
   check->callback([a] {
     read_spec(*a);
@@ -99,11 +98,11 @@ void add_config_command(cli::App& app, CommandResult&) {
 
   cli::App* docs =
       config->add_subcommand("docs", "Explain a key or section, or print the reference of all (docs/run-spec.md)");
-  docs->add_option("key", a->key, "such as optimizer.lr, or optimizer");
+  docs->add_option("key", a->key, "a key such as optimizer.lr, or a section such as optimizer");
   docs->add_option("--output", a->output, "write to this file instead");
-  docs->add_flag("--cluster", a->cluster, "the reference of cluster descriptions instead (docs/cluster-spec.md)")
+  docs->add_flag("--cluster", a->cluster, "print the reference of cluster descriptions (docs/cluster-spec.md)")
       ->excludes("key");
-  docs->add_flag("--mapping", a->mapping, "the reference of import mappings instead (docs/mapping-files.md)")
+  docs->add_flag("--mapping", a->mapping, "print the reference of mapping files (docs/mapping-files.md)")
       ->excludes("key")
       ->excludes("--cluster");
   docs->callback([a] {

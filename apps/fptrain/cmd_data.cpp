@@ -1,34 +1,40 @@
-// fptrain data: prepare and train-tokenizer; the others have files of their own.
+// fptrain data prepare | train-tokenizer; the other subcommands are in their own files.
 #include "cmd_data.h"
 
 #include <memory>
 #include <string>
 
-#include "base/filesystem.h"
 #include "base/parallel.h"
 #include "commands.h"
-#include "data/prepare.h"
-#include "data/train_tokenizer.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/train_tokenizer.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Upper end of counts on the command line: without a range, "-1" would be read as 2^64 - 1.
+// Upper limit of counts on the command line: without a range, "-1" would be read as 2^64 - 1.
 constexpr uint64_t kLarge = uint64_t{1} << 40;
 
 void add_corpus_options(cli::App& command, CorpusOptions& corpus, int& threads) {
-  command.add_option("FILE", corpus.files, "Text or JSON lines (.txt, .jsonl; each also .gz or .zst), in this order")
+  command
+      .add_option("FILE", corpus.files, "Text or JSON lines (.txt, .jsonl; also as .gz or .zst), read in this order")
       ->required();
   command
-      .add_option(
-          "--documents", corpus.documents,
-          "How plain text is cut into documents: file | line | lines:N | blank-line (paragraphs) | start:REGEX (a line "
-          "in which REGEX is found begins one)")
+      .add_option("--documents", corpus.documents,
+                  "How plain text is split into documents: file | line | lines:N | blank-line (paragraphs) | "
+                  "start:REGEX (a line "
+                  "that matches REGEX starts one)")
       ->capture_default_str();
   command.add_option("--format", corpus.format, "auto (by the file's name) | text | jsonl")->capture_default_str();
   command.add_option("--text-field", corpus.text_field, "Field of a JSON line that holds the text")
+      ->capture_default_str();
+  command
+      .add_option("--max-document", corpus.max_document,
+                  "Maximum size of a document's text, or of its JSON line; larger ones are refused")
+      ->as_size()
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads; 0: the cores this process may use")
       ->check(cli::Range(0, 4096))
@@ -49,39 +55,40 @@ void add_prepare(cli::App& data) {
       ->add_option("--tokenizer", o.tokenizer,
                    "bytes, a tokenizer file (tokenizer.json, SentencePiece, tiktoken) or a Hugging Face folder")
       ->required();
-  command->add_option("--out", o.out, "Folder to make")->required();
-  command->add_option("--validation-fraction", o.validation_fraction, "Share of the documents to hold out; 0: none")
+  command->add_option("--out", o.out, "Folder to create")->required();
+  command->add_option("--validation-fraction", o.validation_fraction, "Fraction of the documents to hold out; 0: none")
       ->capture_default_str();
   command
       ->add_option("--validation-split", o.validation_split,
                    "last (documents at the end) | hash (by the hash of the text)")
       ->capture_default_str();
-  command->add_option("--shard-tokens", o.shard_tokens, "Tokens in a shard file")
+  command->add_option("--shard-tokens", o.shard_tokens, "Tokens per shard file")
       ->check(cli::Range(uint64_t{1}, kLarge))
       ->capture_default_str();
   auto* parse_special = command->add_flag(
       "--parse-special", o.encoding.parse_special,
-      "Special tokens written out in the text, such as <|endoftext|>, become their ids instead of staying text");
+      "Encode special tokens written in the text, such as <|endoftext|>, as their ids instead of as text");
   const cli::IsMember templates({"phi3", "phi3-small", "llama3"});
   auto* chat = command
                    ->add_option("--chat", flags->chat,
-                                "Conversations for fine-tuning, by this template; each JSON line is "
+                                "Prepare conversations for fine-tuning with this template; each JSON line is "
                                 "{\"messages\": [{\"role\", \"content\"}, ...]}")
                    ->check(templates)
                    ->excludes(parse_special);
   command
-      ->add_option("--preferences", flags->preferences,
-                   "Pairs of answers, by this template; each JSON line has \"messages\", \"chosen\" and \"rejected\"")
+      ->add_option(
+          "--preferences", flags->preferences,
+          "Prepare pairs of answers with this template; each JSON line has \"messages\", \"chosen\" and \"rejected\"")
       ->check(templates)
       ->excludes(parse_special)
       ->excludes(chat);
   command->add_flag("--allow-special-text", o.encoding.chat.allow_special_text,
-                    "Keep the text of a special token in a message as text, instead of refusing it");
+                    "Encode the text of a special token in a message as text instead of refusing it");
   command->add_flag("--overwrite", o.overwrite, "Replace a folder made by an earlier `data prepare`");
   command->callback([flags] {
     set_threads(flags->threads);
     EncodingOptions& encoding = flags->options.encoding;
-    encoding.chat.format = flags->chat + flags->preferences;  // they exclude one another
+    encoding.chat.format = flags->chat + flags->preferences;  // they exclude each other
     if (!flags->chat.empty()) encoding.kind = DataKind::chat;
     if (!flags->preferences.empty()) encoding.kind = DataKind::preferences;
     if (encoding.chat.allow_special_text && encoding.kind == DataKind::text)
@@ -100,10 +107,10 @@ void add_train_tokenizer(cli::App& data) {
   };
   auto flags = std::make_shared<Flags>();
   TrainTokenizerOptions& o = flags->options;
-  cli::App* command = data.add_subcommand("train-tokenizer", "Learn a byte-level BPE vocabulary from text");
+  cli::App* command = data.add_subcommand("train-tokenizer", "Train a byte-level BPE tokenizer on text");
   add_corpus_options(*command, o.corpus, flags->threads);
-  command->add_option("--vocab", o.vocab_size, "Vocabulary size: 256 bytes, the merges and <|endoftext|>")->required();
-  command->add_option("--min-frequency", o.min_frequency, "Pairs seen less often are not merged")
+  command->add_option("--vocab", o.vocab_size, "Vocabulary size, including 256 bytes and <|endoftext|>")->required();
+  command->add_option("--min-frequency", o.min_frequency, "Minimum number of occurrences of a pair to be merged")
       ->capture_default_str();
   command->add_option("--out", flags->out, "The tokenizer.json to write")->required();
   command->add_flag("--overwrite", flags->overwrite, "Replace the file if it exists");
@@ -111,7 +118,7 @@ void add_train_tokenizer(cli::App& data) {
     set_threads(flags->threads);
     if (fs::exists(flags->out) && !flags->overwrite)
       throw ConfigError(
-          fmt::format("--out {}: exists already; choose another name or say --overwrite", flags->out.string()));
+          fmt::format("--out {}: exists already; choose another name or pass --overwrite", flags->out.string()));
     const std::string json = train_tokenizer(flags->options);
     write_file_atomically(flags->out, json);
     fmt::print("{}: {} tokens\n", flags->out.string(), flags->options.vocab_size);

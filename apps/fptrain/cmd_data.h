@@ -1,23 +1,23 @@
-// The subcommands of `fptrain data` and what they share.
+// The subcommands of `fptrain data` and their common helpers.
 #pragma once
 
 #include <string>
 
 #include "command_line.h"
-#include "data/dataset.h"
-#include "data/manifest.h"
+#include "data/formats/dataset.h"
+#include "data/formats/manifest.h"
 
 namespace fp {
 
 void add_data_inspect(cli::App& data);
 void add_data_convert(cli::App& data);
 
-// Writes bytes to standard output as they are; DataError where that fails.
+// Writes `text` to standard output through for_stdout() (base/shown.h). Throws DataError if that fails.
 void write_out(const std::string& text);
-// What `data prepare` and `data inspect` print about a prepared folder.
+// Prints the facts of a prepared folder, for `data prepare` and `data inspect`.
 void print_manifest(const Manifest& manifest);
 
-// A dataset as the command line names it.
+// A dataset as named on the command line.
 struct DatasetArguments {
   std::string path, format = "auto", tokenizer;
   DatasetSource source() const;

@@ -1,9 +1,9 @@
-// fptrain data convert: datasets from one format to another.
+// fptrain data convert: converts datasets between formats.
 #include <memory>
 
 #include "cmd_data.h"
 #include "commands.h"
-#include "data/convert.h"
+#include "data/prepare/convert.h"
 
 namespace fp {
 
@@ -27,7 +27,7 @@ void add_data_convert(cli::App& data) {
   command->add_option("--split", flags->split, "Split of a prepared folder to convert")
       ->check(cli::IsMember({"train", "validation"}))
       ->capture_default_str();
-  command->add_flag("--overwrite", o.overwrite, "Replace what an earlier run wrote there");
+  command->add_flag("--overwrite", o.overwrite, "Replace the output of an earlier run");
   command->callback([flags] {
     flags->options.source = flags->dataset.source();
     flags->options.split = flags->split == name_of(Split::train) ? Split::train : Split::validation;

@@ -1,10 +1,11 @@
-// fptrain data inspect: what is in a dataset of any format, and that all of it is sound.
+// fptrain data inspect: shows and verifies a dataset of any format.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/shown.h"
 #include "cmd_data.h"
 #include "commands.h"
 
@@ -32,7 +33,7 @@ std::string text_of(const Dataset& dataset, uint64_t document) {
   return dataset.tokenizer().decode(ids_of(dataset, document));
 }
 
-// First and last characters of a long text, on one line.
+// Returns the first and last characters of a long text on one line.
 std::string excerpt(std::string text) {
   constexpr size_t kHalf = 200;
   if (text.size() > 2 * kHalf) text = text.substr(0, kHalf) + " ... " + text.substr(text.size() - kHalf);
@@ -40,7 +41,7 @@ std::string excerpt(std::string text) {
   return text;
 }
 
-// Reads every token, which checks it. Returns the highest.
+// Reads every token, which also verifies the files, and returns the highest id.
 int32_t check_ids(const Dataset& dataset) {
   constexpr uint64_t kBlock = uint64_t{1} << 20;
   std::vector<int32_t> block;
@@ -89,7 +90,7 @@ void inspect(const Flags& flags) {
   if (flags.json) return;
   for (size_t s = 0; s < splits.size(); ++s)
     for (uint64_t i = 0; splits[s] && i < std::min(flags.documents, splits[s]->documents()); ++i)
-      fmt::print("{}[{}]: {}\n", name_of(kSplits[s]), i, excerpt(text_of(*splits[s], i)));
+      fmt::print("{}[{}]: {}\n", name_of(kSplits[s]), i, printable(excerpt(text_of(*splits[s], i))));
   fmt::print("{}\n", prepared ? "all files match their hashes" : "all ids are in the tokenizer's vocabulary");
 }
 
@@ -103,23 +104,26 @@ void dump(const Flags& flags, const std::string& name, bool ids) {
 
 }  // namespace
 
-void write_out(const std::string& text) {
+void write_out(const std::string& given) {
+  const std::string text = for_stdout(given);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
     throw DataError("cannot write to standard output");
 }
 
 void print_manifest(const Manifest& m) {
-  for (const SourceRecord& source : m.sources) fmt::print("source      {} ({} bytes)\n", source.name, source.bytes);
-  if (m.kind != DataKind::text) fmt::print("kind        {}, by the template {}\n", name_of(m.kind), m.chat_template);
-  fmt::print("documents   by {}; {} empty ones left out\n", m.documents, m.empty_documents);
+  for (const SourceRecord& source : m.sources)
+    fmt::print("source      {} ({} bytes)\n", printable(source.name), source.bytes);
+  if (m.kind != DataKind::text)
+    fmt::print("kind        {}, by the template {}\n", name_of(m.kind), shown(m.chat_template));
+  fmt::print("documents   by {}; {} empty ones left out\n", printable(m.documents), m.empty_documents);
   fmt::print("tokenizer   {} ids, end of text {}, highest id used {}, hash {}\n", m.vocab_size, m.eot, m.highest_id,
-             m.tokenizer.xxh3);
+             shown(m.tokenizer.xxh3));
   print_split(m, Split::train);
   print_split(m, Split::validation);
   if (m.validation_split != "none")
     fmt::print(
         "held out    {} of the documents ({}); {} training documents left out because they repeat a held-out one\n",
-        m.validation_fraction, m.validation_split, m.duplicate_documents);
+        m.validation_fraction, shown(m.validation_split), m.duplicate_documents);
 }
 
 DatasetSource DatasetArguments::source() const {
@@ -133,23 +137,26 @@ void add_dataset_options(cli::App& command, DatasetArguments& arguments) {
       .add_option("DATASET", arguments.path,
                   "Folder made by `data prepare`; Megatron prefix, .bin or .idx; llm.c or nanoGPT file or pattern")
       ->required();
-  command.add_option("--format", arguments.format, "What it is; auto: told by its content (nanoGPT's must be named)")
+  command
+      .add_option("--format", arguments.format,
+                  "Format of the dataset; auto: detected from its content (not possible for nanogpt)")
       ->check(cli::IsMember({"auto", "prepared", "megatron", "llmc", "nanogpt"}))
       ->capture_default_str();
   command.add_option("--tokenizer", arguments.tokenizer,
-                     "bytes, or a tokenizer file: for the formats that do not carry one");
+                     "bytes, or a tokenizer file, for formats that do not contain one");
 }
 
 void add_data_inspect(cli::App& data) {
   auto flags = std::make_shared<Flags>();
   cli::App* command = data.add_subcommand("inspect", "Show and verify a dataset");
   add_dataset_options(*command, flags->dataset);
-  command->add_option("--show", flags->documents, "Documents of each split to show")
+  command->add_option("--show", flags->documents, "Number of documents of each split to show")
       ->check(cli::Range(uint64_t{0}, uint64_t{1} << 40))
       ->capture_default_str();
-  auto* text = command->add_option("--dump", flags->dump, "Write all text of a split, a line end after each document")
-                   ->check(cli::IsMember({"train", "validation"}));
-  auto* ids = command->add_option("--dump-ids", flags->dump_ids, "Write all ids of a split, a document a line")
+  auto* text =
+      command->add_option("--dump", flags->dump, "Write all text of a split, with a line end after each document")
+          ->check(cli::IsMember({"train", "validation"}));
+  auto* ids = command->add_option("--dump-ids", flags->dump_ids, "Write all ids of a split, one document per line")
                   ->check(cli::IsMember({"train", "validation"}))
                   ->excludes(text);
   command->add_flag("--json", flags->json, "Print the facts as JSON, after verifying")->excludes(text)->excludes(ids);

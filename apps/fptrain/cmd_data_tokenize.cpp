@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/filesystem.h"
 #include "cmd_data.h"
 #include "commands.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -55,13 +55,13 @@ void add_tokenize_commands(cli::App& data) {
   constexpr const char* kTokenizer =
       "bytes, a tokenizer file (tokenizer.json, SentencePiece, tiktoken) or a Hugging Face folder";
   auto flags = std::make_shared<TokenizeFlags>();
-  cli::App* command = data.add_subcommand("tokenize", "Print the token ids of a file, one a line");
-  command->add_option("FILE", flags->file, "Its content is one text")->required();
+  cli::App* command = data.add_subcommand("tokenize", "Print the token ids of a file, one per line");
+  command->add_option("FILE", flags->file, "Text file, encoded as one text")->required();
   command->add_option("--tokenizer", flags->tokenizer, kTokenizer)->required();
   command->add_flag("--parse-special", flags->parse_special,
-                    "Added tokens written out in the text become their ids instead of staying text");
+                    "Encode added tokens written in the text as their ids instead of as text");
   command->add_flag("--add-special", flags->add_special,
-                    "Add what the tokenizer puts around a text, such as a begin-of-text token");
+                    "Add the tokens that the tokenizer puts around a text, such as begin-of-text");
   command->add_option("--out", flags->out, "Write the ids to this file as 32-bit little-endian numbers instead");
   command->callback([flags] { tokenize(*flags); });
 

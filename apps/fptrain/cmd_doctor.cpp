@@ -1,11 +1,11 @@
-// fptrain doctor: what this machine offers, and what that means for training.
+// fptrain doctor: describes this machine and what limits training on it.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 
 #include "commands.h"
-#include "report/doctor.h"
+#include "host/doctor.h"
 
 namespace fp {
 
@@ -15,7 +15,7 @@ void add_doctor_command(cli::App& app, CommandResult& result) {
     std::string path = ".";
   };
   const auto options = std::make_shared<Options>();
-  cli::App* command = app.add_subcommand("doctor", "Show what this machine offers and what to mend");
+  cli::App* command = app.add_subcommand("doctor", "Describe this machine and suggest improvements for training");
   command->add_flag("--json", options->json, "Print facts and findings as JSON");
   command->add_option("--path", options->path, "Folder whose disk a run would use")->capture_default_str();
   command->callback([options, &result] {

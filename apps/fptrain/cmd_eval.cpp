@@ -7,11 +7,12 @@
 #include "commands.h"
 #include "config/load.h"
 #include "config/open_keys.h"
-#include "data/sampler.h"
+#include "data/sampling/sampler.h"
 #include "device.h"
-#include "train/evaluation.h"
-#include "train/inference.h"
-#include "train/multiple_choice_eval.h"
+#include "hdf5_flag.h"
+#include "inference/evaluation.h"
+#include "inference/inference.h"
+#include "inference/multiple_choice_eval.h"
 
 namespace fp {
 namespace {
@@ -21,6 +22,7 @@ struct EvalArguments {
   std::vector<std::string> sets;
   int64_t samples = 0, rows = 8;
   bool json = false;
+  Hdf5Flag hdf5;
 };
 
 void run_multiple_choice(const EvalArguments& a) {
@@ -29,7 +31,7 @@ void run_multiple_choice(const EvalArguments& a) {
   LoadedModel loaded(a.checkpoint);
   const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);
   InferenceOptions use;
-  use.precision = a.precision;
+  use.precision = named<DType>(a.precision);
   use.micro_batch = a.rows;
   use.seq_len = longest_row(questions, loaded.spec().model.vocab);
   loaded.load(use, *ops, *counting, make_self_groups());
@@ -72,7 +74,7 @@ void run_eval(const EvalArguments& a) {
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",
                                 loaded.source().path().string(), a.file));
   InferenceOptions use;
-  use.precision = a.precision;
+  use.precision = named<DType>(a.precision);
   use.micro_batch = spec.train.micro_batch;
   use.seq_len = spec.data.seq_len;
   loaded.load(use, *ops, *counting, groups);
@@ -95,18 +97,18 @@ void run_eval(const EvalArguments& a) {
 void add_eval_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<EvalArguments>();
   cli::App* command = app.add_subcommand(
-      "eval", "Held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
-  cli::Option* run_spec = command->add_option("run", a->file, "run spec (YAML): its data and batch size are used");
+      "eval", "Compute held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
+  cli::Option* run_spec = command->add_option("RUN.yaml", a->file, "run spec (YAML) for the data and the batch size");
   cli::Option* choices =
       command
           ->add_option("--multiple-choice", a->choices,
                        "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
           ->excludes(run_spec);
-  command->add_option("--rows", a->rows, "completions scored at a time, of --multiple-choice")
+  command->add_option("--rows", a->rows, "with --multiple-choice: completions scored at a time")
       ->needs(choices)
       ->capture_default_str()
       ->check(cli::Range(1, 1 << 20));
-  command->add_option("--device", a->device, "of --multiple-choice; else the run spec's")
+  command->add_option("--device", a->device, "with --multiple-choice: device; else that of the run spec")
       ->needs(choices)
       ->capture_default_str()
       ->check(cli::IsMember(kDevices));
@@ -120,10 +122,11 @@ void add_eval_command(cli::App& app, CommandResult&) {
   command->add_option("--samples", a->samples, "held-out samples; 0: all")
       ->needs(run_spec)
       ->check(cli::NonNegativeNumber);
-  command->add_option("--precision", a->precision, "as in training unless given")
-      ->check(cli::IsMember({"bf16", "fp32"}));
+  command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");
+  a->hdf5.add_to(*command);
   command->callback([a] {
+    a->hdf5.apply();
     if (!a->choices.empty()) return run_multiple_choice(*a);
     if (a->file.empty()) throw ConfigError("eval: name a run spec, or questions with --multiple-choice");
     run_eval(*a);

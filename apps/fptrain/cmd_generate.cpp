@@ -2,10 +2,12 @@
 #include <cstdio>
 
 #include "base/log.h"
+#include "cmd_data.h"
 #include "commands.h"
 #include "device.h"
-#include "train/inference.h"
-#include "train/text_generation.h"
+#include "hdf5_flag.h"
+#include "inference/inference.h"
+#include "inference/text_generation.h"
 
 namespace fp {
 namespace {
@@ -17,9 +19,10 @@ struct GenerateArguments {
   int threads = 0;
   bool ignore_eot = false;
   std::vector<std::string> stops;
+  Hdf5Flag hdf5;
 };
 
-// What ends the text: end of text, the model's own end tokens, those of --stop.
+// Returns the tokens that end the text: end of text, the model's own end tokens, and those of --stop.
 std::vector<int32_t> stop_ids(const GenerateArguments& a, const LoadedModel& loaded) {
   std::vector<int32_t> ids;
   if (!a.ignore_eot) {
@@ -34,11 +37,11 @@ std::vector<int32_t> stop_ids(const GenerateArguments& a, const LoadedModel& loa
   return ids;
 }
 
-// The factors are chosen once, by the room made, so that they do not change in the middle of a text.
+// The factors are chosen once, by the allocated context, so that they do not change within a text.
 void say_factors(const RopeSpec& rope, int64_t context) {
   if (rope.kind != RopeKind::longrope) return;
   const bool is_long = context > rope.original_max_position;
-  log::info("longrope: {} factors, for room of {} positions is {} model.rope.original_max_position = {}",
+  log::info("longrope: {} factors, as the context of {} positions is {} model.rope.original_max_position = {}",
             is_long ? "long" : "short", context, is_long ? "over" : "within", rope.original_max_position);
 }
 
@@ -48,7 +51,7 @@ void run_generate(GenerateArguments& a) {
   LoadedModel loaded(a.checkpoint);
   const auto prompt_length = static_cast<int64_t>(prompt_tokens(loaded.tokenizer(), a.prompt).size());
   InferenceOptions use;
-  use.precision = a.precision;
+  use.precision = named<DType>(a.precision);
   use.context = a.context > 0 ? a.context : prompt_length + a.generation.max_tokens;
   if (loaded.spec().model.family == Family::gpt && a.context == 0)
     use.context = std::min(use.context, loaded.spec().model.max_position);
@@ -57,10 +60,10 @@ void run_generate(GenerateArguments& a) {
   a.generation.stop_ids = stop_ids(a, loaded);
   Decoder decoder(loaded.model(), use.context);
   const auto start = std::chrono::steady_clock::now();
-  std::fputs(a.prompt.c_str(), stdout);
+  write_out(a.prompt);
   const GenerationResult r =
       generate(decoder, loaded.tokenizer(), a.prompt, a.generation, [](const std::string& piece) {
-        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        write_out(piece);
         std::fflush(stdout);
       });
   std::fputs("\n", stdout);
@@ -75,39 +78,42 @@ void run_generate(GenerateArguments& a) {
 void add_generate_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<GenerateArguments>();
   SamplingOptions& s = a->generation.sampling;
-  cli::App* command = app.add_subcommand("generate", "Write text with a trained model");
+  cli::App* command = app.add_subcommand("generate", "Generate text with a trained model");
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
   command->add_option("--prompt", a->prompt, "text to continue; empty: start of a document");
   command
       ->add_option("--max-tokens", a->generation.max_tokens,
-                   "tokens to write at most; without --context it sets the room")
+                   "maximum number of new tokens; without --context it also sets the context")
       ->capture_default_str()
       ->check(cli::Range(1, 1 << 30));
-  command->add_option("--temperature", s.temperature, "0: always the likeliest token")
+  command->add_option("--temperature", s.temperature, "0: always take the most likely token")
       ->capture_default_str()
       ->check(cli::Range(0.0, 100.0));
-  command->add_option("--top-k", s.top_k, "draw among the k likeliest tokens; 0: all")
+  command->add_option("--top-k", s.top_k, "sample from the k most likely tokens; 0: all")
       ->capture_default_str()
       ->check(cli::NonNegativeNumber);
-  command->add_option("--top-p", s.top_p, "draw among the likeliest tokens that together have this probability")
+  command->add_option("--top-p", s.top_p, "sample from the most likely tokens that together have this probability")
       ->capture_default_str()
       ->check(cli::Range(1e-6, 1.0));
-  command->add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
+  command->add_option("--seed", s.seed, "seed of the sampling; the same seed gives the same text")
+      ->capture_default_str();
   command
       ->add_option("--context", a->context,
-                   "positions to make room for; 0: prompt and max-tokens. longrope takes its long factors for the "
-                   "whole text where "
-                   "this is over model.rope.original_max_position")
+                   "number of positions to allocate; 0: prompt and max-tokens. If it is over "
+                   "model.rope.original_max_position, longrope uses its long factors for the whole text")
       ->check(cli::NonNegativeNumber);
-  command->add_option("--precision", a->precision, "as in training unless given")
-      ->check(cli::IsMember({"bf16", "fp32"}));
+  command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
-  command->add_flag("--ignore-eot", a->ignore_eot, "go on after end-of-text and the model's own end tokens");
-  command->add_option("--stop", a->stops, "a special token that ends the text, such as <|end|>; repeatable");
-  command->callback([a] { run_generate(*a); });
+  command->add_flag("--ignore-eot", a->ignore_eot, "continue after end-of-text and the model's own end tokens");
+  command->add_option("--stop", a->stops, "special token that ends the text, such as <|end|>; repeatable");
+  a->hdf5.add_to(*command);
+  command->callback([a] {
+    a->hdf5.apply();
+    run_generate(*a);
+  });
 }
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// fptrain report: draws a run's report.html anew, and pictures of its loss curve.
+// fptrain report: regenerates the report.html of a run, or draws a picture of its loss curve.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "report/report_html.h"
+#include "train/permissions.h"
 
 namespace fp {
 
@@ -14,7 +15,7 @@ void add_report_command(cli::App& app, CommandResult& result) {
     std::string directory, svg;
   };
   const auto options = std::make_shared<Options>();
-  cli::App* command = app.add_subcommand("report", "Write report.html of a run directory anew");
+  cli::App* command = app.add_subcommand("report", "Regenerate report.html of a run directory");
   command->add_option("RUN_DIR", options->directory, "Run directory: the folder with metrics.jsonl")->required();
   command->add_option("--svg", options->svg, "Write only a picture of the loss curve, to this file");
   command->callback([options, &result] {
@@ -23,6 +24,7 @@ void add_report_command(cli::App& app, CommandResult& result) {
       write_loss_picture(directory, options->svg);
       fmt::print("{}\n", options->svg);
     } else {
+      write_as_private_as(directory);
       write_report(directory);
       fmt::print("{}\n", (directory / "report.html").string());
     }

@@ -1,14 +1,14 @@
-// fptrain schedule: the order of a pipeline's work, how long it takes and how much it holds, before any rank runs.
+// fptrain schedule: shows a pipeline schedule with its time, bubble and memory, without running it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/filesystem.h"
 #include "commands.h"
-#include "schedule/text.h"
-#include "schedule/verify.h"
+#include "io/filesystem.h"
+#include "pipeline/text.h"
+#include "pipeline/verify.h"
 
 namespace fp {
 namespace {
@@ -33,7 +33,7 @@ Costs costs_of_times(const std::vector<double>& times) {
   return {.each = {times[0], times[1], times[2]}, .by_stage = {}, .hop = times[3]};
 }
 
-// What a file can have been lowered with: how it was, as far as it shows, and else whatever is allowed.
+// Infers the options that a schedule was lowered with, as far as it shows them, and else the most permissive ones.
 LoweringOptions options_of(const Schedule& s, const Costs& costs) {
   LoweringOptions options{.costs = costs, .sends_in_flight = std::max(1, s.micro_batches)};
   options.resident = s.placement.stages();
@@ -55,15 +55,14 @@ LoweringOptions options_of(const Schedule& s, const Costs& costs) {
 Schedule read_schedule(const std::string& file, const Costs& costs) {
   const Schedule s = load_schedule(file);
   const auto wrong = is_lowered(s) ? verify_lowered(s, options_of(s, costs)) : verify(s);
-  if (!wrong.empty())
-    throw DataError(fmt::format("{}: not a schedule that runs:\n  {}", file, fmt::join(wrong, "\n  ")));
+  if (!wrong.empty()) throw DataError(fmt::format("{}: invalid schedule:\n  {}", file, fmt::join(wrong, "\n  ")));
   return s;
 }
 
 Schedule schedule_of(const ScheduleArguments& a, const Costs& costs) {
   if (!a.file.empty()) return read_schedule(a.file, costs);
   if (a.request.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
-    throw ConfigError(fmt::format("say --kind, --stages and --microbatches, or --file; kinds are {}",
+    throw ConfigError(fmt::format("give --kind, --stages and --microbatches, or --file; kinds are {}",
                                   fmt::join(schedule_kinds(), ", ")));
   return generate(a.request, costs);
 }
@@ -92,7 +91,7 @@ std::string as_json(const Schedule& s, const Timing& t, const ScheduleArguments&
   return all.dump(2) + "\n";
 }
 
-// Whether a person still reads the lines of the timeline.
+// True if the lines of the text timeline are short enough to read.
 bool readable(const Schedule& s) {
   size_t longest = 0;
   for (const auto& list : s.ranks) longest = std::max(longest, list.size());
@@ -108,23 +107,24 @@ std::string as_text(const Schedule& s, const Timing& t, const ScheduleArguments&
   line("makespan", fmt::format("{:g}", t.makespan),
        fmt::format("a chunk's forward takes {:g}, backward {:g} to the input and {:g} to the weights, a hop {:g}",
                    a.costs[0], a.costs[1], a.costs[2], a.costs[3]));
-  line("work", fmt::format("{:g}", t.work), "of the rank that has most");
+  line("work", fmt::format("{:g}", t.work), "of the busiest rank");
   line("bubble", fmt::format("{:.1f} %", 100 * t.bubble), "of the step, which ends on all ranks together");
   line("bubble of spans", fmt::format("{:.1f} %", 100 * t.span_bubble),
        "of the longest time from a rank's first action to its last");
   const auto most = std::max_element(t.peak_chunks.begin(), t.peak_chunks.end());
   line("peak memory", fmt::format("{}", *most),
-       fmt::format("chunks with activations held, as much as {:g} micro-batches leave on a rank; rank by rank {}",
+       fmt::format("chunks with stored activations, as many as {:g} micro-batches leave on a rank; by rank: {}",
                    static_cast<double>(*most) / p.chunks, fmt::join(t.peak_chunks, " ")));
   line("weights", fmt::format("{}", p.pipes()),
        p.two_way ? "copies of the model: each stage is held by two ranks" : "copy of the model");
   line("messages", fmt::format("{:g}", t.messages_per_micro_batch),
        "between ranks, a micro-batch, forward and backward");
   if (a.timeline || readable(s)) return text + fmt::format("\n{}", text_timeline(s, t));
-  return text + "(--timeline shows who does what when, in long lines; --svg draws it)\n";
+  return text + "(--timeline prints the timeline of each rank, in long lines; --svg draws it)\n";
 }
 
-// With so many messages of a channel under way; the schedule gets its messages where it has none.
+// Simulates with at most `slots` messages of a channel in flight (0: any number); adds messages if the schedule has
+// none.
 Timing simulate_slots(Schedule& s, Costs costs, int slots) {
   if (slots > 0 && !is_lowered(s)) s = lower(s, {.costs = costs, .sends_in_flight = slots});
   costs.slots = slots;
@@ -152,33 +152,35 @@ void add_schedule_command(cli::App& app, CommandResult&) {
   std::vector<cli::Option*> of_request = {
       command->add_option("--kind", q.kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
       command->add_option("--stages", q.ranks, "ranks of the pipeline"),
-      command->add_option("--microbatches", q.micro_batches, "of a step, over all pipes"),
-      command->add_option("--chunks", q.chunks, "parts of the model a rank holds; 0: the kind's own"),
-      command->add_option("--group", q.group, "interleaved, interleaved-zb: micro-batches that visit a chunk together"),
-      command->add_option("--unit-size", q.unit_size, "zeropp: micro-batches of a unit"),
+      command->add_option("--microbatches", q.micro_batches, "micro-batches of a step, over all pipes"),
+      command->add_option("--chunks", q.chunks, "stages of each rank; 0: the default of the kind"),
+      command->add_option("--group", q.group, "interleaved, interleaved-zb: consecutive micro-batches of a chunk"),
+      command->add_option("--unit-size", q.unit_size, "zeropp: micro-batches of a scheduling unit"),
       command->add_option("--warmup", q.warmup, "zeropp: 1 (less memory) or 2 (no bubble between units)"),
       command->add_option("--window", q.window, "wave: micro-batches in flight"),
       command->add_flag("--w-pass", q.w_pass, "split weight gradients off and move them into the bubbles"),
       command->add_option("--memory-cap", q.memory_cap,
-                          "with --w-pass: chunks a rank may hold; 0: what it needs without"),
+                          "with --w-pass: maximum stages x micro-batches held by a rank; 0: as many as without it"),
   };
   cli::Option* file =
-      command->add_option("--file", a->file, "a schedule as CSV, as PyTorch writes it, instead of a kind");
+      command->add_option("--file", a->file, "a schedule as CSV, in PyTorch's format, instead of a kind");
   for (cli::Option* option : of_request) file->excludes(option);
-  command->add_option("--costs", a->costs, "times of a chunk: forward, backward to input, to weights, hop")
+  command
+      ->add_option("--costs", a->costs,
+                   "times of a chunk: forward, input gradient, weight gradient; and of a hop between ranks")
       ->delimiter(',')
       ->expected(4)
       ->capture_default_str();
   command
       ->add_option("--slots", a->slots,
-                   "messages of a way between two stages that may be under way; the executor has 2. 0: any number")
+                   "messages in flight in one direction between two stages; the executor allows 2. 0: any number")
       ->check(cli::Range(0, 1 << 20));
   cli::Option* timeline =
-      command->add_flag("--timeline", a->timeline, "show what each rank does when, however long the lines are");
-  cli::Option* json = command->add_flag("--json", a->json, "one JSON object instead")->excludes(timeline);
-  command->add_flag("--csv", a->csv, "the schedule as CSV instead")->excludes(json)->excludes(timeline);
-  command->add_option("--svg", a->svg, "also draw a picture into this file");
-  command->add_option("--out", a->out, "write there instead of printing");
+      command->add_flag("--timeline", a->timeline, "show the timeline of each rank, however long the lines are");
+  cli::Option* json = command->add_flag("--json", a->json, "print one JSON object")->excludes(timeline);
+  command->add_flag("--csv", a->csv, "print the schedule as CSV")->excludes(json)->excludes(timeline);
+  command->add_option("--svg", a->svg, "also draw a picture to this file");
+  command->add_option("--out", a->out, "write to this file instead of printing");
   command->callback([a] { run_schedule(*a); });
 }
 

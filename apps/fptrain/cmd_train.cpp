@@ -3,25 +3,28 @@
 #include <filesystem>
 #include <functional>
 
-#include "base/filesystem.h"
 #include "base/log.h"
-#include "base/writable_folder.h"
 #include "commands.h"
 #include "config/load.h"
+#include "dryrun/memory_watch.h"
+#include "hdf5_flag.h"
+#include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "launch/early_stop.h"
+#include "launch/fault.h"
 #include "measure_machine.h"
 #include "planning.h"
 #include "ranks.h"
 #include "train/agreement.h"
-#include "train/memory_watch.h"
+#include "train/coordination.h"
+#include "train/permissions.h"
 #include "train/restarts.h"
-#include "train/together.h"
 #include "train/trainer.h"
 
 namespace fp {
 namespace {
 
-// What rank 0 decides; the cluster of the others may be another where it was measured.
+// Rank 0 plans for all ranks, since clusters that ranks measure may differ.
 void plan_together(Ranks& ranks, TrainRequest& request, const std::function<ClusterSpec()>& cluster) {
   const auto decide = [&](int size) {
     return to_text(plan_training(request.spec, size, cluster(), request.resume != "none"));
@@ -31,13 +34,14 @@ void plan_together(Ranks& ranks, TrainRequest& request, const std::function<Clus
   request.forecast = planned.forecast;
 }
 
-// What came of it as text (train/together.h), for on a mistake of one rank all have to end.
-std::string read_spec(TrainRequest& request, const std::string& file, const std::vector<std::string>& sets) {
-  return outcome_of([&] {
+// Returns an error as a value (train/rank_result.h), since an error on one rank must end all.
+RankResult read_spec(TrainRequest& request, const std::string& file, const std::vector<std::string>& sets) {
+  return run_and_catch([&] {
     try {
       RunSpec spec = load_run_spec(file, sets);
       validate_for_training(spec);
-      begin_life(spec, log::rank() == 0);
+      apply_permissions(spec);
+      check_and_record_start(spec, log::rank() == 0);
       request.spec = std::move(spec);
     } catch (const std::filesystem::filesystem_error& e) {
       throw DataError(message_of(e), exit_code_of(e.code().value()));
@@ -46,20 +50,22 @@ std::string read_spec(TrainRequest& request, const std::string& file, const std:
   });
 }
 
-Facts facts_of(const TrainRequest& request) {
-  Facts facts{{"--resume", request.resume}, {"--allow-data-change", request.allow_data_change ? "given" : "not given"}};
+Facts facts_of(const TrainRequest& request, bool hdf5) {
+  const auto given = [](bool flag) { return flag ? "given" : "not given"; };
+  Facts facts{
+      {"--resume", request.resume}, {"--allow-data-change", given(request.allow_data_change)}, {"--hdf5", given(hdf5)}};
   for (auto& fact : facts_of(request.spec)) facts.push_back(std::move(fact));
   return facts;
 }
 
-// What others leave of the memory; what the runtime of ranks takes of it has been taken already.
+// Returns the free memory, to which reserved_gib is added: the contexts of these ranks have already taken it.
 double free_gib(const Ops& ops, const ClusterSpec& cluster, int ranks_of_host) {
   const int64_t bytes = MemoryWatch::available(ops, ranks_of_host);
   if (bytes <= 0) return cluster.memory_gib;
   return static_cast<double>(bytes) / (1 << 30) + cluster.reserved_gib * (ops.device_memory() ? 1 : ranks_of_host);
 }
 
-// Bytes a second that the disks of all nodes of this run take.
+// Returns the write rate of all nodes of this run, in bytes per second.
 double save_rate(const ClusterSpec& cluster, Ranks& ranks) {
   const int on_host = ranks.on_this_host(), nodes = (ranks.world().size() + on_host - 1) / on_host;
   return cluster.disk_gb_per_s * 1e9 * nodes;
@@ -67,17 +73,17 @@ double save_rate(const ClusterSpec& cluster, Ranks& ranks) {
 
 ClusterSpec measure_quickly(Ops& ops, Ranks& ranks) {
   log::info(
-      "parallel.auto without parallel.cluster: measuring this machine, in some seconds; of a busy one less, so that it "
-      "takes about half a minute at most. A file of `fptrain bench all --write-cluster FILE`, named in "
-      "parallel.cluster, saves that");
+      "parallel.auto without parallel.cluster: measuring this machine, which takes some seconds (half a minute at most "
+      "on a busy one, of which less is measured). To avoid it, name a file of `fptrain bench all --write-cluster FILE` "
+      "in parallel.cluster");
   const auto start = std::chrono::steady_clock::now();
-  ClusterSpec cluster = measure_machine(ops, ranks.world(), ranks.everybody(), true).cluster;
+  ClusterSpec cluster = measure_machine(ops, ranks.world(), ranks.all_ranks(), true).cluster;
   log::info("measured in {:.1f} s; planning",
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return cluster;
 }
 
-// Before what takes long: of many ranks the one that will make them.
+// Checked early, before work that takes long, and only by the rank that creates the folders.
 void require_run_directory(const RunSpec& spec) {
   const std::filesystem::path directory = spec.run.directory;
   require_folder_possible(directory, "the run directory");
@@ -90,30 +96,40 @@ void add_train_command(cli::App& app, CommandResult& result) {
   struct TrainArguments {
     std::string file, resume = "auto";
     std::vector<std::string> sets;
-    bool allow_data_change = false;
+    bool allow_data_change = false, allow_faults = false;
+    Hdf5Flag hdf5;
   };
   const auto a = std::make_shared<TrainArguments>();
-  cli::App* command = app.add_subcommand("train", "Train the model a run spec describes, or go on where it stopped");
-  command->add_option("run", a->file, "run spec (YAML)")->required();
+  cli::App* command = app.add_subcommand("train", "Train the model of a run spec, or resume where it stopped");
+  command->add_option("RUN.yaml", a->file, "run spec (YAML)")->required();
   command->add_option("--set", a->sets, "section.key=value, over the file; repeatable")
       ->take_all()
       ->allow_extra_args(false);
   command
-      ->add_option("--resume", a->resume,
-                   "auto: the newest good checkpoint, if any; none: start afresh; or the path of a checkpoint")
+      ->add_option(
+          "--resume", a->resume,
+          "auto: from the newest good checkpoint, if any; none: start from scratch; or the path of a checkpoint")
       ->capture_default_str();
   command->add_flag("--allow-data-change", a->allow_data_change,
                     "resume even if the data, its order or the seed have changed");
+  command->add_flag("--allow-faults", a->allow_faults,
+                    "inject the fault of FPTRAIN_FAULT, to test failures (docs/clusters.md)");
+  a->hdf5.add_to(*command,
+                 "let HDF5 read older checkpoints given by --resume PATH or model.init_from, which have no index.bin; "
+                 "use it only for files that you trust, as HDF5 parses them");
   command->callback([a, &result] {
-    EarlyStop early;  // of set-up, which may take minutes
+    if (a->allow_faults) allow_faults();
+    check_fault_request();
+    a->hdf5.apply();
+    EarlyStop early;  // handles stop signals during set-up, which may take minutes
     Ranks ranks;
     TrainRequest request{{}, a->resume, a->allow_data_change, FPTRAIN_VERSION};
-    const std::string outcome = read_spec(request, a->file, a->sets);
-    if (ranks.alone()) result_of(outcome);
+    const RankResult read = read_spec(request, a->file, a->sets);
+    if (ranks.alone()) read.value();
     ranks.note_suspects_in(request.spec.run.directory);
     ranks.join(request.spec.watchdog);
     result.code = ranks.run([&] {
-      ranks.require_same(facts_of(request), outcome);
+      ranks.require_same(facts_of(request, a->hdf5.given()), read);
       const bool planned = !request.spec.parallel.cluster.empty();
       const bool measures = !request.spec.parallel.open.empty() && !planned;
       if (planned) plan_together(ranks, request, [&] { return *cluster_for(request.spec); });

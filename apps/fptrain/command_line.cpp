@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "config/problems.h"
+#include "config/yaml/problems.h"
 
 namespace fp::cli {
 
@@ -24,6 +24,7 @@ const Validator PositiveNumber{CLI::PositiveNumber}, NonNegativeNumber{CLI::NonN
 
 Option* Option::required() { return option_.required(), this; }
 Option* Option::check(const Validator& v) { return option_.check(v.get()), this; }
+Option* Option::as_size() { return option_.transform(CLI::AsSizeValue(true)), this; }
 Option* Option::capture_default_str() { return option_.capture_default_str(), this; }
 Option* Option::excludes(Option* other) { return option_.excludes(&other->option_), this; }
 Option* Option::excludes(const std::string& name) { return option_.excludes(name), this; }
@@ -81,7 +82,7 @@ std::vector<App*> App::get_subcommands() const {
 
 namespace {
 
-// What to say of a word where a subcommand should be; empty: there is none.
+// Returns the error message for an unknown subcommand; empty if no subcommand is expected or given.
 std::string wrong_subcommand(const CLI::App* app) {
   std::string path = "fptrain";
   for (; !app->get_subcommands().empty(); path += " " + app->get_name()) app = app->get_subcommands().front();
@@ -105,7 +106,7 @@ void App::parse(int argc, char** argv) {
     Ended ended;
     ended.is_mistake = e.get_exit_code() != 0;
     const std::string wrong = ended.is_mistake ? wrong_subcommand(app_) : "";
-    ended.say = [this, e, wrong] { wrong.empty() ? void(app_->exit(e)) : log::error("{}", wrong); };
+    ended.print = [this, e, wrong] { wrong.empty() ? void(app_->exit(e)) : log::error("{}", wrong); };
     throw ended;
   }
 }

@@ -1,5 +1,5 @@
-// The command line, as CLI11 reads it. Its headers take seconds to compile in each file that has them, so only
-// command_line.cpp does; the names and what they mean are CLI11's.
+// A thin wrapper of CLI11, whose headers take seconds to compile and are therefore included in command_line.cpp only.
+// Names and semantics are those of CLI11.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Validator;
 
 namespace fp::cli {
 
-// A condition on a value; what breaks it is refused with what would be legal.
+// A condition on a value. A value that violates it is refused with a message that gives the legal values.
 class Validator {
  public:
   explicit Validator(const CLI::Validator&);
@@ -32,16 +32,17 @@ struct IsMember : Validator {
 };
 struct Range : Validator {
   template <class T>
-  Range(T least, T most);  // of int, uint64_t, double
+  Range(T least, T most);  // for int, uint64_t, double; inclusive
 };
 extern const Validator PositiveNumber, NonNegativeNumber;
 
-// A flag, option or positional argument. Functions that change it return it.
+// A flag, option or positional argument. Functions that change it return it, for chaining.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(option) {}
   Option* required();
   Option* check(const Validator&);
+  Option* as_size();              // the value is a number of bytes with an optional unit: 64MiB, 1GB
   Option* capture_default_str();  // the help text shows the default
   Option* excludes(Option*);
   Option* excludes(const std::string& name);
@@ -55,33 +56,34 @@ class Option {
   CLI::Option& option_;
 };
 
-// Nothing was run: help was asked for, or the command line cannot be understood.
+// Thrown by App::parse if no command was run: help was requested, or the command line is invalid.
 struct Ended : std::exception {
-  bool is_mistake = false;
-  std::function<void()> say;  // prints the help or the mistake
+  bool is_mistake = false;      // the command line is invalid
+  std::function<void()> print;  // prints the help or the mistake
 };
 
 // The program or one of its subcommands.
 class App {
  public:
-  explicit App(const std::string& description);  // the program
+  explicit App(const std::string& description);
   App(const App&) = delete;
   ~App();
 
   App* add_subcommand(const std::string& name, const std::string& description);
-  // Of the types that command_line.cpp lists. The variable gets the value when the command line is read.
+  // Adds an option for one of the types that command_line.cpp instantiates. parse() stores the value in `variable`,
+  // which must live until then.
   template <class T>
   Option* add_option(const std::string& name, T& variable, const std::string& description = "");
   Option* add_flag(const std::string& name, bool& variable, const std::string& description = "");
   void require_subcommand(int count);
   void set_version_flag(const std::string& name, const std::string& version);
   void callback(std::function<void()>);
-  void preparse_callback(std::function<void(size_t)>);  // before the subcommand's own arguments are read
+  void preparse_callback(std::function<void(size_t)>);  // runs before the subcommand's arguments are read
 
   std::string get_name() const;
-  std::vector<App*> get_subcommands() const;  // all, used or not
+  std::vector<App*> get_subcommands() const;  // all of them, used or not
 
-  // Runs what the command line asks for; throws what a callback throws, and Ended.
+  // Reads the command line and runs its callbacks. Throws Ended, and whatever a callback throws.
   void parse(int argc, char** argv);
 
  private:

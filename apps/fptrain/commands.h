@@ -1,5 +1,5 @@
-// One function per subcommand: it adds the subcommand with its flags to the app and sets its callback.
-// A callback throws UserError for the user's mistakes; main() prints it and exits with its code.
+// Subcommands of fptrain. Each function adds one subcommand with its flags to the app and sets its callback. Callbacks
+// throw UserError for mistakes of the user; main() prints the error and exits with its code.
 #pragma once
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 
 namespace fp {
 
-// Each subcommand's callback leaves the exit code here (ok unless it says otherwise).
+// Exit code of the subcommand, set by its callback.
 struct CommandResult {
   ExitCode code = ExitCode::ok;
 };
@@ -25,7 +25,7 @@ void add_tokenize_commands(cli::App& data);  // tokenize and detokenize, below `
 void add_checkpoint_command(cli::App& app, CommandResult& result);
 void add_bench_command(cli::App& app, CommandResult& result);
 void add_doctor_command(cli::App& app, CommandResult& result);
-// import and export, under the checkpoint command.
+// Adds import and export below `checkpoint`.
 void add_checkpoint_transfer_commands(cli::App& checkpoint);
 void add_report_command(cli::App& app, CommandResult& result);
 

@@ -1,4 +1,4 @@
-// Concrete backends, by the names of the run spec.
+// Creates the backend for run.device.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace fp {
 
-// Legal names: those of run.device.
+// Legal values of run.device.
 extern const std::vector<std::string> kDevices;
 
-// auto: a GPU where one can be used, else the CPU, said in one line of the log. cuda: ConfigError with the reason where
-// none can. Of several GPUs the one whose index is that of this rank among those of its host; where there are fewer,
-// the first (a launcher may show each rank only its own). Also sets the number of threads (0: the cores this process
-// may use).
+// Opens `device`. auto takes a GPU if one can be used, else the CPU, and then logs the reason. cuda throws ConfigError
+// with the reason if no GPU can be used. Rank `local_rank` of its host gets the GPU with that index, or the first one
+// if that cannot be used (a launcher may make only one GPU visible to each rank). Also sets the number of compute
+// threads (0: the cores that this process may use).
 std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank = 0);
 
 }  // namespace fp

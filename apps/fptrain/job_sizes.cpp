@@ -1,10 +1,10 @@
 #include "job_sizes.h"
 
 #include "base/error.h"
-#include "plan/layout.h"
-#include "plan/pipeline.h"
 #include "planner/candidates.h"
 #include "planning.h"
+#include "sharding/arrange.h"
+#include "sharding/pipeline_plan.h"
 
 namespace fp {
 namespace {
@@ -12,14 +12,14 @@ namespace {
 ClusterSpec nodes_of(int ranks) {
   ClusterSpec c;
   c.name = "nodes of the job";
-  c.device = "cuda";  // one a rank
+  c.device = "cuda";  // one per rank
   c.ranks_per_node = ranks;
   c.memory_gib = 1;
   return c;
 }
 
-// What speaks against so many ranks; empty: nothing.
-std::string trouble(const RunSpec& whole, int ranks, int ranks_per_node) {
+// Returns why the run cannot be arranged on so many ranks; empty if it can.
+std::string arrange_error(const RunSpec& whole, int ranks, int ranks_per_node) {
   if (!whole.parallel.open.empty()) {
     constexpr bool kAnySize = true;
     if (!Candidates(whole, ranks, nodes_of(ranks_per_node)).leads(kAnySize).empty()) return "";
@@ -42,7 +42,7 @@ void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_pe
   const RunSpec whole = with_vocab_of_data(spec);
   std::string first, legal;
   for (int nodes = min_nodes; nodes <= max_nodes; ++nodes) {
-    const std::string why = trouble(whole, nodes * ranks_per_node, ranks_per_node);
+    const std::string why = arrange_error(whole, nodes * ranks_per_node, ranks_per_node);
     if (why.empty())
       legal += fmt::format("{}{}", legal.empty() ? "" : ", ", nodes);
     else if (first.empty())
@@ -52,7 +52,7 @@ void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_pe
   if (first.empty()) return;
   throw ConfigError(fmt::format("{}\nnumbers of nodes that can run it: {}{}", first, legal.empty() ? "none" : legal,
                                 whole.parallel.open.empty() && max_nodes > min_nodes
-                                    ? "; with `parallel: auto` it is planned anew for what each start gets"
+                                    ? "; with `parallel: auto` each start is planned for the nodes that it gets"
                                     : ""));
 }
 

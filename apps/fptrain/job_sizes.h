@@ -1,12 +1,13 @@
-// Whether a run can be arranged on each allocation that its job may get.
+// Checks that a run can be arranged on every allocation that its Slurm job may get.
 #pragma once
 
 #include "config/run_spec.h"
 
 namespace fp {
 
-// ConfigError for the first number of nodes, from `min_nodes` to `max_nodes`, whose ranks cannot share the run, with
-// the numbers that can. A run whose degrees are open needs some legal plan; whether it fits is seen where it runs.
+// Throws ConfigError if for some number of nodes from `min_nodes` to `max_nodes` the run cannot be arranged on that
+// many nodes; the message has the reason for the first one and the numbers that are legal. A spec with open keys needs
+// a legal plan for each number of nodes; whether the plan fits in memory is only checked when the run starts.
 void check_sizes(const RunSpec&, int min_nodes, int max_nodes, int ranks_per_node);
 
 }  // namespace fp

@@ -8,19 +8,20 @@
 #include <set>
 #include <thread>
 
-#include "base/filesystem.h"
 #include "base/log.h"
+#include "base/memory_error.h"
 #include "commands.h"
+#include "io/filesystem.h"
 #include "ranks.h"
 
 namespace {
 
-// Before ranks can talk to each other they all meet the same mistake: rank 0 names it, and its end is theirs.
-void let_rank_0_speak() {
+// Before the ranks are connected, all of them find the same error: rank 0 reports it, and its exit ends the others.
+void wait_for_rank_0() {
   if (fp::log::rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(5));
 }
 
-// The stacks of threads count whole against `ulimit -d`, used or not; by default each has 8 MiB.
+// Thread stacks count in full against `ulimit -d`, used or not; by default each has 8 MiB.
 void use_smaller_stacks() {
   constexpr size_t kStack = size_t{2} << 20;
   pthread_attr_t attributes;
@@ -34,14 +35,14 @@ void use_smaller_stacks() {
 
 int main(int argc, char** argv) {
   use_smaller_stacks();
-  // Under `ulimit -f` a save that grows too long must fail as on a full disk, not kill the run.
+  // Under `ulimit -f` a save that is too large must fail as on a full disk, not kill the run.
   std::signal(SIGXFSZ, SIG_IGN);
   fp::cli::App app{"fptrain: an LLM trainer driven by config files"};
   app.set_version_flag("--version", FPTRAIN_VERSION);
   app.require_subcommand(1);
   fp::CommandResult result;
   try {
-    fp::know_rank();
+    fp::configure_log_for_rank();
     // One line per subcommand, in the order of the help text.
     fp::add_train_command(app, result);
     fp::add_submit_command(app, result);
@@ -56,7 +57,7 @@ int main(int argc, char** argv) {
     fp::add_checkpoint_command(app, result);
     fp::add_bench_command(app, result);
     fp::add_doctor_command(app, result);
-    // Several ranks train; bench says itself what they may do; doctor may be asked about every node of a job.
+    // train and doctor run on any number of ranks; bench checks for each of its subcommands.
     const std::set<std::string> of_ranks = {"train", "bench", "doctor"};
     for (fp::cli::App* command : app.get_subcommands())
       if (!of_ranks.contains(command->get_name()))
@@ -64,17 +65,20 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return static_cast<int>(result.code);
   } catch (const fp::cli::Ended& e) {
-    if (e.is_mistake) let_rank_0_speak();
-    if (e.is_mistake || fp::log::rank() == 0) e.say();
+    if (e.is_mistake) wait_for_rank_0();
+    if (e.is_mistake || fp::log::rank() == 0) e.print();
     return static_cast<int>(e.is_mistake ? fp::ExitCode::bad_config : fp::ExitCode::ok);
   } catch (const fp::UserError& e) {
-    let_rank_0_speak();
+    wait_for_rank_0();
     fp::log::error("{}", e.what());
     return static_cast<int>(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
-    let_rank_0_speak();
+    wait_for_rank_0();
     fp::log::error("{}", fp::message_of(e));
     return static_cast<int>(fp::exit_code_of(e.code().value()));
+  } catch (const std::bad_alloc&) {
+    fp::log::error("{}", fp::out_of_memory(fmt::format("in `fptrain {}`", argc > 1 ? argv[1] : "")));
+    return static_cast<int>(fp::ExitCode::infrastructure);
   } catch (const std::exception& e) {
     fp::log::error("internal error, please report it: {}", e.what());
     return 1;

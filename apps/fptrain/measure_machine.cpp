@@ -6,9 +6,9 @@
 #include <chrono>
 #include <set>
 
+#include "dryrun/memory_watch.h"
+#include "host/machine.h"
 #include "launch/placement.h"
-#include "report/machine.h"
-#include "train/memory_watch.h"
 
 namespace fp {
 namespace {
@@ -45,12 +45,12 @@ NodeFacts facts_of_node(const Ops& ops, const World& world, int64_t nodes) {
 
 }  // namespace
 
-MeasuredMachine measure_machine(Ops& ops, World& world, Group& everybody, bool quick) {
-  const std::vector<std::string> hosts = everybody.all_gather(host_name());
+MeasuredMachine measure_machine(Ops& ops, World& world, Group& all_ranks, bool quick) {
+  const std::vector<std::string> hosts = all_ranks.all_gather(host_name());
   const auto nodes = static_cast<int64_t>(std::set<std::string>(hosts.begin(), hosts.end()).size());
   MeasuredMachine m;
   m.links = measure_links(world, ops, hosts, quick);
-  m.rates = measure_device(ops, everybody, static_cast<int>(world.size() / nodes), quick);
+  m.rates = measure_device(ops, all_ranks, static_cast<int>(world.size() / nodes), quick);
   m.cluster = measured_cluster(facts_of_node(ops, world, nodes), m.rates, m.links, {});
   return m;
 }

@@ -1,4 +1,4 @@
-// The machine this runs on, as a cluster description.
+// Measures this machine and returns it as a cluster description.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,13 @@
 namespace fp {
 
 struct MeasuredMachine {
-  ClusterSpec cluster;  // its disk was not measured
+  ClusterSpec cluster;  // without disk_gb_per_s, which is not measured
   DeviceRates rates;
   std::vector<LinkSample> links;
 };
 
-// Called by all ranks of the world, `everybody`, which measure at the same time; `quick`: in some seconds, less exact.
-MeasuredMachine measure_machine(Ops&, World&, Group& everybody, bool quick);
+// Collective over `all_ranks`, the group of all ranks of the world, which measure at the same time. `quick` takes some
+// seconds and is less exact.
+MeasuredMachine measure_machine(Ops&, World&, Group& all_ranks, bool quick);
 
 }  // namespace fp

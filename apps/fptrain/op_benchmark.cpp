@@ -8,9 +8,9 @@
 namespace fp {
 namespace {
 
-// The copy that other ops are held against.
+// Size of the copy that other ops are compared with.
 constexpr int64_t kDeviceCopy = int64_t{1} << 30, kHostCopy = int64_t{1} << 27;  // bytes
-constexpr int64_t kHostPart = int64_t{1} << 24;                                  // elements to and from the host
+constexpr int64_t kHostPart = int64_t{1} << 24;                                  // elements copied to and from the host
 
 }  // namespace
 
@@ -96,13 +96,14 @@ void OpBenchmark::attention(const OpSizes& s, int64_t length, const std::string&
   const Tensor lse = f32({batch, s.heads, length});
   AttentionSpec spec;
   spec.scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
-  // Visible (query, key) pairs times head size, two products forward and five backward.
+  // FLOPs of the visible (query, key) pairs: two products forward and five backward.
   const double pairs = static_cast<double>(batch * s.heads) * 0.5 * static_cast<double>(length * (length + 1));
   const double flops = 4.0 * pairs * static_cast<double>(s.head_dim);
   const std::string shape = fmt::format("B={} T={} H={} K={} d={}", batch, length, s.heads, s.kv_heads, s.head_dim);
   ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, false));
   add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention(o, lse, q, k, v, {}, {}, spec); });
-  ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, true));  // after it: this pass may be refused alone
+  // Only now, since a device may support the forward pass alone.
+  ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, true));
   add("attention_backward" + title, shape, 2.5 * flops, Bound::flops,
       [&] { ops_.attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, {}, {}, spec); });
   timer_.drop();

@@ -1,15 +1,15 @@
-// What `fptrain bench ops` measures: every op at the shapes of a model's training step.
+// Benchmark of every op at the shapes of a model's training step, for `fptrain bench ops`.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bench/op_timer.h"
 #include "config/run_spec.h"
-#include "train/op_timer.h"
 
 namespace fp {
 
-// Sizes of the model that ops see.
+// The sizes of a model that determine the shapes of ops.
 struct OpSizes {
   int64_t tokens, hidden, heads, kv_heads, head_dim, ffn, vocab;
   ActivationSpec activation;
@@ -20,25 +20,28 @@ struct OpSizes {
   HeadLayout layout() const { return {.heads = heads, .kv_heads = kv_heads, .head_dim = head_dim}; }
 };
 
-// Products and attention are held against the fastest product, all other ops against the copy.
+// Whether an op is bound by FLOPs or by bytes. Matrix products and attention are compared with the fastest product, all
+// other ops with the copy.
 enum class Bound : uint8_t { flops, bytes };
 
+// Result for one op.
 struct OpRow {
   std::string op, shape;
   double seconds = 0;
-  double amount = 0;  // FLOPs, or bytes read and written: each operand once
+  double amount = 0;  // FLOPs, or bytes read and written with each operand counted once
   Bound bound = Bound::bytes;
   double rate() const { return amount / seconds; }
 };
 
+// Measures groups of ops and appends to `rows`.
 class OpBenchmark {
  public:
   OpBenchmark(Ops& ops, DType compute, int repeats) : timer_(ops), ops_(ops), t_(compute), repeats_(repeats) {}
 
-  void copies();  // among them the yardstick of memory: a copy larger than any cache
+  void copies();  // includes the reference for bytes: a copy larger than any cache
   void products(const OpSizes&);
   void fused_products(const OpSizes&);
-  // `title` comes after the op's name. Sets aside the scratch that it needs.
+  // Appends `title` to the name of the op. Reserves the scratch memory that attention needs.
   void attention(const OpSizes&, int64_t length, const std::string& title);
   void norms(const OpSizes&);
   void token_local(const OpSizes&);
@@ -56,7 +59,7 @@ class OpBenchmark {
 
   using Call = std::function<void()>;
   void add(const std::string& op, const std::string& shape, double amount, Bound, const Call&);
-  // An op bound by memory: each of `moved` is read or written once; the first gives the shape.
+  // Adds an op that is bound by bytes: each tensor of `moved` is read or written once; the first gives the shape.
   void memory(const std::string& op, const std::vector<Tensor>& moved, const Call&);
 
   OpTimer timer_;

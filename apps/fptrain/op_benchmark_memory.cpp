@@ -1,4 +1,4 @@
-// The ops that move memory.
+// Benchmarks of the ops that are bound by memory.
 #include "op_benchmark.h"
 
 namespace fp {
@@ -42,7 +42,7 @@ void OpBenchmark::token_local(const OpSizes& s) {
 void OpBenchmark::embeddings(const OpSizes& s) {
   const Tensor tokens = ids({s.tokens}, s.vocab), y = operand({s.tokens, s.hidden});
   const Tensor table = operand({s.vocab, s.hidden}), d_table = f32(table.shape);
-  // A row read for each token; the gradient reads and writes one in fp32.
+  // Each token reads one row; the gradient reads and writes one in fp32.
   memory("embedding", {y, y, tokens}, [&] { ops_.embedding(y, tokens, table, {}, {}, 1.0); });
   const double bytes = static_cast<double>(y.bytes() + tokens.bytes()) + 8.0 * static_cast<double>(y.elements());
   add("embedding_backward", y.shape.str(), bytes, Bound::bytes,
@@ -62,7 +62,7 @@ void OpBenchmark::heads(const OpSizes& s) {
   memory("split_qkv_backward", {qkv, qkv}, [&] { ops_.split_qkv_backward(qkv, q, k, v, layout, {}, {}); });
   memory("split_qkv_backward + rope", {qkv, qkv},
          [&] { ops_.split_qkv_backward(qkv, q, k, v, layout, rope, positions); });
-  // The heads first, as an exchange between ranks needs them.
+  // The layout with heads first, which all-to-all between ranks needs.
   const Tensor packed = operand({s.heads, s.tokens, s.head_dim});
   constexpr int order[] = {1, 0, 2};
   memory("permute", {q, packed}, [&] { ops_.permute(packed, q, order); });
@@ -81,7 +81,7 @@ void OpBenchmark::loss(const OpSizes& s) {
   const Tensor loss = f32({s.tokens, 2}), logits = operand({s.tokens, s.vocab});
   const Vocabulary vocabulary{.first_id = 0, .valid_ids = s.vocab, .masked_ids = {}};
   memory("softmax_stats", {logits, stats}, [&] { ops_.softmax_stats(stats, logits, targets, vocabulary); });
-  const Tensor parts = f32({4, s.tokens, 3});  // of 4 ranks
+  const Tensor parts = f32({4, s.tokens, 3});  // parts of 4 ranks
   memory("softmax_stats_merge", {parts, stats}, [&] { ops_.softmax_stats_merge(stats, parts); });
   memory("cross_entropy", {stats, loss}, [&] { ops_.cross_entropy(loss, stats, targets); });
   memory("cross_entropy_backward", {logits, logits, loss},
@@ -94,7 +94,7 @@ void OpBenchmark::optimizer(int64_t parameters) {
   const Tensor sums = f32({1}), weights = t_ == DType::bf16 ? operand(param.shape) : Tensor();
   ops_.zero(v);
   const AdamW step{.lr = 1e-4, .weight_decay = 0.1};
-  memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] { ops_.adamw(param, m, v, grad, weights, step); });
+  memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] { ops_.adamw(param, m, v, grad, weights, step, {}); });
   if (weights) memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically(weights, param, {}); });
   const std::vector<Segment> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares(sums, grad, all); });

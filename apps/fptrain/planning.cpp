@@ -10,11 +10,12 @@
 #include "config/load.h"
 #include "config/open_keys.h"
 #include "config/preset.h"
-#include "data/sampler.h"
+#include "data/sampling/sampler.h"
+#include "dryrun/memory_watch.h"
+#include "dryrun/setup.h"
+#include "io/json.h"
 #include "planner/candidates.h"
 #include "planner/report.h"
-#include "train/memory_watch.h"
-#include "train/setup.h"
 
 namespace fp {
 namespace {
@@ -25,17 +26,17 @@ Forecast forecast_of(const Estimate& e, const ClusterSpec& cluster) {
   return {cluster.name, e.time.total, e.tokens_per_s, json.dump(2) + "\n"};
 }
 
-// What is wrong with the spec, others will say; what is wrong with the cluster does not stop a run.
-std::optional<Forecast> forecast(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge) {
+// Errors of the spec are reported elsewhere; those of the cluster description do not stop a run.
+std::optional<Forecast> forecast(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator) {
   try {
-    return forecast_of(judge.estimate(spec, ranks), cluster);
+    return forecast_of(estimator.estimate(spec, ranks), cluster);
   } catch (const ConfigError& e) {
-    log::warning("how long a step takes is not predicted: {}", e.what());
+    log::warning("the time of a step is not predicted: {}", e.what());
     return {};
   }
 }
 
-// Its memory, with rates that only tell more work from less: no time is predicted from them.
+// Describes this machine's memory, with made-up rates that only rank plans by work: no time is predicted from them.
 ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
   ClusterSpec c;
   c.name = "this machine";
@@ -54,8 +55,8 @@ ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
   return c;
 }
 
-// The plan that a run was begun with, where it is one for as many ranks and for what the spec leaves open: with another
-// one, what goes on would not be the same to the bit.
+// Returns the plan that the run started with if it is for as many ranks and differs only in open keys. Keeping it makes
+// the resumed run bit-identical.
 std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks) {
   const std::filesystem::path file = std::filesystem::path(spec.run.directory) / "config.yaml";
   if (!std::filesystem::exists(file)) return {};
@@ -94,8 +95,8 @@ std::optional<ClusterSpec> cluster_for(const RunSpec& spec, const std::string& n
   return load_cluster(file);
 }
 
-std::string needs_cluster() {
-  return "parallel.auto needs to know the machine: name a cluster in parallel.cluster or with --cluster "
+std::string missing_cluster_message() {
+  return "parallel.auto needs a cluster description: name one in parallel.cluster or with --cluster "
          "(`fptrain bench all --write-cluster FILE`, with mpirun for several ranks, measures this one; "
          "configs/clusters "
          "has others; fptrain train measures by itself)";
@@ -103,13 +104,14 @@ std::string needs_cluster() {
 
 Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster, bool resumes) {
   const RunSpec whole = with_vocab_of_data(spec);
-  EstimatorJudge judge(cluster);
-  if (spec.parallel.open.empty()) return {spec, forecast(whole, ranks, cluster, judge)};
+  Estimator estimator(cluster);
+  if (spec.parallel.open.empty()) return {spec, forecast(whole, ranks, cluster, estimator)};
   if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks) : std::nullopt) {
-    log::info("plan for {} rank{} as the run began: {}", ranks, ranks == 1 ? "" : "s", describe(*before));
-    return {with_plan(spec, *before), forecast(with_plan(whole, *before), ranks, cluster, judge)};
+    log::info("plan for {} rank{}, kept from the start of the run: {}", ranks, ranks == 1 ? "" : "s",
+              describe(*before));
+    return {with_plan(spec, *before), forecast(with_plan(whole, *before), ranks, cluster, estimator)};
   }
-  const Search found = search(whole, ranks, cluster, judge);
+  const Search found = search(whole, ranks, cluster, estimator);
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   log::info("plan for {} rank{} of {}: {}\n{}", ranks, ranks == 1 ? "" : "s", cluster.name, describe(found.best->plan),
             describe_search(found));
@@ -118,8 +120,8 @@ Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster
 
 std::string nearest_here(const RunSpec& spec, int ranks, int ranks_per_node, const Ops& ops) {
   const ClusterSpec cluster = this_machine(ops, ranks_per_node);
-  EstimatorJudge judge(cluster);
-  return describe_nearest(plan_of(spec), nearest_fitting(spec, ranks, cluster, judge));
+  Estimator estimator(cluster);
+  return describe_nearest(plan_of(spec), nearest_fitting(spec, ranks, cluster, estimator));
 }
 
 std::string to_text(const Planned& p) {
@@ -129,7 +131,7 @@ std::string to_text(const Planned& p) {
 }
 
 Planned planned_from_text(const std::string& text) {
-  const nlohmann::json j = nlohmann::json::parse(text);
+  const nlohmann::json j = parse_json(text, "rank 0's plan", kJsonOfRanks);
   Planned p{parse_run_spec(j["spec"].get<std::string>(), ""), {}};
   if (j.contains("forecast")) {
     const auto& f = j["forecast"];

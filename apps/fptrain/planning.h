@@ -1,38 +1,40 @@
-// What commands need to plan: the cluster that is meant, and what the planner makes of a spec.
+// Planning for commands: finds the cluster description and runs the planner on a spec.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "config/run_spec.h"
 #include "ops/ops.h"
 #include "train/comparison.h"
 
 namespace fp {
 
-// The spec with the vocabulary that the data's tokenizer has, where it leaves it to that.
+// Returns the spec with model.vocab set to that of the data's tokenizer if it is 0.
 RunSpec with_vocab_of_data(RunSpec);
 
-// Of the file that was named, else of parallel.cluster; nullopt where neither is.
+// Loads the cluster description `named`, else that of parallel.cluster. Returns nullopt if both are empty. Throws
+// ConfigError if the file does not exist.
 std::optional<ClusterSpec> cluster_for(const RunSpec&, const std::string& named = {});
 
-// What `fptrain plan` says where open keys meet no cluster.
-std::string needs_cluster();
+// Returns the error message of `fptrain plan` for a spec with open keys and no cluster description.
+std::string missing_cluster_message();
 
-// What training is to do on a cluster, chosen where the spec leaves keys open, and what it will take there. ConfigError
-// when nothing fits.
+// A spec without open keys, and the prediction for it, if there is one.
 struct Planned {
   RunSpec spec;
   std::optional<Forecast> forecast;
 };
-// `resumes`: a run directory's own plan is kept where it is one for as many ranks.
+// Chooses the open keys of a spec for `ranks` ranks of a cluster and predicts its time. With `resumes`, keeps the plan
+// of the run directory if it is legal for as many ranks. Throws ConfigError if no plan fits.
 Planned plan_training(const RunSpec&, int ranks, const ClusterSpec&, bool resumes);
 
-// "nearest plan that fits: train.micro_batch=2", of a spec with its vocabulary that does not fit this machine.
+// Returns advice for a spec that does not fit on this machine, such as "nearest plan that fits: train.micro_batch=2".
+// The spec must have its vocabulary.
 std::string nearest_here(const RunSpec&, int ranks, int ranks_per_node, const Ops&);
 
-// As text and back, for other ranks.
+// Convert to text and back, to send a plan to other ranks.
 std::string to_text(const Planned&);
 Planned planned_from_text(const std::string&);
 

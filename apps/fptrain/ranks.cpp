@@ -8,21 +8,22 @@
 #include <fstream>
 #include <numeric>
 
-#include "base/build_id.h"
-#include "base/filesystem.h"
 #include "base/log.h"
+#include "base/memory_error.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "comm/backends.h"
 #include "device.h"
+#include "host/build_id.h"
+#include "io/filesystem.h"
 #include "launch/descriptors.h"
 #include "launch/fault.h"
 #include "launch/member.h"
 #include "launch/placement.h"
 #include "launch/slurm.h"
 #include "launch/suspect.h"
-#include "plan/layout.h"
-#include "train/together.h"
+#include "sharding/arrange.h"
+#include "train/coordination.h"
 
 namespace fp {
 namespace {
@@ -36,7 +37,7 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
 
 Ranks::Ranks() : environment_(read_environment()) { allow_all_descriptors(); }
 
-// MPI waits for all ranks before it lets one go, and one may never come. The work is done: its code stands.
+// MPI_Finalize waits for all ranks, and one may never arrive. The work is done, so a deadline ends this process.
 Ranks::~Ranks() {
   set_progress_hook({});
   if (host_ == nullptr || environment_.size == 1 || std::uncaught_exceptions() > 0 || farewell_s_ <= 0) return;
@@ -44,32 +45,29 @@ Ranks::~Ranks() {
   leave_after(farewell_s_, static_cast<int>(code_));
 }
 
-// For what ranks do together before any of them can say that another is missing. Rank 0 speaks first, if it can.
+// Limits the time of collectives before the lifeline exists. Rank 0 has the shorter limit, so that it reports first.
 std::unique_ptr<Deadline> Ranks::deadline(const WatchdogSection& w) const {
   if (environment_.size == 1 || w.setup_s <= 0) return nullptr;
   return std::make_unique<Deadline>(
       w.setup_s + (environment_.rank == 0 ? 0 : 5),
-      fmt::format(
-          "the {} ranks have not found each other within {} s (watchdog.setup_s): one of them hangs, has not been "
-          "started or is out of reach",
-          environment_.size, w.setup_s));
+      fmt::format("the {} ranks have not connected within {} s (watchdog.setup_s): one of them hangs, has not been "
+                  "started or cannot be reached",
+                  environment_.size, w.setup_s));
 }
 
 std::string Ranks::decide(const std::function<std::string(int)>& on_rank_0) {
-  return fp::on_rank_0(*everybody_, [&] {
+  return fp::on_rank_0(*all_ranks_, [&] {
     maybe_fault(0, 0, "planning");
     return on_rank_0(environment_.size);
   });
 }
 
-void Ranks::require_same(Facts facts, const std::string& outcome) {
+void Ranks::require_same(Facts facts, const RankResult& read) {
   facts.emplace(facts.begin(), "the build of fptrain", build_id());
-  require_same_start(*everybody_, outcome, facts);
+  require_same_start(*all_ranks_, read, facts);
 }
 
-void Ranks::require_same(Facts facts) {
-  require_same(std::move(facts), outcome_of([] { return std::string(); }));
-}
+void Ranks::require_same(Facts facts) { require_same(std::move(facts), RankResult()); }
 
 void Ranks::require_same_command_line() {
   Facts facts;
@@ -92,7 +90,7 @@ void Ranks::connect() {
   world_ = host_.get();
   std::vector<int> all(static_cast<size_t>(host_->size()));
   std::iota(all.begin(), all.end(), 0);
-  everybody_ = host_->group("launch", all);
+  all_ranks_ = host_->group("launch", all);
 }
 
 void Ranks::take(const Mesh& mesh) {
@@ -107,7 +105,7 @@ void Ranks::arrange_for_measuring() {
   take(Mesh(1, environment_.size, 1, 1, environment_.size));
 }
 
-// Receives that wait on the device must not hold up other streams, or kernels yet to be loaded.
+// Receives that wait on the device must not block other streams or the lazy loading of kernels.
 void Ranks::expect_pipeline() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -126,8 +124,12 @@ void Ranks::join(const WatchdogSection& watchdog) {
   set_progress_hook([this] { world_->record().tick(); });
   world_->record().enter_phase("set-up", 0);
   lifeline_.emplace(world_->rank(), world_->size(), world_->record(),
-                    LifelineOptions{watchdog.heartbeat_s, timeouts(watchdog), watchdog.connect_s, suspect()});
-  lifeline_->join(everybody_->broadcast(lifeline_->address(), 0));
+                    LifelineOptions{.heartbeat_s = watchdog.heartbeat_s,
+                                    .timeouts_s = timeouts(watchdog),
+                                    .connect_s = watchdog.connect_s,
+                                    .one_host = environment_.local_size == environment_.size,
+                                    .suspect = suspect()});
+  lifeline_->join(all_ranks_->broadcast(lifeline_->address(), 0));
 }
 
 std::function<void(const std::string&)> Ranks::suspect() const {
@@ -136,7 +138,7 @@ std::function<void(const std::string&)> Ranks::suspect() const {
       [directory = run_directory_, job = slurm_job()](const std::string& node) { note_suspect(directory, job, node); };
 }
 
-// This rank's place with its device, or why it is not there: others may have theirs.
+// Returns this rank's place with its device, or the reason why it has none: other ranks may have theirs.
 RankPlace Ranks::find_device(const RunSpec& spec) {
   std::string missing;
   try {
@@ -153,21 +155,21 @@ RankPlace Ranks::find_device(const RunSpec& spec) {
 Ops& Ranks::open_device(const RunSpec& spec) {
   std::vector<RankPlace> places;
   const RankPlace here = find_device(spec);
-  for (const std::string& text : everybody_->all_gather(to_text(here))) places.push_back(place_from_text(text));
+  for (const std::string& text : all_ranks_->all_gather(to_text(here))) places.push_back(place_from_text(text));
   if (const auto failure = missing_devices(places, spec.parallel.allow_gpu_sharing)) {
     const bool mine = std::ranges::find(failure->ranks, world_->rank()) != failure->ranks.end();
     if (mine) throw InfrastructureError(failure->text);
-    throw CommError(failure->text);  // another rank's
+    throw CommError(failure->text);  // the failure is another rank's
   }
   check_gpu_sharing(places, spec.parallel.allow_gpu_sharing);
   if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (mesh_.size() == 1) return *ops_;
   if (world_->rank() == 0)
     log::info("{} ranks: {}\n{}", mesh_.size(),
-              spec.parallel.open.empty() ? describe(spec.parallel) : "how they share the work is to be planned",
+              spec.parallel.open.empty() ? describe(spec.parallel) : "parallel plan not chosen yet",
               placement_table(places));
   host_->attach(*ops_);
-  // Ranks that share a GPU cannot use NCCL: they go through host memory, as ranks on CPUs do.
+  // Ranks that share a GPU cannot use NCCL; they communicate through host memory, as ranks on CPUs do.
   if (!here.device_id.empty() && !spec.parallel.allow_gpu_sharing) {
     device_world_ = make_nccl_world(*host_, *ops_);
     world_ = device_world_.get();
@@ -176,15 +178,25 @@ Ops& Ranks::open_device(const RunSpec& spec) {
   return *ops_;
 }
 
+// Returns the result of `work`. If it runs out of memory, the error names phase and step.
+ExitCode Ranks::within_memory(const std::function<ExitCode()>& work) const {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    const CommRecord::Activity now = world_->record().activity();
+    throw MemoryError(out_of_memory(fmt::format("in phase '{}', step {}", now.phase, now.step)));
+  }
+}
+
 ExitCode Ranks::run(const std::function<ExitCode()>& work) {
   if (!lifeline_) return work();
-  if (environment_.size == 1) {  // main() says what went wrong
-    const ExitCode code = work();
+  if (environment_.size == 1) {  // main() reports errors
+    const ExitCode code = within_memory(work);
     lifeline_->close();
     return code;
   }
   try {
-    code_ = work();
+    code_ = within_memory(work);
     lifeline_->close();
     return code_;
   } catch (...) {
@@ -207,7 +219,7 @@ void Ranks::fail() {
   }
 }
 
-void know_rank() {
+void configure_log_for_rank() {
   const LaunchEnvironment e = read_environment();
   log::configure(log::Level::info, e.rank, e.size);
 }

@@ -1,5 +1,5 @@
-// The ranks of a training run: from how this process was launched to a world whose ranks know their devices and die
-// together.
+// Sets up the ranks of a run: from the launch environment of this process to a world in which each rank has its device
+// and a failure of one rank ends all.
 #pragma once
 
 #include <functional>
@@ -15,51 +15,55 @@
 #include "launch/lifeline.h"
 #include "launch/placement.h"
 #include "ops/ops.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
 #include "train/agreement.h"
 
 namespace fp {
 
+// This process as one rank of a run, and its connections to the other ranks. Call join() or
+// start() first, then run(); arrange() and open_device() belong inside run().
 class Ranks {
  public:
   Ranks();
   ~Ranks();
 
-  // Brings this rank together with the others, before anything is decided or takes long: from here on a failure in
-  // run() ends all ranks, and none waits for another for ever.
+  // Connects this rank to the others. Call it early: afterwards a failure in run() ends all ranks, and no rank waits
+  // for another forever.
   void join(const WatchdogSection&);
-  // ConfigError on all ranks unless all run this very program and have the same facts. With an `outcome` they have come
-  // to it by reading what the facts are of, and that too must be the same, and no error.
-  void require_same(Facts, const std::string& outcome);
+  // Throws ConfigError on all ranks unless all run the same build and have equal facts. `read` is the result of
+  // reading the facts (train/rank_result.h); it must be equal on all ranks and not an error.
+  void require_same(Facts, const RankResult& read);
   void require_same(Facts);
   // Calls `on_rank_0` with the number of ranks on rank 0 and returns its result on every rank. A UserError that it
   // throws is thrown on every rank.
   std::string decide(const std::function<std::string(int ranks)>& on_rank_0);
-  // Resolves and checks spec.parallel against the ranks there are: ConfigError before anything is allocated. May be
-  // called again when something else was decided.
+  // Resolves spec.parallel for the number of ranks and sets mesh(). Throws ConfigError, before anything is allocated,
+  // if that is impossible. May be called again with another spec.
   void arrange(RunSpec&);
-  // All ranks in one data-parallel group, for measuring before arrange() makes them what was decided then.
+  // Sets mesh() to one data-parallel group of all ranks, for measurements before the final arrange().
   void arrange_for_measuring();
-  // For work that has no run spec: joins the others, who must have been given the same command line. To be called
-  // before run(), in which require_same_command_line() comes first.
+  // Joins the other ranks for work without a run spec. Call it before run(), and require_same_command_line() first in
+  // run().
   void start(const Mesh&, const WatchdogSection&);
+  // Throws ConfigError on all ranks unless all have the same command line and build.
   void require_same_command_line();
-  // Sets the run directory in which a Slurm job records a node that it blames for its end (launch/suspect.h). Call it
-  // before join().
+  // Sets the run directory in which a Slurm job records the node that stood out when it failed (launch/suspect.h). Call
+  // it before join().
   void note_suspects_in(const std::string& run_directory) { run_directory_ = run_directory; }
-  // This rank's device, with the threads that are its share; says where all ranks are. ConfigError when ranks would
-  // share a GPU unasked, or none has the device; InfrastructureError when a node lacks what the others have.
+  // Opens this rank's device, sets its number of threads and logs where all ranks are. Throws ConfigError if ranks
+  // would share a GPU without parallel.allow_gpu_sharing or if no rank has the device; InfrastructureError if only some
+  // nodes lack it.
   Ops& open_device(const RunSpec&);
 
   World& world() { return *world_; }
   const Mesh& mesh() const { return mesh_; }
-  Group& everybody() { return *everybody_; }
+  Group& all_ranks() { return *all_ranks_; }
   bool alone() const { return environment_.size == 1; }
   int on_this_host() const { return environment_.local_size; }
 
-  // Ends all ranks with the message and the exit code of the exception being handled. Only in a run of several ranks.
+  // Ends all ranks with the message and the exit code of the current exception. Only for runs of several ranks.
   [[noreturn]] void fail();
-  // Runs `work` on every rank. An exception on one of them ends all, with its message and its exit code.
+  // Runs `work`. An exception on one of several ranks ends all of them, with its message and exit code.
   ExitCode run(const std::function<ExitCode()>& work);
 
  private:
@@ -69,22 +73,24 @@ class Ranks {
   std::unique_ptr<Deadline> deadline(const WatchdogSection&) const;
   void take(const Mesh&);
   static void expect_pipeline();
+  ExitCode within_memory(const std::function<ExitCode()>& work) const;
 
   LaunchEnvironment environment_;
   std::string run_directory_;
   std::unique_ptr<Ops> ops_;  // outlives the worlds that move its tensors
   std::unique_ptr<World> host_, device_world_;
   World* world_ = nullptr;
-  std::shared_ptr<Group> everybody_;
+  std::shared_ptr<Group> all_ranks_;
   Mesh mesh_;
   std::optional<Lifeline> lifeline_;
   double farewell_s_ = 0;
-  ExitCode code_ = ExitCode::ok;  // what run() has come to
+  ExitCode code_ = ExitCode::ok;  // result of run()
 };
 
-// First thing in a process: from here on only rank 0 talks, unless something is wrong.
-void know_rank();
-// Commands that run on one rank: ConfigError under mpirun or srun with several.
+// Configures the log by this process's rank: only rank 0 logs, except for warnings and errors. Call it first in a
+// process.
+void configure_log_for_rank();
+// Throws ConfigError if this process is one of several ranks, for commands that run on one.
 void require_one_rank(const std::string& command);
 
 }  // namespace fp

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/filesystem.h"
-#include "schedule/text.h"
+#include "io/filesystem.h"
+#include "pipeline/text.h"
 
 namespace fp {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kColours[] = {"#9db7e0", "#1f4e96"};
 constexpr const char* kRuns[] = {"simulated", "executed"};
 
-// Place of a value among those seen so far.
+// Returns the index of a value among those seen so far; appends a new one.
 template <class T>
 size_t place(std::vector<T>& seen, const T& value) {
   const auto it = std::ranges::find(seen, value);
@@ -22,7 +22,7 @@ size_t place(std::vector<T>& seen, const T& value) {
   return seen.size() - 1;
 }
 
-// A row a schedule, a column a number of ranks.
+// A bar chart with a row for each schedule and a column for each number of ranks.
 std::string bubble_chart(const std::vector<MeasuredSchedule>& all) {
   constexpr double kLeft = 112, kTop = 62, kRow = 28, kBar = 10, kWidth = 270, kColumn = 340;
   double most = 0.01;

@@ -1,21 +1,22 @@
-// What `fptrain bench schedule` found, as pictures.
+// Draws the results of `fptrain bench schedule`.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "train/schedule_benchmark.h"
+#include "bench/schedule_benchmark.h"
 
 namespace fp {
 
 struct MeasuredSchedule {
-  std::string name;  // the kind, "+W" when its weight gradients were split off
+  std::string name;  // the kind, with "+W" if weight gradients are split off
   Schedule schedule;
   ScheduleTimes times;
 };
 
-// bubbles.svg: simulated and executed; and of each schedule NAME-RANKS.svg: its passes, simulated above executed.
+// Writes bubbles.svg, with simulated and executed bubbles, and for each schedule NAME-RANKS.svg, with its simulated
+// passes above the executed ones.
 void draw_schedules(const std::vector<MeasuredSchedule>&, const std::filesystem::path& folder);
 
 }  // namespace fp

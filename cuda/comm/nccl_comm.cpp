@@ -38,14 +38,15 @@ std::byte* at(const Tensor& x, int64_t element) {
 NcclComm::NcclComm(const ncclUniqueId& id, int rank, int size, std::string what) : size_(size), what_(std::move(what)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  const ncclResult_t result = settled(nccl().ncclCommInitRankConfig(&comm_, size, id, rank, &config));
+  const ncclResult_t result = wait_until_settled(nccl().ncclCommInitRankConfig(&comm_, size, id, rank, &config));
   if (result != ncclSuccess) fail(result, "set-up");
 }
 
 NcclComm::~NcclComm() {
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
-  const bool healthy = std::uncaught_exceptions() == 0 && settled(nccl().ncclCommFinalize(comm_)) == ncclSuccess;
+  const bool healthy =
+      std::uncaught_exceptions() == 0 && wait_until_settled(nccl().ncclCommFinalize(comm_)) == ncclSuccess;
   if (healthy)
     nccl().ncclCommDestroy(comm_);
   else
@@ -55,12 +56,12 @@ NcclComm::~NcclComm() {
 void NcclComm::issue(const CommCall& call, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) throw CommError(fmt::format("{}: {}: NCCL has failed before", what_, name_of(call.kind)));
-  ncclResult_t result = settled(ncclInProgress);
-  if (result == ncclSuccess) result = settled(put(call, stream));
+  ncclResult_t result = wait_until_settled(ncclInProgress);
+  if (result == ncclSuccess) result = wait_until_settled(put(call, stream));
   if (result != ncclSuccess) fail(result, name_of(call.kind));
 }
 
-std::string NcclComm::error_meanwhile() {
+std::string NcclComm::async_error() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || comm_ == nullptr) return {};
   ncclResult_t result = ncclSuccess;
@@ -92,10 +93,10 @@ ncclResult_t NcclComm::put(const CommCall& c, cudaStream_t stream) {
     case CommKind::host:
       break;
   }
-  throw InternalError("host values do not travel by NCCL");
+  throw InternalError("NCCL does not carry host values");
 }
 
-// This rank's own piece too: NCCL copies it.
+// Includes this rank's own piece, which NCCL copies.
 ncclResult_t NcclComm::put_all_to_all(const CommCall& c, cudaStream_t stream) {
   const ncclDataType_t type = type_of(c.from ? c.from.dtype : c.to.dtype);
   ncclResult_t result = nccl().ncclGroupStart();
@@ -113,7 +114,7 @@ ncclResult_t NcclComm::put_all_to_all(const CommCall& c, cudaStream_t stream) {
   return well(result) ? ended : result;
 }
 
-ncclResult_t NcclComm::settled(ncclResult_t result) {
+ncclResult_t NcclComm::wait_until_settled(ncclResult_t result) {
   for (int turn = 0; result == ncclInProgress; ++turn) {
     if (turn > 100) std::this_thread::sleep_for(std::chrono::microseconds(50));  // connecting takes seconds
     const ncclResult_t asked = nccl().ncclCommGetAsyncError(comm_, &result);

@@ -22,10 +22,10 @@ NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<st
   for (size_t i = 0; i < ids.size(); ++i) {
     auto comm = std::make_unique<NcclComm>(ids[i], rank(), size(), "group " + name);
     const std::string lane = name + place + (ids.size() == 1 ? "" : i == 0 ? " up" : " down");
-    auto progress = std::make_shared<LaneProgress>(lane, [c = comm.get()] { return c->error_meanwhile(); });
+    auto progress = std::make_shared<LaneProgress>(lane, [c = comm.get()] { return c->async_error(); });
     lanes_.push_back({std::move(streams[i]), std::move(comm), std::move(progress)});
   }
-  // Only when all are there: no destructor runs where one fails.
+  // Registered only when all lanes exist: if creating one fails, no destructor runs to remove them.
   if (watch_ == nullptr) return;
   for (const Lane& lane : lanes_) watch_->add(lane.progress);
 }
@@ -38,7 +38,7 @@ NcclGroup::~NcclGroup() {
 void NcclGroup::connect(const Tensor& out, const Tensor& in) {
   const CommCall send{CommKind::send, {}, out, Reduction::sum, 1 - rank(), {}, {}};
   const CommCall recv{CommKind::recv, in, {}, Reduction::sum, 1 - rank(), {}, {}};
-  start(rank() == 0 ? send : recv)->wait();  // both begin with the lane upwards
+  start(rank() == 0 ? send : recv)->wait();  // both begin with the lane to the higher rank
   start(rank() == 0 ? recv : send)->wait();
 }
 

@@ -1,8 +1,9 @@
-// A group of GPUs, one a rank.
+// A group of ranks with one GPU each.
 //
-// A send waits on the device for its receive, and holds up whatever was issued behind it. So each direction of a pair
-// is a lane of its own, a communicator and a stream: neighbours that both send first do not wait for each other, and a
-// receive posted ahead waits alone. Groups for collectives have one lane, whose stream they may share.
+// A send waits on the device for its receive and blocks everything issued after it on its stream. So each direction of
+// a pair is a lane of its own, with its own communicator and stream: neighbours that both send first do not wait for
+// each other, and a receive posted ahead blocks nothing else. Groups for collectives have one lane, whose stream they
+// may share.
 #pragma once
 
 #include <memory>
@@ -13,30 +14,32 @@
 
 namespace fp::cuda {
 
-// A stream beside the computation.
+// A stream that runs concurrently with the computation.
 class NcclStream {
  public:
   virtual ~NcclStream() = default;
   virtual cudaStream_t get() const = 0;
-  // What is put on it from now on comes after the computation so far.
+  // Makes everything enqueued on this stream from now on wait for the computation issued so far.
   virtual void follow_computation() = 0;
-  // Its wait() makes the computation from then on come after what has been put on the stream before this call.
+  // Marks the work enqueued on the stream so far. wait() of the result makes later computation wait for it.
   virtual std::unique_ptr<Operation> mark() = 0;
-  // A mark for who watches; null: there is none.
+  // A mark that NcclWatch can poll; null: not supported.
   virtual std::unique_ptr<StreamMark> watched_mark() { return nullptr; }
 };
 
 class NcclGroup final : public Group {
  public:
-  // Called by all members together. `streams`: one for collectives; of a pair two, for messages to the higher rank and
-  // to the lower. `host`: the group of the same ranks by which they find each other, and by which host values travel.
-  // `watch` outlives the group; `place` tells its lanes from those of other groups of the same name.
+  // Called by all members together. `streams`: one for collectives; two for a pair, for messages to the higher rank and
+  // to the lower rank. `host`: a group of the same ranks over which the communicators are set up and host values
+  // travel. `watch` (may be null) must outlive the group; `place` tells its lanes from those of other groups of the
+  // same name.
   NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
             std::shared_ptr<Group> host, NcclWatch* watch = nullptr, const std::string& place = "");
   ~NcclGroup() override;
 
-  // Of a pair, by both, before its first message. NCCL connects two ranks once both have put one, and holds the host up
-  // until then: no receive could be posted ahead. So each sends the other `out`, one element, which comes to `in`.
+  // Connects a pair; called by both ranks before the first message. NCCL connects two ranks when both have enqueued a
+  // message and blocks the host until then, so no receive could be posted ahead. Therefore each sends the other `out`,
+  // one element, and receives it in `in`.
   void connect(const Tensor& out, const Tensor& in);
 
  private:

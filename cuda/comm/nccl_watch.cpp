@@ -10,7 +10,7 @@ void LaneProgress::issued(std::unique_ptr<StreamMark> mark) {
   under_way_.emplace_back(issued_, std::move(mark));
 }
 
-CommRecord::Lane LaneProgress::look() {
+CommRecord::Lane LaneProgress::poll() {
   const std::lock_guard lock(mutex_);
   while (!under_way_.empty() && (under_way_.front().second == nullptr || under_way_.front().second->reached())) {
     finished_ = under_way_.front().first;
@@ -23,7 +23,7 @@ NcclWatch::NcclWatch(CommRecord& record, std::function<void()> begin, std::chron
     : record_(record) {
   sigset_t all, former;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
+  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are handled by the main thread
   thread_ = std::thread([this, begin = std::move(begin), every] {
     begin();
     for (;;) {
@@ -31,7 +31,7 @@ NcclWatch::NcclWatch(CommRecord& record, std::function<void()> begin, std::chron
         std::unique_lock lock(mutex_);
         if (wake_.wait_for(lock, every, [this] { return ended_; })) return;
       }
-      look();
+      poll();
     }
   });
   ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
@@ -56,11 +56,11 @@ void NcclWatch::remove(const LaneProgress* lane) {
   std::erase_if(lanes_, [&](const auto& l) { return l.get() == lane; });
 }
 
-void NcclWatch::look() {
+void NcclWatch::poll() {
   const std::lock_guard lock(mutex_);
   std::vector<CommRecord::Lane> seen;
   for (const auto& lane : lanes_) {
-    seen.push_back(lane->look());
+    seen.push_back(lane->poll());
     if (const std::string error = lane->error(); !error.empty()) record_.set_error(error);
   }
   record_.set_lanes(std::move(seen));

@@ -1,5 +1,5 @@
-// How far the communicators of a rank are, and whether one of them has failed, asked by a thread of its own: a host
-// that waits for its device asks nobody, and the lifeline must not wait for a driver.
+// NcclWatch: a thread that polls the progress and the errors of a rank's NCCL communicators. The rank's own thread
+// cannot while it waits for its device, and the lifeline must not wait for a driver.
 #pragma once
 
 #include <chrono>
@@ -18,22 +18,22 @@
 
 namespace fp::cuda {
 
-// A place in a stream.
+// A point in a stream.
 class StreamMark {
  public:
   virtual ~StreamMark() = default;
-  virtual bool reached() const = 0;  // by the device; any thread may ask
+  virtual bool reached() const = 0;  // whether the device has reached it; thread-safe
 };
 
-// The calls of one communicator. Thread-safe.
+// Progress of the calls of one communicator. Thread-safe.
 class LaneProgress {
  public:
-  // `error` gives what the communicator has failed with; empty: nothing.
+  // `error` returns the error of the communicator; empty: none.
   LaneProgress(std::string name, std::function<std::string()> error)
       : name_(std::move(name)), error_(std::move(error)) {}
-  // One more call, and the mark behind it; null: when it is done is not known, and counts as at once.
+  // Records one more call and the mark after it. Null: its end cannot be observed, and it counts as finished at once.
   void issued(std::unique_ptr<StreamMark>);
-  CommRecord::Lane look();
+  CommRecord::Lane poll();
   std::string error() const { return error_(); }
 
  private:
@@ -46,20 +46,20 @@ class LaneProgress {
 
 class NcclWatch {
  public:
-  // `begin` runs first in its thread. What it sees goes into the record.
+  // Polls every `every` and writes the results into the record. `begin` runs first in its thread.
   NcclWatch(CommRecord&, std::function<void()> begin, std::chrono::milliseconds every = std::chrono::seconds(1));
   ~NcclWatch();
   NcclWatch(const NcclWatch&) = delete;
   NcclWatch& operator=(const NcclWatch&) = delete;
 
   void add(std::shared_ptr<LaneProgress>);
-  void remove(const LaneProgress*);  // from now on it is not asked any more
-  // One look, as the thread takes every so often.
-  void look();
+  void remove(const LaneProgress*);  // from then on it is no longer polled
+  // Polls all lanes once, as the thread does periodically.
+  void poll();
 
  private:
   CommRecord& record_;
-  std::mutex mutex_;  // of what follows, and held while lanes are asked
+  std::mutex mutex_;  // guards the members below; held while lanes are polled
   std::condition_variable wake_;
   bool ended_ = false;
   std::vector<std::shared_ptr<LaneProgress>> lanes_;

@@ -1,5 +1,5 @@
-// NCCL's groups on a Device: communication runs beside the compute stream. What it needs is ordered before it when it
-// starts, and the computation that needs it is held back when it is waited for; the host waits for neither.
+// NCCL groups on a Device: communication runs on streams beside the compute stream. A communication waits, on the
+// device, for the computation before its start; wait() makes later computation wait for it. The host waits for neither.
 #include "comm/backends.h"
 #include "cuda/comm/nccl_group.h"
 #include "cuda/ops/cuda_ops.h"
@@ -13,7 +13,7 @@ using namespace cuda;
 class MarkedOperation final : public Operation {
  public:
   MarkedOperation(Stream lane, Stream compute) : compute_(compute) { done_.record(lane); }
-  void wait() override { done_.hold_back(compute_); }
+  void wait() override { done_.make_wait(compute_); }
 
  private:
   Event done_;
@@ -53,7 +53,7 @@ class NcclWorld final : public World {
         device_(device),
         collectives_(std::make_shared<DeviceStream>(device, device.communication())),
         watch_(record(), [index = device.facts().index] { cudaSetDevice(index); }) {
-    nccl();  // a missing library is met here
+    nccl();  // throws here when the library is missing
   }
   std::string_view backend() const override { return "nccl"; }
 
@@ -79,7 +79,7 @@ class NcclWorld final : public World {
   World& host_;
   Device& device_;
   std::shared_ptr<NcclStream> collectives_;
-  std::shared_ptr<std::byte> scratch_;  // of messages by which pairs connect
+  std::shared_ptr<std::byte> scratch_;  // for the messages by which pairs connect
   NcclWatch watch_;
 };
 

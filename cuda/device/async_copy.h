@@ -1,12 +1,13 @@
-// cp.async: 16 bytes from global to shared memory without passing through registers. A thread sees its copies after
-// wait_copies; the other threads after a barrier behind that. On the CPU the bytes arrive only when waited for.
+// cp.async: copies 16 bytes from global to shared memory without passing through registers. A thread sees its own
+// copies after wait_copies(), the other threads after a barrier that follows it. On the CPU the bytes are copied by
+// wait_copies().
 #pragma once
 
 #include "cuda/device/platform.h"
 
 namespace fp::cuda {
 
-// Both addresses aligned to 16 bytes. Of the 16 bytes the first `valid` are read, the others become 0.
+// Both addresses must be aligned to 16 bytes. Only the first `valid` bytes are read; the others become 0.
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global, int valid = 16) {
 #ifdef FP_CUDA_HOST
   host::check_alignment(shared, 16);
@@ -18,7 +19,7 @@ __device__ __forceinline__ void copy_async_16(void* shared, const void* global, 
 #endif
 }
 
-// Closes the group of the copies issued since the last call.
+// Ends the group of the copies issued since the last call.
 __device__ __forceinline__ void commit_copies() {
 #ifdef FP_CUDA_HOST
   host::commit_copies();
@@ -27,7 +28,7 @@ __device__ __forceinline__ void commit_copies() {
 #endif
 }
 
-// Waits until at most `Left` of this thread's youngest groups are still under way.
+// Waits until at most the `Left` youngest groups of this thread are in flight.
 template <int Left>
 __device__ __forceinline__ void wait_copies() {
 #ifdef FP_CUDA_HOST

@@ -1,4 +1,4 @@
-// Starting a kernel: launch<kernel<T>>({grid, block, shared}, stream, arguments...), on a GPU and under test alike.
+// Kernel launches: launch<kernel<T>>({grid, block, shared}, stream, arguments...), on a GPU and on the CPU under test.
 #pragma once
 
 #include <utility>
@@ -16,13 +16,13 @@ struct Grid {
 
 #ifdef FP_CUDA_HOST
 
-// The name of a kernel as the compiler spells it, arguments of a template included.
+// The name of a kernel as the compiler spells it, with template arguments.
 template <auto Kernel>
 const host::KernelName& kernel_name() {
   static const host::KernelName name{__PRETTY_FUNCTION__};
   return name;
 }
-// Makes every instance known before main(), launched or not.
+// Registers every kernel instance before main(), launched or not.
 template <auto Kernel>
 inline const host::KernelName& known_kernel = kernel_name<Kernel>();
 
@@ -33,13 +33,13 @@ void launch(const Grid& grid, Stream, Args... args) {
 
 #elif defined(__CUDACC__)
 
-// DeviceError from cuda/runtime/check.h.
+// Throws DeviceError when a launch failed (cuda/runtime/check.h).
 void check_launch(cudaError_t status, const char* kernel);
 
-// Arguments have the very types of the kernel's parameters.
+// Arguments must have exactly the types of the kernel's parameters.
 template <auto Kernel, class... Args>
 void launch(const Grid& grid, Stream stream, Args... args) {
-  static size_t allowed = 48 * 1024;  // more shared memory has to be asked for once
+  static size_t allowed = 48 * 1024;  // a kernel must opt in once to more shared memory
   if (grid.shared_bytes > allowed) {
     check_launch(
         cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes)),

@@ -1,4 +1,4 @@
-// Functions of the GPU's special function unit, with their twins on the CPU.
+// Functions of the GPU's special function unit, with CPU versions for the tests.
 #pragma once
 
 #include "cuda/device/platform.h"

@@ -1,5 +1,5 @@
-// Tensor-core products of one warp: PTX beside its twin on the CPU, by the fragment layouts of the PTX manual
-// (sections "Matrix Fragments for mma.m16n8k16" and "ldmatrix"). With g = lane / 4 and t = lane % 4:
+// Tensor-core products of one warp, in PTX and in a CPU version for the tests, with the fragment layouts of the PTX
+// manual (sections "Matrix Fragments for mma.m16n8k16" and "ldmatrix"). With g = lane / 4 and t = lane % 4:
 //   A 16x16: a[0] (row g, columns 2t, 2t+1), a[1] (row g+8), a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, those)
 //   B 16x8:  b[0] (rows 2t, 2t+1 of column g), b[1] (rows 2t+8, 2t+9)
 //   C 16x8:  c[0], c[1] (row g, columns 2t, 2t+1), c[2], c[3] (row g+8)
@@ -48,8 +48,8 @@ __device__ __forceinline__ void mma_16816(float (&c)[4], const uint32_t (&a)[4],
 #endif
 }
 
-// Four 8x8 matrices of 16-bit elements out of shared memory: lane i names row i % 8 of matrix i / 8 (16 bytes, aligned)
-// and gets from matrix j, into out[j], elements 2t and 2t+1 of row g; transposed: of column g.
+// Loads four 8x8 matrices of 16-bit elements from shared memory. Lane i gives the address of row i % 8 of matrix i / 8
+// (16 bytes, aligned) and receives in out[j] the elements 2t and 2t+1 of row g of matrix j; Transposed: of column g.
 template <bool Transposed>
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&out)[4], const bf16* row) {
 #ifdef FP_CUDA_HOST

@@ -1,8 +1,8 @@
-// What a kernel source needs: the CUDA language from nvcc, or its twin on the CPU when built under tests/cuda_host
-// (FP_CUDA_HOST). Nothing else in cuda/ops or cuda/device asks which of the two it is, but the wrappers in this folder.
+// The platform of kernel sources: the CUDA language from nvcc, or its emulation on the CPU in tests/cuda_host
+// (FP_CUDA_HOST). Only this header and the wrappers in this folder distinguish the two.
 //
-// FP_SHARED(type, name, count): an array in the block's shared memory. FP_DYNAMIC_SHARED(type, name): the bytes asked
-// for at launch, 128-byte aligned on a GPU's own terms (16 guaranteed).
+// FP_SHARED(type, name, count) declares an array in the block's shared memory. FP_DYNAMIC_SHARED(type, name) declares
+// the dynamic shared memory requested at launch; it asks for 128-byte alignment, of which 16 bytes are guaranteed.
 #pragma once
 
 #ifdef FP_CUDA_HOST

@@ -1,6 +1,7 @@
-// Elements in registers: N consecutive ones moved by one access of up to 16 bytes, and conversions to and from f32.
+// Vectors of elements in registers: N consecutive elements moved by one access of up to 16 bytes, and conversions to
+// and from f32.
 //
-// load<N>(p) and store<N>(p, v) need p aligned to N elements; widest(...) tells the N that a kernel may use.
+// load<N>(p) and store<N>(p, v) need p aligned to N elements; widest(...) returns the N that a kernel may use.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct alignas(N * sizeof(T)) Vec {
   T at[N];
 };
 
-// Elements of T in 16 bytes.
+// Number of elements of T in 16 bytes.
 template <class T>
 constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
@@ -41,7 +42,8 @@ __device__ __forceinline__ void store(T* p, const Vec<T, N>& v) {
   *reinterpret_cast<Vec<T, N>*>(p) = v;
 }
 
-// N floats, any N up to 4 or a multiple of 4, by accesses of up to 16 bytes: p aligned to min(N, 4) elements.
+// Loads and stores N floats by accesses of up to 16 bytes. N is at most 4 or a multiple of 4; p must be aligned to
+// min(N, 4) elements.
 template <int N>
 __device__ __forceinline__ void load_floats(float (&x)[N], const float* p) {
   constexpr int kStep = N < 4 ? N : 4;
@@ -81,13 +83,13 @@ __device__ __forceinline__ bf16 from_float<bf16>(float x) {
 #endif
 }
 
-// x as it reads back after being stored as T.
+// Returns x rounded to T.
 template <class T>
 __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-// Two values as a register of bf16, the first in the low half.
+// Packs two values as bf16 into one register, the first in the low half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 #ifdef __CUDA_ARCH__
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -97,8 +99,8 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-// Elements that one access may move for all these rows: kWide<T> when every address and row length allows 16 bytes,
-// else 1. A null address (an operand left out) allows anything.
+// Returns the number of elements that one access may move in all these rows: kWide<T> when every address and the row
+// length are multiples of 16 bytes, else 1. Null addresses (operands left out) are ignored.
 template <class T>
 int widest(int64_t row_elements, std::initializer_list<const void*> addresses) {
   uintptr_t bits = static_cast<uintptr_t>(row_elements) * sizeof(T);

@@ -1,4 +1,4 @@
-// Sums and maxima over a warp and over a block, in a fixed order: the same bits every time.
+// Reductions (sum, maximum, minimum) over a warp and over a block, in a fixed order: the same bits every time.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct Min {
   }
 };
 
-// Over the `width` lanes of the thread's segment (a power of two); all of them get the result.
+// Reduces over the `width` lanes (a power of two) of the thread's segment; all of them get the result.
 template <class Fold, class T>
 __device__ __forceinline__ T warp_fold(T x, int width = kWarp) {
   for (int bits = width / 2; bits > 0; bits /= 2) x = Fold::of(x, __shfl_xor_sync(kAllLanes, x, bits));
   return x;
 }
 
-// Over all threads of the block (whole warps, one-dimensional, at most 1024); all of them get the result. Every thread
-// must call it. Begins with a barrier, so that calls may follow one another.
+// Reduces over all threads of the block (whole warps, one-dimensional, at most 1024); all of them get the result. Every
+// thread must call it. It begins with a barrier, so calls may follow one another.
 template <class Fold, class T>
 __device__ __forceinline__ T block_fold(T x) {
   FP_SHARED(T, parts, kWarp);

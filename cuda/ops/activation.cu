@@ -16,14 +16,14 @@ constexpr float kGeluLinear = 1.5957691216057308f;  // 2 sqrt(2/pi)
 constexpr float kGeluCubic = kGeluLinear * 0.044715f;
 constexpr float kGegeluSlope = 1.702f;
 
-// The two arguments of one output (gelu has one), or what is to be stored at their places.
+// The two arguments of one output (gelu has one), or their gradients.
 struct Pair {
   float a, b;
 };
 
 __device__ __forceinline__ float sigmoid(float x) { return reciprocal_approx(1.0f + expf(-x)); }
 
-// Limits hold for finite values only; infinities pass. No limit: limit = 0.
+// Only finite values are clamped, infinities pass. limit = 0: no limit.
 __device__ __forceinline__ bool above(float x, float limit) {
   return limit > 0.0f && x > limit && x <= 0x1.fffffep127f;
 }
@@ -41,7 +41,7 @@ template <Activation Kind>
 __device__ __forceinline__ Pair derivatives(Pair x, float limit) {
   if constexpr (Kind == Activation::gelu) {
     const float square = x.a * x.a, s = sigmoid(x.a * (kGeluLinear + kGeluCubic * square)), bend = s * (1.0f - s);
-    // Where the sigmoid is flat the polynomial may be infinite.
+    // Where the sigmoid is flat, the polynomial may be infinite.
     return {bend > 0.0f ? s + x.a * bend * (kGeluLinear + 3.0f * kGeluCubic * square) : s, 0.0f};
   }
   if constexpr (Kind == Activation::swiglu) {
@@ -117,7 +117,7 @@ __global__ void activation_backward_kernel(T* dx, const T* dy, const T* x, int c
   in.write(dx + row * kInputs, c, cols);
 }
 
-// f(std::integral_constant<Activation, kind>).
+// Calls f(std::integral_constant<Activation, kind>).
 template <class F>
 void by_kind(Activation kind, F&& f) {
   if (kind == Activation::gelu) f(std::integral_constant<Activation, Activation::gelu>{});

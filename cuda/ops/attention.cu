@@ -1,4 +1,4 @@
-// The attention core: checked, described as a call, and handed to the implementations of cuda/ops/attention.
+// The attention ops: they check a call and pass it to the implementations in cuda/ops/attention.
 #include "cuda/ops/cuda_ops.h"
 #include "ops/checks.h"
 

@@ -1,6 +1,6 @@
-// Two partial results of attention, over disjoint sets of keys, become one:
+// Merges two partial results of attention, over disjoint sets of keys:
 //   l = log(exp(lse) + exp(lse_part)),   o = exp(lse - l) o + exp(lse_part - l) o_part,   lse = l
-// o f32 [B,T,H,d] and lse f32 [B,H,T] in place. 8 lanes take a row of d elements, a block 32 rows; every element is
+// o f32 [B,T,H,d] and lse f32 [B,H,T] in place. 8 lanes handle a row of d elements, a block 32 rows; every element is
 // read and written once.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"

@@ -1,6 +1,6 @@
-// Checksums of a flat buffer. bit_sums: bit patterns, modulo 2^32; piece_sums: values and magnitudes of equal pieces, a
-// thread's in short f32 runs, across threads and blocks in double. A block takes up to kPiece elements and leaves two
-// partial sums, a second kernel adds them up. Reads everything once.
+// Checksums of a flat buffer. bit_sums: bit patterns, modulo 2^32; piece_sums: values and magnitudes of equal pieces,
+// in short f32 runs within a thread, in double across threads and blocks. A block handles up to kPiece elements and
+// writes two partial sums; a second kernel adds them up. Reads everything once.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
@@ -32,7 +32,7 @@ __global__ void bit_piece_kernel(uint32_t* partial, const Word* x, int64_t count
   }
 }
 
-// The kernel of `blocks` blocks for each of gridDim.y pieces of `each` elements.
+// Launched with `blocks` blocks for each of gridDim.y pieces of `each` elements.
 template <class T>
 __global__ void value_piece_kernel(double* partial, const T* x, int64_t each) {
   constexpr int kShort = 16;

@@ -1,8 +1,8 @@
-// Sums over the rows of a matrix, one for each column, or two: gradients of biases and of gains.
+// Column sums of a matrix, one or two for each column: gradients of biases and of norm gains.
 //
-// A block takes 32 threads' width of columns and a stretch of rows. Its 8 warps take every eighth row, 16 bytes a
-// thread, and add their sums up in order. Stretches leave partial sums in scratch (2 MiB at most for up to 2^18
-// columns), which a second launch adds up the same way. Everything is read once; the order of every sum is fixed.
+// A block handles the columns of 32 threads and a range of rows. Its 8 warps take every eighth row, 16 bytes per
+// thread, and add their sums up in order. Each range leaves partial sums in scratch (at most 2 MiB for up to 2^18
+// columns), which a second launch adds up in the same way. Everything is read once; the order of every sum is fixed.
 #pragma once
 
 #include "cuda/ops/rows.h"
@@ -10,7 +10,8 @@
 
 namespace fp::cuda {
 
-// Of a term: kSums, and add<N>(sums[kSums][N], row, column), which adds N columns of a row.
+// A term has kSums and add<N>(sums[kSums][N], row, column), which adds N columns of a row. This one sums the elements
+// of a matrix.
 template <class T>
 struct Elements {
   static constexpr int kSums = 1;
@@ -64,7 +65,7 @@ void launch_column_sums(const SumTargets& out, const Term& term, int64_t rows, i
                                       term, rows, static_cast<int>(cols), rows_per_block, write);
 }
 
-// out[s][c] = (or +=) sum over rows of `term`, N columns at a time.
+// Computes out[s][c] = (or +=) sum over rows of `term`, N columns at a time.
 template <int N, class Term>
 void column_sums(Device& device, const SumTargets& out, const Term& term, int64_t rows, int64_t cols, Write write) {
   constexpr int64_t kBlocks = 1024, kFewestRows = 32;

@@ -1,7 +1,7 @@
-// Columns of a matrix copied or added to columns of another: y[m, y_first + c] (+)= x[m, x_first + c].
+// Copies or adds columns of a matrix to columns of another: y[m, y_first + c] (+)= x[m, x_first + c].
 //
-// A row gets a power of two of threads, up to the block's 256, a block as many rows as that leaves; neighbouring
-// threads take neighbouring columns. Bytes an element: one read (another when added to) and one written.
+// A row is handled by a power of two of threads, at most the block's 256, and a block by as many rows as fit; adjacent
+// threads handle adjacent columns. Each element is read once (and y, too, when adding) and written once.
 #include <bit>
 #include <numeric>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// The first elements of the columns, and from one row to the next.
+// Addresses of the first columns, and row strides in elements.
 template <class T>
 struct ColumnsArgs {
   T* y;

@@ -1,8 +1,8 @@
-// The CUDA backend: checks a call and starts its kernels on the compute stream. One file per family of ops; each opens
-// with what its kernels compute, what a block does and which bytes it moves.
+// The CUDA backend. An op checks its call and launches its kernels on the compute stream. One file per family of ops,
+// with a file comment on what its kernels compute, what a block does and which bytes it moves.
 //
-// Kernels take any shape and any alignment of whole elements; rows of aligned addresses move 16 bytes at a time. No
-// result depends on the order in which threads or blocks run.
+// Kernels accept any shape and any alignment of whole elements; aligned rows are moved 16 bytes at a time. No result
+// depends on the order in which threads or blocks run.
 #pragma once
 
 #include <map>
@@ -45,7 +45,7 @@ class CudaOps final : public Ops {
   void bit_sums(const Tensor& sums, const Tensor& x) override;
   void piece_sums(const Tensor& sums, const Tensor& x) override;
   void synchronize() override { device_.synchronize(); }
-  void weights_changed() override {}  // nothing is kept of them
+  void weights_changed() override {}  // nothing is cached
 
   void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) override;
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) override;
@@ -93,7 +93,7 @@ class CudaOps final : public Ops {
 
   void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) override;
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-             const AdamW&) override;
+             const AdamW&, const AdamWSums&) override;
 
   cuda::Device& device() { return device_; }
 

@@ -1,14 +1,14 @@
-// What the backend says of its device, and what it holds there beside tensors.
+// Device queries of the CUDA backend, and the memory that it holds beside tensors.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/rules/data_sheet.h"
 
 namespace fp {
 namespace {
 
-// Partial sums of every op but attention fit in this.
+// Enough for the partial sums of every op except attention.
 constexpr size_t kSmallScratch = size_t{16} << 20;
 
-// A call of which only shapes and the mask are known.
+// Returns an attention call with shapes and mask, but without addresses.
 cuda::AttentionCall shape_only(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec) {
   const Tensor lse(q.data, DType::f32, {q.shape[0], q.shape[2], q.shape[1]});
   return {q, lse, q, k, k, doc_start, {}, spec, q, q, k, k};

@@ -1,8 +1,8 @@
 // Addition and dropout.
 //
-// add: y = a + b, 16 bytes a thread; reads 2, writes 1 tensor.
-// dropout: y[b,t,c] = x[b,t,c] * factor, a block a token, its threads take 4 or 8 neighbouring elements: one or two
-// Philox calls of 4 words each. Reads 1, writes 1 tensor.
+// add: y = a + b, 16 bytes per thread; reads 2 tensors, writes 1.
+// dropout: y[b,t,c] = x[b,t,c] * factor. One block per token; a thread handles 4 or 8 adjacent elements with one or two
+// Philox calls of 4 words each. Reads 1 tensor, writes 1.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 #include "ops/checks.h"
@@ -29,7 +29,7 @@ constexpr int kDrawn = N < 4 ? 4 : N;
 
 struct DropoutArgs {
   Philox::Key key;
-  float p, kept;  // kept elements are multiplied by this
+  float p, kept;  // kept elements are multiplied by `kept`
   uint32_t first_token, tokens;
 };
 

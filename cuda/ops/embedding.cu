@@ -1,11 +1,11 @@
-// Rows of the embedding table gathered, and their gradients added up.
+// Gathers rows of the embedding tables, and adds up their gradients.
 //
-// Forward: y[m] = scale * table[ids[m]] + positions_table[positions[m]], a block for (a stretch of) each token; reads
-// one or two rows and writes one. Of an id or a position of -1 it reads nothing.
+// Forward: y[m] = scale * table[ids[m]] + positions_table[positions[m]], with a block for each token or range of its
+// columns; reads one or two rows and writes one. Rows of id or position -1 are not read.
 // Backward: dtable[id] += scale * dy[m] for the tokens m of each id, in token order and without atomics, 8192 tokens at
-// a time. The first kernel puts these in order of (id, token): the place of a token is the number of those before it in
-// that order, which its threads count. The second has a block for (a stretch of) each place; where an id begins that is
-// not -1, the block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and
+// a time. The first kernel sorts these by (id, token): the place of a token is the number of tokens before it in that
+// order, which its threads count. The second has a block for each place or range of columns; where an id other than -1
+// begins, the block adds up the rows of all tokens of that id. dy is read once, rows of dtable in use are read and
 // written once for each 8192 tokens.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
@@ -26,7 +26,7 @@ struct EmbeddingArgs {
   float scale;
 };
 
-// N elements of a row; zeros of row -1.
+// Loads N elements of a row; zeros for row -1.
 template <int N, class T>
 __device__ __forceinline__ Vec<T, N> load_row(const T* table, int32_t row, int cols, int c) {
   return row < 0 ? Vec<T, N>{} : load<N>(table + int64_t{row} * cols + c);
@@ -47,7 +47,7 @@ using IdToken = Vec<int32_t, 2>;  // (id, token)
 
 constexpr int kSortThreads = 256, kSharers = 8, kSorted = kSortThreads / kSharers;
 
-// sorted = the tokens in order of (id, token). Neighbouring lanes share the counting for a token.
+// Writes the tokens sorted by (id, token). kSharers adjacent lanes share the counting for a token.
 template <int N>
 __global__ void sort_tokens_kernel(IdToken* sorted, const int32_t* ids, int tokens) {
   const int token = static_cast<int>(blockIdx.x) * kSorted + static_cast<int>(threadIdx.x) / kSharers;

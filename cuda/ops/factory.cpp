@@ -1,4 +1,4 @@
-// The factories of lib/ops/backends.h; cuda/stub has them for builds without CUDA.
+// The CUDA factories of lib/ops/backends.h; cuda/stub has those of builds without CUDA.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/runtime/available.h"
 #include "ops/backends.h"

@@ -1,5 +1,5 @@
-// Products of a layer by the Gemm of the runtime: y = x w^T + bias, dx = dy w, dw = dy^T x; with gelu, its gradient and
-// the bias' gradient in the same kernel where the library takes it.
+// Matrix products of a linear layer by the runtime's Gemm: y = x w^T + bias, dx = dy w, dw = dy^T x. Gelu, its gradient
+// and the gradient of the bias are fused where the library supports it.
 #include "cuda/ops/cuda_ops.h"
 #include "ops/checks.h"
 

@@ -1,9 +1,9 @@
 // Cross entropy over a vocabulary slice: stats (maximum m, sum s of exp(l - m), target's logit), losses from them, and
 // the gradient in place of the logits.
 //
-// A block takes one row. Forward reads it once: each thread keeps a running maximum and sum and rescales the sum when
-// the maximum grows, once per 16 bytes; then the block folds them. Bytes: V elements read, 12 written. Backward reads
-// and writes each logit once. The stats of slices are merged by a thread a row.
+// A block handles one row. Forward reads it once: each thread keeps a running maximum and sum and rescales the sum when
+// the maximum grows, once per 16 bytes; then the block reduces them. It reads V elements and writes 12 bytes. Backward
+// reads and writes each logit once. The stats of slices are merged by one thread per row.
 #include <algorithm>
 
 #include "cuda/device/launch.h"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kNone = -INFINITY;
 
-// exp(x - maximum), 0 for x = -infinity whatever the maximum.
+// Returns exp(x - maximum); 0 for x = -infinity, whatever the maximum.
 __device__ __forceinline__ float weight(float x, float maximum) { return x == kNone ? 0.0f : expf(x - maximum); }
 
 template <class T, int N>
@@ -99,7 +99,7 @@ __global__ void cross_entropy_backward_kernel(T* logits, const float* loss, cons
   }
 }
 
-// Threads for a row of so many columns: whole warps, about two vectors each.
+// Returns the threads for a row of `columns` columns: whole warps, about two vectors per thread.
 unsigned threads_for(int64_t columns, int wide) {
   return static_cast<unsigned>(std::clamp<int64_t>((columns / (2 * wide) + 31) / 32 * 32, 32, 1024));
 }

@@ -1,5 +1,5 @@
-// Copies, zeroing and casts. Casts move each element once: a block takes 256 x 8 elements, 16-byte accesses where the
-// addresses allow them.
+// Copies, zeroing and casts. Casts move each element once: a block handles 256 x 8 elements, with 16-byte accesses
+// where the addresses allow them.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm forward, with the residual addition before it.
 //
-// sum = x + residual, y = round((sum - mean) / std) * gain + bias, rows of h elements. A block takes a row, which stays
-// in shared memory between the two passes of the statistics and the result: everything is read once and written once.
+// sum = x + residual, y = round((sum - mean) / std) * gain + bias, rows of h elements. A block handles a row, which
+// stays in shared memory for the two passes of the statistics and the result: everything is read and written once.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 #include "ops/checks.h"
@@ -20,7 +20,7 @@ struct NormArgs {
   bool layernorm;
 };
 
-// A thread touches no element but its own of the row, in shared memory too; `sum` may lie over x or residual.
+// A thread only accesses its own elements of the row, also in shared memory, so `sum` may alias x or residual.
 template <class T, int N>
 __global__ void norm_kernel(NormArgs<T> a) {
   FP_DYNAMIC_SHARED(T, row);

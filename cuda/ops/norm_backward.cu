@@ -1,8 +1,8 @@
 // Backward of LayerNorm and RMSNorm, and the sums over tokens: gradients of gain and bias, and of any layer's bias.
 //
 // Input: with g = dy * gain and n = (x - mean) / std, dx = (g - mean(g) - n * mean(g n)) / std, means over the row
-// (RMSNorm has no mean(g)). A block takes a row; dy and x stay in shared memory between the sums and the result.
-// Weight: dgain[c] = sum over tokens of dy * round(n), dbias[c] of dy: column_sums.h. Each reads dy and x once.
+// (RMSNorm has no mean(g)). A block handles a row; dy and x stay in shared memory between the sums and the result.
+// Weight: dgain[c] = sum over tokens of dy * round(n), dbias[c] = sum of dy (column_sums.h). Each reads dy and x once.
 #include "cuda/ops/column_sums.h"
 #include "cuda/ops/cuda_ops.h"
 #include "ops/checks.h"
@@ -20,7 +20,7 @@ struct NormBackwardArgs {
   bool layernorm, add;
 };
 
-// A thread touches no element but its own of the row, in shared memory too.
+// A thread only accesses its own elements of the row, also in shared memory.
 template <class T, int N>
 __global__ void norm_backward_kernel(NormBackwardArgs<T> a) {
   FP_DYNAMIC_SHARED(T, rows);
@@ -55,7 +55,7 @@ __global__ void norm_backward_kernel(NormBackwardArgs<T> a) {
   }
 }
 
-// What a token adds to dgain and, with two sums, to dbias.
+// The term that a token adds to dgain and, with two sums, to dbias.
 template <class T, int Sums>
 struct GainGradient {
   static constexpr int kSums = Sums;

@@ -1,8 +1,9 @@
 // AdamW and the sums of squares behind the gradient norm, on flat f32 buffers.
 //
-// adamw: one pass; a thread takes 4 elements of each buffer. Bytes an element: 16 read, 12 written, 2 more with the
-// bf16 copy. sum_squares: a block takes one piece of a segment (half a megabyte) and leaves one double; a second kernel
-// adds a segment's pieces in order. The table of pieces stays on the device for as long as the segments stay the same.
+// adamw: one pass; a thread handles 4 elements of each buffer. Per element 16 bytes are read and 12 written, 2 more
+// with the bf16 copy. sum_squares: a block handles one piece of a segment (half a megabyte) and writes one double; a
+// second kernel adds the pieces of a segment in order. The table of pieces stays on the device while the segments are
+// the same.
 #include <cmath>
 
 #include "cuda/device/launch.h"
@@ -64,7 +65,7 @@ __global__ void square_piece_kernel(double* partial, const float* x, const Segme
   const float* from = x + piece.offset;
   double sum = 0.0;
   for (int64_t i = threadIdx.x; i < piece.count; i += kThreads * N) {
-    float square = 0.0f;  // short blocks in f32, their sum in double
+    float square = 0.0f;  // short blocks are summed in f32, their sums in double
     for (int j = 0; j < N; ++j) {
       const int64_t at = i + int64_t{j} * kThreads;
       const float value = at < piece.count ? from[at] : 0.0f;
@@ -123,9 +124,11 @@ void CudaOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const S
 }
 
 void CudaOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-                    const AdamW& a) {
-  checks::adamw(param, m, v, grad, weights, a);
+                    const AdamW& a, const AdamWSums& sums) {
+  checks::adamw(param, m, v, grad, weights, a, sums);
   const int64_t n = param.elements();
+  if (sums.gradient) piece_sums(sums.gradient, grad);
+  if (sums.bits) zero(sums.bits);
   if (n == 0) return;
   bf16* copy = weights ? weights.ptr<bf16>() : nullptr;
   const bool wide = n % 4 == 0 && cuda::widest<float>(4, {param.data, m.data, v.data, grad.data, copy}) > 1;
@@ -138,6 +141,11 @@ void CudaOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const
                                         cuda::factors(a));
   };
   wide ? run.operator()<4>() : run.operator()<1>();
+  if (!sums.bits) return;
+  // In passes of their own: only a save asks for these sums, and reading is fast compared with it.
+  const Tensor* const written[] = {&param, &m, &v, &weights};
+  for (int64_t i = 0; i < 4; ++i)
+    if (*written[i]) bit_sums(sums.bits.slice(i, 1).reshaped({2}), *written[i]);
 }
 
 }  // namespace fp

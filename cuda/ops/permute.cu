@@ -1,9 +1,9 @@
-// Dimensions in another order, and the search for what is not finite.
+// permute and find_nonfinite.
 //
-// permute: y is made of runs of elements that are neighbours in x (ops/permutation.h). A thread moves N of them, 16
-// bytes where runs and addresses allow it, in the order of y; where the last dimension moves, a run is one element and
+// permute: y consists of runs of elements that are contiguous in x (ops/permutation.h). A thread moves N of them, 16
+// bytes where runs and addresses allow it, in the order of y. When the last dimension moves, a run is one element and
 // reads are scattered. Reads and writes everything once.
-// find_nonfinite: a block a row, each of its threads stops at the first it finds. Made for diagnosis, a few rows.
+// find_nonfinite: one block per row; each thread stops at the first it finds. Made for diagnosis of a few rows.
 #include <limits>
 
 #include "cuda/ops/cuda_ops.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// Moves of N elements: those of a run, then ops/permutation.h with strides in elements.
+// The walk of ops/permutation.h, divided into moves of N elements, with strides in elements.
 struct Moves {
   uint32_t count, per_run;
   int rank;

@@ -1,4 +1,5 @@
-// The segments of a flat buffer cut into pieces of about half a megabyte, kept on the device while they stay the same.
+// The segments of a flat buffer, divided into pieces of about half a megabyte. The table is kept on the device as long
+// as the segments stay the same.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ class PieceTable {
   void prepare(Device&, std::span<const Segment>);
   int64_t count() const { return pieces_; }
   const Segment* pieces() const { return reinterpret_cast<const Segment*>(memory_.get()); }
-  // Of each segment: its first piece and their number.
+  // For each segment: the index of its first piece and the number of its pieces.
   const Segment* ranges() const { return pieces() + pieces_; }
 
  private:

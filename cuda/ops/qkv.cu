@@ -1,7 +1,8 @@
-// Columns of a fused QKV projection [M, (H+2K)d] to q [M,H,d], k and v [M,K,d] and back, q and k rotated on the way.
+// Copies the columns of a fused QKV projection [M, (H+2K)d] to q [M,H,d], k and v [M,K,d] and back, and rotates q and
+// k.
 //
-// A block takes a token, or a stretch of one; a thread N neighbouring elements of a head and, where heads are rotated,
-// the N in its other half that they are rotated with:
+// A block handles a token or a range of its columns; a thread handles N adjacent elements of a head and, where heads
+// are rotated, the N elements of the other half with which they are rotated:
 //   low' = low cos - high sin, high' = high cos + low sin; backward with -sin.
 // Everything is read once and written once; the heads of a token share its row of the tables through the cache.
 #include "cuda/ops/cuda_ops.h"
@@ -16,12 +17,12 @@ template <class T>
 struct QkvArgs {
   T *fused, *q, *k, *v;
   const float *cos, *sin;    // null: no rotation
-  const int32_t* positions;  // of tokens
+  const int32_t* positions;  // position of each token
   int heads, kv_heads, head_dim;
   bool grouped;
 };
 
-// A head by its place in the fused columns: whose it is.
+// The tensor and head to which a head position in the fused columns belongs.
 struct HeadPlace {
   int part;  // 0: q, 1: k, 2: v
   int head;

@@ -1,5 +1,5 @@
-// Stochastic rounding of f32 to bf16. A thread draws one Philox block for its 8 elements. Bytes an element: 4 read, 2
-// written.
+// Stochastic rounding of f32 to bf16. A thread draws one Philox block for its 8 elements. 4 bytes per element are read,
+// 2 written.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"

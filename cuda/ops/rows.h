@@ -1,4 +1,4 @@
-// How kernels on rows are chosen and laid out: by type and width of access, a block for (a stretch of) each row.
+// Dispatch and launch grids of kernels on rows: by type and width of access, a block for each row or range of a row.
 #pragma once
 
 #include <type_traits>
@@ -11,25 +11,25 @@
 
 namespace fp::cuda {
 
-// f(bf16) or f(float).
+// Calls f(bf16) or f(float).
 template <class F>
 void by_type(DType compute, F&& f) {
   compute == DType::bf16 ? f(bf16{}) : f(0.0f);
 }
 
-// f(std::integral_constant<int, N>), N = widest<T>(row_elements, addresses).
+// Calls f(std::integral_constant<int, N>) with N = widest<T>(row_elements, addresses).
 template <class T, class F>
 void by_width(int64_t row_elements, std::initializer_list<const void*> addresses, F&& f) {
   widest<T>(row_elements, addresses) > 1 ? f(std::integral_constant<int, kWide<T>>{})
                                          : f(std::integral_constant<int, 1>{});
 }
 
-// Whole warps for `items` items, `most` threads at most.
+// Returns the threads for `items` items, in whole warps, at most `most`.
 inline unsigned threads_for(int64_t items, int64_t most) {
   return static_cast<unsigned>(std::min((items + kWarp - 1) / kWarp * kWarp, most));
 }
 
-// A thread for each of `items` items of each row: row blockIdx.x, item row_item().
+// A grid with a thread for each of the `items` items of each row: row blockIdx.x, item row_item().
 inline Grid row_grid(int64_t rows, int64_t items) {
   constexpr int64_t kMost = 256;
   const int64_t stretches = (items + kMost - 1) / kMost;
@@ -38,9 +38,10 @@ inline Grid row_grid(int64_t rows, int64_t items) {
 }
 __device__ __forceinline__ int row_item() { return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x); }
 
-// One block a row whose `row_bytes` it keeps in shared memory. ConfigError when this GPU's blocks have not as much.
+// A grid with one block per row, which keeps `row_bytes` of it in shared memory. Throws ConfigError when a block of
+// this GPU has less.
 inline Grid kept_row_grid(const char* op, int64_t rows, int64_t items, size_t row_bytes, const DeviceFacts& gpu) {
-  constexpr size_t kOther = 1024;  // what reductions use
+  constexpr size_t kOther = 1024;  // used by reductions
   if (row_bytes + kOther > gpu.shared_per_block)
     throw ConfigError(fmt::format("{}: a row takes {} bytes of shared memory; blocks of {} have {}", op, row_bytes,
                                   gpu.name, gpu.shared_per_block - kOther));

@@ -1,4 +1,4 @@
-// Which columns of a slice of logits count, as kernels ask: padding is a bound, masked ids are bits in shared memory.
+// The valid columns of a slice of logits, for kernels: padding is a bound, masked ids are bits in shared memory.
 #pragma once
 
 #include "cuda/device/warp.h"
@@ -7,8 +7,8 @@
 namespace fp::cuda {
 
 struct Columns {
-  int count = 0;  // of the slice
-  int valid = 0;  // those before this one are no padding
+  int count = 0;  // columns of the slice
+  int valid = 0;  // columns from this one on are padding
   int first_id = 0;
   const int32_t* masked_ids = nullptr;
   int masked = 0;
@@ -28,18 +28,19 @@ inline Columns columns_of(const Tensor& logits, const Vocabulary& v) {
   return c;
 }
 
-// Columns with the masked ids' bits at `dead` (null: none).
+// Columns with the bits of masked ids at `dead` (null: none are masked).
 struct LiveColumns {
   const unsigned* dead;
   int valid;
-  // Whether all of so many columns count; false where only single ones tell.
+  // Returns true only when the columns [first, first + count) are all valid; always false when ids are masked.
   __device__ bool all(int first, int count) const { return dead == nullptr && first + count <= valid; }
   __device__ bool operator()(int column) const {
     return column < valid && (dead == nullptr || (dead[column / 32] >> (column % 32) & 1u) == 0);
   }
 };
 
-// Every thread sets the bits of its own words, so that none of them meet. Ends with a barrier. All threads call it.
+// Fills the bits of the masked ids. Called by all threads of the block; each sets words of its own, so there is no
+// race. Ends with a barrier.
 __device__ inline LiveColumns live_columns(const Columns& c, unsigned* bits) {
   if (c.masked == 0) return {nullptr, c.valid};
   const int words = (c.count + 31) / 32;

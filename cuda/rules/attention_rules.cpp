@@ -12,10 +12,10 @@ std::string version_text(int64_t version) {
 }
 
 std::string refusal_of_version(AttentionPass pass, int64_t version, int compute_major, const AttentionShape& shape) {
-  // 9.10.0 and 9.10.1 compute wrong results; before 9.10 a mask of -infinity does.
+  // 9.10.0 and 9.10.1 compute wrong results; versions before 9.10 do so for a mask of -infinity.
   if (version < cudnn_version(9, 10, 2)) return fmt::format("cuDNN {} is older than 9.10.2", version_text(version));
   if (shape.keys % 128 != 0 && version <= cudnn_version(9, 15, 0))
-    return fmt::format("{} keys are no multiple of 128, which cuDNN {} does not mask right", shape.keys,
+    return fmt::format("{} keys are not a multiple of 128, which cuDNN {} masks incorrectly", shape.keys,
                        version_text(version));
   if (pass == AttentionPass::backward && compute_major >= 10 && version < cudnn_version(9, 18, 0))
     return fmt::format("cuDNN {} has no deterministic backward pass for this GPU (9.18 has)", version_text(version));

@@ -4,10 +4,10 @@ namespace fp::cuda {
 namespace {
 
 struct Sheet {
-  const char* part;  // of the name; the first that fits counts
+  const char* part;  // part of the name; the first that matches counts
   double bf16, f32;  // TFLOP/s
 };
-// NVIDIA's data sheets, without sparsity.
+// From NVIDIA's data sheets, without sparsity.
 constexpr Sheet kSheets[] = {{"B300", 2500, 80},     {"GB200", 2500, 80},   {"B200", 2250, 80},  {"B100", 1800, 60},
                              {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200", 989, 67},   {"GH200", 989, 67},
                              {"H100", 989, 67},      {"H800", 989, 67},     {"A100", 312, 19.5}, {"A800", 312, 19.5},

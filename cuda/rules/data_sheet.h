@@ -1,4 +1,4 @@
-// What data sheets promise: the yardstick of MFU.
+// Peak FLOP/s of GPUs according to their data sheets, the reference of MFU.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace fp::cuda {
 
-// Dense FLOP/s of matrix products in this type on a GPU of this name (as the driver spells it): bf16 on tensor cores,
-// fp32 without TF32. 0: a GPU that is not in the table.
+// Returns the dense FLOP/s of matrix products in this type on the GPU named `gpu` (as the driver spells it): bf16 on
+// tensor cores, fp32 without TF32. 0: the GPU is not in the table.
 double data_sheet_flops(const std::string& gpu, DType compute);
 
 }  // namespace fp::cuda

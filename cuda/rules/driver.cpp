@@ -48,15 +48,15 @@ std::string unavailable_reason(const DriverAnswer& a, int index, std::string_vie
                      "the NVIDIA driver {} is loaded, but its libcuda.so.1 was not found or cannot be used "
                      "(in a container: start it with the GPU's libraries, such as --gpus all or --nv)",
                      a.kernel_module);
-  // Any driver of the same major version runs it.
+  // Any driver of the same major CUDA version runs it.
   if (a.driver_version / 1000 < a.runtime_version / 1000)
     return fmt::format("the NVIDIA driver{}{} supports CUDA up to {}, this binary is built with CUDA {}: update it",
                        a.kernel_module.empty() ? "" : " ", a.kernel_module, version_text(a.driver_version),
                        version_text(a.runtime_version));
-  if (!a.error.empty()) return fmt::format("the NVIDIA driver answers {}", a.error);
+  if (!a.error.empty()) return fmt::format("the NVIDIA driver reports {}", a.error);
   if (a.devices == 0) return "no GPU is visible to this process (see CUDA_VISIBLE_DEVICES, and Slurm's --gpus)";
   if (index >= a.devices)
-    return fmt::format("GPU {} is wanted, and this process sees {} (see CUDA_VISIBLE_DEVICES, and Slurm's --gpus)",
+    return fmt::format("GPU {} was requested, but this process sees {} (see CUDA_VISIBLE_DEVICES, and Slurm's --gpus)",
                        index, a.devices);
   if (!built_for(archs, a.compute_major, a.compute_minor))
     return fmt::format("GPU {} ({}) has compute capability {}.{}, this binary is built for {} (FPTRAIN_CUDA_ARCHS)",

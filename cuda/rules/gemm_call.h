@@ -1,4 +1,4 @@
-// A matrix product as the ops describe it.
+// GemmCall: a matrix product as the ops request it.
 //
 // All matrices are row-major: c[m,n] = op(a)[m,k] op(b)[k,n] (+ c), then the epilogue. f32 operands are multiplied in
 // f32 (never TF32); bf16 operands accumulate in f32.
@@ -19,8 +19,8 @@ enum class Epilogue : uint8_t {
 };
 
 struct GemmCall {
-  DType operands = DType::bf16;  // of a, b, bias vector and aux
-  DType result = DType::bf16;    // of c: f32, or the operands' type
+  DType operands = DType::bf16;  // type of a, b, bias vector and aux
+  DType result = DType::bf16;    // type of c: f32, or the operands' type
   bool a_transposed = false;     // a is stored [k,m]
   bool b_transposed = false;     // b is stored [n,k]
   bool add = false;              // c += product (f32 c only)

@@ -1,15 +1,15 @@
-// How a row-major product is asked of a column-major library, what its fused epilogues demand, and what tells one plan
-// from another.
+// Translation of row-major products for a column-major library, the requirements of its fused epilogues, and the key
+// under which a plan is cached.
 #pragma once
 
 #include "cuda/rules/gemm_call.h"
 
 namespace fp::cuda {
 
-// A row-major matrix is the transpose of the column-major one in the same memory, so c = op(a) op(b) is asked for as
+// A row-major matrix is the transpose of the column-major one in the same memory. So c = op(a) op(b) is requested as
 // c' = op(b)' op(a)': the library's first operand is our b, its m is our n.
 struct StoredMatrix {
-  bool transposed = false;  // op() of the library
+  bool transposed = false;  // the library's op()
   int64_t rows = 0, columns = 0, leading = 0;
   bool operator==(const StoredMatrix&) const = default;
 };
@@ -18,20 +18,22 @@ struct SwappedProduct {
 };
 SwappedProduct swapped(const GemmCall&);
 
-// Bytes an address is a multiple of: a power of two, at most 256.
+// Returns the alignment of an address in bytes: a power of two, at most 256.
 uint32_t alignment_of(const void*);
 
-// Whether cuBLASLt documents this epilogue for these types and sizes (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and
+// Returns whether cuBLASLt documents this epilogue for these types and sizes (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and
 // CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h): bias and aux have the result's type, aux rows are multiples of 8
-// elements, a bias gradient is set, not added to. Its kernels may read the vector and aux 16 bytes at a time, which no
-// preference tells the heuristics. How exact its tanh is it does not say: gelu is left to it in bf16 only.
+// elements, and a bias gradient is overwritten, not added to. Its kernels may read the vector and aux 16 bytes at a
+// time, which no preference passes to the heuristics, so both must be aligned. The accuracy of its tanh is not
+// documented, so gelu is used in bf16 only.
 bool epilogue_fits(const GemmCall&);
 
-// Calls with the same key may share a plan: everything but the addresses, of which the alignment counts.
+// Calls with the same key may share a plan. The key holds everything except the addresses, of which only the alignment
+// counts.
 struct GemmKey {
   int64_t m = 0, n = 0, k = 0;
   uint64_t flags = 0;       // types, transposes, add, epilogue, whether there is a vector
-  uint64_t alignments = 0;  // of a, b, c, vector, aux
+  uint64_t alignments = 0;  // alignments of a, b, c, vector, aux
   bool operator==(const GemmKey&) const = default;
 };
 GemmKey key_of(const GemmCall&);

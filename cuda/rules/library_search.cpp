@@ -16,7 +16,7 @@ void add_variable(std::vector<fs::path>& to, const char* variable) {
   if (value != nullptr && *value != '\0') to.emplace_back(value);
 }
 
-// The prefix of the python3 that a shell finds: its environment need not be active in any other way.
+// Adds the prefix of the python3 in PATH: its environment need not be active in any other way.
 void add_python(std::vector<fs::path>& to) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
@@ -26,7 +26,7 @@ void add_python(std::vector<fs::path>& to) {
       return to.push_back(fs::path(folder).parent_path());
 }
 
-// The sub-folders of `parent` whose names start with `prefix`, in order of their names.
+// Returns the sub-folders of `parent` whose names start with `prefix`, sorted by name.
 std::vector<fs::path> folders(const fs::path& parent, const std::string& prefix) {
   std::vector<fs::path> found;
   std::error_code failed;

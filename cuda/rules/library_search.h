@@ -1,8 +1,9 @@
-// Where the CUDA libraries are looked for when they are first needed. fptrain is one binary for machines with and
-// without them, so none is linked.
+// Search paths of the CUDA libraries, which are loaded when they are first needed. fptrain is one binary for machines
+// with and without them, so none is linked.
 //
-// Order: what the loader finds by name (LD_LIBRARY_PATH, ld.so.cache), beside the executable and in ../lib (a bundle),
-// the folders of NVIDIA's Python wheels in an active environment or that of the python3 in PATH, the CUDA toolkit.
+// Search order: what the loader finds by name (LD_LIBRARY_PATH, ld.so.cache); beside the executable and in ../lib (a
+// bundle); the folders of NVIDIA's Python wheels in an active environment or in that of the python3 in PATH; the CUDA
+// toolkit.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +13,19 @@
 namespace fp::cuda {
 
 struct SearchPlaces {
-  std::filesystem::path executable;                 // its folder
+  std::filesystem::path executable;                 // folder of the executable
   std::vector<std::filesystem::path> environments;  // Python or conda prefixes
   std::vector<std::filesystem::path> toolkits;      // CUDA installations
 };
 
-// Of this process: /proc/self/exe, VIRTUAL_ENV, CONDA_PREFIX, PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda.
+// Returns the search places of this process, from /proc/self/exe, VIRTUAL_ENV, CONDA_PREFIX, PATH, CUDA_HOME, CUDA_PATH
+// and /usr/local/cuda.
 SearchPlaces search_places();
 
-// What to pass to dlopen, in order: `soname` itself, then existing files of that name.
+// Returns the arguments to try with dlopen, in order: `soname` itself, then existing files of that name.
 std::vector<std::string> library_candidates(const std::string& soname, const SearchPlaces& places);
 
-// The line for people when none could be loaded: `why` is the loader's last word.
+// Returns the one-line message when none could be loaded. `why` is the loader's last error.
 std::string library_missing(const std::string& soname, const std::string& wheel, const std::string& why);
 
 }  // namespace fp::cuda

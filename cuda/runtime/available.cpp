@@ -24,7 +24,7 @@ std::string cuda_unavailable(int index) {
     answer.compute_major = facts.major;
     answer.compute_minor = facts.minor;
   }
-  (void)cudaGetLastError();  // asking must not fail the next launch
+  (void)cudaGetLastError();  // clears an error of the query, so that the next launch does not report it
   if (error == cudaErrorNoDevice)
     answer.devices = 0;
   else if (error != cudaSuccess)

@@ -1,12 +1,12 @@
-// Whether a GPU can be used here at all.
+// Checks whether a GPU can be used by this process.
 #pragma once
 
 #include <string>
 
 namespace fp::cuda {
 
-// Empty when device `index` of those visible to this process can run this binary, else why not, in one line. Touches no
-// device beyond asking what it is.
+// Returns an empty string when device `index` of those visible to this process can run this binary, else the reason in
+// one line. Only queries the device's properties.
 std::string cuda_unavailable(int index = 0);
 
 }  // namespace fp::cuda

@@ -1,4 +1,4 @@
-// Memory as owned objects: of the device, and pinned memory of the host, which the device copies from and to by itself.
+// Owning buffers: device memory, and pinned host memory, which the device copies from and to asynchronously.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace fp::cuda {
 
-// On the current device, 256-byte aligned.
+// Memory of the current device, 256-byte aligned. The constructor throws ConfigError when there is not enough.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes) {

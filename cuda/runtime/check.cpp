@@ -26,7 +26,7 @@ std::string free_memory() {
 }  // namespace
 
 void fail_cuda(cudaError_t error, const char* call, const char* file, int line) {
-  (void)cudaGetLastError();  // an error that does not stick is not reported again by the next launch
+  (void)cudaGetLastError();  // clears an error that is not sticky, so that the next launch does not report it again
   const std::string text =
       fmt::format("{}: {} ({}): {}", call, cudaGetErrorName(error), cudaGetErrorString(error), where(file, line));
   if (error == cudaErrorMemoryAllocation) throw ConfigError(text + "; " + free_memory());
@@ -35,7 +35,7 @@ void fail_cuda(cudaError_t error, const char* call, const char* file, int line) 
 
 void fail_memory(size_t bytes) {
   (void)cudaGetLastError();
-  throw ConfigError(fmt::format("{} MiB of GPU memory are wanted, {}: a smaller micro-batch needs less",
+  throw ConfigError(fmt::format("cannot allocate {} MiB of GPU memory, {}: a smaller micro-batch needs less",
                                 (bytes + (size_t{1} << 20) - 1) >> 20, free_memory()));
 }
 

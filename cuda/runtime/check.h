@@ -1,5 +1,6 @@
-// The one way a CUDA runtime call is made: FP_CUDA(cudaMemcpyAsync(...)). A failure throws DeviceError with the call as
-// written, the error's name and text, the rank and the device; running out of device memory is a ConfigError.
+// Error checks of CUDA calls. Every CUDA runtime call is made as FP_CUDA(cudaMemcpyAsync(...)). A failure throws
+// DeviceError with the call as written, the error's name and text, the rank and the device; running out of device
+// memory throws ConfigError.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,13 +12,13 @@ namespace fp::cuda {
 
 [[noreturn]] void fail_cuda(cudaError_t, const char* call, const char* file, int line);
 
-// ConfigError: so many bytes of device memory are not to be had.
+// Throws ConfigError: `bytes` bytes of device memory are not available.
 [[noreturn]] void fail_memory(size_t bytes);
 
-// A library's call: `error` is its own words. " on rank 3, GPU 1" is added.
+// Throws DeviceError for a failed library call. `error` is the library's text, to which " on rank 3, GPU 1" is added.
 [[noreturn]] void fail_library(const std::string& error, const char* call, const char* file, int line);
 
-// Of starting a kernel (cuda/device/launch.h).
+// Checks the result of a kernel launch (cuda/device/launch.h).
 void check_launch(cudaError_t, const char* kernel);
 
 inline void check_cuda(cudaError_t error, const char* call, const char* file, int line) {

@@ -17,13 +17,13 @@ AttentionShape shape_of(const Tensor& q, const Tensor& k) {
   return {q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3]};
 }
 
-// What tells one graph from another.
+// The key under which a graph is cached.
 auto key_of(const AttentionShape& s, const AttentionSpec& spec, bool has_documents) {
   return std::tuple{s.batch,    s.queries,  s.keys,      s.heads,      s.kv_heads,
                     s.head_dim, spec.scale, spec.window, has_documents};
 }
 
-// The address of sequences [first, ...) of a tensor whose first dimension is the batch; null of an empty one.
+// Returns the address of sequence `first` of a tensor whose first dimension is the batch; null for an empty tensor.
 void* from(const Tensor& t, int64_t first) {
   if (t.data == nullptr) return nullptr;
   return static_cast<std::byte*>(t.data) + static_cast<size_t>(first) * (t.bytes() / static_cast<size_t>(t.shape[0]));
@@ -34,12 +34,12 @@ void* from(const Tensor& t, int64_t first) {
 struct CudnnAttention::State {
   struct Forward {
     std::optional<ForwardGraph> graph;
-    std::string refusal;  // then there is no graph
+    std::string refusal;  // not empty: there is no graph
   };
   struct Backward {
     std::optional<BackwardGraph> graph;
     std::string refusal;
-    int64_t sequences = 0;  // of one run of the graph
+    int64_t sequences = 0;  // sequences in one run of the graph
     size_t row_sums_bytes = 0;
   };
   using Key = decltype(key_of({}, {}, false));
@@ -48,7 +48,7 @@ struct CudnnAttention::State {
     try {
       FP_CUDNN(cudnnCreate(&handle));
       FP_CUDNN(cudnnSetStream(handle, device.compute()));
-    } catch (const UserError& missing) {  // not installed, or not able to start
+    } catch (const UserError& missing) {  // not installed, or cannot be initialised
       unavailable = missing.what();
     }
   }
@@ -79,7 +79,7 @@ struct CudnnAttention::State {
     return backwards.emplace(key, std::move(made)).first->second;
   }
 
-  // Why cuDNN cannot build a graph; empty when it has.
+  // Builds a graph. Returns why cuDNN cannot; empty when it has.
   template <class Build>
   std::string refusal_of(bool has_documents, const Build& build) const {
     try {

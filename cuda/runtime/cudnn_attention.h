@@ -1,8 +1,8 @@
-// Attention by cuDNN 9: fused flash-attention kernels, forward and backward, of which the results are the same bits in
-// every run. Takes the passes that refuses() has nothing against; the rest is for fptrain's own kernel.
+// Attention by cuDNN 9: fused flash-attention kernels, forward and backward, whose results are the same bits in every
+// run. It supports the passes for which refuses() returns nothing; the others run on fptrain's own kernels.
 //
 // Tensors are those of Ops::attention: q, o [B,T,H,d] and k, v [B,T,K,d] bf16, lse f32 [B,H,T] (natural logarithm),
-// doc_start i32 [B,T] or empty. A graph is built once for each pass, shape and mask (about a second) and kept.
+// doc_start i32 [B,T] or empty. A graph is built once for each pass, shape and mask (about a second) and cached.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@ namespace fp::cuda {
 
 class CudnnAttention {
  public:
-  // Never throws because cuDNN is missing: that is what refuses() says then.
+  // Does not throw when cuDNN is missing; refuses() then returns that reason.
   explicit CudnnAttention(Device&);
   ~CudnnAttention();
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  // Why cuDNN does not run this pass, as a clause for people; empty when it does. Asked before the first step: it
-  // builds the pass's graph.
+  // Returns why cuDNN does not run this pass, as a clause; empty when it does. Builds the graph of the pass, so it is
+  // called before the first step.
   std::string refuses(AttentionPass, const AttentionShape&, const AttentionSpec&, DType, bool has_documents) const;
 
-  // Bytes of Device::scratch() that the pass takes; the caller reserves the largest. 0 for what is refused.
+  // Returns the bytes of Device::scratch() that the pass needs; the caller reserves the largest. 0 for a refused pass.
   size_t workspace_bytes(AttentionPass, const AttentionShape&, const AttentionSpec&, bool has_documents) const;
 
-  // InternalError for what is refused. doc_start empty: one document.
+  // Run a pass. They throw InternalError for a refused one. doc_start empty: one document.
   void forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& doc_start, const AttentionSpec&);
   void backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,

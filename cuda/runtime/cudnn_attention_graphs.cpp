@@ -9,7 +9,7 @@ using cudnn_api::Dims;
 using cudnn_api::Graph;
 using cudnn_api::Value;
 
-// One graph under construction: its dimensions, and short names for what attention does over and over.
+// A graph under construction: its dimensions, and helpers for operations that attention repeats.
 struct Pattern {
   Graph graph;
   int64_t batch, heads, kv_heads, rows, columns, d;
@@ -34,7 +34,7 @@ struct Pattern {
     return graph.pointwise(mode, in, graph.intermediate(per_row()));
   }
   Value rounded(const Dims& dims) { return graph.intermediate(dims, CUDNN_DATA_BFLOAT16); }
-  // Scores with rows and columns exchanged, rounded: the left operand of the products for dk and dv.
+  // Transposed and rounded scores: the left operand of the products for dk and dv.
   Value transposed_scores(const Value& x) {
     const Value out = graph.intermediate({batch, heads, columns, rows}, CUDNN_DATA_BFLOAT16,
                                          {heads * rows * columns, rows * columns, 1, columns});
@@ -51,7 +51,7 @@ struct Pattern {
   }
 };
 
-// Causal, within the window, within the document: the definition is attends() in ops/ops.h.
+// Masks scores: causal, within the window, within the document. The definition is attends() in ops/ops.h.
 Value masked(Pattern& p, Value x, const BandBounds& band, const Value* doc_start) {
   if (doc_start != nullptr) x = p.keep_where(x, CUDNN_POINTWISE_CMP_GE, p.index(x, 3), *doc_start);
   x = p.keep_where(x, CUDNN_POINTWISE_CMP_GE, p.index(x, 2), p.index(x, 3));
@@ -106,7 +106,7 @@ BackwardGraph backward_graph(const AttentionShape& shape, const AttentionSpec& s
   const Value sums = g.reduce(CUDNN_REDUCE_TENSOR_ADD, products, g.intermediate(p.per_row()));
   g.pointwise(CUDNN_POINTWISE_MUL, {sums, g.constant(1.0f)}, row_sums);
 
-  // Products for dk and dv are per query head; with fewer kv heads those of a group are added up.
+  // Products for dk and dv are per query head; with fewer kv heads, the products of a group are added up.
   const auto per_kv_head = [&](const Value& left, const Value& right, const Value& out) {
     if (p.heads == p.kv_heads) return g.matmul(left, right, out);
     const Value all = g.matmul(left, right, p.rounded({p.batch, p.heads, p.columns, p.d}));
@@ -128,7 +128,7 @@ BackwardGraph backward_graph(const AttentionShape& shape, const AttentionSpec& s
   const Dims k_dims{p.batch, p.kv_heads, p.columns, p.d};
   const Value k_again = g.reshape(
       k, g.intermediate(k_dims, CUDNN_DATA_BFLOAT16, {k.strides[0], k.strides[1], k.strides[3], k.strides[2]}));
-  // dq straight from ds, which cuDNN then keeps in its workspace: adding to dq tile by tile would need atomics.
+  // dq is computed from all of ds, which cuDNN keeps in its workspace: adding to dq tile by tile would need atomics.
   g.matmul(ds, k_again, dq);
   return {q, k, v, o, lse, d_o, dq, dk, dv, doc_start, row_sums, g.build(target)};
 }

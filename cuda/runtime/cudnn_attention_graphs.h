@@ -1,5 +1,5 @@
 // Attention as cuDNN graphs: the patterns of matmuls, masks and softmax that its fused flash-attention engines
-// recognise. The order of operations matters to them; it is the one of NVIDIA/cudnn-frontend
+// recognise. The order of operations matters to them; it is that of NVIDIA/cudnn-frontend
 // (node/scaled_dot_product_flash_attention.h).
 #pragma once
 
@@ -16,12 +16,12 @@ struct ForwardGraph {
 };
 struct BackwardGraph {
   cudnn_api::Value q, k, v, o, lse, d_o, dq, dk, dv, doc_start;
-  // f32 [batch, heads, queries] of the caller's memory: sums of o * d_o, kept between the kernels of the plan.
+  // f32 [batch, heads, queries] in the caller's memory: sums of o * d_o, passed between the kernels of the plan.
   cudnn_api::Value row_sums;
   cudnn_api::Plan plan;
 };
 
-// For shapes and masks that cudnn_refusal() has nothing against. Throw cudnn_api::Unsupported.
+// Build the graphs for shapes and masks that cudnn_refusal() allows. They throw cudnn_api::Unsupported.
 ForwardGraph forward_graph(const AttentionShape&, const AttentionSpec&, bool has_documents, const cudnn_api::Target&);
 BackwardGraph backward_graph(const AttentionShape&, const AttentionSpec&, bool has_documents, const cudnn_api::Target&);
 

@@ -16,7 +16,7 @@ void require(cudnnStatus_t status) {
   throw Unsupported(text);
 }
 
-constexpr int64_t kAlignment = 16;  // bytes, of every tensor in device memory
+constexpr int64_t kAlignment = 16;  // alignment of every tensor in device memory, in bytes
 
 }  // namespace
 

@@ -1,10 +1,11 @@
-// A graph of cuDNN operations and the plan that runs it, by the backend API of cuDNN 9 (cudnn_graph.h): the part of
-// that API that attention needs, with nothing of attention in it.
+// A graph of cuDNN operations and the plan that runs it, on the backend API of cuDNN 9 (cudnn_graph.h). It covers the
+// part of that API that attention needs, and does not depend on attention.
 //
-// A Value is a tensor of the graph: in device memory under an id that run() gives an address to, a number held by the
-// plan, or an intermediate result that need not exist in memory. All have four dimensions with strides in elements.
+// A Value is a tensor of the graph: one in device memory, with an id for which run() takes an address; a number held by
+// the plan; or an intermediate result that need not exist in memory. All have four dimensions, with strides in
+// elements.
 //
-// Only plans that give the same bits in every run are taken.
+// Only plans that give the same bits in every run are used.
 #pragma once
 
 #include <array>
@@ -20,12 +21,12 @@
 
 namespace fp::cuda::cudnn_api {
 
-// cuDNN cannot do this graph here; what() says in its words why.
+// cuDNN does not support this graph on this device; what() is its reason.
 struct Unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One descriptor of the backend API. Unsupported when a call fails.
+// One descriptor of the backend API. Throws Unsupported when a call fails.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t);
@@ -38,7 +39,7 @@ class Descriptor {
   void set(cudnnBackendAttributeName_t name, const Descriptor& other) {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.descriptor_);
   }
-  // Elements there are, of which at most `capacity` are written.
+  // Reads an attribute, writing at most `capacity` elements. Returns the number of elements it has.
   int64_t read(cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t capacity, void* values) const;
   void finalize();
 
@@ -46,14 +47,14 @@ class Descriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-// What a plan is made for: the device of a handle, or one that is only described (tests on machines without a GPU).
+// The device that a plan is built for: that of a handle, or one that is only described (tests without a GPU).
 struct Target {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;  // CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
 };
 
 using Dims = std::array<int64_t, 4>;
-// Strides of a tensor without gaps.
+// Returns the strides of a packed (contiguous) tensor.
 Dims packed(const Dims&);
 
 struct Value {
@@ -65,9 +66,9 @@ struct Value {
 class Plan {
  public:
   using Address =
-      std::pair<int64_t, void*>;  // id of a Value, where it is; a Value the graph has not (id -1) is skipped
+      std::pair<int64_t, void*>;  // id of a Value and its address; a Value that is not in the graph (id -1) is skipped
   size_t workspace_bytes() const { return workspace_; }
-  // On the stream of the handle. DeviceError.
+  // Runs the plan on the stream of the handle. Throws DeviceError.
   void run(cudnnHandle_t, std::initializer_list<Address>, void* workspace) const;
 
  private:
@@ -86,13 +87,13 @@ class Graph {
   Value intermediate(const Dims&, cudnnDataType_t, const Dims& strides);
 
   // Each writes `out` and returns it. Inputs of dimension 1 are broadcast. Arithmetic is in f32.
-  Value matmul(const Value& a, const Value& b, const Value& out);  // of the last two dimensions
+  Value matmul(const Value& a, const Value& b, const Value& out);  // over the last two dimensions
   Value pointwise(cudnnPointwiseMode_t, std::initializer_list<Value> in, const Value& out);
   Value row_or_column(const Value& like, int64_t axis, const Value& out);  // each element's index along an axis
   Value reduce(cudnnReduceTensorOp_t, const Value& in, const Value& out);
   Value reshape(const Value& in, const Value& out);  // the same elements seen with other dims and strides
 
-  // Unsupported when no engine can run it deterministically on the target.
+  // Builds a plan for the target. Throws Unsupported when no engine can run the graph deterministically on it.
   Plan build(const Target&) const;
 
  private:
@@ -100,7 +101,7 @@ class Graph {
   void pointwise(cudnnPointwiseMode_t, std::initializer_list<Value> in, const Value& out, const int64_t* axis);
 
   std::vector<Descriptor> tensors_;     // by id
-  std::vector<Descriptor> properties_;  // pointwise, matmul and reduction descriptors the operations refer to
+  std::vector<Descriptor> properties_;  // pointwise, matmul and reduction descriptors that the operations refer to
   std::vector<Descriptor> operations_;
   std::vector<std::pair<int64_t, float>> constants_;
 };

@@ -1,5 +1,5 @@
-// From a graph of operations to a plan: cuDNN's heuristics name engines, best first; the first that is deterministic
-// and can be built for these shapes is taken.
+// Builds the plan of a graph of operations: cuDNN's heuristics propose engines, best first, and the first one that is
+// deterministic and can be built for these shapes is used.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool deterministic(const Descriptor& config) {
   return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == notes + count;
 }
 
-// Engine configurations that cuDNN proposes for the graph, best first.
+// Returns the engine configurations that cuDNN proposes for the graph, best first.
 std::vector<Descriptor> propose(const Descriptor& graph, cudnnBackendHeurMode_t mode, const Target& target) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -97,7 +97,7 @@ void Plan::run(cudnnHandle_t handle, std::initializer_list<Address> addresses, v
   }
   for (const auto& [id, number] : constants_) {
     ids.push_back(id);
-    pointers.push_back(const_cast<float*>(&number));  // cuDNN only reads it, before it returns
+    pointers.push_back(const_cast<float*>(&number));  // cuDNN only reads it, before the call returns
   }
   try {
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

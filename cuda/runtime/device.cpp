@@ -12,14 +12,14 @@
 namespace fp::cuda {
 namespace {
 
-// Two pinned pieces: the host fills or empties one while the device copies the other.
+// Two pinned buffers: the host fills or empties one while the device copies the other.
 constexpr size_t kStagingBytes = size_t{8} << 20;
 struct Staging {
   PinnedBuffer memory{kStagingBytes};
-  Event done;  // the device's last copy from or to it
+  Event done;  // after the device's last copy from or to it
 };
 
-// Makes `index` current: what is made next is of this device.
+// Makes `index` the current device, on which later objects are created.
 int select(int index) {
   const std::string reason = cuda_unavailable(index);
   if (!reason.empty()) throw ConfigError("run.device: cuda: " + reason);
@@ -40,7 +40,7 @@ DeviceFacts facts_of(int index) {
 struct Device::State {
   explicit State(int index) : facts(facts_of(select(index))) {}
 
-  // A thread other than the one that made the Device has another current device.
+  // A thread other than the one that created the Device may have another current device.
   void enter() const { FP_CUDA(cudaSetDevice(facts.index)); }
   Staging& next_staging() {
     turn = (turn + 1) % staging.size();
@@ -71,9 +71,9 @@ Stream Device::communication() const { return state_->communication.get(); }
 
 void Device::order(Stream first, Stream then) {
   state_->enter();
-  Event mark;  // may be destroyed before it happens: the driver keeps it until then
+  Event mark;  // may be destroyed before it is reached: the driver keeps it until then
   mark.record(first);
-  mark.hold_back(then);
+  mark.make_wait(then);
 }
 
 std::shared_ptr<std::byte> Device::allocate(size_t bytes) {
@@ -90,7 +90,7 @@ std::byte* Device::scratch(size_t bytes) {
 void Device::reserve_scratch(size_t bytes) {
   if (bytes <= state_->scratch_bytes) return;
   synchronize();
-  state_->scratch.reset();  // first, so that both need not fit
+  state_->scratch.reset();  // freed first, so that old and new need not fit together
   state_->scratch_bytes = 0;
   state_->scratch = allocate(bytes);
   state_->scratch_bytes = bytes;

@@ -1,5 +1,5 @@
-// Gemm by cuBLASLt. A plan (descriptors and the algorithm its heuristics rank first) is made once for each kind of call
-// and kept; a run sets the addresses of the epilogue and starts it.
+// Gemm by cuBLASLt. A plan (descriptors and the algorithm that its heuristics rank first) is created once for each kind
+// of call and cached; a run sets the addresses of the epilogue and launches it.
 //
 // Results are the same bits in every run: parts of a split sum are added in f32 in a fixed order, never in place.
 #include "cuda/runtime/gemm.h"
@@ -18,7 +18,7 @@
 namespace fp::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for Hopper
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // recommended by cuBLAS for Hopper
 
 struct Destroy {
   void operator()(cublasLtMatmulDesc_t d) const { cublas_lt().cublasLtMatmulDescDestroy(d); }
@@ -76,7 +76,7 @@ cublasLtEpilogue_t epilogue_of(const GemmCall& g) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// The heuristics look at these addresses too, for their alignment.
+// The heuristics also use the alignment of these addresses.
 void set_epilogue_addresses(const Description& d, const GemmCall& g) {
   if (g.epilogue == Epilogue::none) return;
   if (g.vector != nullptr) set(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.vector);
@@ -133,7 +133,7 @@ Plan make_plan(cublasLtHandle_t handle, const GemmCall& g) {
   return plan;
 }
 
-// Whether the bias can be written to c first, where a fused one is not to be had.
+// Returns whether the bias can be written to c before the product, when no fused epilogue is available.
 bool can_spread(const GemmCall& g) { return g.epilogue == Epilogue::bias && g.result == g.operands && !g.add; }
 
 }  // namespace
@@ -153,7 +153,7 @@ struct Gemm::State {
     return entry->second;
   }
 
-  // c (or, not adding, nothing) + product.
+  // Computes c = product, or c += product.
   void start(const Plan& plan, const GemmCall& g) const {
     set_epilogue_addresses(plan.description, g);
     const float one = 1.0f, kept = g.add ? 1.0f : 0.0f;
@@ -193,7 +193,7 @@ void Gemm::run(const GemmCall& g) {
   const Plan* plan = &state_->plan(g);
   if (plan->found) return state_->start(*plan, g);
 
-  // Same sum, rounded once as well: the product is added in f32 to rows that hold the bias.
+  // The same sum, also rounded once: the product is added in f32 to rows that hold the bias.
   GemmCall plain = g;
   plain.epilogue = Epilogue::none;
   plain.vector = nullptr;

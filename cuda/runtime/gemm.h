@@ -17,12 +17,13 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  // Whether run() takes this epilogue with these shapes and addresses; where not, the caller issues the parts. `none`,
-  // and `bias` to a result of the operands' type, are always taken, with any m, n, k and alignment.
+  // Returns whether run() supports this epilogue with these shapes and addresses; if not, the caller issues the parts.
+  // `none`, and `bias` to a result of the operands' type, are always supported, with any m, n, k and alignment.
   bool takes(const GemmCall&) const;
-  // The same bits in every run on the same kind of GPU. m, n, k at least 1. InternalError for what takes() denies.
+  // Computes the product, with the same bits in every run on the same kind of GPU. m, n and k are at least 1. Throws
+  // InternalError when takes() is false.
   void run(const GemmCall&);
-  // Bytes of device memory this object holds beside its operands (workspace).
+  // Bytes of device memory that this object holds beside its operands (workspace).
   static size_t own_bytes();
 
  private:

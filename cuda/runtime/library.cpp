@@ -10,12 +10,12 @@
 namespace fp::cuda {
 namespace {
 
-// Never closed: the libraries hold state of the GPU that must outlive every object.
+// Libraries are never closed: they hold GPU state that must outlive every object.
 void* open_library(const std::string& soname, const std::string& wheel) {
   std::string why;
   for (const std::string& candidate : library_candidates(soname, search_places())) {
     if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
-    // The first word is "no such file", said of the bare name; a file that is there and fails says more.
+    // The first error is "no such file" for the bare name; that of an existing file which fails to load says more.
     why = dlerror();
   }
   throw ConfigError(library_missing(soname, wheel, why));
@@ -25,7 +25,8 @@ template <class Function>
 void find(Function& function, void* library, const char* name, const char* soname) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr)
-    throw ConfigError(fmt::format("{} has no {}: it is another version than CUDA 13's; {}", soname, name, dlerror()));
+    throw ConfigError(
+        fmt::format("{} has no function {}: it is not the version of CUDA 13; {}", soname, name, dlerror()));
 }
 
 CublasLt load_cublas_lt() {

@@ -1,8 +1,8 @@
-// cuBLASLt, cuDNN and NCCL, loaded with dlopen when first needed: one binary runs on machines without them. Each is a
-// table of the functions fptrain calls, under their own names: cudnn().cudnnCreate(&handle).
+// cuBLASLt, cuDNN and NCCL, loaded with dlopen when first needed, so that one binary also runs on machines without
+// them. Each is a table of the functions that fptrain calls, under their own names: cudnn().cudnnCreate(&handle).
 //
-// Where they are looked for: cuda/rules/library_search.h. A library that is not there, or too old to have a function,
-// is a ConfigError that says what to do.
+// Search paths: cuda/rules/library_search.h. A library that is missing, or too old to have a function, is a ConfigError
+// that says what to do.
 #pragma once
 
 #include <cublasLt.h>
@@ -70,12 +70,13 @@ struct Nccl {
 };
 #undef FP_MEMBER
 
-// Loaded by the first call, kept until the process ends.
+// The libraries, loaded by the first call and kept until the process ends.
 const CublasLt& cublas_lt();
 const Cudnn& cudnn();
-const Nccl& nccl();  // its calls are checked by cuda/comm, where a failure ends a communicator
+const Nccl& nccl();  // its results are checked in cuda/comm, where a failure aborts the communicator
 
-// FP_CUBLASLT(cublasLtCreate(&handle)), FP_CUDNN(cudnnCreate(&handle)): DeviceError with the call, as FP_CUDA does.
+// FP_CUBLASLT(cublasLtCreate(&handle)), FP_CUDNN(cudnnCreate(&handle)): throw DeviceError with the call, as FP_CUDA
+// does.
 void check_cublas_lt(cublasStatus_t, const char* call, const char* file, int line);
 void check_cudnn(cudnnStatus_t, const char* call, const char* file, int line);
 

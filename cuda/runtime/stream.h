@@ -1,5 +1,5 @@
-// Streams and events as owned objects. A stream runs what is issued on it in order; events order streams among each
-// other without the host waiting.
+// Owning CUDA streams and events. A stream runs its work in order; events order work of different streams without the
+// host waiting.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,8 @@ namespace fp::cuda {
 
 class OwnedStream {
  public:
-  // On the current device; never waits for the default stream. `urgent`: its blocks go first.
+  // Creates a stream on the current device that never waits for the default stream. `urgent`: with the highest
+  // priority.
   explicit OwnedStream(bool urgent = false) {
     int least = 0, greatest = 0;
     FP_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -38,12 +39,12 @@ class Event {
 
   // Marks what has been issued on the stream so far.
   void record(cudaStream_t stream) { FP_CUDA(cudaEventRecord(event_, stream)); }
-  // Whatever is issued on the stream from now on comes after the mark.
-  void hold_back(cudaStream_t stream) const { FP_CUDA(cudaStreamWaitEvent(stream, event_, 0)); }
-  // Whether the device has come to the mark; also when asking fails, as then nothing is known.
+  // Makes work issued on the stream from now on wait for the mark.
+  void make_wait(cudaStream_t stream) const { FP_CUDA(cudaStreamWaitEvent(stream, event_, 0)); }
+  // Returns whether the device has reached the mark; also true when the query fails.
   bool reached() const {
     const cudaError_t answer = cudaEventQuery(event_);
-    if (answer != cudaSuccess) (void)cudaGetLastError();  // an answer is no error of the next launch
+    if (answer != cudaSuccess) (void)cudaGetLastError();  // clears it, so that the next launch does not report it
     return answer != cudaErrorNotReady;
   }
   // The host waits for the mark; returns at once when there is none.

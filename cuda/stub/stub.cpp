@@ -1,4 +1,4 @@
-// What a build without CUDA answers when it is asked for a GPU.
+// The CUDA factories of a build without CUDA: they report that there is no GPU support.
 #include "base/error.h"
 #include "comm/backends.h"
 #include "ops/backends.h"

@@ -1,9 +1,9 @@
-// The tile registers of x86 CPUs with AMX, 8 KiB that Linux hands out only on request.
+// Permission to use the AMX tile registers of x86 CPUs: 8 KiB of state that Linux grants only on request.
 #pragma once
 
 namespace fp {
 
-// Asks for them, for all threads of this process. False where the kernel does not grant them or there are none.
+// Requests the tiles for all threads of this process. Returns false if the kernel refuses them or the CPU has none.
 bool request_amx_tiles();
 
 }  // namespace fp

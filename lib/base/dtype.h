@@ -71,7 +71,8 @@ struct dtype_of<uint8_t> {
   static constexpr DType value = DType::u8;
 };
 
-// Relative distance between neighbouring values near 1: the unit tolerances are derived from.
+// Relative distance between neighbouring values near 1 (machine epsilon), from which tolerances are derived; 0 for
+// integers.
 constexpr double epsilon_of(DType t) { return t == DType::bf16 ? 0x1p-7 : t == DType::f32 ? 0x1p-23 : 0.0; }
 
 }  // namespace fp

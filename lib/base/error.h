@@ -1,8 +1,8 @@
-// Errors a person can act on, and checked invariants.
+// Errors that a user can act on, and checked invariants.
 //
-// A user's mistake is a UserError: where it happened, the value, what would be legal. It is thrown anywhere in set-up
-// and caught once in main(), which prints it and exits with its code. FP_CHECK guards our own invariants: failing is a
-// bug.
+// A UserError reports a mistake of the user: where it happened, the value, and what would be legal. It may be thrown
+// anywhere in set-up; main() catches it, prints it and exits with its code. FP_CHECK guards invariants of fptrain: a
+// check that fails is a bug.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@ enum class ExitCode : int {
   ok = 0,
   internal = 1,         // a bug of fptrain, as in a crash
   bad_config = 2,       // bad configuration or usage: never retry
-  bad_data = 3,         // bad data or checkpoint, or a disk that refuses
+  bad_data = 3,         // bad data or checkpoint, or a disk that cannot be written to
   diverged = 4,         // training produced non-finite values
-  interrupted = 75,     // state saved, requeue me
+  interrupted = 75,     // state saved; requeue the job
   infrastructure = 76,  // a host, a network or a file system failed; the same command may succeed elsewhere or later
 };
 
@@ -27,8 +27,8 @@ class UserError : public std::runtime_error {
  public:
   UserError(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
   ExitCode code() const { return code_; }
-  // Whether it happened on another rank, which is thrown here too so that all end: nothing is to be held against this
-  // rank's host.
+  // True if the error happened on another rank and was rethrown here so that all ranks end: this rank's host is not at
+  // fault.
   bool is_of_another_rank() const { return of_another_rank_; }
   void blame_another_rank() { of_another_rank_ = true; }
 
@@ -41,8 +41,8 @@ class UserError : public std::runtime_error {
 struct ConfigError : UserError {
   explicit ConfigError(const std::string& what) : UserError(ExitCode::bad_config, what) {}
 };
-// Exit 3: data or checkpoint, or a disk that cannot be written to; exit 76 where it is the file system that is out of
-// reach. Both are survived alike where a file may fail.
+// Exit 3: bad data or checkpoint, or a disk that cannot be written to; exit 76 if the file system is unreachable. Code
+// that tolerates the failure of a file handles both alike.
 struct DataError : UserError {
   explicit DataError(const std::string& what, ExitCode code = ExitCode::bad_data) : UserError(code, what) {}
 };
@@ -51,8 +51,8 @@ struct DivergedError : UserError {
   explicit DivergedError(const std::string& what) : UserError(ExitCode::diverged, what) {}
 };
 
-// Exit 76: a call of the GPU's driver or libraries failed, or memory holds what it should not; nobody's configuration
-// is to blame, and another host may do better.
+// Exit 76: a call of the GPU's driver or libraries failed, or memory holds corrupt values. The configuration is not at
+// fault, and the run may succeed on another host.
 struct DeviceError : UserError {
   explicit DeviceError(const std::string& what) : UserError(ExitCode::infrastructure, what) {}
 };

@@ -4,28 +4,38 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <mutex>
+#include <string_view>
+#include <utility>
 
+#include "base/shown.h"
 #include "base/work_queue.h"
 
 namespace fp::log {
 namespace {
 
-constexpr size_t kMostLines = 10000;  // that wait for the disk
+constexpr size_t kMostLines = 10000;  // waiting for the disk
+
+// Only the queue's thread uses `descriptor` after the file is set.
+struct LogFile {
+  FileDescriptor descriptor;
+  std::function<FileDescriptor()> open;  // empty once called, and for a file that was passed open
+  Level level = Level::debug;            // lines below it are not written
+};
 
 struct State {
   std::mutex mutex;
   Level level = Level::info;
-  std::atomic<int> rank{0};  // asked for while a thread that is stuck writing holds the mutex
+  std::atomic<int> rank{0};  // read even while a thread that is stuck in a write holds the mutex
   int world_size = 1;
   std::string live;
-  std::shared_ptr<std::ofstream> file;  // the queue's thread writes to it
+  std::shared_ptr<LogFile> file;
   std::shared_ptr<WorkQueue> queue;
-  int64_t left_out = 0;  // lines, while the queue was full
+  int64_t left_out = 0;  // lines dropped while the queue was full
 };
 
 State& state() {
@@ -47,19 +57,39 @@ const char* prefix(Level level) {
   return "";
 }
 
+// A line that the disk refuses is lost; a full disk may have space again for the next one.
+void write_whole(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
 // The caller holds the mutex.
-void append_to_file(State& s, const std::string& line) {
-  if (!s.file) return;
+void append_to_file(State& s, Level level, const std::string& line) {
+  if (!s.file || level < s.file->level) return;
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   const std::string stamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ} ", fmt::gmtime(now));
   std::string text = stamp + line + "\n";
   if (s.left_out > 0)
-    text = fmt::format("{}{} lines are left out here: the disk took none for too long\n{}", stamp, s.left_out, text);
+    text = fmt::format("{}{} lines are missing here: the disk did not accept any for too long\n{}", stamp, s.left_out,
+                       text);
   const bool taken = s.queue->post([file = s.file, text] {
-    file->clear();  // a full disk may have room again
-    *file << text << std::flush;
+    if (file->open) file->descriptor = std::exchange(file->open, nullptr)();
+    if (file->descriptor.is_open()) write_whole(file->descriptor.get(), text);
   });
   s.left_out = taken ? 0 : s.left_out + 1;
+}
+
+// Waits until the lines for the former file are written.
+void set_file(std::shared_ptr<LogFile> file) {
+  flush(WorkQueue::kPatience);
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.file = std::move(file);
+  if (s.file && !s.queue) s.queue = std::make_shared<WorkQueue>(kMostLines);
 }
 
 }  // namespace
@@ -78,14 +108,12 @@ void configure(Level level, int rank, int world_size) {
 
 int rank() { return state().rank; }
 
-void tee_to(const std::filesystem::path& file) {
-  flush(WorkQueue::kPatience);
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.file.reset();
-  if (file.empty()) return;
-  if (!s.queue) s.queue = std::make_shared<WorkQueue>(kMostLines);
-  s.file = std::make_shared<std::ofstream>(file, std::ios::app);
+void tee_to(FileDescriptor file) {
+  set_file(file.is_open() ? std::make_shared<LogFile>(LogFile{std::move(file), nullptr}) : nullptr);
+}
+
+void tee_errors_to(std::function<FileDescriptor()> open) {
+  set_file(std::make_shared<LogFile>(LogFile{FileDescriptor(), std::move(open), Level::error}));
 }
 
 bool flush(double seconds) {
@@ -111,17 +139,17 @@ void write(Level level, const std::string& text) {
   if (level < s.level || (s.rank != 0 && level < Level::warning)) return;
   const std::string who =
       s.rank != 0 || (s.world_size > 1 && level >= Level::warning) ? fmt::format("[rank {}] ", s.rank.load()) : "";
-  const std::string line = who + prefix(level) + text;
+  const std::string line = who + prefix(level) + printable(text);
   if (!s.live.empty()) fmt::print(stderr, "\r\x1b[K");
   fmt::print(stderr, "{}\n", line);
   if (!s.live.empty()) fmt::print(stderr, "{}", s.live);
   std::fflush(stderr);
-  append_to_file(s, line);
+  append_to_file(s, level, line);
 }
 
 void write_to_file(const std::string& text) {
   const std::lock_guard lock(state().mutex);
-  append_to_file(state(), text);
+  append_to_file(state(), Level::info, printable(text));
 }
 
 }  // namespace fp::log

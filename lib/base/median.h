@@ -1,4 +1,4 @@
-// The middle one of some values.
+// The median of a list.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace fp {
 
-// Of an even number the upper one of the two in the middle; not of none.
+// Returns the median of a non-empty list; for an even size, the upper of the two middle values.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);

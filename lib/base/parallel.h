@@ -1,5 +1,5 @@
-// Data-parallel loops over the cores of this process. The only place that names the threading runtime: OpenMP, shared
-// with oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
+// Data-parallel loops over the cores of this process. This is the only place that uses the threading runtime: OpenMP,
+// shared with oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
 //
 // Results must not depend on the number of threads: split work by index, reduce in a fixed order.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace fp {
 
-// Threads used by parallel regions that this thread starts; every thread has a setting of its own. 0 restores the
-// default: the cores this process may run on.
+// Sets the number of threads of the parallel regions that the calling thread starts; the setting is per thread. 0
+// restores the default: the number of cores this process may run on.
 void set_threads(int threads);
 int max_threads();
 
@@ -25,7 +25,8 @@ void parallel(Body&& body) {
                        const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-// Splits [0, n) into one contiguous range a thread, boundaries at multiples of `grain`: body(begin, end).
+// Splits [0, n) into one contiguous range per thread, with boundaries at multiples of `grain`, and calls body(begin,
+// end) on each.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= grain) {

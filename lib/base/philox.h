@@ -1,7 +1,7 @@
 // Philox4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
 //
-// Every random number in fptrain is a pure function of (seed, purpose, names of what it is for), never of a rank or of
-// the order of calls, so any parallel plan and any resumed run draws the same ones.
+// Every random number in fptrain is a pure function of the seed, its purpose and the identity of the value it is drawn
+// for, never of a rank or of the order of calls, so every parallel plan and every resumed run draws the same numbers.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace fp {
 
-// What a random number is for. The values are part of the reproducibility contract: append, never renumber.
+// The purpose of a random number. The values are part of the reproducibility contract: append, never renumber.
 enum class Purpose : uint32_t {
   init = 1,
   data_order = 2,
@@ -42,20 +42,20 @@ struct Philox {
     return c;
   }
 
-  // Uniform in (0,1): 24 bits, never 0 and never 1 (the half above the largest would round up to 1).
+  // Uniform in (0,1): 24 bits, never 0 and never 1 (the midpoint above the largest value would round up to 1).
   static constexpr float uniform(uint32_t bits) {
     const float u = (static_cast<float>(bits >> 8) + 0.5f) * 0x1p-24f;
     return u < 1.0f ? u : 0x1.fffffep-1f;
   }
 
-  // A pair of standard normal values from two words (Box-Muller, in double).
+  // Two standard normal values from two random words (Box-Muller, computed in double).
   static std::array<float, 2> normal(uint32_t a, uint32_t b) {
     const double u = (static_cast<double>(a) + 0.5) * 0x1p-32, v = static_cast<double>(b) * 0x1p-32;
     const double r = std::sqrt(-2.0 * std::log(u)), angle = 6.283185307179586476925 * v;
     return {static_cast<float>(r * std::cos(angle)), static_cast<float>(r * std::sin(angle))};
   }
 
-  // Key of a purpose: the seed mixed with the purpose so that purposes never share a stream.
+  // Key of a purpose: the seed mixed with the purpose, so that purposes never share a stream.
   static constexpr Key key(uint64_t seed, Purpose purpose) {
     const uint64_t mixed = mix(seed ^ (uint64_t{static_cast<uint32_t>(purpose)} << 56));
     return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
@@ -69,7 +69,7 @@ struct Philox {
     return z ^ (z >> 31);
   }
 
-  // 64-bit FNV-1a of a name, mixed: names parameters in a counter.
+  // 64-bit FNV-1a hash of a name, mixed; identifies a parameter in a counter.
   static constexpr uint64_t name_id(std::string_view name) {
     uint64_t h = 0xcbf29ce484222325u;
     for (const char c : name) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;

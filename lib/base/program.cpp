@@ -50,14 +50,14 @@ std::optional<pid_t> start(const std::vector<std::string>& command, const Pipe& 
   return failed == 0 ? std::optional(pid) : std::nullopt;
 }
 
-// Until both are closed at the other end; false: not in time, or stopped.
+// Reads until both pipes are closed at the other end. Returns false on timeout or stop.
 bool read_both(Pipe& text, Pipe& errors, ProgramOutput& output, Clock::time_point end, const std::stop_token& stop) {
-  constexpr int64_t kLookMs = 100;  // how often it looks for a stop
+  constexpr int64_t kPollMs = 100;  // how often a stop request is polled
   while (text.ends[0] >= 0 || errors.ends[0] >= 0) {
     const int64_t left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     std::array<pollfd, 2> waiting{{{text.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}};
     if (left <= 0 || stop.stop_requested()) return false;
-    const int64_t wait = stop.stop_possible() ? std::min(left, kLookMs) : left;
+    const int64_t wait = stop.stop_possible() ? std::min(left, kPollMs) : left;
     if (::poll(waiting.data(), waiting.size(), static_cast<int>(wait)) <= 0) continue;
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (waiting[i].revents == 0) continue;

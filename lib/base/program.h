@@ -1,4 +1,4 @@
-// Running another program and reading what it says.
+// Runs another program and captures its output.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@
 namespace fp {
 
 struct ProgramOutput {
-  int code = 0;              // its exit code; 128 + the signal that ended it
-  std::string text, errors;  // its stdout and stderr
+  int code = 0;              // exit code; 128 + signal number if a signal ended it
+  std::string text, errors;  // stdout and stderr
   bool operator==(const ProgramOutput&) const = default;
 };
 
-// The program is looked for on the PATH. Nothing when it cannot be started, or was killed for taking longer than this
-// or because of a stop. Safe beside other threads.
+// Runs `command`, whose program is looked up on the PATH, with an empty stdin. Returns nullopt when it cannot be
+// started, or when it was killed because it took longer than `limit` or because `stop` was requested. Thread-safe.
 std::optional<ProgramOutput> run_program(const std::vector<std::string>& command, std::chrono::milliseconds limit,
                                          const std::stop_token& stop = {});
 

@@ -1,5 +1,5 @@
-// Long work that communicates with nobody (reading, hashing, writing) says here that it goes on, for whoever watches
-// over the process.
+// Progress reports of long work that involves no communication (reading, hashing, writing), for the watchdog of the
+// process.
 #pragma once
 
 #include <atomic>
@@ -8,12 +8,13 @@
 
 namespace fp {
 
-// What progress() calls, from any thread; empty: nothing. Set while no such work runs.
+// Sets the function that progress() calls, from any thread; empty: none. Must not be called while such work runs.
 void set_progress_hook(std::function<void()> hook);
-// To be called every few MiB.
+// Reports progress; to be called every few MiB.
 void progress();
 
-// What this thread says from now on is counted there instead: it works beside what is watched.
+// From now on the progress of the calling thread is counted in `counter` and not reported: the watchdog does not watch
+// this thread's work. nullptr: reported again.
 void count_progress(std::atomic<int64_t>* counter);
 
 }  // namespace fp

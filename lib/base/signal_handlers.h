@@ -1,4 +1,4 @@
-// Handlers of the signals by which people and launchers tell a run to stop: SIGINT, SIGTERM, SIGUSR1.
+// Handlers for the signals by which users and launchers stop a run: SIGINT, SIGTERM, SIGUSR1.
 #pragma once
 
 #include <signal.h>
@@ -11,42 +11,44 @@ namespace fp {
 
 constexpr std::array<int, 3> kStopSignals{SIGINT, SIGTERM, SIGUSR1};
 
-// Puts `handler` in their place while it lives, then the former ones back. Reads and writes under way go on. `blocked`:
-// the signals that wait while the handler runs.
+// Installs `handler` for these signals and restores the former handlers on destruction. Interrupted system calls are
+// restarted (SA_RESTART). `blocked`: signals that are blocked while the handler runs.
 class SignalHandlers {
  public:
   SignalHandlers(void (*handler)(int), const sigset_t& blocked);
   ~SignalHandlers();
   SignalHandlers(const SignalHandlers&) = delete;
   SignalHandlers& operator=(const SignalHandlers&) = delete;
-  // The process ignores these signals from now on, also after this object's end.
+  // Makes the process ignore these signals from now on, also after this object is destroyed.
   void ignore_for_good();
 
  private:
   std::array<struct sigaction, kStopSignals.size()> former_{};
 };
 
-// Tells a second Ctrl-C from the first that comes twice: a terminal sends it to mpirun and to the ranks near it, and
-// mpirun hands its own on. For handlers: lock-free and async-signal-safe.
+// Distinguishes a second Ctrl-C from the first one received twice: a terminal sends SIGINT to mpirun and to the ranks
+// of the same host, and mpirun forwards its own. For use in signal handlers: lock-free and async-signal-safe.
 class Interrupts {
  public:
   static constexpr int64_t kRepetitionNs = 500'000'000;
 
-  // The monotonic clock in nanoseconds that all go by, async-signal-safe; nullptr: the system's. A test sets its own.
+  // Sets the monotonic clock, in nanoseconds, that all objects use; it must be async-signal-safe. nullptr: the
+  // system's. For tests.
   static void use_clock(int64_t (*now_ns)());
 
   enum class Kind { first, repetition, another };
   Kind note();
-  // The next one is the first again.
+  // Makes the next interrupt count as the first again.
   void forget() { first_ns_ = 0; }
-  // One that was held back until now is a repetition.
+  // Restarts the time in which an interrupt counts as a repetition, for one that was held back until now.
   void restart();
 
  private:
   std::atomic<int64_t> first_ns_{0};
 };
 
-// A second Ctrl-C does what it does by default: blocked while its handler runs, it takes effect when that returns.
+// Restores the default action of SIGINT and raises it: SIGINT is blocked while its handler runs, so it takes effect
+// when the handler returns.
 void interrupt_by_default();
 
 }  // namespace fp

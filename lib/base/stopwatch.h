@@ -1,4 +1,4 @@
-// Elapsed time, and the time of day.
+// Elapsed time and the time of day.
 #pragma once
 
 #include <chrono>

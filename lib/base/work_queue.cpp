@@ -24,7 +24,7 @@ struct WorkQueue::State {
   std::deque<std::function<void()>> work;
   bool busy = false, ended = false;
   std::chrono::steady_clock::time_point begun;
-  std::atomic<int64_t> progress{0};  // of work that nobody watches
+  std::atomic<int64_t> progress{0};  // of the queue's work, which the watchdog ignores
 
   void run() {
     count_progress(&progress);
@@ -48,7 +48,7 @@ struct WorkQueue::State {
 WorkQueue::WorkQueue(size_t most) : state_(std::make_shared<State>(most)) {
   sigset_t all, former;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
+  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals go to the main thread
   std::thread([state = state_] { state->run(); }).detach();
   ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
 }

@@ -1,4 +1,4 @@
-// Work that a thread of its own does in order, so that a disk which hangs holds up nobody who has something to write.
+// A queue of work for a background thread, so that a disk that hangs does not block those who write to it.
 #pragma once
 
 #include <cstddef>
@@ -9,26 +9,27 @@ namespace fp {
 
 class WorkQueue {
  public:
-  // Takes no more than so much work at a time.
+  // At most `most` entries wait at a time.
   explicit WorkQueue(size_t most);
-  // Waits for what is left, but no longer than kPatience seconds: then the thread stays behind, and drops what it has
-  // not begun.
+  // Waits up to kPatience seconds for the remaining work. After that the thread is left running and drops the work it
+  // has not begun.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // `work` throws nothing, and owns what it needs. False: too much is waiting, and it is not taken.
+  // Appends `work`, which must not throw and must own what it needs. Returns false, without taking it, when the queue
+  // is full.
   bool post(std::function<void()> work);
-  // Waits for all that was posted, but no longer than so many seconds; whether it is done.
+  // Waits up to `seconds` for all posted work. Returns whether it is done.
   bool flush(double seconds);
-  // How long the work that is being done has taken so far, in seconds; 0: there is none.
+  // Seconds that the current work has taken so far; 0 when idle.
   double busy_s() const;
 
   static constexpr double kPatience = 30;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the thread's too
+  std::shared_ptr<State> state_;  // shared with the thread
 };
 
 }  // namespace fp

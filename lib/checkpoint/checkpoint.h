@@ -1,8 +1,9 @@
-// Saving and loading the whole state of training in the one format there is (docs/checkpoint-format.md).
+// Saves and loads the complete state of training in fptrain's only checkpoint format (docs/checkpoint-format.md).
 //
-// A save happens in a hidden folder beside the finished checkpoints and becomes visible by one rename, when everything
-// in it is on disk. What is loaded has been verified, file by file before or tensor by tensor after. Damage (DataError)
-// is a matter of content alone: what a file system does not let one read is an InfrastructureError or AccessError.
+// A save is written into a hidden folder beside the finished checkpoints; one rename makes it visible once all its
+// files are on disk. Loaded data is always verified: file by file before the load, or tensor by tensor after it.
+// DataError reports damaged content only; a file that the file system does not let us read is an InfrastructureError
+// or AccessError.
 #pragma once
 
 #include <filesystem>
@@ -13,33 +14,33 @@
 #include <string>
 #include <vector>
 
-#include "base/lease.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/rank_file.h"
 #include "checkpoint/tensor_reader.h"
+#include "io/lease.h"
 #include "model/param_store.h"
 
 namespace fp {
 
-// What a resumed run needs beside the parameters and moments.
+// The state that a resumed run needs beside the parameters and moments.
 struct TrainState {
   int64_t step = 0;                                             // finished optimizer steps
-  uint64_t consumed_samples = 0;                                // the data loader's only state
+  uint64_t consumed_samples = 0;                                // the complete state of the data loader
   double last_loss = std::numeric_limits<double>::quiet_NaN();  // of the last step; NaN: none yet
-  nlohmann::json extra = nlohmann::json::object();              // the trainer's own: schedule, skipped steps, ...
+  nlohmann::json extra = nlohmann::json::object();              // written by the trainer: updates, skipped steps, ...
   std::string config_yaml;                                      // the resolved run spec
-  std::string tokenizer_json;                                   // Tokenizer::serialized(); empty: none is stored
-  std::map<std::string, std::string> carried;  // files that came with the model and leave with it, by name: a Hugging
-                                               // Face folder's config, tokenizer and generation settings
+  std::string tokenizer_json;                  // Tokenizer::serialized(); empty: no tokenizer is stored
+  std::map<std::string, std::string> carried;  // files that came with the imported model and are exported with it, by
+                                               // name: a Hugging Face folder's config, tokenizer, generation settings
 };
 
 struct SaveOptions {
   std::string created_by = "fptrain";  // program and version
   Mesh mesh;                           // of this run
   int rank = 0;                        // of this process
-  const Lease* lease = nullptr;        // of the run on its folder; null: nobody else writes there
+  const Lease* lease = nullptr;        // the run's lease on its folder; null: no other process writes there
 
-  // Before anything of the run's is made visible or removed. LeaseLost when another run has the folder.
+  // Call before making visible or removing any file of the run. Throws LeaseLost when another run owns the folder.
   void require_owner() const {
     if (lease != nullptr) lease->require();
   }
@@ -47,64 +48,82 @@ struct SaveOptions {
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
-// Saves everything from this one process into checkpoints_dir/step-<step> and returns that path. A checkpoint of the
-// same step is replaced. DataError (disk full, no permission, ...) leaves every earlier checkpoint as it was.
+// Saves the whole model from this single process into checkpoints_dir/step-<step> and returns that path. A checkpoint
+// of the same step is replaced. Throws DataError when it fails (disk full, no permission, ...); every earlier
+// checkpoint then stays as it was.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints_dir, const ParamStore&, Ops&,
                                       const TrainState&, const SaveOptions&);
 
-// A checkpoint of weights alone, read from elsewhere a few MiB at a time. `table` holds the whole model.
+// Saves a checkpoint that holds weights only, read through the TensorReader a few MiB at a time. `table` must describe
+// the whole model.
 std::filesystem::path save_weights(const std::filesystem::path& checkpoints_dir, const ParamTable& table, TensorReader&,
                                    const TrainState&, const SaveOptions&);
 
-// The same in parts, for many ranks: one begins; each writes its own file into the hidden folder that begin_save
-// returned (rank_file.h); when all have, one finishes. What passes between ranks is what they wrote where, never
-// tensors.
+// The steps of a save by many ranks: one rank calls begin_save; each rank writes its own file into the hidden folder
+// that it returned (rank_file.h); when all have, one rank calls finish_save, which returns the checkpoint's path. Ranks
+// exchange only the RankFile records of what they wrote, never tensors.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints_dir, int64_t step);
 std::filesystem::path finish_save(const std::filesystem::path& hidden, const ParamTable&, const std::vector<RankFile>&,
                                   const TrainState&, const SaveOptions&);
-// Removes what a failed save has left; problems with that are logged only.
+// Removes what a failed save left behind. Errors are only logged.
 void abandon_save(const std::filesystem::path& hidden) noexcept;
 
 // ---- loading --------------------------------------------------------------------------------------------------------
 
 class Checkpoint {
  public:
-  // Verifies the manifest and the sizes and hashes of all files; of all but those with tensors, which a load compares
-  // with the manifest's fingerprints; sizes alone; or the manifest alone, where another rank has done more. DataError
-  // listing everything that is wrong; NewerFormatError.
+  // Opens a checkpoint and verifies its manifest and, depending on Verify: `everything`: the sizes and hashes of all
+  // files; `all_but_tensors`: the same except for the hashes of rank files, whose tensors a load compares with the
+  // manifest's fingerprints; `sizes`: the sizes only; `manifest`: no other file, for when another rank has verified
+  // more. Throws DataError listing all problems, or NewerFormatError.
   enum class Verify : uint8_t { everything, all_but_tensors, sizes, manifest };
   static Checkpoint open(const std::filesystem::path& folder, Verify = Verify::everything);
+
+  // Allows HDF5 to parse index.h5 if this checkpoint has no index.bin, as older programs saved them. Call this only for
+  // a run's own checkpoint; for any other, HDF5 is refused unless allow_hdf5_for_all() was called.
+  void allow_hdf5() { allows_hdf5_ = true; }
+  bool allows_hdf5() const;
+  // Returns whether the checkpoint has no index.bin.
+  bool needs_hdf5() const { return manifest_.file(CheckpointManifest::kTableName) == nullptr; }
 
   const std::filesystem::path& folder() const { return folder_; }
   const CheckpointManifest& manifest() const { return manifest_; }
   TrainState state() const;
-  // Of that what the manifest says, without the content of any file: all but config, tokenizer and carried files.
+  // Returns the part of state() that is in the manifest, without reading any file: all but config, tokenizer and
+  // carried files.
   TrainState position() const;
 
-  // How the stored parameters differ from the table's, one line each: missing, unknown, other shape. Empty: not at all.
+  // Lists how the stored parameters differ from the table's, one line each: missing, unknown, other shape. Empty when
+  // they match.
   std::vector<std::string> mismatches(const ParamTable&) const;
-  // DataError listing them, if there are any.
+  // Throws DataError listing the mismatches, if there are any.
   void require(const ParamTable&) const;
 
-  // Fills a store of either content; padding and gaps become 0, the compute weights are refreshed (of this rank's
-  // shard, where masters are sharded). DataError when the parameters mismatch or, where this rank holds the whole
-  // model, when what was loaded has another fingerprint than what was saved. Returns the fingerprints of what this rank
-  // owns, for check_fingerprints() of all ranks' sums.
+  // Loads into a store, for training or with weights only. Padding and gaps become 0; the compute weights are refreshed
+  // (only this rank's shard, where master weights are sharded). Throws DataError when the parameters mismatch or, where
+  // this rank holds the whole model, when the fingerprints of what was loaded differ from those of what was saved.
+  // Returns the fingerprints of what this rank owns; summed over all ranks, pass them to check_fingerprints().
   Fingerprints load(ParamStore&, Ops&) const;
-  // Of a store of either content the weights only; moments become 0.
+  // Loads only the weights, into either kind of store; moments become 0.
   Fingerprints load_weights(ParamStore&, Ops&) const;
-  // Reads tensors through the index; must not outlive the checkpoint.
+  // Returns a reader of the tensors, which index.bin locates. It must not outlive the checkpoint. This and the loads
+  // throw OlderFormatError (fragment_index.h) when there is no index.bin and HDF5 is not allowed.
   std::unique_ptr<TensorReader> tensors() const;
 
  private:
   std::filesystem::path folder_;
   CheckpointManifest manifest_;
+  bool allows_hdf5_ = false;
 };
 
-// Checkpoint::open, load and state in one.
+// Allows HDF5 to parse index.h5 of every checkpoint without index.bin that this process reads, because the user passed
+// --hdf5. Call this before reading any checkpoint.
+void allow_hdf5_for_all();
+
+// Opens and loads a checkpoint, and returns its state().
 TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore&, Ops&);
 
-// Compares fingerprints (of all ranks, summed) with the manifest's. DataError naming the tensors that differ.
+// Compares fingerprints (summed over all ranks) with the manifest's. Throws DataError naming the tensors that differ.
 void check_fingerprints(const Checkpoint&, const ParamTable&, const Fingerprints&);
 
 }  // namespace fp

@@ -3,14 +3,15 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/rank_file.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/verify_hdf5.h"
+#include "io/storage.h"
 
 namespace fp {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Whole tensors of a checkpoint, weights and moments.
+// Provides whole tensors of a checkpoint, weights and moments.
 class TensorBlocks : public BlockSource {
  public:
   TensorBlocks(const Checkpoint& from, const ParamTable& table)
@@ -29,7 +30,7 @@ class TensorBlocks : public BlockSource {
   std::vector<float> host_;
 };
 
-// A hidden folder beside the one to be made, gone when this is.
+// A hidden folder beside the final one, removed by the destructor.
 struct HiddenFolder {
   explicit HiddenFolder(const fs::path& to) : path(to.parent_path() / (kHiddenPrefix + to.filename().string())) {}
   ~HiddenFolder() {
@@ -57,8 +58,9 @@ void consolidate(const Checkpoint& from, const fs::path& to, const std::string& 
   const fs::path made = finish_save(hidden, whole, {file}, state, {created_by, Mesh(), 0});
   const Checkpoint copy = Checkpoint::open(made);
   if (copy.manifest().parameters != from.manifest().parameters)
-    throw DataError(fmt::format("{}: the copy holds other numbers", from.folder().string()));
+    throw DataError(fmt::format("{}: the copy differs from the original", from.folder().string()));
   verify_tensors(copy);
+  verify_with_hdf5(copy);  // trusted: this process wrote it
   storage::rename(made, target);
 }
 

@@ -1,4 +1,4 @@
-// A checkpoint whose tensors lie in one file, each in one piece, made of any other.
+// Rewrites a checkpoint as one with a single rank file, in which every tensor is contiguous.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,9 @@
 
 namespace fp {
 
-// Copies a few MiB at a time, compares every tensor of the copy with the manifest's fingerprints, and only then gives
-// it the name `to`. `created_by`: program and version. ConfigError when `to` exists; DataError leaves nothing behind.
-void consolidate(const Checkpoint&, const std::filesystem::path& to, const std::string& created_by);
+// Copies `from` to `to`, a few MiB at a time, and verifies every tensor of the copy against the manifest's fingerprints
+// before the copy gets its name. `created_by`: program and version. Throws ConfigError when `to` exists, and DataError
+// when the copy fails, which leaves nothing behind.
+void consolidate(const Checkpoint& from, const std::filesystem::path& to, const std::string& created_by);
 
 }  // namespace fp

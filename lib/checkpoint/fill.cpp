@@ -15,7 +15,7 @@ namespace {
 // Elements that a thread reads at a time: they are still in its cache when their fingerprint is taken.
 constexpr int64_t kPerThread = int64_t{1} << 18;  // 1 MiB
 
-// A box of a parameter that is read at once, and whether this rank answers for it.
+// A box of a parameter that is read at once, and whether this rank owns it.
 struct Piece {
   ParamId id;
   StateKind kind;
@@ -23,7 +23,7 @@ struct Piece {
   bool owned = false;
 };
 
-// Appends the part in pieces that are owned or not, as a whole.
+// Appends the part as pieces, each of which is owned entirely or not at all.
 void add_pieces(const ParamTable& table, const ParamPart& part, StateKind kind, std::vector<Piece>& pieces) {
   std::vector<Segment> owned;  // of the local tensor
   for (const Fragment& f : table.owned(part.id)) owned.push_back({f.offset, f.count.elements()});
@@ -66,7 +66,7 @@ class Filler {
  private:
   static size_t index(StateKind kind) { return static_cast<size_t>(kind); }
 
-  // What a unit holds, in the order of rank files.
+  // The pieces of a unit, in the order of rank files.
   std::vector<Piece> in_order(const ParamUnit& unit, std::span<const StateKind> kinds) const {
     std::vector<Piece> pieces;
     std::array<std::vector<ParamPart>, kStateKinds.size()> parts;
@@ -91,7 +91,7 @@ class Filler {
     filled_[index(piece.kind)].push_back({p.offset + f.offset, f.count.elements()});
   }
 
-  // What has not been filled of a unit becomes 0.
+  // Zeroes the elements of a unit that have not been filled.
   void clear_rest(const ParamUnit& unit, StateKind kind) {
     const Segment kept =
         store_.sharded(kind) ? table_.shard_of(unit, table_.shard()) : Segment{unit.offset, unit.elements};

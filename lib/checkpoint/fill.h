@@ -1,4 +1,4 @@
-// Filling a store with tensors that are stored elsewhere.
+// Fills a parameter store with tensors from any TensorReader.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace fp {
 
-// Puts what the store holds of these kinds into it, in the order of rank files; padding and the gaps between parameters
-// become 0. The compute weights are not refreshed. Returns the fingerprints of what this rank owns: of the store's
-// numbers where they are f32 in host memory, else of what was read.
+// Reads this rank's part of the given kinds of state into the store, in the order of rank files. Padding and the gaps
+// between parameters become 0. The compute weights are not refreshed. Returns the fingerprints of what this rank owns:
+// computed from the store's values where they are f32 in host memory, else from the values that were read.
 Fingerprints fill_store(ParamStore&, Ops&, std::span<const StateKind> kinds, TensorReader&);
 
 }  // namespace fp

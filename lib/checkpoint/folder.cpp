@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/filesystem.h"
 #include "base/log.h"
-#include "base/retry.h"
-#include "checkpoint/storage.h"
+#include "io/filesystem.h"
+#include "io/retry.h"
+#include "io/storage.h"
 
 namespace fp {
 namespace {
@@ -15,7 +15,7 @@ const std::string kTrashPrefix = ".trash-";
 const std::string kReplacedPrefix = ".replaced-";
 constexpr std::string_view kStepPrefix = "step-";
 
-// The step name behind a hidden prefix; nothing when the entry is not a folder of that kind.
+// Returns the checkpoint name after a hidden prefix; nullopt when the entry is not a folder of that kind.
 std::optional<std::string> hidden_name(const std::filesystem::path& entry, const std::string& prefix) {
   const std::string name = entry.filename().string();
   if (!name.starts_with(prefix) || !storage::is_folder(entry)) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<std::string> hidden_name(const std::filesystem::path& entry, const
   return rest;
 }
 
-// Deletes a checkpoint folder: from the rename on it is nobody's checkpoint, however far the rest gets.
+// Deletes a checkpoint folder. After the rename it is no checkpoint any more, even if the deletion is interrupted.
 void discard(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path trash = folder.parent_path() / (kTrashPrefix + name);
   if (storage::is_folder(trash)) storage::remove_folder(trash);
@@ -45,7 +45,7 @@ bool same_parameters(const CheckpointManifest& a, const CheckpointManifest& b) {
                     [](const auto& x, const auto& y) { return x.name == y.name && x.shape == y.shape; });
 }
 
-// Whether `existing` may be replaced by the finished checkpoint in `hidden`.
+// Returns whether the finished checkpoint in `hidden` may replace `existing`.
 bool replaceable(const std::filesystem::path& existing, const std::filesystem::path& hidden) {
   try {
     return storage::is_folder(existing) && same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
@@ -58,7 +58,7 @@ bool replaceable(const std::filesystem::path& existing, const std::filesystem::p
   }
 }
 
-// A name beside `path` under which nothing is there.
+// Returns an unused name beside `path`.
 std::filesystem::path free_name_beside(const std::filesystem::path& path) {
   for (int i = 1;; ++i) {
     std::filesystem::path aside = path;
@@ -122,7 +122,7 @@ void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
         log::info("removing {}, left by a run that was stopped", entry.string());
         storage::remove_folder(entry);
       } else if (const auto name = hidden_name(entry, kReplacedPrefix)) {
-        if (is_there(checkpoints_dir / *name))
+        if (path_exists(checkpoints_dir / *name))
           discard(entry, *name);
         else
           storage::rename(entry, checkpoints_dir / *name);
@@ -134,9 +134,9 @@ void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
 }
 
 std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table,
-                                      Checkpoint::Verify verify, const std::set<std::filesystem::path>& passed) {
+                                      Checkpoint::Verify verify, const std::set<std::filesystem::path>& skip) {
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
-    if (passed.contains(path)) continue;
+    if (skip.contains(path)) continue;
     try {
       Checkpoint checkpoint = Checkpoint::open(path, verify);
       if (checkpoint_name(checkpoint.manifest().step) != path.filename())
@@ -176,7 +176,7 @@ void apply_retention(const std::filesystem::path& checkpoints_dir, const Retenti
     const int64_t step = *checkpoint_step(path.filename().string());
     if (step > newest) continue;
     try {
-      // The first one that counts is what the others are deleted for: its content must be right.
+      // The others are deleted because the first one counts, so its content must be verified.
       const bool trusted = complete > 0 || verified.contains(step);
       const Checkpoint c = Checkpoint::open(path, trusted ? Checkpoint::Verify::sizes : Checkpoint::Verify::everything);
       if (c.manifest().step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
@@ -185,7 +185,7 @@ void apply_retention(const std::filesystem::path& checkpoints_dir, const Retenti
       continue;
     }
     ++complete;
-    if (!storage::is_folder(path)) continue;  // a link: what it leads to is not ours to delete
+    if (!storage::is_folder(path)) continue;  // a link: its target is not ours to delete
     const std::string name = path.filename().string();
     const bool milestone = retention.keep_every > 0 && step % retention.keep_every == 0;
     if (complete > retention.keep_last && !milestone) discard_or_warn(path, name);

@@ -5,18 +5,17 @@
 #include <mutex>
 
 #include "base/parallel.h"
-#include "base/retry.h"
 
 namespace fp {
 namespace {
 
 constexpr size_t kOpenFiles = 128;
-constexpr int64_t kSlice = int64_t{1} << 16;    // elements that a thread reads at the least
-constexpr int64_t kWorthSkipping = 2048;        // elements of a row that are not wanted: a call costs as much
+constexpr int64_t kSlice = int64_t{1} << 16;    // least number of elements that a thread reads
+constexpr int64_t kWorthSkipping = 2048;        // unwanted elements of a row whose reading costs as much as a call
 constexpr int64_t kScratch = int64_t{1} << 16;  // elements, or one row
 
-// A box of a tensor as rows of neighbouring elements: dimensions beyond the first run together, and are never cut but
-// for the second.
+// A box of a tensor as a 2-D range: all dimensions beyond the first are flattened to columns. Of these only the second
+// is ever split.
 struct Plane {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
@@ -34,14 +33,14 @@ Plane common(const Plane& a, const Plane& b) {
   return c;
 }
 
-void read_floats(const RawReader& file, float* to, int64_t elements, int64_t at) {
-  file.read(to, static_cast<size_t>(elements) * sizeof(float), at);
+void read_floats(const ReadableFile& file, float* to, int64_t elements, int64_t at) {
+  file.read_exactly(static_cast<uint64_t>(at), to, static_cast<size_t>(elements) * sizeof(float));
 }
 
-// work(begin, end) for rows of so many elements, shared by several threads: copying out of the page cache takes longer
-// than adding up.
+// Calls work(begin, end) for ranges of rows in several threads: copying out of the page cache takes longer than
+// fingerprinting. `elements`: per row.
 template <class Work>
-void share_rows(int64_t rows, int64_t elements, const Work& work) {
+void parallel_rows(int64_t rows, int64_t elements, const Work& work) {
   std::mutex mutex;
   std::exception_ptr problem;
   parallel_for(rows, std::max<int64_t>(1, kSlice / elements), [&](int64_t begin, int64_t end) {
@@ -55,30 +54,25 @@ void share_rows(int64_t rows, int64_t elements, const Work& work) {
   if (problem != nullptr) std::rethrow_exception(problem);
 }
 
-h5::File index_of(const Checkpoint& c) { return h5::File::open(c.folder() / CheckpointManifest::kIndexName); }
-
 }  // namespace
 
-FragmentReader::FragmentReader(const Checkpoint& c)
-    : checkpoint_(c), index_(with_retries([&] { return index_of(c); })) {}
+FragmentReader::FragmentReader(const Checkpoint& c) : checkpoint_(c), index_(c) {}
+
+const CheckpointParam& FragmentReader::parameter(const std::string& name) const {
+  const CheckpointParam* stored = checkpoint_.manifest().parameter(name);
+  if (stored == nullptr)
+    throw DataError(fmt::format("{}: {} is not in the checkpoint", checkpoint_.folder().string(), name));
+  return *stored;
+}
 
 void FragmentReader::look_up(const std::string& param, StateKind kind) {
   const std::string name = dataset_name(param, kind);
   if (name == tensor_) return;
   tensor_.clear();
-  const CheckpointParam* stored = checkpoint_.manifest().parameter(param);
-  if (stored == nullptr)
-    throw DataError(fmt::format("{}: {} is not in the checkpoint", checkpoint_.folder().string(), param));
-  shape_ = stored->shape;
+  const CheckpointParam& stored = parameter(param);
+  shape_ = stored.shape;
   parts_.clear();
-  const auto fragments = with_retries([&] {
-    try {
-      return read_fragments(index_, *stored, kind);
-    } catch (const InfrastructureError&) {
-      index_ = index_of(checkpoint_);  // for the next attempt
-      throw;
-    }
-  });
+  const std::vector<StoredFragment> fragments = index_.fragments(stored, kind);
   for (const StoredFragment& f : fragments) parts_.push_back({f});
   std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
   int64_t end = 0;
@@ -86,31 +80,21 @@ void FragmentReader::look_up(const std::string& param, StateKind kind) {
   tensor_ = name;
 }
 
-const RawReader& FragmentReader::open(int rank) {
-  const auto it = std::ranges::find(open_, rank, &OpenFile::rank);
+const ReadableFile& FragmentReader::open(int rank) {
+  const auto it = std::ranges::find(open_, rank, &RankFileReader::rank);
   if (it != open_.end()) {
     open_.splice(open_.begin(), open_, it);
     return open_.front().bytes;
   }
-  const std::string name = rank_file_name(rank);
-  if (checkpoint_.manifest().file(name) == nullptr)
-    throw DataError(
-        fmt::format("{}: the index names {}, which is not of the checkpoint", checkpoint_.folder().string(), name));
   if (open_.size() == kOpenFiles) open_.pop_back();
-  open_.emplace_front(rank, checkpoint_.folder() / name);
+  open_.emplace_front(rank, checkpoint_.folder() / rank_file_name(rank));
   return open_.front().bytes;
 }
 
-// What a part has of the box.
-void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, const h5::Window& window) {
-  const RawReader& file = open(part.where.rank);
-  int64_t& offset = part.where.offset;
-  if (offset < 0)
-    offset = with_retries([&] {
-      return h5::File::open(checkpoint_.folder() / rank_file_name(part.where.rank))
-          .dataset(fmt::format("{}/{}", tensor_, part.where.number))
-          .file_offset();
-    });
+// Reads the intersection of a part and the box.
+void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data, const h5::Window& window) {
+  const ReadableFile& file = open(part.where.rank);
+  const int64_t offset = part.where.offset;
   const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
   const Plane memory = plane_of(shape_, {window.start, window.dims});
   const int64_t width = window.dims.elements() / window.dims[0];
@@ -122,7 +106,7 @@ void FragmentReader::read_part(Part& part, const h5::Box& box, float* data, cons
   };
   const bool whole_rows = both.columns == from.columns && both.columns == width;
   const bool skip = from.columns - both.columns > kWorthSkipping;
-  share_rows(both.rows, both.columns, [&](int64_t begin, int64_t end) {
+  parallel_rows(both.rows, both.columns, [&](int64_t begin, int64_t end) {
     begin += both.row, end += both.row;
     if (whole_rows) return read_floats(file, in_memory(begin), (end - begin) * width, in_file(begin, both.column));
     if (skip) {
@@ -152,9 +136,8 @@ void FragmentReader::read(const std::string& param, StateKind kind, const h5::Bo
     read_part(*part, box, data, window);
     found += both.rows * both.columns;
   }
-  if (found != box.count.elements())
-    throw DataError(fmt::format("{}: the index leads to {} of {} elements of {}", checkpoint_.folder().string(), found,
-                                box.count.elements(), tensor_));
+  FP_CHECK(found == box.count.elements(), "{}: {} of {} elements of {}", checkpoint_.folder().string(), found,
+           box.count.elements(), tensor_);
 }
 
 }  // namespace fp

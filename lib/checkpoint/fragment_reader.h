@@ -1,6 +1,5 @@
-// Reads a checkpoint's tensors straight out of the rank files, at the places that the index names. HDF5's virtual
-// datasets, which it describes, give the same numbers at a fraction of the speed; and HDF5, which may fall over damaged
-// files, gets to see the index alone (but where that has no tables, as at first).
+// Reads a checkpoint's tensors directly from the rank files, at the offsets in index.bin. HDF5's virtual datasets give
+// the same values at a fraction of the speed, and HDF5, which may crash on damaged files, is not used at all.
 #pragma once
 
 #include <list>
@@ -8,37 +7,41 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/index.h"
-#include "checkpoint/raw_bytes.h"
+#include "checkpoint/fragment_index.h"
+#include "io/readable_file.h"
 
 namespace fp {
 
 class FragmentReader : public TensorReader {
  public:
-  // Must not outlive the checkpoint.
+  // Must not outlive the checkpoint. Throws the same errors as FragmentIndex.
   explicit FragmentReader(const Checkpoint&);
   void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
+  // Returns the manifest's entry of a parameter. Throws DataError when the checkpoint does not have it.
+  const CheckpointParam& parameter(const std::string& name) const;
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const FragmentIndex& index() const { return index_; }
 
  private:
   struct Part {
     StoredFragment where;
-    int64_t rows_end = 0;  // the furthest row, exclusive, of this part and those before it
+    int64_t rows_end = 0;  // one past the last row of this part and all before it
   };
-  struct OpenFile {
-    OpenFile(int of, const std::filesystem::path& path) : rank(of), bytes(path) {}
+  struct RankFileReader {
+    RankFileReader(int of, const std::filesystem::path& path) : rank(of), bytes(path, Symlinks::refuse) {}
     int rank;
-    RawReader bytes;
+    ReadableFile bytes;
   };
   void look_up(const std::string& param, StateKind);
-  const RawReader& open(int rank);
-  void read_part(Part&, const h5::Box&, float* data, const h5::Window&);
+  const ReadableFile& open(int rank);
+  void read_part(const Part&, const h5::Box&, float* data, const h5::Window&);
 
   const Checkpoint& checkpoint_;
-  h5::File index_;
-  std::string tensor_;  // whose parts these are
+  FragmentIndex index_;
+  std::string tensor_;  // the tensor that shape_ and parts_ describe
   Shape shape_;
-  std::vector<Part> parts_;   // by first row
-  std::list<OpenFile> open_;  // the last one used first
+  std::vector<Part> parts_;         // ordered by first row
+  std::list<RankFileReader> open_;  // most recently used first
 };
 
 }  // namespace fp

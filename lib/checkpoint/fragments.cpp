@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t kStride = 0x9E3779B97F4A7C15u;
 
-// The sum over neighbouring elements, the first of which has `index`.
+// The fingerprint of consecutive elements, the first of which has `index`.
 [[gnu::always_inline]] inline uint64_t sum_of(const float* values, int64_t n, uint64_t index) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < n; ++i)
@@ -34,7 +34,7 @@ constexpr uint64_t kStride = 0x9E3779B97F4A7C15u;
   return sum;
 }
 
-// The same for several instruction sets: four times as fast with AVX-512, whose products are of 64 bits.
+// Compiled for several instruction sets: AVX-512 has 64-bit products and is four times as fast.
 uint64_t sum_anywhere(const float* values, int64_t n, uint64_t index) { return sum_of(values, n, index); }
 #ifdef __x86_64__
 [[gnu::target("avx2")]] uint64_t sum_avx2(const float* values, int64_t n, uint64_t index) {
@@ -54,7 +54,7 @@ constexpr auto sum_of_row = sum_anywhere;
 }  // namespace
 
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data, const h5::Window& window) {
-  // Rows are runs of elements that are neighbours in the logical tensor and in memory.
+  // Rows are runs of elements that are consecutive in both the logical tensor and memory.
   const int64_t inner = box.count.rank() < 2 ? 1 : logical.elements() / logical[0] / logical[1];
   const int64_t run = box.count.elements() / box.count[0];
   const int64_t logical_row = logical.elements() / logical[0], memory_row = window.dims.elements() / window.dims[0];

@@ -1,5 +1,4 @@
-// How a rank's part of the model passes through host memory, and the fingerprint that is the same however a tensor was
-// cut.
+// Fragments as boxes in host memory, and fingerprints of tensors that do not depend on how the tensor is divided.
 #pragma once
 
 #include <array>
@@ -22,28 +21,30 @@ constexpr const char* name_of(StateKind k) {
 }
 std::optional<StateKind> state_kind(std::string_view name);
 
-// Elements of a parameter that pass through host memory at a time.
+// Largest number of elements of a parameter that are copied through host memory at a time.
 constexpr int64_t kBlockElements = int64_t{2} << 20;  // 8 MiB
 
-// A fragment as a box of the logical tensor, and host memory that holds just that box.
+// Return a fragment as a box of the logical tensor, and the window of host memory that holds exactly that box.
 inline h5::Box box_of(const Fragment& f) { return {f.start, f.count}; }
 h5::Window dense_window(const Fragment&);
 
 // Fingerprint of a tensor: the sum over its elements, modulo 2^64, of
 //   mix(index * 0x9E3779B97F4A7C15 + bits)
 // with the row-major index in the logical tensor, the element's IEEE bits, and splitmix64's finalizer as mix
-// (Philox::mix). Sums of parts add up to that of the whole, in any order. This one adds up `box` out of host memory.
+// (Philox::mix). The fingerprints of parts add up to that of the whole, in any order. This function returns the
+// contribution of `box`, read from host memory.
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data, const h5::Window& window);
-// What the elements of a box from number `first` on, in row-major order, contribute to it; on this thread.
+// Returns the contribution of `values`: the elements of `box` from its element `first` on, in row-major order. Runs on
+// the calling thread only.
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, int64_t first, std::span<const float> values);
 
-// Fingerprints of the elements that this rank owns: by parameter, of the kinds that are there. Those of all ranks sum
-// up, wrapping, to the model's.
+// Fingerprints of the elements that this rank owns, by parameter and by kind of state that the store has. Summed over
+// all ranks, modulo 2^64, they are the model's.
 using KindPrints = std::map<StateKind, uint64_t>;
 using Fingerprints = std::vector<KindPrints>;
 Fingerprints fingerprints(const ParamStore&, Ops&);
 
-// A 64-bit number as 16 hex digits.
+// Formats a 64-bit number as 16 hex digits.
 std::string hex(uint64_t value);
 
 }  // namespace fp

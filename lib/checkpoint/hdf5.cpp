@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/retry.h"
+#include "io/retry.h"
 
 namespace fp::h5 {
 
@@ -28,8 +28,8 @@ Extents extents_of(const Shape& s) {
 
 // HDF5 must neither print its error stack (a setting of each thread) nor write to files when the process exits.
 void quiet() {
-  // Fails, without harm, when something else in the process has set HDF5 up before: a look at its version, which makes
-  // this call itself (lib/report/machine_libraries.cpp).
+  // Fails harmlessly when HDF5 is already initialised: reading its version (lib/host/machine_libraries.cpp) makes this
+  // call itself.
   static const bool once [[maybe_unused]] = H5dont_atexit() >= 0;
   thread_local const bool this_thread = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   FP_CHECK(this_thread, "HDF5 cannot be set up");
@@ -40,7 +40,7 @@ struct Reason {
   int error = 0;  // errno of a failed system call
 };
 
-// The innermost entry of the error stack; of a failed system call, its own text.
+// Returns the innermost entry of the error stack; for a failed system call, its errno and text.
 Reason reason() {
   std::string text = "unknown HDF5 error";
   const auto take_first = [](unsigned n, const H5E_error2_t* error, void* out) -> herr_t {
@@ -71,7 +71,7 @@ Handle file_access(const std::string& where) {
   Handle fapl = property_list(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(fapl.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "set the format version", where);
   check(H5Pset_alignment(fapl.get(), kAlignedFrom, kAlignment), "set the alignment", where);
-  // Small writes held back would go out when a dataset is closed, where nobody hears of a full disk.
+  // Buffered small writes would happen when a dataset is closed, where a full disk cannot be reported.
   check(H5Pset_sieve_buf_size(fapl.get(), 0), "switch write buffers off", where);
   // Checkpoints never change once visible, and locks fail on some network file systems.
   check(H5Pset_file_locking(fapl.get(), false, true), "switch file locking off", where);
@@ -106,8 +106,14 @@ void write_attribute(const Handle& owner, const std::string& where, const std::s
 std::vector<uint64_t> read_attribute(const Handle& owner, const std::string& where, const std::string& name) {
   const Handle id(check(H5Aopen(owner.get(), name.c_str(), H5P_DEFAULT), "open attribute " + name, where), H5Aclose);
   const Handle space(check(H5Aget_space(id.get()), "read attribute " + name, where), H5Sclose);
-  std::vector<uint64_t> values(
-      static_cast<size_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where)));
+  const Handle file(check(H5Iget_file_id(owner.get()), "read attribute " + name, where), H5Fclose);
+  hsize_t bytes = 0;
+  check(H5Fget_filesize(file.get(), &bytes), "read attribute " + name, where);
+  const auto count =
+      static_cast<uint64_t>(check(H5Sget_simple_extent_npoints(space.get()), "read attribute " + name, where));
+  if (count > bytes / sizeof(uint64_t))
+    throw DataError(fmt::format("{}: attribute {} is larger than the file", where, name));
+  std::vector<uint64_t> values(static_cast<size_t>(count));
   check(H5Aread(id.get(), H5T_NATIVE_UINT64, values.data()), "read attribute " + name, where);
   return values;
 }
@@ -136,7 +142,7 @@ void Dataset::read(const Box& box, float* data, const Window& window) const {
 
 int64_t Dataset::file_offset() const {
   const Handle type(check(H5Dget_type(id_.get()), "read the type", where_), H5Tclose);
-  const haddr_t offset = H5Dget_offset(id_.get());  // undefined, too, for a tensor without elements
+  const haddr_t offset = H5Dget_offset(id_.get());  // also undefined for a tensor without elements
   if (H5Tequal(type.get(), H5T_IEEE_F32LE) <= 0 || (offset == HADDR_UNDEF && shape_.elements() > 0))
     throw DataError(fmt::format("{}: is not a contiguous dataset of fp32", where_));
   return static_cast<int64_t>(offset);
@@ -170,16 +176,19 @@ std::vector<Mapping> Dataset::mappings() const {
   return list;
 }
 
-File File::create(const std::filesystem::path& path) {
+File File::create(const std::filesystem::path& path) { return create(path, path); }
+
+File File::create(const std::filesystem::path& path, const std::filesystem::path& shown) {
   quiet();
-  const Handle fapl = file_access(path.string());
-  Handle id(check(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, fapl.get()), "create", path.string()), H5Fclose);
-  File file(path, std::move(id));
-  file.with_groups_ = link_creation(path.string());
+  const std::string name = shown.string();
+  const Handle fapl = file_access(name);
+  Handle id(check(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, fapl.get()), "create", name), H5Fclose);
+  File file(shown, std::move(id));
+  file.with_groups_ = link_creation(name);
   file.contiguous_ = property_list(H5P_DATASET_CREATE);
-  check(H5Pset_alloc_time(file.contiguous_.get(), H5D_ALLOC_TIME_EARLY), "set the allocation time", path.string());
+  check(H5Pset_alloc_time(file.contiguous_.get(), H5D_ALLOC_TIME_EARLY), "set the allocation time", name);
   // Every element is written: filling first would write the file twice.
-  check(H5Pset_fill_time(file.contiguous_.get(), H5D_FILL_TIME_NEVER), "set the fill time", path.string());
+  check(H5Pset_fill_time(file.contiguous_.get(), H5D_FILL_TIME_NEVER), "set the fill time", name);
   return file;
 }
 
@@ -202,7 +211,7 @@ Dataset File::create_dataset(const std::string& name, const Shape& shape) {
                              contiguous_.get(), H5P_DEFAULT),
                   "create", where(name)),
             H5Dclose);
-  return Dataset(where(name), std::move(id), shape);
+  return Dataset(where(name), std::move(id), shape, false);
 }
 
 void File::create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings) {
@@ -223,7 +232,25 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
                   H5Dclose);
 }
 
+// A soft or external link may lead to a file that the reader can access but the checkpoint's author cannot.
+void File::require_hard_links(const std::string& object) const {
+  for (size_t end = 0; end != std::string::npos && object != "/";) {
+    end = object.find('/', end + 1);
+    H5L_info_t link{};
+    const std::string name = object.substr(0, end);
+    check(H5Lget_info(id_.get(), name.c_str(), &link, H5P_DEFAULT), "open", where(name));
+    if (link.type != H5L_TYPE_HARD)
+      throw DataError(fmt::format("{}: is a link that may lead anywhere; legal: hard links", where(name)));
+  }
+}
+
+Handle File::object(const std::string& name) const {
+  require_hard_links(name);
+  return Handle(check(H5Oopen(id_.get(), name.c_str(), H5P_DEFAULT), "open", where(name)), H5Oclose);
+}
+
 Dataset File::dataset(const std::string& name) const {
+  require_hard_links(name);
   Handle id(check(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT), "open", where(name)), H5Dclose);
   const Handle space(check(H5Dget_space(id.get()), "read the shape", where(name)), H5Sclose);
   const int rank = check(H5Sget_simple_extent_ndims(space.get()), "read the shape", where(name));
@@ -232,23 +259,28 @@ Dataset File::dataset(const std::string& name) const {
   check(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr), "read the shape", where(name));
   Shape shape;
   for (int i = 0; i < rank; ++i) shape.push_back(static_cast<int64_t>(dims[static_cast<size_t>(i)]));
-  return Dataset(where(name), std::move(id), shape);
+  const Handle dcpl(check(H5Dget_create_plist(id.get()), "read the layout", where(name)), H5Pclose);
+  const H5D_layout_t layout = H5Pget_layout(dcpl.get());
+  const bool own = layout == H5D_VIRTUAL || (layout == H5D_CONTIGUOUS && check(H5Pget_external_count(dcpl.get()),
+                                                                               "read the layout", where(name)) == 0);
+  if (!own)
+    throw DataError(
+        fmt::format("{}: is chunked, compact or in other files; legal: contiguous or virtual", where(name)));
+  return Dataset(where(name), std::move(id), shape, layout == H5D_VIRTUAL);
 }
 
 bool File::has(const std::string& name) const { return H5Lexists(id_.get(), name.c_str(), H5P_DEFAULT) > 0; }
 
 void File::set_attribute(const std::string& object, const std::string& name, std::span<const uint64_t> values) {
-  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
-  write_attribute(owner, where(object), name, values);
+  write_attribute(this->object(object), where(object), name, values);
 }
 
 std::vector<uint64_t> File::attribute(const std::string& object, const std::string& name) const {
-  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
-  return read_attribute(owner, where(object), name);
+  return read_attribute(this->object(object), where(object), name);
 }
 
 std::optional<std::vector<uint64_t>> File::find_attribute(const std::string& object, const std::string& name) const {
-  const Handle owner(check(H5Oopen(id_.get(), object.c_str(), H5P_DEFAULT), "open", where(object)), H5Oclose);
+  const Handle owner = this->object(object);
   if (check(H5Aexists(owner.get(), name.c_str()), "look for attribute " + name, where(object)) == 0) return {};
   return read_attribute(owner, where(object), name);
 }

@@ -1,38 +1,36 @@
-// index.h5 of a checkpoint: each tensor as one virtual dataset for HDF5's readers, and for fptrain's own a table that
-// says in which files its fragments lie and where.
+// Writes and reads index.h5 of a checkpoint: each tensor as one virtual dataset, for HDF5's own readers, and the table
+// of its fragments, which older versions read before index.bin was introduced (fragment_table.h).
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "checkpoint/hdf5.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/stored_fragment.h"
 
 namespace fp {
 
-// A box of a tensor that a rank has stored, tightly packed.
-struct StoredFragment {
-  int rank = 0;         // in whose file
-  int number = 0;       // of those of this kind of this parameter there
-  h5::Box box;          // of the logical tensor
-  int64_t offset = -1;  // in the file, in bytes; -1: the index does not say
-};
-
-std::string rank_file_name(int rank);                                              // "rank-00003.h5"
-std::string dataset_name(const std::string& param, StateKind kind);                // "model.norm.weight/exp_avg"
-std::string dataset_name(const std::string& param, StateKind kind, int fragment);  // "model.norm.weight/exp_avg/0"
-
-struct IndexedParam {
-  CheckpointParam param;
-  std::map<StateKind, std::vector<StoredFragment>> fragments;
-};
-// Writes and syncs it; its size and hash. InternalError when the fragments of a tensor leave something out or overlap;
-// DataError when writing fails or the tables, read back, are not those that were written.
+// Writes and syncs the file, and returns its name, size and hash. Throws InternalError when the fragments of a tensor
+// overlap or leave something out, and DataError when writing fails or the tables, read back, differ from those written.
 CheckpointFile write_index(const std::filesystem::path& file, const std::vector<IndexedParam>& parameters);
 
-// Of a tensor of the index, which must have this shape.
+// The following functions let HDF5 parse the file: use them only for checkpoints from trusted sources
+// (Checkpoint::allow_hdf5).
+
+// Opens index.h5 or a rank file. Throws DataError when it is missing or a symbolic link.
+h5::File open_hdf5(const std::filesystem::path& file);
+
+// Returns the fragments of a tensor of the index, which must have this shape. The oldest indexes have no tables; for
+// those, the rank files beside the index give the offsets. The caller must check that the fragments make up the tensor
+// (tiling_error).
 std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind);
+
+// Returns the fragments that HDF5 itself would read for a tensor, without their offsets. Throws DataError when the
+// dataset is not virtual, has another shape, or maps anything but fragments in rank files beside it.
+std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind);
+
+// Returns the offset of a fragment in its rank file as HDF5 reports it. Throws DataError when the fragment is not a
+// contiguous fp32 dataset of this shape there.
+int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, StateKind kind, const StoredFragment&);
 
 }  // namespace fp

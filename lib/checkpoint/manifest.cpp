@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "base/shown.h"
+#include "checkpoint/plain_file.h"
+#include "io/filesystem.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -14,6 +20,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "fptrain checkpoint";
+constexpr uint64_t kMostManifest = uint64_t{256} << 20;  // bytes: more than a million ranks or parameters need
 
 // The manifest ends with the hash of every byte before this line.
 std::string last_line(std::string_view before) {
@@ -27,54 +34,141 @@ ordered_json to_json(const CheckpointParam& p) {
   return {{"name", p.name}, {"shape", shape}, {"fingerprints", prints}};
 }
 
+// Returns the whole number of a key after a range check. nlohmann's own conversions wrap and round.
+template <class Integer>
+Integer integer(const json& j, const std::string& what, Integer least, Integer most) {
+  const bool is_number = j.is_number_integer();
+  const bool fits = is_number && (j.is_number_unsigned() ? std::cmp_less_equal(j.get<uint64_t>(), most) &&
+                                                               std::cmp_greater_equal(j.get<uint64_t>(), least)
+                                                         : std::cmp_less_equal(j.get<int64_t>(), most) &&
+                                                               std::cmp_greater_equal(j.get<int64_t>(), least));
+  if (!fits)
+    throw DataError(fmt::format("{} is {}; legal: a whole number from {} to {}", what,
+                                j.is_primitive() ? shown(j.dump()) : j.type_name(), least, most));
+  return j.get<Integer>();
+}
+
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
+constexpr size_t kLongestName = 1024;  // bytes
+constexpr int64_t kMostRanks = int64_t{1} << 24;
+
+// Checks a name that is used in paths, of the folder or in an HDF5 file, and is shown on terminals.
+std::string name_from(const json& j, const std::string& what) {
+  std::string name = j.get<std::string>();
+  if (name.empty() || name.size() > kLongestName || name == "." || name == ".." ||
+      name.find('/') != std::string::npos || shown(name, kLongestName) != name)
+    throw DataError(fmt::format("'{}' is not the name of {}", shown(name), what));
+  return name;
+}
+
+// Checks that a text is `digits` lower-case hexadecimal digits.
+std::string hex_from(const json& j, size_t digits, const std::string& what) {
+  std::string text = j.get<std::string>();
+  if (text.size() != digits || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw DataError(fmt::format("{} is '{}'; legal: {} hexadecimal digits", what, shown(text), digits));
+  return text;
+}
+
+Shape shape_from(const json& j, const std::string& name) {
+  if (!j.is_array() || j.empty() || j.size() > Shape::kMaxRank)
+    throw DataError(
+        fmt::format("{} has {} dimensions; legal: 1 to {}", name, j.is_array() ? j.size() : 0, int{Shape::kMaxRank}));
+  Shape shape;
+  int64_t most = kMostBytes / static_cast<int64_t>(sizeof(float));  // limit of the next dimension
+  for (const json& d : j) {
+    shape.push_back(integer<int64_t>(d, "a dimension of " + name, 1, most));
+    most /= shape[shape.rank() - 1];
+  }
+  return shape;
+}
+
 CheckpointParam parameter_from(const json& j) {
   CheckpointParam p;
-  p.name = j.at("name").get<std::string>();
-  if (j.at("shape").size() > Shape::kMaxRank) throw DataError(p.name + " has too many dimensions");
-  for (const json& d : j.at("shape")) p.shape.push_back(d.get<int64_t>());
+  p.name = name_from(j.at("name"), "a parameter");
+  if (p.name.find('%') != std::string::npos)
+    throw DataError(fmt::format("'{}' is not the name of a parameter", p.name));
+  p.shape = shape_from(j.at("shape"), p.name);
   for (const auto& [name, print] : j.at("fingerprints").items()) {
     const auto kind = state_kind(name);
-    if (!kind) throw DataError(fmt::format("{} has a state of unknown kind '{}'", p.name, name));
-    p.fingerprints[*kind] = std::stoull(print.get<std::string>(), nullptr, 16);
+    if (!kind) throw DataError(fmt::format("{} has a state of unknown kind '{}'", p.name, shown(name)));
+    p.fingerprints[*kind] = std::stoull(hex_from(print, 16, "a fingerprint of " + p.name), nullptr, 16);
   }
+  if (!p.fingerprints.contains(StateKind::param))
+    throw DataError(p.name + " has no fingerprint of the parameter itself");
   return p;
 }
 
 CheckpointFile file_from(const json& j) {
-  CheckpointFile f{j.at("name").get<std::string>(), j.at("bytes").get<uint64_t>(), j.at("xxh3").get<std::string>()};
-  if (f.name.empty() || f.name == "." || f.name == ".." || f.name.find('/') != std::string::npos)
-    throw DataError(fmt::format("'{}' is not the name of a file in the folder", f.name));
+  CheckpointFile f;
+  f.name = name_from(j.at("name"), "a file in the folder");
+  f.bytes = static_cast<uint64_t>(integer<int64_t>(j.at("bytes"), "bytes of " + f.name, 0, kMostBytes));
+  f.xxh3 = hex_from(j.at("xxh3"), 32, "the hash of " + f.name);
   return f;
 }
 
 Mesh mesh_from(const json& j) {
-  const int pp = j.at("pp"), dp = j.at("dp"), sp = j.at("sp"), tp = j.at("tp");
-  return Mesh(pp, dp, sp, tp, pp * dp * sp * tp);
+  int64_t ranks = 1;
+  const auto extent = [&](const char* key) {
+    const int n = integer<int>(j.at(key), fmt::format("mesh.{}", key), 1, std::numeric_limits<int>::max());
+    if ((ranks *= n) > kMostRanks) throw DataError(fmt::format("mesh has more than {} ranks", kMostRanks));
+    return n;
+  };
+  const int pp = extent("pp"), dp = extent("dp"), sp = extent("sp"), tp = extent("tp");
+  return Mesh(pp, dp, sp, tp, static_cast<int>(ranks));
+}
+
+// Checks that names are unique and that the total size fits its type.
+void require_consistent(const CheckpointManifest& m) {
+  std::set<std::string_view> names;
+  for (const CheckpointParam& p : m.parameters)
+    if (!names.insert(p.name).second) throw DataError(fmt::format("the parameter {} is named twice", p.name));
+  names.clear();
+  int64_t left = kMostBytes;
+  for (const CheckpointFile& f : m.files) {
+    if (!names.insert(f.name).second) throw DataError(fmt::format("the file {} is named twice", f.name));
+    if (f.name == CheckpointManifest::kFileName) throw DataError("it names itself among the files");
+    if (static_cast<int64_t>(f.bytes) > left) throw DataError("its files have more bytes than can be counted");
+    left -= static_cast<int64_t>(f.bytes);
+  }
 }
 
 CheckpointManifest manifest_from(const json& j) {
   CheckpointManifest m;
   m.created_by = j.at("created_by").get<std::string>();
   m.created_at = j.at("created_at").get<std::string>();
-  m.step = j.at("step").get<int64_t>();
-  m.consumed_samples = j.at("consumed_samples").get<uint64_t>();
+  m.step = integer<int64_t>(j.at("step"), "step", 0, kMostBytes);
+  m.consumed_samples =
+      integer<uint64_t>(j.at("consumed_samples"), "consumed_samples", 0, std::numeric_limits<uint64_t>::max());
   m.last_loss =
       j.at("last_loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : j.at("last_loss").get<double>();
   m.extra = j.at("extra");
+  if (!m.extra.is_object()) throw DataError(fmt::format("extra is {}; legal: an object", m.extra.type_name()));
   m.mesh = mesh_from(j.at("mesh"));
   for (const json& p : j.at("parameters")) m.parameters.push_back(parameter_from(p));
   for (const json& f : j.at("files")) m.files.push_back(file_from(f));
+  require_consistent(m);
   return m;
+}
+
+// Returns null for text that is refused: that is damage as long as the text does not match its hash.
+json parsed(const std::string& text, const std::string& where, std::optional<JsonError>& refused) {
+  try {
+    return parse_json(text, where, {.bytes = kMostManifest});
+  } catch (const JsonError& e) {
+    refused = e;
+    return nullptr;
+  }
 }
 
 }  // namespace
 
 NewerFormatError::NewerFormatError(std::filesystem::path checkpoint, const std::string& version,
                                    const nlohmann::json& created_by)
-    : ConfigError(fmt::format(
-          "{}: is of format version {}, this program reads version {}: use {}, or a later one", checkpoint.string(),
-          version, CheckpointManifest::kVersion,
-          created_by.is_string() ? "the program that saved it, " + created_by.get<std::string>() : "a newer fptrain")),
+    : ConfigError(fmt::format("{}: is of format version {}, this program reads version {}: use {}, or a later one",
+                              checkpoint.string(), version, CheckpointManifest::kVersion,
+                              created_by.is_string()
+                                  ? "the program that saved it, " + shown(created_by.get<std::string>())
+                                  : "a newer fptrain")),
       folder(std::move(checkpoint)) {}
 
 const CheckpointFile* CheckpointManifest::file(std::string_view name) const {
@@ -116,34 +210,42 @@ std::string serialize(const CheckpointManifest& m) {
       {"parameters", parameters},
       {"files", files}};
   std::string text = j.dump(2, ' ', false, ordered_json::error_handler_t::replace);
-  text.replace(text.size() - 2, 2, ",\n");  // "\n}" makes room for the hash
+  text.replace(text.size() - 2, 2, ",\n");  // replaces "\n}", so that the hash can follow
   return text + last_line(text);
 }
 
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / CheckpointManifest::kFileName;
-  if (!is_there(path))
+  if (!is_entry(path))
     throw DataError(fmt::format("{}: not a complete fptrain checkpoint: it has no {}", folder.string(),
                                 CheckpointManifest::kFileName));
-  const std::string text = read_file(path);
-  const json j = json::parse(text, nullptr, false);
+  return parse_checkpoint_manifest(read_plain_file(path, kMostManifest), folder);
+}
+
+CheckpointManifest parse_checkpoint_manifest(const std::string& text, const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / CheckpointManifest::kFileName;
+  std::optional<JsonError> refused;
+  const json j = parsed(text, path.string(), refused);
   const bool ours = j.is_object() && j.contains("format") && j["format"] == kFormat;
-  // Every version ends with its hash in the same way, so that damage is never taken for another version.
+  // Every version ends with its hash in the same way, so that damage is never mistaken for another version.
   const size_t tail = last_line("").size();
   const std::string_view before = std::string_view(text).substr(0, text.size() - std::min(tail, text.size()));
   if (text.size() < tail || text.substr(before.size()) != last_line(before))
     throw DataError(fmt::format("{}: {}", path.string(),
                                 ours ? "has been altered or cut short: its content does not match its own hash"
                                      : "is not the manifest of an fptrain checkpoint, or is damaged"));
+  if (refused) throw *refused;
   if (!ours) throw DataError(fmt::format("{}: is not the manifest of an fptrain checkpoint", path.string()));
   const json version = j.value("version", json());
   if (version.is_number_integer() && version > CheckpointManifest::kVersion)
     throw NewerFormatError(folder, version.dump(), j.value("created_by", json()));
   if (version != CheckpointManifest::kVersion)
-    throw DataError(fmt::format("{}: is of version {}; this program reads version {}", path.string(), version.dump(),
-                                CheckpointManifest::kVersion));
+    throw DataError(fmt::format("{}: is of version {}; this program reads version {}", path.string(),
+                                shown(version.dump()), CheckpointManifest::kVersion));
   try {
     return manifest_from(j);
+  } catch (const std::bad_alloc&) {  // not a fault of the file
+    throw;
   } catch (const std::exception& e) {
     throw DataError(fmt::format("{}: {}", path.string(), e.what()));
   }

@@ -1,4 +1,5 @@
-// manifest.json of a checkpoint: what it is, what it holds and how to check it (docs/checkpoint-format.md).
+// manifest.json of a checkpoint: its training state, parameters and files, with the hashes and fingerprints that verify
+// them (docs/checkpoint-format.md).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "base/shape.h"
 #include "checkpoint/fragments.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
 
 namespace fp {
 
@@ -25,7 +26,7 @@ struct CheckpointFile {
 struct CheckpointParam {
   std::string name;
   Shape shape;              // logical
-  KindPrints fingerprints;  // one for each kind that is stored
+  KindPrints fingerprints;  // one for each kind that is stored; the parameter itself always is
 
   bool operator==(const CheckpointParam&) const = default;
 };
@@ -34,35 +35,41 @@ struct CheckpointManifest {
   static constexpr int kVersion = 1;
   static constexpr const char* kFileName = "manifest.json";
   static constexpr const char* kIndexName = "index.h5";
+  static constexpr const char* kTableName = "index.bin";
   static constexpr const char* kConfigName = "config.yaml";
   static constexpr const char* kTokenizerName = "tokenizer.json";
-  static constexpr const char* kCarriedPrefix = "carried-";  // of files that came with the model
+  static constexpr const char* kCarriedPrefix = "carried-";  // prefix of files that came with the imported model
 
   std::string created_by;  // program and version
   std::string created_at;  // UTC, ISO 8601
   int64_t step = 0;
   uint64_t consumed_samples = 0;
-  double last_loss = 0;  // NaN when there is none; null in the file
-  nlohmann::json extra;  // the trainer's own, an object
-  Mesh mesh;             // of the run that saved it; says nothing about who may load it
+  double last_loss = 0;  // NaN when there is none, which is null in the file
+  nlohmann::json extra;  // an object with the trainer's own keys
+  Mesh mesh;             // of the run that saved it; any mesh may load it
   std::vector<CheckpointParam> parameters;
-  std::vector<CheckpointFile> files;  // all of the folder but this one
+  std::vector<CheckpointFile> files;  // all files of the folder except manifest.json
 
   const CheckpointFile* file(std::string_view name) const;
   const CheckpointParam* parameter(std::string_view name) const;
   uint64_t bytes() const;    // of all files
-  bool has_moments() const;  // of every parameter
+  bool has_moments() const;  // whether moments of every parameter are stored
 };
 
-// The exact bytes of manifest.json, its own hash included.
+// Returns the exact bytes of manifest.json, including its own hash.
 std::string serialize(const CheckpointManifest& manifest);
-// A checkpoint that is intact, but of a later version of the format than this program reads.
+// Thrown for an intact checkpoint of a later format version than this program reads.
 struct NewerFormatError : ConfigError {
   NewerFormatError(std::filesystem::path checkpoint, const std::string& version, const nlohmann::json& created_by);
   std::filesystem::path folder;
 };
 
-// DataError when the file is missing, of another format or an unknown version, or not byte for byte what was written.
+// Reads and checks the manifest of a checkpoint folder. Throws DataError when the file is missing, has another format
+// or an unknown version, is not byte for byte what was written, or holds invalid values: names must be unique and
+// without '/', '%' and control characters, shapes must have one to five dimensions of at least 1, and every number must
+// fit its type. Throws NewerFormatError when it is intact but of a later version.
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& folder);
+// Does the same for the file's content.
+CheckpointManifest parse_checkpoint_manifest(const std::string& text, const std::filesystem::path& folder);
 
 }  // namespace fp

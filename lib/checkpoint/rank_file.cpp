@@ -3,13 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/filesystem.h"
 #include "base/progress.h"
-#include "checkpoint/raw_bytes.h"
 #include "checkpoint/read_back.h"
-#include "checkpoint/storage.h"
+#include "io/filesystem.h"
+#include "io/json.h"
+#include "io/storage.h"
 #include "model/host_view.h"
 
 namespace fp {
@@ -51,7 +52,7 @@ class ReaderBlocks : public BlockSource {
   std::vector<float> host_;
 };
 
-// Has the kernel begin to write what it holds of a file, without waiting: the disk works while more is computed.
+// Makes the kernel start writing dirty pages of a file without waiting, so that the disk works during computation.
 class Writeback {
  public:
   explicit Writeback(int fd) : fd_(fd) {}
@@ -60,7 +61,7 @@ class Writeback {
     if ((pending_ += bytes) >= kEvery) start();
   }
   void start() {
-    ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // a hint: what counts is the sync at the end
+    ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // only a hint; the sync at the end guarantees it
     pending_ = 0;
   }
 
@@ -69,17 +70,37 @@ class Writeback {
   int64_t pending_ = 0;
 };
 
-// A rank's file while it is written: HDF5 lays it out, the numbers go straight to their places.
+// Writes a rank's file: HDF5 creates the layout, and the values are written directly at their offsets.
 class Writer {
  public:
-  Writer(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source, int rank)
-      : path_(folder / rank_file_name(rank)),
+  Writer(h5::File file, const ParamTable& table, BlockSource& source, int rank)
+      : path_(file.path()),
         table_(table),
         source_(source),
-        file_(create()),
+        file_(std::move(file)),
         writeback_(file_.descriptor()),
-        written_{rank, {}, {}} {}
+        written_{rank, {}, {}} {
+    for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) write(id);
+  }
 
+  // Reads back through the file's path, as all later readers will.
+  RankFile close() {
+    finish();
+    written_.file = read_back(ReadableFile(path_, Symlinks::refuse), table_, written_.parts);
+    storage::sync(path_);
+    return std::move(written_);
+  }
+  // Reads back through the descriptor that was written to, and keeps it open.
+  OpenRankFile close_but_hold() {
+    FileDescriptor same(::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0));
+    if (!same.is_open()) fail_file(path_, "keep open", errno);
+    finish();
+    written_.file = read_back(ReadableFile(same.get(), path_), table_, written_.parts);
+    storage::sync(same.get(), path_);
+    return {std::move(written_), std::move(same)};
+  }
+
+ private:
   void write(ParamId id) {
     const std::vector<Fragment> owned = table_.owned(id);
     if (owned.empty()) return;
@@ -90,19 +111,10 @@ class Writer {
         for (size_t i = 0; i < owned.size(); ++i) write(id, kind, static_cast<int>(i), owned[i]);
     file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
   }
-  RankFile close() {
+  void finish() {
     storage::announce(storage::Step::close, path_);
-    writeback_.start();  // goes on while the file is read back
+    writeback_.start();  // continues while the file is read back
     file_.close();
-    written_.file = read_back(path_, table_, written_.parts);
-    storage::sync(path_);
-    return std::move(written_);
-  }
-
- private:
-  h5::File create() const {
-    storage::announce(storage::Step::create_file, path_);
-    return h5::File::create(path_);
   }
   void write(ParamId id, StateKind kind, int number, const Fragment& whole) {
     WrittenPart part{id, kind, number, box_of(whole), 0, 0};
@@ -114,8 +126,8 @@ class Writer {
       constexpr auto kSize = static_cast<int64_t>(sizeof(float));
       const int64_t bytes = f.count.elements() * kSize;
       storage::announce(storage::Step::write, path_);
-      write_raw(file_.descriptor(), path_, data, static_cast<size_t>(bytes),
-                part.offset + (f.offset - whole.offset) * kSize);
+      write_at(file_.descriptor(), path_, data, static_cast<size_t>(bytes),
+               part.offset + (f.offset - whole.offset) * kSize);
       writeback_.wrote(bytes);
       progress();
     }
@@ -169,7 +181,7 @@ std::string to_text(const RankFile& f) {
 }
 
 RankFile rank_file_from(const std::string& text) {
-  const nlohmann::json j = nlohmann::json::parse(text);
+  const nlohmann::json j = parse_json(text, "the file of a rank", kJsonOfRanks);
   RankFile f{j.at(0), {j.at(1), j.at(2), j.at(3)}, {}};
   for (const auto& p : j.at(4))
     f.parts.push_back({p.at(0),
@@ -181,10 +193,14 @@ RankFile rank_file_from(const std::string& text) {
   return f;
 }
 
+OpenRankFile write_rank_file(h5::File file, const ParamTable& table, BlockSource& source, int rank) {
+  return Writer(std::move(file), table, source, rank).close_but_hold();
+}
+
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable& table, BlockSource& source, int rank) {
-  Writer writer(folder, table, source, rank);
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) writer.write(id);
-  return writer.close();
+  const std::filesystem::path path = folder / rank_file_name(rank);
+  storage::announce(storage::Step::create_file, path);
+  return Writer(h5::File::create(path), table, source, rank).close();
 }
 
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore& store, Ops& ops, int rank) {

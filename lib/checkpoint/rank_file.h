@@ -1,4 +1,4 @@
-// The file that one rank writes in a save, and where its numbers come from.
+// The HDF5 file that one rank writes in a save, and the sources of its values.
 #pragma once
 
 #include <filesystem>
@@ -7,49 +7,52 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "checkpoint/fragments.h"
-#include "checkpoint/index.h"
+#include "checkpoint/hdf5.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/stored_fragment.h"
 #include "checkpoint/tensor_reader.h"
 #include "model/param_store.h"
 
 namespace fp {
 
-// What a rank file holds of one kind of one parameter that passes through host memory at a time: a dense box of it.
+// The unit in which state passes through host memory: a box of one kind of state of one parameter.
 struct StateBlock {
   ParamId id;
   StateKind kind;
   Fragment fragment;
 };
 
-// Gives the blocks of a rank's file, in the file's order (for_each_block).
+// Provides the blocks of a rank's file, in the file's order (for_each_block).
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual bool has(StateKind) const = 0;
-  // The block's numbers, valid until the next call.
+  // Returns the block's values, densely packed and valid until the next call.
   virtual const float* read(const StateBlock&) = 0;
 };
 
-// All blocks of what a rank answers for, in the order in which a rank file takes them.
+// Calls `visit` for every block of the state that this rank saves, in the order of the rank file. `has` selects the
+// kinds of state.
 void for_each_block(const ParamTable&, const std::function<bool(StateKind)>& has,
                     const std::function<void(const StateBlock&)>& visit);
 
-// Out of a store, or of tensors that are stored elsewhere; both are kept references to.
+// Return the blocks of a store, or of tensors that a reader provides. Both keep references to their arguments.
 std::unique_ptr<BlockSource> blocks_of(const ParamStore&, Ops&);
 std::unique_ptr<BlockSource> blocks_of(const ParamTable&, TensorReader&);
 
-// A fragment as it lies in the file.
+// A fragment that was written into the rank file.
 struct WrittenPart {
   ParamId id = 0;
   StateKind kind = StateKind::param;
-  int number = 0;  // of those of this kind of this parameter
-  h5::Box box;     // of the logical tensor
-  int64_t offset = 0;
+  int number = 0;      // among the file's fragments of this kind of this parameter
+  h5::Box box;         // in the logical tensor
+  int64_t offset = 0;  // in the file, in bytes
   uint64_t fingerprint = 0;
 };
 
-// What a rank has written, which is all that has to pass between ranks in a save.
+// Record of what a rank has written: the only thing that ranks exchange in a save.
 struct RankFile {
   int rank = 0;
   CheckpointFile file;
@@ -58,8 +61,17 @@ struct RankFile {
 std::string to_text(const RankFile&);
 RankFile rank_file_from(const std::string& text);
 
-// Writes and syncs `folder`/rank-NNNNN.h5. DataError when that fails, or when the file, read back, does not hold what
-// was in memory (read_back.h).
+// A rank's file that is still open for reading: the very file that was written, read back and synced, even if its path
+// now names another one.
+struct OpenRankFile {
+  RankFile record;
+  FileDescriptor file;
+};
+// Writes and syncs a rank's file into `file`, which must be new and empty. Throws DataError as below.
+OpenRankFile write_rank_file(h5::File file, const ParamTable&, BlockSource&, int rank);
+
+// Writes and syncs `folder`/rank-NNNNN.h5. Throws DataError when that fails, or when the file, read back, does not hold
+// what was in memory (read_back.h).
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamTable&, BlockSource&, int rank);
 RankFile write_rank_file(const std::filesystem::path& folder, const ParamStore&, Ops&, int rank);
 

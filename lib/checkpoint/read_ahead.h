@@ -1,4 +1,4 @@
-// Reading boxes of tensors in a thread of its own, while those before them are used.
+// Prefetches boxes of tensors in a thread of its own while the caller uses earlier ones.
 #pragma once
 
 #include <array>
@@ -14,28 +14,29 @@
 
 namespace fp {
 
-// What to read.
+// One box to read.
 struct ReadJob {
   std::string param;
   StateKind kind;
-  Fragment fragment;    // its box goes
-  float* to = nullptr;  // here, densely; null: into a buffer
+  Fragment fragment;    // whose box is read
+  float* to = nullptr;  // destination, densely packed; null: a buffer of ReadAhead
 };
 
 class ReadAhead {
  public:
-  // Starts reading. Until this is gone nobody else may use the reader. The thread's parallel regions are as wide as the
-  // caller's.
+  // Starts reading. The reader must not be used elsewhere until this object is destroyed. The thread's parallel regions
+  // use as many threads as the caller's.
   ReadAhead(TensorReader&, std::vector<ReadJob>);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The numbers of the next job, in the order of jobs; valid until the next call. Throws what reading them threw.
+  // Returns the values of the next job, in the order of the jobs; valid until the next call. Rethrows what reading them
+  // threw.
   const float* next();
 
  private:
-  static constexpr size_t kSlots = 3;  // boxes that have been read and not been used
+  static constexpr size_t kSlots = 3;  // boxes that were read and not yet used
   struct Slot {
     std::vector<float> buffer;
     const float* values = nullptr;

@@ -5,9 +5,8 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/progress.h"
-#include "checkpoint/raw_bytes.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -20,14 +19,14 @@ constexpr size_t kPiece = size_t{1} << 18;  // bytes that stay in a core's cache
       path.string(), what));
 }
 
-// A file read from its first byte to its last, hashed on the way.
+// Reads a file from its first byte to its last and hashes it.
 class HashedReading {
  public:
-  explicit HashedReading(const std::filesystem::path& path) : file_(path), bytes_(kPiece / sizeof(float)) {}
+  explicit HashedReading(const ReadableFile& file) : file_(file), bytes_(kPiece / sizeof(float)) {}
 
   // The next bytes, at most kPiece of them.
   std::span<const float> next(size_t bytes) {
-    file_.read(bytes_.data(), bytes, at_);
+    file_.read_exactly(static_cast<uint64_t>(at_), bytes_.data(), bytes);
     hash_.add(bytes_.data(), bytes);
     at_ += static_cast<int64_t>(bytes);
     progress();
@@ -40,7 +39,7 @@ class HashedReading {
   std::string hash() const { return hash_.digits(); }
 
  private:
-  RawReader file_;
+  const ReadableFile& file_;
   std::vector<float> bytes_;
   ContentHash hash_;
   int64_t at_ = 0;
@@ -59,16 +58,16 @@ uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const h5
 
 }  // namespace
 
-CheckpointFile read_back(const std::filesystem::path& path, const ParamTable& table,
-                         const std::vector<WrittenPart>& parts) {
+CheckpointFile read_back(const ReadableFile& reader, const ParamTable& table, const std::vector<WrittenPart>& parts) {
+  const std::filesystem::path& path = reader.path();
   std::vector<const WrittenPart*> in_order;
   for (const WrittenPart& p : parts) in_order.push_back(&p);
   std::ranges::sort(in_order, {}, [](const WrittenPart* p) { return p->offset; });
-  const auto bytes = static_cast<int64_t>(size_of_file(path).value_or(0));
-  HashedReading file(path);
+  const auto bytes = static_cast<int64_t>(reader.bytes());
+  HashedReading file(reader);
   std::string differing;
   for (const WrittenPart* p : in_order) {
-    FP_CHECK(p->offset >= file.at(), "{}: two tensors share a place", path.string());
+    FP_CHECK(p->offset >= file.at(), "{}: two tensors overlap", path.string());
     file.skip_to(p->offset);
     if (fingerprint_of_next(file, table[p->id].shape, p->box) != p->fingerprint)
       differing += fmt::format("{}{} of {}", differing.empty() ? "" : ", ", name_of(p->kind), table[p->id].name);

@@ -1,8 +1,8 @@
-// What a save has written, read again and compared with what was in memory, before anybody relies on it.
+// Reads back what a save has written and compares it with what was in memory, before anything relies on it.
 //
-// The file is read once, for its hash and the fingerprints of its tensors alike. What the kernel still holds of it
-// comes from memory: this finds bits that changed on the way there, files that others altered, and places that were
-// written twice, but not a disk that will return something else later.
+// The file is read once, for both its hash and the fingerprints of its tensors. Pages that the kernel still caches are
+// not read from the disk: this finds bits that changed while writing, files that other processes altered, and offsets
+// that were written twice, but not a disk that returns something else later.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "checkpoint/rank_file.h"
+#include "io/readable_file.h"
 
 namespace fp {
 
-// Size and hash of a rank file as it lies there. DataError naming the tensors whose fingerprints are not those of the
-// parts, which were taken from memory.
-CheckpointFile read_back(const std::filesystem::path&, const ParamTable&, const std::vector<WrittenPart>&);
+// Returns the name, size and hash of a rank file as read. Throws DataError naming the tensors whose fingerprints differ
+// from those of the parts, which were computed from memory.
+CheckpointFile read_back(const ReadableFile&, const ParamTable&, const std::vector<WrittenPart>&);
 
-// Size and hash of a file that holds `text`. DataError when it reads otherwise.
+// Returns the name, size and hash of a file that must hold `text`. Throws DataError when it holds anything else.
 CheckpointFile read_back(const std::filesystem::path&, const std::string& text);
 
-// DataError when the file reads otherwise than that which had this size and hash: that of a copy of it.
+// Throws DataError when the file's hash differs from that of the given one, of which it should be a copy.
 void require_same(const std::filesystem::path&, const CheckpointFile&);
 
 }  // namespace fp

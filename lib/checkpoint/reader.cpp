@@ -5,13 +5,14 @@
 #include <memory>
 #include <optional>
 
-#include "base/filesystem.h"
 #include "base/parallel.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/fill.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/fragment_reader.h"
+#include "checkpoint/plain_file.h"
 #include "checkpoint/tensor_reader.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
@@ -22,17 +23,24 @@ std::string lines(const std::vector<std::string>& list) {
   return text;
 }
 
-// What is wrong with the size of a file; empty: nothing.
+// Returns what is wrong with the size of a file; empty when nothing is.
 std::string size_problem(const std::filesystem::path& path, const CheckpointFile& f) {
-  const std::optional<uint64_t> bytes = size_of_file(path);
+  std::optional<uint64_t> bytes;
+  try {
+    bytes = size_of_plain_file(path);
+  } catch (const AccessError&) {
+    throw;
+  } catch (const DataError& e) {
+    return e.what();
+  }
   if (!bytes) return f.name + ": is missing";
   return *bytes == f.bytes ? "" : fmt::format("{}: has {} bytes, should have {}", f.name, *bytes, f.bytes);
 }
 
-// What is wrong with a file; empty: nothing. Throws where it cannot be read, which says nothing about what it holds.
+// Returns what is wrong with a file; empty when nothing is. Throws when it cannot be read, which is not damage.
 std::string problem_of(const std::filesystem::path& folder, const CheckpointFile& f, bool hash) {
   std::string problem = size_problem(folder / f.name, f);
-  if (problem.empty() && hash && hash_file(folder / f.name) != f.xxh3)
+  if (problem.empty() && hash && hash_plain_file(folder / f.name) != f.xxh3)
     problem = f.name + ": content differs from what was saved (its hash is wrong)";
   return problem;
 }
@@ -68,6 +76,8 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
   return manifest;
 }
 
+constexpr uint64_t kMostText = uint64_t{1} << 30;  // bytes of a file that is read whole
+
 bool holds_everything(const ParamTable& table) {
   return table.tp() == 1 && table.shards() == 1 && table.held().everything();
 }
@@ -96,13 +106,17 @@ TrainState Checkpoint::position() const {
 
 TrainState Checkpoint::state() const {
   TrainState s = position();
-  s.config_yaml = read_file(folder_ / CheckpointManifest::kConfigName);
+  s.config_yaml = read_plain_file(folder_ / CheckpointManifest::kConfigName, kMostText);
   if (manifest_.file(CheckpointManifest::kTokenizerName) != nullptr)
-    s.tokenizer_json = read_file(folder_ / CheckpointManifest::kTokenizerName);
-  for (const CheckpointFile& f : manifest_.files)
-    if (f.name.starts_with(CheckpointManifest::kCarriedPrefix))
-      s.carried[f.name.substr(std::string_view(CheckpointManifest::kCarriedPrefix).size())] =
-          read_file(folder_ / f.name);
+    s.tokenizer_json = read_plain_file(folder_ / CheckpointManifest::kTokenizerName, kMostText);
+  for (const CheckpointFile& f : manifest_.files) {
+    if (!f.name.starts_with(CheckpointManifest::kCarriedPrefix)) continue;
+    const std::string name = f.name.substr(std::string_view(CheckpointManifest::kCarriedPrefix).size());
+    if (name.empty() || name == "." || name == "..")
+      throw DataError(
+          fmt::format("{}: '{}' is not the name of a file that came with a model", folder_.string(), f.name));
+    s.carried[name] = read_plain_file(folder_ / f.name, kMostText);
+  }
   return s;
 }
 
@@ -129,6 +143,14 @@ void Checkpoint::require(const ParamTable& table) const {
         fmt::format("{}: holds another model than the run spec describes:{}", folder_.string(), lines(problems)));
 }
 
+namespace {
+std::atomic<bool> hdf5_for_all = false;
+}  // namespace
+
+void allow_hdf5_for_all() { hdf5_for_all = true; }
+
+bool Checkpoint::allows_hdf5() const { return allows_hdf5_ || hdf5_for_all; }
+
 std::unique_ptr<TensorReader> Checkpoint::tensors() const { return std::make_unique<FragmentReader>(*this); }
 
 Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
@@ -137,12 +159,12 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   require(table);
   if (!manifest_.has_moments())
     throw DataError(
-        fmt::format("{}: holds weights only, no optimizer moments: training cannot go on from it", folder_.string()));
+        fmt::format("{}: holds weights only, no optimizer moments: training cannot resume from it", folder_.string()));
   FragmentReader reader(*this);
   Fingerprints prints = fill_store(store, ops, kStateKinds, reader);
   ops.zero(store.grads());
   store.refresh_weights(ops);
-  if (ops.device_memory()) prints = fingerprints(store, ops);  // of where the state lies now, not of what was read
+  if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
   if (holds_everything(table)) check_fingerprints(*this, table, prints);
   return prints;
 }

@@ -29,8 +29,8 @@ Staging::Staging(size_t bytes) : capacity_(bytes) {
     memory_ = host_memory(bytes, false);
   } catch (const ConfigError&) {
     throw ConfigError(
-        fmt::format("{} MiB of host memory for saves beside training cannot be had; set checkpoint.staging_mib "
-                    "(0: room for all that a rank saves) or checkpoint.asynchronous=false",
+        fmt::format("cannot allocate {} MiB of host memory for background saves; set checkpoint.staging_mib "
+                    "(0: all that a rank saves) or checkpoint.asynchronous=false",
                     bytes >> 20));
   }
 }

@@ -1,5 +1,5 @@
-// Host memory of a bounded size through which a rank's state passes to the thread that writes it. Where all of it has
-// room at once, training goes on as soon as it is copied; where it has not, the copying waits for the disk.
+// A ring buffer in host memory through which a rank's state passes to the thread that writes it. When the whole state
+// fits, training continues as soon as it is copied; otherwise copying waits for the disk.
 #pragma once
 
 #include <condition_variable>
@@ -15,26 +15,27 @@ namespace fp {
 
 class Staging {
  public:
-  // What to reserve for a rank's state when no more than `limit` bytes may be (0: no limit): all of it, or as much as
-  // the limit allows, but room for the largest block.
+  // Returns the bytes to reserve for a rank's state: the size of all of it, or `limit` (0: no limit) if that is less,
+  // but at least the size of the largest block.
   static size_t bytes_for(const ParamTable&, size_t limit);
 
-  // Memory of so many bytes, taken from the system now and touched when first used. ConfigError when there is none.
+  // Allocates the memory; its pages are first touched when used. Throws ConfigError when it cannot be allocated.
   explicit Staging(size_t bytes);
 
-  // For each save: begin(), then fill() by one thread and a reading of all blocks by another.
+  // For each save: call begin(), then fill() in one thread while another reads all of blocks().
   void begin();
-  // Copies all blocks; returns early after give_up(). While there is no room it calls `waiting` now and then.
+  // Copies all blocks; returns early after give_up(). While the buffer is full it calls `waiting` every 50 ms.
   void fill(
       const ParamStore&, Ops&, const std::function<void()>& waiting = [] {});
-  // The blocks as they come. read() throws DataError when fill() failed, and after give_up().
+  // Returns the blocks as fill() copies them. Their read() waits for fill(), and throws DataError when fill() failed or
+  // after give_up().
   std::unique_ptr<BlockSource> blocks();
-  // Ends both.
+  // Makes fill() and reading end early.
   void give_up();
 
  private:
   class Blocks;
-  // Where a block of so many bytes lies that is put in at position `at`: blocks do not wrap around.
+  // Returns the position of a block of this size that is added at position `at`: blocks do not wrap around.
   uint64_t place(uint64_t at, size_t bytes) const;
   float* memory_at(uint64_t position);
 
@@ -42,7 +43,7 @@ class Staging {
   size_t capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t filled_ = 0, released_ = 0;  // positions since begin(); modulo the capacity: in the memory
+  uint64_t filled_ = 0, released_ = 0;  // positions since begin(); in memory_ modulo the capacity
   bool failed_ = false, given_up_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Logical tensors that can be read in boxes, wherever they are stored: a checkpoint, another program's files.
+// Interface for reading boxes of logical tensors, from a checkpoint or from another program's files.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace fp {
 class TensorReader {
  public:
   virtual ~TensorReader() = default;
-  // The box of a parameter's logical tensor, as fp32, into host memory. DataError when it cannot be read.
+  // Reads a box of a parameter's logical tensor into host memory, as fp32. Throws DataError when it cannot be read.
   virtual void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) = 0;
 };
 
-// The weights of a store, compute copy included, from any source; moments and gradients become 0. What other shards
-// hold of the compute weights is left to who gathers them. Returns the fingerprints of what this rank owns.
+// Loads the weights of a store, including the compute weights; moments and gradients become 0. Compute weights that
+// other shards hold are not set: gathering them is left to the caller. Returns the fingerprints of what this rank owns.
 Fingerprints load_weights_from(TensorReader&, ParamStore&, Ops&);
 
 }  // namespace fp

@@ -3,15 +3,16 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/fragment_table.h"
 #include "checkpoint/index.h"
 #include "checkpoint/rank_file.h"
 #include "checkpoint/read_back.h"
-#include "checkpoint/storage.h"
+#include "io/storage.h"
 
 namespace fp {
 namespace {
 
-// All parameters that were written, in the model's order.
+// Merges the records of all ranks into one list of parameters, in the model's order.
 std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<RankFile>& rank_files) {
   std::vector<IndexedParam> all(table.size());
   for (const RankFile& of_rank : rank_files)
@@ -68,6 +69,7 @@ std::filesystem::path finish_save(const std::filesystem::path& hidden, const Par
   for (const IndexedParam& c : parameters) m.parameters.push_back(c.param);
   for (const RankFile& f : rank_files) m.files.push_back(f.file);
   m.files.push_back(write_index(hidden / CheckpointManifest::kIndexName, parameters));
+  m.files.push_back(write_text(hidden / CheckpointManifest::kTableName, serialize_fragments(parameters)));
   m.files.push_back(write_text(hidden / CheckpointManifest::kConfigName, state.config_yaml));
   if (!state.tokenizer_json.empty())
     m.files.push_back(write_text(hidden / CheckpointManifest::kTokenizerName, state.tokenizer_json));
@@ -91,7 +93,7 @@ void abandon_save(const std::filesystem::path& hidden) noexcept {
 
 namespace {
 
-// Begins a save, has `write` write the rank's file and finishes, or leaves nothing behind.
+// Begins a save, lets `write` write the rank's file, and finishes the save or removes everything.
 template <class WriteFile>
 std::filesystem::path save_with(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
                                 const TrainState& state, const SaveOptions& options, const std::string& failure,

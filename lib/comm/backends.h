@@ -1,4 +1,4 @@
-// Factories of the worlds that communicate. Only apps/ and tests/ name them.
+// Factories of the World implementations. Only apps/ and tests/ name concrete ones.
 #pragma once
 
 #include <functional>
@@ -8,19 +8,20 @@
 
 namespace fp {
 
-// Ranks as threads of this process: calls body(world of the rank) on `size` threads and waits for all. When one throws,
-// the others get CommError in whatever they communicate next or are waiting in, and the first exception (of the
-// failing rank, not a CommError) is thrown again here. Tensors live on the host.
+// Runs ranks as threads of this process: calls body(world of the rank) on `size` threads and waits for all of them.
+// When one throws, the others get CommError from the communication they are in or start next, and the first exception
+// (of the failing rank, not a CommError) is rethrown here. Tensors live on the host.
 void run_thread_ranks(int size, const std::function<void(World&)>& body);
 
-// The ranks mpirun or srun has started, over Open MPI. Made once a process; MPI is finalized with it. Sums are taken on
-// the host; tensors of a device are staged through host memory. largest_message: bytes; what is larger goes in several.
+// The ranks that mpirun or srun has started, over Open MPI. Created at most once per process; its destructor finalizes
+// MPI. Sums are computed on the host; tensors of a device are staged through host memory. Data of more than
+// `largest_message` bytes is sent as several messages.
 std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30);
 
-// NVIDIA GPUs over NCCL, one rank a GPU: tensors are those of `cuda` (made by make_cuda_ops) and move beside its
-// computation. Communicators and host values come about over `host`, a world of the same ranks. Both must outlive it.
-// Ranks that share several groups start communications on them in the same order: they share a stream (pairs do not).
-// ConfigError in a build without CUDA and where there is no NCCL.
+// NVIDIA GPUs over NCCL, one GPU per rank. Tensors are those of `cuda` (from make_cuda_ops) and are transferred while
+// it computes. `host`, a world of the same ranks, sets up the communicators and carries host values. Both must outlive
+// the result. Ranks that have several groups in common must start communications on them in the same order, because
+// these groups share a stream (pairs do not). Throws ConfigError in a build without CUDA and where NCCL is missing.
 std::unique_ptr<World> make_nccl_world(World& host, Ops& cuda);
 
 }  // namespace fp

@@ -29,7 +29,7 @@ void Request::wait() {
 int64_t sent_elements(const CommCall& call, int rank, int size) {
   switch (call.kind) {
     case CommKind::all_reduce: {
-      const int64_t n = call.to.elements(), mine = deal(n, size, rank).count;
+      const int64_t n = call.to.elements(), mine = split_evenly(n, size, rank).count;
       return n - mine + mine * (size - 1);
     }
     case CommKind::all_gather:
@@ -52,7 +52,8 @@ int64_t sent_elements(const CommCall& call, int rank, int size) {
 
 Request Group::issue(const CommCall& call) {
   const bool message = call.kind == CommKind::send || call.kind == CommKind::recv;
-  FP_CHECK(message == pair_, "group {}: {} on {}", name_, name_of(call.kind), pair_ ? "a pair" : "what is no pair");
+  FP_CHECK(message == pair_, "group {}: {} on {}", name_, name_of(call.kind),
+           pair_ ? "a pair" : "a group that is no pair");
   const CommRecord::Entry entry{name_, call.kind, ++sequence_};
   const DType dtype = call.from ? call.from.dtype : call.to.dtype;
   record_->count(entry, sent_elements(call, rank_, size_) * static_cast<int64_t>(size_of(dtype)));
@@ -70,7 +71,7 @@ Request Group::start_all_gather(const Tensor& whole, const Tensor& part) {
   const int64_t n = part.elements();
   FP_CHECK(whole.elements() == n * size_ && whole.dtype == part.dtype, "all_gather of {} into {} on {} ranks",
            part.shape.str(), whole.shape.str(), size_);
-  FP_CHECK(size_ > 1 || whole.data == part.data, "all_gather on one rank from elsewhere");
+  FP_CHECK(size_ > 1 || whole.data == part.data, "all_gather on one rank must be in place");
   if (size_ == 1) return {};
   return issue({CommKind::all_gather, whole, part, Reduction::sum, -1, {}, {}});
 }
@@ -80,7 +81,7 @@ Request Group::start_reduce_scatter(const Tensor& part, const Tensor& whole) {
   FP_CHECK(whole.elements() == n * size_ && whole.dtype == part.dtype, "reduce_scatter of {} into {} on {} ranks",
            whole.shape.str(), part.shape.str(), size_);
   FP_CHECK(part.dtype == DType::f32 || part.dtype == DType::bf16, "reduce_scatter of {}", name_of(part.dtype));
-  FP_CHECK(size_ > 1 || whole.data == part.data, "reduce_scatter on one rank to elsewhere");
+  FP_CHECK(size_ > 1 || whole.data == part.data, "reduce_scatter on one rank must be in place");
   if (size_ == 1) return {};
   return issue({CommKind::reduce_scatter, part, whole, Reduction::sum, -1, {}, {}});
 }
@@ -94,7 +95,7 @@ Request Group::start_all_to_all(const Tensor& to, const Tensor& from, std::vecto
   FP_CHECK(sends.size() == ranks && recvs.size() == ranks && total(sends) == from.elements() &&
                total(recvs) == to.elements() && to.dtype == from.dtype,
            "all_to_all of {} to {} on {} ranks does not add up", from.shape.str(), to.shape.str(), size_);
-  FP_CHECK(size_ > 1 || to.data == from.data, "all_to_all on one rank to elsewhere");
+  FP_CHECK(size_ > 1 || to.data == from.data, "all_to_all on one rank must be in place");
   if (size_ == 1) return {};
   FP_CHECK(from.data != to.data || from.elements() == 0, "all_to_all in place on {} ranks", size_);
   return issue({CommKind::all_to_all, to, from, Reduction::sum, -1, std::move(sends), std::move(recvs)});
@@ -126,7 +127,7 @@ void Group::exchange_some(std::vector<HostMessage> messages) {
   if (!messages.empty()) exchange(messages);
 }
 
-// What the root has there comes to all others.
+// Broadcasts the root's bytes down the tree into the same buffer of all others.
 void Group::send_down(const HostTree& tree, std::span<std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   if (tree.parent() >= 0) exchange_some({{false, tree.parent(), bytes.data(), size}});
@@ -135,7 +136,7 @@ void Group::send_down(const HostTree& tree, std::span<std::byte> bytes) {
   exchange_some(std::move(messages));
 }
 
-// Each rank adds to its own what has come from its children, the smallest first, and all get what the root comes to.
+// Each rank combines its values with those received from its children, smallest first; all get the root's result.
 template <class T, class Combine>
 void Group::reduce_on_tree(std::span<T> values, const Combine& combine) {
   const HostTree tree(rank_, size_, 0);
@@ -199,12 +200,12 @@ std::string Group::broadcast(const std::string& mine, int root) {
   return text;
 }
 
-// One behind the other, of this rank's part of the tree, by place.
+// Concatenated texts of this rank's subtree, in order of place.
 struct Group::Texts {
   std::vector<uint64_t> lengths;
   std::string all;
 
-  // Of a whole group, in rank order.
+  // Returns the texts of a whole group in rank order.
   std::vector<std::string> split(int root) const {
     std::vector<std::string> texts(lengths.size());
     size_t at = 0;
@@ -231,12 +232,12 @@ Group::Texts Group::gather_on_tree(const std::string& mine, int root) {
     lengths.push_back(message(false, c.rank, std::as_writable_bytes(lengths_of(c.first, c.count))));
   exchange_some(std::move(lengths));
   texts.all.resize(std::accumulate(texts.lengths.begin(), texts.lengths.end(), size_t{0}));
-  std::span<std::byte> room = bytes_of(texts.all).subspan(mine.size());
+  std::span<std::byte> space = bytes_of(texts.all).subspan(mine.size());
   for (const HostTree::Child& c : tree.children()) {
     const std::span<uint64_t> of_child = lengths_of(c.first, c.count);
     const size_t bytes = std::accumulate(of_child.begin(), of_child.end(), size_t{0});
-    contents.push_back(message(false, c.rank, room.first(bytes)));
-    room = room.subspan(bytes);
+    contents.push_back(message(false, c.rank, space.first(bytes)));
+    space = space.subspan(bytes);
   }
   exchange_some(std::move(contents));
   if (tree.parent() >= 0) {
@@ -248,12 +249,12 @@ Group::Texts Group::gather_on_tree(const std::string& mine, int root) {
 
 std::vector<std::string> Group::gather(const std::string& mine, int root) {
   if (size_ == 1) return {mine};
-  const bool leads = rank_ == root;
-  const auto sent = leads ? 0 : static_cast<int64_t>(mine.size());
+  const bool is_root = rank_ == root;
+  const auto sent = is_root ? 0 : static_cast<int64_t>(mine.size());
   const Waiting waiting(*record_, next_host_call(sent));
-  if (!host_values_travel(sent)) return std::vector<std::string>(leads ? static_cast<size_t>(size_) : 0, mine);
+  if (!host_values_travel(sent)) return std::vector<std::string>(is_root ? static_cast<size_t>(size_) : 0, mine);
   const Texts texts = gather_on_tree(mine, root);
-  return leads ? texts.split(root) : std::vector<std::string>();
+  return is_root ? texts.split(root) : std::vector<std::string>();
 }
 
 std::vector<std::string> Group::all_gather(const std::string& mine) {
@@ -289,15 +290,15 @@ void Group::exchange(std::span<const HostMessage>) { throw InternalError("host v
 
 std::shared_ptr<Group> World::group(const std::string& name, const std::vector<int>& ranks) {
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
-  FP_CHECK(std::is_sorted(ranks.begin(), ranks.end()) && mine != ranks.end(), "group {} of other ranks than {}", name,
-           rank_);
+  FP_CHECK(std::is_sorted(ranks.begin(), ranks.end()) && mine != ranks.end(),
+           "group {}: expected ascending world ranks that include {}", name, rank_);
   if (ranks.size() == 1) return std::make_shared<Group>(name, 0, 1, record_);
   return make_group(name, ranks, static_cast<int>(mine - ranks.begin()));
 }
 
 std::shared_ptr<Group> World::pair(const std::string& name, const std::vector<int>& ranks) {
   FP_CHECK(ranks.size() == 2 && ranks[0] < ranks[1] && (ranks[0] == rank_ || ranks[1] == rank_),
-           "pair {} of rank {}: not two ranks, ascending, of which it is one", name, rank_);
+           "pair {}: expected two ascending world ranks that include {}", name, rank_);
   std::shared_ptr<Group> made = make_pair(name, ranks, ranks[0] == rank_ ? 0 : 1);
   made->pair_ = true;
   return made;

@@ -1,16 +1,15 @@
-// Comm: the process-group seam. A Group is a set of ranks that act together: it moves data and adds it up over the
-// ranks, and computes nothing else. A World makes groups; its implementations are self (one rank), thread, mpi, nccl
-// and counting.
+// Comm: the interface for communication between ranks. A Group is a set of ranks with collectives: it moves data and
+// reduces it over the ranks, and computes nothing else. A pair is a Group of two ranks that send and receive. A World
+// creates groups; its implementations are self (one rank), thread, mpi, nccl and counting.
 //
-// All ranks of a group make the same calls in the same order; of a pair, which only sends and receives, the n-th
-// receive of one takes the n-th message that the other sends, and nothing else need be in step. Sums of tensors are
-// taken in rank order, in f32, and rounded once to the tensor's type, so every rank ends with the same bits, run after
-// run (nccl: as its algorithms do it). Calls throw CommError when a peer failed. What is counted as sent: the data that
-// leaves this rank, under the bandwidth-optimal algorithm: N-1 of N parts for all-gather, reduce-scatter and
-// all-to-all, twice that for all-reduce.
+// All ranks of a group make the same calls in the same order. In a pair, the n-th receive of one rank takes the n-th
+// message that the other sends; nothing else need be in step. Tensors are summed in rank order, in f32, and rounded
+// once to the tensor's type, so every rank gets the same bits in every run (nccl: as its algorithms do it). Calls throw
+// CommError when a peer has failed. The bytes counted as sent are those that leave this rank under the
+// bandwidth-optimal algorithm: N-1 of N parts for all-gather, reduce-scatter and all-to-all, twice that for all-reduce.
 //
-// Host values travel along a tree (host_tree.h), on every backend the same: no rank talks to more than about
-// 2 log2(N) others, and sums have one order, that of the tree.
+// Host values travel along a tree (host_tree.h), in the same way on every backend: no rank talks to more than about
+// 2 log2(N) others, and sums are taken in one order, that of the tree.
 #pragma once
 
 #include <functional>
@@ -27,42 +26,43 @@
 
 namespace fp {
 
-// A peer failed or the world is being torn down: whoever failed says why, this rank only has to end.
+// A peer has failed or the world is being torn down. The rank that failed reports the reason; this one only has to end.
 struct CommError : UserError {
   explicit CommError(const std::string& what) : UserError(ExitCode::infrastructure, what) {}
 };
 
 enum class Reduction : uint8_t { sum, max };
 
-// One communication on tensors of the device, f32, bf16 or i32 (reductions: f32 or bf16).
+// One communication of device tensors, f32, bf16 or i32 (reductions: f32 or bf16).
 struct CommCall {
   CommKind kind;
   Tensor to, from;  // all_reduce, broadcast: to == from, in place
   Reduction reduction = Reduction::sum;
-  int peer = -1;                      // send: to whom, recv: from whom, broadcast: whose
-  std::vector<int64_t> sends, recvs;  // all_to_all: elements for and of each rank
+  int peer = -1;                      // send: destination; recv: source; broadcast: root
+  std::vector<int64_t> sends, recvs;  // all_to_all: elements sent to, and received from, each rank
 };
 
-// Bytes in host memory that a rank sends to another of its group, or receives from it.
+// Bytes in host memory that a rank sends to another rank of its group, or receives from it.
 struct HostMessage {
   bool send = false;
   int peer = 0;
-  std::byte* data = nullptr;  // of a send only read
+  std::byte* data = nullptr;  // a send only reads it
   int64_t bytes = 0;
 };
 
-// Elements that this rank of a group of so many sends, as they are counted.
+// Returns the number of elements that `rank` of a group of `size` ranks sends in this call, as they are counted.
 int64_t sent_elements(const CommCall&, int rank, int size);
 
-// What an implementation keeps of a communication under way.
+// The state that an implementation keeps of a communication in flight.
 class Operation {
  public:
   virtual ~Operation() = default;
   virtual void wait() = 0;
 };
 
-// A communication under way. Until wait() returns its sources must stay as they are and its destinations untouched; ops
-// issued after wait() see the result. One that is never waited for is abandoned: only on the way out of a failed run.
+// A communication in flight. Until wait() returns, its sources must not change and its destinations must not be
+// touched; ops issued after wait() see the result. A request destroyed without wait() is abandoned, which is only
+// allowed on the way out of a failed run.
 class Request {
  public:
   Request() = default;
@@ -79,30 +79,31 @@ class Request {
 
 class Group {
  public:
-  // A group of one, of every backend, moves nothing.
+  // This class itself is a group of one rank, on every backend: it moves nothing.
   Group(std::string name, int rank, int size, CommRecord& record)
       : name_(std::move(name)), rank_(rank), size_(size), record_(&record) {}
   virtual ~Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  const std::string& name() const { return name_; }  // what it is for: "tensor", "data"
-  int rank() const { return rank_; }                 // in this group
+  const std::string& name() const { return name_; }  // its purpose: "tensor", "data"
+  int rank() const { return rank_; }                 // within this group
   int size() const { return size_; }
 
-  // x becomes the sum or maximum over the ranks.
+  // Replaces x by its sum or maximum over the ranks.
   [[nodiscard]] Request start_all_reduce(const Tensor& x, Reduction = Reduction::sum);
-  // whole [N * n] = the parts [n] of all ranks in rank order; part may be its own place in whole.
+  // whole [N * n] = the parts [n] of all ranks in rank order. part may be its own piece of whole.
   [[nodiscard]] Request start_all_gather(const Tensor& whole, const Tensor& part);
-  // part [n] = the sum over the ranks of piece rank() of their wholes [N * n]; part may be its own place in whole. What
-  // is left in the rest of whole is undefined.
+  // part [n] = the sum over the ranks of piece rank() of their whole [N * n]. part may be its own piece of whole, the
+  // rest of which is then undefined.
   [[nodiscard]] Request start_reduce_scatter(const Tensor& part, const Tensor& whole);
-  // Piece r of `from`, sends[r] elements, becomes piece rank() of rank r's `to`, whose recvs[rank()] must be equal. In
-  // rank order without gaps, `to` elsewhere than `from`. Empty counts: equal pieces.
+  // Piece r of `from`, sends[r] elements, becomes piece rank() of rank r's `to`, whose recvs[rank()] must equal
+  // sends[r]. Pieces are in rank order without gaps; `to` and `from` must not overlap. Empty counts: equal pieces.
   [[nodiscard]] Request start_all_to_all(const Tensor& to, const Tensor& from, std::vector<int64_t> sends = {},
                                          std::vector<int64_t> recvs = {});
   [[nodiscard]] Request start_broadcast(const Tensor& x, int root);
-  // Of a pair. Any number may be under way at once, in both directions; a send may wait for its receive to be started.
+  // Only in a pair. Any number may be in flight at once, in both directions; a send may wait until its receive is
+  // started.
   [[nodiscard]] Request start_send(const Tensor& x, int to);
   [[nodiscard]] Request start_recv(const Tensor& x, int from);
 
@@ -112,30 +113,31 @@ class Group {
   void all_to_all(const Tensor& to, const Tensor& from) { start_all_to_all(to, from).wait(); }
   void broadcast(const Tensor& x, int root) { start_broadcast(x, root).wait(); }
 
-  // Small host values that steer the run: losses, counts, flags, names. All ranks end with the same bits. Counted as
-  // kind `host`: numbers twice, up and down the tree; a text by the rank whose it is, once for each that gets it.
-  // NaN is the maximum of anything and NaN.
+  // Exchange small host values that steer the run: losses, counts, flags, names. All ranks get the same bits. The bytes
+  // are counted as kind `host`: numbers twice, up and down the tree; a text by the rank that gave it, once for each
+  // rank that receives it. The maximum of NaN and anything is NaN.
   void all_reduce(std::span<double> values, Reduction = Reduction::sum);
   void all_reduce(std::span<uint64_t> values);  // sums modulo 2^64
   std::string broadcast(const std::string& mine, int root);
-  // On the root the texts of all ranks, in rank order, of any length; elsewhere nothing.
+  // Returns the texts of all ranks on the root, in rank order and of any length; on other ranks an empty list.
   std::vector<std::string> gather(const std::string& mine, int root = 0);
-  // On all ranks: memory and traffic of each grow with their number, so only for what all of them need to know.
+  // Returns the texts of all ranks on every rank. Memory and traffic of each rank grow with the number of ranks, so
+  // this is only for what all of them need to know.
   std::vector<std::string> all_gather(const std::string& mine);
   void barrier();
-  // The lowest rank that says so; -1: none does.
+  // Returns the lowest rank whose `mine` is true; -1 when none is.
   int lowest_with(bool mine);
 
  protected:
-  // Both only with more than one rank.
+  // start() and exchange() are only called on groups of more than one rank.
   virtual std::unique_ptr<Operation> start(const CommCall&);
-  // Sends and receives all of these and then returns. What a rank sends to another by this call arrives in order, and
-  // each is awaited by a message of as many bytes; none is empty.
+  // Sends and receives all of these messages and then returns. Messages from one rank to another arrive in order; each
+  // has a matching receive of as many bytes, and none is empty.
   virtual void exchange(std::span<const HostMessage>);
-  // Before a call with host values, of which so many bytes are counted. False: no other rank is there (counting), and
-  // each is taken to have given what this one has.
+  // Called before each communication of host values, with the bytes counted for it. Returns false when there are no
+  // other ranks (counting); every rank is then taken to have given the same values as this one.
   virtual bool host_values_travel(int64_t) { return true; }
-  // For backends whose host values travel by another's group of the same ranks.
+  // Calls exchange() of another group of the same ranks, for backends that do not carry host values themselves.
   static void exchange_through(Group& other, std::span<const HostMessage> messages) { other.exchange(messages); }
 
  private:
@@ -166,26 +168,27 @@ class World {
   virtual std::string_view backend() const { return "self"; }
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // What this rank has sent and is doing. Outlives its groups, which must not outlive the world.
+  // Traffic and current activity of this rank. Groups refer to it, so they must not outlive the world.
   CommRecord& record() { return record_; }
 
-  // Where the tensors of all groups live, from now on; before, the host. `ops` must outlive the world's use.
+  // Sets the device on which the tensors of all groups live from now on; before, that is the host. `ops` must outlive
+  // the use of the world.
   virtual void attach(Ops&) {}
-  // The group of these world ranks, ascending, of which this one must be one, for all but send and receive. Called by
-  // each of them, in the same order of calls.
+  // Creates a group of these world ranks for collectives (not for send and receive). `ranks` is ascending and contains
+  // this rank. Called by each of them; all make these calls in the same order.
   std::shared_ptr<Group> group(const std::string& name, const std::vector<int>& ranks);
-  // Two world ranks, ascending, for send and receive, and for host values. A message that is waited for holds up
-  // nothing but those behind it in its direction. Called by both; ranks with several pairs make them in one order, say
-  // sorted.
+  // Creates a pair of two world ranks, ascending, for send and receive and for host values. A message that is waited
+  // for only delays later ones in its direction. Called by both ranks; ranks with several pairs create them in a common
+  // order, for example sorted.
   std::shared_ptr<Group> pair(const std::string& name, const std::vector<int>& ranks);
-  // Moves what is under way a little, without waiting: for in between long computations, where data moves only while
-  // this rank calls. From the thread that communicates; CommError when what is under way has failed.
+  // Advances the communications in flight without waiting, for backends where data moves only inside calls: called
+  // between long computations, by the thread that communicates. Throws CommError when one in flight has failed.
   virtual void progress() {}
 
  protected:
-  // Of more than one rank; `rank`: this one's place in `ranks`.
+  // Creates a group of more than one rank; `rank` is this rank's index in `ranks`.
   virtual std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank);
-  // Where messages need more than a group has.
+  // Creates a pair; overridden where send and receive need more than a group has.
   virtual std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int rank) {
     return make_group(name, ranks, rank);
   }

@@ -1,4 +1,5 @@
-// Counting world: moves nothing and computes nothing. The model code in it is the dry run of one rank.
+// CountingWorld: counts the traffic of one rank; moves and computes nothing. A dry run of a rank is the model code in
+// this world.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +11,17 @@
 
 namespace fp {
 
-// Is told of every communication of the rank, in order: what gives each its time.
+// Receives every communication of the rank, in order. The time model implements it.
 class CommObserver {
  public:
   virtual ~CommObserver() = default;
-  // One begins, among these world ranks, of which each sends so many bytes. What comes back is for waited().
+  // A communication begins among these world ranks, of which each sends `sent` bytes. The result is passed to waited().
   virtual double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) = 0;
-  // The rank goes on only when it is over.
+  // The rank waits until that communication has ended.
   virtual void waited(double) = 0;
 };
 
-// Counts a rank's groups and pairs that carry tensors. A real world connects each when it is first used.
+// Number of groups and pairs of a rank that carry tensors. A real world connects each when it is first used.
 struct Communicators {
   int groups = 0, pairs = 0;
 };
@@ -28,16 +29,16 @@ struct Communicators {
 class CountingWorld : public World {
  public:
   using World::World;
-  void observe(CommObserver* observer) { observer_ = observer; }  // null: nobody
+  void observe(CommObserver* observer) { observer_ = observer; }  // null: no observer
   CommObserver* observer() const { return observer_; }
-  // Host memory that a world which sums on the host (mpi) holds at the most, beside the tensors.
+  // Peak host memory beside the tensors, in bytes, of a world that sums on the host (mpi).
   size_t scratch_peak() const { return peak_; }
-  const Communicators& communicators() const { return communicators_; }  // those that were used so far
+  const Communicators& communicators() const { return communicators_; }  // those used so far
 
+  // Called by the groups: one is used for the first time; scratch is allocated; scratch is freed.
   void connected(bool pair) { ++(pair ? communicators_.pairs : communicators_.groups); }
-
-  void take(size_t bytes) { peak_ = std::max(peak_, now_ += bytes); }
-  void give_back(size_t bytes) { now_ -= bytes; }
+  void allocate_scratch(size_t bytes) { peak_ = std::max(peak_, now_ += bytes); }
+  void free_scratch(size_t bytes) { now_ -= bytes; }
 
  private:
   CommObserver* observer_ = nullptr;
@@ -45,7 +46,7 @@ class CountingWorld : public World {
   Communicators communicators_;
 };
 
-// Rank `rank` of a world of any size. Traffic is counted. Host values come back as if all ranks had given the same.
+// Creates rank `rank` of a world of any size. Host values come back as if all ranks had given the same.
 std::unique_ptr<CountingWorld> make_counting_world(int rank, int size);
 
 }  // namespace fp

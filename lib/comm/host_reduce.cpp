@@ -7,7 +7,7 @@
 namespace fp {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // elements that are summed before the next: the sums stay in the cache
+constexpr int64_t kBlock = 1024;  // elements summed at a time, so that the sums stay in the cache
 
 template <class T>
 void reduce_block(T* to, std::span<const void* const> sources, int64_t first, int64_t n, Reduction r) {
@@ -46,7 +46,7 @@ void reduce_in_order(void* to, std::span<const void* const> sources, int64_t n, 
 }
 
 size_t sum_scratch_bytes(const CommCall& c, int rank, int size) {
-  const int64_t mine = c.kind == CommKind::all_reduce       ? deal(c.to.elements(), size, rank).count
+  const int64_t mine = c.kind == CommKind::all_reduce       ? split_evenly(c.to.elements(), size, rank).count
                        : c.kind == CommKind::reduce_scatter ? c.to.elements()
                                                             : 0;
   return static_cast<size_t>(mine * (size - 1)) * size_of(c.to ? c.to.dtype : c.from.dtype);

@@ -4,7 +4,7 @@
 
 namespace fp {
 
-// A place is below the one that lacks its lowest bit.
+// The parent of a place is the place without its lowest set bit.
 HostTree::HostTree(int rank, int size, int root) : first_((rank - root + size) % size), count_(size - first_) {
   const auto rank_at = [&](int place) { return (place + root) % size; };
   const int lowest = first_ & -first_;

@@ -1,5 +1,5 @@
-// What a rank communicates: bytes sent, by group and kind, and what it is doing now, which a watchdog reads from
-// another thread.
+// CommRecord: the traffic of a rank (bytes sent, by group and kind) and its current activity, which a watchdog reads
+// from another thread.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct Traffic {
   int64_t calls = 0, bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
-// By group name and kind.
+// Traffic by group name and kind.
 using TrafficTable = std::map<std::pair<std::string, CommKind>, Traffic>;
 
 // Thread-safe.
@@ -37,15 +37,15 @@ class CommRecord {
     CommKind kind = CommKind::host;
     int64_t sequence = 0;
   };
-  // A communicator of a device, which works off calls by itself while the host goes on: how many were issued to it, and
-  // how many it has finished. The name is that of no other communicator of the run.
+  // Progress of a device communicator, which executes calls while the host continues: the number of calls issued to it
+  // and the number it has finished. The name is unique among the communicators of the run.
   struct Lane {
     std::string name;
     int64_t issued = 0, finished = 0;
     bool operator==(const Lane&) const = default;
   };
-  // What the rank is doing. `progress` counts every change, so that a standstill shows; `waiting`: inside a
-  // communication, which is `entry`; otherwise `entry` is the last one it was in.
+  // The current activity of the rank. `progress` is incremented with every change, so that a watchdog can detect a
+  // stall. `waiting`: the rank is inside the communication `entry`; otherwise `entry` is the last one it was in.
   struct Activity {
     std::string phase = "start";
     int64_t step = 0;
@@ -53,19 +53,19 @@ class CommRecord {
     Entry entry;
     uint64_t progress = 0;
     std::vector<Lane> lanes{};
-    std::string error{};  // that communication has met while nobody waited for it; empty: none
+    std::string error{};  // error of a communication that nobody was waiting for; empty: none
   };
 
   void count(const Entry&, int64_t sent);
   TrafficTable traffic() const;  // since the last reset
   void reset_traffic();
 
-  // The phase of the run ("set-up", "step", "evaluation", "save") and the step it is in.
+  // Sets the phase of the run ("set-up", "step", "evaluation", "save") and its step.
   void enter_phase(std::string_view phase, int64_t step);
-  void tick();  // the rank goes on with its work
+  void tick();  // reports that the rank makes progress
   void begin_wait(const Entry&);
   void end_wait();
-  // From whoever watches the device; the first error stays.
+  // Called by the thread that watches the device. The first error is kept.
   void set_lanes(std::vector<Lane>);
   void set_error(const std::string&);
   Activity activity() const;

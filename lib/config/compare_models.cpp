@@ -10,10 +10,7 @@ namespace {
 
 template <class T>
 std::string shown_value(const T& value) {
-  if constexpr (std::is_enum_v<T>)
-    return std::string(names_of(value)[static_cast<size_t>(value)]);
-  else
-    return fmt::format("{}", value);
+  return fmt::format("{}", value);
 }
 std::string shown_value(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "null"; }
 

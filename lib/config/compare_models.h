@@ -1,4 +1,4 @@
-// Whether two model sections are the same function of the same weights.
+// Compares two model sections: do they compute the same function from the same weights?
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace fp {
 
-// Settings that change what a model computes from weights of one shape, where the two sections differ:
-// "model.rope.theta: 10000 here, 500000 there". Labels, initialisation, padding and dropout do not count. Both must be
-// resolved.
+// Returns the differing settings that change what a model computes from the same weights, each as text:
+// "model.rope.theta: 10000 here, 500000 there". Ignores labels, initialisation, padding and dropout. Both sections must
+// be resolved.
 std::vector<std::string> model_differences(const ModelSection& here, const ModelSection& there);
 
 }  // namespace fp

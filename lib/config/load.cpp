@@ -3,14 +3,14 @@
 #include <optional>
 
 #include "base/error.h"
-#include "config/decode.h"
-#include "config/document.h"
-#include "config/hf_config.h"
+#include "config/fields/decode.h"
+#include "config/hf/hf_config.h"
 #include "config/open_keys.h"
 #include "config/overrides.h"
 #include "config/preset.h"
 #include "config/run_spec_fields.h"
 #include "config/validate.h"
+#include "config/yaml/document.h"
 
 namespace fp {
 
@@ -26,7 +26,7 @@ YamlNode parse_root(std::string_view text, const std::string& name) {
   return parse_document(text, name, kRunSpec, name.empty() ? Lines::hidden : Lines::shown);
 }
 
-// The value of a key of the model section, if it is usable text; anything else is reported when the tree is decoded.
+// Returns a key of the model section if it is non-empty text; the decoder reports anything else.
 const YamlNode* model_text(const YamlNode& root, std::string_view key) {
   const YamlEntry* model = root.find("model");
   const YamlEntry* entry = model != nullptr ? model->value.find(key) : nullptr;
@@ -36,13 +36,13 @@ const YamlNode* model_text(const YamlNode& root, std::string_view key) {
 
 const YamlNode* preset_node(const YamlNode& root) { return model_text(root, "preset"); }
 
-// model.init_from, where the section says nothing else about the model.
+// Returns model.init_from if it is the only key of the section.
 const YamlNode* lone_init_node(const YamlNode& root) {
   const YamlEntry* model = root.find("model");
   return model != nullptr && model->value.entries.size() == 1 ? model_text(root, "init_from") : nullptr;
 }
 
-// The tree of a preset's file. Of a run's config.yaml and of a Hugging Face config.json, the model section counts.
+// Returns the tree of a preset's file: for config.yaml of a run and a Hugging Face config.json, only its model section.
 YamlNode read_preset(const fs::path& file) {
   const std::string text = read_text(file);
   YamlNode root;
@@ -60,7 +60,7 @@ YamlNode read_preset(const fs::path& file) {
   return root;
 }
 
-// What `find` comes upon for a node, an empty path or nothing: a problem, as it cannot be seen what is there.
+// Returns the result of `find`, which may be an empty path. If `find` throws, adds a problem and returns nullopt.
 template <class Find>
 std::optional<fs::path> seen(const YamlNode& node, const char* key, Problems& problems, const Find& find) {
   try {
@@ -71,7 +71,7 @@ std::optional<fs::path> seen(const YamlNode& node, const char* key, Problems& pr
   }
 }
 
-// The preset's tree, an empty map when the name is unknown.
+// Returns the tree of a preset; adds a problem and returns an empty map if the preset is unknown.
 YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& problems) {
   const auto file = seen(node, "model.preset", problems, [&] { return find_preset(node.text, base); });
   if (!file) return YamlNode(YamlNode::Kind::map, node.place);
@@ -96,13 +96,13 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
   return preset;
 }
 
-// The same of the model that a run starts from; a path as the weights will be opened by.
+// As preset_tree, for the model that a run starts from. The path is the one by which the weights will be opened.
 YamlNode init_tree(const YamlNode& node, Problems& problems) {
   const auto file = seen(node, "model.init_from", problems, [&] { return model_description_at(node.text); });
   if (!file) return YamlNode(YamlNode::Kind::map, node.place);
   if (!file->empty()) return read_preset(*file);
   problems.add(node.place,
-               fmt::format("model.init_from: '{}' does not say what model it is; legal: a checkpoint, run directory or "
+               fmt::format("model.init_from: '{}' does not describe a model; legal: a checkpoint, run directory or "
                            "Hugging Face folder, or any weights together with model.preset",
                            shown(node.text)));
   return YamlNode(YamlNode::Kind::map, node.place);
@@ -121,7 +121,7 @@ void apply_sets(YamlNode& root, const std::vector<std::string>& sets, Problems& 
   }
 }
 
-// The whole tree: the preset under what is written, the sets over both (they may also choose the preset).
+// Returns the whole tree: the preset, overridden by the file, overridden by the sets, which may also choose the preset.
 YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs::path& base, Problems& problems) {
   YamlNode chooser = root;
   Problems reported_below;
@@ -147,11 +147,11 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   try {
     if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
       spec.parallel.cluster = file.string();
-  } catch (const ConfigError&) {  // who needs the cluster will say so
+  } catch (const ConfigError&) {  // reported by the commands that need the cluster
   }
   Checker check(written, name, problems);
   if (folders == DataFolders::must_exist) check_data_paths(spec, check);
-  if (whole) {  // without its preset or a set, a spec would only seem to contradict itself
+  if (whole) {  // without its preset or a set, a spec may seem to contradict itself
     check_before_resolve(spec, check);
     resolve(spec);
     check_model(spec.model, check);
@@ -187,8 +187,7 @@ ModelSection load_preset(const std::string& name) {
 
 void resolve(RunSpec& spec) {
   ModelSection& m = spec.model;
-  const std::string_view family = names_of(m.family)[static_cast<size_t>(m.family)];
-  if (m.name.empty()) m.name = m.preset.empty() ? std::string(family) : preset_label(m.preset);
+  if (m.name.empty()) m.name = m.preset.empty() ? std::string(name_of(m.family)) : preset_label(m.preset);
   m.preset.clear();
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   if (m.head_dim == 0 && m.heads > 0 && m.hidden % m.heads == 0) m.head_dim = m.hidden / m.heads;

@@ -1,4 +1,4 @@
-// Reading and writing run specs. Every mistake of a file is reported at once, in one ConfigError.
+// Reads and writes run specs. All mistakes of a file are reported at once, in one ConfigError.
 #pragma once
 
 #include <filesystem>
@@ -11,37 +11,40 @@
 
 namespace fp {
 
-// Whether the data folders that a spec names must exist. A spec that comes out of a checkpoint may name data that is
-// not on this machine, which does not matter for generating text.
+// Whether the data folders that a spec names must exist. A spec from a checkpoint may name data that is not on this
+// machine, which does not matter for generating text.
 enum class DataFolders { must_exist, may_be_missing };
 
-// Reads a run spec, applies each of `sets` ("section.key=value", "data.train[0].weight=2", or a YAML flow value) over
-// it and the model preset under it, checks everything, and resolves it. Later sets win over earlier ones.
+// Reads a run spec, checks and resolves it. Its keys override those of the model preset that it names; each of `sets`
+// ("section.key=value" or "data.train[0].weight=2", where the value is YAML) overrides both, and later sets override
+// earlier ones.
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& sets = {},
                       DataFolders folders = DataFolders::must_exist);
 
-// The same from text; `name` stands for the file in messages, which name keys alone where it is empty: of a text that
-// no person has. Empty text is an empty spec only if there are sets.
+// As load_run_spec, from text; error messages use `name` in place of the file. If `name` is empty, the text was made by
+// code, and messages name keys without line numbers. Empty text is an error; `{}` is a spec of defaults.
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets = {},
                        DataFolders folders = DataFolders::may_be_missing);
 
-// The model section of a preset, by name, resolved; not checked as a whole, since a preset may leave keys to be given.
+// Returns the resolved model section of the preset `name`. It is not checked as a whole, since a preset may leave out
+// required keys.
 ModelSection load_preset(const std::string& name);
 
-// Fills in what follows from other keys: kv_heads, head_dim, gpt's ffn and position encoding, model.name,
-// run.directory; clears model.preset, whose values are in the spec by now. Doing it twice changes nothing.
+// Fills in the keys that follow from others: kv_heads, head_dim, gpt's ffn and position encoding, model.name,
+// run.directory. Clears model.preset, whose values the spec already contains. Idempotent.
 void resolve(RunSpec& spec);
 
-// Checks a resolved spec that was made or changed by code, as a file would be checked. ConfigError with all problems.
+// Checks a resolved spec that was made or changed by code, as a file is checked. Throws ConfigError with all problems.
 void validate(const RunSpec& spec);
 
-// What only training needs: ConfigError if there is nothing to train on.
+// Checks what only training needs. Throws ConfigError if data.train is empty.
 void validate_for_training(const RunSpec& spec);
 
-// The whole spec as YAML with every key; reads back to an equal spec.
+// Returns the spec as YAML with every key, except those left to the planner; parses to an equal spec.
 std::string dump(const RunSpec& spec);
 
-// Every key that has a value, with that as YAML on one line: {"data.train[0].path", "corpus"}, in the order of dump().
+// Returns every key that has a value, with the value as YAML on one line, in the order of dump():
+// {"data.train[0].path", "corpus"}.
 std::vector<std::pair<std::string, std::string>> flatten(const RunSpec& spec);
 
 }  // namespace fp

@@ -10,7 +10,7 @@ namespace fp {
 namespace {
 
 bool gated(Family f) { return f != Family::gpt; }
-// LayerNorm with biases and biases on every linear layer.
+// True for families with LayerNorm and with biases on every linear layer.
 bool biased(Family f) { return f == Family::gpt || f == Family::phi3small; }
 
 int64_t attention_weights(const ModelSection& m) {
@@ -19,8 +19,8 @@ int64_t attention_weights(const ModelSection& m) {
 
 int64_t ffn_weights(const ModelSection& m) { return (gated(m.family) ? 3 : 2) * m.hidden * m.ffn; }
 
-// (Query, key) pairs per head of a blocksparse layer, the diagonal counted half. A query in block i sees the local
-// blocks i - local < k <= i and, further back, those with (k + head * step + 1) % stride == 0.
+// Returns the (query, key) pairs per head of a blocksparse layer, the diagonal counted half. A query in block i sees
+// the local blocks i - local < k <= i and, further back, those with (k + head * step + 1) % stride == 0.
 double blocksparse_pairs(const ModelSection& m, int64_t seq_len) {
   const BlocksparseSpec& b = m.blocksparse;
   const int64_t step = b.homo_heads ? 0 : std::max<int64_t>(1, b.vertical_stride / m.heads);

@@ -3,26 +3,13 @@
 
 namespace fp {
 
-constexpr double kMaxIds = 2147483647;  // token ids and positions are 32-bit
-
-std::span<const std::string_view> names_of(Family) {
-  static constexpr std::string_view kNames[] = {"gpt", "llama", "phi3", "phi3small"};
-  return kNames;
-}
-
-std::span<const std::string_view> names_of(RopeKind) {
-  static constexpr std::string_view kNames[] = {"none", "standard", "linear", "llama3", "longrope"};
-  return kNames;
-}
-
 void declare(Fields& f, RopeSpec& s) {
-  f.add(
-      "kind", s.kind,
-      {.doc = "Position encoding. `none`: learned positions (family gpt, and set by itself there). `standard`: rotary. "
-              "`linear`: rotary with positions divided by `factor`. `llama3`: low frequencies divided by `factor` "
-              "(Llama 3.1 and later). `longrope`: a factor per frequency (phi-3 128k)."});
+  f.add("kind", s.kind,
+        {.doc = "Position encoding. `none`: learned positions (family gpt, where it is the default). `standard`: "
+                "rotary. `linear`: rotary with positions divided by `factor`. `llama3`: low frequencies divided by "
+                "`factor` (Llama 3.1 and later). `longrope`: a factor per frequency (phi-3 128k)."});
   f.add("theta", s.theta, {.doc = "Base of the rotary frequencies theta^(-2i/head_dim).", .min = 0, .above_min = true});
-  f.add("factor", s.factor, {.doc = "linear, llama3: how many times longer the context becomes.", .min = 1});
+  f.add("factor", s.factor, {.doc = "linear, llama3: factor by which the context is extended.", .min = 1});
   f.add("low_freq_factor", s.low_freq_factor,
         {.doc = "llama3: wavelengths over original_max_position / low_freq_factor are divided by `factor`.",
          .min = 0,
@@ -65,18 +52,21 @@ void declare(Fields& f, RopeSpec& s) {
 void declare(Fields& f, BlocksparseSpec& s) {
   f.add("block", s.block, {.doc = "Side of an attention block.", .unit = "tokens", .min = 1, .max = 65536});
   f.add("local_blocks", s.local_blocks,
-        {.doc = "Blocks before a query's own, that one included, which it sees in full.",
+        {.doc = "Number of blocks, a query's own and those before it, that the query attends to in full.",
          .unit = "blocks",
          .min = 1,
          .max = kMaxIds});
   f.add("vertical_stride", s.vertical_stride,
-        {.doc = "Further back a head sees every n-th column of blocks.", .unit = "blocks", .min = 1, .max = kMaxIds});
+        {.doc = "Further back, a head attends to every n-th column of blocks, where n is this number.",
+         .unit = "blocks",
+         .min = 1,
+         .max = kMaxIds});
   f.add("dense_every", s.dense_every,
-        {.doc = "Layer l (from 0) is dense when (l + 1) is a multiple of this. 1 or 0: every layer is dense.",
+        {.doc = "Layer l (from 0) is dense if (l + 1) is a multiple of this. 1 or 0: every layer is dense.",
          .min = 0,
          .max = 10000});
   f.add("homo_heads", s.homo_heads,
-        {.doc = "All heads see the same columns. false: the columns shift by one block from head to head."});
+        {.doc = "All heads attend to the same columns. false: the columns shift by one block from head to head."});
 }
 
 void declare(Fields& f, MupSpec& s) {
@@ -107,16 +97,17 @@ void declare_model_size(Fields& f, ModelSection& s) {
               "families must give it.",
        .min = 0,
        .max = 1 << 22});
-  f.add("vocab", s.vocab, {.doc = "Token ids. 0: as many as the tokenizer of the data has.", .min = 0, .max = kMaxIds});
-  f.add(
-      "pad_vocab_to", s.pad_vocab_to,
-      {.doc =
-           "The embedding's rows are padded up to a multiple of this, for speed. Padding never reaches the softmax and "
-           "is not in checkpoints.",
-       .min = 1,
-       .max = 1 << 20});
+  f.add("vocab", s.vocab,
+        {.doc = "Vocabulary size, the number of token ids. 0: that of the tokenizer of the data.",
+         .min = 0,
+         .max = kMaxIds});
+  f.add("pad_vocab_to", s.pad_vocab_to,
+        {.doc = "The rows of the embedding are padded to a multiple of this, for speed. Padding never takes part in "
+                "the softmax and is not in checkpoints.",
+         .min = 1,
+         .max = 1 << 20});
   f.add("max_position", s.max_position,
-        {.doc = "Longest sequence. gpt: rows of the learned position table.",
+        {.doc = "Maximum sequence length. gpt: rows of the learned position table.",
          .unit = "tokens",
          .min = 1,
          .max = kMaxIds});
@@ -124,18 +115,19 @@ void declare_model_size(Fields& f, ModelSection& s) {
 
 void declare_model_dropout(Fields& f, ModelSection& s) {
   f.add("dropout_embedding", s.dropout_embedding,
-        {.doc = "Share of the embeddings' elements set to 0 in training.", .min = 0, .max = 1, .below_max = true});
-  f.add("dropout_attention", s.dropout_attention,
-        {.doc = "Share of the attention probabilities set to 0 in training.", .min = 0, .max = 1, .below_max = true});
+        {.doc = "Fraction of the embeddings' elements set to 0 in training.", .min = 0, .max = 1, .below_max = true});
+  f.add(
+      "dropout_attention", s.dropout_attention,
+      {.doc = "Fraction of the attention probabilities set to 0 in training.", .min = 0, .max = 1, .below_max = true});
   f.add("dropout_residual", s.dropout_residual,
-        {.doc =
-             "Share of the attention block's output set to 0 in training, before it joins the residual stream. GPT-2's "
-             "resid_pdrop is this and `dropout_ffn`.",
+        {.doc = "Fraction of the attention block's output set to 0 in training, before it is added to the residual "
+                "stream. GPT-2's resid_pdrop is this and `dropout_ffn`.",
          .min = 0,
          .max = 1,
          .below_max = true});
   f.add("dropout_ffn", s.dropout_ffn,
-        {.doc = "Share of the feed-forward block's output set to 0 in training, before it joins the residual stream.",
+        {.doc = "Fraction of the feed-forward block's output set to 0 in training, before it is added to the residual "
+                "stream.",
          .min = 0,
          .max = 1,
          .below_max = true});
@@ -144,22 +136,18 @@ void declare_model_dropout(Fields& f, ModelSection& s) {
 }  // namespace
 
 void declare(Fields& f, ModelSection& s) {
-  f.add(
-      "preset", s.preset,
-      {.doc =
-           "A known architecture: the name of a file in configs/models/ (`llama-3.2-1b`) or a path to one, or a folder "
-           "that describes a model: a checkpoint, a run directory, a Hugging Face folder. Keys given beside it "
-           "override "
-           "it. A resolved spec spells the values out and leaves this empty."});
+  f.add("preset", s.preset,
+        {.doc = "A predefined architecture: the name of a file in configs/models/ (`llama-3.2-1b`) or a path to one, "
+                "or a folder that describes a model: a checkpoint, a run directory, a Hugging Face folder. Keys given "
+                "beside it override it. A resolved spec contains the values and leaves this empty."});
   f.add("init_from", s.init_from,
-        {.doc =
-             "A checkpoint, a run directory (its newest one) or a Hugging Face folder: a fresh run starts from these "
-             "weights, without optimizer state, instead of random ones. Alone in its section it is the `preset` too."});
-  f.add(
-      "init_changes", s.init_changes,
-      {.doc =
-           "Settings that change what the weights of `init_from` compute (rope, max_position, sliding_window, ...) may "
-           "differ from that model's own, as when its context is made longer. false: a difference is an error."});
+        {.doc = "A checkpoint, a run directory (its newest checkpoint) or a Hugging Face folder: a fresh run starts "
+                "from these weights, without optimizer state, instead of random ones. If it is the only key of the "
+                "section, it is also the `preset`."});
+  f.add("init_changes", s.init_changes,
+        {.doc = "Allow settings that change what the weights of `init_from` compute (rope, max_position, "
+                "sliding_window, ...) to differ from that model's own, for example to extend its context. false: a "
+                "difference is an error."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
   f.add(
       "family", s.family,
@@ -179,7 +167,7 @@ void declare(Fields& f, ModelSection& s) {
         {.doc = "Projections into the residual stream start smaller: init_std / sqrt(2 * layers). phi3small: only the "
                 "feed-forward one."});
   f.add("sliding_window", s.sliding_window,
-        {.doc = "phi3: keys a query sees, itself included. 0: all before it.",
+        {.doc = "phi3: number of keys that a query attends to, its own included. 0: its own and all before it.",
          .unit = "tokens",
          .min = 0,
          .max = kMaxIds});

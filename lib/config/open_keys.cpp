@@ -26,7 +26,7 @@ bool stands_for(std::string_view listed, std::string_view name) {
   return listed == "all" || listed == name || (listed == "pipeline" && name.starts_with("pipeline."));
 }
 
-// Another key says already what this one would.
+// True if another key already determines the value of this one.
 bool is_meaningless(const PipelineSection& p, std::string_view name) {
   if (name == "recompute") return !p.recompute.empty();
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
@@ -72,7 +72,8 @@ void require_planned(const RunSpec& spec, const std::string& who, std::span<cons
       open += fmt::format("{}{}", open.empty() ? "" : ", ", key.path);
   if (!open.empty())
     throw ConfigError(fmt::format(
-        "parallel.auto leaves {} to the planner, but {} does not plan: write what `fptrain plan` chooses", open, who));
+        "parallel.auto leaves {} to the planner, but {} does not plan: write the values that `fptrain plan` chooses",
+        open, who));
 }
 
 }  // namespace fp

@@ -10,15 +10,15 @@ namespace fp {
 namespace {
 
 struct Step {
-  std::string key;              // of a map
-  std::optional<size_t> index;  // else of a list
+  std::string key;              // key of a map
+  std::optional<size_t> index;  // or else index of a list
 };
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// "a.b[0].c" taken apart; nullopt if it is no path.
+// Splits "a.b[0].c" into steps; returns nullopt if it is not a path.
 std::optional<std::vector<Step>> parse_path(std::string_view path) {
   constexpr size_t kMaxIndexDigits = 4;
   std::vector<Step> steps;
@@ -45,7 +45,7 @@ YamlNode& become(YamlNode& node, YamlNode::Kind kind, const Place& place) {
   return node;
 }
 
-// The node that a step leads to, made if missing; nullptr if the index is beyond the end.
+// Returns the node that a step leads to, created if missing; nullptr if the index is beyond the end.
 YamlNode* follow(YamlNode& node, const Step& step, const Place& place) {
   if (!step.index) {
     YamlNode& map = become(node, YamlNode::Kind::map, place);

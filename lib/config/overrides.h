@@ -1,15 +1,15 @@
-// Values from the command line: --set section.key=value.
+// Applies values from the command line: --set section.key=value.
 #pragma once
 
 #include <string>
 
-#include "config/yaml_tree.h"
+#include "config/yaml/yaml_tree.h"
 
 namespace fp {
 
-// Assigns the value of "a.b=c" or "a.b[0].c=d" in the tree, replacing what was there; the value is YAML ("" if empty).
-// Missing maps and lists on the way are made; an index may be one past the end. Whether the key exists is left to the
-// decoder.
+// Applies `set`, of the form "a.b=c" or "a.b[0].c=d", to the tree, replacing any existing value. The value is YAML; an
+// empty one is the empty text. Creates missing maps and lists on the way; an index may be one past the end. Adds syntax
+// errors to `problems`; unknown keys are left to the decoder.
 void apply_set(YamlNode& root, const std::string& set, Problems& problems);
 
 }  // namespace fp

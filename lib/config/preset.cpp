@@ -27,7 +27,7 @@ std::vector<fs::path> config_folders() {
 
 namespace {
 
-// Names of the YAML files in `kind`/ of config_folders(), sorted.
+// Returns the sorted names of the YAML files in `kind`/ of config_folders().
 std::vector<std::string> names_in(const char* kind) {
   std::set<std::string> names;
   for (const fs::path& folder : config_folders()) {
@@ -38,7 +38,7 @@ std::vector<std::string> names_in(const char* kind) {
   return {names.begin(), names.end()};
 }
 
-// ConfigError where it cannot be seen whether something is there: then nobody may say that it is not.
+// Throws ConfigError if access to a path is denied, so that an unreadable file is not reported as missing.
 void require_visible(const fs::path& path) {
   std::error_code error;
   static_cast<void>(fs::exists(path, error));
@@ -46,7 +46,7 @@ void require_visible(const fs::path& path) {
     throw ConfigError(fmt::format("{}: {}", path.string(), error.message()));
 }
 
-// A file by its path, or by its name in `kind`/ of config_folders().
+// Finds a file by its path, or by its name in `kind`/ of config_folders().
 fs::path find_file(const char* kind, std::string_view name, const fs::path& base) {
   if (name.empty()) return {};
   std::error_code ignored;
@@ -73,7 +73,7 @@ fs::path model_description_at(const fs::path& path) {
   require_visible(path / "config.yaml");
   for (const char* name : {"config.yaml", "config.json"})
     if (fs::is_regular_file(path / name, ignored)) return path / name;
-  fs::path newest;  // of a checkpoints folder; step numbers have leading zeros
+  fs::path newest;  // in a checkpoints folder; names sort by step, as steps have leading zeros
   for (const auto& entry : fs::directory_iterator(path, ignored))
     if (entry.path().filename().string().starts_with("step-") && entry.path() > newest) newest = entry.path();
   return !newest.empty() && fs::is_regular_file(newest / "config.yaml", ignored) ? newest / "config.yaml" : fs::path();

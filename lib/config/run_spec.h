@@ -1,6 +1,6 @@
-// RunSpec: everything a run is told, one struct per section of the YAML file. Defaults are the member initializers;
-// what a key means, its unit and its legal values are declared once, in run_spec_fields.cpp. Reading and writing:
-// config/load.h.
+// RunSpec: the configuration of a run, one struct per section of the YAML file. The member initializers are the
+// defaults; meaning, unit and legal values of each key are declared once, in run_spec_fields*.cpp and model_fields.cpp.
+// Functions that read and write a RunSpec are in config/load.h.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace fp {
+#include "config/choices.h"
 
-enum class Family { gpt, llama, phi3, phi3small };
-enum class RopeKind { none, standard, linear, llama3, longrope };
+namespace fp {
 
 struct RunSection {
   std::string name = "run";  // names the run in logs and reports
@@ -19,6 +18,7 @@ struct RunSection {
   uint64_t seed = 1234;
   std::string device = "auto";  // auto | cpu | cuda | ref
   int threads = 0;              // OpenMP threads; 0: the cores this process may use
+  Permissions permissions = Permissions::umask;
 
   bool operator==(const RunSection&) const = default;
 };
@@ -58,7 +58,7 @@ struct MupSpec {           // phi-3-small multipliers; 1 = off
 };
 
 struct ModelSection {
-  std::string preset;         // see find_preset; empty in a resolved spec
+  std::string preset;         // as for find_preset; empty in a resolved spec
   std::string init_from;      // checkpoint, run directory or Hugging Face folder whose weights a fresh run starts from
   bool init_changes = false;  // settings may differ from those of init_from where the shapes agree
   std::string name;           // label in logs and reports; empty: the preset's name, or the family
@@ -102,12 +102,12 @@ struct DataSection {
   std::vector<DatasetSpec> train;  // one or more, mixed by weight
   std::string validation;          // optional extra dataset; default: the held-out split of the training folders
   std::string validation_format = "auto";  // as data.train[].format
-  std::string tokenizer;                   // of the datasets that do not carry one; default: none is needed
-  std::string sampling = "packed";         // packed | documents
-  std::string long_documents = "error";    // documents: error | truncate | drop
-  int64_t seq_len = 1024;                  // tokens per sample
-  bool mask_documents = false;             // no attention across documents
-  bool reset_positions = false;            // positions restart at each document (needs mask_documents)
+  std::string tokenizer;                   // tokenizer of datasets without their own; default: none is needed
+  Sampling sampling = Sampling::packed;
+  LongDocuments long_documents = LongDocuments::error;  // documents
+  int64_t seq_len = 1024;                               // tokens per sample
+  bool mask_documents = false;                          // no attention across documents
+  bool reset_positions = false;                         // positions restart at each document (needs mask_documents)
   bool shuffle = true;
 
   bool operator==(const DataSection&) const = default;
@@ -126,12 +126,12 @@ struct OptimizerSection {
 };
 
 struct ScheduleSection {
-  std::string kind = "cosine";  // cosine | linear | constant | wsd
+  LearningRateSchedule kind = LearningRateSchedule::cosine;
   int64_t warmup_steps = 0;
   double min_lr_ratio = 0.1;  // final lr = min_lr_ratio * lr
   int64_t decay_steps =
       0;  // wsd: length of the decay (0: 20% of the steps); cosine, linear: step where min is reached (0: last)
-  std::string decay_shape = "minus_sqrt";  // wsd: linear | cosine | exponential | minus_sqrt
+  DecayShape decay_shape = DecayShape::minus_sqrt;  // wsd
 
   bool operator==(const ScheduleSection&) const = default;
 };
@@ -140,32 +140,32 @@ struct DpoSpec {  // train.objective: dpo
   double beta = 0.1;
   double label_smoothing = 0.0;
   double nll_weight = 0.0;
-  std::string reference;  // whose log-probabilities are the yardstick; empty: model.init_from
+  std::string reference;  // the reference model; empty: model.init_from
 
   bool operator==(const DpoSpec&) const = default;
 };
 
 struct TrainSection {
-  std::string objective = "pretrain";  // pretrain | sft | dpo
+  Objective objective = Objective::pretrain;
   DpoSpec dpo;
   int64_t steps = 1000;
-  int64_t global_batch = 8;        // samples per optimizer step
-  int64_t micro_batch = 8;         // samples per forward pass on one rank
-  int64_t ramp_start_batch = 0;    // batch-size ramp: first global batch; 0: no ramp
-  int64_t ramp_increment = 0;      // added at equal intervals until global_batch; multiple of micro_batch
-  int64_t ramp_samples = 0;        // the ramp's length in samples
-  double z_loss = 0.0;             // coefficient of mean(logZ^2)
-  std::string nonfinite = "stop";  // stop | skip
-  int64_t nonfinite_limit = 10;    // skip: more skipped steps in a row than this stop the run
-  int64_t check_replicas = 0;      // compare copies of the state across ranks every so many steps; 0: at saves only
-  bool check_sums = true;          // prove by checksums that sums of gradients over ranks are sums
-  int64_t check_repeats = 0;       // compute the gradients of every so many steps twice; 0: never
-  double max_minutes = 0.0;        // stop after this much time, saving; 0: no limit
+  int64_t global_batch = 8;      // samples per optimizer step
+  int64_t micro_batch = 8;       // samples per forward pass on one rank
+  int64_t ramp_start_batch = 0;  // batch-size ramp: first global batch; 0: no ramp
+  int64_t ramp_increment = 0;    // added at equal intervals until global_batch; multiple of micro_batch
+  int64_t ramp_samples = 0;      // length of the ramp in samples
+  double z_loss = 0.0;           // coefficient of mean(logZ^2)
+  Nonfinite nonfinite = Nonfinite::stop;
+  int64_t nonfinite_limit = 10;  // skip: more skipped steps in a row than this stop the run
+  int64_t check_replicas = 0;    // steps between comparisons of the state across replicas; 0: at saves only
+  bool check_sums = true;        // check gradient reductions over ranks with checksums
+  int64_t check_repeats = 0;     // interval of steps whose gradients are computed twice; 0: never
+  double max_minutes = 0.0;      // save and stop after this time; 0: no limit
 
   bool operator==(const TrainSection&) const = default;
 };
 
-// See ScheduleRequest (schedule/schedule.h) for what 0 means.
+// See ScheduleRequest (pipeline/schedule.h) for what 0 means.
 struct PipelineSection {
   int64_t ranks = 1;
   std::string schedule = "1f1b";
@@ -173,38 +173,38 @@ struct PipelineSection {
   int64_t chunks = 0, group = 0, unit_size = 0, unit_warmup = 0, window = 0;
   bool w_pass = false;
   int64_t memory_cap = 0;
-  std::vector<int64_t> layers;         // of each stage; empty: auto
-  std::vector<std::string> recompute;  // of each stage; empty: memory.recompute for all
-  int64_t resident_stages = 2;         // under ZeRO 3
+  std::vector<int64_t> layers;       // layers of each stage; empty: auto
+  std::vector<Recompute> recompute;  // recomputation of each stage; empty: memory.recompute for all
+  int64_t resident_stages = 2;       // ZeRO 3: stages of a rank whose weights are gathered at a time
 
   bool operator==(const PipelineSection&) const = default;
 };
 
 struct ParallelSection {
-  std::vector<std::string> open;  // `auto`: what the planner is to choose (config/open_keys.h); empty after it did
+  std::vector<std::string> open;  // key `auto`: keys left to the planner (config/open_keys.h); empty once chosen
   int64_t tensor = 1, sequence = 1;
   PipelineSection pipeline;
-  int64_t data = 1;  // 0: as many as the other degrees leave of the ranks
+  int64_t data = 1;  // 0: all ranks that the other degrees leave
   bool megatron_sp = false;
   int64_t zero_stage = 0;
   bool allow_gpu_sharing = false;
-  std::string cluster;  // whose times are predicted; empty: no file
+  std::string cluster;  // cluster description for time predictions; empty: none
 
   bool operator==(const ParallelSection&) const = default;
 };
 
 struct MemorySection {
-  std::string recompute = "none";    // none | selective | full
-  int64_t loss_chunk_tokens = 1024;  // tokens whose logits exist at one time
+  Recompute recompute = Recompute::none;
+  int64_t loss_chunk_tokens = 1024;  // tokens whose logits are in memory at a time
   bool huge_pages = true;
 
   bool operator==(const MemorySection&) const = default;
 };
 
 struct PrecisionSection {
-  std::string compute = "bf16";  // bf16 (fp32 master weights, moments, gradients) | fp32
+  DType compute = DType::bf16;  // bf16 (fp32 master weights, moments, gradients) or f32
   bool stochastic_rounding = false;
-  std::string gradients = "fp32";  // fp32 | bf16: as kept between micro-batches and sent between ranks
+  DType gradients = DType::f32;  // type between micro-batches and in reductions
 
   bool operator==(const PrecisionSection&) const = default;
 };
@@ -214,11 +214,11 @@ struct CheckpointSection {
   int64_t keep_last = 3;   // newest checkpoints kept; 0: all
   int64_t keep_every = 0;  // also keep every checkpoint whose step is a multiple; 0: none
   bool at_end = true;
-  bool check_replicas = true;  // before each save compare copies of the state across ranks
-  bool asynchronous = true;    // periodic saves are written while training goes on
-  int64_t staging_mib = 0;     // host memory of a rank for that; 0: all that it saves
+  bool check_replicas = true;  // compare the state across replicas before each save
+  bool asynchronous = true;    // periodic saves are written while training continues
+  int64_t staging_mib = 0;     // staging area of a rank in MiB; 0: as much as it saves
   std::string node_local;      // folder on the node's own disk where rank files are written first; empty: none
-  double time_margin_s = 60;   // left of a Slurm job's time, beside a step and a save
+  double time_margin_s = 60;   // Slurm: reserve before the job's end, beyond a step and a save
 
   bool operator==(const CheckpointSection&) const = default;
 };
@@ -239,7 +239,7 @@ struct EvalSection {
   bool operator==(const EvalSection&) const = default;
 };
 
-struct WatchdogSection {  // seconds; phases: 0: never
+struct WatchdogSection {  // in seconds; a phase limit of 0 means no limit
   double heartbeat_s = 1, connect_s = 60;
   double setup_s = 1800, data_s = 1800, step_s = 600, evaluation_s = 1800, save_s = 3600;
   double farewell_s = 60;

@@ -1,17 +1,12 @@
-// The declarations of every field of the run spec: key, member, legal values, unit and meaning.
+// Declares every field of the run spec: key, member, legal values, unit and meaning.
 #pragma once
 
-#include <span>
-#include <string_view>
-
-#include "config/field.h"
+#include "config/fields/field.h"
 #include "config/run_spec.h"
 
 namespace fp {
 
-// Names in the order of the enumerators.
-std::span<const std::string_view> names_of(Family);
-std::span<const std::string_view> names_of(RopeKind);
+constexpr double kMaxIds = 2147483647;  // token ids and positions are 32-bit
 
 void declare(Fields& f, RunSection& s);
 void declare(Fields& f, RopeSpec& s);

@@ -1,4 +1,4 @@
-// Sections about many ranks.
+// Fields of the sections parallel and watchdog.
 #include "config/run_spec_fields.h"
 
 namespace fp {
@@ -7,61 +7,63 @@ constexpr double kMaxRanks = 1 << 20;
 
 void declare(Fields& f, PipelineSection& s) {
   f.add("ranks", s.ranks,
-        {.doc = "Ranks that share the layers. 1: no pipeline.", .unit = "ranks", .min = 1, .max = 4096});
-  f.add(
-      "schedule", s.schedule,
-      {.doc = "Which micro-batch runs when. `fptrain schedule` compares them: time, bubble, memory, pictures. chimera, "
-              "bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice.",
-       .choices = {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-v", "interleaved-zb", "chimera",
-                   "bitpipe", "dualpipe", "dualpipev", "zeropp", "wave"}});
+        {.doc = "Pipeline-parallel ranks, which hold different layers. 1: no pipeline.",
+         .unit = "ranks",
+         .min = 1,
+         .max = 4096});
+  f.add("schedule", s.schedule,
+        {.doc = "Pipeline schedule. `fptrain schedule` shows time, bubble and memory of each, also as a picture. "
+                "chimera, bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice.",
+         .choices = {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-v", "interleaved-zb", "chimera",
+                     "bitpipe", "dualpipe", "dualpipev", "zeropp", "wave"}});
   f.add("schedule_file", s.schedule_file,
-        {.doc = "A schedule as CSV (`fptrain schedule --csv` writes them), in place of `schedule` and the keys below "
-                "that shape it. It is verified before it runs."});
-  f.add(
-      "chunks", s.chunks,
-      {.doc = "Stages of a rank that a micro-batch visits; interleaved, bfs, interleaved-zb, zeropp, wave. 0: what the "
-              "schedule is known for.",
-       .min = 0,
-       .max = 1024});
+        {.doc = "A schedule as CSV (as written by `fptrain schedule --csv`), instead of `schedule` and the keys below "
+                "that configure it. It is verified before it runs."});
+  f.add("chunks", s.chunks,
+        {.doc = "interleaved, bfs, interleaved-zb, zeropp, wave: stages of each rank. 0: the default of the schedule.",
+         .min = 0,
+         .max = 1024});
   f.add("group", s.group,
-        {.doc = "interleaved, interleaved-zb: micro-batches that a chunk runs in a row. 0: as many as ranks, or, "
-                "interleaved-zb, a few more, so that all groups are equal.",
+        {.doc = "interleaved, interleaved-zb: consecutive micro-batches of a chunk. 0: the number of ranks; "
+                "interleaved-zb may take a few more, so that all groups are equal.",
          .unit = "micro-batches",
          .min = 0,
          .max = 1 << 20});
   f.add("unit_size", s.unit_size,
-        {.doc = "zeropp: micro-batches of a scheduling unit: more of them gather weights less often and hold more "
-                "activations. 0: twice the ranks, or what else divides.",
+        {.doc = "zeropp: micro-batches of a scheduling unit. Larger units gather weights less often and hold more "
+                "activations. 0: twice the number of ranks or as many as ranks, if that divides the micro-batches, "
+                "else all of them.",
          .unit = "micro-batches",
          .min = 0,
          .max = 1 << 20});
   f.add("unit_warmup", s.unit_warmup,
-        {.doc = "zeropp: 1 holds less, 2 leaves no bubble between units (needs unit_size >= 2 ranks - 1). 0: 2 where "
-                "that holds.",
+        {.doc = "zeropp: 1 takes less memory, 2 leaves no bubble between units (needs unit_size >= 2 * ranks - 1). 0: "
+                "2 if possible, else 1.",
          .min = 0,
          .max = 2});
-  f.add(
-      "window", s.window,
-      {.doc = "wave: micro-batches under way. 0: twice the ranks.", .unit = "micro-batches", .min = 0, .max = 1 << 20});
+  f.add("window", s.window,
+        {.doc = "wave: micro-batches in flight. 0: twice the number of ranks.",
+         .unit = "micro-batches",
+         .min = 0,
+         .max = 1 << 20});
   f.add("w_pass", s.w_pass,
-        {.doc = "Splits weight gradients off the backward passes and moves them into the bubbles (zero bubble), for "
-                "schedules that do not do so anyway."});
+        {.doc = "Split weight gradients off the backward passes and move them into the bubbles (zero bubble), for "
+                "schedules that do not do so by themselves."});
   f.add("memory_cap", s.memory_cap,
-        {.doc = "w_pass: stages x micro-batches whose activations a rank may hold. 0: as many as without w_pass.",
+        {.doc = "w_pass: maximum number of stages x micro-batches whose activations a rank holds. 0: as many as "
+                "without w_pass.",
          .min = 0,
          .max = 1 << 20});
   f.add("layers", s.layers,
-        {.doc = "Layers of each stage (ranks x chunks numbers). auto: so that the most expensive stage costs least, "
-                "head included.",
+        {.doc = "Number of layers of each stage (ranks x chunks numbers). auto: minimises the time of the slowest "
+                "stage, LM head included.",
          .min = 0,
          .max = 1 << 20,
          .empty = "auto"});
   f.add("recompute", s.recompute,
-        {.doc = "What each stage recomputes, as memory.recompute. auto: that for all.",
-         .choices = {"none", "selective", "full"},
-         .empty = "auto"});
+        {.doc = "memory.recompute for each stage. auto: memory.recompute for all.", .empty = "auto"});
   f.add("resident_stages", s.resident_stages,
-        {.doc = "Under ZeRO 3: stages of a rank whose weights are whole at a time.",
+        {.doc = "ZeRO 3: maximum number of stages of a rank whose weights are gathered at the same time.",
          .unit = "stages",
          .min = 1,
          .max = 1024});
@@ -69,73 +71,71 @@ void declare(Fields& f, PipelineSection& s) {
 
 void declare(Fields& f, ParallelSection& s) {
   f.add("auto", s.open,
-        {.doc = "What the planner chooses, so that a step takes least time and fits; `parallel: auto` is short for "
-                "[all]. Keys that are written stay as they are. `pipeline` stands for the four of it; micro_batch is "
-                "train.micro_batch, recompute is memory.recompute.",
+        {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
+                "auto` is short for [all]. Keys that are written keep their values. `pipeline` stands for its four "
+                "keys; micro_batch is train.micro_batch, recompute is memory.recompute.",
          .choices = {"all", "tensor", "sequence", "pipeline", "pipeline.ranks", "pipeline.schedule", "pipeline.chunks",
                      "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "recompute"}});
-  f.add(
-      "tensor", s.tensor,
-      {.doc =
-           "Ranks that share every layer: heads, MLP columns and vocabulary are cut (Megatron-LM). Best within a node.",
-       .unit = "ranks",
-       .min = 1,
-       .max = kMaxRanks});
-  f.add("pipeline", s.pipeline, {.doc = "Ranks that hold different layers, and what they do in which order."});
+  f.add("tensor", s.tensor,
+        {.doc = "Tensor-parallel ranks, which split every layer: heads, MLP columns and vocabulary (Megatron-LM). Best "
+                "within a node.",
+         .unit = "ranks",
+         .min = 1,
+         .max = kMaxRanks});
+  f.add("pipeline", s.pipeline, {.doc = "Pipeline parallelism: ranks that hold different layers, and their schedule."});
   f.add("sequence", s.sequence,
-        {.doc =
-             "Ranks that share every sequence, a part of its tokens each; around the attention they exchange heads for "
-             "tokens (DeepSpeed-Ulysses). Sequences that do not divide are padded.",
+        {.doc = "Sequence-parallel ranks, which split the tokens of every sequence and exchange tokens for heads "
+                "around attention (DeepSpeed-Ulysses). Sequences that do not divide evenly are padded.",
          .unit = "ranks",
          .min = 1,
          .max = kMaxRanks});
   f.add("data", s.data,
-        {.doc = "Ranks that share every batch. 0: as many as the other degrees leave of the ranks there are.",
+        {.doc = "Data-parallel ranks, which split every batch. 0: all ranks that the other degrees leave.",
          .unit = "ranks",
          .min = 0,
          .max = kMaxRanks});
   f.add("megatron_sp", s.megatron_sp,
-        {.doc = "Tensor-parallel ranks also share the tokens where no tensor is cut (norms, dropout, residuals): less "
-                "memory for the same traffic."});
-  f.add(
-      "zero_stage", s.zero_stage,
-      {.doc =
-           "What the ranks with the same weights (data x sequence) divide among them. 0: nothing. 1: optimizer state. "
-           "2: gradients too. 3: weights too, which are gathered layer by layer ahead of their use.",
-       .min = 0,
-       .max = 3});
+        {.doc = "Tensor-parallel ranks also split the tokens where weights are not split (norms, dropout, residuals): "
+                "less memory for the same traffic."});
+  f.add("zero_stage", s.zero_stage,
+        {.doc = "State that ranks with the same weights (data x sequence) shard (ZeRO). 0: none. 1: optimizer state. "
+                "2: also gradients. 3: also weights, which are gathered layer by layer before their use.",
+         .min = 0,
+         .max = 3});
   f.add(
       "allow_gpu_sharing", s.allow_gpu_sharing,
-      {.doc = "Several ranks may use the same GPU; they then communicate through host memory. For trying things out."});
+      {.doc = "Allow several ranks to use the same GPU; they then communicate through host memory. For experiments."});
   f.add("cluster", s.cluster,
-        {.doc = "What the planner knows about the machine: a file of `fptrain bench all --write-cluster`, or the name "
-                "of one in `configs/clusters/`. Relative paths start at the run spec, then at the working directory. "
-                "Empty: times are not predicted."});
+        {.doc = "Cluster description for the planner: a file written by `fptrain bench all --write-cluster`, or the "
+                "name of one in `configs/clusters/`. Relative paths start at the run spec, then at the working "
+                "directory. Empty: times are not predicted."});
 }
 
 void declare(Fields& f, WatchdogSection& s) {
   f.add("heartbeat_s", s.heartbeat_s,
-        {.doc = "How often each rank tells rank 0 what it is doing. After three of them without a word it is called "
-                "silent.",
+        {.doc = "Interval at which each rank reports its activity to rank 0. A rank that misses three reports is "
+                "called silent.",
          .unit = "seconds",
          .min = 0.1,
          .max = 600});
-  f.add(
-      "connect_s", s.connect_s,
-      {.doc = "How long the ranks may take to reach rank 0 once it listens.", .unit = "seconds", .min = 1, .max = 1e6});
+  f.add("connect_s", s.connect_s,
+        {.doc = "Time limit for the ranks to connect to rank 0 once it listens.",
+         .unit = "seconds",
+         .min = 1,
+         .max = 1e6});
   const auto limit = [&](std::string_view key, double& member, std::string_view doc) {
     f.add(key, member, {.doc = doc, .unit = "seconds", .min = 0, .max = 1e9});
   };
-  limit("setup_s", s.setup_s, "Longest standstill before the first step. 0: never ends the run.");
-  limit("data_s", s.data_s, "Longest standstill while a step reads its data. 0: never ends the run.");
+  limit("setup_s", s.setup_s, "Maximum time without progress before the first step. 0: no limit.");
+  limit("data_s", s.data_s, "Maximum time without progress while a step reads its data. 0: no limit.");
   limit("step_s", s.step_s,
-        "Longest standstill within a training step: more than its longest stretch without communication. 0: never ends "
-        "the run.");
-  limit("evaluation_s", s.evaluation_s, "Longest standstill while evaluating. 0: never ends the run.");
-  limit("save_s", s.save_s, "Longest standstill while saving. 0: never ends the run.");
+        "Maximum time without progress within a training step; must exceed the longest time between two "
+        "communications. 0: no limit.");
+  limit("evaluation_s", s.evaluation_s, "Maximum time without progress while evaluating. 0: no limit.");
+  limit("save_s", s.save_s, "Maximum time without progress while saving. 0: no limit.");
   limit("farewell_s", s.farewell_s,
-        "How long ranks may take to part when all is done (MPI waits for each): then they end with the run's code. 0: "
-        "for ever.");
+        "Time limit for ranks to disconnect at the end (MPI waits for all of them); then they exit with the run's exit "
+        "code. 0: no limit.");
 }
 
 }  // namespace fp

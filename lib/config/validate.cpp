@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "config/fields/check_values.h"
 #include "config/load.h"
+#include "config/open_keys.h"
+#include "config/run_spec_fields.h"
+#include "io/filesystem.h"
 
 namespace fp {
 
@@ -40,7 +43,8 @@ void check_data(const RunSpec& s, Checker& check) {
   const DataSection& d = s.data;
   check.require(d.mask_documents || !d.reset_positions, {"data.reset_positions", "data.mask_documents"},
                 "data.reset_positions needs data.mask_documents: true");
-  check.require(d.sampling == "documents" || d.long_documents == "error", {"data.long_documents", "data.sampling"},
+  check.require(d.sampling == Sampling::documents || d.long_documents == LongDocuments::error,
+                {"data.long_documents", "data.sampling"},
                 fmt::format("data.long_documents = {} has no effect with data.sampling {}; it is for documents",
                             d.long_documents, d.sampling));
   check.require(d.seq_len <= s.model.max_position, {"data.seq_len", "model.max_position", "model.preset"},
@@ -61,7 +65,7 @@ void check_schedule(const RunSpec& s, Checker& check) {
   const ScheduleSection &c = s.schedule, unused;
   check.require(c.warmup_steps <= s.train.steps, {"schedule.warmup_steps", "train.steps"},
                 fmt::format("schedule.warmup_steps = {} is over train.steps = {}", c.warmup_steps, s.train.steps));
-  if (c.kind == "wsd")
+  if (c.kind == LearningRateSchedule::wsd)
     check.require(c.warmup_steps + c.decay_steps <= s.train.steps,
                   {"schedule.decay_steps", "schedule.warmup_steps", "train.steps"},
                   fmt::format("schedule.warmup_steps + decay_steps = {} + {} is over train.steps = {}", c.warmup_steps,
@@ -70,19 +74,19 @@ void check_schedule(const RunSpec& s, Checker& check) {
     check.require(c.decay_shape == unused.decay_shape, {"schedule.decay_shape", "schedule.kind"},
                   fmt::format("schedule.decay_shape = {} has no effect with schedule.kind {}; it is for wsd",
                               c.decay_shape, c.kind));
-  if (c.kind == "cosine" || c.kind == "linear")
+  if (c.kind == LearningRateSchedule::cosine || c.kind == LearningRateSchedule::linear)
     check.require(
         c.decay_steps == 0 || c.decay_steps >= c.warmup_steps, {"schedule.decay_steps", "schedule.warmup_steps"},
         fmt::format("schedule.decay_steps = {} is the step where the decay ends; it must not be before the end of "
                     "the warm-up, {}",
                     c.decay_steps, c.warmup_steps));
-  if (c.kind == "constant")
+  if (c.kind == LearningRateSchedule::constant)
     check.require(c.decay_steps == 0, {"schedule.decay_steps", "schedule.kind"},
                   "schedule.decay_steps has no effect with schedule.kind constant; remove it");
 }
 
-// What the ranks of a data-parallel group take together, at least: a micro-batch each. `data` 0 counts as 1 until it is
-// known.
+// Batches must be multiples of micro-batch x data, the samples that the data-parallel ranks take at a time. `data` 0
+// counts as 1 until it is known.
 void check_batch(const TrainSection& t, int64_t data, Checker& check) {
   const int64_t unit = t.micro_batch * std::max<int64_t>(data, 1);
   const std::string what =
@@ -112,7 +116,7 @@ void check_batch(const TrainSection& t, int64_t data, Checker& check) {
 
 void check_objective(const RunSpec& s, Checker& check) {
   const TrainSection& t = s.train;
-  if (t.objective != "dpo") {
+  if (t.objective != Objective::dpo) {
     check.require(t.dpo == DpoSpec(), {"train.dpo", "train.objective"},
                   fmt::format("train.dpo has no effect with train.objective {}; remove it", t.objective));
     return;
@@ -126,7 +130,7 @@ void check_objective(const RunSpec& s, Checker& check) {
 
 void check_precision(const PrecisionSection& p, Checker& check) {
   check.require(
-      !p.stochastic_rounding || p.compute == "bf16", {"precision.stochastic_rounding", "precision.compute"},
+      !p.stochastic_rounding || p.compute == DType::bf16, {"precision.stochastic_rounding", "precision.compute"},
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
@@ -146,7 +150,7 @@ void check_pipeline(const ParallelSection& parallel, Checker& check) {
     return !alone && !file && std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
   useless(p.schedule != unused.schedule && (alone || file), "schedule");
-  useless(p.chunks > 0 && (alone || file), "chunks");  // what chunks a kind can have, placement_of() says
+  useless(p.chunks > 0 && (alone || file), "chunks");  // placement_of() checks the value for a schedule
   useless(p.group > 0 && !is_one_of({"interleaved", "interleaved-zb"}), "group");
   useless(p.unit_size > 0 && !is_one_of({"zeropp"}), "unit_size");
   useless(p.unit_warmup > 0 && !is_one_of({"zeropp"}), "unit_warmup");
@@ -169,9 +173,9 @@ void check_parallel(const RunSpec& s, Checker& check) {
       !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
       "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "
       "= 1; remove it");
-  check.require(s.precision.gradients == "fp32" || s.precision.compute == "bf16",
+  check.require(s.precision.gradients == DType::f32 || s.precision.compute == DType::bf16,
                 {"precision.gradients", "precision.compute"},
-                "precision.gradients = bf16 goes with precision.compute bf16; with fp32 it must be fp32");
+                "precision.gradients = bf16 needs precision.compute bf16; with fp32 it must be fp32");
   check.require(!s.precision.stochastic_rounding || (p.tensor == 1 && p.zero_stage == 0),
                 {"precision.stochastic_rounding", "parallel.tensor", "parallel.zero_stage"},
                 fmt::format("precision.stochastic_rounding needs whole weights on every rank: parallel.tensor = 1 and "
@@ -221,8 +225,20 @@ void check_data_paths(const RunSpec& spec, Checker& check) {
   dataset("data.validation", spec.data.validation);
 }
 
-// Reading the dump checks ranges too, by the same code that checks a person's file.
-void validate(const RunSpec& spec) { parse_run_spec(dump(spec), ""); }
+void validate(const RunSpec& spec) {
+  RunSpec checked = spec, defaults;
+  Problems problems;
+  Written written;
+  for (const OpenKey& key : open_keys())
+    if (is_open(spec, key.name)) written.open.emplace(key.path);
+  check_values(fields_of(checked), fields_of(defaults), {}, written, problems);
+  Checker check(written, "", problems);
+  check_before_resolve(checked, check);
+  resolve(checked);
+  check_model(checked.model, check);
+  check_run(checked, check);
+  problems.throw_if_any();
+}
 
 void validate_for_training(const RunSpec& spec) {
   if (spec.data.train.empty())

@@ -1,25 +1,27 @@
-// Checks that span several keys of a document.
+// Checks of a document that involve several keys.
 #pragma once
 
-#include "config/decode.h"
-#include "config/problems.h"
+#include "config/fields/decode.h"
 #include "config/run_spec.h"
+#include "config/yaml/problems.h"
 
 namespace fp {
 
-// Collects problems of checks that name the keys they look at. A problem is placed at the first of its keys that was
-// written down, else at its section, else at the file; a check is skipped when one of its keys could not be read or is
+// Collects the problems that checks find; each check names the keys it reads. A problem is reported at the first of its
+// keys that was written, else at its section, else at the file. A check is skipped if one of its keys is invalid or
 // left to the planner.
 class Checker {
  public:
   Checker(const Written& written, std::string file, Problems& problems)
       : written_(written), file_(std::move(file)), problems_(problems) {}
 
+  // True if the document contains the key.
   bool written(const std::string& key) const { return written_.has(key); }
+  // Adds `message` as a problem unless `ok`. `keys` must not be empty.
   void require(bool ok, const std::vector<std::string>& keys, const std::string& message);
 
  private:
-  // The key, or a section it is in, could not be read, or has no value yet.
+  // True if the key, or a section it is in, is invalid, or the key is left to the planner.
   bool unusable(std::string key) const;
   Place place_of(const std::vector<std::string>& keys) const;
 
@@ -28,12 +30,12 @@ class Checker {
   Problems& problems_;
 };
 
-// Of a spec as written: what resolve() would overwrite.
+// Checks a spec as written for values that resolve() would overwrite.
 void check_before_resolve(const RunSpec& spec, Checker& check);
-// Of a resolved spec.
+// Check a resolved spec.
 void check_model(const ModelSection& model, Checker& check);
 void check_run(const RunSpec& spec, Checker& check);
-// That the datasets exist.
+// Checks that the datasets exist.
 void check_data_paths(const RunSpec& spec, Checker& check);
 
 }  // namespace fp

@@ -8,10 +8,7 @@ namespace fp {
 
 namespace {
 
-std::string_view name(Family f) { return names_of(f)[static_cast<size_t>(f)]; }
-std::string_view name(RopeKind k) { return names_of(k)[static_cast<size_t>(k)]; }
-
-// "1, 2, 4 or 8": what may stand in place of a number that has to divide `n`.
+// Returns the divisors of `n` as text: "1, 2, 4 or 8".
 std::string divisors(int64_t n) {
   std::vector<int64_t> list;
   for (int64_t i = 1; i <= n; ++i)
@@ -36,15 +33,15 @@ void check_heads(const ModelSection& m, Checker& check) {
   if (m.family != Family::llama && m.head_dim > 0)
     check.require(m.heads * m.head_dim == m.hidden, {"model.head_dim", "model.heads", "model.hidden"},
                   fmt::format("model.heads * model.head_dim = {} * {} must be model.hidden = {} in family {}", m.heads,
-                              m.head_dim, m.hidden, name(m.family)));
+                              m.head_dim, m.hidden, m.family));
   if (m.family != Family::gpt)
     check.require(m.head_dim % 2 == 0, {"model.head_dim", "model.hidden", "model.heads"},
                   fmt::format("model.head_dim = {} must be even: rotary encoding turns pairs", m.head_dim));
   check.require(m.ffn > 0, {"model.ffn", "model.family"},
-                fmt::format("model.ffn must be given for family {}", name(m.family)));
+                fmt::format("model.ffn must be given for family {}", m.family));
 }
 
-// Keys that another choice makes meaningless must keep their default: someone expects them to count.
+// Refuses a value other than the default for a key that another key makes meaningless: the user expects it to matter.
 template <class T>
 void require_unused(Checker& check, const T& value, const T& unused, const std::string& key, const std::string& why,
                     const std::string& because) {
@@ -67,7 +64,7 @@ std::vector<RopeKind> legal_rope(Family family) {
 void check_unused_rope_keys(const ModelSection& m, Checker& check) {
   const RopeSpec& r = m.rope;
   const RopeSpec unused;
-  const std::string why = fmt::format("with model.rope.kind {}", name(r.kind)), because = "model.rope.kind";
+  const std::string why = fmt::format("with model.rope.kind {}", r.kind), because = "model.rope.kind";
   const bool llama3 = r.kind == RopeKind::llama3, longrope = r.kind == RopeKind::longrope;
   if (r.kind == RopeKind::none) require_unused(check, r.theta, unused.theta, "model.rope.theta", why, because);
   if (!llama3 && r.kind != RopeKind::linear)
@@ -87,17 +84,16 @@ void check_unused_rope_keys(const ModelSection& m, Checker& check) {
   }
   if (m.family != Family::phi3small)
     require_unused(check, r.position_scale, unused.position_scale, "model.rope.position_scale",
-                   fmt::format("in family {}", name(m.family)), "model.family");
+                   fmt::format("in family {}", m.family), "model.family");
 }
 
 void check_rope(const ModelSection& m, Checker& check) {
   const RopeSpec& r = m.rope;
   const std::vector<RopeKind> legal = legal_rope(m.family);
   std::string names;
-  for (const RopeKind k : legal) names += (names.empty() ? "" : ", ") + std::string(name(k));
-  check.require(
-      std::find(legal.begin(), legal.end(), r.kind) != legal.end(), {"model.rope.kind", "model.family"},
-      fmt::format("model.rope.kind = {} is not for family {}; legal: {}", name(r.kind), name(m.family), names));
+  for (const RopeKind k : legal) names += (names.empty() ? "" : ", ") + std::string(name_of(k));
+  check.require(std::find(legal.begin(), legal.end(), r.kind) != legal.end(), {"model.rope.kind", "model.family"},
+                fmt::format("model.rope.kind = {} is not for family {}; legal: {}", r.kind, m.family, names));
   check_unused_rope_keys(m, check);
   const bool llama3 = r.kind == RopeKind::llama3, longrope = r.kind == RopeKind::longrope;
   if (llama3)
@@ -106,7 +102,7 @@ void check_rope(const ModelSection& m, Checker& check) {
                               r.high_freq_factor));
   if (llama3 || longrope)
     check.require(r.original_max_position > 0, {"model.rope.original_max_position", "model.rope.kind"},
-                  fmt::format("model.rope.original_max_position must be given with model.rope.kind {}", name(r.kind)));
+                  fmt::format("model.rope.original_max_position must be given with model.rope.kind {}", r.kind));
   if (!longrope) return;
   check.require(r.original_max_position <= m.max_position, {"model.rope.original_max_position", "model.max_position"},
                 fmt::format("model.rope.original_max_position = {} must be at most model.max_position = {}",
@@ -122,7 +118,7 @@ void check_rope(const ModelSection& m, Checker& check) {
 
 void check_phi3_keys(const ModelSection& m, Checker& check) {
   const ModelSection unused;
-  const std::string why = fmt::format("in family {}", name(m.family)), because = "model.family";
+  const std::string why = fmt::format("in family {}", m.family), because = "model.family";
   if (m.family != Family::phi3)
     require_unused(check, m.sliding_window, unused.sliding_window, "model.sliding_window", why, because);
   if (m.family == Family::phi3small) return;
@@ -158,7 +154,7 @@ void check_before_resolve(const RunSpec& spec, Checker& check) {
   if (spec.model.family == Family::gpt && check.written("model.rope.kind"))
     check.require(spec.model.rope.kind == RopeKind::none, {"model.rope.kind", "model.family"},
                   fmt::format("model.rope.kind = {} is not for family gpt, which learns its positions; legal: none",
-                              name(spec.model.rope.kind)));
+                              spec.model.rope.kind));
 }
 
 void check_model(const ModelSection& m, Checker& check) {

@@ -1,4 +1,4 @@
-// A bit of a tensor that changes: what a fault of memory or of a network does, on purpose.
+// Flips a bit of a tensor on purpose, to imitate a fault of memory or of a network.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace fp {
 
 struct BitFlip {
-  int64_t element = 0;  // modulo the tensor's
-  int bit = 30;         // of an fp32 number; of bf16, which is its upper half, 16 lower
+  int64_t element = 0;  // taken modulo the number of elements of the tensor
+  int bit = 30;         // of an fp32 number; in bf16, which is its upper half, bit - 16 (at least 0)
 };
 
 inline void flip_bit(Ops& ops, const Tensor& x, const BitFlip& flip) {

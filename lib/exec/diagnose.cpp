@@ -1,13 +1,13 @@
-// Finding where a step went wrong: the same forward pass again, stage after stage, every intermediate result searched
-// on the device. All ranks search all they have, as they have to communicate on the way; of all their findings the
-// first in the order of computation counts.
+// Finds the origin of a non-finite step: repeats the forward pass stage by stage and searches every intermediate result
+// on the device. All ranks search to the end, as they communicate on the way; the finding that is first in the order of
+// computation is reported.
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "exec/device_batch.h"
 #include "exec/executor.h"
-#include "exec/staged.h"
 
 namespace fp {
 namespace {
@@ -22,7 +22,7 @@ class Search {
 
  public:
   explicit Search(const ModelEnv& env) : env_(&env) {}
-  // What comes now is of this micro-batch, in a layer (-1: the stem, `layers`: the head).
+  // The tensors that follow belong to this micro-batch and layer (-1: the embedding, `layers`: the LM head).
   void begin(size_t index, const Batch& b, const MicroBatch& m, int64_t layer) {
     batch_ = &b;
     micro_batch_ = &m;
@@ -31,9 +31,9 @@ class Search {
     order_ = parameters() + (static_cast<int64_t>(index) * layers + layer + 1) * kOfLayer;
   }
 
-  // Weights of these parameters, which must be there.
+  // Searches the weights of these parameters, which must be gathered.
   void weights(ParamId first, ParamId last);
-  // A result with the own rows of the micro-batch, with all of this rank's, or with all tokens of its heads.
+  // Searches a result that has the micro-batch's own rows, all rows of this rank, or all tokens of its heads.
   void tokens(const std::string& name, const Tensor&);
   void block(int64_t layer, const BlockState&, const Tensor& out);
   void gradients(std::span<const Batch>);
@@ -62,7 +62,7 @@ std::string list(const std::set<uint64_t>& ids) {
   return ids.size() > 8 ? fmt::format("{} and {} more", text, ids.size() - 8) : text;
 }
 
-// Those of the `rows` rows of t that hold a value that is not finite.
+// Returns which of the `rows` rows of t hold a non-finite value.
 std::vector<size_t> Search::bad_rows(const Tensor& t, int64_t rows) const {
   const ArenaTensor first = env_->arena->alloc(DType::i32, {rows});
   env_->ops->find_nonfinite(first, t.reshaped({rows, t.elements() / rows}));
@@ -76,12 +76,12 @@ std::vector<size_t> Search::bad_rows(const Tensor& t, int64_t rows) const {
 
 uint64_t Search::sample_of(int64_t row, int64_t rows) const {
   const TokenShare& share = micro_batch_->share;
-  int64_t sample = row / (rows / share.samples);  // whole samples, of which ever so many tokens
+  int64_t sample = row / (rows / share.samples);  // the rows are whole samples
   if (rows == share.local_rows) sample = (share.first_row + row) / share.tokens;
   return batch_->sample_ids[static_cast<size_t>(sample)];
 }
 
-// A flat range that may be long: searched a piece at a time, in memory that the dry run need not know of.
+// Searches a long range piece by piece, in so little memory that the dry run need not count it.
 bool Search::any_bad(const Tensor& flat) const {
   constexpr int64_t kPiece = 1 << 20;
   for (int64_t at = 0; at < flat.elements(); at += kPiece)
@@ -126,7 +126,7 @@ void Search::block(int64_t layer, const BlockState& s, const Tensor& out) {
   for (const auto& [name, tensor] : steps) tokens(fmt::format("layer {} {}", layer, name), tensor);
 }
 
-// Backward runs from the last layer to the first, so the last bad one in table order went bad first.
+// Backward runs from the last layer to the first, so the last bad gradient in table order arose first.
 void Search::gradients(std::span<const Batch> micro_batches) {
   const ParamStore& store = *env_->params;
   std::set<uint64_t> samples;
@@ -145,7 +145,7 @@ void Search::gradients(std::span<const Batch> micro_batches) {
   }
 }
 
-// The first of all ranks' findings, with the rank where there are several.
+// Returns the first finding of all ranks, with its rank if there are several.
 std::string agree(const std::optional<Finding>& mine, Group& world) {
   const std::vector<std::string> all = world.all_gather(mine ? fmt::format("{:015d} {}", mine->order, mine->text) : "");
   std::string best;
@@ -158,7 +158,7 @@ std::string agree(const std::optional<Finding>& mine, Group& world) {
   return best.substr(16);
 }
 
-// One micro-batch after another goes through the stages of the first pipe.
+// Runs the micro-batches one after another through the stages of the first pipe.
 class ForwardInspection {
  public:
   ForwardInspection(Model& model, const Groups& groups, const PipelinePlan& plan, const Losses& losses,
@@ -171,22 +171,22 @@ class ForwardInspection {
         links_(links),
         search_(search) {}
 
-  // Ranks that hold a stage for the other pipe gather its weights when those of the first do.
+  // Ranks that hold a stage for the other pipe take part in gathering its weights.
   void run(std::span<const Batch> micro_batches) {
     for (size_t b = 0; b < micro_batches.size(); ++b)
       for (const int stage : plan_.placement.stages_of(rank_)) {
-        const Staged staged = fp::stage(model_.env(), micro_batches[b], true);
+        const DeviceBatch uploaded = upload(model_.env(), micro_batches[b], true);
         const bool mine = rank_of(stage) == rank_;
         const Action a{ActionKind::forward, 0, false, stage, static_cast<int>(b)};
-        ArenaTensor x = mine && stage > 0 ? take_input(a, staged.view) : ArenaTensor();
-        inspect(plan_.stages[static_cast<size_t>(stage)], {b, micro_batches[b], staged.view}, mine, x);
+        ArenaTensor x = mine && stage > 0 ? take_input(a, uploaded.view) : ArenaTensor();
+        inspect(plan_.stages[static_cast<size_t>(stage)], {b, micro_batches[b], uploaded.view}, mine, x);
         if (mine && x) pass_on(a, std::move(x));
       }
     links_.finish();
   }
 
  private:
-  using Way = StageLinks::Way;
+  using Direction = StageLinks::Direction;
   struct Place {
     size_t index;
     const Batch& batch;
@@ -196,13 +196,14 @@ class ForwardInspection {
 
   ArenaTensor take_input(const Action& a, const MicroBatch& view) {
     const ModelEnv& e = model_.env();
-    if (rank_of(a.stage - 1) != rank_) links_.receive(Way::forward, a, e.alloc({view.local_rows(), e.arch->hidden}));
-    return links_.take(Way::forward, a);
+    if (rank_of(a.stage - 1) != rank_)
+      links_.receive(Direction::forward, a, e.alloc({view.local_rows(), e.arch->hidden}));
+    return links_.take(Direction::forward, a);
   }
 
   void pass_on(const Action& a, ArenaTensor x) {
-    links_.give(Way::forward, a, std::move(x));
-    if (rank_of(a.stage + 1) != rank_) links_.send(Way::forward, a);
+    links_.give(Direction::forward, a, std::move(x));
+    if (rank_of(a.stage + 1) != rank_) links_.send(Direction::forward, a);
   }
 
   template <class Work>
@@ -212,13 +213,13 @@ class ForwardInspection {
     for (const int u : units) weights_.release(u);
   }
 
-  // x: input of the stage -> its output; none of the last.
+  // Replaces x, the input of the stage, by its output (empty for the last stage).
   void inspect(const StagePart& part, const Place& at, bool mine, ArenaTensor& x) {
     const ModelEnv& env = model_.env();
     const ParamTable& table = model_.table();
-    if (part.stem)
-      with_weights(table.stem_units(), mine, [&] {
-        x = model_.stem().forward(at.view);
+    if (part.embedding)
+      with_weights(table.embedding_units(), mine, [&] {
+        x = model_.embedding().forward(at.view);
         search_.begin(at.index, at.batch, at.view, -1);
         search_.tokens("embedding output", x);
       });

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "exec/update_sums.h"
+
 namespace fp {
 
 Executor::Executor(Model& model, const ExecutorOptions& options)
@@ -12,7 +14,7 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       groups_(model.groups()),
       options_(options),
       plan_(options.pipeline ? *options.pipeline
-                             : single_stage(model.architecture().layers, model.params().borrows_gradients())),
+                             : single_stage(model.architecture().layers, model.params().uses_attached_gradients())),
       weights_(model.env(), *groups_.data),
       gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
@@ -46,7 +48,7 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   const ModelEnv& e = model_->env();
   const ParamTable& table = model_->table();
   e.arena->enter({"gradient norm"});
-  std::vector<std::vector<Segment>> owned(table.units().size());  // of each unit's shard
+  std::vector<std::vector<Segment>> owned(table.units().size());  // by unit, within its shard
   int64_t count = 0;
   for (size_t u = 0; u < owned.size(); ++u) {
     const ParamUnit& unit = table.units()[u];
@@ -70,14 +72,16 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
     e.ops->copy_out(host.data(), squares);
     for (const float s : host) sum += s;
   }
-  // Tensor ranks have the same losses: those of one count, but what is not finite counts from all.
+  // Tensor ranks have the same losses, so those of one are summed; a non-finite loss counts from each.
   std::array<double, 1 + LossSums::kNumbers> values{sum};
   std::ranges::copy((groups_.at.tp == 0 ? sums : LossSums{.loss = std::isfinite(sums.loss) ? 0 : sums.loss}).numbers(),
                     values.begin() + 1);
   groups_.world->all_reduce(values);
   sums = LossSums::from(std::span(values).last<LossSums::kNumbers>());
-  if (gradients_.check() != nullptr) gradients_.check()->verify();
-  return {std::sqrt(values[0]), std::isfinite(values[0])};
+  // One element that is far too large overflows the norm; such a step is skipped.
+  const bool finite = std::isfinite(values[0]);
+  if (!finite && gradients_.check() != nullptr) gradients_.check()->verify();
+  return {std::sqrt(values[0]), finite};
 }
 
 Executor::GradientMarks Executor::gradient_marks() {
@@ -87,7 +91,7 @@ Executor::GradientMarks Executor::gradient_marks() {
   for (size_t u = 0; u < units.size(); ++u)
     e.ops->bit_sums(sums->slice(2 * static_cast<int64_t>(u), 2), e.params->shard_of_gradients(units[u]));
   GradientMarks marks;
-  if (gradients_.check() != nullptr) marks.given = gradients_.check()->given();
+  if (gradients_.check() != nullptr) marks.given = gradients_.check()->checksums();
   marks.held.resize(2 * units.size());
   e.ops->copy_out(marks.held.data(), sums);
   return marks;
@@ -110,12 +114,15 @@ void Executor::flip(Flipped what, const BitFlip& flip) {
   }
 }
 
-void Executor::update(const OptimizerSection& spec, double lr, int64_t step, double norm) {
+StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step, double norm, bool sum_state) {
   const ModelEnv& e = model_->env();
   const ParamStore& store = *e.params;
   e.arena->enter({"optimizer update"});
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
-  for (const ParamUnit& u : model_->table().units()) {
+  UpdateSums sums(e, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
+  const std::vector<ParamUnit>& units = model_->table().units();
+  for (size_t i = 0; i < units.size(); ++i) {
+    const ParamUnit& u = units[i];
     const UnitState s = store.unit_state(u);
     std::vector<ParamRange> ranges;
     for (const ParamPart& p : store.kept(u)) {
@@ -124,19 +131,21 @@ void Executor::update(const OptimizerSection& spec, double lr, int64_t step, dou
     }
     const ArenaTensor gradient = e.widened(s.gradient);
     adamw_step(*e.ops, {s.param, s.exp_avg, s.exp_avg_sq, gradient, round_later ? Tensor{} : s.weights}, ranges, spec,
-               lr, step, clip_scale(norm, spec.grad_clip));
+               lr, step, clip_scale(norm, spec.grad_clip), sums.of_unit(static_cast<int>(i)));
   }
+  if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   restore_weights(step);
+  return sums.state(!round_later);
 }
 
 void Executor::restore_weights(int64_t step) {
   const ModelEnv& e = model_->env();
   if (options_.rounding_seed && step > 0) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
-  weights_.share();
+  weights_.all_gather_updated();
 }
 
 std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) {
-  // Two pipes take as many each: an odd one goes through twice.
+  // Two pipes need the same number of batches: the last of an odd number is run twice.
   std::vector<Batch> even;
   if (const size_t odd = batches.size() % static_cast<size_t>(plan_.placement.pipes()); odd != 0) {
     even.assign(batches.begin(), batches.end());

@@ -1,6 +1,6 @@
-// Executor: runs one rank's part of a training step: its list of actions, then the optimizer. The only place that
-// decides in which order the pieces of the model run and when ranks communicate. Every rank of the mesh makes the same
-// calls; batches are those of its data-parallel index, whole, the same on all stages.
+// Executor: runs one rank's part of a training step: its list of actions, then the optimizer. It alone decides in which
+// order the parts of the model run and when ranks communicate. Every rank of the mesh makes the same calls. A rank
+// passes the whole batches of its data-parallel index, which are the same on all stages.
 #pragma once
 
 #include <map>
@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/sampling/batch.h"
 #include "exec/model_stages.h"
+#include "exec/replicas.h"
 #include "optim/optimizer.h"
-#include "plan/pipeline.h"
+#include "sharding/pipeline_plan.h"
 
 namespace fp {
 
@@ -20,7 +21,7 @@ struct ExecutorOptions {
   LossOptions loss = {};
   std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
   std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
-  bool check_sums = false;                     // gradient_norm() proves the sums of gradients over data ranks
+  bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
 };
 
 struct GradientNorm {
@@ -30,48 +31,52 @@ struct GradientNorm {
 
 class Executor {
  public:
-  // Every rank makes its executor at the same place.
+  // Every rank constructs its executor at the same point, as this creates groups.
   Executor(Model&, const ExecutorOptions&);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Forward and backward of all micro-batches of a step: leaves the mean gradient, summed over the ranks, in the
-  // parameter store. What comes back is of this rank's tokens and last stages.
+  // Runs forward and backward of all micro-batches of a step and leaves the mean gradient, summed over the ranks, in
+  // the parameter store. Returns the sums over this rank's tokens in the batches whose last stage it ran.
   LossSums accumulate(std::span<const Batch> micro_batches);
-  // Global L2 norm of the gradients, the same on every rank. `sums`, what accumulate() gave, become those of the step
-  // by the same message: a loss that is not finite on any rank is not on all, so all judge the step alike. With
-  // check_sums, DeviceError where a sum over the data ranks is not the sum of what they gave.
+  // Returns the global L2 norm of the gradients, the same on every rank. The same collective turns `sums`, the result
+  // of accumulate(), into those of the whole step; a loss that is not finite on one rank becomes so on all, so that all
+  // ranks treat the step alike. With check_sums and a norm that is not finite, throws DeviceError as update() does.
   GradientNorm gradient_norm(LossSums& sums);
   GradientNorm gradient_norm();
-  // Tells the gradients that this rank has computed and holds after accumulate() from any others: equal when a step is
-  // repeated, as long as the hardware computes right. The first of the two does not depend on other ranks.
+  // Checksums of this rank's gradients after accumulate(): equal when a step is repeated on correct hardware.
   struct GradientMarks {
-    std::vector<uint32_t> given;
-    std::vector<int32_t> held;
+    std::vector<uint32_t> given;  // computed by this rank, independent of other ranks; empty without check_sums
+    std::vector<int32_t> held;    // after the reduction
     bool operator==(const GradientMarks&) const = default;
   };
   GradientMarks gradient_marks();
-  // A fault on purpose: a bit of this rank's weights or moments now, of the gradients that it gives to the next sum
-  // over data ranks, or of the sum that it receives.
+  // Injects a fault: flips a bit of this rank's weights or moments now, of the gradients that it contributes to the
+  // next sum over data ranks, or of the sum that it receives.
   enum class Flipped : uint8_t { weights, moments, gradients, sums };
   void flip(Flipped, const BitFlip&);
-  // Clips and applies the gradients; step counts from 1.
-  void update(const OptimizerSection&, double lr, int64_t step, double norm);
-  // After the master weights were loaded or initialised: the compute weights of all shards, as the update of this step
-  // (from 1; 0: none yet) had left them.
+  // Clips and applies the gradients; step counts from 1. With check_sums, throws DeviceError if a sum over the data
+  // ranks is not the sum of their contributions; the state is then unusable. `sum_state`: return the sums for
+  // check_replicas().
+  StateSums update(const OptimizerSection&, double lr, int64_t step, double norm, bool sum_state = false);
+  // Restores the compute weights of all shards from the master weights, as the update of this step (from 1; 0: none
+  // yet) left them. Call after the master weights were loaded or initialised.
   void restore_weights(int64_t step);
-  // Forward only, without dropout: of each micro-batch, zero where its last stage is another rank's. Several at a time
-  // keep the stages of a pipeline busy.
+  // Runs forward only, without dropout. Returns the sums of each micro-batch; zero if another rank ran its last stage.
+  // Several micro-batches at a time keep the stages of a pipeline busy.
   std::vector<LossSums> evaluate(std::span<const Batch> micro_batches);
-  // The cross entropy of each row of a batch, summed over all of its targets: minus the log-probability of a row's
+  // Returns the cross entropy of each row of a batch, summed over its targets: minus the log-probability of the row's
   // answer. The same on all stages.
   std::vector<double> row_losses(const Batch&);
-  // On one rank: f32 [n, seq_len, vocab] as they enter the softmax, without dropout.
+  // Returns the logits f32 [n, seq_len, vocab] as they enter the softmax, without dropout. Runs on one rank only.
   std::vector<float> logits(const Batch&);
   int pipeline_ranks() const { return plan_.placement.ranks; }
+  // Number of batches to pass to evaluate() at a time: 1, or with a pipeline twice its ranks, so that few ranks idle
+  // and no more messages wait between chunks than in training.
+  int evaluation_batches() const { return plan_.placement.ranks > 1 ? 2 * plan_.placement.ranks : 1; }
 
-  // After a step went non-finite: runs it again part by part and names the first tensor with a bad value, its layer and
-  // the samples it belongs to. Call before the weights change.
+  // After a non-finite step: runs it again part by part and returns text that names the first tensor with a non-finite
+  // value, its layer and the samples it belongs to. Call before the weights change.
   std::string diagnose(std::span<const Batch> micro_batches);
 
  private:

@@ -9,34 +9,34 @@ GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check
       data_(groups.data),
       copies_(groups.copies),
       ends_(groups.ends),
-      borrowed_(env.params->table().units().size()) {
-  if (check) check_.emplace(env, *data_);
+      attached_(env.params->table().units().size()) {
+  if (check) check_.emplace(env, *data_, ends_.get());
 }
 
 void GradientSync::begin_step() {
   env_->params->begin_step();
-  reduced_.assign(borrowed_.size(), false);
+  reduced_.assign(attached_.size(), false);
   if (check_) check_->begin_step();
 }
 
 void GradientSync::open(int unit) {
-  ArenaTensor& memory = borrowed_[static_cast<size_t>(unit)];
-  if (!env_->params->borrows_gradients() || memory) return;
+  ArenaTensor& memory = attached_[static_cast<size_t>(unit)];
+  if (!env_->params->uses_attached_gradients() || memory) return;
   const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(unit)];
   memory = env_->arena->alloc(DType::f32, {u.elements}, MemoryClass::gradients);
-  env_->params->lend_gradients(unit, memory);
+  env_->params->attach_gradients(unit, memory);
 }
 
 void GradientSync::reduce(int unit, bool last) {
   ParamStore& store = *env_->params;
   const ParamUnit& u = store.table().units()[static_cast<size_t>(unit)];
-  if (!store.borrows_gradients() && !last) return;
-  open(unit);  // other ranks may have something to add
+  if (!store.uses_attached_gradients() && !last) return;
+  open(unit);  // even without own gradients: other ranks may have some
   store.finish_gradients(*env_->ops, unit);
-  sum_over_tensor_ranks(u, store.borrows_gradients() ? store.lent_gradients(unit) : store.unit_gradients(u));
+  sum_over_tensor_ranks(u, store.uses_attached_gradients() ? store.attached_gradients(unit) : store.unit_gradients(u));
   settle();
-  if (store.borrows_gradients())
-    reduce_borrowed(unit, u, last);
+  if (store.uses_attached_gradients())
+    reduce_attached(unit, u, last);
   else
     reduce_kept(unit, u);
   reduced_[static_cast<size_t>(unit)] = true;
@@ -50,8 +50,8 @@ void GradientSync::end_step() {
   ends_->all_reduce(store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u));
 }
 
-void GradientSync::give(int unit, const Tensor& whole) {
-  if (flip_given_) flip_bit(*env_->ops, whole, *std::exchange(flip_given_, std::nullopt));
+void GradientSync::before_send(int unit, const Tensor& whole) {
+  if (flip_sent_) flip_bit(*env_->ops, whole, *std::exchange(flip_sent_, std::nullopt));
   if (check_) check_->before(unit, whole);
 }
 
@@ -62,16 +62,16 @@ void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   under_way_->unit = unit;
   under_way_->sharded = store.state_sharded();
   under_way_->result = under_way_->sharded ? store.shard_of_gradients(u) : whole;
-  give(unit, whole);
+  before_send(unit, whole);
   under_way_->request =
       under_way_->sharded ? data_->start_reduce_scatter(under_way_->result, whole) : data_->start_all_reduce(whole);
 }
 
-void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
+void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   const bool first = !reduced_[static_cast<size_t>(unit)];
   ParamStore& store = *env_->params;
-  ArenaTensor work = std::move(borrowed_[static_cast<size_t>(unit)]);
-  store.lend_gradients(unit, {});
+  ArenaTensor work = std::move(attached_[static_cast<size_t>(unit)]);
+  store.attach_gradients(unit, {});
   if (!store.gradients_sharded()) {
     accumulate(store.unit_gradients(u), work, first);
     work.reset();
@@ -88,7 +88,7 @@ void GradientSync::reduce_borrowed(int unit, const ParamUnit& u, bool last) {
   r->result = work->slice(own.offset - u.offset, own.count);
   r->unit = unit;
   r->sharded = true;
-  give(unit, work);
+  before_send(unit, work);
   r->request = data_->start_reduce_scatter(r->result, work);
   r->memory = std::move(work);
   r->target = store.shard_of_gradients(u);
@@ -100,7 +100,6 @@ void GradientSync::settle() {
   if (!under_way_) return;
   under_way_->request.wait();
   if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
-  if (check_) check_->after(under_way_->unit, under_way_->result, under_way_->sharded);
   if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);
   under_way_.reset();
 }
@@ -126,10 +125,10 @@ void GradientSync::sum_segments(const std::vector<Segment>& segments, const Tens
   for (const Segment& s : segments) total += s.count;
   if (total == 0 || group.size() == 1) return;
   const ArenaTensor packed = env_->arena->alloc(DType::f32, {total}, MemoryClass::gradients);
-  const auto each = [&](const auto& visit) {
+  const auto each = [&](const auto& state_of) {
     int64_t at = 0;
     for (const Segment& s : segments) {
-      visit(packed->slice(at, s.count), gradients.slice(s.offset - offset, s.count));
+      state_of(packed->slice(at, s.count), gradients.slice(s.offset - offset, s.count));
       at += s.count;
     }
   };

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "exec/device_batch.h"
 #include "exec/preference.h"
-#include "exec/staged.h"
 
 namespace fp {
 
@@ -41,7 +41,7 @@ std::vector<float> to_host(Ops& ops, const Tensor& losses) {
   return rows;
 }
 
-// Rows 2i and 2i + 1 as pairs; `scales` receives the gradient of each row's cross entropy.
+// Adds rows 2i and 2i + 1 as pairs; `scales` receives the gradient with respect to each row's cross entropy.
 void add_pairs(const Batch& b, const std::vector<double>& losses, const DpoSpec& spec, LossSums& s,
                std::vector<double>* scales) {
   FP_CHECK(b.n % 2 == 0 && b.reference_logp.size() == losses.size(), "{} rows with {} reference scores", b.n,
@@ -68,7 +68,7 @@ LossSpec Losses::spec(std::span<const Batch> micro_batches) const {
     units += static_cast<double>(options_.dpo ? rows : valid_targets(b, share));
   }
   groups_->tokens->all_reduce(std::span(&units, 1));
-  return {1.0 / std::max(units, 1.0), options_.z_loss, options_.chunk};
+  return {1.0 / std::max(units, 1.0), options_.z_loss, options_.chunk_tokens};
 }
 
 std::vector<double> Losses::sum_rows(const Batch& b, const std::vector<float>& losses) const {

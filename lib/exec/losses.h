@@ -1,4 +1,5 @@
-// From the losses of tokens to those of a step: sums over units, and under DPO how hard to pull on each row.
+// Computes the loss of a step from the losses of its tokens: sums over units and, for DPO, the gradient scale of each
+// row.
 #pragma once
 
 #include <array>
@@ -7,24 +8,25 @@
 #include <vector>
 
 #include "config/run_spec.h"
-#include "data/batch.h"
-#include "model/ends.h"
+#include "data/sampling/batch.h"
+#include "model/lm_head.h"
 
 namespace fp {
 
-// Sums over units: the valid targets or, under DPO, the pairs. Of one rank's tokens, and of the batches whose last
-// stage it ran: sums over the tokens and the pipeline groups are the step's.
+// Sums over loss units: the valid targets or, for DPO, the pairs. They cover one rank's tokens in the batches whose
+// last stage it ran; their sums over the token and pipeline groups are those of the step.
 struct LossSums {
   double loss = 0.0;  // cross entropy of the targets, or loss of the pairs
   double z = 0.0;     // sum of squared log-sum-exp over valid targets
   int64_t units = 0;
   int64_t target_bytes = 0;
-  double margin = 0.0;    // DPO: of the reward margins
+  double margin = 0.0;    // DPO: sum of the reward margins
   int64_t preferred = 0;  // DPO: pairs whose margin is positive
   double mean() const { return units > 0 ? loss / static_cast<double>(units) : 0.0; }
   LossSums& operator+=(const LossSums&);
+  // Adds up the sums of all ranks of the token and pipeline groups, on each of them.
   void sum_over(const Groups&);
-  // All of them as numbers that can be added up, and back.
+  // Converts all members to numbers that can be added up, and back.
   static constexpr size_t kNumbers = 6;
   std::array<double, kNumbers> numbers() const;
   static LossSums from(std::span<const double, kNumbers>);
@@ -32,7 +34,7 @@ struct LossSums {
 
 struct LossOptions {
   double z_loss = 0.0;
-  int64_t chunk = 1024;
+  int64_t chunk_tokens = 1024;
   std::optional<DpoSpec> dpo = {};  // batches hold pairs: rows 2i chosen, 2i + 1 rejected, with their reference_logp
 };
 
@@ -41,15 +43,17 @@ class Losses {
   Losses(const ModelEnv& env, const Groups& groups, const LossOptions& options)
       : env_(&env), groups_(&groups), options_(options) {}
 
-  // What the loss of a step is, of all its units on all ranks.
+  // Returns the loss specification of a step: the mean over its units on all ranks. Collective over the token group.
   LossSpec spec(std::span<const Batch> micro_batches) const;
-  // What plain losses of tokens are.
-  LossSpec of_tokens() const { return {1.0, 0.0, options_.chunk}; }
-  bool pulls_by_row() const { return options_.dpo.has_value(); }
+  // Returns the specification of plain cross entropy: scale 1, no z-loss.
+  LossSpec of_tokens() const { return {1.0, 0.0, options_.chunk_tokens}; }
+  // Whether each row's gradient is scaled by its pair's margin (DPO).
+  bool has_row_weights() const { return options_.dpo.has_value(); }
 
-  // Of one batch, from the losses [M,2] of my tokens; under DPO also the factor of each row's gradient.
+  // Returns the sums of one batch, from the losses [M,2] of this rank's tokens. For DPO also appends the factor of each
+  // row's gradient to `row_scales`.
   LossSums sums(const Batch&, const Tensor& losses, std::vector<double>* row_scales = nullptr) const;
-  // The cross entropy of each whole row.
+  // Returns the cross entropy of each whole row, from the losses [M,2] of this rank's tokens.
   std::vector<double> rows(const Batch&, const Tensor& losses) const;
 
  private:

@@ -30,8 +30,8 @@ void ModelStages::begin_evaluation(const Schedule& schedule, std::span<const Bat
 std::vector<LossSums> ModelStages::end_step() {
   read_losses(0);
   for (const auto& [unit, left] : sums_to_come_)
-    FP_CHECK(left == 0, "{} sums of the gradients of unit {} were left out", left, unit);
-  FP_CHECK(visits_.empty() && held_.empty(), "{} micro-batches were not finished", visits_.size());
+    FP_CHECK(left == 0, "{} reductions of the gradients of unit {} are missing", left, unit);
+  FP_CHECK(states_.empty() && uploaded_.empty(), "{} micro-batches were not finished", states_.size());
   return std::move(sums_);
 }
 
@@ -45,16 +45,16 @@ std::vector<ArenaTensor> ModelStages::end_evaluation() {
 void ModelStages::enter(const Action& a) {
   const int b = schedule_->batch_of(a);
   begin("tokens of a batch");
-  if (!held_.contains(b)) held_[b].staged = stage(model_->env(), batches_[static_cast<size_t>(b)], training_);
-  ++held_.at(b).visits;
+  if (!uploaded_.contains(b)) uploaded_[b].batch = upload(model_->env(), batches_[static_cast<size_t>(b)], training_);
+  ++uploaded_.at(b).uses;
 }
 
 void ModelStages::leave(const Action& a) {
-  const auto it = held_.find(schedule_->batch_of(a));
-  if (--it->second.visits == 0) held_.erase(it);
+  const auto it = uploaded_.find(schedule_->batch_of(a));
+  if (--it->second.uses == 0) uploaded_.erase(it);
 }
 
-// The device may be behind: where ranks wait for each other, none waits for its own losses before it has more to do.
+// The device may lag behind. In a pipeline, reading the newest losses at once would stall the rank, so they are kept.
 void ModelStages::read_losses(int keep) {
   while (static_cast<int>(unread_.size()) > keep) {
     const Loss& l = unread_.front();
@@ -67,39 +67,39 @@ void ModelStages::begin(std::string_view what, int64_t layer) {
   model_->env().arena->enter({what, layer, current_, !training_});
 }
 
-// Messages move on while this rank computes.
+// Lets messages make progress while this rank computes.
 void ModelStages::tick() {
   groups_->record->tick();
-  groups_->maker->progress();
+  groups_->comm_world->progress();
 }
 
-// In the order in which their gradients become complete.
+// The units of a stage in the order in which their gradients become complete.
 std::vector<int> ModelStages::units(int stage) const {
   const ParamTable& table = model_->table();
   const StagePart& p = part(stage);
-  const std::vector<int> stem = p.stem ? table.stem_units() : std::vector<int>();
+  const std::vector<int> embedding = p.embedding ? table.embedding_units() : std::vector<int>();
   std::vector<int> list;
   if (p.head)
     for (const int u : table.head_units())
-      if (std::find(stem.begin(), stem.end(), u) == stem.end()) list.push_back(u);
+      if (std::find(embedding.begin(), embedding.end(), u) == embedding.end()) list.push_back(u);
   for (int64_t l = p.layers; l-- > 0;) list.push_back(table.layer_unit(p.first_layer + l));
-  list.insert(list.end(), stem.rbegin(), stem.rend());
+  list.insert(list.end(), embedding.rbegin(), embedding.rend());
   return list;
 }
 
-ArenaTensor ModelStages::room(const Action& a) {
+ArenaTensor ModelStages::allocate_input(const Action& a) {
   const ModelEnv& e = model_->env();
   current_ = schedule_->batch_of(a);
-  begin("room for a message");
+  begin("buffer for a message");
   return e.alloc({share_of(e, batch(a)).local_rows, e.arch->hidden});
 }
 
-ArenaTensor ModelStages::run_stem(const MicroBatch& batch) {
-  const std::vector<int> stem = model_->table().stem_units();
+ArenaTensor ModelStages::run_embedding(const MicroBatch& batch) {
+  const std::vector<int> embedding = model_->table().embedding_units();
   begin("forward of the embedding");
-  for (const int u : stem) weights_->acquire(u);
-  ArenaTensor x = model_->stem().forward(batch);
-  for (const int u : stem) weights_->release(u);
+  for (const int u : embedding) weights_->acquire(u);
+  ArenaTensor x = model_->embedding().forward(batch);
+  for (const int u : embedding) weights_->release(u);
   return x;
 }
 
@@ -124,10 +124,10 @@ ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
   current_ = schedule_->batch_of(a);
   enter(a);
   const StagePart& p = part(a.stage);
-  const MicroBatch& mine = staged(a);
-  Visit* state = training_ ? &visits_[{a.pipe, a.stage, a.micro_batch}] : nullptr;
+  const MicroBatch& mine = micro_batch_of(a);
+  MicroBatchState* state = training_ ? &states_[{a.pipe, a.stage, a.micro_batch}] : nullptr;
   if (state != nullptr) state->blocks.resize(static_cast<size_t>(p.layers));
-  if (p.stem) x = run_stem(mine);
+  if (p.embedding) x = run_embedding(mine);
   x = run_layers(p, std::move(x), mine, state != nullptr ? &state->blocks : nullptr);
   if (p.head && training_) std::swap(state->top, x);
   if (p.head && !training_) run_head_forward(a, std::exchange(x, ArenaTensor()));
@@ -145,33 +145,33 @@ void ModelStages::release_head() {
 }
 
 void ModelStages::run_head_forward(const Action& a, ArenaTensor top) {
-  begin("head and loss");
-  ArenaTensor loss = model_->env().alloc_f32({staged(a).rows(), 2});
+  begin("LM head and loss");
+  ArenaTensor loss = model_->env().alloc_f32({micro_batch_of(a).rows(), 2});
   acquire_head(-1);
-  model_->head().forward(top, staged(a), loss, losses_->of_tokens());
+  model_->head().forward(top, micro_batch_of(a), loss, losses_->of_tokens());
   release_head();
   unread_.push_back({schedule_->batch_of(a), std::move(loss)});
 }
 
 ArenaTensor ModelStages::run_head(const Action& a) {
   const StagePart& p = part(a.stage);
-  const MicroBatch& mine = staged(a);
+  const MicroBatch& mine = micro_batch_of(a);
   const int b = schedule_->batch_of(a);
-  begin("head and loss");
+  begin("LM head and loss");
   ArenaTensor loss = model_->env().alloc_f32({mine.rows(), 2});
   acquire_head(p.layers > 0 ? model_->table().layer_unit(p.first_layer + p.layers - 1) : -1);
   for (const int u : model_->table().head_units()) gradients_->open(u);
   LossSpec spec = spec_;
   std::vector<double> row_scales;
-  ArenaTensor top = std::move(visit(a).top);
-  if (losses_->pulls_by_row()) {  // how hard to pull on an answer depends on both answers of its pair
+  ArenaTensor top = std::move(state_of(a).top);
+  if (losses_->has_row_weights()) {  // the gradient scale of an answer depends on the losses of both in its pair
     model_->head().forward(top, mine, loss, spec);
     sums_[static_cast<size_t>(b)] = losses_->sums(batch(a), loss, &row_scales);
     spec.sample_scales = row_scales;
   }
   ArenaTensor dx = model_->head().forward_backward(std::move(top), mine, loss, spec);
   release_head();
-  if (!losses_->pulls_by_row()) unread_.push_back({b, std::move(loss)});
+  if (!losses_->has_row_weights()) unread_.push_back({b, std::move(loss)});
   return dx;
 }
 
@@ -179,8 +179,8 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
   current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
   if (p.head) dy = run_head(a);
-  const MicroBatch& mine = staged(a);
-  std::vector<BlockState>& states = visit(a).blocks;
+  const MicroBatch& mine = micro_batch_of(a);
+  std::vector<BlockState>& states = state_of(a).blocks;
   const ParamTable& table = model_->table();
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
@@ -191,14 +191,14 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
                                                                      states[static_cast<size_t>(l)]);
     weights_->release(table.layer_unit(layer));
   }
-  if (p.stem) std::swap(visit(a).stem, dy);
+  if (p.embedding) std::swap(state_of(a).embedding, dy);
   return dy;
 }
 
 void ModelStages::backward_weight(const Action& a, bool reduces) {
   current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
-  std::vector<BlockState>& states = visit(a).blocks;
+  std::vector<BlockState>& states = state_of(a).blocks;
   const ParamTable& table = model_->table();
   if (p.head && reduces) reduce_head(a.stage);
   for (int64_t l = p.layers; l-- > 0;) {
@@ -209,7 +209,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
     model_->blocks()[static_cast<size_t>(p.first_layer + l)].backward_weight(states[static_cast<size_t>(l)]);
     if (reduces) reduce_unit(unit, a.stage);
   }
-  end_visit(a, reduces);
+  release_state(a, reduces);
 }
 
 ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces) {
@@ -217,8 +217,8 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
   const StagePart& p = part(a.stage);
   if (p.head) dy = run_head(a);
   if (p.head && reduces) reduce_head(a.stage);
-  const MicroBatch& mine = staged(a);
-  std::vector<BlockState>& states = visit(a).blocks;
+  const MicroBatch& mine = micro_batch_of(a);
+  std::vector<BlockState>& states = state_of(a).blocks;
   const ParamTable& table = model_->table();
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
@@ -232,41 +232,41 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
     weights_->release(table.layer_unit(layer));
     if (reduces) reduce_unit(table.layer_unit(layer), a.stage);
   }
-  if (p.stem) std::swap(visit(a).stem, dy);
-  end_visit(a, reduces);
+  if (p.embedding) std::swap(state_of(a).embedding, dy);
+  release_state(a, reduces);
   return dy;
 }
 
-// The stem's gradients are the last of a micro-batch.
-void ModelStages::end_visit(const Action& a, bool reduces) {
-  if (part(a.stage).stem) {
-    const std::vector<int> stem = model_->table().stem_units();
+// The embedding's gradients are the last that a micro-batch needs its state for.
+void ModelStages::release_state(const Action& a, bool reduces) {
+  if (part(a.stage).embedding) {
+    const std::vector<int> embedding = model_->table().embedding_units();
     begin("backward of the embedding");
-    for (const int u : stem) gradients_->open(u);
-    model_->stem().backward_weight(std::move(visit(a).stem), staged(a));
+    for (const int u : embedding) gradients_->open(u);
+    model_->embedding().backward_weight(std::move(state_of(a).embedding), micro_batch_of(a));
     if (reduces)
-      for (auto u = stem.rbegin(); u != stem.rend(); ++u) reduce_unit(*u, a.stage);
+      for (auto u = embedding.rbegin(); u != embedding.rend(); ++u) reduce_unit(*u, a.stage);
   }
-  visits_.erase({a.pipe, a.stage, a.micro_batch});
+  states_.erase({a.pipe, a.stage, a.micro_batch});
   leave(a);
   const bool alone = parts_->size() == 1;
   read_losses(alone ? 0 : 1);
-  // Nothing stays under way: what it borrows would lie elsewhere in every micro-batch, and no dry run of two would
-  // tell how high the arena of many grows. Pipelines run all of a step dry.
+  // Nothing stays in flight: its buffers would lie elsewhere in every micro-batch, and a dry run of two could not
+  // predict the arena's growth over many. Dry runs of pipelines run all of a step.
   if (alone && reduces) gradients_->settle();
 }
 
-// Where one rank has both ends of a model, in two stages, what they share is summed when both are done.
+// If a rank has embedding and LM head in two stages, the unit that they share is reduced when both are done.
 void ModelStages::reduce_unit(int unit, int stage) {
   const StagePart& p = part(stage);
-  const bool in_two = !(p.stem && p.head) && model_->table().shared_by_ends(unit);
+  const bool in_two = !(p.embedding && p.head) && model_->table().is_tied_unit(unit);
   const int left = --sums_to_come_.at(unit);
   if (!in_two || left == 0) gradients_->reduce(unit, left == 0);
 }
 
 void ModelStages::reduce_head(int stage) {
   for (const int u : model_->table().head_units())
-    if (!part(stage).stem || !model_->table().shared_by_ends(u)) reduce_unit(u, stage);
+    if (!part(stage).embedding || !model_->table().is_tied_unit(u)) reduce_unit(u, stage);
 }
 
 void ModelStages::gather(int stage) {
@@ -283,8 +283,8 @@ void ModelStages::reduce(int stage) {
 
 ArenaTensor ModelStages::hidden(const Batch& b) {
   FP_CHECK(parts_->size() == 1, "a model in {} stages is on several ranks", parts_->size());
-  const Staged whole = stage(model_->env(), b, false);
-  return run_layers(part(0), run_stem(whole.view), whole.view, nullptr);
+  const DeviceBatch whole = upload(model_->env(), b, false);
+  return run_layers(part(0), run_embedding(whole.view), whole.view, nullptr);
 }
 
 }  // namespace fp

@@ -18,9 +18,9 @@ PairLoss dpo_loss(const PairScores& p, const DpoSpec& spec) {
   r.loss =
       (1 - s) * softplus_of_minus(r.margin) + s * softplus_of_minus(-r.margin) - spec.nll_weight * p.chosen / tokens;
   // d loss / d margin, negated: cross entropy is -logp.
-  const double pull = spec.beta * ((1 - s) * sigmoid(-r.margin) - s * sigmoid(r.margin));
-  r.d_chosen = pull + spec.nll_weight / tokens;
-  r.d_rejected = -pull;
+  const double slope = spec.beta * ((1 - s) * sigmoid(-r.margin) - s * sigmoid(r.margin));
+  r.d_chosen = slope + spec.nll_weight / tokens;
+  r.d_rejected = -slope;
   return r;
 }
 

@@ -1,6 +1,6 @@
-// Direct preference optimisation (Rafailov et al. 2023): a model learns to find chosen answers likelier than rejected
-// ones, relative to a fixed reference model.
-//   margin = (logp(chosen) - ref(chosen)) - (logp(rejected) - ref(rejected)), sums over the answers' tokens
+// Direct preference optimization (Rafailov et al. 2023): trains a model to assign chosen answers a higher probability
+// than rejected ones, relative to a fixed reference model.
+//   margin = (logp(chosen) - ref(chosen)) - (logp(rejected) - ref(rejected)), each a sum over the answer's tokens
 //   loss   = -(1 - s) log sigmoid(beta margin) - s log sigmoid(-beta margin) + nll_weight * (-logp(chosen) / tokens)
 // with label smoothing s, and the last term as in Llama 3's post-training.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace fp {
 
-// One pair, before and after. Log-probabilities are sums over an answer's tokens.
+// Log-probabilities of one pair of answers, each summed over the answer's tokens.
 struct PairScores {
   double chosen = 0, rejected = 0;                      // under the model
   double reference_chosen = 0, reference_rejected = 0;  // under the reference
@@ -20,7 +20,7 @@ struct PairScores {
 
 struct PairLoss {
   double loss = 0;
-  double margin = 0;  // times beta: the reward margin
+  double margin = 0;  // the reward margin: beta * margin of the file comment
   // Gradient of `loss` with respect to the sum of cross entropies (-logp) of each answer.
   double d_chosen = 0, d_rejected = 0;
 };

@@ -1,42 +1,33 @@
 #include "exec/reduction_check.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 namespace fp {
 
-ReductionCheck::ReductionCheck(const ModelEnv& env, Group& data) : env_(&env), data_(&data) {
+ReductionCheck::ReductionCheck(const ModelEnv& env, Group& data, Group* ends) : env_(&env), data_(&data), ends_(ends) {
   if (data.size() == 1) return;
   const auto units = static_cast<int64_t>(env.params->table().units().size());
-  sums_ = env.arena->alloc(DType::f32, {4 * units}, MemoryClass::workspace);
-  addend_ = env.arena->alloc(DType::f32, {2}, MemoryClass::workspace);
+  counts_.assign(static_cast<size_t>(units), 0);
+  sums_ = env.arena->alloc(DType::f32, {units, 2}, MemoryClass::workspace);
+  addend_ = env.arena->alloc(DType::f32, {1, 2}, MemoryClass::workspace);
 }
 
 void ReductionCheck::begin_step() {
   if (!sums_) return;
   env_->ops->zero(sums_);
-  given_.assign(env_->params->table().units().size(), false);
-  received_ = given_;
+  std::ranges::fill(counts_, 0);
 }
 
 void ReductionCheck::before(int unit, const Tensor& whole) {
   if (!sums_) return;
   unit_sent_ = epsilon_of(whole.dtype) / 2;
-  add(slot(unit, 0), whole, !given_[static_cast<size_t>(unit)]);
-  given_[static_cast<size_t>(unit)] = true;
-}
-
-void ReductionCheck::after(int unit, const Tensor& sum, bool sharded) {
-  if (!sums_) return;
-  sharded_ = sharded;
-  add(slot(unit, 1), sum, !received_[static_cast<size_t>(unit)]);
-  received_[static_cast<size_t>(unit)] = true;
-}
-
-void ReductionCheck::add(const Tensor& to, const Tensor& x, bool first) {
-  const Tensor sums = first ? to : *addend_;
-  env_->ops->piece_sums(sums.reshaped({1, 2}), x);
-  if (!first) env_->ops->add(to, to, sums);
+  const Tensor total = sums_->slice(unit, 1);
+  const bool first = counts_[static_cast<size_t>(unit)]++ == 0;
+  const Tensor sums = first ? total : *addend_;
+  env_->ops->piece_sums(sums, whole);
+  if (!first) env_->ops->add(total, total, sums);
 }
 
 std::vector<float> ReductionCheck::on_host() const {
@@ -45,39 +36,63 @@ std::vector<float> ReductionCheck::on_host() const {
   return host;
 }
 
-std::vector<uint32_t> ReductionCheck::given() const {
+std::vector<uint32_t> ReductionCheck::checksums() const {
   if (!sums_) return {};
   std::vector<uint32_t> sums;
   const std::vector<float> all = on_host();
-  for (size_t u = 0; u < given_.size(); ++u)
-    sums.insert(sums.end(), {std::bit_cast<uint32_t>(all[4 * u]), std::bit_cast<uint32_t>(all[4 * u + 1])});
+  for (size_t u = 0; u < counts_.size(); ++u)
+    sums.insert(sums.end(), {std::bit_cast<uint32_t>(all[2 * u]), std::bit_cast<uint32_t>(all[2 * u + 1])});
   return sums;
 }
 
 void ReductionCheck::verify() {
   if (!sums_) return;
+  const std::vector<ParamUnit>& units = env_->params->table().units();
+  const ArenaTensor sums =
+      env_->arena->alloc(DType::f32, {static_cast<int64_t>(units.size()), 2}, MemoryClass::workspace);
+  for (size_t u = 0; u < units.size(); ++u)
+    env_->ops->piece_sums(sums->slice(static_cast<int64_t>(u), 1), env_->params->unit_state(units[u]).gradient);
+  std::vector<float> host(2 * units.size());
+  env_->ops->copy_out(host.data(), sums);
+  std::vector<double> received;
+  for (size_t u = 0; u < units.size(); ++u) received.push_back(host[2 * u]);
+  verify(received);
+}
+
+void ReductionCheck::verify(std::span<const double> received) {
+  if (!sums_) return;
   constexpr double kUnit = 0x1p-24, kLargest = 1e37;  // of f32; beyond it a sum may overflow
   constexpr double kRun = 256;                        // additions in f32 on the way to a checksum, at most
+  const ParamStore& store = *env_->params;
+  const ParamTable& table = store.table();
+  const bool sharded = store.state_sharded();
+  const double unit_kept = epsilon_of(store.options().gradients) / 2;
   const std::vector<float> mine = on_host();
-  const size_t units = given_.size();
-  std::vector<double> total(3 * units);  // of each unit: given, its magnitude, received
+  const size_t units = counts_.size();
+  std::vector<double> total(3 * units);  // by unit: sum of the contributions, its magnitude, sum received
   for (size_t u = 0; u < units; ++u) {
-    total[3 * u] = mine[4 * u];
-    total[3 * u + 1] = mine[4 * u + 1];
-    total[3 * u + 2] = sharded_ ? mine[4 * u + 2] : 0;
+    total[3 * u] = mine[2 * u];
+    total[3 * u + 1] = mine[2 * u + 1];
+    total[3 * u + 2] = sharded ? received[u] : 0;
   }
   data_->all_reduce(total);
+  int ends = 1;
+  if (ends_ != nullptr) {  // these have added up the contributions of their data ranks
+    ends = ends_->size();
+    ends_->all_reduce(std::span(total).subspan(3 * static_cast<size_t>(table.divided_unit()), 2));
+  }
   for (size_t u = 0; u < units; ++u) {
-    const double given = total[3 * u], magnitude = total[3 * u + 1];
-    const double received = sharded_ ? total[3 * u + 2] : mine[4 * u + 2];
+    const double expected = total[3 * u], magnitude = total[3 * u + 1];
+    const double held = sharded ? total[3 * u + 2] : received[u];
     if (!(magnitude < kLargest)) continue;
-    const double ranks = data_->size(), rounding = magnitude * ((ranks + 2 * kRun) * kUnit + ranks * unit_sent_);
-    if (std::abs(received - given) <= rounding) continue;
-    const ParamTable& table = env_->params->table();
+    const double ranks = data_->size() * ends;
+    const double rounding =
+        magnitude * ((ranks + 2 * kRun) * kUnit + ranks * unit_sent_ + ends * counts_[u] * unit_kept);
+    if (std::abs(held - expected) <= rounding) continue;
     throw DeviceError(fmt::format(
         "the gradient from {} on, summed over {} data ranks, is not the sum of what they gave: its elements add up to "
         "{}, theirs to {}, and rounding explains {}; the network or the memory of one of their hosts has altered it",
-        table[table.units()[u].first].name, data_->size(), received, given, rounding));
+        table[table.units()[u].first].name, data_->size(), held, expected, rounding));
   }
 }
 

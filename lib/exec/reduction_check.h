@@ -1,8 +1,9 @@
-// Whether sums of gradients over ranks are the sums of what the ranks gave: a checksum that is linear, so that the sum
-// of the ranks' checksums must be the checksum of the sum, to rounding. The only check of gradients that ZeRO leaves,
-// where no two ranks hold the same shard.
+// ReductionCheck: verifies that a sum of gradients over ranks is the sum of the ranks' contributions. It uses a linear
+// checksum: the sum of the ranks' checksums must equal the checksum of the sum, up to rounding. Under ZeRO, where no
+// two ranks hold the same shard, this is the only possible check of gradients.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "model/env.h"
@@ -11,32 +12,34 @@ namespace fp {
 
 class ReductionCheck {
  public:
-  // Of the reductions over `data`. Takes 32 bytes of the arena for each unit of parameters; nothing, as all calls do,
-  // in a group of one.
-  ReductionCheck(const ModelEnv&, Group& data);
+  // Checks the reductions over `data` and, if not null, over `ends` (of the unit that the first and last pipeline rank
+  // share). Takes 16 bytes of the arena for each unit of parameters. In a group of one it takes nothing and all calls
+  // do nothing.
+  ReductionCheck(const ModelEnv&, Group& data, Group* ends);
 
   void begin_step();
-  // What this rank adds to a sum, all of it, and what came of it: on every rank the same, or its shard.
+  // Records this rank's whole contribution to a sum; call before the reduction. A unit may be reduced several times in
+  // a step.
   void before(int unit, const Tensor& whole);
-  void after(int unit, const Tensor& sum, bool sharded);
-  // Every rank of the group calls it, after the last reduction of a step. DeviceError naming a parameter whose sum is
-  // wrong. A sum of non-finite gradients is not judged.
+  // Verifies the sums of a step. Every rank of the group calls it after the last reduction of the step, with the sum of
+  // the elements of each unit's reduced gradient: the same on every rank, or of its shard. Throws DeviceError naming a
+  // parameter whose gradient is wrong. Gradients that are not finite are not checked.
+  void verify(std::span<const double> received);
+  // The same, with a pass over the gradients to sum them, for a step without an update.
   void verify();
-  // The bits of the checksums of what this rank gave in this step, by unit.
-  std::vector<uint32_t> given() const;
+  // Returns the bits of the checksums of this rank's contributions in this step, by unit.
+  std::vector<uint32_t> checksums() const;
 
  private:
-  void add(const Tensor& to, const Tensor& x, bool first);
-  Tensor slot(int unit, int which) const { return sums_->slice(4 * unit + 2 * which, 2); }
   std::vector<float> on_host() const;
 
   const ModelEnv* env_;
   Group* data_;
-  ArenaTensor sums_;                    // of each unit: sum and magnitude given, sum and magnitude received
-  ArenaTensor addend_;                  // [1,2]
-  std::vector<bool> given_, received_;  // by unit, in this step
-  bool sharded_ = false;
-  double unit_sent_ = 0;  // rounding unit of the type that is sent
+  Group* ends_;
+  ArenaTensor sums_;         // [units,2]: sum and magnitude of this rank's contributions
+  ArenaTensor addend_;       // [1,2]
+  std::vector<int> counts_;  // by unit: contributions in this step
+  double unit_sent_ = 0;     // rounding unit of the type that is sent
 };
 
 }  // namespace fp

@@ -7,19 +7,21 @@
 #include <sstream>
 #include <vector>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
 
-// A piece of this rank's state that others may hold too; the same name, the same piece.
+// A piece of this rank's state that other ranks may hold too. Equal names mean the same piece.
 struct Copy {
-  std::string name;  // of the parameter and what of it
+  std::string name;  // kind of state and parameter
   int64_t first = 0, count = 0;
   Tensor tensor;
+  ParamPart part;
+  StateSums::Piece piece{};
 };
 
-// "hash first count name", a line for each.
+// Returns a line "hash first count name" for each copy.
 std::string lines_of(const std::vector<Copy>& copies, Ops& ops) {
   std::string all;
   std::vector<std::byte> host;
@@ -31,8 +33,8 @@ std::string lines_of(const std::vector<Copy>& copies, Ops& ops) {
   return all;
 }
 
-// Of each parameter the ranges that `pick` names, as far as this rank keeps them; of `whole` buffers only, or of shards
-// too.
+// The ranges of each parameter that `pick` returns, as far as this rank keeps them. `whole_only`: leaves out state that
+// is sharded.
 class Selection {
  public:
   using Pick = std::function<std::vector<Segment>(ParamId)>;
@@ -41,29 +43,30 @@ class Selection {
 
   std::vector<Copy> copies() const {
     std::vector<Copy> list;
-    constexpr const char* names[] = {"weights", "first moment", "second moment"};
     for (const StateKind kind : kStateKinds)
-      add(list, names[static_cast<int>(kind)], store_.sharded(kind),
+      add(list, static_cast<StateSums::Piece>(kind), store_.sharded(kind),
           [&](const ParamPart& part) { return store_.state(kind, part); });
     if (store_.compute() != DType::f32)
-      add(list, "rounded weights", store_.weights_sharded(),
+      add(list, StateSums::Piece::rounded, store_.weights_sharded(),
           [&](const ParamPart& p) { return store_.kept_weights(p); });
     return list;
   }
 
  private:
   template <class TensorOf>
-  void add(std::vector<Copy>& list, const char* what, bool sharded, const TensorOf& tensor_of) const {
+  void add(std::vector<Copy>& list, StateSums::Piece piece, bool sharded, const TensorOf& tensor_of) const {
     if (sharded && whole_only_) return;
+    constexpr const char* names[] = {"weights", "first moment", "second moment", "rounded weights"};
     const ParamTable& table = store_.table();
     for (const ParamUnit& u : table.units())
       for (const ParamPart& part : table.parts(u, !sharded))
         for (const Segment& s : pick_(part.id)) {
           const int64_t begin = std::max(part.first, s.offset);
           const int64_t end = std::min(part.first + part.count, s.offset + s.count);
+          const ParamPart held{part.id, begin, end - begin};
           if (begin < end)
-            list.push_back({fmt::format("{} of {}", what, table[part.id].name), begin - s.offset, end - begin,
-                            tensor_of({part.id, begin, end - begin})});
+            list.push_back({fmt::format("{} of {}", names[static_cast<int>(piece)], table[part.id].name),
+                            begin - s.offset, end - begin, tensor_of(held), held, piece});
         }
   }
 
@@ -72,22 +75,29 @@ class Selection {
   Pick pick_;
 };
 
-// Copies of the state that the ranks of a group should hold alike.
+// State of which all ranks of a group should hold equal copies.
 struct Comparison {
   Selection mine;
   Group* group;
   std::vector<int> world_ranks;
 };
 
-// 128 bits that tell one rank's copies from another's, as four whole numbers: a hash of names and checksums.
-std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env) {
+// A 128-bit hash of names and checksums of the copies, as four integers.
+std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env, const StateSums& known) {
   const auto n = static_cast<int64_t>(copies.size());
   std::vector<int32_t> sums(2 * copies.size());
   if (n > 0) {
     const ArenaTensor on_device = env.arena->alloc(DType::i32, {2 * n}, MemoryClass::workspace);
-    for (int64_t i = 0; i < n; ++i)
-      env.ops->bit_sums(on_device->slice(2 * i, 2), copies[static_cast<size_t>(i)].tensor);
-    env.ops->copy_out(sums.data(), on_device);
+    bool passed = false;
+    for (int64_t i = 0; i < n; ++i) {
+      const Copy& c = copies[static_cast<size_t>(i)];
+      if (known.find(c.part, c.piece)) continue;
+      env.ops->bit_sums(on_device->slice(2 * i, 2), c.tensor);
+      passed = true;
+    }
+    if (passed) env.ops->copy_out(sums.data(), on_device);
+    for (size_t i = 0; i < copies.size(); ++i)
+      if (const auto found = known.find(copies[i].part, copies[i].piece)) std::ranges::copy(*found, &sums[2 * i]);
   }
   std::string all(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int32_t));
   for (const Copy& c : copies) all += fmt::format("{} {} {}\n", c.first, c.count, c.name);
@@ -98,10 +108,10 @@ std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEn
   return words;
 }
 
-// Whether all ranks of the group have the same fingerprint: its largest value over them is the smallest too.
-bool agrees(const Comparison& c, const ModelEnv& env) {
+// Whether all ranks of the group have the same fingerprint: its maximum over them equals its minimum.
+bool agrees(const Comparison& c, const ModelEnv& env, const StateSums& known) {
   if (c.group->size() == 1) return true;
-  const std::array<double, 4> mine = fingerprint(c.mine.copies(), env);
+  const std::array<double, 4> mine = fingerprint(c.mine.copies(), env, known);
   std::array<double, 8> extremes{};
   for (size_t i = 0; i < mine.size(); ++i) {
     extremes[2 * i] = mine[i];
@@ -113,8 +123,8 @@ bool agrees(const Comparison& c, const ModelEnv& env) {
   return equal;
 }
 
-// The first piece that two ranks of a group hold differently; empty: none. Pieces that only one of them holds do not
-// matter: where the cuts are uneven, so are the shards.
+// Returns a description of the first piece that differs between two ranks of a group; empty: none. Pieces that only one
+// rank holds do not matter: if the cuts are uneven, so are the shards.
 std::string difference(const Comparison& c, Ops& ops) {
   if (c.group->size() == 1) return {};
   struct Seen {
@@ -173,16 +183,25 @@ std::vector<Comparison> comparisons_of(Model& model) {
 
 }  // namespace
 
-void check_replicas(Model& model, Ops& ops) {
+void StateSums::add(const ParamPart& p, Piece piece, const Sums& sums) {
+  sums_[{p.id, p.first, p.count, piece}] = sums;
+}
+
+std::optional<StateSums::Sums> StateSums::find(const ParamPart& p, Piece piece) const {
+  const auto it = sums_.find({p.id, p.first, p.count, piece});
+  return it == sums_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void check_replicas(Model& model, Ops& ops, const StateSums& known) {
   Group& world = *model.groups().world;
   if (world.size() == 1) return;
   const std::vector<Comparison> comparisons = comparisons_of(model);
-  // All of them, whatever the first finds: other groups may find nothing.
+  // All comparisons run even after a difference, as they are collective and other groups may find none.
   bool differs = false;
   for (const Comparison& c : comparisons)
-    if (!agrees(c, model.env())) differs = true;
+    if (!agrees(c, model.env(), known)) differs = true;
   if (world.lowest_with(differs) < 0) return;
-  // Where the cuts are uneven, ranks hold other pieces of a parameter: only pieces of two ranks are compared.
+  // With uneven cuts, ranks hold different pieces of a parameter; only pieces that two ranks hold are compared.
   std::string mine;
   for (const Comparison& c : comparisons)
     if (const std::string text = difference(c, ops); mine.empty()) mine = text;
@@ -192,7 +211,7 @@ void check_replicas(Model& model, Ops& ops) {
       "ranks hold different values of the same state: {}; the memory, the processor or the network of one of their "
       "hosts has altered it",
       world.broadcast(mine, finder)));
-  error.blame_another_rank();  // nobody knows whose value is right
+  error.blame_another_rank();  // it is unknown which rank's value is right
   throw error;
 }
 

@@ -1,18 +1,41 @@
-// Whether ranks that should hold the same state do: a flipped bit, a race or a broken link shows here before it shows
-// in the loss.
+// Checks that ranks that should hold the same state do: a flipped bit, a race or a broken link shows here before it
+// shows in the loss.
 #pragma once
 
-#include <string>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
 
 #include "model/model.h"
 
 namespace fp {
 
-// Compares, over the ranks that hold copies, weights, masters and moments: what ZeRO leaves whole over the data group,
-// replicated parameters over the tensor group, kv heads over those of its ranks that hold copies of them, an embedding
-// that both ends of a pipeline hold. One pass over the state, and 64 bytes from each rank to each group; hashes of
-// every parameter are exchanged only on a difference. Takes 8 bytes of the arena a parameter and kind of state, between
-// steps. Every rank calls it. DeviceError on all, naming a parameter and two ranks that differ.
-void check_replicas(Model&, Ops&);
+// Ops::bit_sums() of parts of a rank's state, taken when an optimizer update wrote them, which saves a pass over the
+// state.
+class StateSums {
+ public:
+  // In the order in which Ops::adamw() sums them.
+  enum class Piece : uint8_t { param, exp_avg, exp_avg_sq, rounded };
+  using Sums = std::array<int32_t, 2>;
+
+  void add(const ParamPart&, Piece, const Sums&);
+  // Returns the sums of exactly this part; none if it was not summed.
+  std::optional<Sums> find(const ParamPart&, Piece) const;
+  bool empty() const { return sums_.empty(); }
+
+ private:
+  std::map<std::tuple<ParamId, int64_t, int64_t, Piece>, Sums> sums_;
+};
+
+// Compares weights, master weights and moments over the ranks that hold copies of them: what ZeRO keeps whole over the
+// data group, replicated parameters over the tensor group, kv heads over the tensor ranks that hold copies of them, and
+// an embedding that the first and last pipeline rank share. Collective over the world; call between steps. Throws
+// DeviceError on all ranks, naming a parameter and two ranks that differ.
+//
+// `known`: sums of the state as it is now. The check makes one pass over the rest of the state, sends 64 bytes from
+// each rank to each group, and exchanges hashes of every parameter only on a difference. It takes 8 bytes of the arena
+// per parameter and kind of state.
+void check_replicas(Model&, Ops&, const StateSums& known = {});
 
 }  // namespace fp

@@ -14,24 +14,24 @@ StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_
       Coordinate low = groups.at, high = groups.at;
       low.pp = std::min(a, b);
       high.pp = std::max(a, b);
-      groups_[{pipe, stage}] = groups.maker->pair("stages", {groups.mesh.rank_of(low), groups.mesh.rank_of(high)});
+      groups_[{pipe, stage}] = groups.comm_world->pair("stages", {groups.mesh.rank_of(low), groups.mesh.rank_of(high)});
     }
 }
 
-Group& StageLinks::group(Way way, int pipe, int stage) const {
-  const auto it = groups_.find({pipe, way == Way::forward ? stage - 1 : stage});
-  FP_CHECK(it != groups_.end(), "no way between ranks to stage {}", stage);
+Group& StageLinks::group(Direction direction, int pipe, int stage) const {
+  const auto it = groups_.find({pipe, direction == Direction::forward ? stage - 1 : stage});
+  FP_CHECK(it != groups_.end(), "no link between ranks to stage {}", stage);
   return *it->second;
 }
 
-void StageLinks::receive(Way way, const Action& a, ArenaTensor room) {
-  Group& g = group(way, a.pipe, a.stage);
-  Request request = g.start_recv(room, 1 - g.rank());
-  inbox_[{way, a.pipe, a.stage, a.micro_batch}] = {std::move(room), std::move(request)};
+void StageLinks::receive(Direction direction, const Action& a, ArenaTensor memory) {
+  Group& g = group(direction, a.pipe, a.stage);
+  Request request = g.start_recv(memory, 1 - g.rank());
+  inbox_[{direction, a.pipe, a.stage, a.micro_batch}] = {std::move(memory), std::move(request)};
 }
 
-ArenaTensor StageLinks::take(Way way, const Action& a) {
-  const auto it = inbox_.find({way, a.pipe, a.stage, a.micro_batch});
+ArenaTensor StageLinks::take(Direction direction, const Action& a) {
+  const auto it = inbox_.find({direction, a.pipe, a.stage, a.micro_batch});
   FP_CHECK(it != inbox_.end(), "nothing was received for stage {}, micro-batch {}", a.stage, a.micro_batch);
   it->second.request.wait();
   ArenaTensor x = std::move(it->second.tensor);
@@ -39,30 +39,30 @@ ArenaTensor StageLinks::take(Way way, const Action& a) {
   return x;
 }
 
-void StageLinks::give(Way way, const Action& a, ArenaTensor x) {
-  const int to = way == Way::forward ? a.stage + 1 : a.stage - 1;
+void StageLinks::give(Direction direction, const Action& a, ArenaTensor x) {
+  const int to = direction == Direction::forward ? a.stage + 1 : a.stage - 1;
   const bool here = placement_.rank_of(a.pipe, to) == rank_;
-  (here ? inbox_ : outbox_)[{way, a.pipe, to, a.micro_batch}] = {std::move(x), {}};
+  (here ? inbox_ : outbox_)[{direction, a.pipe, to, a.micro_batch}] = {std::move(x), {}};
 }
 
-void StageLinks::send(Way way, const Action& a) {
-  const int to = way == Way::forward ? a.stage + 1 : a.stage - 1;
-  const auto it = outbox_.find({way, a.pipe, to, a.micro_batch});
+void StageLinks::send(Direction direction, const Action& a) {
+  const int to = direction == Direction::forward ? a.stage + 1 : a.stage - 1;
+  const auto it = outbox_.find({direction, a.pipe, to, a.micro_batch});
   FP_CHECK(it != outbox_.end(), "nothing to send from stage {}, micro-batch {}", a.stage, a.micro_batch);
-  Mail mail = std::move(it->second);
+  StageMessage message = std::move(it->second);
   outbox_.erase(it);
-  std::deque<Mail>& sent = sent_[{way, a.pipe, a.stage}];
+  std::deque<StageMessage>& sent = sent_[{direction, a.pipe, a.stage}];
   if (static_cast<int>(sent.size()) == in_flight_) {
     sent.front().request.wait();
     sent.pop_front();
   }
-  Group& g = group(way, a.pipe, to);
-  mail.request = g.start_send(mail.tensor, 1 - g.rank());
-  sent.push_back(std::move(mail));
+  Group& g = group(direction, a.pipe, to);
+  message.request = g.start_send(message.tensor, 1 - g.rank());
+  sent.push_back(std::move(message));
 }
 
 void StageLinks::finish() {
-  for (auto& [way, sent] : sent_)
+  for (auto& [direction, sent] : sent_)
     while (!sent.empty()) {
       sent.front().request.wait();
       sent.pop_front();

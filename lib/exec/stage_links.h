@@ -1,5 +1,6 @@
-// The ways between pipeline stages: outputs to the next stage and gradients back, between ranks as messages, within a
-// rank by hand. A way between two stages of a pipe has a group of its own, so none holds up another.
+// StageLinks: moves outputs to the next pipeline stage and gradients back to the previous one, as messages between
+// ranks and by hand-over within a rank. Each pair of neighbouring stages of a pipe has its own group, so that no link
+// delays another.
 #pragma once
 
 #include <deque>
@@ -8,41 +9,43 @@
 
 #include "comm/comm.h"
 #include "model/groups.h"
-#include "schedule/schedule.h"
+#include "pipeline/schedule.h"
 #include "tensor/arena.h"
 
 namespace fp {
 
 class StageLinks {
  public:
-  // Every rank of the mesh makes its links at the same place. `in_flight`: sends of a way at a time, after which the
-  // oldest is waited for.
+  // Every rank of the mesh constructs its links at the same point. `in_flight`: maximum number of sends in flight per
+  // pipe, direction and sending stage; the next send waits for the oldest.
   StageLinks(const Placement&, const Groups&, int in_flight);
 
-  enum class Way : uint8_t { forward, backward };
-  // What comes to (stage, micro-batch) of an action: the input of F, or the gradient of the output for B and D.
-  void receive(Way, const Action&, ArenaTensor room);
-  ArenaTensor take(Way, const Action&);  // waits for it
-  // What F, or B or D, of the action gave: kept until send(), or put where the neighbouring stage on this rank takes
-  // it.
-  void give(Way, const Action&, ArenaTensor);
-  void send(Way, const Action&);
-  // Waits for all that was sent.
+  enum class Direction : uint8_t { forward, backward };
+  // Starts receiving the input of the action's stage and micro-batch into `memory`: the input of F, or the gradient of
+  // the output for B and D.
+  void receive(Direction, const Action&, ArenaTensor memory);
+  // Returns that input; waits for its message.
+  ArenaTensor take(Direction, const Action&);
+  // Hands over the output of the action's F, B or D: it is kept until send(), or for take() by the neighbouring stage
+  // if that is on this rank.
+  void give(Direction, const Action&, ArenaTensor);
+  void send(Direction, const Action&);
+  // Waits for all sends. Throws InternalError if messages are left over.
   void finish();
 
  private:
-  struct Mail {
+  struct StageMessage {
     ArenaTensor tensor;
     Request request;
   };
-  using Address = std::tuple<Way, int, int, int>;  // pipe, stage, micro-batch
-  Group& group(Way, int pipe, int to_stage) const;
+  using Address = std::tuple<Direction, int, int, int>;  // pipe, stage, micro-batch
+  Group& group(Direction, int pipe, int to_stage) const;
 
   Placement placement_;
   int rank_, in_flight_;
   std::map<std::pair<int, int>, std::shared_ptr<Group>> groups_;  // by pipe and the earlier stage
-  std::map<Address, Mail> inbox_, outbox_;
-  std::map<std::tuple<Way, int, int>, std::deque<Mail>> sent_;  // by way, pipe and sending stage
+  std::map<Address, StageMessage> inbox_, outbox_;
+  std::map<std::tuple<Direction, int, int>, std::deque<StageMessage>> sent_;  // by direction, pipe and sending stage
 };
 
 }  // namespace fp

@@ -5,7 +5,7 @@
 namespace fp {
 namespace {
 
-using Way = StageLinks::Way;
+using Direction = StageLinks::Direction;
 
 class ActionLoop {
  public:
@@ -25,7 +25,7 @@ class ActionLoop {
   }
 
  private:
-  // Whether the sum `next` follows on the last gradients it waits for.
+  // Whether `next` is the reduction that directly follows the last gradients it covers.
   static bool covers(const Action& a, const Action& next) {
     return (a.kind == ActionKind::backward || a.kind == ActionKind::backward_weight) &&
            next.kind == ActionKind::reduce && next.stage == a.stage;
@@ -34,11 +34,12 @@ class ActionLoop {
   void run(const Action& a, bool reduces) {
     switch (a.kind) {
       case ActionKind::forward:
-        return pass_on(Way::forward, a, work_.forward(a, a.stage > 0 ? links_.take(Way::forward, a) : ArenaTensor()));
+        return pass_on(Direction::forward, a,
+                       work_.forward(a, a.stage > 0 ? links_.take(Direction::forward, a) : ArenaTensor()));
       case ActionKind::backward_input:
-        return pass_on(Way::backward, a, work_.backward_input(a, gradient(a)));
+        return pass_on(Direction::backward, a, work_.backward_input(a, gradient(a)));
       case ActionKind::backward:
-        return pass_on(Way::backward, a, work_.backward(a, gradient(a), reduces));
+        return pass_on(Direction::backward, a, work_.backward(a, gradient(a), reduces));
       case ActionKind::backward_weight:
         return work_.backward_weight(a, reduces);
       case ActionKind::gather:
@@ -48,19 +49,21 @@ class ActionLoop {
       case ActionKind::reduce:
         return work_.reduce(a.stage);
       case ActionKind::send_forward:
-        return links_.send(Way::forward, a);
+        return links_.send(Direction::forward, a);
       case ActionKind::send_backward:
-        return links_.send(Way::backward, a);
+        return links_.send(Direction::backward, a);
       case ActionKind::receive_forward:
-        return links_.receive(Way::forward, a, work_.room(a));
+        return links_.receive(Direction::forward, a, work_.allocate_input(a));
       case ActionKind::receive_backward:
-        return links_.receive(Way::backward, a, work_.room(a));
+        return links_.receive(Direction::backward, a, work_.allocate_input(a));
     }
   }
 
-  ArenaTensor gradient(const Action& a) { return a.stage < last_ ? links_.take(Way::backward, a) : ArenaTensor(); }
-  void pass_on(Way way, const Action& a, ArenaTensor x) {
-    if (x) links_.give(way, a, std::move(x));
+  ArenaTensor gradient(const Action& a) {
+    return a.stage < last_ ? links_.take(Direction::backward, a) : ArenaTensor();
+  }
+  void pass_on(Direction direction, const Action& a, ArenaTensor x) {
+    if (x) links_.give(direction, a, std::move(x));
   }
 
   const std::vector<Action>& actions_;

@@ -1,9 +1,9 @@
-// What a pipeline stage does for a micro-batch, and the loop that runs a rank's list of actions on it. The loop knows
-// nothing of models, so that it can also run stages that only take time.
+// StageWork: the interface of the work of a rank's pipeline stages, and the loop that runs a rank's list of actions on
+// it. The loop knows nothing of models, so that it can also run stages that only take time.
 #pragma once
 
 #include "exec/stage_links.h"
-#include "schedule/schedule.h"
+#include "pipeline/schedule.h"
 #include "tensor/arena.h"
 
 namespace fp {
@@ -11,12 +11,13 @@ namespace fp {
 class StageWork {
  public:
   virtual ~StageWork() = default;
-  // Room for the input of the action's stage, or for the gradient of its output.
-  virtual ArenaTensor room(const Action&) = 0;
-  // Input (none of the first stage) -> output (none of the last).
+  // Allocates the memory for a message: the input of the action's stage, or the gradient of its output.
+  virtual ArenaTensor allocate_input(const Action&) = 0;
+  // Takes the stage's input (empty for the first stage) and returns its output (empty for the last).
   virtual ArenaTensor forward(const Action&, ArenaTensor x) = 0;
-  // Gradient of the output (none of the last stage) -> gradient of the input (none of the first). `reduces`: no more
-  // gradients of the stage will come before their sum over the ranks, so each part may begin as soon as it is complete.
+  // Take the gradient of the output (empty for the last stage) and return that of the input (empty for the first).
+  // `reduces`: these are the stage's last gradients before a reduction, so that each unit's reduction may start as soon
+  // as its gradient is complete; reduce() is then not called.
   virtual ArenaTensor backward_input(const Action&, ArenaTensor dy) = 0;
   virtual void backward_weight(const Action&, bool reduces) = 0;
   virtual ArenaTensor backward(const Action&, ArenaTensor dy, bool reduces) = 0;
@@ -25,7 +26,7 @@ class StageWork {
   virtual void reduce(int stage) = 0;
 };
 
-// This rank's list, from the first action to the last. Messages are all gone and come when it returns.
+// Runs this rank's list from the first action to the last. All messages are complete when it returns.
 void run_actions(const Schedule&, int rank, StageWork&, StageLinks&);
 
 }  // namespace fp

@@ -18,10 +18,10 @@ void WeightGather::acquire(int unit, int next) {
   start(unit);
   Unit& u = units_[static_cast<size_t>(unit)];
   ++u.uses;
-  if (!u.there) {
+  if (!u.gathered) {
     u.request.wait();
-    u.there = true;
-    env_->params->lend_weights(unit, u.memory);
+    u.gathered = true;
+    env_->params->attach_weights(unit, u.memory);
     env_->ops->weights_changed();
   }
   if (next >= 0) start(next);
@@ -36,15 +36,15 @@ void WeightGather::hold(int unit) {
 void WeightGather::release(int unit) {
   if (!env_->params->weights_sharded()) return;
   Unit& u = units_[static_cast<size_t>(unit)];
-  FP_CHECK(u.uses > 0, "the weights of unit {} are released, but nobody has them", unit);
+  FP_CHECK(u.uses > 0, "the weights of unit {} are released, but not in use", unit);
   if (--u.uses > 0) return;
   u.request.wait();  // held, but never needed
-  u.there = false;
-  env_->params->lend_weights(unit, {});
+  u.gathered = false;
+  env_->params->attach_weights(unit, {});
   u.memory.reset();
 }
 
-void WeightGather::share() {
+void WeightGather::all_gather_updated() {
   const ParamStore& store = *env_->params;
   if (store.state_sharded() && !store.weights_sharded()) {
     Request before;

@@ -1,5 +1,5 @@
-// Weights that this rank does not keep: ZeRO 3 gathers a unit before its use, ahead of time, and drops it afterwards;
-// ZeRO 1 and 2 gather all of them after an update.
+// WeightGather: all-gathers sharded weights. ZeRO 3 prefetches a unit before its use and frees it afterwards; ZeRO 1
+// and 2 gather all updated weights after an optimizer step.
 #pragma once
 
 #include <vector>
@@ -14,20 +14,20 @@ class WeightGather {
   WeightGather(const ModelEnv& env, Group& data)
       : env_(&env), data_(&data), units_(env.params->table().units().size()) {}
 
-  // The weights of a unit are there until as many release() as acquire() and hold(). `next`, if not -1, is on its way
-  // meanwhile and must be acquired later.
+  // Waits for the weights of a unit, which stay until there were as many release() as acquire() and hold(). If `next`
+  // is not -1, also starts to gather that unit, which must be acquired later.
   void acquire(int unit, int next = -1);
-  void hold(int unit);  // they are on their way, and stay
+  void hold(int unit);  // starts the gather, without waiting; counts as a use
   void release(int unit);
-  // After this rank's shard of the compute weights has changed.
-  void share();
+  // Gathers the weights of all ranks after this rank's shard of the compute weights has changed.
+  void all_gather_updated();
 
  private:
   struct Unit {
     ArenaTensor memory;
     Request request;
     int uses = 0;
-    bool there = false;
+    bool gathered = false;
   };
   void start(int unit);
 

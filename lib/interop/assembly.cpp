@@ -162,13 +162,13 @@ void Assembly::read_stored(int64_t row, int64_t rows, int64_t column, int64_t co
 void Assembly::read_part(const StoredPart& part, int64_t row, int64_t rows, int64_t column, int64_t columns, float* out,
                          int64_t step) {
   const int64_t width = columns_of(*part.tensor);
-  if (columns == width && columns == step)  // one run of elements on both sides
+  if (columns == width && columns == step)  // contiguous in both
     return read_elements(part, row * width, std::span(out, static_cast<size_t>(rows * columns)));
   for (int64_t i = 0; i < rows; ++i)
     read_elements(part, (row + i) * width + column, std::span(out + i * step, static_cast<size_t>(columns)));
 }
 
-// In fp64, so that the mean of equal parts is each of them.
+// Sums in fp64, so that the mean of equal parts equals each of them.
 void Assembly::read_mean(int64_t row, int64_t rows, int64_t column, int64_t columns, float* out, int64_t step) {
   values_.resize(static_cast<size_t>(rows * columns));
   std::vector<double> sums(values_.size(), -0.0);

@@ -1,4 +1,4 @@
-// A tensor that lies in one or more parts, read as if it lay in one piece.
+// Reads a tensor that is stored in one or more parts as if it were stored in one piece.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace fp {
 
-// A shape in error messages, such as [768,64].
+// Formats a shape for error messages, such as [768,64].
 std::string text_of(const std::vector<int64_t>& shape);
 
 struct StoredPart {
@@ -20,7 +20,7 @@ struct StoredPart {
   std::string name() const { return files->path(tensor->file).filename().string(); }
 };
 
-// `count` indices of a dimension, from `begin` on, are those of a part from `at` on.
+// Indices [begin, begin + count) of a dimension of the tensor are indices [at, at + count) of part `part`.
 struct Slice {
   int64_t begin = 0, count = 0;
   size_t part = 0;
@@ -29,20 +29,21 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-// Equal fragments of a dimension: what it is made of, of these relative lengths (empty: it is one), is cut for `parts`
-// each. Ascending by `begin`. Empty when something does not divide.
+// Splits a dimension of length `extent` into equal fragments for `parts` parts. The dimension consists of sections of
+// the relative lengths `ratios` (empty: one section), and each section is split separately. Returns the slices in
+// ascending order of `begin`; none when something is not divisible.
 std::vector<Slice> fragments_of(int64_t extent, const std::vector<int64_t>& ratios, size_t parts);
 
 class Assembly {
  public:
-  // DataError with what is wrong when the parts do not make up the tensor: their number, shapes or element types.
+  // Throws DataError with the problem when the parts do not form the tensor: their number, shapes or element types.
   Assembly(StoredAs, std::vector<StoredPart>);
 
   const StoredAs& as() const { return as_; }
 
-  // A box of the logical tensor, its transform undone.
+  // Reads a box of the logical tensor, with its transform undone, into a window of `data`.
   void read(const h5::Box&, float* data, const h5::Window&);
-  // DataError where the parts of a replicated tensor are not the same, bit for bit.
+  // Throws DataError when the parts of a replicated tensor differ in any bit.
   void require_equal_parts() const;
 
  private:
@@ -53,7 +54,7 @@ class Assembly {
   bool fragment_fits(int dim, const StoredPart&) const;
   int64_t columns_of(const StoredTensor& t) const { return t.shape.size() == 2 ? t.shape[1] : 1; }
 
-  // Rows [row, row + rows) of columns [column, column + columns) as stored, to rows `step` apart.
+  // Reads rows [row, row + rows) of columns [column, column + columns) as stored, into rows `step` elements apart.
   void read_stored(int64_t row, int64_t rows, int64_t column, int64_t columns, float* out, int64_t step);
   void read_part(const StoredPart&, int64_t row, int64_t rows, int64_t column, int64_t columns, float* out,
                  int64_t step);
@@ -62,13 +63,13 @@ class Assembly {
 
   StoredAs as_;
   std::vector<StoredPart> parts_;
-  int cut_ = 0;                // the dimension of the slices
-  std::vector<Slice> slices_;  // of fragments and vocabularies
+  int cut_ = 0;                // the dimension that is split
+  std::vector<Slice> slices_;  // only for fragments and vocabularies
   std::vector<std::byte> raw_;
   std::vector<float> values_;
 };
 
-// Whether two tensors have the same logical values, bit for bit.
+// Returns whether two tensors have the same logical values, bit for bit.
 bool equal_values(Assembly& a, Assembly& b);
 
 }  // namespace fp

@@ -4,10 +4,11 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/log.h"
-#include "config/hf_config.h"
+#include "config/hf/hf_config.h"
 #include "interop/foreign_model.h"
+#include "io/filesystem.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -45,10 +46,14 @@ std::vector<int32_t> carried_stop_ids(const CarriedFiles& carried) {
 }
 
 std::vector<int32_t> message_ends(const TrainState& state) {
-  return state.extra.value("end_of_message_ids", std::vector<int32_t>());
+  const auto found = state.extra.find("end_of_message_ids");
+  if (found == state.extra.end()) return {};
+  OrderedJson ids;
+  ids["eos_token_id"] = OrderedJson(*found);
+  return eos_ids(ids, "end_of_message_ids");
 }
 
-// Puts what ends a message first in eos_token_id, and the end of text in it.
+// Sets eos_token_id to the ids that end a message, then those it had, then the end-of-text token.
 void add_message_ends(const TrainState& state, const Tokenizer& tokenizer, const char* file, OrderedJson& config) {
   std::vector<int32_t> ids = message_ends(state);
   if (ids.empty()) return;
@@ -57,7 +62,7 @@ void add_message_ends(const TrainState& state, const Tokenizer& tokenizer, const
   config["eos_token_id"] = ids;
 }
 
-// Every id stands for the same bytes.
+// Returns whether every id has the same bytes in both.
 bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
   if (a.vocab_size() != b.vocab_size()) return false;
   for (int32_t id = 0; id < a.vocab_size(); ++id)
@@ -65,7 +70,7 @@ bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
   return true;
 }
 
-// Whether the carried files speak of the run's tokenizer; `folder` holds them.
+// Returns whether the carried files belong to the run's tokenizer; `folder` contains them.
 bool carries_tokenizer_of_run(const fs::path& folder, const CarriedFiles& carried, const Tokenizer& run) {
   if (!carries_tokenizer(carried)) {
     const std::vector<int32_t> stops = carried_stop_ids(carried);
@@ -79,7 +84,7 @@ bool carries_tokenizer_of_run(const fs::path& folder, const CarriedFiles& carrie
   }
 }
 
-// Takes away what speaks of the tokenizer, from the folder and from `carried`.
+// Removes everything that belongs to the carried tokenizer from the folder and from `carried`.
 void drop_tokenizer(const fs::path& folder, CarriedFiles& carried) {
   log::warning(
       "the data's tokenizer is not the one that came with the initial weights: its files and special ids are exported, "
@@ -94,16 +99,16 @@ void drop_tokenizer(const fs::path& folder, CarriedFiles& carried) {
   });
 }
 
-// Special ids and what else the model's own config.json said come first, then what the spec says.
+// Starts from the special ids and the model's own config.json, which the spec's values override.
 OrderedJson config_of(const RunSpec& spec, const CarriedFiles& carried, ElementType type) {
-  // Said even where there are none: an absent key has a default of its own in transformers (phi-3's padding is 32000).
+  // Written even when null, because transformers has defaults for absent keys (phi-3: pad_token_id 32000).
   OrderedJson config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
   const OrderedJson original = carried_json(carried, kConfig),
                     origin = carried_json(carried, ForeignModel::kOriginName);
   config.update(original);
   for (const char* stale : {"rope_parameters", "transformers_version", "dtype", "_name_or_path"}) config.erase(stale);
-  config.update(hf_config_of(spec.model));
-  // The window that `checkpoint import` was told is how this program counts; other readers need the published one.
+  config.update(to_hf_config(spec.model));
+  // The window given to `checkpoint import` is in fptrain's convention; other readers need the published one.
   if (origin.contains("sliding_window") && origin["sliding_window"] == spec.model.sliding_window)
     config["sliding_window"] = original.value("sliding_window", OrderedJson());
   config["torch_dtype"] = torch_name_of(type);
@@ -124,7 +129,7 @@ void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokeniz
 void write_generation_config(const fs::path& folder, const TrainState& state, const CarriedFiles& carried,
                              const Tokenizer* tokenizer, const OrderedJson& config) {
   const bool there = carried.contains(kGeneration), chat = tokenizer != nullptr && !message_ends(state).empty();
-  if (there && !chat) return;  // byte for byte as it came
+  if (there && !chat) return;  // keep the carried file byte for byte
   OrderedJson generation = there ? carried_json(carried, kGeneration) : OrderedJson{{"_from_model_config", true}};
   for (const char* key : kSpecialIds)
     if (!generation.contains(key) && config.contains(key) && !config[key].is_null()) generation[key] = config[key];
@@ -140,7 +145,7 @@ void write_generation_config(const fs::path& folder, const TrainState& state, co
 OrderedJson carried_json(const CarriedFiles& carried, const std::string& name) {
   const auto it = carried.find(name);
   if (it == carried.end()) return OrderedJson::object();
-  OrderedJson j = OrderedJson::parse(it->second, nullptr, false);
+  OrderedJson j = parse_ordered_json(it->second, name + ", which came with the model");
   if (!j.is_object()) throw DataError(fmt::format("{}, which came with the model, is not a JSON object", name));
   return j;
 }
@@ -150,7 +155,7 @@ std::vector<int32_t> eos_ids(const OrderedJson& j, const std::string& file) {
   std::vector<int32_t> ids;
   if (eos.is_null()) return ids;
   for (const OrderedJson& id : eos.is_array() ? eos : OrderedJson::array({eos})) {
-    // Numbers above int64 are unsigned and read as negative.
+    // Numbers above int64 are unsigned in the parser and become negative here.
     const int64_t value = id.is_number_integer() ? id.get<int64_t>() : -1;
     if (value < 0 || value > INT32_MAX)
       throw DataError(fmt::format("{}: eos_token_id: {}; legal: an id from 0 to {}, a list of them, null", file,
@@ -158,6 +163,22 @@ std::vector<int32_t> eos_ids(const OrderedJson& j, const std::string& file) {
     ids.push_back(static_cast<int32_t>(value));
   }
   return ids;
+}
+
+std::optional<ElementType> stored_type(const OrderedJson& origin, const std::string& param) {
+  const auto refuse = [](const std::string& key, const OrderedJson& value, const char* legal) {
+    throw DataError(fmt::format("{}, which came with the model: {} is {}; legal: {}", ForeignModel::kOriginName, key,
+                                value.type_name(), legal));
+  };
+  const auto text = [&](const OrderedJson& j, const std::string& key) {
+    const OrderedJson value = j.value(key, OrderedJson(""));
+    if (!value.is_string()) refuse(key, value, "a string");
+    return value.get<std::string>();
+  };
+  const OrderedJson exceptions = origin.value("exceptions", OrderedJson::object());
+  if (!exceptions.is_object()) refuse("exceptions", exceptions, "an object");
+  const std::string exception = text(exceptions, param);
+  return element_type(exception.empty() ? text(origin, "dtype") : exception);
 }
 
 std::vector<int32_t> stop_ids_of(const TrainState& state) {

@@ -1,4 +1,4 @@
-// The floating-point formats of other programs' weight files, and their conversion to and from fp32.
+// The floating-point formats of other programs' weight files, and conversion to and from fp32.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ namespace fp {
 enum class ElementType : uint8_t { f32, f16, bf16 };
 
 constexpr size_t size_of(ElementType t) { return t == ElementType::f32 ? 4 : 2; }
-// As safetensors spells it: F32, F16, BF16.
+// The name in safetensors files: F32, F16, BF16.
 std::string_view name_of(ElementType);
 std::optional<ElementType> element_type(std::string_view safetensors_name);
-// As config.json's torch_dtype spells it: float32, float16, bfloat16.
+// The name in config.json's torch_dtype: float32, float16, bfloat16.
 std::string_view torch_name_of(ElementType);
 
-// Little-endian elements, at any alignment, to fp32: exact. `bytes` holds out.size() elements.
+// Converts little-endian elements, of any alignment, to fp32, which is exact. `bytes` contains out.size() elements.
 void to_floats(ElementType, std::span<const std::byte> bytes, std::span<float> out);
-// The nearest representable values, ties to even: exact when the values came from this format. Returns how many finite
-// values became infinite.
+// Rounds to the nearest representable values, ties to even, which is exact when the values came from this format.
+// Returns how many finite values became infinite.
 size_t from_floats(ElementType, std::span<const float> values, std::span<std::byte> out);
 
 }  // namespace fp

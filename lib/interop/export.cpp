@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "config/load.h"
-#include "data/pending.h"
 #include "interop/companions.h"
 #include "interop/safetensors.h"
 #include "interop/transfer.h"
+#include "io/filesystem.h"
+#include "io/pending.h"
 #include "model/architecture.h"
 
 namespace fp {
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
-// One tensor on its way out.
+// A tensor to export.
 struct Outgoing {
   Param param;
   StoredAs as;
@@ -30,18 +30,16 @@ std::vector<Outgoing> list_tensors(const RunSpec& spec, const TrainState& state,
   declare_parameters(spec.model, table);
   const Layout layout(choose_mapping(o.mapping, o.format, spec.model.family), spec.model, table);
   const OrderedJson origin = carried_json(state.carried, ForeignModel::kOriginName);
-  const ElementType usual = spec.precision.compute == "bf16" ? ElementType::bf16 : ElementType::f32;
+  const ElementType usual = spec.precision.compute == DType::bf16 ? ElementType::bf16 : ElementType::f32;
   std::vector<Outgoing> list;
   for (const Param& p : table) {
-    std::string recorded = origin.value("dtype", "");
-    if (origin.contains("exceptions")) recorded = origin["exceptions"].value(p.name, recorded);
-    const ElementType type = o.type ? *o.type : element_type(recorded).value_or(usual);
+    const ElementType type = o.type ? *o.type : stored_type(origin, p.name).value_or(usual);
     list.push_back({p, layout[static_cast<ParamId>(list.size())], type});
   }
   return list;
 }
 
-// Writes the tensors of one file.
+// Writes one .safetensors file.
 class ShardWriter {
  public:
   ShardWriter(const fs::path& path, const std::vector<Outgoing>& tensors, TensorReader& reader)
@@ -70,7 +68,7 @@ class ShardWriter {
     if (!out_) fail();
   }
 
-  // A few MiB of stored rows at a time; of rotary pairs whole heads.
+  // Writes a few MiB of stored rows at a time; for rotary pairs whole heads.
   void write(const Outgoing& t) {
     const int64_t rows = t.as.shape[0], columns = t.as.shape.size() == 2 ? t.as.shape[1] : 1;
     int64_t step = std::max<int64_t>(1, (int64_t{2} << 20) / std::max<int64_t>(columns, 1));
@@ -85,7 +83,7 @@ class ShardWriter {
     }
   }
 
-  // Stored rows [first, first + n), into values_.
+  // Reads stored rows [first, first + n) into values_.
   void read_stored(const Outgoing& t, int64_t first, int64_t n, int64_t columns) {
     values_.resize(static_cast<size_t>(n * columns));
     const auto read = [&](const Shape& start, const Shape& count, float* out) {
@@ -118,7 +116,7 @@ class ShardWriter {
   std::vector<std::byte> raw_;
 };
 
-// Fills files one after the other, in the model's order.
+// Assigns tensors to files in the order of the model.
 std::vector<std::vector<Outgoing>> cut_into_shards(const std::vector<Outgoing>& tensors, uint64_t limit) {
   std::vector<std::vector<Outgoing>> shards(1);
   uint64_t bytes = 0;

@@ -8,9 +8,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "config/hf_config.h"
+#include "config/hf/hf_config.h"
 #include "interop/llmc.h"
+#include "io/filesystem.h"
+#include "io/json.h"
 #include "model/architecture.h"
 
 namespace fp {
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a folder that hold one part each, by their number.
+// Returns the files of a folder that hold one part each, ordered by part number.
 std::vector<fs::path> part_files(const fs::path& folder, const std::string& pattern) {
   const NamePattern names(pattern);
   std::map<int64_t, fs::path> found;
@@ -33,7 +34,7 @@ std::vector<fs::path> part_files(const fs::path& folder, const std::string& patt
   std::vector<fs::path> files;
   for (const auto& [part, path] : found) {
     if (part != static_cast<int64_t>(files.size()))
-      throw DataError(fmt::format("{}: {} is there, but part {} is missing", folder.string(), path.filename().string(),
+      throw DataError(fmt::format("{}: {} exists, but part {} is missing", folder.string(), path.filename().string(),
                                   files.size()));
     files.push_back(path);
   }
@@ -44,7 +45,7 @@ std::vector<fs::path> part_files(const fs::path& folder, const std::string& patt
 
 ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) : path_(path), format_(options.format) {
   std::error_code error;
-  if (!is_there(path)) throw DataError(fmt::format("{}: does not exist", path.string()));
+  if (!path_exists(path)) throw DataError(fmt::format("{}: does not exist", path.string()));
   const bool folder = fs::is_directory(path, error);
   folder_ = folder ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
   llmc_ = !folder && is_llmc_model(path);
@@ -60,12 +61,12 @@ ForeignModel::ForeignModel(const fs::path& path, const ForeignOptions& options) 
     return;
   }
   const fs::path config = options.config.empty() ? folder_ / "config.json" : options.config;
-  if (!is_there(config))
+  if (!path_exists(config))
     throw DataError(
-        fmt::format("{}: there is no config.json to say what model this is (looked at {}); legal: a "
-                    "folder with one, or --config FILE",
+        fmt::format("{}: is no checkpoint or run directory, and no config.json describes it as another program's model "
+                    "(tried {}); legal: a folder with one, or --config FILE",
                     path.string(), config.string()));
-  section_ = model_from_hf_config(read_file(config), config.string());
+  section_ = model_from_hf_config(read_json_file(config), config.string());
   declare_parameters(section_, table_);
   mapping_ = choose_mapping(options.mapping, format_, section_.family);
   if (!options.mapping.empty()) format_ = fs::path(options.mapping).stem().string();
@@ -138,8 +139,9 @@ std::vector<std::string> ForeignModel::problems_of(const ParamTable& table) cons
 void ForeignModel::require(const ParamTable& table) const {
   const std::vector<std::string> problems = problems_of(table);
   if (!problems.empty())
-    throw DataError(fmt::format("{}: does not hold the model that it describes, as {} names its tensors:\n  {}",
-                                path_.string(), mapping_.name, fmt::join(problems, "\n  ")));
+    throw DataError(
+        fmt::format("{}: its tensors are not those of the model that it describes, under the mapping {}:\n  {}",
+                    path_.string(), mapping_.name, fmt::join(problems, "\n  ")));
 }
 
 void ForeignModel::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
@@ -152,7 +154,7 @@ void ForeignModel::read(const std::string& param, StateKind kind, const h5::Box&
 
 namespace {
 
-// What belongs to a model beside its weights and travels with it.
+// Returns whether a file beside the weights belongs to the model and is carried with it.
 bool is_companion(const fs::path& path) {
   static const std::set<std::string> kCompanionNames = {"config.json",
                                                         "generation_config.json",
@@ -168,11 +170,11 @@ bool is_companion(const fs::path& path) {
   return kCompanionNames.contains(name) || path.extension() == ".tiktoken";
 }
 
-// Code that a Hugging Face folder runs, as phi-3-small's does; its config.json says so.
+// Returns whether a file is code of the model, as phi-3-small has; its config.json then contains auto_map.
 bool is_model_code(const fs::path& path, const std::string& config) {
-  const std::string stem = path.stem().string();
-  return path.extension() == ".py" && config.find("\"auto_map\"") != std::string::npos && !stem.empty() &&
-         std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  const std::string module = path.stem().string();
+  return path.extension() == ".py" && config.find("\"auto_map\"") != std::string::npos && !module.empty() &&
+         std::all_of(module.begin(), module.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A model that another program wrote, opened in place: its description, its tensors and the files that belong to it.
+// A model written by another program, read in place: its configuration, its tensors and the files beside them.
 #pragma once
 
 #include <filesystem>
@@ -15,37 +15,38 @@
 namespace fp {
 
 struct ForeignOptions {
-  std::string format;            // of the mapping; empty: llmc for an llm.c file, else hf
-  std::string mapping;           // a mapping's name or file, instead of that of the format
-  std::filesystem::path config;  // config.json; empty: the one beside the weights
+  std::string format;            // the mapping's format; empty: llmc for an llm.c file, else hf
+  std::string mapping;           // name or file of a mapping to use instead of the format's
+  std::filesystem::path config;  // path of config.json; empty: the one beside the weights
 };
 
 class ForeignModel : public TensorReader {
  public:
-  // A folder or file of safetensors with its config.json, or an llm.c model file. DataError for what is missing or
-  // malformed, ConfigError for a mapping that is; the tensors are compared with the model only by require().
+  // Opens a folder or file of safetensors with its config.json, or an llm.c model file. Throws DataError for missing or
+  // malformed files, ConfigError for such a mapping. Does not compare the tensors with the model; require() does.
   explicit ForeignModel(const std::filesystem::path&, const ForeignOptions& = {});
 
   const ModelSection& section() const { return section_; }
   const std::filesystem::path& path() const { return path_; }
-  // The folder that other files of the model lie in.
+  // Returns the folder of the files beside the weights.
   const std::filesystem::path& folder() const { return folder_; }
 
-  // DataError listing every parameter that is missing, misshapen or not in floating point, and every tensor that
-  // belongs to no parameter. Copies (of a tied embedding, in parts) must be equal, bit for bit.
+  // Throws DataError listing every parameter that is missing, has the wrong shape or is not floating point, and every
+  // tensor that belongs to no parameter. Copies (of a tied embedding; of replicated parts) must be equal bit for bit.
   void require(const ParamTable&) const;
   void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
 
-  // Changes when the weights do: names, shapes, sizes, and a few hundred KiB of each file.
+  // Returns a hash that changes with the weights: it covers names, shapes, sizes, and a few hundred KiB of each file.
   std::string identity() const;
 
-  // What an export needs to write the same files again: the format, each tensor's element type (as JSON text, under the
-  // name kOriginName), config.json, generation settings, tokenizer files, model code. By file name.
+  // Returns, as file name -> content, what an export needs to write the same files again: the format and each tensor's
+  // element type (as JSON text, under the name kOriginName), config.json, generation settings, tokenizer files, model
+  // code.
   std::map<std::string, std::string> carried() const;
   static constexpr const char* kOriginName = "origin.json";
 
  private:
-  // Its parts, in order; none: it is missing. DataError where a part is missing that should have it.
+  // Returns the parts of a tensor in order; none when it is missing. Throws DataError when only some parts have it.
   std::vector<StoredPart> parts_of(const StoredAs&) const;
   const StoredTensor* find(const TensorFiles&, const StoredAs&, int64_t part = 0) const;
   Assembly assemble(const StoredAs&) const;
@@ -56,10 +57,10 @@ class ForeignModel : public TensorReader {
   std::string format_;
   bool llmc_ = false;
   ModelSection section_;
-  ParamTable table_;  // of section_, whole
+  ParamTable table_;  // all parameters of section_
   MappingSpec mapping_;
-  Layout layout_;                  // of table_
-  std::vector<TensorFiles> sets_;  // one; or one for each part
+  Layout layout_;                  // the layout of table_
+  std::vector<TensorFiles> sets_;  // one, or one for each part
 };
 
 }  // namespace fp

@@ -1,13 +1,13 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "checkpoint/storage.h"
 #include "config/load.h"
-#include "data/pending.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "interop/companions.h"
 #include "interop/transfer.h"
+#include "io/filesystem.h"
+#include "io/pending.h"
+#include "io/storage.h"
 #include "model/architecture.h"
 
 namespace fp {
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 bool has_tokenizer(const fs::path& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    if (is_there(folder / name)) return true;
+    if (path_exists(folder / name)) return true;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".tiktoken") return true;
   return false;
@@ -50,19 +50,19 @@ void import_model(const ImportOptions& o) {
 
   RunSpec spec = spec_of(model);
   if (o.sliding_window >= 0) spec.model.sliding_window = o.sliding_window;
-  validate(spec);
   TrainState state;
   state.config_yaml = dump(spec);
+  parse_run_spec(state.config_yaml, "");  // a checkpoint must be readable: names that are not text, too many ids
   state.carried = model.carried();
   if (o.sliding_window >= 0) {
     auto origin = carried_json(state.carried, ForeignModel::kOriginName);
-    origin["sliding_window"] = o.sliding_window;  // config.json keeps the published one, which an export writes again
+    origin["sliding_window"] = o.sliding_window;  // config.json keeps the published value for exports
     state.carried[ForeignModel::kOriginName] = origin.dump(2) + "\n";
   }
   if (o.tokenizer) state.tokenizer_json = tokenizer_of(model);
   state.extra = {{"imported_from", fs::absolute(o.from).lexically_normal().filename().string()}};
 
-  // Saved under the name of its step in a folder of its own, then moved to where it is wanted.
+  // save_weights() names the checkpoint after its step, so it is written into a temporary folder and then renamed.
   const fs::path to = fs::absolute(o.to).lexically_normal();
   const PendingFolder staging(to);
   storage::rename(save_weights(staging.path(), table, model, state, {"fptrain " + o.version, Mesh(), 0}), to);

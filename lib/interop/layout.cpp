@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "config/problems.h"
+#include "config/yaml/problems.h"
 
 namespace fp {
 namespace {
@@ -17,7 +17,8 @@ int64_t length_of(const std::string& word, const ModelSection& m) {
   return word == "ffn" ? m.ffn : m.hidden;
 }
 
-// How a parameter of this shape lies on file. ConfigError, without its place, where the rule does not fit it.
+// Returns how a parameter of this shape is stored. Throws ConfigError, without its position, when the rule does not
+// fit.
 StoredAs stored_as(const MappingRule& rule, std::shared_ptr<const NamePattern> source, NamePattern::Numbers numbers,
                    const ModelSection& m, const Shape& shape) {
   StoredAs s{.source = std::move(source),
@@ -35,11 +36,12 @@ StoredAs stored_as(const MappingRule& rule, std::shared_ptr<const NamePattern> s
     std::swap(s.shape[0], s.shape[1]);
   }
   if (s.transform == TensorTransform::rotary_pairs && (s.head_dim % 2 != 0 || s.shape[0] % s.head_dim != 0))
-    throw ConfigError(fmt::format("{} are no rotary pairs: its rows are not heads of {}", shape.str(), s.head_dim));
+    throw ConfigError(
+        fmt::format("{} cannot be rotary pairs: its rows are not divisible into heads of {}", shape.str(), s.head_dim));
   return s;
 }
 
-// The rules of a mapping, compiled.
+// The compiled rules of a mapping.
 class Rules {
  public:
   explicit Rules(const MappingSpec& mapping) : mapping_(mapping) {
@@ -48,7 +50,7 @@ class Rules {
       targets_.emplace_back(r.target);
     }
   }
-  // The rule for a parameter; where there is none, the number of rules.
+  // Returns the index of the rule for a parameter, or the number of rules when there is none.
   size_t find(const std::string& name, NamePattern::Numbers& numbers) const {
     size_t i = 0;
     for (; i < targets_.size(); ++i)
@@ -77,7 +79,7 @@ class Rules {
   for (const MappingRule& r : mapping.rules) targets.push_back(r.target);
   const std::string_view near = nearest(missing.front(), targets);
   throw ConfigError(fmt::format("{}: has no rule for parameters of this model{}:\n  {}", mapping.name,
-                                near.empty() ? "" : fmt::format(" (target '{}' comes near)", shown(near)),
+                                near.empty() ? "" : fmt::format(" (the nearest target is '{}')", shown(near)),
                                 fmt::join(missing, "\n  ")));
 }
 

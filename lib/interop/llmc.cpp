@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int32_t kMagic = 20240326, kFp32 = 3, kBf16 = 5;
 constexpr uint64_t kHeaderBytes = 256 * sizeof(int32_t);
 
-// Members of llm.c's ParameterTensors, in the order of its writer; those of layers lie one after another.
+// The members of llm.c's ParameterTensors in the order of its writer; per-layer ones are stacked over the layers.
 constexpr std::array<std::string_view, 16> kLlmcNames = {"wte",
                                                          "wpe",
                                                          "ln1w.{layer}",

@@ -7,9 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "base/error.h"
+#include "base/memory_error.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -19,6 +20,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMaxHeader = 100'000'000;
+constexpr int kMaxDepth = 4;  // a shape is a list in an entry in the header
 
 std::optional<uint64_t> bytes_of(std::string_view dtype) {
   static const std::map<std::string_view, uint64_t> kBytes = {
@@ -34,19 +36,7 @@ class HeaderParser {
 
   void parse(std::string_view text, SafetensorsHeader& header) {
     need(!text.empty() && text.front() == '{', "header", "does not begin with '{'");
-    std::set<std::string> names;  // nlohmann keeps the last of several equal keys: count them as they come
-    std::string twice;
-    int too_deep = 0;
-    const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
-        twice = value.get<std::string>();
-      if (depth > 4) too_deep = depth;
-      return depth <= 4;
-    };
-    const json root = json::parse(text, watch, false);
-    need(root.is_object(), "header", "is not a JSON object");
-    need(too_deep == 0, "header", "is nested too deeply");
-    need(twice.empty(), twice, "is there twice");
+    const json root = parse_json(text, where_ + ": header", {.bytes = kMaxHeader, .depth = kMaxDepth});
     for (const auto& [name, value] : root.items())
       if (name == "__metadata__")
         read_metadata(value, header);
@@ -80,7 +70,7 @@ class HeaderParser {
     need(j["dtype"].is_string(), name, "dtype is not text");
     e.dtype = j["dtype"].get<std::string>();
     const auto width = bytes_of(e.dtype);
-    need(width.has_value(), name, fmt::format("dtype {} is not one of the format's", e.dtype.substr(0, 40)));
+    need(width.has_value(), name, fmt::format("unknown dtype {}", e.dtype.substr(0, 40)));
     const json &shape = j["shape"], &offsets = j["data_offsets"];
     need(shape.is_array(), name, "shape is not a list");
     uint64_t elements = 1;
@@ -125,7 +115,7 @@ uint64_t header_length(std::string_view bytes, uint64_t file_bytes, const std::s
   std::memcpy(&n, bytes.data(), sizeof n);
   if (n > kMaxHeader || n > file_bytes - sizeof n)
     throw DataError(
-        fmt::format("{}: its header is said to have {} bytes; legal: up to {} and no more than the file's {}"
+        fmt::format("{}: header length {}; legal: up to {} and no more than the file's {}"
                     " (is this a safetensors file?)",
                     where, n, kMaxHeader, file_bytes));
   return n;
@@ -135,7 +125,7 @@ uint64_t header_length(std::string_view bytes, uint64_t file_bytes, const std::s
 
 SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_bytes, const std::string& where) {
   const uint64_t n = header_length(bytes, file_bytes, where);
-  if (bytes.size() - sizeof n < n) throw DataError(fmt::format("{}: is cut short inside its header", where));
+  if (bytes.size() - sizeof n < n) throw DataError(fmt::format("{}: truncated inside its header", where));
   SafetensorsHeader header;
   header.data_start = sizeof n + n;
   HeaderParser(file_bytes - header.data_start, where).parse(bytes.substr(sizeof n, n), header);
@@ -153,7 +143,8 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<size_t>(in.gcount()));
   const uint64_t n = header_length(bytes, file_bytes, path.string());
-  bytes.resize(sizeof n + n);
+  with_memory_for(
+      n, [&] { return path.string() + ": header"; }, [&] { bytes.resize(sizeof n + n); });
   in.read(bytes.data() + sizeof n, static_cast<std::streamsize>(n));
   bytes.resize(sizeof n + static_cast<size_t>(in.gcount()));
   return parse_safetensors(bytes, file_bytes, path.string());

@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "interop/safetensors.h"
+#include "io/filesystem.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -19,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Names of the files that an index names, and which tensor is in which.
+// Returns tensor name -> file name of an index.
 std::map<std::string, std::string> weight_map(const fs::path& index) {
-  const json j = json::parse(read_file(index), nullptr, false);
+  const json j = read_json(index);
   if (!j.is_object() || !j.contains("weight_map") || !j["weight_map"].is_object())
     throw DataError(
         fmt::format("{}: weight_map: absent; legal: an object of tensor name to file name", index.string()));
@@ -93,9 +94,9 @@ TensorFiles TensorFiles::open_safetensors(const fs::path& path) {
   const fs::path index = path / "model.safetensors.index.json";
   if (!fs::is_directory(path, error)) {
     set.add_safetensors(path);
-  } else if (!is_there(index)) {
+  } else if (!path_exists(index)) {
     const fs::path usual = path / "model.safetensors";
-    set.add_safetensors(is_there(usual) ? usual : only_safetensors_in(path));
+    set.add_safetensors(path_exists(usual) ? usual : only_safetensors_in(path));
   } else {
     const std::map<std::string, std::string> map = weight_map(index);
     std::set<std::string> files;
@@ -103,7 +104,7 @@ TensorFiles TensorFiles::open_safetensors(const fs::path& path) {
     for (const std::string& file : files) set.add_safetensors(path / file);
     for (const auto& [name, file] : map)
       if (const StoredTensor* t = set.find(name); t == nullptr || set.path(t->file).filename() != file)
-        throw DataError(fmt::format("{}: says that {} is in {}, which does not hold it", index.string(), name, file));
+        throw DataError(fmt::format("{}: lists {} in {}, which does not contain it", index.string(), name, file));
   }
   return set;
 }

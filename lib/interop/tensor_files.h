@@ -1,4 +1,4 @@
-// Named tensors inside files, read piece by piece: nothing is mapped or kept.
+// Named tensors in files, read piecewise: nothing is mapped or cached.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace fp {
 
 struct StoredTensor {
-  std::string dtype;           // as safetensors names it
-  std::vector<int64_t> shape;  // of any rank
-  size_t file = 0;             // index into the set's files
-  uint64_t offset = 0;         // of its first byte in the file
+  std::string dtype;           // name of the type in safetensors
+  std::vector<int64_t> shape;  // any rank
+  size_t file = 0;             // index of its file in the TensorFiles
+  uint64_t offset = 0;         // offset of its first byte in the file
 };
 
 class TensorFiles {
@@ -26,20 +26,23 @@ class TensorFiles {
   TensorFiles& operator=(TensorFiles&& o) noexcept;
   ~TensorFiles();
 
-  // One .safetensors file; or a folder's model.safetensors.index.json with all files it names, else its
-  // model.safetensors, else its only .safetensors file. DataError for anything missing, malformed or contradictory.
+  // Opens one .safetensors file, or a folder: its model.safetensors.index.json with all files it names, else its
+  // model.safetensors, else its only .safetensors file. Throws DataError for anything missing, malformed or
+  // contradictory.
   static TensorFiles open_safetensors(const std::filesystem::path&);
 
+  // Opens a file and returns its index. Throws DataError when it cannot be opened.
   size_t add_file(const std::filesystem::path&);
-  // DataError when the name is there already.
+  // Adds a tensor. Throws DataError when the name exists already.
   void add(const std::string& name, StoredTensor);
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  // Returns null when there is no tensor of this name.
   const StoredTensor* find(const std::string& name) const;
   const std::filesystem::path& path(size_t file) const { return files_[file].path; }
 
   size_t files() const { return files_.size(); }
-  // Bytes of a file from `offset`. DataError when they are not there.
+  // Reads out.size() bytes of a file from `offset` on. Throws DataError when the file ends before, or cannot be read.
   void read(size_t file, uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -21,7 +21,7 @@ const char* file_name(Format format) {
   return "tokenizer.tiktoken";
 }
 
-// What the added token of this id is written as; null: there is none.
+// Returns the content of the added token with this id; null when there is none.
 Json content_of(const Json& tokenizer_json, int32_t id) {
   for (const Json& added : tokenizer_json.value("added_tokens", Json::array()))
     if (added.value("id", -1) == id) return added.at("content");
@@ -31,7 +31,7 @@ Json content_of(const Json& tokenizer_json, int32_t id) {
 void name_special_tokens(const TokenizerSource& source, const Tokenizer& tokenizer, Json& config) {
   Json bos, eos;
   if (source.format == Format::tokenizer_json) {
-    const Json j = Json::parse(source.data);
+    const Json j = parse_json(source.data, "the tokenizer", kVocabularyJson);
     eos = content_of(j, tokenizer.eot());
     bos = content_of(j, tokenizer.bos().value_or(tokenizer.eot()));
   }

@@ -1,5 +1,5 @@
-// Models in and out of the universal checkpoint: `fptrain checkpoint import` and `export`. Both stream: memory stays
-// below two of the model's tensors.
+// Converts models to and from checkpoints: `fptrain checkpoint import` and `export`. Both work as a stream, with less
+// than two of the model's tensors in memory.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 namespace fp {
 
 struct ImportOptions {
-  std::filesystem::path from;  // what ForeignModel opens
-  std::filesystem::path to;    // the checkpoint to make; must not exist
+  std::filesystem::path from;  // a path that ForeignModel opens
+  std::filesystem::path to;    // the checkpoint to create; must not exist
   ForeignOptions source;
-  int64_t sliding_window = -1;  // phi3: keys a query sees; -1: as config.json says
-  bool tokenizer = true;        // read the tokenizer beside the weights; DataError when it is one we cannot read
-  std::string version;          // of fptrain
+  int64_t sliding_window = -1;  // phi3: number of keys a query attends to; -1: as in config.json
+  bool tokenizer = true;        // read the tokenizer beside the weights; DataError when it is not supported
+  std::string version;          // version of fptrain
 };
 
-// Makes a checkpoint of step 0, weights only. DataError leaves nothing behind.
+// Writes a checkpoint of step 0 that contains weights only. Leaves nothing behind when it throws DataError.
 void import_model(const ImportOptions&);
 
-// The run spec that an imported model's checkpoint carries.
+// Returns the run spec for the checkpoint of an imported model.
 RunSpec spec_of(const ForeignModel&);
-// The tokenizer in the model's folder, serialized; empty: there is none.
+// Returns the serialized tokenizer of the model's folder; empty when it has none.
 std::string tokenizer_of(const ForeignModel&);
 
 struct ExportOptions {
-  std::filesystem::path to;              // the folder to make; must not exist
-  std::string format = "hf";             // of the mapping that names the tensors
-  std::string mapping = "";              // a mapping's name or file, instead of that of the format
-  std::optional<ElementType> type;       // of all tensors; none: as imported, else the run's compute type
-  uint64_t shard_bytes = 5'000'000'000;  // a file holds no more, unless one tensor does
+  std::filesystem::path to;              // the folder to create; must not exist
+  std::string format = "hf";             // format of the mapping that names the tensors
+  std::string mapping = "";              // name or file of a mapping to use instead of the format's
+  std::optional<ElementType> type;       // element type; nothing: as imported, else the run's compute type
+  uint64_t shard_bytes = 5'000'000'000;  // maximum bytes of tensors per file, unless one tensor is larger
 };
 
 struct ExportSummary {
@@ -45,9 +45,9 @@ struct ExportSummary {
   bool tokenizer = false;
 };
 
-// Writes a Hugging Face folder (with tensors as the mapping says): safetensors, config.json, generation_config.json,
-// tokenizer files. What came with an imported model leaves with it. DataError for a value that the element type cannot
-// hold, and for a model that no Hugging Face class can express; nothing is left behind then.
+// Writes a Hugging Face folder with tensors as the mapping says: safetensors, config.json, generation_config.json,
+// tokenizer files. Files that came with an imported model are included. Throws DataError for a value that the element
+// type cannot represent, and for a model that no Hugging Face class can express; leaves nothing behind then.
 ExportSummary export_model(const Checkpoint&, const ExportOptions&);
 
 }  // namespace fp

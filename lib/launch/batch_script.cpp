@@ -7,9 +7,9 @@
 namespace fp {
 namespace {
 
-constexpr std::string_view kHead =
+constexpr std::string_view kHeader =
     R"sh(#!/usr/bin/env bash
-# Trains as a Slurm job that saves before its time is up, goes back to the queue, and goes on where it stopped.
+# Trains as a Slurm job that saves before its time limit, is requeued, and resumes where it stopped.
 # Written by fptrain submit; docs/slurm.md tells how it works.
 )sh";
 
@@ -31,24 +31,24 @@ wait "$pid" && code=0 || code=$?
 
 constexpr std::string_view kRequeue = R"sh(
 # 75: saved and interrupted. 76: a node, a GPU, the network or the file system failed. 134 to 139: a signal ended a rank:
-# it crashed, memory was short, or it was told to stop before it listened. Any other code has a reason that a restart
-# does not mend, and so has 136, a division by zero. A run that makes no progress ends with 2.
+# a crash, lack of memory, or a stop signal before its handler was installed. Any other code has a cause that a restart
+# does not remove, and so has 136, a division by zero. A run that makes no progress ends with 2.
 case "$code" in
   75 | 76 | 134 | 135 | 137 | 138 | 139)
-    trap '' TERM  # a requeued job's script is told to end, and killed a while later
+    trap '' TERM  # the script of a requeued job gets SIGTERM, and is killed a while later
     find_suspect || true
-    echo "fptrain: the job goes back to the queue"
+    echo "fptrain: the job is requeued"
     if scontrol requeue "$SLURM_JOB_ID"; then
       [ -z "$suspect" ] || leave_out || echo "fptrain: node $suspect could not be left out" >&2
     else
-      echo "fptrain: it could not be requeued; submit it again to go on" >&2
+      echo "fptrain: it could not be requeued; submit it again to continue" >&2
     fi
     ;;
 esac
 )sh";
 
-// Slurm changes the nodes of a job only while it is pending: after it went back to the queue, before it can start
-// again, as this script is part of it.
+// Slurm changes the nodes of a job only while it is pending: after it was requeued and before it starts again, which it
+// cannot do while this script runs.
 constexpr std::string_view kSuspects = R"sh(
 # The node that stood out when this start failed is left out of the next ones, if enough nodes stay.
 suspect=""
@@ -97,15 +97,15 @@ std::string replaced(std::string text, std::string_view mark, const std::string&
   return text;
 }
 
-// What the script knows of nodes that stand out.
+// Returns the shell functions that exclude suspect nodes.
 std::string suspects(const BatchJob& j) {
-  if (j.most_left_out == 0 || j.run_directory.empty()) return std::string(kNoSuspects);
-  std::string text = replaced(std::string(kSuspects), "%MOST%", std::to_string(j.most_left_out));
+  if (j.max_excluded_nodes == 0 || j.run_directory.empty()) return std::string(kNoSuspects);
+  std::string text = replaced(std::string(kSuspects), "%MOST%", std::to_string(j.max_excluded_nodes));
   text = replaced(text, "%MIN_NODES%", std::to_string(j.min_nodes));
   return replaced(text, "%DIRECTORY%", shell_word(j.run_directory));
 }
 
-// A value in an #SBATCH line, as sbatch reads these: quotes group, a backslash takes the next character as it is.
+// Quotes a value for an #SBATCH line: sbatch reads quotes as grouping and a backslash as an escape.
 std::string sbatch_word(const std::string& value) {
   if (value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-") ==
       std::string::npos)
@@ -159,13 +159,13 @@ std::string options(const BatchJob& j) {
     o.add("nodes", j.min_nodes);
     o.add("ntasks-per-node", j.ranks_per_node);
   } else {
-    // Were tasks named, Slurm would count those of the fewest nodes, and give no more nodes than that.
+    // With --ntasks Slurm would count the tasks of the fewest nodes, and grant no more nodes than that.
     o.add("nodes", fmt::format("{}-{}", j.min_nodes, j.max_nodes));
     o.add("mincpus", j.ranks_per_node * std::max(1, j.cpus_per_rank));
   }
   o.add("cpus-per-task", j.cpus_per_rank);
   o.add("gpus-per-node", j.gpus_per_node);
-  // mpirun is in the batch script, which hands the signal on; srun's ranks are signalled by Slurm.
+  // With mpirun the batch script gets the signal and forwards it; with srun Slurm signals the ranks.
   if (j.signal_before > 0) o.add("signal", fmt::format("{}USR1@{}", by_srun(j) ? "" : "B:", j.signal_before));
   o.line(j.requeue ? "--requeue" : "--no-requeue");
   for (const std::string& more : j.options) o.line(more);
@@ -175,7 +175,8 @@ std::string options(const BatchJob& j) {
 std::string launch(const BatchJob& j) {
   std::string text = fmt::format("\nnodes=$SLURM_JOB_NUM_NODES\nranks=$((nodes * {}))\n", j.ranks_per_node);
   if (by_srun(j)) {
-    // Since 22.05 srun does not take it over from sbatch. Ranks end each other: srun must not kill those that save.
+    // Since 22.05 srun does not inherit --cpus-per-task. The lifeline ends the ranks: srun must not kill those that
+    // save.
     if (j.cpus_per_rank > 0) text += fmt::format("export SRUN_CPUS_PER_TASK={}\n", j.cpus_per_rank);
     text += fmt::format(
         "launch=(srun --mpi=pmix --nodes=\"$nodes\" --ntasks=\"$ranks\" --ntasks-per-node={} --kill-on-bad-exit=0)\n",
@@ -203,7 +204,8 @@ std::string shell_word(const std::string& word) {
 }
 
 std::string batch_script(const BatchJob& j) {
-  return fmt::format("{}{}set -euo pipefail\n{}{}{}exit \"$code\"\n", kHead, options(j), launch(j), kBody,
+  const std::string umask = j.umask.empty() ? "" : fmt::format("umask {}  # run.permissions\n", j.umask);
+  return fmt::format("{}{}set -euo pipefail\n{}{}{}{}exit \"$code\"\n", kHeader, options(j), umask, launch(j), kBody,
                      j.requeue ? suspects(j) + std::string(kRequeue) : std::string());
 }
 

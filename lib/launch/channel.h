@@ -1,93 +1,58 @@
-// Messages over TCP: a listener, connections that carry lines, and a mailbox from one thread to another. Whoever waits
-// polls their descriptors.
+// Messages over TCP between ranks that have authenticated each other, and a mailbox from one thread to another. To wait
+// for either, poll their descriptors.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "launch/message.h"
+#include "launch/proof.h"
 
 namespace fp {
 
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// A connection that never blocks. It breaks when the peer is gone: at once when its process ends, within a minute when
-// its host does.
+// A non-blocking connection. It breaks when the peer is gone: at once when its process ends, within a minute when its
+// host is lost. Nothing is sent to a peer, or accepted from it, before it has proven that it knows the token.
 class PeerChannel {
  public:
-  explicit PeerChannel(Descriptor socket);
+  // Maximum number of bytes accepted from a peer before it is authenticated.
+  static constexpr size_t kMostUnproven = 4096;
+
+  PeerChannel(FileDescriptor socket, LifelineEnd self, const Token& token);
   int fd() const { return socket_.get(); }
 
-  // What does not go out now goes out with later calls.
+  // Sends a message. Bytes that cannot be sent now are sent by later calls; messages posted before the peer is
+  // authenticated are sent once it is.
   void send(const PeerMessage&);
   bool backed_up() const { return !out_.empty(); }
-  // closed: by the peer, as when its process ends, and nothing more will come. broken: by what lies between, a reset or
-  // a peer out of reach.
-  enum class State { open, closed, broken };
-  // Adds the messages that have come.
+  bool proven() const { return handshake_.proven(); }
+  // closed: by the peer, as when its process ends; nothing more will come. broken: by the network: a reset, an
+  // unreachable peer, or a line that the peer did not send. unauthenticated: the peer failed to prove that it knows the
+  // token.
+  enum class State { open, closed, broken, unauthenticated };
+  // Appends the messages that have arrived.
   State receive(std::vector<PeerMessage>& messages);
-  void finish_sending();  // the peer reads what was sent, then the end
+  void finish_sending();  // the peer reads what was sent, then end of file
+  // Size of the receive and send buffers in bytes.
+  size_t held_bytes() const { return in_.size() + out_.size(); }
 
  private:
-  Descriptor socket_;
+  State take_lines(size_t searched, std::vector<PeerMessage>& messages);
+  bool take_line(std::string_view line, std::vector<PeerMessage>& messages);
+  void flush();
+
+  FileDescriptor socket_;
+  Handshake handshake_;
+  std::optional<LineSeal> sent_, received_;  // set once the peer is authenticated
+  std::vector<PeerMessage> early_;           // sent then
   std::string in_, out_;
+  size_t unproven_bytes_ = 0;
   bool broken_ = false;
 };
-
-// Where rank 0 can be met.
-class Listener {
- public:
-  Listener();  // on a port of the system's choice, on all interfaces; InfrastructureError where there is none
-  int fd() const { return socket_.get(); }
-  const std::string& token() const { return token_; }
-  // For connect(): port, token, machine, then addresses, between blanks.
-  std::string address() const;
-  Descriptor accept();  // -1: nobody is there
-
- private:
-  Descriptor socket_;
-  std::string token_;
-};
-
-// Connects to a listener and says `hello`, whose first field becomes the token. InfrastructureError naming what was
-// tried.
-struct Greeting {
-  std::unique_ptr<PeerChannel> channel;
-  std::vector<PeerMessage> answers;  // the first is a "welcome"
-};
-Greeting connect(const std::string& address, PeerMessage hello, double timeout_s);
-
-// Where a connection that broke had led to.
-class FormerPeer {
- public:
-  explicit FormerPeer(const PeerChannel&);  // while it works
-  // A new connection to it; nothing where none could be made in this time, and `refused` tells whether that is because
-  // nobody listens there any more.
-  std::unique_ptr<PeerChannel> connect(double timeout_s, bool& refused) const;
-
- private:
-  std::vector<char> address_;  // a sockaddr
-};
-
-// The token in a listener's address.
-std::string token_of(const std::string& address);
 
 // Messages from one thread of a process to another.
 class Mailbox {
@@ -100,10 +65,11 @@ class Mailbox {
  private:
   std::mutex mutex_;
   std::vector<PeerMessage> messages_;
-  Descriptor wake_;
+  FileDescriptor wake_;
 };
 
-// Waits until one of these has something to read, or is broken, or the time is over. Those that have, ascending.
+// Waits until one of the descriptors is readable or broken, or until the timeout. Returns those that are, in ascending
+// order.
 std::vector<int> wait_readable(const std::vector<int>& fds, double timeout_s);
 
 }  // namespace fp

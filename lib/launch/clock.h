@@ -1,4 +1,4 @@
-// The clock by which the lifeline waits and judges. A test may put one in its place that it drives itself.
+// The clock that the lifeline uses for all waits and timeouts. Tests substitute one that they drive themselves.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ class MonotonicClock {
   MonotonicClock& operator=(const MonotonicClock&) = delete;
 
   virtual Time now() = 0;
-  // Waits until one of these descriptors has something to read or is broken, or until the time has come; a signal may
-  // end it early. Returns those that are ready, ascending.
+  // Waits until one of the descriptors is readable or broken, or until the time `until`; a signal may end the wait
+  // early. Returns those that are ready, in ascending order.
   virtual std::vector<int> wait_readable(const std::vector<int>& fds, Time until) = 0;
-  // A thread whose waits all go through this clock, and the wait for its end.
+  // Starts a thread that waits through this clock only, and joins it.
   virtual std::thread start(std::function<void()> body) = 0;
   virtual void join(std::thread&) = 0;
 
@@ -31,7 +31,7 @@ class MonotonicClock {
   }
 };
 
-// The system's own; it lives for ever.
+// The system's clock; it is never destroyed.
 MonotonicClock& real_clock();
 
 }  // namespace fp

@@ -13,7 +13,7 @@ Deadline::Deadline(double seconds, std::string message, MonotonicClock& clock, E
       if (!clock_.wait_readable({met_.fd()}, until).empty()) return;
     }
     leave_after(end.longest_s, kInfrastructure);
-    say(message, end.say_s);
+    log_error(message, end.log_s);
     leave(kInfrastructure, end.flush_s);
   });
 }

@@ -1,4 +1,4 @@
-// A time limit for what can hang before there is a lifeline between the ranks.
+// A time limit for operations that may hang before the lifeline between the ranks exists.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace fp {
 
 class Deadline {
  public:
-  // Ends this process, with code 76 and the message as an error, unless this is destroyed within so many seconds; 0:
-  // has all the time there is. Nothing that holds the log or the standard streams keeps it from ending.
+  // Ends this process with exit code 76, logging `message` as an error, unless this object is destroyed within
+  // `seconds`; 0: no limit. The process ends even if other threads hold the log or the standard streams.
   Deadline(double seconds, std::string message, MonotonicClock& = real_clock(), EndLimits = {});
   ~Deadline();
   Deadline(const Deadline&) = delete;

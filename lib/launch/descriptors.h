@@ -1,10 +1,12 @@
-// How many files and connections this process may have open.
+// The limit of open files and connections of this process.
 #pragma once
+
+#include <cstdint>
 
 namespace fp {
 
-// From now on as many as the administrator allows, not as few as shells and batch systems begin with: with many ranks
-// each needs connections to others beside its files.
-void allow_all_descriptors();
+// Raises the limit of open descriptors to the administrator's hard limit, as the default of shells and batch systems is
+// too low for a run of many ranks, each of which has connections beside its files. Returns the new limit.
+int64_t allow_all_descriptors();
 
 }  // namespace fp

@@ -15,17 +15,17 @@
 namespace fp {
 namespace {
 
-constexpr timespec kLook{0, 10'000'000};  // how often a handler looks for someone to end the run
+constexpr timespec kPollInterval{0, 10'000'000};  // how often a handler checks for a thread to end the run
 
 // Handlers may only touch lock-free atomics and call async-signal-safe functions.
-std::atomic<bool> told{false}, speaks{false};
+std::atomic<bool> stop_requested{false}, writes_message{false};
 Interrupts interrupts;
-std::atomic<int> awaiting{-1};
-std::atomic<int64_t> looks{0};
+std::atomic<int> waiter{-1};
+std::atomic<int64_t> polls{0};
 
-// Whether there is someone to end the run.
+// Wakes the thread that ends the run. Returns false if there is none.
 bool hand_over() {
-  const int fd = awaiting.load();
+  const int fd = waiter.load();
   const uint64_t one = 1;
   return fd >= 0 && ::write(fd, &one, sizeof(one)) == sizeof(one);
 }
@@ -39,9 +39,9 @@ void on_stop_signal(int signal) {
     errno = saved_errno;
     return;
   }
-  for (int64_t look = 0; !hand_over(); ++look) {
-    if (look >= looks) ::_exit(static_cast<int>(ExitCode::interrupted));
-    timespec left = kLook;
+  for (int64_t poll = 0; !hand_over(); ++poll) {
+    if (poll >= polls) ::_exit(static_cast<int>(ExitCode::interrupted));
+    timespec left = kPollInterval;
     while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
     }
     interrupts.restart();
@@ -52,10 +52,10 @@ void on_stop_signal(int signal) {
 }  // namespace
 
 EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
-  told = false;
-  looks = std::chrono::nanoseconds(moment).count() / kLook.tv_nsec;
+  stop_requested = false;
+  polls = std::chrono::nanoseconds(moment).count() / kPollInterval.tv_nsec;
   interrupts.forget();
-  speaks = log::rank() == 0;
+  writes_message = log::rank() == 0;
   sigset_t all;
   sigfillset(&all);
   handlers_.emplace(on_stop_signal, all);
@@ -63,14 +63,15 @@ EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
 
 void EarlyStop::over() { handlers_->ignore_for_good(); }
 
-bool stopping_early() { return told.load(); }
+bool stopping_early() { return stop_requested.load(); }
 
 void stop_early() {
-  constexpr std::string_view text = "told to stop while there is nothing to save; the same command goes on\n";
-  if (told.exchange(true) || !speaks.load()) return;
+  constexpr std::string_view text =
+      "stopped with nothing to save; unless a rank reported an error, the same command continues the run\n";
+  if (stop_requested.exchange(true) || !writes_message.load()) return;
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-void leave_early_stop_to(int eventfd) { awaiting = eventfd; }
+void leave_early_stop_to(int eventfd) { waiter = eventfd; }
 
 }  // namespace fp

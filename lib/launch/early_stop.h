@@ -1,4 +1,4 @@
-// Being told to stop before there is anything to save.
+// Stop signals that arrive before a run has anything to save.
 #pragma once
 
 #include <chrono>
@@ -8,26 +8,27 @@
 
 namespace fp {
 
-// While one of these lives, SIGINT, SIGTERM and SIGUSR1 end the run with exit code 75: the same command starts again.
-// One rank that is told is enough, once there is a lifeline: it ends them all. Before, the process ends by itself,
-// after a moment that it gives the others: a launcher tells all, one after the other, and connections that break
-// meanwhile are no news. A second SIGINT, half a second or more after the first, does what SIGINT does by default.
-// Other handlers may be put over these. At most one lives at a time.
+// While an object of this class lives, SIGINT, SIGTERM and SIGUSR1 end the run with exit code 75: the same command
+// starts it again. Once the lifeline exists, a signal to one rank ends all ranks. Before that, each process ends by
+// itself, after a delay for the others: a launcher signals the ranks one after the other, and connections that break
+// meanwhile are not reported. A second SIGINT, half a second or more after the first, has its default effect. Other
+// handlers may be installed over these. At most one object may live at a time.
 class EarlyStop {
  public:
   explicit EarlyStop(std::chrono::milliseconds moment = std::chrono::milliseconds(500));
-  // The work is done: the signals change nothing until the process ends, since a launcher may still forward one.
+  // To be called when the work is done: the signals have no effect until the process ends, since a launcher may still
+  // forward one.
   void over();
 
  private:
   std::optional<SignalHandlers> handlers_;
 };
 
-// Whether this process was told so, itself or by another rank, and is about to end.
+// Returns whether this process was told to stop, by a signal or by another rank, and is about to end.
 bool stopping_early();
-// As if it had been told by a signal, but for what follows.
+// Sets stopping_early() and logs as a signal would, but does not end the process.
 void stop_early();
-// From now on a signal only adds to this eventfd: whoever waits for it ends the run. -1: nobody does.
+// From now on a signal only writes to this eventfd, and the thread that waits for it ends the run. -1: no such thread.
 void leave_early_stop_to(int eventfd);
 
 }  // namespace fp

@@ -8,7 +8,7 @@
 namespace fp {
 namespace {
 
-// Slurm numbers the steps that are no srun (batch script, interactive shell, extern) from here up.
+// Slurm gives the steps that srun did not start (batch script, interactive shell, extern) numbers from here up.
 constexpr int64_t kFirstSpecialStep = 0xfffffff0;
 
 std::optional<int64_t> read_number(const Variables& variable, const char* name) {
@@ -28,7 +28,7 @@ int need(const Variables& variable, const char* name, const char* because) {
   return static_cast<int>(*value);
 }
 
-// The tasks of node `node` in Slurm's "4(x2),3": two nodes with four tasks and one with three; 0: not listed.
+// Returns the tasks of node `node` in Slurm's "4(x2),3": two nodes with four tasks, one with three; 0: not listed.
 int tasks_on_node(const std::string& text, int64_t node) {
   const char *at = text.data(), *const end = at + text.size();
   while (at < end) {
@@ -59,10 +59,10 @@ LaunchEnvironment from_srun(const Variables& variable) {
 }
 
 [[noreturn]] void refuse_srun(int size) {
-  throw ConfigError(
-      fmt::format("srun started {} tasks with nothing by which MPI could join them. Start them with `srun --mpi=pmix` "
-                  "(`srun --mpi=list` names what this Slurm offers), or with mpirun inside the job",
-                  size));
+  throw ConfigError(fmt::format(
+      "srun started {} tasks without a process manager interface that MPI could use. Start them with `srun --mpi=pmix` "
+      "(`srun --mpi=list` names what this Slurm offers), or with mpirun inside the job",
+      size));
 }
 
 }  // namespace
@@ -80,10 +80,11 @@ LaunchEnvironment read_environment(const Variables& variable) {
   else if (step && *step < kFirstSpecialStep)
     e = from_srun(variable);
   if (e.rank >= e.size || e.local_rank >= e.local_size || e.local_size > e.size)
-    throw ConfigError(fmt::format(
-        "the environment says rank {} of {} and local rank {} of {}, which cannot be: were variables of {} copied from "
-        "another shell?",
-        e.rank, e.size, e.local_rank, e.local_size, e.launcher == Launcher::mpirun ? "mpirun" : "srun"));
+    throw ConfigError(
+        fmt::format("the environment says rank {} of {} and local rank {} of {}, which is impossible: were variables "
+                    "of {} copied from "
+                    "another shell?",
+                    e.rank, e.size, e.local_rank, e.local_size, e.launcher == Launcher::mpirun ? "mpirun" : "srun"));
   return e;
 }
 

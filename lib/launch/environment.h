@@ -1,4 +1,4 @@
-// How this process was started: alone, by mpirun or by srun, as its environment says before MPI_Init.
+// Detects how this process was started (alone, by mpirun or by srun) from its environment, before MPI_Init.
 #pragma once
 
 #include <functional>
@@ -16,19 +16,20 @@ struct LaunchEnvironment {
   bool operator==(const LaunchEnvironment&) const = default;
 };
 
-// The value of a variable; nothing when it is not set.
+// Returns the value of an environment variable; nullopt when it is not set.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> process_variable(const char* name);
 
-// mpirun's own variables win: it may run inside a batch job, and starts its daemons with srun. The shell of a batch
-// script or of salloc is `alone`, although Slurm describes the whole job there. ConfigError for values that contradict
-// each other.
+// Reads the launch environment. mpirun's variables take precedence: it may run inside a batch job, and starts its
+// daemons with srun. In the shell of a batch script or of salloc the launcher is `alone`, although Slurm's variables
+// describe the whole job there. Throws ConfigError for contradictory values.
 LaunchEnvironment read_environment(const Variables& variable = process_variable);
 
-// Before MPI_Init: ConfigError, which tells of `srun --mpi=pmix`, when srun started several tasks with nothing by which
-// MPI could join them. Some MPIs abort there, some make each task a world of its own.
+// To be called before MPI_Init. Throws ConfigError, which suggests `srun --mpi=pmix`, when srun started several tasks
+// without a process management interface (PMIx or PMI) by which MPI could join them. In that case some MPIs abort, and
+// some give each task a world of its own.
 void check_joinable(const LaunchEnvironment&, const Variables& variable = process_variable);
-// After MPI_Init: ConfigError unless the world that MPI made is the one that was started.
+// To be called after MPI_Init. Throws ConfigError unless MPI's world has the size and rank that the launcher assigned.
 void check_world(const LaunchEnvironment&, int mpi_rank, int mpi_size);
 
 }  // namespace fp

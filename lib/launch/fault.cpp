@@ -40,11 +40,16 @@ bool read_kind(std::string_view text, Fault::Kind& kind) {
   return false;
 }
 
+bool faults_allowed = false;
+
+const char* fault_text() {
+  const char* text = std::getenv("FPTRAIN_FAULT");
+  return text == nullptr || *text == '\0' ? nullptr : text;
+}
+
 const std::optional<Fault>& requested() {
-  static const std::optional<Fault> fault = [] {
-    const char* text = std::getenv("FPTRAIN_FAULT");
-    return text == nullptr || *text == '\0' ? std::nullopt : std::optional<Fault>(parse_fault(text));
-  }();
+  static const std::optional<Fault> fault =
+      faults_allowed && fault_text() != nullptr ? std::optional<Fault>(parse_fault(fault_text())) : std::nullopt;
   return fault;
 }
 
@@ -91,7 +96,16 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
-void check_fault_request() { requested(); }
+void allow_faults() { faults_allowed = true; }
+
+void check_fault_request() {
+  if (fault_text() != nullptr && !faults_allowed)
+    throw ConfigError(
+        fmt::format("FPTRAIN_FAULT='{}' is set in the environment, but --allow-faults is not given: nothing would be "
+                    "injected. Legal: fptrain train --allow-faults, or no FPTRAIN_FAULT",
+                    fault_text()));
+  requested();
+}
 
 std::chrono::milliseconds slow_disk() {
   const std::optional<Fault>& fault = requested();

@@ -1,6 +1,7 @@
-// Faults on purpose, to see how a cluster, a batch script or a test takes them:
+// Injected faults, to test how a cluster, a batch script or fptrain handles them:
 // FPTRAIN_FAULT="rank=3,step=5,phase=step,kind=kill", "kind=slow,ms=20" or
-// "rank=3,step=5,kind=flip,what=weights,element=1000,bit=30" in the environment.
+// "rank=3,step=5,kind=flip,what=weights,element=1000,bit=30" in the environment. As a variable may be inherited
+// unnoticed from a script or a job, it has no effect and is refused unless the command line contains --allow-faults.
 #pragma once
 
 #include <chrono>
@@ -12,35 +13,40 @@
 namespace fp {
 
 struct Fault {
-  // An exception; sleeps for ever; SIGKILL; SIGSTOP; a bit of the state that changes; and, on all ranks and for the
-  // whole run, a slow disk.
+  // raise: throws an exception; sleep: sleeps forever; kill: SIGKILL; stop: SIGSTOP; flip: a bit of the state flips;
+  // slow: a slow disk, on all ranks and for the whole run.
   enum class Kind { raise, sleep, kill, stop, flip, slow };
   int rank = 0;
-  int64_t step = 0;            // 0 in set-up
-  std::string phase = "step";  // as CommRecord::enter_phase has it; planning: what rank 0 does under parallel: auto
-  Kind kind = Kind::raise;     // written throw, sleep, kill, stop, flip, slow
-  int64_t ms = 0;              // slow: before each change that a save makes to the disk
-  // flip: of the rank's fp32 master weights or first moments before the step, of the gradients that it gives to a sum
-  // over data ranks, or of such a sum as it receives it.
+  int64_t step = 0;  // 0: during set-up
+  // As passed to CommRecord::enter_phase; planning: the search of rank 0 under parallel: auto.
+  std::string phase = "step";
+  Kind kind = Kind::raise;  // in text: throw, sleep, kill, stop, flip, slow
+  int64_t ms = 0;           // slow: delay before each change that a save makes to the disk
+  // flip: the target is the rank's fp32 master weights or first moments before the step, the gradients that it
+  // contributes to a sum over data-parallel ranks, or such a sum as it receives it.
   std::string what = {};  // weights, moments, gradients or sums
-  int64_t element = 0;    // of those, modulo their number
+  int64_t element = 0;    // index into those, modulo their number
   int bit = 30;           // 0, the lowest of the mantissa, to 31, the sign
   bool operator==(const Fault&) const = default;
 };
 
-// "key=value,..."; phase may be left out. ConfigError says what would be legal.
+// Parses "key=value,..."; phase may be omitted. Throws ConfigError, which says what would be legal.
 Fault parse_fault(std::string_view text);
 
-// ConfigError when FPTRAIN_FAULT says nothing legal: before a run has begun.
+// Enables FPTRAIN_FAULT in this process (--allow-faults). To be called before all functions below.
+void allow_faults();
+
+// Throws ConfigError when FPTRAIN_FAULT is set but not allowed, or is not legal. To be called before a run begins.
 void check_fault_request();
 
-// How long FPTRAIN_FAULT wants each change to the disk to take; 0: no longer than it does.
+// Returns the delay before each change to the disk that FPTRAIN_FAULT requests; 0: none.
 std::chrono::milliseconds slow_disk();
 
-// The flip that FPTRAIN_FAULT asks for before this step of this rank, once.
+// Returns the flip that FPTRAIN_FAULT requests before this step of this rank, once.
 std::optional<Fault> flip_due(int rank, int64_t step);
 
-// Called where a rank enters a phase of a step; does what FPTRAIN_FAULT asks for, once. `throw`: DataError.
+// To be called when a rank enters a phase of a step; performs the fault that FPTRAIN_FAULT requests, once. `throw`
+// throws DataError.
 void maybe_fault(int rank, int64_t step, std::string_view phase);
 
 }  // namespace fp

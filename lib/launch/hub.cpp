@@ -4,64 +4,67 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "launch/connect.h"
 #include "launch/descriptors.h"
 #include "launch/early_stop.h"
+#include "launch/interfaces.h"
 #include "launch/placement.h"
+#include "launch/process.h"
 #include "launch/suspect.h"
 
 namespace fp {
 namespace {
 
-// How long the hub waits for more before it reports a failure: others may be about to say the same, or, after a
-// communication that broke, why it did.
+// Seconds that the hub waits before it reports a failure: others may be about to report the same one, or the cause of a
+// broken communication.
 constexpr double kSettleOwn = 0.25, kSettlePeer = 3;
-constexpr double kSoonAgain = 0.05;  // seconds between looks at a process whose connection broke
-constexpr double kDrain = 3;         // how long it waits at the end for the others to go first
+constexpr double kRecheck = 0.05;  // seconds between checks of a process whose connection broke
+constexpr double kDrain = 3;       // seconds that it waits at the end for the other ranks
 
-// Whether a process of this host has not ended, even if nobody has been told so yet.
-bool process_runs(long pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string stat;
-  if (!std::getline(in, stat)) return false;
-  const size_t name_end = stat.rfind(") ");
-  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? 'X' : stat[name_end + 2];
-  return state != 'Z' && state != 'X';
-}
+// Descriptors of rank 0 beside a connection to each rank: unauthenticated peers, MPI, data and checkpoints.
+constexpr int64_t kOtherDescriptors = UnauthenticatedPeers::kMost + 192;
 
 }  // namespace
 
 Hub::Hub(int size, const CommRecord& record, LifelineOptions options)
-    : Member(0, record, std::move(options)), ranks_(static_cast<size_t>(size)) {
+    : Member(0, record, std::move(options)), ranks_(static_cast<size_t>(size)), unauthenticated_(clock_, token_) {
   for (int rank = 0; rank < size; ++rank) ranks_[rank].state.rank = rank;
   ranks_[0].state.host = host_name();
   ranks_[0].state.pid = ::getpid();
   ranks_[0].state.node = node_name();
   ranks_[0].joined = true;
   if (size == 1) return;
-  allow_all_descriptors();
-  listener_ = std::make_unique<Listener>();
+  const int64_t allowed = allow_all_descriptors(), needed = size + kOtherDescriptors;
+  if (allowed < needed)
+    log::warning(
+        "rank 0 keeps a connection to each of {} ranks and may have {} files and connections open at once "
+        "(ulimit -Hn); it may need {}",
+        size, allowed, needed);
+  listener_.emplace(listening_addresses(addresses_of_this_host(), options_.one_host));
+  MeetingPoint here{listener_->port(), token_, listener_->addresses()};
+  if (!options_.one_host) here.addresses.push_back(ranks_[0].state.host);
+  address_ = here.text();
 }
 
 void Hub::run() {
   Time next_tick = clock_.now();
   while (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.done; })) {
-    const std::vector<int> ready =
-        clock_.wait_readable(descriptors(), std::min({next_tick, failures_due_, look_at_lost_}));
-    look_at_clock();
-    meet_newcomers();
-    hear_ranks(ready);
+    const std::vector<int> ready = clock_.wait_readable(
+        descriptors(), std::min({next_tick, failures_due_, check_lost_at_, unauthenticated_.due()}));
+    update_clock();
+    admit_newcomers();
+    receive_from_ranks(ready);
     for (const PeerMessage& m : mailbox_.take()) {
       if (m.verb == "leave") return;
-      on_message(ranks_[0], beat_of(record_.load()->activity()));  // where it is now that it says so
+      on_message(ranks_[0], beat_of(record_.load()->activity()));  // its activity at the time of the message
       on_message(ranks_[0], m);
     }
     if (stopping_early() && failures_.empty()) on_message(ranks_[0], {"stop", {}});
     if (clock_.now() >= failures_due_) report_failures();
-    if (clock_.now() >= look_at_lost_) judge_lost();
+    if (clock_.now() >= check_lost_at_) check_lost();
     if (clock_.now() < next_tick) continue;
     tick();
     next_tick = clock_.after(options_.heartbeat_s);
@@ -70,43 +73,58 @@ void Hub::run() {
 
 std::vector<int> Hub::descriptors() const {
   std::vector<int> fds{mailbox_.fd()};
-  if (listener_) fds.push_back(listener_->fd());
-  for (const Newcomer& n : newcomers_) fds.push_back(n.channel->fd());
+  if (listener_) {
+    const std::vector<int> more = unauthenticated_.fds(*listener_);
+    fds.insert(fds.end(), more.begin(), more.end());
+  }
   for (const Rank& r : ranks_) {
     if (r.channel) fds.push_back(r.channel->fd());
   }
   return fds;
 }
 
-void Hub::meet_newcomers() {
+void Hub::admit_newcomers() {
   if (!listener_) return;
-  for (Descriptor d = listener_->accept(); d.get() >= 0; d = listener_->accept())
-    newcomers_.push_back({std::make_unique<PeerChannel>(std::move(d)), clock_.now()});
-  const size_t before = newcomers_.size();
-  std::erase_if(newcomers_, [this](Newcomer& n) { return !admit(n) || !n.channel; });
-  if (newcomers_.size() < before) appoint_heir();
+  std::vector<Rank*> admitted;
+  for (UnauthenticatedPeers::Newcomer& n : unauthenticated_.serve(*listener_)) {
+    if (Rank* r = admit(n)) admitted.push_back(r);
+  }
+  update_listener();
+  for (Rank* r : admitted) welcome(*r);
+  if (!admitted.empty()) appoint_successor();
 }
 
-bool Hub::admit(Newcomer& n) {
-  std::vector<PeerMessage> messages;
-  if (n.channel->receive(messages) != PeerChannel::State::open) return false;
-  if (messages.empty()) return clock_.seconds_since(n.since) < options_.connect_s;
-  const PeerMessage& hello = messages.front();
-  if (hello.verb == "again") return take_back(n, hello);
-  const int64_t rank = hello.number(1);
-  if (hello.verb != "hello" || hello.text(0) != listener_->token() || rank < 1 ||
-      rank >= static_cast<int64_t>(ranks_.size()) || ranks_[rank].joined)
-    return false;
+// Admits a rank that joins, or whose connection broke, which it may notice before the hub does.
+Hub::Rank* Hub::admit(UnauthenticatedPeers::Newcomer& n) {
+  const int64_t rank = n.hello.number(0);
+  const auto refuse = [&](const std::string& why) {
+    n.channel->send({"refused", {why}});
+    return nullptr;
+  };
+  if (n.hello.verb != "hello" && n.hello.verb != "again") return refuse("its first message is neither hello nor again");
+  if (rank < 1 || rank >= static_cast<int64_t>(ranks_.size()))
+    return refuse(fmt::format("there are ranks 1 to {} beside rank 0, not {}", ranks_.size() - 1, rank));
   Rank& r = ranks_[rank];
+  const std::string host = n.hello.text(1);
+  const auto pid = static_cast<long>(n.hello.number(2));
+  if (r.joined && (r.done || r.state.pid != pid || r.state.host != host))
+    return refuse(fmt::format("{} has joined already", describe_process(r.state)));
+  if (!r.joined && n.hello.verb == "again") return refuse(fmt::format("rank {} has not joined yet", rank));
+  listener_->keep(n.door);
   r.channel = std::move(n.channel);
+  r.loss.reset();
+  r.heard_s = awake_s();
+  if (r.joined) {
+    log::warning("{}: its connection to rank 0 had broken and was re-established", describe_process(r.state));
+    return &r;
+  }
   r.joined = true;
-  r.state.host = hello.text(2);
-  r.state.pid = static_cast<long>(hello.number(3));
-  r.state.node = hello.text(4);
-  r.local = r.state.host == ranks_[0].state.host && process_runs(r.state.pid);
-  r.heard_s = r.changed_s = awake_s();
-  welcome(r);
-  return true;
+  r.state.host = host;
+  r.state.pid = pid;
+  r.state.node = n.hello.text(3);
+  r.local = host == ranks_[0].state.host && process_runs(pid);
+  r.changed_s = r.heard_s;
+  return &r;
 }
 
 void Hub::welcome(Rank& r) const {
@@ -114,31 +132,28 @@ void Hub::welcome(Rank& r) const {
   r.channel->send({"welcome", {me.host, std::to_string(me.pid), me.node}});
 }
 
-// A rank whose connection broke, by the token and as the process that it was. It may notice before the hub does.
-bool Hub::take_back(Newcomer& n, const PeerMessage& again) {
-  const int64_t rank = again.number(1);
-  if (again.text(0) != listener_->token() || rank < 1 || rank >= static_cast<int64_t>(ranks_.size())) return false;
-  Rank& r = ranks_[rank];
-  if (!r.joined || r.done || r.state.pid != static_cast<long>(again.number(3)) || r.state.host != again.text(2))
-    return false;
-  r.channel = std::move(n.channel);
-  r.loss.reset();
-  r.heard_s = awake_s();
-  log::warning("{}: its connection to rank 0 had broken and was made again", describe_process(r.state));
-  welcome(r);
-  return true;
+// Listens only while a rank is missing.
+void Hub::update_listener() {
+  const bool missing = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.joined || r.loss; });
+  if (missing == listener_->is_open()) return;
+  if (missing) {
+    listener_->open();  // retried on the next turn if it fails
+    return;
+  }
+  listener_->close();
+  unauthenticated_.drop_all();
 }
 
-// Who speaks up when rank 0 is gone: the lowest rank that does not share its host, for the host may be gone with it.
-void Hub::appoint_heir() {
+// Chooses the rank that logs the loss of rank 0: the lowest one on another host, as rank 0's host may be lost too.
+void Hub::appoint_successor() {
   if (ranks_.size() < 2 || !std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; })) return;
-  auto heir =
+  auto successor =
       std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.state.host != ranks_[0].state.host; });
-  if (heir == ranks_.end()) heir = ranks_.begin() + 1;
-  broadcast({"heir", {std::to_string(heir->state.rank)}});
+  if (successor == ranks_.end()) successor = ranks_.begin() + 1;
+  broadcast({"successor", {std::to_string(successor->state.rank)}});
 }
 
-void Hub::hear_ranks(const std::vector<int>& ready) {
+void Hub::receive_from_ranks(const std::vector<int>& ready) {
   std::vector<int> gone;
   for (Rank& r : ranks_) {
     if (!r.channel || !std::binary_search(ready.begin(), ready.end(), r.channel->fd())) continue;
@@ -150,8 +165,8 @@ void Hub::hear_ranks(const std::vector<int>& ready) {
     if (state != PeerChannel::State::open || r.done) r.channel.reset();
   }
   if (gone.empty()) return;
-  require_not_given_up();
-  if (!failures_.empty()) report_failures();  // the reason, and this what it led to
+  leave_if_given_up();
+  if (!failures_.empty()) report_failures();  // they are the cause, and this the effect
   end(kInfrastructure, gone_text(gone), gone);
 }
 
@@ -163,29 +178,32 @@ std::string Hub::gone_text(const std::vector<int>& ranks) const {
   return text;
 }
 
-void Hub::require_not_given_up() const {
+void Hub::leave_if_given_up() const {
   const auto limit = options_.timeouts_s.find(record_.load()->activity().phase);
-  if (limit == options_.timeouts_s.end() || limit->second <= 0 || paused_s() <= limit->second) return;
+  if (limit == options_.timeouts_s.end() || limit->second <= 0) return;
+  // As the spokes measure it: from rank 0's last heartbeat on, which may precede the pause by two heartbeat intervals.
+  const double longest_s = std::max(limit->second, 3 * options_.heartbeat_s) - 2 * options_.heartbeat_s;
+  if (paused_s() <= longest_s) return;
   log::warning("this process had been stopped for {:.1f} s, and the other ranks ended without it", paused_s());
   leave_now(kInfrastructure);
 }
 
 void Hub::lose(Rank& r) {
-  require_not_given_up();
+  leave_if_given_up();
   r.loss = {awake_s(), record_.load()->activity().step};
-  log::warning("{}: its connection to rank 0 broke; it may come back within {:g} s. Last known: {}",
+  log::warning("{}: its connection to rank 0 broke; it may reconnect within {:g} s. Last known: {}",
                describe_process(r.state), kComeBackBeats * options_.heartbeat_s, describe(r.state.activity));
-  look_at_lost_ = clock_.now();
+  check_lost_at_ = clock_.now();
 }
 
-// A rank that does not come back is gone, unless rank 0 has made two steps since: the rank takes part in one of them.
-void Hub::judge_lost() {
+// A rank that does not reconnect is gone, unless rank 0 has made two steps since: the rank took part in one of them.
+void Hub::check_lost() {
   std::vector<int> gone;
-  look_at_lost_ = Time::max();
+  check_lost_at_ = Time::max();
   const int64_t step = record_.load()->activity().step;
   for (Rank& r : ranks_) {
     if (!r.loss) continue;
-    if (r.local) look_at_lost_ = clock_.after(std::min(kSoonAgain, options_.heartbeat_s));  // it may be ending just now
+    if (r.local) check_lost_at_ = clock_.after(std::min(kRecheck, options_.heartbeat_s));  // it may be about to end
     if (step >= r.loss->step + 2) r.loss = {awake_s(), step};
     const bool ended = r.local && !process_runs(r.state.pid);
     if (ended || awake_s() - r.loss->since_s > kComeBackBeats * options_.heartbeat_s) gone.push_back(r.state.rank);
@@ -201,14 +219,14 @@ void Hub::on_message(Rank& r, const PeerMessage& m) {
     r.heard_s = awake_s();
     if (now.progress != r.state.activity.progress) r.changed_s = r.heard_s;
     r.state.activity = now;
-    if (r.state.silent) log::warning("{} is heard again", describe_process(r.state));
+    if (r.state.silent) log::warning("{} sends heartbeats again", describe_process(r.state));
     r.state.silent = false;
   } else if (m.verb == "fail") {
     const bool own = m.text(1) != "peer";
     failures_.push_back({r.state.rank, static_cast<int>(m.number(0)), own, m.text(2)});
     failures_due_ = std::min(failures_due_, clock_.after(own ? kSettleOwn : kSettlePeer));
   } else if (m.verb == "stop") {
-    stop_early();  // from here on, whatever else is told is no news
+    stop_early();  // later messages are not reported
     on_message(r, {"fail", {std::to_string(static_cast<int>(ExitCode::interrupted))}});
   } else if (m.verb == "bye") {
     r.done = true;
@@ -216,15 +234,15 @@ void Hub::on_message(Rank& r, const PeerMessage& m) {
 }
 
 void Hub::report_failures() {
-  std::vector<Failure> told = failures_;
-  std::erase_if(told, [](const Failure& f) { return !f.own; });
-  if (told.empty()) told = failures_;
+  std::vector<Failure> reported = failures_;
+  std::erase_if(reported, [](const Failure& f) { return !f.own; });
+  if (reported.empty()) reported = failures_;
   std::string text;
-  for (auto f = told.begin(); f != told.end(); ++f) {
+  for (auto f = reported.begin(); f != reported.end(); ++f) {
     const auto same = [&](const Failure& other) { return other.text == f->text; };
-    if (std::find_if(told.begin(), f, same) != f) continue;  // said already
+    if (std::find_if(reported.begin(), f, same) != f) continue;  // reported already
     std::vector<int> who;
-    std::for_each(f, told.end(), [&](const Failure& other) {
+    std::for_each(f, reported.end(), [&](const Failure& other) {
       if (same(other)) who.push_back(other.rank);
     });
     std::sort(who.begin(), who.end());
@@ -238,10 +256,10 @@ void Hub::report_failures() {
   }
   if (!lost.empty()) text += "\n" + gone_text(lost);
   std::vector<int> odd = lost;
-  for (const Failure& f : told) {
+  for (const Failure& f : reported) {
     if (f.own && f.code == kInfrastructure) odd.push_back(f.rank);
   }
-  end(told.front().code, text, odd);
+  end(reported.front().code, text, odd);
 }
 
 void Hub::tick() {
@@ -252,7 +270,7 @@ void Hub::tick() {
     if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});
   }
   check_all_joined();
-  judge_lost();
+  check_lost();
   warn_of_silence();
   const std::vector<RankState> now = states();
   if (is_stalled(now, options_.timeouts_s)) end(kInfrastructure, describe_stall(now), odd_ones_out(now), true);
@@ -300,24 +318,24 @@ void Hub::broadcast(const PeerMessage& m) {
 void Hub::end(int code, const std::string& text, const std::vector<int>& odd, bool with_stacks) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(options_.end.longest_s, code);
-  if (code == kInfrastructure && !odd.empty()) tell_suspect(suspect_node(states(), odd));
+  if (code == kInfrastructure && !odd.empty()) report_suspect(suspect_node(states(), odd));
   if (with_stacks)
-    say_with_stacks(text);
+    log_with_stacks(text);
   else
-    say_now(text);
+    log_now(text);
   broadcast({"end", {std::to_string(code)}});
-  // They go first: a process that leaves with unread messages resets its connections, and the last word is lost.
+  // The others end first: a process that exits with unread messages resets its connections, and "end" would be lost.
   await("nothing more");
   leave_now(code);
 }
 
-// The stacks are long: the verdict stands before them, and after them, where people look first.
-void Hub::say_with_stacks(const std::string& text) {
-  say_now(text + "\nStacks of the main threads:");
+// The stacks are long: the verdict is logged before them, and again after them, where users look first.
+void Hub::log_with_stacks(const std::string& text) {
+  log_now(text + "\nStacks of the main threads:");
   broadcast({"dump", {}});
   print_stack();
   await("dumped");
-  say_now(text.substr(0, text.find('\n')) + " What every rank does is said above the stacks.");
+  log_now(text.substr(0, text.find('\n')) + " The activity of every rank is logged above the stacks.");
 }
 
 void Hub::await(std::string_view verb) {

@@ -1,4 +1,4 @@
-// Rank 0's end of the lifeline: hears every rank, judges, and ends them all.
+// Rank 0's end of the lifeline: receives the heartbeats of every rank, detects failures and stalls, and ends all ranks.
 #pragma once
 
 #include <memory>
@@ -6,33 +6,31 @@
 #include <string>
 #include <vector>
 
+#include "launch/listener.h"
 #include "launch/member.h"
+#include "launch/unauthenticated_peers.h"
 
 namespace fp {
 
 class Hub final : public Member {
  public:
   Hub(int size, const CommRecord& record, LifelineOptions options);
-  std::string address() const override { return listener_ ? listener_->address() : ""; }
+  std::string address() const override { return address_; }
   void join(const std::string&) override { start_thread(); }
 
  private:
   struct Rank {
-    RankState state;  // but for what time tells: see states()
+    RankState state;  // still_s is not set: see states()
     std::unique_ptr<PeerChannel> channel;
     bool joined = false, done = false;
-    bool local = false;  // its process can be seen from here
-    // Its connection broke; it may come back.
+    bool local = false;  // its process is visible from this one
+    // Set while its connection is broken; the rank may reconnect.
     struct Loss {
-      double since_s;  // in awake_s(); moved on while steps are made without a word of it
-      int64_t step;    // of rank 0, then
+      double since_s;  // in awake_s(); updated while steps continue although it is not heard
+      int64_t step;    // rank 0's step at that time
     };
     std::optional<Loss> loss;
-    double heard_s = 0, changed_s = 0;  // when, in awake_s()
-  };
-  struct Newcomer {
-    std::unique_ptr<PeerChannel> channel;
-    Time since;
+    double heard_s = 0, changed_s = 0;  // times in awake_s()
   };
   struct Failure {
     int rank, code;
@@ -42,37 +40,39 @@ class Hub final : public Member {
 
   void run() override;
   std::vector<int> descriptors() const;
-  void meet_newcomers();
-  bool admit(Newcomer&);  // false: it is none of ours
-  bool take_back(Newcomer&, const PeerMessage& again);
+  void admit_newcomers();
+  Rank* admit(UnauthenticatedPeers::Newcomer&);  // nullptr: it was refused
+  void update_listener();
   void welcome(Rank&) const;
-  void appoint_heir();
-  void hear_ranks(const std::vector<int>& ready);
-  void require_not_given_up() const;  // by the others, while this process was stopped
+  void appoint_successor();
+  void receive_from_ranks(const std::vector<int>& ready);
+  void leave_if_given_up() const;  // by the other ranks, while this process was stopped
   void lose(Rank&);
-  void judge_lost();
+  void check_lost();
   std::string gone_text(const std::vector<int>& ranks) const;
   void on_message(Rank&, const PeerMessage&);
   void report_failures();
 
   void tick();
-  std::vector<RankState> states() const;  // of the ranks that take part
+  std::vector<RankState> states() const;  // of the ranks that have joined and are not done
   void warn_of_silence();
   void check_all_joined();
 
   void broadcast(const PeerMessage&);
-  void say_with_stacks(const std::string& text);
-  // Until every rank that is not silent has said `verb` or has gone; not for ever.
+  void log_with_stacks(const std::string& text);
+  // Waits, up to a limit, until every rank that is not silent has sent `verb` or has gone.
   void await(std::string_view verb);
-  // `odd`: the ranks that stand out.
+  // Ends all ranks. `odd`: the ranks that stand out.
   [[noreturn]] void end(int code, const std::string& text, const std::vector<int>& odd, bool with_stacks = false);
 
-  std::unique_ptr<Listener> listener_;  // none with one rank
   std::vector<Rank> ranks_;
-  std::vector<Newcomer> newcomers_;
+  const Token token_;
+  std::optional<Listener> listener_;  // nullopt with one rank; open while a rank is missing
+  UnauthenticatedPeers unauthenticated_;
+  std::string address_;
   std::vector<Failure> failures_;
   Time failures_due_ = Time::max();
-  Time look_at_lost_ = Time::max();
+  Time check_lost_at_ = Time::max();
 };
 
 }  // namespace fp

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "launch/early_stop.h"
 #include "launch/hub.h"
 #include "launch/spoke.h"
@@ -24,7 +25,7 @@ void leave_after(double seconds, int code) {
   try {
     std::thread([=] {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-      ::syscall(SYS_exit_group, code);  // sanitizers add to _exit what may block
+      ::syscall(SYS_exit_group, code);  // sanitizers hook _exit and may block in it
     }).detach();
   } catch (const std::system_error&) {
     ::_exit(code);
@@ -34,16 +35,17 @@ void leave_after(double seconds, int code) {
 void leave(int code, double flush_s) {
   if (stopping_early()) code = static_cast<int>(ExitCode::interrupted);
   leave_after(flush_s, code);
-  run_within(flush_s / 2, [flush_s] { log::flush(flush_s); });  // what ends the run is to be in the log
-  std::fflush(nullptr);                                         // waits for a thread that is stuck writing
+  run_within(flush_s / 2, [flush_s] { log::flush(flush_s); });  // the cause must be in the log
+  std::fflush(nullptr);                                         // may wait for a thread that is stuck in a write
   ::_exit(code);
 }
 
-void say(const std::string& text, double within_s) {
+void log_error(const std::string& text, double within_s) {
   if (stopping_early()) return;
   if (run_within(within_s, [text] { log::error("{}", text); })) return;
-  // Where poll() finds room in a pipe, so many bytes do not block.
-  const std::string line = fmt::format("[rank {}] error: {}", log::rank(), text).substr(0, PIPE_BUF - 1) + "\n";
+  // If poll() reports a pipe as writable, PIPE_BUF bytes do not block.
+  const std::string line =
+      fmt::format("[rank {}] error: {}", log::rank(), printable(text)).substr(0, PIPE_BUF - 1) + "\n";
   pollfd out{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0) [[maybe_unused]]
     const ssize_t n = ::write(STDERR_FILENO, line.data(), line.size());
@@ -64,15 +66,19 @@ bool run_within(double seconds, std::function<void()> work) {
 }
 
 Member::Member(int rank, const CommRecord& record, LifelineOptions options)
-    : rank_(rank), record_(&record), options_(std::move(options)), clock_(*options_.clock), last_look_(clock_.now()) {}
+    : rank_(rank),
+      record_(&record),
+      options_(std::move(options)),
+      clock_(*options_.clock),
+      last_update_(clock_.now()) {}
 
 void Member::start_thread() {
   FP_CHECK(!thread_.joinable(), "a lifeline is joined once");
   leave_early_stop_to(mailbox_.fd());
   sigset_t all, former;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals are the main thread's
-  last_look_ = clock_.now();
+  ::pthread_sigmask(SIG_SETMASK, &all, &former);  // signals go to the main thread
+  last_update_ = clock_.now();
   thread_ = clock_.start([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
 }
@@ -98,15 +104,15 @@ void Member::close() { stop("bye"); }
 
 void Member::abandon() { stop("leave"); }
 
-void Member::look_at_clock() {
+void Member::update_clock() {
   const Time now = clock_.now();
-  const double passed_s = std::chrono::duration<double>(now - last_look_).count();
+  const double passed_s = std::chrono::duration<double>(now - last_update_).count();
   awake_s_ += std::min(passed_s, options_.heartbeat_s);
   if (passed_s > 3 * options_.heartbeat_s) {
     paused_s_ = passed_s;
     last_pause_ = now;
   }
-  last_look_ = now;
+  last_update_ = now;
 }
 
 void Member::print_stack() const {
@@ -116,7 +122,7 @@ void Member::print_stack() const {
 
 void Member::leave_now(int code) const { leave(code, options_.end.flush_s); }
 
-void Member::say_now(const std::string& text) const { say(text, options_.end.say_s); }
+void Member::log_now(const std::string& text) const { log_error(text, options_.end.log_s); }
 
 std::optional<PeerMessage> Member::failure_of_device() {
   const std::string error = record_.load()->activity().error;
@@ -124,9 +130,9 @@ std::optional<PeerMessage> Member::failure_of_device() {
   return PeerMessage{"fail", {std::to_string(kInfrastructure), "peer", error}};
 }
 
-void Member::tell_suspect(const std::string& node) const {
+void Member::report_suspect(const std::string& node) const {
   if (!node.empty() && options_.suspect && !stopping_early())
-    run_within(options_.end.say_s, [suspect = options_.suspect, node] { suspect(node); });
+    run_within(options_.end.log_s, [suspect = options_.suspect, node] { suspect(node); });
 }
 
 namespace {

@@ -1,20 +1,23 @@
-// The lifeline of a run: no rank dies or hangs alone. A thread of each rank keeps a TCP connection to rank 0 and says
-// every heartbeat what the rank is doing; rank 0's thread, the hub, ends all ranks when one fails. It needs neither MPI
-// nor the launcher, which may be what hangs.
+// The lifeline of a run: when one rank fails or hangs, all ranks end. A thread of each rank keeps a TCP connection to
+// rank 0 and reports with every heartbeat what the rank is doing; rank 0's thread, the hub, ends all ranks when one
+// fails. It depends on neither MPI nor the launcher, which may themselves hang. Both ends of a connection prove that
+// they know the job's token, and each message carries a proof of its origin (launch/proof.h). Rank 0 listens only while
+// a rank is missing.
 //
-//  - A rank is gone (killed, crashed, its host unreachable): the hub names it and what it last did. Code 76. Is it rank
-//    0, one other rank says so, on another host if there is one.
-//  - A connection breaks although neither process has ended: the rank makes it again within kComeBackBeats heartbeats.
-//    Later it counts as gone, unless steps go on meanwhile, which it takes part in: then the rule of standstills
-//    judges.
-//  - A rank fails: its message is printed once, even if several ranks have the same, and all end with its code.
-//  - A rank is told to stop early (launch/early_stop.h): all end with 75.
-//  - The run stands still (the rule: launch/stall.h): the hub says what every rank does and who stands out, every rank
-//    prints the stack of its main thread, and the hub says below them who stands out. Code 76. A rank whose heartbeats
-//    stay away for three of them is called silent. When rank 0 is silent for as long as the timeout of their phase, the
-//    others end, the one that says so first.
+//  - A rank is gone (killed, crashed, its host unreachable): the hub logs the rank and its last activity. Exit code 76.
+//    If it is rank 0, one other rank logs it, on another host if there is one.
+//  - A connection breaks although neither process has ended: the rank reconnects within kComeBackBeats heartbeats.
+//    After that it counts as gone, unless steps continue meanwhile, in which it takes part: then only the rule for
+//    stalls applies.
+//  - A rank fails: its message is printed once, even if several ranks have the same one, and all ranks end with its
+//    code.
+//  - A rank is told to stop early (launch/early_stop.h): all ranks end with 75.
+//  - The run stalls (the rule is in launch/stall.h): the hub logs the activity of every rank and the ranks that stand
+//    out, every rank prints the stack of its main thread, and the hub repeats below the stacks which ranks stand out.
+//    Exit code 76. A rank of which three heartbeats are missing is called silent. When rank 0 is silent for the timeout
+//    of their phase, the other ranks end, first the one that logs it.
 //
-// To end is to flush and _exit within seconds, whatever the main thread is doing.
+// A process ends by flushing its output and calling _exit within seconds, whatever its main thread is doing.
 #pragma once
 
 #include <functional>
@@ -28,53 +31,56 @@
 
 namespace fp {
 
-// How long the steps of an end may take, in real seconds whatever the clock: it is this process that may be stuck then.
+// Time limits for the steps of ending a process, in real seconds whatever the clock, as this process itself may be
+// stuck.
 struct EndLimits {
-  double say_s = 2;       // for the log to take an error
-  double flush_s = 2;     // for the standard streams
-  double stack_s = 1;     // for the main thread to show its stack
+  double log_s = 2;       // to log an error
+  double flush_s = 2;     // to flush the standard streams
+  double stack_s = 1;     // to read the main thread's stack
   double longest_s = 10;  // for everything
 };
 
 struct LifelineOptions {
   double heartbeat_s = 1;
   PhaseTimeouts timeouts_s{};
-  double connect_s = 60;  // all ranks have joined by then
-  // Called before the run ends for a reason of which one node of several stood out, in a thread that is not waited for
-  // longer than an error line.
+  double connect_s = 60;  // limit for all ranks to join
+  bool one_host = false;  // all ranks are on this host: rank 0 listens on loopback only
+  // Called with the suspect node before the run ends for a reason for which one of several nodes stands out. Runs in a
+  // separate thread, which is waited for up to end.log_s seconds.
   std::function<void(const std::string& node)> suspect = {};
   EndLimits end{};
   MonotonicClock* clock = &real_clock();
 };
 
-// Whose fault a failure is: this rank's own, or another rank's, seen as a communication that broke. The latter is only
-// printed when no rank comes up with the former.
+// The origin of a failure: this rank itself, or another rank, seen as a communication that broke. The latter is only
+// printed when no rank reports a failure of its own.
 enum class Blame { self, peer };
 
 class Member;
 
-// The process ends for what another rank, a host or a network did.
+// Exit code of a process that ends because of another rank, a host or a network.
 constexpr int kInfrastructure = static_cast<int>(ExitCode::infrastructure);
 constexpr int kComeBackBeats = 10;
 
 class Lifeline {
  public:
-  // On the main thread of each rank; `record` lives until close().
+  // To be created on the main thread of each rank; `record` must live until close().
   Lifeline(int rank, int size, const CommRecord& record, LifelineOptions);
-  // Without close() the other ranks take this one for gone.
+  // If close() was not called, the other ranks treat this one as gone.
   ~Lifeline();
   Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
 
-  // Rank 0's, for join() on all ranks; empty on the others.
+  // The address of rank 0, for join() on all ranks; empty on the others. It contains the job's token, so whoever knows
+  // it is accepted as a rank: MPI distributes it to the ranks, and it is never written anywhere.
   std::string address() const;
   void join(const std::string& address);
 
-  // From now on it is this record that says what the rank does: that of the world on its device.
+  // Replaces the record from which the rank's activity is read, by that of the world on its device.
   void watch(const CommRecord&);
-  // All ranks end with `code`. Any thread may call it; it does not return.
+  // Ends all ranks with `code`. May be called from any thread; does not return.
   [[noreturn]] void fail(int code, const std::string& message, Blame = Blame::self);
-  // This rank is done. Rank 0 waits for all others to say so, and watches them until then.
+  // Reports that this rank is done. On rank 0 it waits until all other ranks are, and watches them until then.
   void close();
 
  private:

@@ -78,7 +78,7 @@ CommRecord::Activity activity_of(const PeerMessage& beat) {
   const int64_t kind = beat.number(4);
   a.entry = {beat.text(3), kind >= 0 && kind < kCommKinds ? static_cast<CommKind>(kind) : CommKind::host,
              beat.number(5)};
-  a.progress = static_cast<uint64_t>(beat.number(6));
+  a.progress = static_cast<uint64_t>(std::max<int64_t>(beat.number(6), 0));
   for (size_t i = 7; i + 2 < beat.fields.size(); i += 3)
     a.lanes.push_back({beat.text(i), beat.number(i + 1), beat.number(i + 2)});
   return a;

@@ -1,4 +1,4 @@
-// What ranks tell each other beside MPI: a verb and fields, one line of text.
+// The messages of the lifeline: a verb and fields, encoded as one line of text.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ struct PeerMessage {
   std::string verb;
   std::vector<std::string> fields;
 
-  int64_t number(size_t field) const;  // 0 where there is none
+  int64_t number(size_t field) const;  // 0 if there is none
   std::string text(size_t field) const { return field < fields.size() ? fields[field] : ""; }
   bool operator==(const PeerMessage&) const = default;
 };
 
-// Without the line break; any text is a legal field.
+// Encodes a message without the final line break; a field may hold any text.
 std::string encode(const PeerMessage&);
 PeerMessage decode(std::string_view line);
 
-// What a rank does, as a "beat".
+// Encodes the activity of a rank as a "beat".
 PeerMessage beat_of(const CommRecord::Activity&);
 CommRecord::Activity activity_of(const PeerMessage& beat);
 

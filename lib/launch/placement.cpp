@@ -19,7 +19,7 @@ std::vector<int> cores_of_this_process() {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;  // more cores than a cpu_set_t holds
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;  // more cores than a cpu_set_t can hold
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   }
@@ -93,7 +93,7 @@ void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed) {
     const auto [owner, first] = owners.emplace(std::pair(p.host, p.device_id), rank);
     if (first) continue;
     throw ConfigError(fmt::format(
-        "ranks {} and {} on host {} have the same GPU: {} ({}). Start one rank a GPU, or let several share one with "
+        "ranks {} and {} on host {} have the same GPU: {} ({}). Start one rank per GPU, or let several share one with "
         "`parallel.allow_gpu_sharing: true`",
         owner->second, rank, p.host, p.device, p.device_id));
   }
@@ -116,7 +116,7 @@ int threads_of(const std::vector<RankPlace>& of_ranks, int rank) {
 
 namespace {
 
-// Of how many lines a person reads each.
+// Maximum number of lines that a person reads one by one.
 constexpr size_t kReadable = 64;
 
 struct Row {
@@ -126,7 +126,7 @@ struct Row {
   int threads;
 };
 
-// One a rank or, of more than can be read, one for those of a host that have the same.
+// Returns one row per rank; with more than kReadable ranks, one for the identical ranks of a host.
 std::vector<Row> rows_of(const std::vector<RankPlace>& of_ranks) {
   std::map<std::pair<std::string, std::vector<int>>, int> sharing;
   for (const RankPlace& p : of_ranks) ++sharing[{p.host, p.cores}];

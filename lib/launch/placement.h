@@ -1,4 +1,5 @@
-// Where the ranks of a run are: host, device and cores of each; what to refuse there, and how many threads each gets.
+// The placement of the ranks of a run: host, device and cores of each; which placements are refused, and how many
+// threads each rank gets.
 #pragma once
 
 #include <optional>
@@ -8,14 +9,15 @@
 
 namespace fp {
 
-// What a rank says of itself. Every rank gathers the texts of all (Group::all_gather).
+// The place of one rank. Every rank gathers to_text() of all ranks (Group::all_gather).
 struct RankPlace {
   std::string host;
   long pid = 0;
-  std::string device;      // for a person: "cpu", "NVIDIA H100 80GB HBM3"
-  std::string device_id;   // one GPU of its host, such as its UUID; empty: nothing that only one rank should have
-  std::vector<int> cores;  // this process may run on, ascending
-  std::string missing{};   // why the device that was asked for is not there; empty: it is
+  std::string device;  // human-readable: "cpu", "NVIDIA H100 80GB HBM3"
+  // Identifies a GPU of its host, such as its UUID; empty: not a device that only one rank should use.
+  std::string device_id;
+  std::vector<int> cores;  // that this process may run on, in ascending order
+  std::string missing{};   // why the requested device is missing; empty: it is present
   bool operator==(const RankPlace&) const = default;
 };
 std::string host_name();
@@ -23,26 +25,28 @@ RankPlace place_of_this_process(const std::string& device, const std::string& de
 std::string to_text(const RankPlace&);
 RankPlace place_from_text(std::string_view);
 
-// What speaks for a failed node and against a mistake: some ranks have no GPU, or must share one, while others have one
-// each; nothing where the ranks are equipped alike or `sharing` is allowed.
+// Evidence of a failed node rather than a mistake in the run spec: some ranks have no GPU, or must share one, while
+// others have one each.
 struct NodeFailure {
   std::vector<int> ranks;
   std::string text;
 };
+// Returns nullopt if the ranks are equipped alike; with `sharing`, ranks that share a GPU are no failure.
 std::optional<NodeFailure> missing_devices(const std::vector<RankPlace>& of_ranks, bool sharing);
 
-// ConfigError where no rank has the device that was asked for, and naming the ranks, their host and GPU when two ranks
-// have the same, unless `allowed` (parallel.allow_gpu_sharing).
+// Throws ConfigError if a rank lacks the requested device; and, naming the ranks, their host and GPU, if two ranks have
+// the same GPU, unless `allowed` (parallel.allow_gpu_sharing).
 void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed);
 
-// Cores of this rank divided by the ranks of its host that may run on exactly these; at least 1. So unbound ranks share
-// their machine, and ranks that are bound use what is theirs.
+// Returns the number of this rank's cores divided by the number of ranks of its host that may run on exactly these
+// cores; at least 1. So unbound ranks share their machine, and bound ranks use their own cores.
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank);
 
-// One line a rank: host, device, cores, threads. Of more than 64 ranks, one for those of a host that are alike.
+// Formats a table with one line per rank: host, device, cores, threads. With more than 64 ranks, the ranks of a host
+// that are alike share one line.
 std::string placement_table(const std::vector<RankPlace>& of_ranks);
 
-// "0-2,4,6-7" of ascending numbers.
+// Formats ascending numbers as ranges: "0-2,4,6-7".
 std::string ranges_text(const std::vector<int>& numbers);
 
 }  // namespace fp

@@ -18,7 +18,7 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc{} && stop == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-// The numbers between colons, at most three.
+// Parses up to three numbers separated by colons.
 std::optional<std::vector<double>> numbers(std::string_view text) {
   std::vector<double> list;
   while (true) {
@@ -31,7 +31,7 @@ std::optional<std::vector<double>> numbers(std::string_view text) {
   }
 }
 
-// Days before a '-', which is cut off with it.
+// Parses the days before a '-' and removes both from `text`.
 std::optional<double> days(std::string_view& text) {
   const size_t dash = text.find('-');
   const auto value = whole(text.substr(0, dash));

@@ -8,12 +8,13 @@
 #include "base/error.h"
 #include "launch/early_stop.h"
 #include "launch/placement.h"
+#include "launch/process.h"
 #include "launch/suspect.h"
 
 namespace fp {
 namespace {
 constexpr double kAnswer = 10;
-constexpr double kSoon = 0.05;  // seconds until a lost connection is tried again
+constexpr double kRetry = 0.05;  // seconds until a lost connection is tried again
 constexpr const char* kGone = "killed, crashed or out of reach";
 }  // namespace
 
@@ -23,16 +24,16 @@ std::vector<std::string> Spoke::introduction() const {
 
 void Spoke::join(const std::string& address) {
   leave_early_stop_to(mailbox_.fd());
+  const MeetingPoint rank_0 = MeetingPoint::from_text(address);
   Greeting greeting;
   try {
-    greeting = connect(address, {"hello", introduction()}, options_.connect_s);
+    greeting = connect(rank_0, {"hello", introduction()}, options_.connect_s, rank_);
   } catch (const InfrastructureError&) {
-    if (stopping_early()) leave_now(static_cast<int>(ExitCode::interrupted));  // so is rank 0
+    if (stopping_early()) leave_now(static_cast<int>(ExitCode::interrupted));  // as does rank 0
     throw;
   }
   channel_ = std::move(greeting.channel);
-  way_.emplace(*channel_);
-  token_ = token_of(address);
+  hub_peer_.emplace(*channel_, rank_0.token);
   for (const PeerMessage& m : greeting.answers) on_message(m);
   start_thread();
 }
@@ -43,19 +44,19 @@ void Spoke::run() {
     std::vector<int> fds{mailbox_.fd()};
     if (channel_) fds.push_back(channel_->fd());
     clock_.wait_readable(fds, loss_ && !channel_ ? std::min(next_tick, loss_->next_try) : next_tick);
-    look_at_clock();
+    update_clock();
     if (channel_) {
       std::vector<PeerMessage> messages;
       const PeerChannel::State state = channel_->receive(messages);
       for (const PeerMessage& m : messages) on_message(m);
-      if (state != PeerChannel::State::open && closing_) return;
+      if (state != PeerChannel::State::open && closing_ && !loss_) return;
       if (state == PeerChannel::State::closed && !loss_) end_alone(kGone);
       if (state != PeerChannel::State::open) lose();
     }
     for (const PeerMessage& m : mailbox_.take()) {
       if (!on_request(m)) return;
     }
-    if (loss_ && !channel_ && clock_.now() >= loss_->next_try) return_to_hub();
+    if (loss_ && !channel_ && clock_.now() >= loss_->next_try) reconnect();
     if (stopping_early() && !stopping_) on_request({"stop", {}});
     if (clock_.now() < next_tick) continue;
     if (closing_ && clock_.now() > give_up_) return;
@@ -70,21 +71,21 @@ void Spoke::send(const PeerMessage& m) {
 
 void Spoke::lose() {
   channel_.reset();
-  if (loss_)  // of the new one: a process that ends closes its connections one after the other
-    loss_->next_try = clock_.after(std::min(kSoon, options_.heartbeat_s));
-  else
+  if (!loss_)
     loss_ = {awake_s(), record_.load()->activity().step, clock_.now()};
+  else  // the new connection broke too: a process that ends closes its connections one by one
+    loss_->next_try = clock_.after(std::min(kRetry, options_.heartbeat_s));
 }
 
-void Spoke::return_to_hub() {
-  bool refused = false;
-  channel_ = way_->connect(options_.heartbeat_s, refused);
-  if (refused) end_alone(kGone);  // who lives listens
-  loss_->next_try = clock_.after(options_.heartbeat_s);
-  if (!channel_) return;
-  PeerMessage again{"again", introduction()};
-  again.fields.insert(again.fields.begin(), token_);
-  channel_->send(again);
+// Rank 0 accepts connections once it has noticed the loss, which may take a heartbeat or two.
+void Spoke::reconnect() {
+  const bool sees_the_end = rank_ == successor_ && hub_is_local_;
+  if (sees_the_end && !process_runs(hub_.pid)) end_alone(kGone);
+  channel_ = hub_peer_->connect(options_.heartbeat_s);
+  const double pause_s = options_.heartbeat_s * (0.5 + 0.5 * jitter(rank_, 0, ++loss_->tries));
+  // Launchers kill all ranks within a second or two of the end of one.
+  loss_->next_try = clock_.after(sees_the_end ? std::min(kRetry, pause_s) : pause_s);
+  if (channel_) channel_->send({"again", introduction()});
 }
 
 void Spoke::on_message(const PeerMessage& m) {
@@ -93,9 +94,10 @@ void Spoke::on_message(const PeerMessage& m) {
     hub_.host = m.text(0);
     hub_.pid = static_cast<long>(m.number(1));
     hub_.node = m.text(2);
+    hub_is_local_ = hub_.host == host_name() && process_runs(hub_.pid);
     if (!loss_) return;
     loss_.reset();
-    // What was said last may have been lost on the way.
+    // The last messages may have been lost.
     send(beat_of(record_.load()->activity()));
     if (failure_) send(*failure_);
     if (stopping_) send({"stop", {}});
@@ -104,8 +106,8 @@ void Spoke::on_message(const PeerMessage& m) {
     channel_->finish_sending();
   } else if (m.verb == "hub") {
     hub_.activity = activity_of({"beat", m.fields});
-  } else if (m.verb == "heir") {
-    heir_ = static_cast<int>(m.number(0));
+  } else if (m.verb == "successor") {
+    successor_ = static_cast<int>(m.number(0));
   } else if (m.verb == "dump") {
     leave_after(options_.end.longest_s, kInfrastructure);  // an "end" follows
     print_stack();
@@ -124,7 +126,7 @@ bool Spoke::on_request(const PeerMessage& m) {
     stopping_ = true;
   } else if (m.verb == "bye") {
     closing_ = true;
-    if (channel_) channel_->finish_sending();
+    if (channel_ && !loss_) channel_->finish_sending();
   } else {
     failure_ = m;
   }
@@ -133,19 +135,20 @@ bool Spoke::on_request(const PeerMessage& m) {
 
 void Spoke::tick() {
   const CommRecord::Activity now = record_.load()->activity();
+  // A launcher kills all ranks when one ends: the rank that has an error to log must end first.
+  const double few_beats_s = 3 * options_.heartbeat_s, later_s = rank_ == successor_ ? 0 : few_beats_s;
   if (loss_) {
-    // Two steps more than rank 0 was heard in: it has taken part in one of them.
+    // After two more steps, rank 0 must have taken part in one of them.
     if (now.step >= loss_->step + 2) loss_->since_s = heard_s_ = awake_s(), loss_->step = now.step;
-    if (awake_s() - loss_->since_s > kComeBackBeats * options_.heartbeat_s) end_alone(kGone);
+    if (awake_s() - loss_->since_s > kComeBackBeats * options_.heartbeat_s + later_s) end_alone(kGone);
   }
   if (!closing_) send(beat_of(now));
   if (const auto failure = failure_of_device()) on_request(*failure);
   if ((failure_ || stopping_) && clock_.now() > give_up_) end_alone("it does not answer");
   const auto limit = options_.timeouts_s.find(now.phase);
   if (limit == options_.timeouts_s.end() || limit->second == 0) return;
-  const double silence_s = awake_s() - heard_s_, few_beats_s = 3 * options_.heartbeat_s;
-  // A launcher kills all when one ends: who has something to say goes first.
-  if (silence_s > std::max(limit->second, few_beats_s) + (rank_ == heir_ ? 0 : few_beats_s))
+  const double silence_s = awake_s() - heard_s_;
+  if (silence_s > std::max(limit->second, few_beats_s) + later_s)
     end_alone(fmt::format("silent for {:.1f} s", silence_s));
 }
 
@@ -153,10 +156,10 @@ void Spoke::end_alone(const std::string& what_of_rank_0) {
   const int code = failure_ ? static_cast<int>(failure_->number(0)) : kInfrastructure;
   leave_after(options_.end.longest_s, code);
   if (failure_) {
-    say_now(failure_->text(2));
-  } else if (rank_ == heir_) {
-    if (hub_.node != node_name()) tell_suspect(hub_.node);
-    say_now(
+    log_now(failure_->text(2));
+  } else if (rank_ == successor_) {
+    if (hub_.node != node_name()) report_suspect(hub_.node);
+    log_now(
         fmt::format("{} is gone: {}. Last known: {}", describe_process(hub_), what_of_rank_0, describe(hub_.activity)));
   }
   leave_now(code);

@@ -18,7 +18,7 @@
 namespace fp {
 namespace {
 
-constexpr int kSignal = SIGURG;  // ignored by default, so nobody else counts on it
+constexpr int kSignal = SIGURG;  // ignored by default, so no other code depends on it
 std::array<void*, 64> frames;    // written by the handler before `depth`
 std::atomic<int> depth{0};
 std::atomic<bool> probing{false};
@@ -30,7 +30,7 @@ void on_stack_signal(int) {
   errno = saved_errno;
 }
 
-// "program(_ZN2fp5trainEv+0x1a) [0x55..]" with the function's name as it was written.
+// "program(_ZN2fp5trainEv+0x1a) [0x55..]" with the function's name demangled.
 std::string readable(const std::string& frame) {
   const size_t open = frame.find('('), plus = frame.find('+', open);
   if (open == std::string::npos || plus == std::string::npos) return frame;
@@ -45,7 +45,7 @@ std::string readable(const std::string& frame) {
 
 StackProbe::StackProbe() : thread_(::pthread_self()) {
   FP_CHECK(!probing.exchange(true), "two stack probes at a time");
-  ::backtrace(frames.data(), 1);  // loads the unwinder now: a handler must not
+  ::backtrace(frames.data(), 1);  // loads the unwinder now, which a handler must not do
   struct sigaction action {};
   action.sa_handler = on_stack_signal;
   action.sa_flags = SA_RESTART;
@@ -65,7 +65,7 @@ std::string StackProbe::text(const std::string& prefix, double within_s) const {
   while (depth.load() == 0 && seconds_since(asked) < within_s)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const int count = depth.load();
-  if (count == 0) return prefix + "the main thread takes no signal: it is inside the kernel\n";
+  if (count == 0) return prefix + "the main thread handles no signal: it is inside the kernel\n";
   const std::unique_ptr<char*, decltype(&std::free)> names(::backtrace_symbols(frames.data(), count), &std::free);
   std::string text;
   for (int i = 1; names && i < count; ++i) text += prefix + readable(names.get()[i]) + "\n";  // 0: the handler

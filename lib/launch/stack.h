@@ -1,4 +1,4 @@
-// The stack of a thread that does not answer, read from another thread of its process.
+// Reads the stack of an unresponsive thread from another thread of its process.
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,8 @@
 
 namespace fp {
 
-// At most one lives at a time; it owns the process's handler of SIGURG, which interrupts no system call.
+// At most one object may live at a time; it owns the process's handler of SIGURG, which restarts interrupted system
+// calls.
 class StackProbe {
  public:
   StackProbe();  // of the calling thread
@@ -15,7 +16,8 @@ class StackProbe {
   StackProbe(const StackProbe&) = delete;
   StackProbe& operator=(const StackProbe&) = delete;
 
-  // One line a frame, each after `prefix`; or one that says that the thread took no signal for so long.
+  // Returns one line per frame, each after `prefix`; or one line saying that the thread did not handle the signal
+  // within `within_s` seconds.
   std::string text(const std::string& prefix, double within_s) const;
 
  private:

@@ -19,7 +19,7 @@ std::vector<int> ranks_where(std::span<const RankState> ranks, const std::functi
   return chosen;
 }
 
-// Ranks grouped by a text, the largest group first.
+// Groups ranks by a text, the largest group first.
 using Grouped = std::vector<std::pair<std::string, std::vector<int>>>;
 Grouped group_by(std::span<const RankState> ranks, const std::function<std::string(const RankState&)>& key) {
   std::map<std::string, std::vector<int>> by_key;
@@ -40,7 +40,7 @@ bool waits(const RankState& r) {
   return r.activity.waiting || std::any_of(r.activity.lanes.begin(), r.activity.lanes.end(), is_pending);
 }
 
-// The call that a rank's device waits in, for each communicator: the lowest of all ranks.
+// Returns, for each communicator, the lowest call in which a device waits.
 std::map<std::string, int64_t> awaited_calls(std::span<const RankState> ranks) {
   std::map<std::string, int64_t> calls;
   for (const RankState& r : ranks)
@@ -52,8 +52,8 @@ std::map<std::string, int64_t> awaited_calls(std::span<const RankState> ranks) {
   return calls;
 }
 
-// The ranks that have not issued a call which others wait in. A rank that waits for another itself is not the first
-// cause, unless all of them do.
+// Returns the ranks that have not issued a call in which others wait. A rank that waits itself is not the first cause,
+// unless all of them do.
 std::vector<int> late_on_devices(std::span<const RankState> ranks) {
   const std::map<std::string, int64_t> awaited = awaited_calls(ranks);
   const auto late = [&](const RankState& r) {
@@ -118,8 +118,8 @@ std::string describe_stall(std::span<const RankState> ranks) {
   double still = std::numeric_limits<double>::max();
   for (const RankState& r : ranks) still = std::min(still, r.still_s);
   const std::string since = still > 0.05 ? fmt::format("no rank has made progress for {:.1f} s", still)
-                                         : "ranks wait for one that makes none";
-  std::string text = fmt::format("the run stands still: {}. {}", since, verdict(ranks, odd_ones_out(ranks)));
+                                         : "ranks wait for a rank that makes no progress";
+  std::string text = fmt::format("the run is stalled: {}. {}", since, verdict(ranks, odd_ones_out(ranks)));
   const auto state = [](const RankState& r) { return describe(r.activity) + (r.silent ? ", silent" : ""); };
   for (const auto& [what, who] : group_by(ranks, state)) text += fmt::format("\n  {}: {}", ranks_text(who), what);
   return text;

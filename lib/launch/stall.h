@@ -1,4 +1,5 @@
-// When a run of many ranks stands still, and who is to blame: judged from what each rank last said of itself.
+// Detects that a run of many ranks is stalled, and which ranks are the cause, from the last reported state of each
+// rank.
 #pragma once
 
 #include <map>
@@ -15,27 +16,28 @@ struct RankState {
   std::string host;
   long pid = 0;
   CommRecord::Activity activity;
-  double still_s = 0;   // its progress counter has not changed for so long
-  bool silent = false;  // it has sent no heartbeat for three of them
-  std::string node{};   // as the scheduler calls its host
+  double still_s = 0;   // seconds since its progress counter changed
+  bool silent = false;  // its last three heartbeats are missing
+  std::string node{};   // the scheduler's name of its host
 };
 
 // Seconds by phase; 0 or absent: never.
 using PhaseTimeouts = std::map<std::string, double>;
 
-// A rank is overdue when its progress counter has not changed for longer than the timeout of its phase, or when it is
-// silent. A rank whose device has not finished all calls of a communicator waits in a communication, whatever its host
-// does. The run is stalled when all ranks are overdue; or when one that waits in a communication is, and one that is
-// not there (it works, or is silent) is too. So a rank may work alone while others wait for it, as long as it makes
-// progress within its phase's timeout.
+// Returns whether the run is stalled. A rank is overdue when its progress counter has not changed for longer than the
+// timeout of its phase, or when it is silent. A rank whose device has not finished all calls of a communicator waits in
+// a communication, whatever its host thread does. The run is stalled when all ranks are overdue; or when both a rank
+// that waits in a communication and one that does not (it works, or is silent) are overdue. So a rank may work alone
+// while others wait for it, as long as it makes progress within its phase's timeout.
 bool is_stalled(std::span<const RankState>, const PhaseTimeouts&);
 
-// The ranks to look at first: silent ones; else those that have not issued a call which others wait for on their
-// devices; else those that do not wait while others do; else those in another communication than most; with no
-// majority, those of the earliest step. Empty: no rank stands out.
+// Returns the ranks to investigate first: silent ranks; else those that have not issued a call for which others wait on
+// their devices; else those that do not wait while others do; else those in another communication than the majority;
+// without a majority, those at the earliest step. Empty: no rank stands out.
 std::vector<int> odd_ones_out(std::span<const RankState>);
 
-// Several lines: since when, the odd ones out, and what every rank does, ranks in the same state on one line.
+// Describes a stall in several lines: its duration, the odd ones out, and the activity of every rank, with ranks in the
+// same state on one line.
 std::string describe_stall(std::span<const RankState>);
 
 // "rank 3" or "ranks 0-2,5"; "step 12, phase step, waiting in all_reduce of data #345".

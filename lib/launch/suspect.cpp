@@ -1,15 +1,15 @@
 #include "launch/suspect.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "base/error.h"
 #include "base/log.h"
-#include "launch/channel.h"
+#include "io/filesystem.h"
+#include "io/new_file.h"
 #include "launch/placement.h"
 
 namespace fp {
@@ -36,9 +36,13 @@ void note_suspect(const std::filesystem::path& run_directory, const std::optiona
   if (!job || node.empty()) return;
   const std::filesystem::path file = run_directory / kSuspectFile;
   const std::string line = fmt::format("{} {} {}\n", job->id, job->restarts, node);
-  const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (out.get() < 0 || ::write(out.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    log::warning("{}: cannot note that node {} stood out: {}", file.string(), node, std::strerror(errno));
+  try {
+    const FileDescriptor out = open_to_append(file);
+    if (::write(out.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      fail_file(file, "write", errno);
+  } catch (const DataError& e) {
+    log::warning("cannot record that node {} stood out: {}", node, e.what());
+  }
 }
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// Which node stood out when a run ended. The batch script of a Slurm job reads it and asks Slurm for others
-// (launch/batch_script.h).
+// Records the node that stood out when a run failed. The batch script of a Slurm job reads the record and asks Slurm to
+// exclude that node (launch/batch_script.h).
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,15 @@
 
 namespace fp {
 
-// This machine as Slurm calls it, or its host name.
+// Returns Slurm's name of this machine, or its host name outside Slurm.
 std::string node_name(const Variables& variable = process_variable);
 
-// The node that all of these ranks are on while others are elsewhere; empty where it is not one, or has all ranks.
+// Returns the node on which all of `ranks` run while other ranks run elsewhere; empty if they are on several nodes, or
+// if all ranks are on that node.
 std::string suspect_node(std::span<const RankState> all, const std::vector<int>& ranks);
 
 constexpr const char* kSuspectFile = "suspect-nodes.txt";
-// Adds the line "JOB RESTARTS NODE" to the file of that name in the run directory; a warning where that fails. Nothing
+// Appends the line "JOB RESTARTS NODE" to kSuspectFile in the run directory; logs a warning on failure. Does nothing
 // outside a Slurm job.
 void note_suspect(const std::filesystem::path& run_directory, const std::optional<SlurmJob>&, const std::string& node);
 

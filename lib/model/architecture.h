@@ -1,6 +1,6 @@
 // Architecture: a model resolved from its section of the run spec, ready to compute with, and the ids of its
-// parameters. The families differ only here: names and shapes (families/), norms, positions, MLP, multipliers. The code
-// that computes is one (stem, block, head). All families are causal pre-norm decoders with a final norm.
+// parameters. The families differ only here: names and shapes (families/), norms, positions, MLP, multipliers. They
+// share the code that computes (embedding, block, LM head). All are causal pre-norm decoders with a final norm.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 namespace fp {
 
 struct LinearIds {
-  ParamId first = -1, last = -1;  // joined weights used as one matrix (Q, K, V; gate, up); first == last: a single one
+  ParamId first = -1, last = -1;  // joined weights used as one matrix (Q, K, V; gate, up); first == last: one weight
   ParamId bias = -1;              // -1: none
 };
 
@@ -29,7 +29,7 @@ struct ModelIds {
   ParamId embedding = -1, positions = -1;  // positions: learned ones, gpt only
   std::vector<BlockIds> blocks;
   NormIds final_norm;
-  ParamId head = -1;  // the embedding itself when tied
+  ParamId head = -1;  // the LM head's projection; equal to `embedding` when tied
 };
 
 struct Architecture {
@@ -48,29 +48,29 @@ struct Architecture {
   std::vector<int64_t> masked_ids;
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0, dropout_ffn = 0;
 
-  // Layer l sees everything before it (as opposed to blocks of it).
+  // Whether attention in layer l is dense (all tokens before), not block-sparse.
   bool dense_layer(int64_t l) const {
     return !blocksparse_layers || (blocksparse.dense_every > 0 && (l + 1) % blocksparse.dense_every == 0);
   }
-  // Scale, window and block mask of layer l.
+  // Returns the scale, window and block mask of layer l.
   AttentionSpec attention(int64_t l) const;
 };
 
-// The section must be resolved (no derived zeros left, vocab known).
+// Resolves a model section, which must be complete (no derived zeros left, vocab known).
 Architecture make_architecture(const ModelSection&);
 
-// Adds every parameter of the model to the table, in forward order.
+// Adds every parameter of the model to the table, in forward order, and returns their ids.
 ModelIds declare_parameters(const ModelSection&, ParamTable&);
 
-// cos and sin of the rotary embedding for positions [0, positions), [positions, d/2] each, attention factor applied.
-// `total_length` picks LongRoPE's short or long factors. Angles in fp32 as in the published models.
+// cos and sin of the rotary embedding for positions [0, positions), each [positions, d/2], times the attention factor.
+// `total_length` selects LongRoPE's short or long factors. Angles are fp32, as in the published models.
 struct RopeTable {
   std::vector<float> cos, sin;
 };
 RopeTable make_rope_table(const RopeSpec&, int64_t head_dim, int64_t max_position, int64_t positions,
                           int64_t total_length);
 
-// Inverse frequencies w_i, i < d/2, and LongRoPE's factor on cos and sin (1 for the others).
+// Return the inverse frequencies w_i, i < d/2, and LongRoPE's factor on cos and sin (1 for other kinds).
 std::vector<float> rope_frequencies(const RopeSpec&, int64_t head_dim, int64_t total_length);
 double rope_attention_factor(const RopeSpec&, int64_t max_position, int64_t total_length);
 

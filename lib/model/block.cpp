@@ -66,7 +66,7 @@ void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
   e.norm(e.own_rows(s.n2, batch), s.x1, s.stats2, s.x, attended, ids().norm2);
   e.gather(s.n2, batch);
   s.u = e.alloc({m, e.arch->activation.inputs(ffn())});
-  // What is computed again from u alone has to be computed from u alone the first time.
+  // Selective recomputation derives g from u alone, so the first computation must do the same to give equal numbers.
   if (e.arch->activation.kind == Activation::gelu && recompute_ != Recompute::selective) {
     s.g = e.alloc({m, ffn()});
     e.linear_gelu(s.g, s.u, s.n2, ids().up);
@@ -110,7 +110,7 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   return y;
 }
 
-void Block::compute_again(const MicroBatch& batch, BlockState& s) const {
+void Block::recompute_activations(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
   if (recompute_ == Recompute::full) {
     project_qkv(batch, s);
@@ -128,7 +128,7 @@ void Block::compute_again(const MicroBatch& batch, BlockState& s) const {
   }
 }
 
-// The gradient dy [M',h] of a sum over the ranks, as the products in it need it [M,h].
+// Returns the gradient dy [M',h] of a sum over the ranks with dropout applied, gathered to [M,h] for the products.
 ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, const Dropout& dropout) const {
   const ModelEnv& e = *env_;
   ArenaTensor d = e.alloc(dy.shape);
@@ -176,7 +176,7 @@ void Block::backward_attention(const MicroBatch& batch, BlockState& s) const {
 
 ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
-  compute_again(batch, s);
+  recompute_activations(batch, s);
   ArenaTensor dx = backward_mlp(std::move(dy), batch, s);
   s.d_proj = whole_gradient(dx, batch, residual_dropout());
   backward_attention(batch, s);
@@ -207,7 +207,7 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   const int64_t n = x->shape[0], total = past + n;
   BlockState s;
   MicroBatch batch;
-  batch.share = share_tokens(1, n, {});
+  batch.share = split_tokens(1, n, {});
   s.x = std::move(x);
   s.stats1 = e.alloc_f32({n, 2});
   s.n1 = e.alloc(s.x->shape);

@@ -24,7 +24,7 @@ std::span<const float> Decoder::append(std::span<const int32_t> tokens) {
   const ArenaTensor ids = e.arena->alloc(DType::i32, {n}), positions = e.arena->alloc(DType::i32, {n});
   e.ops->copy_in(ids, tokens.data());
   e.ops->copy_in(positions, host.data());
-  ArenaTensor x = model_->stem().embed(ids, positions);
+  ArenaTensor x = model_->embedding().embed(ids, positions);
   for (size_t l = 0; l < keys_.size(); ++l)
     x = model_->blocks()[l].decode(std::move(x), positions, length_, keys_[l], values_[l]);
   length_ += n;

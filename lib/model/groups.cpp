@@ -5,7 +5,7 @@ namespace fp {
 Groups make_groups(World& world, const Mesh& mesh) {
   const int rank = world.rank();
   Groups g;
-  g.maker = &world;
+  g.comm_world = &world;
   g.mesh = mesh;
   g.at = mesh.at(rank);
   g.record = &world.record();
@@ -22,9 +22,9 @@ Groups complete_groups(const Groups& groups, const ParamTable& table) {
   Groups g = groups;
   std::vector<int> sharers;
   for (const int i : table.copy_sharers()) sharers.push_back(g.mesh.rank_of({g.at.pp, g.at.dp, g.at.sp, i}));
-  g.copies = g.maker->group("kv_copies", sharers);
+  g.copies = g.comm_world->group("kv_copies", sharers);
   const std::vector<int> pipeline = g.mesh.pipeline(g.mesh.rank_of(g.at));
-  if (table.divided_unit() >= 0) g.ends = g.maker->group("ends", {pipeline.front(), pipeline.back()});
+  if (table.divided_unit() >= 0) g.ends = g.comm_world->group("ends", {pipeline.front(), pipeline.back()});
   return g;
 }
 

@@ -1,4 +1,4 @@
-// The process groups of a rank, by what the model and the trainer need them for.
+// The process groups of a rank, by the purpose for which the model and the trainer use them.
 #pragma once
 
 #include <memory>
@@ -7,34 +7,34 @@
 
 #include "comm/comm.h"
 #include "model/params.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
 
 namespace fp {
 
 struct Groups {
-  std::shared_ptr<World> own_world;  // where no one else keeps it
-  World* maker = nullptr;
+  std::shared_ptr<World> own_world;  // the world, if these groups own it
+  World* comm_world = nullptr;
   Mesh mesh;
   Coordinate at;                    // of this rank
-  CommRecord* record = nullptr;     // of the world's
-  std::shared_ptr<Group> world;     // everybody
-  std::shared_ptr<Group> tensor;    // holds the other cuts of my tensors
-  std::shared_ptr<Group> sequence;  // holds the other tokens of my sequences
-  std::shared_ptr<Group> tokens;    // sees the other tokens of a step: data x sequence
-  std::shared_ptr<Group> data;      // holds my weights
-  std::shared_ptr<Group> pipeline;  // runs the other stages of my micro-batches
-  // Of a model (Model::groups()):
+  CommRecord* record = nullptr;     // of the world's traffic
+  std::shared_ptr<Group> world;     // all ranks
+  std::shared_ptr<Group> tensor;    // ranks with the other parts of the same tensors
+  std::shared_ptr<Group> sequence;  // ranks with the other tokens of the same sequences
+  std::shared_ptr<Group> tokens;    // ranks with the other tokens of a step: data x sequence
+  std::shared_ptr<Group> data;      // ranks with the same weights
+  std::shared_ptr<Group> pipeline;  // ranks with the other stages of the same micro-batches
+  // Only in the groups of a model (Model::groups()):
   std::shared_ptr<Group> copies;  // tensor-parallel ranks that hold the same copies of kv heads
-  std::shared_ptr<Group> ends;    // the pipeline's first and last rank, where they share an embedding; else empty
+  std::shared_ptr<Group> ends;    // the pipeline's first and last rank if they share an embedding, else null
 };
 
-// Every rank of the world calls it. The world must outlive the groups.
+// Creates the groups of a mesh. Every rank of the world calls it. The world must outlive the groups.
 Groups make_groups(World&, const Mesh&);
 
-// With the groups that follow from what the ranks hold of a model; every rank calls it.
+// Adds the groups that depend on the parts of a model that each rank holds. Every rank calls it.
 Groups complete_groups(const Groups&, const ParamTable&);
 
-// Of a run with a single rank.
+// Creates the groups of a run with a single rank.
 Groups make_self_groups();
 
 }  // namespace fp

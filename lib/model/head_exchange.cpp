@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "plan/deal.h"
+#include "sharding/head_split.h"
 
 namespace fp {
 namespace {
@@ -20,7 +20,7 @@ HeadExchange::HeadExchange(const HeadLayout& all, int ranks, int index) : index_
   qkv_.total = all.columns();
   q_.total = all.heads * d;
   for (int r = 0; r < ranks; ++r) {
-    const HeadShare s = deal_heads(all.heads, all.kv_heads, ranks, r);
+    const HeadRanges s = split_heads(all.heads, all.kv_heads, ranks, r);
     if (r == index) {
       core_ = {s.heads.count, s.kv_heads.count, d, all.grouped};
       first_head_ = s.heads.first;
@@ -28,7 +28,7 @@ HeadExchange::HeadExchange(const HeadLayout& all, int ranks, int index) : index_
     std::vector<Columns> qkv;
     if (all.grouped && s.kv_heads.count > 1) {  // whole groups
       qkv = {{all.q_column(s.heads.first), all.columns() / all.kv_heads * s.kv_heads.count}};
-    } else {  // apart even where they touch: other ranks may have the same keys and values with other queries
+    } else {  // separate even if adjacent: other ranks may have the same keys and values with other queries
       qkv = {{all.q_column(s.heads.first), s.heads.count * d},
              {all.k_column(s.kv_heads.first), s.kv_heads.count * d},
              {all.v_column(s.kv_heads.first), s.kv_heads.count * d}};
@@ -105,7 +105,7 @@ ArenaTensor HeadExchange::to_rows(const Place& p, ArenaTensor x, const Cut& cut)
     const Tensor piece = packed->slice(at, recvs[r]).reshaped({rows, cut.count(r)});
     int64_t column = 0;
     for (const Columns& c : cut.of_rank[r]) {
-      // Copies of a kv head add up, in rank order.
+      // Gradients of the copies of a kv head are added in rank order.
       p.ops->copy_columns(y, c.first, piece, column, c.count, written.insert(c.first).second ? Write::set : Write::add);
       column += c.count;
     }

@@ -1,16 +1,16 @@
-// DeepSpeed-Ulysses' exchange around the attention core (Jacobs et al. 2023): a rank with some tokens of all heads
-// becomes a rank with all tokens of some heads, and back. Matrices have a column range for each head; position encoding
-// is applied after the exchange, to whole sequences.
+// HeadExchange: the all-to-all of DeepSpeed-Ulysses around the attention core (Jacobs et al. 2023). A rank with some
+// tokens of all heads becomes a rank with all tokens of some heads, and back. Matrices have a range of columns for each
+// head; position encoding is applied after the exchange, to whole sequences.
 //
-// Heads are dealt as plan/deal.h says: unevenly where they do not divide, a kv head to several ranks where there are
-// fewer than ranks. Its gradient is then the sum of theirs.
+// Heads are split as in sharding/head_split.h: unevenly if they do not divide, and with copies of a kv head on several
+// ranks if there are fewer kv heads than ranks; the gradient of such a head is the sum of those of its copies.
 #pragma once
 
 #include <vector>
 
 #include "comm/comm.h"
 #include "ops/ops.h"
-#include "plan/tokens.h"
+#include "sharding/tokens.h"
 #include "tensor/arena.h"
 
 namespace fp {
@@ -18,23 +18,24 @@ namespace fp {
 class HeadExchange {
  public:
   HeadExchange() = default;
-  // The heads of a rank's QKV projection, dealt to `ranks`, of which this one is `index`. ConfigError when there are
-  // fewer query heads than ranks.
+  // Splits the heads of a tensor-parallel rank's QKV projection over `ranks`; this rank is `index`. Throws ConfigError
+  // if there are fewer query heads than ranks.
   HeadExchange(const HeadLayout&, int ranks, int index);
 
-  const HeadLayout& core() const { return core_; }  // of this rank's share
+  const HeadLayout& core() const { return core_; }  // this rank's heads after the exchange
   int64_t first_head() const { return first_head_; }
 
+  // Where an exchange runs, and the tokens that it exchanges.
   struct Place {
     Ops* ops;
     Arena* arena;
     Group* group;
     TokenShare share;
   };
-  // Columns of the projection [M, qkv] -> of the core [B*T, qkv of the core], and the gradient back.
+  // Convert the QKV projection [M, qkv] to the core's [B*T, qkv of the core], and its gradient back.
   ArenaTensor qkv_to_core(const Place& p, ArenaTensor x) const { return to_core(p, std::move(x), qkv_); }
   ArenaTensor qkv_to_rows(const Place& p, ArenaTensor x) const { return to_rows(p, std::move(x), qkv_); }
-  // Query columns, of the attention's output or its gradient.
+  // The same for query columns: the output of attention, or its gradient.
   ArenaTensor q_to_core(const Place& p, ArenaTensor x) const { return to_core(p, std::move(x), q_); }
   ArenaTensor q_to_rows(const Place& p, ArenaTensor x) const { return to_rows(p, std::move(x), q_); }
 
@@ -42,7 +43,7 @@ class HeadExchange {
   struct Columns {
     int64_t first = 0, count = 0;
   };
-  // For each rank its columns of a matrix, in the order of its core.
+  // The columns of a matrix that each rank's core gets, in the order of the core.
   struct Cut {
     std::vector<std::vector<Columns>> of_rank;
     int64_t total = 0;

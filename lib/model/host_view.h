@@ -1,4 +1,4 @@
-// Tensors of a device as numbers in host memory.
+// Access to the values of device tensors in host memory.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 
 namespace fp {
 
-// Where an f32 tensor lies, if that is the host's memory; else null.
+// Returns the address of an f32 tensor in host memory; null for other types and memories.
 inline float* in_host_memory(const Ops& ops, const Tensor& t) {
   return t.dtype == DType::f32 && !ops.device_memory() ? t.ptr<float>() : nullptr;
 }
 
-// Its numbers where they lie, or copied into `staging`.
+// Returns the values of an f32 tensor: their address in host memory, or that of `staging`, into which they are copied.
 inline const float* host_view(Ops& ops, const Tensor& t, std::vector<float>& staging) {
-  if (const float* there = in_host_memory(ops, t)) return there;
+  if (const float* values = in_host_memory(ops, t)) return values;
   staging.resize(static_cast<size_t>(t.elements()));
   ops.copy_out(staging.data(), t);
   return staging.data();
 }
 
-// Copies numbers in, rounded to nearest even where the tensor holds bf16.
+// Copies values to a tensor, rounded to nearest even if it is bf16.
 inline void copy_rounded(Ops& ops, const Tensor& to, const float* values) {
   if (to.dtype == DType::f32) return ops.copy_in(to, values);
   std::vector<bf16> rounded(static_cast<size_t>(to.elements()));

@@ -9,7 +9,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
       params_(std::make_unique<ParamStore>(
           table_, StoreOptions{options.compute, options.training, options.gradients, options.zero_stage}, arena)),
       groups_(complete_groups(groups, table_)),
-      stem_(env_),
+      embedding_(env_),
       head_(env_) {
   env_.arch = &arch_;
   env_.ids = &ids_;
@@ -30,7 +30,7 @@ void Model::place_on_mesh(const ModelOptions& options) {
   env_.sequence = groups_.sequence.get();
   const Mesh& mesh = groups_.mesh;
   env_.tokens = {mesh.sp(), groups_.at.sp, mesh.tp(), groups_.at.tp, options.megatron_sp && mesh.tp() > 1};
-  const HeadShare mine = deal_heads(all.heads, all.kv_heads, table_.tp(), table_.tp_index());
+  const HeadRanges mine = split_heads(all.heads, all.kv_heads, table_.tp(), table_.tp_index());
   env_.heads = {mine.heads.count, mine.kv_heads.count, all.head_dim, all.grouped};
   env_.exchange = HeadExchange(env_.heads, mesh.sp(), groups_.at.sp);
   env_.core = env_.exchange.core();

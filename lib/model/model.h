@@ -1,26 +1,27 @@
-// Model: a stem, blocks and a head over one rank's parameters. It owns the rotary tables; who runs which part when is
-// the executor's business.
+// Model: embedding, blocks and LM head over one rank's parameters. It owns the rotary tables; the executor decides when
+// each part runs.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "model/block.h"
-#include "model/ends.h"
+#include "model/embedding.h"
+#include "model/lm_head.h"
 
 namespace fp {
 
 struct ModelOptions {
   DType compute = DType::bf16;
   bool training = true;          // false: weights only
-  DType gradients = DType::f32;  // as kept and sent
+  DType gradients = DType::f32;  // type in which gradients are kept and sent
   int zero_stage = 0;
-  bool megatron_sp = false;  // Megatron sequence parallelism among the tensor-parallel ranks
+  bool megatron_sp = false;  // Megatron sequence parallelism over the tensor-parallel ranks
   Recompute recompute = Recompute::none;
   uint64_t seed = 0;
-  int64_t positions = 0;                        // length of the rotary tables: the longest sequence that will be seen
+  int64_t positions = 0;                        // length of the rotary tables: that of the longest sequence
   std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
-  HeldParts held = {};                          // of the model
+  HeldParts held = {};                          // parts of the model on this rank
 };
 
 class Model {
@@ -36,10 +37,10 @@ class Model {
   ParamStore& params() { return *params_; }
   const ModelEnv& env() const { return env_; }
   const Groups& groups() const { return groups_; }
-  const Stem& stem() const { return stem_; }
-  // By layer; those whose parameters are here can be run.
+  const EmbeddingLayer& embedding() const { return embedding_; }
+  // All blocks, by layer; only those whose parameters this rank holds can be run.
   const std::vector<Block>& blocks() const { return blocks_; }
-  const Head& head() const { return head_; }
+  const LmHead& head() const { return head_; }
 
  private:
   void place_on_mesh(const ModelOptions&);
@@ -52,9 +53,9 @@ class Model {
   ArenaTensor cos_, sin_, masked_ids_;
   Groups groups_;
   ModelEnv env_;
-  Stem stem_;
+  EmbeddingLayer embedding_;
   std::vector<Block> blocks_;
-  Head head_;
+  LmHead head_;
 };
 
 }  // namespace fp

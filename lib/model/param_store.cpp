@@ -11,8 +11,8 @@ namespace fp {
 ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena)
     : table_(&table),
       options_(options),
-      lent_weights_(table.units().size()),
-      lent_gradients_(table.units().size()),
+      attached_weights_(table.units().size()),
+      attached_gradients_(table.units().size()),
       written_(table.size()) {
   const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what) {
     flat.sharded = table.shards() > 1 && options.zero_stage >= sharded_from;
@@ -53,15 +53,16 @@ Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId f
 Tensor ParamStore::weight(ParamId first, ParamId last) const {
   const auto unit = static_cast<size_t>(table_->unit_of(first));
   const ParamUnit& u = table_->units()[unit];
-  FP_CHECK(!weights_.sharded || lent_weights_[unit], "the weights of unit {} are not gathered", unit);
-  return view(weights_.sharded ? lent_weights_[unit] : unit_weights(u), u, first, last);
+  FP_CHECK(!weights_.sharded || attached_weights_[unit], "the weights of unit {} are not gathered", unit);
+  return view(weights_.sharded ? attached_weights_[unit] : unit_weights(u), u, first, last);
 }
 
 Tensor ParamStore::grad(ParamId first, ParamId last) const {
   const auto unit = static_cast<size_t>(table_->unit_of(first));
   const ParamUnit& u = table_->units()[unit];
-  FP_CHECK(!borrows_gradients() || lent_gradients_[unit], "nothing to compute the gradients of unit {} in", unit);
-  return view(borrows_gradients() ? lent_gradients_[unit] : unit_gradients(u), u, first, last);
+  FP_CHECK(!uses_attached_gradients() || attached_gradients_[unit], "no memory attached for the gradients of unit {}",
+           unit);
+  return view(uses_attached_gradients() ? attached_gradients_[unit] : unit_gradients(u), u, first, last);
 }
 
 Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
@@ -91,8 +92,8 @@ UnitState ParamStore::unit_state(const ParamUnit& u) const {
   return {s.offset, of(masters()), of(m_), of(v_), of(grads_), compute() == DType::f32 ? Tensor{} : of(weights_)};
 }
 
-void ParamStore::lend_gradients(int unit, const Tensor& memory) {
-  lent_gradients_[static_cast<size_t>(unit)] = memory;
+void ParamStore::attach_gradients(int unit, const Tensor& memory) {
+  attached_gradients_[static_cast<size_t>(unit)] = memory;
   const ParamUnit& u = table_->units()[static_cast<size_t>(unit)];
   if (memory) std::fill(written_.begin() + u.first, written_.begin() + u.last + 1, false);
 }
@@ -109,13 +110,13 @@ void ParamStore::finish_gradients(Ops& ops, int unit) {
   const ParamUnit& u = table_->units()[static_cast<size_t>(unit)];
   for (ParamId id = u.first; id <= u.last; ++id)
     if (!written_[static_cast<size_t>(id)]) ops.zero(grad(id));
-  if (const Tensor lent = lent_gradients(unit))
-    for (const Segment& gap : table_->gaps(u)) ops.zero(lent.slice(gap.offset - u.offset, gap.count));
+  if (const Tensor attached = attached_gradients(unit))
+    for (const Segment& gap : table_->gaps(u)) ops.zero(attached.slice(gap.offset - u.offset, gap.count));
 }
 
 namespace {
 
-// The initial values of a box of a parameter.
+// Computes the initial values of a box of a parameter.
 void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<float>& out) {
   const int64_t columns = p.shape.rank() == 2 ? p.shape[1] : 1, width = p.shape.rank() == 2 ? box.count[1] : 1;
   const int64_t first = box.start[0] * columns + (p.shape.rank() == 2 ? box.start[1] : 0);
@@ -130,7 +131,7 @@ void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<fl
 
 void ParamStore::initialize(Ops& ops, uint64_t seed) {
   for (const Tensor& flat : {weights(), master(), grads(), moment1(), moment2()})
-    if (flat) ops.zero(flat);  // the gaps between parameters too
+    if (flat) ops.zero(flat);  // including the gaps between parameters
   std::vector<float> host;
   for (const ParamUnit& u : table_->units())
     for (const ParamPart& part : table_->parts(u, !masters().sharded))

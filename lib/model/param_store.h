@@ -1,8 +1,9 @@
-// A rank's parameters, gradients and optimizer state: flat buffers in table order.
+// ParamStore: a rank's parameters, gradients and optimizer state as flat buffers in table order.
 //
-// Under ZeRO some of them hold this rank's shard of each unit only, one after the other: moments and fp32 masters from
-// stage 1 on, gradients from 2, weights at 3. In fp32 compute the weights are the masters. Gradients are kept in f32 or
-// bf16; what is not kept whole in f32 is computed, a unit at a time, in working memory that somebody lends the store.
+// Under ZeRO some buffers hold only this rank's shard of each unit, one after the other: moments and fp32 master
+// weights from ZeRO 1, gradients from ZeRO 2, weights under ZeRO 3. In fp32 compute the weights are the master weights.
+// Gradients are kept in f32 or bf16; those not kept whole in f32 are computed, a unit at a time, in working memory that
+// the caller attaches.
 #pragma once
 
 #include <array>
@@ -13,18 +14,19 @@
 
 namespace fp {
 
-// What a training run is about: of each parameter, in fp32, saved in checkpoints.
+// The state of each parameter, in fp32, that checkpoints save: master weights and AdamW's two moments.
 enum class StateKind : uint8_t { param, exp_avg, exp_avg_sq };
 constexpr std::array<StateKind, 3> kStateKinds = {StateKind::param, StateKind::exp_avg, StateKind::exp_avg_sq};
 
 struct StoreOptions {
   DType compute = DType::bf16;
   bool training = true;          // false: weights only
-  DType gradients = DType::f32;  // as kept between micro-batches and sent between ranks
+  DType gradients = DType::f32;  // type in which gradients are kept between micro-batches and sent between ranks
   int zero_stage = 0;
 };
 
-// Flat ranges that begin at element `first` of the table's flat buffers; weights as computed with, or empty in fp32.
+// Flat ranges that begin at element `first` of the table's flat buffers. `weights` are in the compute type, or empty in
+// fp32 compute.
 struct UnitState {
   int64_t first = 0;
   Tensor param, exp_avg, exp_avg_sq, gradient, weights;
@@ -40,16 +42,16 @@ class ParamStore {
 
   Tensor weight(ParamId id) const { return weight(id, id); }
   Tensor grad(ParamId id) const { return grad(id, id); }
-  // Parameters first..last, joined, as one tensor along the first dimension.
+  // Return joined parameters first..last as one tensor, concatenated along the first dimension.
   Tensor weight(ParamId first, ParamId last) const;
   Tensor grad(ParamId first, ParamId last) const;
 
-  // Whether only this rank's shard is kept.
+  // Whether only this rank's shard of the buffer is kept.
   bool weights_sharded() const { return weights_.sharded; }
   bool state_sharded() const { return m_.sharded; }
   bool gradients_sharded() const { return grads_.sharded; }
-  // Whether gradients are computed in borrowed memory.
-  bool borrows_gradients() const { return gradients_sharded() || options_.gradients != DType::f32; }
+  // Whether gradients are computed in attached memory.
+  bool uses_attached_gradients() const { return gradients_sharded() || options_.gradients != DType::f32; }
 
   // The flat buffers as they are, whole or sharded. Without training there are weights only.
   const Tensor& weights() const { return weights_.memory; }
@@ -57,44 +59,48 @@ class ParamStore {
   const Tensor& grads() const { return grads_.memory; }
   const Tensor& moment1() const { return m_.memory; }
   const Tensor& moment2() const { return v_.memory; }
-  // One parameter's part of a whole flat buffer.
+  // Returns one parameter's part of a whole flat buffer.
   Tensor part(const Tensor& flat, ParamId id) const;
 
-  // Of a unit: its weights (where kept whole), this rank's shard of them, its kept gradients (all or the shard).
+  // Weights and gradients of a unit: all of them (if kept whole), or this rank's shard.
   Tensor unit_weights(const ParamUnit& u) const { return weights_.at(*table_, {u.offset, u.elements}); }
   Tensor shard_of_weights(const ParamUnit& u) const { return weights_.at(*table_, own(u)); }
   Tensor unit_gradients(const ParamUnit& u) const { return grads_.at(*table_, {u.offset, u.elements}); }
   Tensor shard_of_gradients(const ParamUnit& u) const { return grads_.at(*table_, own(u)); }
-  // All that an update of the unit needs: of all of it, or of this rank's shard.
+  // Returns the tensors that an update of the unit needs: of the whole unit, or of this rank's shard.
   UnitState unit_state(const ParamUnit&) const;
-  // Part of a parameter's state, f32 (of weights alone: the weights); it must be kept here.
   bool sharded(StateKind kind) const { return flat(kind).sharded; }
   bool has(StateKind kind) const { return static_cast<bool>(flat(kind).memory); }
+  // Return a part of a parameter's state, or a flat range of the table's buffers, in f32 (a store without training has
+  // only the weights, in the compute type). This rank must keep it.
   Tensor state(StateKind, const ParamPart&) const;
-  Tensor state(StateKind kind, const Segment& s) const { return flat(kind).at(*table_, s); }  // of a rank's numbering
-  Tensor kept_weights(const ParamPart&) const;                                                // in the compute type
-  // The parts of a unit that this rank keeps the state of, and updates.
+  Tensor state(StateKind kind, const Segment& s) const { return flat(kind).at(*table_, s); }
+  // The same for the weights in the compute type.
+  Tensor kept_weights(const ParamPart&) const;
+  // Returns the parts of a unit whose state this rank keeps and updates.
   std::vector<ParamPart> kept(const ParamUnit& u) const { return table_->parts(u, !state_sharded()); }
 
-  // Lends a unit the memory of its weights or gradients (compute type or f32, the unit's elements); empty: takes it
-  // back.
-  void lend_weights(int unit, const Tensor& memory) { lent_weights_[static_cast<size_t>(unit)] = memory; }
-  void lend_gradients(int unit, const Tensor& memory);
-  Tensor lent_gradients(int unit) const { return lent_gradients_[static_cast<size_t>(unit)]; }
+  // Attaches memory for a unit's weights (compute type) or gradients (f32), of the unit's number of elements; an empty
+  // tensor detaches it. The memory must outlive its use.
+  void attach_weights(int unit, const Tensor& memory) { attached_weights_[static_cast<size_t>(unit)] = memory; }
+  void attach_gradients(int unit, const Tensor& memory);
+  Tensor attached_gradients(int unit) const { return attached_gradients_[static_cast<size_t>(unit)]; }
 
-  // set for the first gradient a parameter gets in a step, or in lent memory, add afterwards: saves zeroing and
-  // re-reading.
+  // Returns `set` for the first gradient that a parameter gets in a step or in newly attached memory, then `add`; saves
+  // zeroing and re-reading.
   Write grad_write(ParamId id);
   void begin_step();  // forgets which gradients were written
-  // Zeroes the gradients of a unit that nothing has written (a parameter can be unused, or all of its targets ignored),
-  // and in lent memory the gaps between them.
+  // Zeroes those gradients of a unit that were not written (a parameter may be unused, or all targets ignored), and in
+  // attached memory the gaps between them.
   void finish_gradients(Ops&, int unit);
 
-  // Weights and zero moments. What other shards hold of the compute weights is left to who gathers them.
+  // Sets initial weights and zero moments. With sharded master weights, only this rank's shard of the compute weights
+  // is set; the caller gathers the rest.
   void initialize(Ops&, uint64_t seed);
-  // Kept weights = master, after a load or an update: of this rank's shard where masters are sharded.
+  // Sets the compute weights from the master weights, after a load or an update; only this rank's shard if the master
+  // weights are sharded.
   void refresh_weights(Ops&);
-  // The same by stochastic rounding, as the update of this step (from 1) leaves them.
+  // The same with stochastic rounding, with the random numbers of the update of this step (from 1).
   void round_weights(Ops&, uint64_t seed, int64_t step);
 
  private:
@@ -111,7 +117,7 @@ class ParamStore {
   const ParamTable* table_;
   StoreOptions options_;
   Flat weights_, master_, grads_, m_, v_;
-  std::vector<Tensor> lent_weights_, lent_gradients_;  // by unit
+  std::vector<Tensor> attached_weights_, attached_gradients_;  // by unit
   std::vector<bool> written_;
 };
 

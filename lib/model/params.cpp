@@ -10,7 +10,7 @@ namespace {
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// What two ranges have in common; count 0: nothing.
+// Returns the intersection of two ranges; count 0: empty.
 Segment common(const Segment& a, const Segment& b) {
   const int64_t begin = std::max(a.offset, b.offset), end = std::min(a.offset + a.count, b.offset + b.count);
   return {begin, std::max<int64_t>(0, end - begin)};
@@ -26,9 +26,9 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
   p.decay = shape.rank() >= 2;
   p.layer = layer;
   for (const Piece& piece : partition.pieces)
-    if (piece.copies) copy_sharers_ = group_sharers(piece.units, tp_, tp_index_);
-  const bool stem = layer < 0 && (places_.empty() || places_.back() == Place::stem);
-  const Place place = layer >= 0 ? Place::layer : stem ? Place::stem : Place::head;
+    if (piece.copies) copy_sharers_ = ranks_of_group(piece.units, tp_, tp_index_);
+  const bool embedding = layer < 0 && (places_.empty() || places_.back() == Place::embedding);
+  const Place place = layer >= 0 ? Place::layer : embedding ? Place::embedding : Place::head;
   if (params_.empty() || params_.back().layer != layer) begin_unit();
   params_.push_back(std::move(p));
   places_.push_back(place);
@@ -37,7 +37,7 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
 }
 
 bool ParamTable::holds(Place place, int layer) const {
-  return place == Place::stem ? held_.stem : place == Place::head ? held_.head : held_.layer(layer);
+  return place == Place::embedding ? held_.embedding : place == Place::head ? held_.head : held_.layer(layer);
 }
 
 void ParamTable::lay_out(ParamId id, bool joined) {
@@ -58,9 +58,10 @@ void ParamTable::lay_out(ParamId id, bool joined) {
 }
 
 void ParamTable::share_with_head(ParamId id) {
-  FP_CHECK(places_[static_cast<size_t>(id)] == Place::stem, "{} is not of the stem", (*this)[id].name);
+  FP_CHECK(places_[static_cast<size_t>(id)] == Place::embedding, "{} is no parameter of the embedding",
+           (*this)[id].name);
   shared_ = id;
-  if (held_.stem || !held_.head) return;
+  if (held_.embedding || !held_.head) return;
   begin_unit();
   lay_out(id, false);
   params_[static_cast<size_t>(id)].copy = true;
@@ -86,11 +87,11 @@ int ParamTable::layer_unit(int64_t layer) const {
   return it->unit;
 }
 
-bool ParamTable::shared_by_ends(int unit) const {
-  return shared_ >= 0 && held_.stem && held_.head && unit_of(shared_) == unit;
+bool ParamTable::is_tied_unit(int unit) const {
+  return shared_ >= 0 && held_.embedding && held_.head && unit_of(shared_) == unit;
 }
 
-int ParamTable::divided_unit() const { return shared_ >= 0 && held_.stem != held_.head ? unit_of(shared_) : -1; }
+int ParamTable::divided_unit() const { return shared_ >= 0 && held_.embedding != held_.head ? unit_of(shared_) : -1; }
 
 ParamId ParamTable::find(std::string_view name) const {
   const auto it = std::find_if(params_.begin(), params_.end(), [&](const Param& p) { return p.name == name; });
@@ -141,7 +142,7 @@ std::vector<Slab> ParamTable::slabs_of(ParamId id) const {
   return slabs((*this)[id].shape, (*this)[id].partition, tp_, tp_index_);
 }
 
-Share ParamTable::share_of(ParamId id) const {
+IndexRange ParamTable::share_of(ParamId id) const {
   const Param& p = (*this)[id];
   FP_CHECK(p.partition.dim >= 0 && p.partition.pieces.size() == 1, "{} is not cut in one piece", p.name);
   return fp::share_of(p.partition.pieces.front(), tp_, tp_index_);

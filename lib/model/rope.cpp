@@ -1,4 +1,4 @@
-// Rotary frequencies (Su et al., RoFormer) and the ways published models stretch them.
+// Rotary frequencies (Su et al., RoFormer) and their scaling for longer contexts in published models.
 #include <cmath>
 #include <numbers>
 
@@ -8,7 +8,7 @@
 namespace fp {
 namespace {
 
-// Llama 3.1: keeps short wavelengths, divides long ones by `factor`, blends between.
+// Llama 3.1: keeps the frequencies of short wavelengths, divides those of long ones by `factor`, blends in between.
 double llama3_frequency(const RopeSpec& r, double w) {
   const double wavelength = 2.0 * std::numbers::pi / w, original = static_cast<double>(r.original_max_position);
   if (wavelength < original / r.high_freq_factor) return w;

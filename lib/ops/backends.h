@@ -8,16 +8,17 @@
 
 namespace fp {
 
-// Plain loops, fp32 storage honoured, sums in double: the oracle. Slow.
+// The reference backend and oracle of the tests: plain loops, fp32 storage honoured, sums in double. Slow.
 std::unique_ptr<Ops> make_ref_ops();
 
-// oneDNN GEMMs, OpenMP and vectorised kernels on this CPU.
+// The CPU backend: oneDNN GEMMs, OpenMP and vectorised kernels on this CPU.
 std::unique_ptr<Ops> make_cpu_ops();
 
-// Kernels, cuBLASLt and cuDNN on NVIDIA GPU `index` of those visible to this process. ConfigError where there is none,
-// with the reason and what to do.
+// The CUDA backend: own kernels, cuBLASLt and cuDNN on NVIDIA GPU `index` of those visible to this process. Throws
+// ConfigError with the reason and what to do when that GPU cannot be used.
 std::unique_ptr<Ops> make_cuda_ops(int index);
-// Empty when make_cuda_ops can work; else what is missing, in one line: the build, the driver, a device.
+// Returns an empty string when make_cuda_ops(index) can work; else one line on what is missing: CUDA in the build, the
+// driver, or the device.
 std::string cuda_unavailable(int index);
 
 }  // namespace fp

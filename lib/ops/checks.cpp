@@ -244,7 +244,7 @@ void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> s
 }
 
 void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-           const AdamW& a) {
+           const AdamW& a, const AdamWSums& sums) {
   const Op op{"adamw"};
   const int64_t n = param.elements();
   op.count("param", param, DType::f32, n);
@@ -252,6 +252,8 @@ void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& 
   op.count("v", v, DType::f32, n);
   op.count("grad", grad, DType::f32, n);
   if (weights) op.count("weights", weights, DType::bf16, n);
+  if (sums.gradient) op.matrix("sums.gradient", sums.gradient, DType::f32, 1, 2);
+  if (sums.bits) op.matrix("sums.bits", sums.bits, DType::i32, 4, 2);
   FP_CHECK(a.step >= 1, "adamw: step is {}, expected at least 1", a.step);
 }
 

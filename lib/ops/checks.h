@@ -1,6 +1,6 @@
-// The shape contract of every op, checked in one place: ref, cpu, counting and later backends call the same function
-// first, so that a wrong call fails the same way everywhere (InternalError naming op, tensor, what it is and what it
-// should be). Arguments are those of the op itself; flags that no check depends on are left out.
+// Shape and dtype checks of every op. Each backend calls the op's function here first, so that a wrong call fails the
+// same way on all of them: InternalError naming the op, the tensor, what it is and what is expected. Arguments are
+// those of the op itself; flags that no check depends on are left out.
 #pragma once
 
 #include <span>
@@ -59,6 +59,6 @@ void cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tens
 
 void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments);
 void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-           const AdamW&);
+           const AdamW&, const AdamWSums&);
 
 }  // namespace fp::checks

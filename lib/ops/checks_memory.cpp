@@ -1,4 +1,4 @@
-// Checks of the ops that move bytes or look at them.
+// Checks of the ops that copy, convert or inspect tensors.
 #include <limits>
 
 #include "ops/checks.h"

@@ -1,4 +1,4 @@
-// What the checks of checks.h are written with.
+// Building blocks of the checks in checks.h.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ inline std::string describe(const Tensor& t) {
   return t ? fmt::format("{} {}", name_of(t.dtype), t.shape.str()) : std::string("empty");
 }
 
-// The checks of one op; every message starts with its name.
+// Checks on the tensors of the op `name`, with which every message starts. Each throws InternalError.
 struct Op {
   const char* name;
 
-  // Any rank: all dimensions but the last are rows.
+  // Any number of dimensions: all but the last count as rows.
   void matrix(const char* what, const Tensor& t, DType dtype, int64_t rows, int64_t cols) const {
     FP_CHECK(t && t.dtype == dtype && t.shape.rank() >= 1 && t.cols() == cols && t.shape.elements() == rows * cols,
              "{}: {} is {}, expected {} [{},{}]", name, what, describe(t), name_of(dtype), rows, cols);
@@ -31,7 +31,7 @@ struct Op {
   void same(const char* what, const Tensor& t, const Tensor& model) const {
     matrix(what, t, model.dtype, model.rows(), model.cols());
   }
-  // f32 or bf16, with columns.
+  // The tensor is f32 or bf16 and has at least one column.
   void compute(const char* what, const Tensor& t) const {
     FP_CHECK(t && (t.dtype == DType::f32 || t.dtype == DType::bf16) && t.shape.rank() >= 1 && t.cols() > 0,
              "{}: {} is {}, expected fp32 or bf16 with at least one column", name, what, describe(t));

@@ -1,4 +1,5 @@
-// Counting Ops: adds up what a run would do and touches no memory. The model code on it is the dry run.
+// CountingOps: an Ops backend that adds up the FLOPs and bytes of every call and touches no memory. A dry run is the
+// model code on this backend.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,15 @@ struct OpCount {
   double bytes = 0;  // read plus written, each operand once
 };
 
-// One call as it is counted.
+// The work of one call.
 struct OpWork {
   std::string_view op;          // "linear", "attention_backward", ...
   double flops = 0, bytes = 0;  // as in OpCount
-  int64_t m = 0, n = 0, k = 0;  // of a matrix product: tokens x outputs x inputs of the layer
-  DType dtype = DType::f32;     // of the tensor that is computed; of a product, of its activations
+  int64_t m = 0, n = 0, k = 0;  // matrix product: tokens, outputs and inputs of the layer; else 0
+  DType dtype = DType::f32;     // type of the tensor that is computed; of a matrix product, of its activations
 };
 
-// Is told of every call, in order: what gives each its time.
+// Receives every call, in order. The time model implements it.
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
@@ -45,19 +46,20 @@ struct Counts {
 class CountingOps : public Ops {
  public:
   virtual const Counts& counts() const = 0;
-  virtual void reset() = 0;  // of the counts
-  // From now on; null: nobody. Must outlive its use.
+  virtual void reset() = 0;  // sets all counts to zero
+  // Sends all later calls to the observer, which must outlive its use; null stops that.
   virtual void observe(OpObserver*) = 0;
-  // Scratch that the device would take for the largest of the calls so far, and what that adds to what it holds beside
-  // tensors; reset() leaves both.
+  // Largest scratch, in bytes, that the device would need for any call so far, and the memory beside tensors that it
+  // would hold with that much scratch reserved. reset() changes neither.
   virtual size_t scratch_bytes() const = 0;
   virtual size_t own_bytes() const = 0;
-  // What would run the calls of attention so far, one text for each kind of call.
+  // The attention implementations that would run the attention calls so far: one text for each kind of call.
   virtual const std::set<std::string>& attention_choices() const = 0;
 };
 
-// `device`: what is to run the calls later and knows what it needs for itself; none: nothing. Must outlive the counter.
-// `memory`: of such a device where there is none; empty: the device's, or the host's.
+// `device`: the backend that will run the calls later; it provides its own memory needs and must outlive the
+// result. Null: there are none. `memory`: the memory of the device that is planned for where none is present; empty:
+// that of `device`, or of the host.
 std::unique_ptr<CountingOps> make_counting_ops(const Ops* device = nullptr, std::optional<DeviceMemory> memory = {});
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// What ops draw at random, as every backend draws it: dropout and stochastic rounding, keyed so that no result depends
-// on ranks, threads or the order of calls.
+// Random numbers of the ops, the same on every backend: dropout and stochastic rounding. They are keyed so that no
+// result depends on ranks, threads or the order of calls.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace fp {
 
-// One stream of dropout: an element is kept when Philox says so for (seed, purpose, layer) as key and
-// (element, token, sample) as counter; kept values are scaled by 1/(1-p). p = 0: off.
+// One stream of dropout. Philox with (seed, purpose, layer) as key and (element, token, sample) as counter decides
+// which elements are kept; kept values are scaled by 1/(1-p). p = 0: off.
 struct Dropout {
   double p = 0.0;
   uint64_t seed = 0;
@@ -19,7 +19,7 @@ struct Dropout {
   uint32_t layer = 0;
 };
 
-// One stream of stochastic roundings of f32 to bf16. Element i draws 16 bits, half i%2 of word i/2%4, of the Philox
+// One stream of stochastic rounding of f32 to bf16. Element i uses 16 random bits: half i%2 of word i/2%4 of the Philox
 // block with counter (i/8, high word of i/8, step, 0).
 struct StochasticRounding {
   uint64_t seed = 0;
@@ -27,15 +27,15 @@ struct StochasticRounding {
   uint32_t step = 0;
 };
 
-// The Philox key of a dropout stream; head is used by attention only.
+// Returns the Philox key of a dropout stream; only attention passes a head.
 constexpr Philox::Key dropout_key(const Dropout& d, uint32_t head = 0) {
   const Philox::Key k = Philox::key(d.seed, d.purpose);
   const uint64_t mixed = Philox::mix((uint64_t{k[1]} << 32 | k[0]) ^ Philox::mix(uint64_t{d.layer} << 32 | head));
   return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
 }
 
-// Factor of one element: 0 when dropped, 1/(1-p) when kept. Element e draws word e%4 of counter (e/4, token, sample
-// words).
+// Returns the factor of one element: 0 when dropped, 1/(1-p) when kept. Element e uses word e%4 of the Philox block
+// with counter (e/4, token, sample words).
 constexpr float dropout_factor(const Dropout& d, const Philox::Key& key, uint32_t element, uint32_t token,
                                uint32_t sample_low, uint32_t sample_high) {
   const auto words = Philox::block({element / 4, token, sample_low, sample_high}, key);
@@ -50,7 +50,8 @@ constexpr Philox::Key rounding_key(const StochasticRounding& r) {
 constexpr Philox::Counter rounding_words(const StochasticRounding& r, const Philox::Key& key, uint64_t eight) {
   return Philox::block({static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32), r.step, 0}, key);
 }
-// Half i of the words, i in [0,8), as what is added to the half of x that bf16 cuts off. Infinities and NaN stay.
+// Rounds x to bf16 after adding half i of the words, i in [0,8), to the half of x that bf16 cuts off. Infinities and
+// NaN are kept.
 constexpr bf16 rounded_up_by(float x, const Philox::Counter& words, unsigned i) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) return bf16(x);

@@ -1,4 +1,4 @@
-// How a permute() walks memory, for its backends.
+// Memory access pattern of Ops::permute, shared by the backends.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace fp {
 
-// y row-major is made of runs of `run` elements that lie next to each other in x. Run (i0,i1,...) of `size` runs begins
-// at element sum of i * stride in x. Dimensions that stay neighbours are one, those of size 1 are left out.
+// The row-major output y consists of runs of `run` elements that are contiguous in x. Run (i0,i1,...), with each index
+// below its `size`, begins at element (sum of i * stride) of x. Dimensions that stay adjacent are merged; those of size
+// 1 are left out.
 struct PermuteWalk {
   int64_t run = 1;
   int rank = 0;
@@ -23,7 +24,7 @@ struct PermuteWalk {
   }
 };
 
-// `order` as in Ops::permute, of the dimensions of `x`.
+// Returns the walk for the dimensions `x` and an `order` as in Ops::permute.
 inline PermuteWalk permutation(const Shape& x, std::span<const int> order) {
   PermuteWalk p;
   for (const int from : order) {

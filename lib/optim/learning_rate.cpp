@@ -11,21 +11,26 @@ namespace {
 
 double half_cosine(double x) { return 0.5 * (1.0 + std::cos(std::numbers::pi * x)); }
 
-double wsd_shape(const std::string& shape, double x) {
-  if (shape == "linear") return 1.0 - x;
-  if (shape == "cosine") return half_cosine(x);
-  if (shape == "exponential") return 2.0 * std::pow(0.5, x) - 1.0;
-  FP_CHECK(shape == "minus_sqrt", "decay shape {}", shape);
-  return 1.0 - std::sqrt(x);
+double wsd_shape(DecayShape shape, double x) {
+  switch (shape) {
+    case DecayShape::minus_sqrt:
+      return 1.0 - std::sqrt(x);
+    case DecayShape::linear:
+      return 1.0 - x;
+    case DecayShape::cosine:
+      return half_cosine(x);
+    case DecayShape::exponential:
+      return 2.0 * std::pow(0.5, x) - 1.0;
+  }
+  throw InternalError("unknown decay shape");
 }
 
 }  // namespace
 
 double learning_rate(const ScheduleSection& s, double lr, int64_t step, int64_t steps) {
   if (step < s.warmup_steps) return lr * static_cast<double>(step + 1) / static_cast<double>(s.warmup_steps);
-  if (s.kind == "constant") return lr;
   int64_t begin = s.warmup_steps, end = s.decay_steps > 0 ? s.decay_steps : steps;
-  if (s.kind == "wsd") {
+  if (s.kind == LearningRateSchedule::wsd) {
     const int64_t length = s.decay_steps > 0 ? s.decay_steps : steps / 5;
     end = steps;
     begin = std::max(s.warmup_steps, steps - length);
@@ -34,10 +39,17 @@ double learning_rate(const ScheduleSection& s, double lr, int64_t step, int64_t 
   const double span = static_cast<double>(std::max<int64_t>(1, end - 1 - begin));
   const double x = std::clamp(static_cast<double>(step - begin) / span, 0.0, 1.0);
   const double low = s.min_lr_ratio * lr;
-  if (s.kind == "linear") return lr + (low - lr) * x;
-  if (s.kind == "wsd") return low + (lr - low) * wsd_shape(s.decay_shape, x);
-  FP_CHECK(s.kind == "cosine", "schedule {}", s.kind);
-  return low + (lr - low) * half_cosine(x);
+  switch (s.kind) {
+    case LearningRateSchedule::constant:
+      return lr;
+    case LearningRateSchedule::linear:
+      return lr + (low - lr) * x;
+    case LearningRateSchedule::cosine:
+      return low + (lr - low) * half_cosine(x);
+    case LearningRateSchedule::wsd:
+      return low + (lr - low) * wsd_shape(s.decay_shape, x);
+  }
+  throw InternalError("unknown learning-rate schedule");
 }
 
 int64_t global_batch_at(const TrainSection& t, uint64_t consumed) {

@@ -7,9 +7,8 @@
 
 namespace fp {
 
-// Learning rate of optimizer step `step` (0-based) in a run of `steps`.
-// Warm-up: lr * (step + 1) / warmup_steps. Then, with x the fraction of the decay that is over and m = min_lr_ratio *
-// lr:
+// Returns the learning rate of optimizer step `step` (0-based) in a run of `steps`.
+// Warm-up: lr * (step + 1) / warmup_steps. Then, with x the completed fraction of the decay and m = min_lr_ratio * lr:
 //   cosine  m + (lr - m) * (1 + cos(pi x)) / 2        (from the end of warm-up to decay_steps, or the last step)
 //   linear  lr + (m - lr) * x                         (same span)
 //   constant lr
@@ -17,8 +16,9 @@ namespace fp {
 //           linear 1-x, cosine (1+cos(pi x))/2, exponential 2*0.5^x - 1, minus_sqrt 1-sqrt(x)
 double learning_rate(const ScheduleSection&, double lr, int64_t step, int64_t steps);
 
-// Samples in the optimizer step that starts after `consumed` samples: global_batch, or during a ramp
-// ramp_start_batch + k * ramp_increment, k growing at equal intervals of samples until global_batch is reached.
+// Returns the number of samples in the optimizer step that starts after `consumed` samples: global_batch, or during a
+// ramp ramp_start_batch + k * ramp_increment, where k grows at equal intervals of samples until global_batch is
+// reached.
 int64_t global_batch_at(const TrainSection&, uint64_t consumed);
 
 }  // namespace fp

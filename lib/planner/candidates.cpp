@@ -7,22 +7,22 @@
 #include "config/model_facts.h"
 #include "config/open_keys.h"
 #include "config/validate.h"
-#include "plan/layout.h"
-#include "plan/pipeline.h"
-#include "train/device_reserve.h"
-#include "train/setup.h"
+#include "dryrun/device_reserve.h"
+#include "dryrun/setup.h"
+#include "sharding/arrange.h"
+#include "sharding/pipeline_plan.h"
 
 namespace fp {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
-// gpipe, dualpipe and wave have rivals here that take no longer and need less.
+constexpr std::array kRecompute = {Recompute::none, Recompute::selective, Recompute::full};  // by rising effort
+// gpipe, dualpipe and wave are left out: others here take no longer and need less memory.
 constexpr std::array<std::string_view, 11> kSchedules = {"1f1b",    "interleaved", "interleaved-zb", "zb-h1",
                                                          "zb-h2",   "zb-v",        "dualpipev",      "bfs",
                                                          "chimera", "bitpipe",     "zeropp"};
 constexpr std::array<std::string_view, 5> kAnyChunks = {"interleaved", "interleaved-zb", "bfs", "zeropp", "wave"};
 constexpr int64_t kMostChunks = 16;
-constexpr double kUneven = 1.2;  // more work than this on the worst stage than on the mean one is not worth a look
+constexpr double kUneven = 1.2;  // largest ratio of the worst stage's work to the mean that is considered
 
 template <class List, class T>
 bool contains(const List& list, const T& value) {
@@ -36,7 +36,7 @@ std::vector<int64_t> divisors(int64_t n) {
   return list;
 }
 
-size_t effort(const std::string& recompute) {
+size_t effort(Recompute recompute) {
   return static_cast<size_t>(std::find(kRecompute.begin(), kRecompute.end(), recompute) - kRecompute.begin());
 }
 
@@ -48,7 +48,7 @@ bool passes_checks(const RunSpec& spec) {
   return problems.empty();
 }
 
-// As PipelinePlan::step() will find, without making the schedule.
+// Throws as PipelinePlan::step() would, mostly without generating the schedule.
 void require_schedule(const RunSpec& spec) {
   const PipelineSection& p = spec.parallel.pipeline;
   const int64_t stages = place_stages(p).stages();
@@ -78,7 +78,7 @@ bool is_legal(const RunSpec& spec, const Plan& plan, int ranks) {
   }
 }
 
-bool is_thriftier(const Plan& b, const Plan& a) {
+bool uses_less_memory(const Plan& b, const Plan& a) {
   Plan same = b;
   same.recompute = a.recompute;
   same.zero_stage = a.zero_stage;
@@ -119,7 +119,7 @@ std::vector<Plan> Candidates::arrangements() const {
   return list;
 }
 
-// Powers of two that divide a data rank's samples, and all of these.
+// Powers of two that divide the number of samples of a data rank, and that number.
 std::vector<int64_t> Candidates::micro_batches(int64_t data) const {
   if (!open("micro_batch")) return {given_.micro_batch};
   std::vector<int64_t> list;
@@ -129,11 +129,11 @@ std::vector<int64_t> Candidates::micro_batches(int64_t data) const {
   return list;
 }
 
-// The state of a mean rank, shared as far as it can be, and the least that it keeps of its micro-batches: what goes
-// into each layer.
+// Compares the memory of an average rank with that of its device: its state, sharded as far as possible, and the least
+// activations, which are the input of each layer.
 bool Candidates::may_fit(const Plan& p) const {
-  const bool narrow = spec_.precision.compute == "bf16";
-  const double weights = narrow ? 2 : 4, gradients = spec_.precision.gradients == "bf16" ? 2 : 4;
+  const bool narrow = spec_.precision.compute == DType::bf16;
+  const double weights = narrow ? 2 : 4, gradients = spec_.precision.gradients == DType::bf16 ? 2 : 4;
   const double optimizer = narrow ? 12 : 8;
   const int64_t zero = open("zero_stage") ? 3 : p.zero_stage;
   const auto sharers = static_cast<double>(p.data * p.sequence);
@@ -153,13 +153,13 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
   for (Plan p : arrangements()) {
     if (open("pipeline.schedule")) p.schedule = "1f1b";
     if (open("pipeline.w_pass")) p.w_pass = false;
-    if (open("recompute")) p.recompute = "none";
+    if (open("recompute")) p.recompute = Recompute::none;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
     if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
     for (const int64_t b : micro_batches(p.data)) {
       p.micro_batch = b;
       if (!any_size && !may_fit(p)) continue;
-      // Most of the time would be spent filling the pipeline.
+      // With fewer micro-batches than pipeline ranks, most of the time is bubble.
       if (open("micro_batch") && b > 1 && spec_.train.global_batch / p.data / b < p.pipeline) break;
       const std::vector<Plan> any = schedules(p);
       if (!any.empty()) list.push_back(any.front());
@@ -193,7 +193,7 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
   for (const std::string_view kind : any ? std::vector<std::string_view>(kSchedules.begin(), kSchedules.end())
                                          : std::vector<std::string_view>{given_.schedule}) {
     p.schedule = kind;
-    const bool two_way = kind == "chimera" || kind == "bitpipe";  // poor without
+    const bool two_way = kind == "chimera" || kind == "bitpipe";  // slow without a W pass
     std::vector<bool> passes = {given_.w_pass};
     if (open("pipeline.w_pass")) passes = any ? std::vector<bool>{two_way} : std::vector<bool>{false, true};
     for (const bool w : passes)
@@ -206,7 +206,7 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
   return list;
 }
 
-std::vector<Plan> Candidates::thriftier(const Plan& from) const {
+std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   std::vector<Plan> list;
   const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
   for (size_t r = effort(from.recompute); r < kRecompute.size(); ++r) {
@@ -242,11 +242,11 @@ std::vector<Plan> Candidates::all() const {
   std::vector<Plan> list;
   for (const Plan& lead : leads())
     for (const Plan& schedule : schedules(lead))
-      for (const Plan& p : thriftier(schedule)) {
+      for (const Plan& p : with_less_memory(schedule)) {
         list.push_back(p);
         for (const Plan& q : siblings(p)) list.push_back(q);
       }
-  // Siblings of ZeRO stages above 1 differ in Megatron sequence parallelism alone; none comes twice.
+  // No duplicates: siblings of plans with ZeRO stages above 1 differ in Megatron sequence parallelism only.
   return list;
 }
 

@@ -1,39 +1,42 @@
-// The legal plans of a run: what arrange() and plan_pipeline() accept and the spec leaves open.
+// Candidates: the legal plans of a run, which arrange() and plan_pipeline() accept, over the keys that the spec leaves
+// open.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "planner/plan.h"
 
 namespace fp {
 
-// Whether ranks can be arranged and micro-batches scheduled so, at every size of a step.
+// Whether the plan's ranks can be arranged and its micro-batches scheduled, at every batch size of the run.
 bool is_legal(const RunSpec&, const Plan&, int ranks);
 
 class Candidates {
  public:
-  // Of a resolved spec with its vocabulary. What the spec does not leave open stays as it is.
+  // The spec must be resolved and its vocabulary known. Keys that it does not leave open keep their values.
   Candidates(const RunSpec&, int ranks, const ClusterSpec&);
 
-  // Each arrangement with each micro-batch once, with what is fastest of everything else, memory and bubbles aside: no
-  // recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b. Tensor parallelism stays within a node or takes whole
-  // ones; a pipeline has no fewer micro-batches than ranks, unless they are of one sample. Those whose state alone is
-  // over the memory of a device in the thriftiest way are left out, unless `any_size`.
+  // Returns each arrangement with each micro-batch size once, with the fastest choice of everything else when memory
+  // and bubbles do not count: no recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b. Tensor parallelism stays
+  // within a node or spans whole nodes. A pipeline has no fewer micro-batches than ranks, unless they are of one
+  // sample. Unless `any_size`, leaves out plans whose state and least activations exceed the memory of a device even
+  // with every saving.
   std::vector<Plan> leads(bool any_size = false) const;
 
-  // With the degrees and micro-batch of a lead: every schedule that it can have, the lead's own first.
+  // Returns the lead with every schedule that is legal for it, its own schedule first.
   std::vector<Plan> schedules(const Plan& lead) const;
 
-  // Ways to save memory, from the plan itself on; what saves less comes before what saves more.
-  std::vector<Plan> thriftier(const Plan&) const;
+  // Returns the plan and its variants with more recomputation or a higher ZeRO stage; smaller savings come first.
+  std::vector<Plan> with_less_memory(const Plan&) const;
 
-  // What needs more memory and may be a little faster: without ZeRO, without Megatron sequence parallelism.
+  // Returns variants that need more memory and may be slightly faster: without ZeRO, without Megatron sequence
+  // parallelism.
   std::vector<Plan> siblings(const Plan&) const;
 
-  // All plans there are.
+  // Returns all candidates.
   std::vector<Plan> all() const;
 
  private:
@@ -46,11 +49,12 @@ class Candidates {
   RunSpec spec_;
   Plan given_;
   int ranks_;
-  int64_t node_;         // ranks of a node
-  double device_bytes_;  // of a rank
+  int64_t node_;         // ranks per node
+  double device_bytes_;  // memory per rank
 };
 
-// Whether `b` is `a` with more recomputation or a higher ZeRO stage (from 1 on): it needs less memory and is no faster.
-bool is_thriftier(const Plan& b, const Plan& a);
+// Whether `b` is `a` with more recomputation or a higher ZeRO stage (from 1 on), so that it needs less memory and is no
+// faster.
+bool uses_less_memory(const Plan& b, const Plan& a);
 
 }  // namespace fp

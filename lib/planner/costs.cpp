@@ -9,7 +9,7 @@
 namespace fp {
 namespace {
 
-// The profile for so many ranks on a node: the one made for the fewest that are enough.
+// Returns the profile for `ranks` ranks per node: the one measured with the fewest ranks that are at least as many.
 const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
   const NodeProfile* best = nullptr;
   for (const NodeProfile& p : cluster.profiles)
@@ -30,23 +30,22 @@ CostModel::CostModel(const ClusterSpec& cluster, int ranks)
   std::string known;
   for (const NodeProfile& p : cluster.profiles) known += fmt::format("{}{}", known.empty() ? "" : ", ", p.ranks);
   throw ConfigError(
-      fmt::format("the cluster {} says nothing about {} ranks on a node (profiles for: {}); measure them with mpirun "
-                  "-np {} fptrain "
-                  "bench all --write-cluster FILE",
+      fmt::format("the cluster {} has no profile of {} ranks on a node (profiles for: {}); measure one with mpirun "
+                  "-np {} fptrain bench all --write-cluster FILE",
                   cluster.name, ranks_per_node_, known, ranks_per_node_));
 }
 
 const ProductRates& CostModel::product(const OpWork& work) const {
   for (const ProductRates& p : profile_->products)
-    if (p.op == work.op && p.compute == spelled(work.dtype)) return p;
+    if (p.op == work.op && p.compute == compute_name(work.dtype)) return p;
   throw ConfigError(fmt::format("the cluster {} has no rates of {} in {} (profiles[].products)", cluster_->name,
-                                work.op, spelled(work.dtype)));
+                                work.op, compute_name(work.dtype)));
 }
 
 const OpRates* CostModel::rates(std::string_view op, DType dtype) const {
   const OpRates* any = nullptr;
   for (const OpRates& r : profile_->ops) {
-    if (r.op != op || (!r.compute.empty() && r.compute != spelled(dtype))) continue;
+    if (r.op != op || (!r.compute.empty() && r.compute != compute_name(dtype))) continue;
     if (!r.compute.empty()) return &r;
     any = &r;
   }
@@ -76,8 +75,8 @@ const LinkRates& CostModel::link(std::string_view between, CommKind kind) const 
     if (l.kind == "any") any = &l;
   }
   if (any != nullptr) return *any;
-  throw ConfigError(fmt::format("the cluster {} does not say how fast {} goes between {} (profiles[].links)",
-                                cluster_->name, name_of(kind), between));
+  throw ConfigError(fmt::format("the cluster {} has no rates of {} between {} (profiles[].links)", cluster_->name,
+                                name_of(kind), between));
 }
 
 double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_t sent) const {
@@ -90,12 +89,13 @@ double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_
   };
   const auto bytes = static_cast<double>(sent);
   if (nodes.size() == 1) return seconds(link("ranks", kind), bytes, 1);
-  const double own = static_cast<double>(ranks.size()) / static_cast<double>(nodes.size());  // ranks of a node
-  if (kind == CommKind::all_to_all) {  // what stays on the node does not count
+  const double own = static_cast<double>(ranks.size()) / static_cast<double>(nodes.size());  // ranks per node
+  if (kind == CommKind::all_to_all) {  // bytes that stay on the node do not count
     const double leaves = (static_cast<double>(ranks.size()) - own) / static_cast<double>(ranks.size() - 1);
     return seconds(link("nodes", kind), bytes * leaves, 1);
   }
-  // A ring leaves each node once and may use the shares of all the group's ranks there, as fast as they can feed it.
+  // A ring leaves each node once and can use the link shares of all the group's ranks there, but is limited by the rate
+  // within the node.
   const double ring = seconds(link("nodes", kind), bytes, kind == CommKind::send ? 1 : own);
   if (own < 2 || kind == CommKind::host) return ring;
   return std::max(ring, seconds(link("ranks", kind), bytes, 1));

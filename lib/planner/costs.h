@@ -1,22 +1,22 @@
-// What a cluster's figures say about single ops and communications.
+// CostModel: times of single ops and communications, from the rates of a cluster description.
 #pragma once
 
 #include <span>
 #include <string_view>
 
 #include "comm/record.h"
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "ops/counting.h"
 
 namespace fp {
 
-// The compute type's name in cluster descriptions.
-constexpr std::string_view spelled(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
+// Returns the name of a compute type in cluster descriptions.
+constexpr std::string_view compute_name(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
 
-// Of one rank of a run with so many, which fill node after node. Keeps a reference to the cluster.
+// The costs of one rank of a run. The run's ranks fill node after node. Keeps a reference to the cluster.
 class CostModel {
  public:
-  // ConfigError when the cluster has not as many ranks or says nothing about so many on a node.
+  // Throws ConfigError if the cluster has fewer ranks, or no profile for this number of ranks per node.
   CostModel(const ClusterSpec&, int ranks);
 
   const ClusterSpec& cluster() const { return *cluster_; }
@@ -25,9 +25,9 @@ class CostModel {
   int node_of(int rank) const { return rank / ranks_per_node_; }
 
   double op_seconds(const OpWork&) const;
-  // Each of these world ranks sends so many bytes.
+  // Returns the time of a communication in which each of these world ranks sends `sent` bytes.
   double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent) const;
-  double peak_flops(DType compute) const;  // of a rank
+  double peak_flops(DType compute) const;  // per rank; 0: unknown
 
  private:
   const ProductRates& product(const OpWork&) const;

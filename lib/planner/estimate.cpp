@@ -4,58 +4,56 @@
 #include <map>
 
 #include "config/model_facts.h"
-#include "plan/layout.h"
+#include "dryrun/device_reserve.h"
+#include "dryrun/setup.h"
+#include "pipeline/closed_forms.h"
 #include "planner/memory.h"
 #include "planner/part_costs.h"
 #include "planner/step_time.h"
-#include "schedule/closed_forms.h"
-#include "train/device_reserve.h"
-#include "train/saver.h"
-#include "train/setup.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 namespace {
 
 constexpr double kGiB = 1 << 30;
-constexpr int kPlays = 2;  // ranks whose memory an estimate makes sure of
+constexpr int kDryRuns = 2;  // ranks whose memory an estimate computes exactly
 
-// What part costs depend on, of what differs between the plans of a run.
-std::string key_of(const RunSpec& s, const std::string& recompute, int ranks_per_node) {
+// The keys on which part costs depend and in which the plans of a run may differ.
+std::string key_of(const RunSpec& s, Recompute recompute, int ranks_per_node) {
   return fmt::format("{} {} {} {} {} {} {} {}", s.parallel.tensor, s.parallel.sequence, s.parallel.megatron_sp,
                      s.train.micro_batch, recompute, s.precision.compute, s.memory.loss_chunk_tokens, ranks_per_node);
 }
 
-// Bytes of the parameters of a rank, with their gradients and optimizer state, of which it shares some with others.
+// Bytes of a rank's parameters, gradients and optimizer state, which ZeRO shards over `sharers` ranks.
 double state_bytes(const RunSpec& s, double parameters, double sharers) {
-  const bool narrow = s.precision.compute == "bf16";
-  const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == "bf16" ? 2 : 4, optimizer = 12;
+  const bool narrow = s.precision.compute == DType::bf16;
+  const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == DType::bf16 ? 2 : 4, optimizer = 12;
   const int64_t zero = s.parallel.zero_stage;
   return parameters * (weights / (zero >= 3 ? sharers : 1) + gradients / (zero >= 2 ? sharers : 1) +
                        (narrow ? optimizer : optimizer - 4) / (zero >= 1 ? sharers : 1) +
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
 }
 
-// What a rank on a CPU saves from, of so many parameters that it answers for.
+// Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double parameters) {
   if (cluster.device == "cuda" || !saves_in_background(s)) return 0;
   const double all = 12 * parameters, limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }
 
-// Weights that are whole while they are used, and gradients that are not kept: of a pipeline rank whole stages, else a
-// layer and the next.
-double borrowed_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vector<PartCosts>& stages, double layer) {
+// Bytes of gathered weights and of gradients that are not kept: of whole stages in a pipeline, else of two layers.
+double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vector<PartCosts>& stages, double layer) {
   double stage = 2 * layer;
   if (plan.placement.ranks > 1)
     for (const PartCosts& c : stages) stage = std::max(stage, static_cast<double>(c.parameters));
   double bytes = 0;
-  const bool narrow = s.precision.compute == "bf16";
+  const bool narrow = s.precision.compute == DType::bf16;
   if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
-  if (s.parallel.zero_stage >= 2 || s.precision.gradients == "bf16") bytes += 4 * stage;
+  if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
   return bytes;
 }
 
-// Communicators of a rank, without the small ones that only some models have: a played rank counts them.
+// Communicators of a rank, without the small ones of some models, which only a dry run counts.
 Communicators communicators(const Mesh& mesh, const PipelinePlan& plan) {
   Communicators c;
   c.groups = (mesh.tp() > 1) + (mesh.sp() > 1) + (mesh.data(0).size() > 1);
@@ -81,19 +79,17 @@ class Estimator::Impl {
     const Mesh mesh = arrange(e.spec, ranks);
     const PipelinePlan plan = plan_pipeline(e.spec);
     const int micro_batches = step_sizes(e.spec.train, mesh.dp()).back();
-    const CostsOf costs_of = [&](const std::string& recompute) -> const ModelCosts& {
-      return parts(e.spec, recompute, costs);
-    };
+    const CostsOf costs_of = [&](Recompute recompute) -> const ModelCosts& { return parts(e.spec, recompute, costs); };
     e.time = exact ? step_time(e.spec, plan, mesh, costs, costs_of, *counting_, micro_batches)
                    : quick_step_time(e.spec, plan, mesh, costs, costs_of, micro_batches);
-    e.memory = exact ? worst_rank_memory(e.spec, ranks, cluster_, *counting_, kPlays)
+    e.memory = exact ? worst_rank_memory(e.spec, ranks, cluster_, *counting_, kDryRuns)
                      : quick_memory(e.spec, plan, mesh, costs_of, micro_batches);
     const double tokens = static_cast<double>(e.spec.train.global_batch * e.spec.data.seq_len) *
-                          (e.spec.train.objective == "dpo" ? 2 : 1);
+                          (e.spec.train.objective == Objective::dpo ? 2 : 1);
     e.tokens_per_s = tokens / e.time.total;
     const double flops = e.tokens_per_s * model_flops_per_token(e.spec.model, e.spec.data.seq_len) / ranks;
     e.model_tflops = flops / 1e12;
-    const double peak = costs.peak_flops(compute_type(e.spec.precision));
+    const double peak = costs.peak_flops(e.spec.precision.compute);
     e.mfu = peak > 0 ? flops / peak : 0;
     e.bubble = e.time.bubble / e.time.total;
     return e;
@@ -102,7 +98,7 @@ class Estimator::Impl {
   RankMemory memory(const RunSpec& spec, int ranks) { return worst_rank_memory(spec, ranks, cluster_, *counting_); }
 
  private:
-  const ModelCosts& parts(const RunSpec& spec, const std::string& recompute, const CostModel& costs) {
+  const ModelCosts& parts(const RunSpec& spec, Recompute recompute, const CostModel& costs) {
     const std::string key = key_of(spec, recompute, costs.ranks_per_node());
     auto it = known_.find(key);
     if (it == known_.end()) it = known_.emplace(key, part_costs(spec, recompute, costs, *counting_)).first;
@@ -119,15 +115,15 @@ class Estimator::Impl {
     const bool fewer = !request.w_pass && (request.kind == "1f1b" || request.kind == "zb-h1");  // on later ranks
     const bool splits = request.w_pass || request.kind.starts_with("zb") || request.kind == "interleaved-zb" ||
                         request.kind == "zeropp" || request.kind.starts_with("dualpipe");
-    const double borrowed =
-        borrowed_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
+    const double attached =
+        attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     RankMemory most;
     for (int r = 0; r < plan.placement.ranks; ++r) {
       PartCosts all;
       for (const int s : plan.placement.stages_of(r)) all += stages[static_cast<size_t>(s)];
       const int64_t working = *std::max_element(all.bytes.working.begin(), all.bytes.working.end());
       const double bytes =
-          state_bytes(spec, static_cast<double>(all.parameters), sharers) + borrowed +
+          state_bytes(spec, static_cast<double>(all.parameters), sharers) + attached +
           staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes() *
               static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
@@ -148,14 +144,14 @@ class Estimator::Impl {
 
   const ClusterSpec& cluster_;
   std::unique_ptr<CountingOps> counting_;
-  RunSpec run_;  // that the known costs are of
+  RunSpec run_;  // the run of the known costs
   std::map<std::string, ModelCosts> known_;
 };
 
 Estimator::Estimator(const ClusterSpec& cluster) : impl_(std::make_unique<Impl>(cluster)) {}
 Estimator::~Estimator() = default;
 Estimate Estimator::estimate(const RunSpec& spec, int ranks) { return impl_->estimate(spec, ranks, true); }
-Estimate Estimator::glance(const RunSpec& spec, int ranks) { return impl_->estimate(spec, ranks, false); }
+Estimate Estimator::quick_estimate(const RunSpec& spec, int ranks) { return impl_->estimate(spec, ranks, false); }
 RankMemory Estimator::memory(const RunSpec& spec, int ranks) { return impl_->memory(spec, ranks); }
 
 }  // namespace fp

@@ -1,32 +1,32 @@
-// What one plan would need and take on a cluster, found by playing the run without memory.
+// Estimates the time and the memory of one plan on a cluster.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "config/run_spec.h"
+#include "dryrun/dry_run.h"
 #include "planner/costs.h"
-#include "train/dry_run.h"
 
 namespace fp {
 
-// Seconds of a step, of the rank that has most to do.
+// Seconds of a step on the busiest rank.
 struct StepTime {
   double total = 0;
   double compute = 0;  // ops of the micro-batches
   double exposed = 0;  // communication that the rank waits for
   double bubble = 0;   // waiting for other pipeline ranks
-  double update = 0;   // norm, optimizer, and gathering its results
+  double update = 0;   // norm, optimizer, and all-gather of the updated weights
 };
 
 // Memory of the rank that needs most.
 struct RankMemory {
   int rank = 0;
-  Prediction prediction;                       // empty before it was looked at
-  int64_t bytes = 0;                           // what has to be there for it, reserve of the device included
-  int64_t available = 0;                       // on its device
-  int64_t node_bytes = 0, node_available = 0;  // host memory, of all ranks of the node that needs most
-  int64_t node_staging = 0;                    // of it, what saves beside training pass through
+  Prediction prediction;                       // by dry run; empty in quick estimates
+  int64_t bytes = 0;                           // memory that the rank needs, reserve of the device included
+  int64_t available = 0;                       // memory on its device
+  int64_t node_bytes = 0, node_available = 0;  // host memory of all ranks of the node that needs most
+  int64_t node_staging = 0;                    // part of node_bytes: staging areas of background saves
   bool fits() const { return bytes <= available && node_bytes <= node_available; }
   int64_t missing() const { return std::max(bytes - available, node_bytes - node_available); }
 };
@@ -37,26 +37,35 @@ struct Estimate {
   RankMemory memory = {};
   StepTime time = {};
   double tokens_per_s = 0;
-  double model_tflops = 0;  // of a rank, by model_flops_per_token
-  double mfu = 0;           // 0: the cluster does not say what it is relative to
-  double bubble = 0;        // share of a step, of pipelines
+  double model_tflops = 0;  // per rank, by model_flops_per_token
+  double mfu = 0;           // 0: the cluster's peak rate is unknown
+  double bubble = 0;        // fraction of a step
 };
 
-// Plays runs on one cluster; keeps what it found out about layers for the next plan.
-class Estimator {
- public:
-  // `vocab` must be known in every spec that is asked about. Keeps a reference to the cluster.
-  explicit Estimator(const ClusterSpec&);
-  ~Estimator();
+// Largest error of the memory and the time of a quick estimate, relative to the exact ones.
+constexpr double kQuickEstimateError = 0.1;
 
-  // The step is played, and so are one or two of the ranks that may need most memory; memory() makes sure. ConfigError
-  // for a plan that is not legal.
-  Estimate estimate(const RunSpec&, int ranks);
-  // The memory alone, of the rank that does need most.
-  RankMemory memory(const RunSpec&, int ranks);
-  // Without playing whole steps: fast, near the exact ones, for choosing what is worth a look. Memory without
-  // `prediction`, seconds within some percent.
-  Estimate glance(const RunSpec&, int ranks);
+// Interface for estimating the time and memory of a plan on a cluster; tests provide a fake. The vocabulary of every
+// spec must be known. Each call throws ConfigError for a plan that is not legal.
+class PlanEstimator {
+ public:
+  virtual ~PlanEstimator() = default;
+  // Within kQuickEstimateError, without a dry run of whole steps; memory has no `prediction`.
+  virtual Estimate quick_estimate(const RunSpec&, int ranks) = 0;
+  // Exact time; memory by dry runs of only the one or two ranks that are expected to need most.
+  virtual Estimate estimate(const RunSpec&, int ranks) = 0;
+  // Exact memory of the rank that needs most.
+  virtual RankMemory memory(const RunSpec&, int ranks) = 0;
+};
+
+// Estimates by dry runs. Caches the costs of layers between plans of a run, and keeps a reference to the cluster.
+class Estimator final : public PlanEstimator {
+ public:
+  explicit Estimator(const ClusterSpec&);
+  ~Estimator() override;
+  Estimate quick_estimate(const RunSpec&, int ranks) override;
+  Estimate estimate(const RunSpec&, int ranks) override;
+  RankMemory memory(const RunSpec&, int ranks) override;
 
  private:
   class Impl;

@@ -1,4 +1,4 @@
-// Why a plan is not the best.
+// Explains why a plan is not the best.
 #include <algorithm>
 
 #include "base/error.h"
@@ -9,12 +9,12 @@ namespace {
 
 std::string_view slowest_part(const Choice& other, const StepTime& a, const StepTime& b, const Plan& best) {
   const std::pair<double, std::string_view> parts[] = {
-      {a.compute - b.compute, other.plan.recompute != best.recompute && other.plan.recompute != "none"
-                                  ? "computes more anew"
+      {a.compute - b.compute, other.plan.recompute != best.recompute && other.plan.recompute != Recompute::none
+                                  ? "more recomputation"
                               : other.plan.tensor > best.tensor           ? "smaller products"
                               : other.plan.micro_batch < best.micro_batch ? "smaller products"
                                                                           : "more work on the slowest rank"},
-      {a.exposed - b.exposed, "more communication that nothing hides"},
+      {a.exposed - b.exposed, "more exposed communication"},
       {a.bubble - b.bubble, "more bubble"},
       {a.update - b.update, "a longer update"}};
   return std::max_element(std::begin(parts), std::end(parts),
@@ -24,7 +24,7 @@ std::string_view slowest_part(const Choice& other, const StepTime& a, const Step
 
 }  // namespace
 
-double fullness(const RankMemory& m) {
+double memory_fraction(const RankMemory& m) {
   const auto share = [](int64_t bytes, int64_t available) {
     return available > 0 ? static_cast<double>(bytes) / static_cast<double>(available) : 0;
   };
@@ -45,7 +45,7 @@ std::string overrun(const RankMemory& m) {
 std::string spare_staging(const RankMemory& m) {
   const int64_t of_rank = m.prediction.on_host ? static_cast<int64_t>(m.prediction.staging_bytes) : 0;
   if (m.fits() || m.bytes - of_rank > m.available || m.node_bytes - m.node_staging > m.node_available) return "";
-  return "; it would with checkpoint.asynchronous=false, and maybe with a smaller checkpoint.staging_mib";
+  return fmt::format("; {}", kSpareStaging);
 }
 
 std::string why_not(const Choice& other, const Choice& best, const ClusterSpec& cluster) {
@@ -56,7 +56,7 @@ std::string why_not(const Choice& other, const Choice& best, const ClusterSpec& 
                        : fmt::format("{:.1f} % slower: {}", 100 * slower,
                                      slowest_part(other, other.estimate.time, best.estimate.time, best.plan));
   if (other.plan.tensor > std::min<int64_t>(other.estimate.ranks, cluster.ranks_per_node))
-    text += fmt::format("; tensor {} crosses the border of nodes of {}", other.plan.tensor, cluster.ranks_per_node);
+    text += fmt::format("; tensor {} spans several nodes of {} ranks", other.plan.tensor, cluster.ranks_per_node);
   return text;
 }
 

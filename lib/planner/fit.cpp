@@ -16,16 +16,16 @@ namespace {
 
 using Row = std::vector<double>;
 
-// An op in a compute type and where its coefficients are among the unknowns.
+// An op in a compute type, and the position of its coefficients among the unknowns.
 struct Term {
   std::string op, compute;
   bool product = false;
-  size_t first = 0;       // overhead; then 1/rate and its half sizes; or seconds a byte and a flop
-  double best_flops = 0;  // a second, of any one call
+  size_t first = 0;       // overhead; then 1/rate and its half sizes; or seconds per byte and per flop
+  double best_flops = 0;  // highest FLOP/s of any call
   size_t count() const { return product ? 5 : 3; }
 };
 
-// How the seconds of a work depend on its term's coefficients.
+// The factors on the term's coefficients in the time of a work.
 Row features(const OpWork& w) {
   if (w.m == 0) return {1, w.bytes, w.flops};
   const auto per = [&](int64_t size) { return w.flops / static_cast<double>(size); };
@@ -36,10 +36,10 @@ std::vector<Term> terms_of(const std::vector<OpSample>& samples) {
   std::vector<Term> terms;
   for (const OpSample& s : samples)
     for (const OpWork& w : s.works) {
-      auto at =
-          std::ranges::find_if(terms, [&](const Term& t) { return t.op == w.op && t.compute == spelled(w.dtype); });
+      auto at = std::ranges::find_if(terms,
+                                     [&](const Term& t) { return t.op == w.op && t.compute == compute_name(w.dtype); });
       if (at == terms.end()) {
-        terms.push_back({std::string(w.op), std::string(spelled(w.dtype)), w.m > 0});
+        terms.push_back({std::string(w.op), std::string(compute_name(w.dtype)), w.m > 0});
         at = terms.end() - 1;
       }
       at->best_flops = std::max(at->best_flops, w.flops / s.seconds);
@@ -51,7 +51,8 @@ std::vector<Term> terms_of(const std::vector<OpSample>& samples) {
 }
 
 const Term& term_of(const std::vector<Term>& terms, const OpWork& w) {
-  return *std::ranges::find_if(terms, [&](const Term& t) { return t.op == w.op && t.compute == spelled(w.dtype); });
+  return *std::ranges::find_if(terms,
+                               [&](const Term& t) { return t.op == w.op && t.compute == compute_name(w.dtype); });
 }
 
 double inverse(double seconds, double unit) { return seconds > 0 ? 1 / (seconds * unit) : 0; }
@@ -64,28 +65,29 @@ ProductRates product_rates(const Term& t, const double* x) {
   return {t.op, t.compute, inverse(x[1], 1e12), x[2] / x[1], x[3] / x[1], x[4] / x[1], x[0] * 1e6};
 }
 
-// A sample is `features` x unknowns = seconds. The error that is kept small is relative to the mean of what was
-// measured and what is said of it, so that saying too little is as bad as saying too much.
+// A sample is `features` x unknowns = seconds. The error is relative to the geometric mean of the measured and the
+// predicted time, so that under- and overestimates weigh the same.
 Row fit(const std::vector<Row>& features_of, const std::vector<OpSample>& samples, const Row& lowest) {
   constexpr int kRounds = 4;
-  Row said(samples.size()), x;
-  for (size_t i = 0; i < samples.size(); ++i) said[i] = samples[i].seconds;
+  Row predicted(samples.size()), x;
+  for (size_t i = 0; i < samples.size(); ++i) predicted[i] = samples[i].seconds;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<Row> rows = features_of;
     Row right(samples.size());
     for (size_t i = 0; i < samples.size(); ++i) {
-      const double weight = std::sqrt(samples[i].share) / std::sqrt(samples[i].seconds * said[i]);
+      const double weight = std::sqrt(samples[i].share) / std::sqrt(samples[i].seconds * predicted[i]);
       for (double& f : rows[i]) f *= weight;
       right[i] = samples[i].seconds * weight;
     }
     x = bounded_least_squares(rows, right, lowest);
     for (size_t i = 0; i < samples.size(); ++i)
-      said[i] = std::max(std::inner_product(x.begin(), x.end(), features_of[i].begin(), 0.0), 0.1 * samples[i].seconds);
+      predicted[i] =
+          std::max(std::inner_product(x.begin(), x.end(), features_of[i].begin(), 0.0), 0.1 * samples[i].seconds);
   }
   return x;
 }
 
-// What an op that was never measured may cost: as those that move bytes do.
+// Rates for ops that were not measured: those of all measured ops that move bytes.
 OpRates fit_other(const std::vector<OpSample>& samples) {
   std::vector<Row> rows;
   std::vector<OpSample> fitted;
@@ -99,7 +101,7 @@ OpRates fit_other(const std::vector<OpSample>& samples) {
   return op_rates("other", "", fit(rows, fitted, Row(3, 0.0)).data());
 }
 
-double predicted(const OpSample& s, const std::vector<Term>& terms, const Row& x) {
+double predicted_seconds(const OpSample& s, const std::vector<Term>& terms, const Row& x) {
   double seconds = 0;
   for (const OpWork& w : s.works) {
     const Row f = features(w);
@@ -109,23 +111,23 @@ double predicted(const OpSample& s, const std::vector<Term>& terms, const Row& x
   return seconds;
 }
 
-// Of the calls whose first work is of this term.
+// The error over the calls whose first work belongs to this term.
 FitError error_of(const Term& term, const std::vector<OpSample>& samples, const std::vector<Term>& terms,
                   const Row& x) {
   FitError e{term.op, term.compute};
   Row relative;
-  double should = 0, is = 0;
+  double measured = 0, expected = 0;
   for (const OpSample& s : samples) {
-    if (s.works.front().op != term.op || spelled(s.works.front().dtype) != term.compute) continue;
-    const double seconds = predicted(s, terms, x);
+    if (s.works.front().op != term.op || compute_name(s.works.front().dtype) != term.compute) continue;
+    const double seconds = predicted_seconds(s, terms, x);
     relative.push_back(std::abs(seconds / s.seconds - 1));
-    should += static_cast<double>(s.calls) * s.seconds;
-    is += static_cast<double>(s.calls) * seconds;
+    measured += static_cast<double>(s.calls) * s.seconds;
+    expected += static_cast<double>(s.calls) * seconds;
   }
   e.samples = static_cast<int64_t>(relative.size());
-  if (relative.empty()) return e;  // only as a part of fused calls
+  if (relative.empty()) return e;  // measured only as a part of fused calls
   e.typical = median(relative);
-  e.of_seconds = is / should - 1;
+  e.of_seconds = expected / measured - 1;
   return e;
 }
 
@@ -141,12 +143,12 @@ Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const 
       moment[i] += rows[r][i] * right[r];
       for (size_t j = 0; j < n; ++j) gram[i][j] += rows[r][i] * rows[r][j];
     }
-  // An op shares calls with few others: most of the matrix is 0.
+  // An op shares calls with few others, so the matrix is sparse.
   std::vector<std::vector<size_t>> coupled(n);
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j < n; ++j)
       if (gram[i][j] != 0) coupled[i].push_back(j);
-  // One coordinate after the other to its best place, again and again: slow, but it ends where it should.
+  // Coordinate descent: slow, but it converges to the minimum.
   constexpr int kMostSweeps = 200'000;
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     double moved = 0;
@@ -155,7 +157,7 @@ Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const 
       double slope = moment[i];
       for (const size_t j : coupled[i]) slope -= gram[i][j] * x[j];
       const double to = std::max(lowest[i], x[i] + slope / gram[i][i]);
-      moved = std::max(moved, std::abs(to - x[i]) * std::sqrt(gram[i][i]));  // in what it changes on the right
+      moved = std::max(moved, std::abs(to - x[i]) * std::sqrt(gram[i][i]));  // in units of the right-hand side
       x[i] = to;
     }
     if (moved < 1e-9) break;
@@ -168,7 +170,7 @@ FittedRates fit_rates(const std::vector<OpSample>& samples) {
   const std::vector<Term> terms = terms_of(samples);
   const size_t unknowns = terms.back().first + terms.back().count();
   Row lowest(unknowns, 0.0);
-  // No product is much faster than the fastest that was seen.
+  // No product may be much faster than the fastest that was measured.
   for (const Term& t : terms)
     if (t.product) lowest[t.first + 1] = 1 / (1.5 * t.best_flops);
   std::vector<Row> rows(samples.size(), Row(unknowns, 0.0));
@@ -198,7 +200,7 @@ std::vector<LinkRates> fit_links(const std::vector<LinkSample>& samples) {
   std::vector<LinkRates> links;
   for (const auto& [between, kind] : lines) {
     std::vector<Row> rows;
-    double fastest = 0;  // bytes a second
+    double fastest = 0;  // bytes per second
     for (const LinkSample& s : samples) {
       if (s.between != between || s.kind != kind) continue;
       const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(s.ranks - 1)));

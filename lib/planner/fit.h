@@ -1,38 +1,37 @@
-// Rates of ops and links from what was measured: least squares of relative errors, with coefficients that cannot be
-// negative.
+// Fits the rates of ops and links to measured times: least squares of relative errors, with non-negative coefficients.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "ops/counting.h"
 
 namespace fp {
 
-// What one call did, more than one op where it is a fused one, and how long it took.
+// The work of one call (several ops if it is fused), and its time.
 struct OpSample {
   std::vector<OpWork> works;
-  double seconds = 0;
-  int64_t calls = 1;  // of which `seconds` is the mean
-  double share = 1;   // of all calls in the time of their step: how much their error matters
+  double seconds = 0;  // mean over the calls
+  int64_t calls = 1;   // number of equal calls
+  double share = 1;    // fraction of the step's time in these calls: the weight of their error
 };
 
 struct FitError {
   std::string op, compute;
   int64_t samples = 0;
-  double typical = 0;     // median of the relative errors
-  double of_seconds = 0;  // of the time of all calls together: predicted / measured - 1
+  double typical = 0;     // median of the absolute relative errors
+  double of_seconds = 0;  // error of the total time of all calls: predicted / measured - 1
 };
 
 struct FittedRates {
   std::vector<ProductRates> products;  // of the compute types that were measured
-  std::vector<OpRates> ops;            // by op and compute type, then `other`: all of them as one
-  std::vector<FitError> errors;        // in the same order, without `other`
+  std::vector<OpRates> ops;            // by op and compute type; the last one, `other`, is for ops not measured
+  std::vector<FitError> errors;        // of the products, then of the ops without `other`
 };
 FittedRates fit_rates(const std::vector<OpSample>&);
 
-// What ranks sent and how long it took them. `steps`: ceil(log2 ranks).
+// The time of one communication of a group.
 struct LinkSample {
   std::string between, kind;
   int64_t bytes = 0;  // of the operand
@@ -40,10 +39,11 @@ struct LinkSample {
   int ranks = 2;
   double seconds = 0;
 };
-// A line for each `between` and `kind` of the samples, in their order.
+// Returns the rates for each pair of `between` and `kind` of the samples, in their order. The latency counts
+// ceil(log2 ranks) times.
 std::vector<LinkRates> fit_links(const std::vector<LinkSample>&);
 
-// The x >= lowest that minimises |rows x - right|^2. Exposed for tests.
+// Returns the x >= lowest that minimises |rows x - right|^2. Exposed for tests.
 std::vector<double> bounded_least_squares(const std::vector<std::vector<double>>& rows,
                                           const std::vector<double>& right, const std::vector<double>& lowest);
 

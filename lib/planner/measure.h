@@ -1,5 +1,5 @@
-// Measures what a cluster description says. Every rank of the world makes the same calls, and all measure at the same
-// time: the rates are those of so many ranks that share their nodes.
+// Measures the rates of a cluster description. Every rank of the world makes the same calls, and all measure at the
+// same time, so the rates are those of ranks that share their nodes with the others.
 #pragma once
 
 #include <string>
@@ -10,33 +10,32 @@
 
 namespace fp {
 
-// Quick measurements leave out repetitions, and models beyond the first, once they have taken so long: twice, for the
-// device and for the links. On a machine that does nothing else all is done in a few seconds.
+// After this time, quick measurements leave out repetitions and models beyond the first. It applies to the device and
+// to the links separately. On an idle machine all is done in a few seconds.
 constexpr double kQuickSeconds = 10;
 
-// A training step of a small model, as its ops were measured and as the rates that came out of them say.
+// A training step of a small model: its measured time, and that predicted with the fitted rates.
 struct CheckedStep {
   std::string model;
   double seconds = 0, predicted = 0;
-  bool fitted = true;  // its ops are among those that the rates were fitted to
+  bool fitted = true;  // whether the rates were also fitted to its ops
 };
 
 struct DeviceRates {
-  NodeProfile profile;  // all but its links
+  NodeProfile profile;  // without its links
   std::vector<FitError> errors;
   std::vector<CheckedStep> steps;
-  double copy_gb_per_s = 0, host_gb_per_s = 0;  // of a rank
+  double copy_gb_per_s = 0, host_gb_per_s = 0;  // per rank
 };
 
-// Trains small models on the device and times every op in its place. Takes about a minute, `quick` some seconds
-// and no model begun after `limit_s`, but the smallest in each compute type.
-// `together`: all ranks; it averages what they measured. ranks: of a node.
+// Trains small models on the device and times every op within a step. Takes about a minute. `quick`: takes some seconds
+// and starts no model after `limit_s`, except the first, in each compute type. `together`: the group of all ranks, over
+// which measurements are averaged. `ranks`: ranks per node.
 DeviceRates measure_device(Ops&, Group& together, int ranks, bool quick, double limit_s = kQuickSeconds);
 
-// Every collective among the ranks of each node and, where there are several nodes, among those ranks of all nodes that
-// have the same place on theirs; messages between neighbours, both ways at once. `quick`: in three batches, in one from
-// `limit_s` on. The hosts of all ranks in rank order:
-// ConfigError when some have more ranks than others.
+// Times every collective among the ranks of each node and, with several nodes, among the ranks with the same position
+// on each node; and messages between neighbours, both ways at once. `hosts`: of all ranks, in rank order. `quick`: in
+// three batches, and in one after `limit_s`. Throws ConfigError if hosts have different numbers of ranks.
 std::vector<LinkSample> measure_links(World&, Ops&, const std::vector<std::string>& hosts, bool quick,
                                       double limit_s = kQuickSeconds);
 

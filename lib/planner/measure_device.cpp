@@ -9,17 +9,17 @@
 #include "base/median.h"
 #include "base/parallel.h"
 #include "base/stopwatch.h"
+#include "bench/op_timer.h"
+#include "bench/step_rig.h"
 #include "config/load.h"
+#include "dryrun/dry_run.h"
 #include "planner/costs.h"
 #include "planner/measure.h"
-#include "train/dry_run.h"
-#include "train/op_timer.h"
-#include "train/step_rig.h"
 
 namespace fp {
 namespace {
 
-// A model to train. Of a GPU all sizes but layers and samples are kGpuScale times as large.
+// A model to train. On a GPU all sizes except layers and samples are kGpuScale times as large.
 struct Probe {
   Family family;
   int64_t layers, hidden, ffn, vocab, batch, seq_len;
@@ -27,7 +27,7 @@ struct Probe {
 };
 constexpr int64_t kGpuScale = 4;
 
-// In all directions from what barely keeps a core busy to what people train on such a machine.
+// From sizes that barely keep a core busy to sizes that are trained on such a machine, in every dimension.
 const std::vector<Probe> kProbes = {
     {Family::gpt, 2, 128, 512, 512, 8, 128},      {Family::llama, 2, 256, 688, 4096, 4, 256},
     {Family::gpt, 2, 512, 2048, 8192, 1, 512},    {Family::llama, 2, 512, 1408, 2048, 1, 128, 2},
@@ -38,9 +38,9 @@ const std::vector<Probe> kProbes = {
 const std::vector<Probe> kQuickProbes = {{Family::gpt, 2, 128, 512, 512, 2, 128},
                                          {Family::llama, 1, 256, 704, 4096, 1, 256},
                                          {Family::gpt, 1, 512, 2048, 2048, 1, 512}};
-const Probe kCheck = {Family::llama, 3, 384, 1024, 3000, 2, 256};  // what the rates are not fitted to
+const Probe kCheck = {Family::llama, 3, 384, 1024, 3000, 2, 256};  // validation: the rates are not fitted to it
 
-RunSpec spec_of(const Probe& p, const std::string& compute, int64_t scale) {
+RunSpec spec_of(const Probe& p, DType compute, int64_t scale) {
   RunSpec spec;
   ModelSection& m = spec.model;
   m.family = p.family;
@@ -64,7 +64,7 @@ struct WorkLog : OpObserver {
   void called(const OpWork& w) override { works.push_back(w); }
 };
 
-// What a step asks of the device, in order.
+// The works of a step in order.
 std::vector<OpWork> works_of_step(const RunSpec& spec) {
   const auto counting = make_counting_ops();
   Arena arena;
@@ -77,7 +77,7 @@ std::vector<OpWork> works_of_step(const RunSpec& spec) {
   return log.works;
 }
 
-// The ops that one call of the seam is counted as.
+// The ops as which counting ops record one call of the Ops interface.
 std::vector<std::string_view> counted_as(std::string_view call) {
   if (call == "weights_changed") return {};
   if (call == "linear_gelu") return {"linear", "activation"};
@@ -94,7 +94,7 @@ WorkKey key_of(const std::vector<OpWork>& works) {
   return key;
 }
 
-// The same step counted and timed: its calls, equal ones as one with their mean.
+// Combines the counted works and the timed calls of a step; equal calls become one sample with their mean time.
 std::vector<OpSample> zip(const std::vector<OpWork>& works, const std::vector<TimedCall>& calls,
                           const std::vector<std::vector<double>>& seconds) {
   std::map<WorkKey, OpSample> samples;
@@ -129,24 +129,24 @@ class Measurement {
 
   std::vector<OpSample> samples;
   std::vector<CheckedStep> steps;
-  std::vector<std::vector<OpWork>> works;  // of each of the steps
+  std::vector<std::vector<OpWork>> works;  // by step
 
-  // `quick`: those after the first only as long as there is time.
+  // Trains the probes; with `quick_`, those after the first only until limit_s.
   void train_all(const std::vector<Probe>& probes, double limit_s) {
     const auto start = std::chrono::steady_clock::now();
     for (const Probe& probe : probes) {
       const double taken = average(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       if (quick_ && !steps.empty() && taken >= limit_s) {
-        log::info("the device is busy: {} of {} models measured in {:.0f} s will do", steps.size() / 2, probes.size(),
+        log::info("the device is busy: stopping after {} of {} models in {:.0f} s", steps.size() / 2, probes.size(),
                   taken);
         return;
       }
-      for (const std::string compute : {"bf16", "fp32"}) train(probe, compute, true);
+      for (const DType compute : {DType::bf16, DType::f32}) train(probe, compute, true);
     }
   }
 
-  // Adds to all three, to the samples only where they are to be fitted.
-  void train(const Probe& probe, const std::string& compute, bool fitted) {
+  // Trains one probe and adds its results to `steps`, `works` and, if `fitted`, `samples`.
+  void train(const Probe& probe, DType compute, bool fitted) {
     const RunSpec spec = spec_of(probe, compute, on_gpu_ ? kGpuScale : 1);
     const std::string name =
         fmt::format("{} {} x {}, {} x {} tokens, {}", probe.family == Family::gpt ? "gpt" : "llama", spec.model.layers,
@@ -190,8 +190,8 @@ class Measurement {
  private:
   double budget() const { return quick_ ? 0.3 : 2.0; }  // seconds of measured steps
 
-  // Of all ranks. On CPUs, which wait for every op anyway, a step also takes what is between its ops, and delays that a
-  // median does not see: every op gets its share, so that together they take as long as the step.
+  // Averages the samples over all ranks. On CPUs a step also spends time between ops, and in delays that a median
+  // hides: ops are scaled so that together they take as long as the step.
   void average(std::vector<OpSample>& of_step, double step) {
     std::vector<double> seconds;
     for (const OpSample& s : of_step) seconds.push_back(s.seconds);
@@ -207,7 +207,7 @@ class Measurement {
     }
   }
 
-  // What launching a kernel and waiting for it takes: not paid where calls follow each other without waiting.
+  // Time to launch a kernel and wait for it, which back-to-back calls do not pay.
   double empty_call() {
     Arena arena(ops_.allocate(Arena::kAlignment), Arena::kAlignment);
     const ArenaTensor one = arena.alloc(DType::f32, {1});
@@ -227,7 +227,7 @@ class Measurement {
   double empty_call_ = 0;
 };
 
-// Bytes a second, read plus written, of a copy larger than any cache; and of what comes from the host.
+// Bytes per second, read plus written, of a copy larger than any cache; and of a copy from the host.
 std::pair<double, double> copy_rates(Ops& ops, bool quick) {
   const int64_t n = (ops.device_memory() ? int64_t{1} << 28 : int64_t{1} << 25) / (quick ? 4 : 1);
   OpTimer timer(ops);
@@ -251,7 +251,7 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   Measurement m(ops, together, quick);
   m.train_all(quick ? kQuickProbes : kProbes, limit_s);
   if (!quick)
-    for (const std::string compute : {"bf16", "fp32"}) m.train(kCheck, compute, false);
+    for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
   log::info("fitting rates to what was measured");
   FittedRates fitted = fit_rates(m.samples);
   r.profile.products = std::move(fitted.products);

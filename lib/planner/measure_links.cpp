@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Ranks by host, in order of their first.
+// Groups ranks by host, in order of the first rank of each.
 std::vector<std::vector<int>> nodes_of(const std::vector<std::string>& hosts) {
   std::vector<std::string> names;
   std::vector<std::vector<int>> nodes;
@@ -29,7 +29,7 @@ std::vector<std::vector<int>> nodes_of(const std::vector<std::string>& hosts) {
   return nodes;
 }
 
-// Times what the ranks of a group send, while all other groups of the world do the same.
+// Times the communication of a group while all other groups of the world do the same.
 class Links {
  public:
   Links(World& world, Ops& ops, std::string between, const std::vector<int>& members, bool quick, double limit_s)
@@ -77,7 +77,7 @@ class Links {
     add(CommKind::broadcast, bytes, *group_, [&] { group_->broadcast(whole, 0); });
   }
 
-  // Neighbours in the group exchange; the last of an odd number only keeps time.
+  // Neighbours in the group exchange messages; the last of an odd number of ranks only takes part in the timing.
   void messages(int64_t bytes) {
     const auto me = static_cast<size_t>(group_->rank()), first = me / 2 * 2;
     const ArenaTensor to = zeros(bytes / 4), from = zeros(bytes / 4);
@@ -103,7 +103,7 @@ class Links {
     return seconds;
   }
 
-  // Seconds of each of so many calls, of the slowest rank.
+  // Mean seconds per call on the slowest rank.
   double seconds_of(const std::function<void()>& call, int calls) {
     everybody_->barrier();
     const auto start = Clock::now();
@@ -120,7 +120,7 @@ class Links {
     double sent = 0;
     for (const auto& [key, traffic] : world_.record().traffic())
       if (key.second == kind) sent += static_cast<double>(traffic.bytes);
-    sent = slowest(sent);  // the root's of a broadcast
+    sent = slowest(sent);  // the maximum: in a broadcast only the root sends
     const double first = seconds_of(call, 1);
     const int calls = static_cast<int>(std::clamp(kBatchSeconds / first, 1.0, 200.0));
     const bool late = quick_ && slowest(std::chrono::duration<double>(Clock::now() - start_).count()) >= limit_s_;
@@ -151,14 +151,14 @@ std::vector<LinkSample> measure_links(World& world, Ops& ops, const std::vector<
   std::vector<LinkSample> samples;
   const auto measure = [&](const std::string& between, const std::vector<int>& members) {
     if (members.size() < 2) return;
-    log::info("measuring what goes between {}", between);
+    log::info("measuring communication between {}", between);
     const auto more = Links(world, ops, between, members, quick, limit_s).measure();
     samples.insert(samples.end(), more.begin(), more.end());
   };
   for (const auto& node : nodes) {
     const auto me = std::ranges::find(node, world.rank());
     if (me == node.end()) continue;
-    std::vector<int> alike;  // of each node the rank in my place
+    std::vector<int> alike;  // the rank of each node with this rank's position
     for (const auto& other : nodes) alike.push_back(other[static_cast<size_t>(me - node.begin())]);
     measure("ranks", node);
     measure("nodes", alike);

@@ -29,7 +29,7 @@ ClusterSpec measured_cluster(const NodeFacts& facts, const DeviceRates& rates, c
 void require_same_machine(const ClusterSpec& before, const std::string& name, const std::string& device) {
   if (before.name != name || before.device != device)
     throw ConfigError(
-        fmt::format("the cluster description there is of {} ({}), this machine is {} ({}); write to another file",
+        fmt::format("the existing cluster description is of {} ({}), this machine is {} ({}); write to another file",
                     before.name, before.device, name, device));
 }
 

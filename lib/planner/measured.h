@@ -1,15 +1,15 @@
-// From what was measured to a cluster description.
+// Builds a cluster description from measurements.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bench/disk_benchmark.h"
 #include "planner/measure.h"
-#include "train/disk_benchmark.h"
 
 namespace fp {
 
-// What the system says of a node.
+// Properties of a node that the system reports.
 struct NodeFacts {
   std::string name, source, device;  // as in ClusterSpec
   int64_t nodes = 1, ranks_per_node = 1;
@@ -17,12 +17,13 @@ struct NodeFacts {
   bool overlaps = false;
 };
 
-// With one profile: that of the ranks that measured.
+// Returns a description with one profile, that of the ranks that measured.
 ClusterSpec measured_cluster(const NodeFacts&, const DeviceRates&, const std::vector<LinkSample>&, const DiskRates&);
 
-// What was measured before and now: the new profile in the place of that for as many ranks, if there is one, all else
-// as it is now. ConfigError when they are of different machines.
+// Returns `now` with the profiles of `before` for other numbers of ranks. Throws ConfigError if the two describe
+// different machines.
 ClusterSpec with_earlier_profiles(ClusterSpec now, const ClusterSpec& before);
+// Throws ConfigError if `before` describes another machine.
 void require_same_machine(const ClusterSpec& before, const std::string& name, const std::string& device);
 
 }  // namespace fp

@@ -5,26 +5,26 @@
 #include <set>
 
 #include "comm/counting.h"
-#include "plan/layout.h"
-#include "train/saver.h"
-#include "train/setup.h"
-#include "train/stage_memory.h"
+#include "dryrun/setup.h"
+#include "dryrun/stage_memory.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 namespace {
 
-// Of the activations, more than an arena has ever left between its tensors.
+// Bound on the gaps between an arena's tensors, as a fraction of the activations; more than was ever observed.
 constexpr double kGaps = 0.5;
 
 constexpr int64_t bytes_of(double gib) { return static_cast<int64_t>(gib * (int64_t{1} << 30)); }
 
 }  // namespace
 
-MemorySearch::MemorySearch(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, CountingOps& ops, int plays)
-    : spec_(&spec), plan_(plan), mesh_(mesh), ops_(&ops), plays_(plays), roles_(spec, mesh) {
+MemorySearch::MemorySearch(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, CountingOps& ops,
+                           int dry_runs)
+    : spec_(&spec), plan_(plan), mesh_(mesh), ops_(&ops), dry_runs_(dry_runs), roles_(spec, mesh) {
   std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
   if (mesh.pp() == 1)
-    for (int& n : sizes) n = std::min(n, 2);  // those that follow are like the second
+    for (int& n : sizes) n = std::min(n, 2);  // later micro-batches need the same memory as the second
   plan_.prepare(sizes);
   step_ = plan_.step(sizes.back());
 }
@@ -33,7 +33,7 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   const Coordinate at = mesh_.at(roles_.rank(role));
   const HeldParts parts = held_by(plan_.stages, plan_.placement, at.pp);
   const auto layers = std::count(parts.layers.begin(), parts.layers.end(), true);
-  const auto [known, added] = held_.try_emplace({roles_.share(role), parts.stem, parts.head, layers});
+  const auto [known, added] = held_.try_emplace({roles_.share(role), parts.embedding, parts.head, layers});
   Held& h = known->second;
   if (!added) return h;
   Arena arena;
@@ -45,8 +45,8 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
   for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
     if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
-  if (parts.stem)
-    for (const int u : table.stem_units()) h.stem += elements(u);
+  if (parts.embedding)
+    for (const int u : table.embedding_units()) h.embedding += elements(u);
   if (parts.head)
     for (const int u : table.head_units()) h.head += elements(u);
   return h;
@@ -59,15 +59,15 @@ int64_t MemorySearch::activations(int role) {
   return of_ranks[static_cast<size_t>(at.pp)];
 }
 
-// Weights that are gathered for use, and fp32 gradients that are not kept.
-int64_t MemorySearch::borrowed(int role) {
+// Bytes of weights that are gathered for use, and of fp32 gradients that are not kept.
+int64_t MemorySearch::attached(int role) {
   const int pp = mesh_.at(roles_.rank(role)).pp;
   const Held& h = held(role);
   const auto elements = [&](int stage) {
     const StagePart& p = plan_.stages[static_cast<size_t>(stage)];
-    return p.layers * h.layer + (p.stem ? h.stem : 0) + (p.head ? h.head : 0);
+    return p.layers * h.layer + (p.embedding ? h.embedding : 0) + (p.head ? h.head : 0);
   };
-  const int64_t unit = std::max({h.layer, h.stem, h.head});
+  const int64_t unit = std::max({h.layer, h.embedding, h.head});
   const ModelOptions options = model_options(*spec_);
   int64_t bytes = 0;
   if (options.zero_stage == 3) {
@@ -79,28 +79,28 @@ int64_t MemorySearch::borrowed(int role) {
     bytes += size_of(options.compute) * (mesh_.pp() > 1 ? whole : std::min(whole, unit + h.layer));
   }
   if (options.zero_stage < 2 && options.gradients == DType::f32) return bytes;
-  // Where a sum does not follow at once, all gradients of the stage wait for it.
+  // If the reduction does not follow at once, all gradients of the stage wait for it.
   std::set<int> waiting;
   const std::vector<Action>& actions = step_.ranks[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i)
     if (completes_gradient(actions[i].kind) && (i + 1 == actions.size() || actions[i + 1].kind != ActionKind::reduce ||
                                                 actions[i + 1].stage != actions[i].stage))
       waiting.insert(actions[i].stage);
-  // Otherwise those of one unit are summed while the next are computed, which may be the same unit again; what is kept
-  // in bf16 is widened to be added to.
+  // Otherwise those of one unit are reduced while the next are computed, which may be the same unit again; gradients
+  // kept in bf16 are widened for the addition.
   int64_t gradients = (options.gradients == DType::f32 ? 2 : 3) * unit;
   for (const int s : waiting) gradients += elements(s);
   return bytes + gradients * size_of(DType::f32);
 }
 
 int64_t MemorySearch::estimate(int role) {
-  return held(role).states + activations(role) + borrowed(role) + (ops_->device_memory() ? 0 : held(role).staging);
+  return held(role).states + activations(role) + attached(role) + (ops_->device_memory() ? 0 : held(role).staging);
 }
 
 const Prediction& MemorySearch::exact(int role) {
-  const auto known = played_.find(role);
-  if (known != played_.end()) return known->second;
-  return played_.emplace(role, dry_run(*spec_, plan_, *ops_, mesh_, roles_.rank(role))).first->second;
+  const auto known = exact_.find(role);
+  if (known != exact_.end()) return known->second;
+  return exact_.emplace(role, dry_run(*spec_, plan_, *ops_, mesh_, roles_.rank(role))).first->second;
 }
 
 int MemorySearch::worst() {
@@ -108,8 +108,8 @@ int MemorySearch::worst() {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return estimate(a) > estimate(b); });
   int most = order.front();
-  int64_t beside = 0;  // the arena
-  for (int i = 0; i < static_cast<int>(order.size()) && i < plays_; ++i) {
+  int64_t beside = 0;  // bytes outside the arena
+  for (int i = 0; i < static_cast<int>(order.size()) && i < dry_runs_; ++i) {
     const int role = order[static_cast<size_t>(i)];
     const int64_t gaps = static_cast<int64_t>(kGaps * static_cast<double>(estimate(role) - held(role).states));
     if (i > 0 && estimate(role) + gaps + beside <= static_cast<int64_t>(exact(most).required_bytes())) break;
@@ -127,8 +127,8 @@ std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
 
 namespace {
 
-// Host memory of nodes, which ranks fill one after the other: of ranks on CPUs all that they need, of others what their
-// saves pass through.
+// Host memory of the nodes, which ranks fill one after the other: all memory of ranks on CPUs, the staging areas of
+// ranks on GPUs.
 class Nodes {
  public:
   Nodes(MemorySearch& search, const ClusterSpec& cluster, int ranks)
@@ -144,7 +144,7 @@ class Nodes {
   struct Most {
     int64_t bytes = 0, staging = 0;
   };
-  // Of the node that needs most; its ranks are all played exactly where that matters.
+  // Returns the memory of the node that needs most; on CPUs from dry runs of all roles on it.
   Most most() {
     for (;;) {
       const auto fullest = std::max_element(kinds_.begin(), kinds_.end(),
@@ -152,7 +152,7 @@ class Nodes {
       bool known = true;
       if (!on_host_) return {bytes(*fullest), staging(*fullest)};
       for (const auto& [role, n] : *fullest) {
-        known = known && search_.played(role);
+        known = known && search_.known_exactly(role);
         search_.exact(role);
       }
       if (known) return {bytes(*fullest), staging(*fullest)};
@@ -172,7 +172,8 @@ class Nodes {
     return sum;
   }
   int64_t of_rank(int role) const {
-    return search_.played(role) ? static_cast<int64_t>(search_.exact(role).device_bytes()) : search_.estimate(role);
+    return search_.known_exactly(role) ? static_cast<int64_t>(search_.exact(role).device_bytes())
+                                       : search_.estimate(role);
   }
 
   MemorySearch& search_;
@@ -183,10 +184,11 @@ class Nodes {
 
 }  // namespace
 
-RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec& cluster, CountingOps& ops, int plays) {
+RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec& cluster, CountingOps& ops,
+                             int dry_runs) {
   RunSpec spec = asked;
   const Mesh mesh = arrange(spec, ranks);
-  MemorySearch search(spec, plan_pipeline(spec), mesh, ops, plays);
+  MemorySearch search(spec, plan_pipeline(spec), mesh, ops, dry_runs);
   const int role = search.worst();
   RankMemory m;
   m.rank = search.roles().rank(role);

@@ -1,21 +1,21 @@
-// The plan that fits with the fewest changes.
+// Finds the plan that fits with the fewest changed keys.
 #include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "config/open_keys.h"
-#include "plan/layout.h"
 #include "planner/candidates.h"
 #include "planner/search.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 namespace {
 
-constexpr int kTries = 6;  // exact ones for each number of changed keys
+constexpr int kTries = 6;  // exact estimates for each number of changed keys
 
-// All values that the keys which save memory can have beside those of the plan, one key after the other.
-std::vector<Plan> thrifty(const Plan& from, int64_t sharers) {
+// All combinations of values that save memory, of the keys that can save it.
+std::vector<Plan> memory_savers(const Plan& from, int64_t sharers) {
   std::vector<Plan> plans = {from};
   const auto vary = [&](auto member, const auto& values) {
     const size_t n = plans.size();
@@ -26,9 +26,9 @@ std::vector<Plan> thrifty(const Plan& from, int64_t sharers) {
         plans.push_back(std::move(p));
       }
   };
-  std::vector<std::string> recompute;
-  if (from.recompute == "none") recompute = {"selective", "full"};
-  if (from.recompute == "selective") recompute = {"full"};
+  std::vector<Recompute> recompute;
+  if (from.recompute == Recompute::none) recompute = {Recompute::selective, Recompute::full};
+  if (from.recompute == Recompute::selective) recompute = {Recompute::full};
   std::vector<int64_t> batches, zero, chunks;
   for (int64_t b = 1; b < from.micro_batch; b *= 2)
     if (from.micro_batch % b == 0) batches.push_back(b);
@@ -45,26 +45,26 @@ std::vector<Plan> thrifty(const Plan& from, int64_t sharers) {
 
 class Nearest {
  public:
-  Nearest(const RunSpec& spec, int ranks, Judge& judge, double seconds)
-      : spec_(spec), ranks_(ranks), judge_(judge), seconds_(seconds) {}
+  Nearest(const RunSpec& spec, int ranks, PlanEstimator& estimator, double seconds)
+      : spec_(spec), ranks_(ranks), estimator_(estimator), seconds_(seconds) {}
 
   double left() const { return seconds_ - seconds_since(start_); }
 
-  // The fastest of these that fits.
+  // Returns the fastest of these plans that fits.
   std::optional<Choice> fastest(const std::vector<Plan>& plans) {
     std::vector<Choice> likely;
     for (const Plan& p : plans) {
       if (left() <= 0 || !is_legal(spec_, p, ranks_)) continue;
       try {
-        const Estimate e = judge_.glance(with_plan(spec_, p), ranks_);
-        if (fullness(e.memory) <= 1 + kGlanceError) likely.push_back({p, e, false, {}});
-      } catch (const ConfigError&) {  // not to be had after all
+        const Estimate e = estimator_.quick_estimate(with_plan(spec_, p), ranks_);
+        if (memory_fraction(e.memory) <= 1 + kQuickEstimateError) likely.push_back({p, e, false, {}});
+      } catch (const ConfigError&) {  // not legal after all
       }
     }
     std::stable_sort(likely.begin(), likely.end(),
                      [](const Choice& a, const Choice& b) { return a.estimate.time.total < b.estimate.time.total; });
     for (size_t i = 0; i < std::min<size_t>(likely.size(), kTries) && left() > 0; ++i) {
-      likely[i].estimate.memory = judge_.memory(likely[i].estimate.spec, ranks_);
+      likely[i].estimate.memory = estimator_.memory(likely[i].estimate.spec, ranks_);
       if (likely[i].estimate.memory.fits()) return likely[i];
     }
     return {};
@@ -73,20 +73,20 @@ class Nearest {
  private:
   const RunSpec& spec_;
   const int ranks_;
-  Judge& judge_;
+  PlanEstimator& estimator_;
   const double seconds_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
 
-std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge,
-                                      double seconds) {
+std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const ClusterSpec& cluster,
+                                      PlanEstimator& estimator, double seconds) {
   RunSpec base = spec;
   const Mesh mesh = arrange(base, ranks);
   const Plan from = plan_of(base);
-  Nearest nearest(base, ranks, judge, seconds);
-  const std::vector<Plan> plans = thrifty(from, mesh.dp() * mesh.sp());
+  Nearest nearest(base, ranks, estimator, seconds);
+  const std::vector<Plan> plans = memory_savers(from, mesh.dp() * mesh.sp());
   for (int changes = 1; changes <= 5; ++changes) {
     std::vector<Plan> with_so_many;
     for (const Plan& p : plans)
@@ -94,11 +94,11 @@ std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const Clus
     if (auto found = nearest.fastest(with_so_many)) return found;
   }
   if (nearest.left() <= 0 || ranks == 1) return {};
-  base.parallel.open = {"all"};  // but what else is written of the pipeline stays, and so do keys that it settles
+  base.parallel.open = {"all"};  // other pipeline keys that are written stay, and so do the keys that they determine
   Written nothing;
   resolve_open_keys(base, nothing);
   try {
-    return search(base, ranks, cluster, judge, {nearest.left() / 3, 4}).best;
+    return search(base, ranks, cluster, estimator, {nearest.left() / 3, 4}).best;
   } catch (const ConfigError&) {
     return {};
   }

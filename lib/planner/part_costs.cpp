@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
+#include "dryrun/dry_run.h"
+#include "dryrun/setup.h"
+#include "dryrun/stage_memory.h"
 #include "exec/model_stages.h"
 #include "planner/timeline.h"
-#include "train/dry_run.h"
-#include "train/setup.h"
-#include "train/stage_memory.h"
 
 namespace fp {
 namespace {
 
-// Layers after which the pattern of a model begins anew.
+// Number of layers after which the pattern of layer kinds repeats.
 int64_t kinds_of(const ModelSection& m) {
   const int64_t period = m.family == Family::phi3small ? m.blocksparse.dense_every : 1;
   return std::clamp<int64_t>(period, 1, m.layers);
 }
 
-// A model of one layer of each kind, as stages: stem, layers, head.
+// A model with one layer of each kind, as stages: embedding, layers, LM head.
 std::vector<StagePart> parts_of(int64_t kinds) {
   std::vector<StagePart> parts{{0, 0, true, false}};
   for (int64_t l = 0; l < kinds; ++l) parts.push_back({l, 1, false, false});
@@ -25,29 +25,29 @@ std::vector<StagePart> parts_of(int64_t kinds) {
   return parts;
 }
 
-// The slice of a model that a tensor and sequence rank has, whole otherwise.
-RunSpec slice_of(const RunSpec& spec, const std::string& recompute) {
+// The spec of a model with one layer of each kind, with the same tensor and sequence parallelism and no other.
+RunSpec slice_of(const RunSpec& spec, Recompute recompute) {
   RunSpec s = spec;
   s.model.layers = kinds_of(spec.model);
   s.parallel.pipeline = {};
   s.parallel.data = 1;
   s.parallel.zero_stage = 0;
-  s.precision.gradients = "fp32";
+  s.precision.gradients = DType::f32;
   s.memory.recompute = recompute;
   return s;
 }
 
-class PartPlayer {
+class PartTimer {
  public:
-  PartPlayer(StageWork& work, const Timeline& clock, int stages) : work_(work), clock_(clock), last_(stages - 1) {}
+  PartTimer(StageWork& work, const Timeline& clock, int stages) : work_(work), clock_(clock), last_(stages - 1) {}
 
-  void play(int stage, PartCosts& costs) {
+  void run(int stage, PartCosts& costs) {
     const Action a{ActionKind::forward, 0, false, stage, 0};
     for (const bool fused : {true, false}) {
-      ArenaTensor x = stage > 0 ? work_.room(a) : ArenaTensor(), y;
+      ArenaTensor x = stage > 0 ? work_.allocate_input(a) : ArenaTensor(), y;
       costs.forward = timed([&] { y = work_.forward(a, std::move(x)); });
       y.reset();
-      ArenaTensor dy = stage < last_ ? work_.room(a) : ArenaTensor();
+      ArenaTensor dy = stage < last_ ? work_.allocate_input(a) : ArenaTensor();
       if (fused) {
         costs.backward = timed([&] { work_.backward(a, std::move(dy), false); });
       } else {
@@ -91,7 +91,7 @@ PartCosts& PartCosts::operator+=(const PartCosts& o) {
   return *this;
 }
 
-ModelCosts part_costs(const RunSpec& whole, const std::string& recompute, const CostModel& costs, CountingOps& ops) {
+ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel& costs, CountingOps& ops) {
   const RunSpec spec = slice_of(whole, recompute);
   const int64_t kinds = spec.model.layers;
   PipelinePlan plan = single_stage(kinds, false);
@@ -117,22 +117,24 @@ ModelCosts part_costs(const RunSpec& whole, const std::string& recompute, const 
 
   Timeline clock(costs);
   const Watch watch(clock, ops, *world);
-  PartPlayer player(stages, clock, count);
+  PartTimer timer(stages, clock, count);
   ModelCosts result;
   result.layers.resize(static_cast<size_t>(kinds));
   for (int s = 0; s < count; ++s) {
-    PartCosts& part = s == 0 ? result.stem : s + 1 == count ? result.head : result.layers[static_cast<size_t>(s - 1)];
-    player.play(s, part);
+    PartCosts& part = s == 0           ? result.embedding
+                      : s + 1 == count ? result.head
+                                       : result.layers[static_cast<size_t>(s - 1)];
+    timer.run(s, part);
     part.bytes = bytes[static_cast<size_t>(s)];
   }
   stages.end_step();
   const ParamTable& table = model.table();
-  result.stem.parameters = elements_of(table, table.stem_units());
+  result.embedding.parameters = elements_of(table, table.embedding_units());
   result.head.parameters = elements_of(table, table.head_units());
   for (int64_t l = 0; l < kinds; ++l)
     result.layers[static_cast<size_t>(l)].parameters = elements_of(table, {table.layer_unit(l)});
-  for (const int u : table.stem_units())
-    if (table.shared_by_ends(u)) result.shared += table.units()[static_cast<size_t>(u)].elements;
+  for (const int u : table.embedding_units())
+    if (table.is_tied_unit(u)) result.shared += table.units()[static_cast<size_t>(u)].elements;
   return result;
 }
 

@@ -1,18 +1,18 @@
-// What the parts of a model cost a rank: stem, each kind of layer, head. Whatever a pipeline stage or a step takes is
-// made of these.
+// Time and memory of the parts of a model on a rank: embedding, each kind of layer, LM head. The costs of pipeline
+// stages and steps are sums of these.
 #pragma once
 
 #include <vector>
 
 #include "config/run_spec.h"
+#include "pipeline/memory.h"
 #include "planner/costs.h"
-#include "schedule/memory.h"
 
 namespace fp {
 
 struct PassSeconds {
   double total = 0;
-  double exposed = 0;  // of it, waiting for communication
+  double exposed = 0;  // part of `total`: waiting for communication
   PassSeconds& operator+=(const PassSeconds& o) {
     total += o.total;
     exposed += o.exposed;
@@ -20,24 +20,25 @@ struct PassSeconds {
   }
 };
 
-// Of one micro-batch.
+// Costs of one part for one micro-batch.
 struct PartCosts {
-  PassSeconds forward, backward_input, backward_weight, backward;  // the last: both at once
+  PassSeconds forward, backward_input, backward_weight, backward;  // the last: input and weight gradients at once
   StageBytes bytes;
-  int64_t parameters = 0;  // of the rank, as they lie in its buffers
+  int64_t parameters = 0;  // elements in the rank's buffers, padding included
 
-  PartCosts& operator+=(const PartCosts&);  // one after the other; bytes: both kept, the larger working set
+  // Costs of both parts in one stage: times and kept bytes add up, the larger working memory counts.
+  PartCosts& operator+=(const PartCosts&);
 };
 
 struct ModelCosts {
-  PartCosts stem, head;           // the head's passes are all backward ones, as the executor runs them
-  std::vector<PartCosts> layers;  // layer l costs what layers[l % layers.size()] does
-  int64_t shared = 0;             // parameters that are both the stem's and the head's
+  PartCosts embedding, head;      // all passes of the LM head count as backward, as the executor runs them
+  std::vector<PartCosts> layers;  // layer l costs the same as layers[l % layers.size()]
+  int64_t shared = 0;             // parameters that embedding and LM head share
   const PartCosts& layer(int64_t l) const { return layers[static_cast<size_t>(l) % layers.size()]; }
 };
 
-// Of a rank with tensor and sequence index 0, which has no less than others, under `recompute`. The spec must be
-// resolved, with its vocabulary; its pipeline and data ranks do not matter.
-ModelCosts part_costs(const RunSpec&, const std::string& recompute, const CostModel&, CountingOps&);
+// Returns the costs on a rank with tensor and sequence index 0, which has no less work than others, under `recompute`.
+// The spec must be resolved and its vocabulary known; its pipeline and data ranks do not matter.
+ModelCosts part_costs(const RunSpec&, Recompute, const CostModel&, CountingOps&);
 
 }  // namespace fp

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plan/layout.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 
@@ -48,13 +48,13 @@ std::string describe(const Plan& plan) {
   std::string text = describe(s.parallel);
   if (plan.pipeline > 1 && plan.chunks > 0) text += fmt::format(", {} chunks", plan.chunks);
   text += fmt::format(", micro-batch {}", plan.micro_batch);
-  if (plan.recompute != "none") text += ", recompute " + plan.recompute;
+  if (plan.recompute != Recompute::none) text += fmt::format(", recompute {}", plan.recompute);
   return text;
 }
 
 namespace {
 
-// Calls visit(key, text of one, text of the other) for each key.
+// Calls visit(key, value in a, value in b) for each key, with values as text.
 template <class Visit>
 void compare(const Plan& a, const Plan& b, const Visit& visit) {
   const auto each = [&](const char* key, const auto& x, const auto& y) {

@@ -51,8 +51,9 @@ std::string describe_search(const Search& s) {
                        describe(c.plan), c.exact ? "" : " (about)",
                        why.empty() ? "" : "\n" + std::string(28, ' ') + why);
   };
-  std::string text = fmt::format("chosen of {} arrangements, {} plans looked at, {} played exactly{}\n", s.leads,
-                                 s.glances, s.estimates, s.complete ? "" : "; there was no time for all");
+  std::string text =
+      fmt::format("chosen of {} arrangements; {} plans estimated, {} of them exactly{}\n", s.leads, s.quick_estimates,
+                  s.estimates, s.complete ? "" : "; the time ran out before all were");
   text += line(*s.best, "chosen: " + written_keys(s.best->plan));
   for (const Choice& c : s.alternatives) text += line(c, c.why);
   for (const std::string& remark : s.remarks) text += remark + "\n";
@@ -60,7 +61,7 @@ std::string describe_search(const Search& s) {
 }
 
 std::string describe_nearest(const Plan& plan, const std::optional<Choice>& nearest) {
-  if (!nearest) return "no plan near it was found that fits in the time for looking";
+  if (!nearest) return "no similar plan that fits was found in time";
   return "nearest plan that fits: " + changed_keys(plan, nearest->plan);
 }
 
@@ -89,7 +90,7 @@ OrderedJson plan_json(const Plan& p) {
           {"w_pass", p.w_pass},
           {"megatron_sp", p.megatron_sp},
           {"microbatch", p.micro_batch},
-          {"recompute", p.recompute},
+          {"recompute", name_of(p.recompute)},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
           {"text", describe(p)},
           {"keys", written_keys(p)}};

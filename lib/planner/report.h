@@ -1,4 +1,4 @@
-// What the planner has to say, for people and for programs.
+// Formats the planner's results, as text and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,19 +9,19 @@
 
 namespace fp {
 
-// "needs 61.2 GiB on rank 0, 80.0 GiB are there: it fits", memory by class.
+// Returns a table of the memory of the rank that needs most, by class, and whether it fits.
 std::string describe_memory(const RankMemory&, const ClusterSpec&);
-// Seconds of a step by part, tokens/s, TFLOP/s, MFU.
+// Returns a table of the seconds of a step by part, tokens/s, TFLOP/s and MFU.
 std::string describe_time(const Estimate&, const ClusterSpec&);
-// The plans that were not chosen and why, and what would change that.
+// Returns the chosen plan, the runners-up and why they lost, and what would change that; empty if nothing fits.
 std::string describe_search(const Search&);
 
-// Messages of refusals: of a plan, with the nearest one that fits; of all plans.
+// Error messages: for a plan that does not fit, with the nearest one that does; and if no plan fits.
 std::string describe_nearest(const Plan&, const std::optional<Choice>& nearest);
 std::string does_not_fit(const RankMemory&, const Plan&, const std::optional<Choice>& nearest);
 std::string nothing_fits(const Search&, int ranks, const ClusterSpec&);
 
-// The keys of `fptrain plan --json` (docs/planner.md); what is not known is null.
+// The parts of the output of `fptrain plan --json` (docs/planner.md); unknown values are null.
 nlohmann::ordered_json plan_json(const Plan&);
 nlohmann::ordered_json memory_json(const Prediction&);
 nlohmann::ordered_json estimate_json(const Estimate&);

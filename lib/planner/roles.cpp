@@ -9,7 +9,7 @@
 namespace fp {
 namespace {
 
-// All that depends on the tensor index, of a model of one layer.
+// A text of everything that depends on the tensor and sequence index, in a model of one layer.
 std::string share_of(const ModelSection& one_layer, const Mesh& mesh, const Coordinate& at) {
   ParamTable table(mesh.tp(), at.tp, 1, 0);
   declare_parameters(one_layer, table);
@@ -18,7 +18,7 @@ std::string share_of(const ModelSection& one_layer, const Mesh& mesh, const Coor
   for (const ParamUnit& u : table.units())
     for (const Segment& s : table.copied(u)) text += fmt::format("; {}+{}", s.offset, s.count);
   const HeadLayout all = make_architecture(one_layer).heads;
-  const HeadShare mine = deal_heads(all.heads, all.kv_heads, mesh.tp(), at.tp);
+  const HeadRanges mine = split_heads(all.heads, all.kv_heads, mesh.tp(), at.tp);
   const HeadLayout layout{mine.heads.count, mine.kv_heads.count, all.head_dim, all.grouped};
   const HeadLayout core = HeadExchange(layout, mesh.sp(), at.sp).core();
   return text + fmt::format("; {} heads, {} kv", core.heads, core.kv_heads);

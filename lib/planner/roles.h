@@ -1,31 +1,31 @@
-// Which ranks of a mesh differ in what they hold and do.
+// Roles: the classes of ranks of a mesh that differ in memory and work.
 #pragma once
 
 #include <vector>
 
 #include "config/run_spec.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
 
 namespace fp {
 
-// Ranks of one role take the same memory and do the same work, but for which tokens, heads and rows these are about:
-// data indices never differ, tensor and sequence indices only where heads, columns or the vocabulary do not divide.
-// Pipeline ranks are roles of their own.
+// Ranks of one role need the same memory and do the same amount of work, on different tokens, heads and rows. Ranks
+// with different data indices have the same role; tensor and sequence indices differ only if heads, columns or the
+// vocabulary do not divide evenly. Each pipeline rank has its own roles.
 class Roles {
  public:
-  // Of a resolved spec with its vocabulary.
+  // The spec must be resolved and its vocabulary known.
   Roles(const RunSpec&, const Mesh&);
 
   int count() const { return static_cast<int>(ranks_.size()); }
-  // The first rank that has the role: data index 0, and of equal shares the one that rounds up.
+  // Returns the first rank with the role; its data index is 0.
   int rank(int role) const { return ranks_[static_cast<size_t>(role)]; }
   int of(int rank) const;
-  // The same for roles that differ in the pipeline rank alone.
+  // Returns the tensor and sequence share of a role: equal for roles that differ only in the pipeline rank.
   int share(int role) const { return role % distinct_; }
 
  private:
   Mesh mesh_;
-  std::vector<int> shares_;  // by sequence and tensor index: which of the distinct shares
+  std::vector<int> shares_;  // by sequence and tensor index: index of the distinct share
   std::vector<int> ranks_;   // by role: pipeline rank x distinct shares
   int distinct_ = 0;
 };

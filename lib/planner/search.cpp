@@ -7,33 +7,34 @@
 
 #include "base/error.h"
 #include "planner/candidates.h"
-#include "planner/looks.h"
+#include "planner/estimate_cache.h"
 
 namespace fp {
 namespace {
 
-// Of time and exact looks: until all glances are done, and until the best is chosen.
-constexpr double kShareOfGlances = 0.6, kShareOfBest = 0.7;
-constexpr double kPatience = 3;     // as much time for a plan that fits at all
-constexpr size_t kMissed = 2;       // faster plans that do not fit and are shown for it
-constexpr double kWithinReach = 2;  // of them, in memory
+// Fractions of the budget until which quick estimates are made, and until which the best plan is chosen.
+constexpr double kShareOfQuick = 0.6, kShareOfBest = 0.7;
+constexpr double kPatience = 3;     // times the budget, as long as no plan that fits is known
+constexpr size_t kMissed = 2;       // number of faster plans shown that do not fit
+constexpr double kWithinReach = 2;  // largest memory fraction of a faster plan that is shown
 
 class Searcher {
  public:
-  Searcher(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge, const SearchBudget& budget)
+  Searcher(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
+           const SearchBudget& budget)
       : spec_(spec),
         ranks_(ranks),
         cluster_(cluster),
         budget_(budget),
         candidates_(spec, ranks, cluster),
-        looks_(spec, ranks, judge) {}
+        estimate_cache_(spec, ranks, estimator) {}
 
   Search run() {
     std::vector<Plan> leads = candidates_.leads();
-    if (leads.empty()) leads = candidates_.leads(true);  // to say how much is missing
+    if (leads.empty()) leads = candidates_.leads(true);  // to report how much memory is missing
     result_.leads = static_cast<int>(leads.size());
     expand(ordered(leads));
-    if (looks_.ranking().empty()) refuse();
+    if (estimate_cache_.ranking().empty()) refuse();
     choose();
     if (!result_.best) find_closest();
     while (result_.best) {
@@ -44,14 +45,14 @@ class Searcher {
       if (!promote()) break;
       if (!holds()) choose();
     }
-    result_.glances = looks_.glances();
-    result_.estimates = looks_.estimates();
+    result_.quick_estimates = estimate_cache_.quick_estimates();
+    result_.estimates = estimate_cache_.estimates();
     return std::move(result_);
   }
 
  private:
   struct Lead {
-    double least;  // seconds of its fastest way that fits, without any bubble
+    double least;  // seconds of its fastest variant that may fit, without any bubble
     Plan plan;
   };
 
@@ -60,37 +61,38 @@ class Searcher {
   }
 
   [[noreturn]] void refuse() const {
-    if (!looks_.trouble().empty()) throw ConfigError(looks_.trouble());
+    if (!estimate_cache_.first_error().empty()) throw ConfigError(estimate_cache_.first_error());
     throw ConfigError(fmt::format(
-        "nothing that parallel.auto leaves open makes a plan for {} rank{}: the degrees that are written must divide "
-        "them, and train.global_batch = {} must divide by parallel.data x train.micro_batch",
+        "no values of the keys that parallel.auto leaves open make a legal plan for {} rank{}: the degrees that are "
+        "written must divide them, and train.global_batch = {} must divide by parallel.data x train.micro_batch",
         ranks_, ranks_ == 1 ? "" : "s", spec_.train.global_batch));
   }
 
-  // A first guess of what makes a plan slow, should there be no time for all: groups that leave their node, pipelines
-  // that are short of micro-batches.
-  double burden(const Plan& p) const {
+  // A guess of how slow a plan is, which orders them in case the time runs out: groups that span nodes and pipelines
+  // with few micro-batches are slow.
+  double slowness(const Plan& p) const {
     const auto real = [](int64_t n) { return static_cast<double>(n); };
     const double bubble = real(p.pipeline - 1) * real(p.data * p.micro_batch) / real(spec_.train.global_batch);
     const bool leaves = p.tensor * p.sequence > cluster_.ranks_per_node;
     return (1 + bubble) * (1 + 0.05 * std::log2(real(p.tensor * p.sequence))) * (leaves ? 2 : 1);
   }
 
-  // Even if glances are off as far as they may be.
+  // Whether a plan is slower than the best even if both quick estimates have the largest error.
   bool slower_than_best(double seconds) const {
-    return seconds * (1 - kGlanceError) > fastest_sure_ * (1 + kGlanceError);
+    return seconds * (1 - kQuickEstimateError) > fastest_sure_ * (1 + kQuickEstimateError);
   }
 
-  // Those that may become the best first.
+  // Returns the leads that may become the best, most promising first.
   std::vector<Lead> ordered(std::vector<Plan> plans) {
-    std::stable_sort(plans.begin(), plans.end(), [&](const Plan& a, const Plan& b) { return burden(a) < burden(b); });
+    std::stable_sort(plans.begin(), plans.end(),
+                     [&](const Plan& a, const Plan& b) { return slowness(a) < slowness(b); });
     std::vector<Lead> leads;
     for (const Plan& p : plans) {
-      if (!looks_.none() && spent(kShareOfGlances / 2)) {
+      if (!estimate_cache_.none() && spent(kShareOfQuick / 2)) {
         result_.complete = false;
         break;
       }
-      const Estimate* first = looks_.glance(p);
+      const Estimate* first = estimate_cache_.quick_estimate(p);
       if (first == nullptr || slower_than_best(first->time.total - first->time.bubble)) continue;
       double least = std::numeric_limits<double>::infinity();
       expand_memory(p, [&](const Estimate& e) { least = std::min(least, e.time.total - e.time.bubble); });
@@ -103,7 +105,7 @@ class Searcher {
   void expand(const std::vector<Lead>& leads) {
     for (const Lead& lead : leads) {
       if (slower_than_best(lead.least)) return;
-      if (spent(kShareOfGlances)) {
+      if (spent(kShareOfQuick)) {
         result_.complete = false;
         return;
       }
@@ -111,37 +113,38 @@ class Searcher {
     }
   }
 
-  // The ways to save memory until one surely fits: thriftier ones are no faster. Visits those that may fit.
+  // Estimates variants with less memory until one surely fits, as further ones are no faster. Visits those that may
+  // fit.
   template <class Visit>
   void expand_memory(const Plan& plan, const Visit& visit) {
     std::vector<Plan> sure;
-    for (const Plan& p : candidates_.thriftier(plan)) {
-      if (std::any_of(sure.begin(), sure.end(), [&](const Plan& s) { return is_thriftier(p, s); })) continue;
-      const Estimate* e = looks_.glance(p);
-      if (e == nullptr || fullness(e->memory) > kPerhaps) continue;
+    for (const Plan& p : candidates_.with_less_memory(plan)) {
+      if (std::any_of(sure.begin(), sure.end(), [&](const Plan& s) { return uses_less_memory(p, s); })) continue;
+      const Estimate* e = estimate_cache_.quick_estimate(p);
+      if (e == nullptr || memory_fraction(e->memory) > kPerhaps) continue;
       visit(*e);
-      for (const Plan& sibling : candidates_.siblings(p)) note(looks_.glance(sibling));
+      for (const Plan& sibling : candidates_.siblings(p)) note(estimate_cache_.quick_estimate(sibling));
       if (note(e)) sure.push_back(p);
     }
   }
 
-  // Whether it surely fits.
+  // Returns whether the plan surely fits, and if so, records its time.
   bool note(const Estimate* e) {
-    if (e == nullptr || fullness(e->memory) > kSurely) return false;
+    if (e == nullptr || memory_fraction(e->memory) > kSurely) return false;
     fastest_sure_ = std::min(fastest_sure_, e->time.total);
     return true;
   }
 
   bool may_estimate(double share = 1) const {
-    return looks_.estimates() < std::ceil(share * budget_.estimates) && !spent(share);
+    return estimate_cache_.estimates() < std::ceil(share * budget_.estimates) && !spent(share);
   }
 
-  // The next that could be the best.
+  // Returns the next plan without an exact estimate that could be the best.
   const Choice* next() const {
-    for (const Choice* c : looks_.ranking()) {
-      if (c->exact || looks_.likely_fullness(*c) > kPerhaps) continue;
+    for (const Choice* c : estimate_cache_.ranking()) {
+      if (c->exact || estimate_cache_.likely_memory_fraction(*c) > kPerhaps) continue;
       const bool hopeless =
-          result_.best && c->estimate.time.total * (1 - kGlanceError) >= result_.best->estimate.time.total;
+          result_.best && c->estimate.time.total * (1 - kQuickEstimateError) >= result_.best->estimate.time.total;
       return hopeless ? nullptr : c;
     }
     return nullptr;
@@ -152,22 +155,22 @@ class Searcher {
       const bool enough = !may_estimate(kShareOfBest);
       if (enough) result_.complete = false;
       if (enough && (result_.best || spent(kPatience))) return;
-      const Choice& now = looks_.exactly(c->plan);
+      const Choice& now = estimate_cache_.exact_estimate(c->plan);
       if (now.estimate.ranks == 0) continue;
       if (!now.estimate.memory.fits())
-        for (const Plan& p : candidates_.thriftier(now.plan)) looks_.glance(p);
+        for (const Plan& p : candidates_.with_less_memory(now.plan)) estimate_cache_.quick_estimate(p);
       else if (!result_.best || now.estimate.time.total < result_.best->estimate.time.total)
         result_.best = now;
     }
   }
 
   void find_closest() {
-    const std::vector<const Choice*> all = looks_.ranking();
+    const std::vector<const Choice*> all = estimate_cache_.ranking();
     if (all.empty()) return;
     const auto least = std::min_element(all.begin(), all.end(), [](const Choice* a, const Choice* b) {
       return a->estimate.memory.missing() < b->estimate.memory.missing();
     });
-    result_.closest = looks_.exactly((*least)->plan);
+    result_.closest = estimate_cache_.exact_estimate((*least)->plan);
   }
 
   void choose() {
@@ -175,25 +178,25 @@ class Searcher {
     while (result_.best && !holds());
   }
 
-  // Whether the best fits on every rank; if not, it is the best no more.
+  // Whether the best plan fits on every rank; if not, replaces it by the next best known.
   bool holds() {
-    result_.best->estimate.memory = looks_.on_every_rank(result_.best->plan);
+    result_.best->estimate.memory = estimate_cache_.exact_memory(result_.best->plan);
     if (result_.best->estimate.memory.fits()) return true;
     result_.best.reset();
-    if (const Choice* other = looks_.fastest_fitting()) result_.best = *other;
+    if (const Choice* other = estimate_cache_.fastest_fitting()) result_.best = *other;
     return false;
   }
 
-  // Faster plans for which there is too little memory.
+  // Lists faster plans that do not fit.
   void list_missed() {
     const double best = result_.best->estimate.time.total;
-    for (const Choice* c : looks_.ranking()) {
+    for (const Choice* c : estimate_cache_.ranking()) {
       if (result_.alternatives.size() >= kMissed || c->estimate.time.total >= best || !may_estimate()) return;
-      const double full = fullness(c->estimate.memory);
+      const double full = memory_fraction(c->estimate.memory);
       if (is_shown(c->plan) || full <= 1 || full > kWithinReach) continue;
-      const Choice& now = looks_.exactly(c->plan);
+      const Choice& now = estimate_cache_.exact_estimate(c->plan);
       const Estimate& e = now.estimate;
-      if (e.ranks == 0 || e.memory.fits() || e.time.total >= best || fullness(e.memory) > kWithinReach) continue;
+      if (e.ranks == 0 || e.memory.fits() || e.time.total >= best || memory_fraction(e.memory) > kWithinReach) continue;
       show(now);
       result_.remarks.push_back(fmt::format("with {:.1f} GiB more: {}, {:.1f} % faster",
                                             static_cast<double>(e.memory.missing()) / (1 << 30), describe(now.plan),
@@ -201,13 +204,13 @@ class Searcher {
     }
   }
 
-  // One of each arrangement and schedule, and the best one's next micro-batch.
+  // Lists one plan of each arrangement and schedule, and the best one with another micro-batch.
   void list_alternatives() {
     const Plan& best = result_.best->plan;
     const auto show_next = [&](const auto& wanted) {
-      for (const Choice* c : looks_.ranking()) {
-        if (!wanted(c->plan) || looks_.likely_fullness(*c) > 1) continue;
-        const Choice& now = may_estimate() ? looks_.exactly(c->plan) : *c;
+      for (const Choice* c : estimate_cache_.ranking()) {
+        if (!wanted(c->plan) || estimate_cache_.likely_memory_fraction(*c) > 1) continue;
+        const Choice& now = may_estimate() ? estimate_cache_.exact_estimate(c->plan) : *c;
         if (now.estimate.ranks == 0 || !now.estimate.memory.fits()) continue;
         show(now);
         return true;
@@ -222,7 +225,7 @@ class Searcher {
     show_next([&](const Plan& p) { return alike(p, best) && p.micro_batch != best.micro_batch; });
   }
 
-  // Whether an alternative turned out to be better.
+  // Makes an alternative the best if it turned out to be better; returns whether it did.
   bool promote() {
     for (const Choice& c : result_.alternatives) {
       const Estimate& e = c.estimate;
@@ -234,7 +237,7 @@ class Searcher {
     return false;
   }
 
-  // In what a person cares about.
+  // Whether two plans have the same arrangement and schedule.
   static bool alike(const Plan& a, const Plan& b) {
     return a.tensor == b.tensor && a.sequence == b.sequence && a.pipeline == b.pipeline && a.schedule == b.schedule;
   }
@@ -252,7 +255,7 @@ class Searcher {
   const ClusterSpec& cluster_;
   const SearchBudget budget_;
   const Candidates candidates_;
-  Looks looks_;
+  EstimateCache estimate_cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double fastest_sure_ = std::numeric_limits<double>::infinity();
   Search result_;
@@ -260,8 +263,9 @@ class Searcher {
 
 }  // namespace
 
-Search search(const RunSpec& spec, int ranks, const ClusterSpec& cluster, Judge& judge, const SearchBudget& budget) {
-  return Searcher(spec, ranks, cluster, judge, budget).run();
+Search search(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
+              const SearchBudget& budget) {
+  return Searcher(spec, ranks, cluster, estimator, budget).run();
 }
 
 }  // namespace fp

@@ -1,11 +1,11 @@
-// The search for the plan that takes least time and fits.
+// The search for the fastest plan that fits.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "planner/judge.h"
+#include "planner/estimate.h"
 #include "planner/plan.h"
 
 namespace fp {
@@ -13,17 +13,17 @@ namespace fp {
 struct Choice {
   Plan plan;
   Estimate estimate;
-  bool exact = false;  // else by a glance
-  std::string why;     // it is not the best
+  bool exact = false;  // false: a quick estimate
+  std::string why;     // why it is not the best
 };
 
 struct Search {
   std::optional<Choice> best;        // empty: nothing fits
-  std::optional<Choice> closest;     // where nothing fits: what is over by least
-  std::vector<Choice> alternatives;  // that differ in degrees or schedule, fastest first; then another micro-batch
-  std::vector<std::string> remarks;  // what would change the verdict
-  int leads = 0, glances = 0, estimates = 0;
-  bool complete = true;  // no plan was left out for want of time
+  std::optional<Choice> closest;     // if nothing fits: the plan that exceeds the memory by least
+  std::vector<Choice> alternatives;  // with other degrees or schedules, fastest first; then with another micro-batch
+  std::vector<std::string> remarks;  // what would allow a faster plan
+  int leads = 0, quick_estimates = 0, estimates = 0;
+  bool complete = true;  // false: plans were left out because the time ran out
 };
 
 struct SearchBudget {
@@ -32,22 +32,24 @@ struct SearchBudget {
   int alternatives = 5;
 };
 
-// Of a resolved spec with its vocabulary. The better plans are looked at first, and exactly, until no other can beat
-// the best. ConfigError when nothing that the spec leaves open makes a legal plan for so many ranks.
-Search search(const RunSpec&, int ranks, const ClusterSpec&, Judge&, const SearchBudget& = {});
+// Searches the plans of a resolved spec whose vocabulary is known. Estimates the most promising plans exactly, best
+// first, until no other can beat the best. Throws ConfigError if no values of the open keys make a legal plan for this
+// number of ranks.
+Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchBudget& = {});
 
-// The plan nearest to that of a spec which does not fit: with the fewest changed keys, then the fastest. What saves
-// memory is tried first: recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens; then other arrangements of
-// the ranks. Batches, sequences and the model stay. Empty: none fits, or none was found in time.
-std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, Judge&, double seconds = 1.5);
+// Returns the plan nearest to that of a spec which does not fit: with the fewest changed keys, then the fastest. Keys
+// that save memory are tried first (recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens), then other
+// arrangements of the ranks. Batches, sequences and the model stay. Empty: none fits, or none was found in time.
+std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&,
+                                      double seconds = 1.5);
 
-// How `other` differs from the best: "4.1 % slower: more bubble", "over by 3.2 GiB of activations".
+// Returns why `other` is not the best: "4.1 % slower: more bubble", "over by 3.20 GiB (mostly activations)".
 std::string why_not(const Choice& other, const Choice& best, const ClusterSpec&);
-// What a plan needs of what there is, where it is tightest: over 1 does not fit.
-double fullness(const RankMemory&);
-// "over by 3.2 GiB (mostly activations)"; empty where it fits.
+// Returns needed / available memory, of the device or of the node, whichever is larger; above 1 it does not fit.
+double memory_fraction(const RankMemory&);
+// Returns "over by 3.20 GiB (mostly activations)"; empty if it fits.
 std::string overrun(const RankMemory&);
-// "; checkpoint.asynchronous=false would do, ..." where it fits but for what saves pass through; else empty.
+// Returns advice about checkpoint.asynchronous if the plan would fit without the staging areas of saves; else empty.
 std::string spare_staging(const RankMemory&);
 
 }  // namespace fp

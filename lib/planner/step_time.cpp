@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
+#include "dryrun/dry_rig.h"
+#include "pipeline/closed_forms.h"
 #include "planner/timeline.h"
-#include "schedule/closed_forms.h"
-#include "train/dry_rig.h"
 
 namespace fp {
 namespace {
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == "bf16" ? 2 : 4; }
-double weight_bytes(const RunSpec& spec) { return spec.precision.compute == "bf16" ? 2 : 4; }
+double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == DType::bf16 ? 2 : 4; }
+double weight_bytes(const RunSpec& spec) { return spec.precision.compute == DType::bf16 ? 2 : 4; }
 
-// Sums of so many gradients over the ranks that hold them.
+// Seconds of the reduction of `parameters` gradients over `ranks`.
 double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
   const auto n = static_cast<double>(ranks.size());
   const double once = parameters * gradient_bytes(spec) * (n - 1) / n;
@@ -42,7 +42,7 @@ int rank_with_most(const std::vector<PartCosts>& stages, const Placement& placem
   return most;
 }
 
-// What a pipeline rank computes in a step.
+// Compute time of a pipeline rank in a step.
 PassSeconds work_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank, int micro_batches,
                     bool split) {
   PassSeconds sum;
@@ -73,7 +73,7 @@ bool splits(const Schedule& s) {
   return false;
 }
 
-// The gradients of an embedding that both ends of a pipeline hold.
+// Seconds of the reduction of an embedding's gradients that the first and last pipeline rank share.
 double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, const ModelCosts& parts) {
   if (parts.shared == 0 || mesh.pp() < 2) return 0;
   const std::vector<int> pipeline = mesh.pipeline(0);
@@ -83,28 +83,28 @@ double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& cost
                             static_cast<int64_t>(sent));
 }
 
-StepTime play_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
-                        int micro_batches) {
-  DryRig rig(spec, ops, mesh, 0);
+StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
+                           int micro_batches) {
+  DryRig rig(spec, plan_pipeline(spec), ops, mesh, 0);
   Timeline clock(costs);
   const Watch watch(clock, ops, *rig.world);
   StepTime t;
-  const auto play = [&](const auto& work) {
+  const auto timed = [&](const auto& work) {
     const double start = clock.now(), waited = clock.exposed();
     work();
     return PassSeconds{clock.now() - start, clock.exposed() - waited};
   };
-  const auto step = [&](int n) { return play([&] { rig.executor.accumulate(rig.batches(n)); }); };
-  constexpr int kPlayed = 3;  // those between the first and the last are like each other
-  PassSeconds passes = step(std::min(micro_batches, kPlayed));
-  if (micro_batches > kPlayed) {
-    const PassSeconds fewer = step(kPlayed - 1);
-    const double more = micro_batches - kPlayed;
+  const auto step = [&](int n) { return timed([&] { rig.executor.accumulate(rig.batches(n)); }); };
+  constexpr int kRun = 3;  // micro-batches; those between the first and the last take the same time
+  PassSeconds passes = step(std::min(micro_batches, kRun));
+  if (micro_batches > kRun) {
+    const PassSeconds fewer = step(kRun - 1);
+    const double more = micro_batches - kRun;
     passes += {more * (passes.total - fewer.total), more * (passes.exposed - fewer.exposed)};
   }
   t.compute = passes.total - passes.exposed;
   t.exposed = passes.exposed;
-  t.update = play([&] {
+  t.update = timed([&] {
                rig.executor.gradient_norm();
                rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
              }).total;
@@ -112,8 +112,9 @@ StepTime play_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& 
   return t;
 }
 
-double play_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops, int pipeline_rank) {
-  DryRig rig(spec, ops, mesh, mesh.rank_of({pipeline_rank, 0, 0, 0}));
+double dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
+                      int pipeline_rank) {
+  DryRig rig(spec, plan_pipeline(spec), ops, mesh, mesh.rank_of({pipeline_rank, 0, 0, 0}));
   Timeline clock(costs);
   const Watch watch(clock, ops, *rig.world);
   rig.executor.gradient_norm();
@@ -121,7 +122,7 @@ double play_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs
   return clock.now();
 }
 
-// Makespan of a step of so few micro-batches, not verified.
+// Makespan of a step with few micro-batches; the schedule is not verified.
 double replayed(const PipelinePlan& plan, const Costs& c, int micro_batches) {
   ScheduleRequest request = plan.request;
   request.micro_batches = micro_batches;
@@ -130,8 +131,8 @@ double replayed(const PipelinePlan& plan, const Costs& c, int micro_batches) {
 
 constexpr int kFewStages = 16;
 
-// Of small pipelines a few micro-batches are replayed, and the rest go on as the last ones did. Of large ones what is
-// known of the schedule has to do; where messages are slow, no more micro-batches than it holds are on their way.
+// Small pipelines: replays a few micro-batches and extrapolates. Large ones: uses the closed forms; with slow messages
+// the number of micro-batches in flight limits the rate.
 double quick_makespan(const PipelinePlan& plan, const std::vector<PartCosts>& stages, const Costs& c, double work,
                       int micro_batches) {
   if (plan.from_file) return work;
@@ -145,25 +146,25 @@ double quick_makespan(const PipelinePlan& plan, const std::vector<PartCosts>& st
   ScheduleRequest request = plan.request;
   request.micro_batches = micro_batches;
   const double fill = idle_passes(request) * work / micro_batches / 3 + 2 * (plan.placement.ranks - 1) * c.hop;
-  double way = 2 * (plan.placement.stages() - 1) * c.hop;
-  for (const PartCosts& s : stages) way += s.forward.total + s.backward_input.total;
-  return std::max(work + fill, micro_batches * way / held_micro_batches(request));
+  double latency = 2 * (plan.placement.stages() - 1) * c.hop;
+  for (const PartCosts& s : stages) latency += s.forward.total + s.backward_input.total;
+  return std::max(work + fill, micro_batches * latency / held_micro_batches(request));
 }
 
 }  // namespace
 
 std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan, const CostsOf& costs_of) {
   std::vector<PartCosts> stages;
-  const std::vector<std::string>& own = spec.parallel.pipeline.recompute;
+  const std::vector<Recompute>& own = spec.parallel.pipeline.recompute;
   const ModelCosts& all = costs_of(spec.memory.recompute);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const ModelCosts& costs = own.empty() ? all : costs_of(own[s]);
     const StagePart& part = plan.stages[s];
     PartCosts stage;
-    if (part.stem) stage += costs.stem;
+    if (part.embedding) stage += costs.embedding;
     for (int64_t l = 0; l < part.layers; ++l) stage += costs.layer(part.first_layer + l);
     if (part.head) stage += costs.head;
-    if (part.stem && part.head) stage.parameters -= costs.shared;
+    if (part.embedding && part.head) stage.parameters -= costs.shared;
     stages.push_back(stage);
   }
   return stages;
@@ -193,7 +194,7 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
 
 StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
                    const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
-  if (mesh.pp() == 1) return play_one_stage(spec, mesh, costs, ops, micro_batches);
+  if (mesh.pp() == 1) return dry_run_one_stage(spec, mesh, costs, ops, micro_batches);
   const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
   const Schedule schedule = plan.step(micro_batches);
   const bool split = splits(schedule);
@@ -208,7 +209,7 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   t.compute = work.total - work.exposed;
   t.exposed = work.exposed + ends;
   t.bubble = makespan - work.total;
-  t.update = play_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
+  t.update = dry_run_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
   t.total = makespan + ends + t.update;
   return t;
 }
@@ -228,7 +229,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
     const Costs c = schedule_costs(spec, plan, stages, mesh, costs);
     t.bubble = std::max(0.0, quick_makespan(plan, stages, c, work.total, micro_batches) - work.total);
   }
-  // Where communication runs beside the computation, what is longer counts; at least a tenth shows.
+  // Overlapped communication is exposed where it is longer than the computation; at least a tenth of it always is.
   const auto beside = [&](double seconds, double cover) {
     t.exposed += costs.cluster().overlaps ? std::max(seconds - cover, 0.1 * seconds) : seconds;
   };
@@ -237,7 +238,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   beside(sums, (often ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
   if (spec.parallel.zero_stage == 3)
     beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
-  const double moved = weight_bytes(spec) + 32;  // masters, moments and gradients, these for the norm too
+  const double moved = weight_bytes(spec) + 32;  // masters, moments and gradients, which the norm also reads
   t.update = costs.op_seconds(
       {"adamw", 0, parameters * moved / (spec.parallel.zero_stage > 0 ? sharers : 1), 0, 0, 0, DType::f32});
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)

@@ -1,33 +1,33 @@
-// How long a step takes on a cluster.
+// Estimates the time of a step on a cluster.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "plan/mesh.h"
-#include "plan/pipeline.h"
 #include "planner/estimate.h"
 #include "planner/part_costs.h"
+#include "sharding/mesh.h"
+#include "sharding/pipeline_plan.h"
 
 namespace fp {
 
-// Of a resolved spec; its parts by recompute policy come from `costs_of`.
-using CostsOf = std::function<const ModelCosts&(const std::string& recompute)>;
+// Returns the part costs of a run under a recompute policy.
+using CostsOf = std::function<const ModelCosts&(Recompute)>;
 
-// Of each pipeline stage.
+// Returns the costs of each pipeline stage. Here and below, the spec must be resolved.
 std::vector<PartCosts> stage_costs(const RunSpec&, const PipelinePlan&, const CostsOf&);
 
-// What the simulator is given: stages, messages, gathers and sums.
+// Returns the times for simulate(): of stages, messages, gathers and reductions.
 Costs schedule_costs(const RunSpec&, const PipelinePlan&, const std::vector<PartCosts>& stages, const Mesh&,
                      const CostModel&);
 
-// Played: one rank's step where there is no pipeline, else the schedule with the stages' times. `micro_batches`: of a
-// data-parallel rank.
+// Returns the exact time: by a dry run of one rank's step or, with a pipeline, by a replay of the schedule with the
+// times of the stages. `micro_batches`: per data-parallel rank.
 StepTime step_time(const RunSpec&, const PipelinePlan&, const Mesh&, const CostModel&, const CostsOf&, CountingOps&,
                    int micro_batches);
 
-// Not played: sums of the parts' times, and what is known of the schedule's bubble.
+// Returns a quick estimate: sums of the parts' times and, for long schedules, the closed form of the bubble.
 StepTime quick_step_time(const RunSpec&, const PipelinePlan&, const Mesh&, const CostModel&, const CostsOf&,
                          int micro_batches);
 

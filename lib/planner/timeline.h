@@ -1,4 +1,4 @@
-// The clock of a rank that is played without being run: ops one after the other, communication beside them.
+// Timeline: the clock of a rank in a dry run. Ops run one after the other; communication overlaps them.
 #pragma once
 
 #include <map>
@@ -9,18 +9,18 @@
 
 namespace fp {
 
-// Watches counting Ops and a counting world. The ranks of a group are taken to arrive together.
+// Observes counting ops and a counting world. Assumes that the ranks of a group arrive at the same time.
 class Timeline : public OpObserver, public CommObserver {
  public:
   explicit Timeline(const CostModel& costs) : costs_(&costs) {}
 
   void called(const OpWork&) override;
-  // Communications of a group come one after the other; those of other groups do not hold them up.
+  // Communications of one group run one after the other, independent of those of other groups. Returns the end time.
   double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
   void waited(double end) override;
 
   double now() const { return now_; }          // seconds since the start
-  double exposed() const { return exposed_; }  // of these, waiting for communication
+  double exposed() const { return exposed_; }  // part of now(): waiting for communication
 
  private:
   const CostModel* costs_;
@@ -28,7 +28,7 @@ class Timeline : public OpObserver, public CommObserver {
   std::map<std::string, double> busy_until_;
 };
 
-// Attaches a timeline for as long as it lives.
+// Attaches a timeline to ops and world for its lifetime.
 class Watch {
  public:
   Watch(Timeline& t, CountingOps& ops, CountingWorld& world) : ops_(ops), world_(world) {

@@ -45,7 +45,7 @@ void History::add(const StepMetrics& m) {
   if (m.skipped && skipped_.size() < kMaxMarks) skipped_.push_back(m.step);
 }
 
-// Puts a bucket behind the others, or into the last one where both fit into one.
+// Appends a bucket, or merges it into the last one if the result is narrow enough.
 void History::append(std::vector<Bucket>& to, const Bucket& b) const {
   Bucket* open = to.empty() ? nullptr : &to.back();
   const bool fits = open != nullptr &&
@@ -56,7 +56,7 @@ void History::append(std::vector<Bucket>& to, const Bucket& b) const {
   open->tokens = b.tokens;
 }
 
-// Steps that may share a bucket: what neither 500 columns of a linear nor 200 of a logarithmic axis can tell apart.
+// Maximum width of a bucket in steps: one of 500 columns of a linear axis or 200 of a logarithmic one, if that is less.
 // Merging neighbours up to this width leaves at most 2 * 700 buckets.
 double History::allowed_width(double step) const {
   const double first = static_cast<double>(std::max<int64_t>(first_->step, 1)), last = static_cast<double>(last_->step);
@@ -70,7 +70,7 @@ void History::merge_buckets() {
   buckets_ = std::move(merged);
 }
 
-// Keeps the first of the evaluations that would share a bucket, and the last of all.
+// Keeps the first evaluation of each bucket width, and the last one.
 void History::thin_evaluations() {
   std::vector<StepMetrics> kept;
   for (const StepMetrics& e : evaluations_) {
@@ -86,10 +86,10 @@ std::vector<double> History::smoothed(Channel channel) const {
   std::vector<double> smooth;
   if (buckets_.empty()) return smooth;
   const double longest = std::max(1.0, static_cast<double>(last_->step - first_->step) / 80);
-  // Numerator and denominator decay alike, so the average is unbiased from the first step on and gaps do no harm.
+  // Numerator and denominator decay together, so the average is unbiased from the first step on, also after gaps.
   double sum = 0, weight = 0, first = buckets_.front().middle(), previous = first;
   for (const Bucket& b : buckets_) {
-    // Short while the curve falls fast: a long memory would trail behind it.
+    // Short at first, while the curve falls fast: a long half-life would lag behind it.
     const double half_life = std::clamp((b.middle() - first) / 12, 1.0, longest);
     const double decay = std::exp2(-(b.middle() - previous) / half_life);
     previous = b.middle();

@@ -1,4 +1,4 @@
-// A run's metrics, thinned out as they are read: a page or a picture of a million steps needs some hundred points.
+// The metrics of a run, downsampled while they are read: plots of a million steps need only some hundred points.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace fp {
 enum class Channel { loss, lr, grad_norm, tokens_per_s, mfu, step_ms, peak_bytes };
 constexpr size_t kChannels = 7;
 
-// Extremes and sum of the finite values of neighbouring steps.
+// Minimum, maximum, sum and count of the finite values of neighbouring steps.
 struct Extent {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -27,9 +27,10 @@ struct Extent {
   double mean() const { return count > 0 ? sum / static_cast<double>(count) : StepMetrics::kUnknown; }
 };
 
+// Summary of the steps from `first` to `last`.
 struct Bucket {
-  int64_t first = 0, last = 0;  // steps
-  int64_t tokens = 0;           // at the last step
+  int64_t first = 0, last = 0;
+  int64_t tokens = 0;  // trained on up to the last step
   std::array<Extent, kChannels> channels;
 
   const Extent& operator[](Channel c) const { return channels[static_cast<size_t>(c)]; }
@@ -38,22 +39,22 @@ struct Bucket {
 
 class History {
  public:
-  // Steps in growing order.
+  // Adds a step; steps must increase.
   void add(const StepMetrics& metrics);
 
-  // At most kMaxBuckets, fine enough for a linear and for a logarithmic step axis; one step each in short runs.
+  // At most kMaxBuckets buckets, fine enough for linear and logarithmic step axes; in short runs each holds one step.
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  // The steps that evaluated, thinned out in the same way.
+  // The steps with an evaluation, downsampled in the same way.
   const std::vector<StepMetrics>& evaluations() const { return evaluations_; }
-  // Exponential moving average of a channel, one value a bucket; the half-life grows with the step, to an 80th of
-  // the run.
+  // Returns the exponential moving average of a channel, one value per bucket. The half-life grows with the step, up to
+  // 1/80 of the run.
   std::vector<double> smoothed(Channel channel) const;
 
   int64_t steps() const { return steps_; }  // lines read
   const std::optional<StepMetrics>& first() const { return first_; }
   const std::optional<StepMetrics>& last() const { return last_; }
   const std::optional<StepMetrics>& best_evaluation() const { return best_; }  // lowest validation loss
-  // The first kMaxMarks of each kind, and how many there were.
+  // The first kMaxMarks resumed and skipped steps, and the number of all of them.
   const std::vector<int64_t>& resumed_steps() const { return resumed_; }
   const std::vector<int64_t>& skipped_steps() const { return skipped_; }
   int64_t skipped_count() const { return skipped_count_; }
@@ -68,7 +69,7 @@ class History {
   void merge_buckets();
   void thin_evaluations();
 
-  bool merging_ = false;  // the run is long: neighbours share buckets
+  bool merging_ = false;  // the run is long: buckets hold several steps
   std::vector<Bucket> buckets_;
   std::vector<StepMetrics> evaluations_;
   std::vector<int64_t> resumed_, skipped_;
@@ -76,7 +77,7 @@ class History {
   std::optional<StepMetrics> first_, last_, best_;
 };
 
-// Reads metrics.jsonl; errors as for_each_step.
+// Reads metrics.jsonl. Throws the errors of for_each_step.
 History read_history(const std::filesystem::path& metrics_file);
 
 }  // namespace fp

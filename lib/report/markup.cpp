@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Bytes of the well-formed UTF-8 character at the front that XML allows; 0 when there is none.
+// Returns the length of the UTF-8 character at the front; 0 if it is invalid or XML does not allow it.
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0u; };
   const auto continues = [&](size_t n) {

@@ -1,4 +1,4 @@
-// Text inside HTML and SVG.
+// Escapes text for HTML and SVG.
 #pragma once
 
 #include <string>
@@ -6,8 +6,9 @@
 
 namespace fp {
 
-// Safe between tags and inside quoted attributes: & < > " ' become entities, bytes that are not UTF-8 and control
-// characters other than tab and newline become U+FFFD. Sampled text may hold any bytes.
+// Returns `text` escaped for use between tags and inside quoted attributes: & < > " ' become entities; bytes that are
+// not UTF-8 and control characters other than tab and newline become U+FFFD. `text` may hold any bytes, as sampled text
+// does.
 std::string escape_markup(std::string_view text);
 
 }  // namespace fp

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -50,14 +50,14 @@ const std::array<Field, 22> kFields{{{"step", &StepMetrics::step},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 
-// One key each: "sent_bytes.data.all_reduce".
+// Each item of sent_bytes has its own key: "sent_bytes.data.all_reduce".
 constexpr std::string_view kSentPrefix = "sent_bytes.";
 
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-// The text of a field, empty when it is left out.
+// Returns the text of a field; empty if it is omitted.
 std::string text_of(const Field& field, const StepMetrics& m) {
   if (const auto* p = std::get_if<int64_t StepMetrics::*>(&field.member)) return std::to_string(m.**p);
   if (const auto* p = std::get_if<double StepMetrics::*>(&field.member)) return number(m.**p, field.digits);
@@ -66,7 +66,8 @@ std::string text_of(const Field& field, const StepMetrics& m) {
   return optional ? number(*optional, field.digits) : "";
 }
 
-// A reader of flat JSON objects: much faster than a document parser on histories of a million lines.
+// Parses flat JSON objects, much faster than io/json.h for histories of a million lines. Nested values are refused, and
+// duplicate keys as in io/json.h.
 class LineParser {
  public:
   explicit LineParser(std::string_view text) : text_(text) {}
@@ -79,9 +80,12 @@ class LineParser {
       if (!string(key) || !take(':')) return false;
       has_step |= key == "step";
       has_loss |= key == "loss";
-      const bool sent = key.starts_with(kSentPrefix);
-      if (sent ? !number(metrics.sent_bytes[std::string(key.substr(kSentPrefix.size()))]) : !value(find(key), metrics))
+      if (key.starts_with(kSentPrefix)) {
+        const auto [at, is_new] = metrics.sent_bytes.emplace(key.substr(kSentPrefix.size()), 0);
+        if (!is_new || !number(at->second)) return false;
+      } else if (const Field* field = find(key); is_second(field) || !value(field, metrics)) {
         return false;
+      }
     } while (take(','));
     return take('}') && at_end() && has_step && has_loss;
   }
@@ -91,6 +95,15 @@ class LineParser {
     for (const Field& field : kFields)
       if (field.key == key) return &field;
     return nullptr;
+  }
+
+  // True if a known key occurred earlier in the line.
+  bool is_second(const Field* field) {
+    if (field == nullptr) return false;
+    const uint64_t bit = uint64_t{1} << (field - kFields.data());
+    const bool known = (seen_ & bit) != 0;
+    seen_ |= bit;
+    return known;
   }
 
   void skip_space() {
@@ -113,7 +126,7 @@ class LineParser {
     return true;
   }
 
-  // Escapes are skipped over, not decoded: no known key has one.
+  // Escapes are skipped, not decoded: no known key has one.
   bool string(std::string_view& out) {
     if (!take('"')) return false;
     for (size_t i = 0; i < text_.size(); ++i) {
@@ -131,7 +144,7 @@ class LineParser {
   template <class T>
   bool number(T& out) {
     skip_space();
-    // from_chars would also take "nan" and "inf", which JSON has not.
+    // from_chars also accepts "nan" and "inf", which JSON does not have.
     const size_t digit = text_.starts_with('-') ? 1 : 0;
     if (text_.size() <= digit || text_[digit] < '0' || text_[digit] > '9') return false;
     const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), out);
@@ -169,52 +182,86 @@ class LineParser {
   }
 
   std::string_view text_;
+  uint64_t seen_ = 0;  // bit i: kFields[i] has occurred
 };
 
-// A history that is not one: a broken line before good ones, or steps that do not grow.
+// The history is damaged: an invalid line is followed by valid ones, or steps do not increase.
 struct BrokenHistory : DataError {
   using DataError::DataError;
 };
 
-// A read that failed looks like the end of the file.
-void require_read_whole(const std::ifstream& in, const std::filesystem::path& file) {
-  if (in.bad()) throw InfrastructureError(fmt::format("{}: cannot be read to its end", file.string()));
-}
+// Reads the lines of a file, holding at most kLongest bytes of each.
+class Lines {
+ public:
+  explicit Lines(const std::filesystem::path& file)
+      : file_(file), in_(file, std::ios::binary), buffer_(kLongest, '\0') {
+    if (!in_) throw DataError(fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
+  }
+  // Returns false at the end of the file. A line that is too long is truncated, and so not a complete JSON object.
+  bool next(std::string_view& line) {
+    in_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+    const auto taken = in_.gcount();
+    if (taken == 0 && !in_.good()) return false;
+    bytes_ = taken;
+    const bool too_long = in_.fail() && !in_.eof() && !in_.bad();
+    is_whole_ = !in_.fail() && !in_.eof();
+    line = std::string_view(buffer_.data(), static_cast<size_t>(taken) - (is_whole_ ? 1 : 0));
+    if (too_long) {
+      in_.clear();
+      in_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      bytes_ += in_.gcount();
+    }
+    return true;
+  }
+  bool is_whole() const { return is_whole_; }  // the line ends with a line break
+  int64_t bytes() const { return bytes_; }     // size of the line with its line break
+  // To getline() a failed read looks like the end of the file.
+  void require_read_whole() const {
+    if (in_.bad()) throw InfrastructureError(fmt::format("{}: cannot be read to its end", file_.string()));
+  }
 
-// Visits every good line with the file offset just behind it.
+ private:
+  static constexpr size_t kLongest = size_t{1} << 20;
+  std::filesystem::path file_;
+  std::ifstream in_;
+  std::string buffer_;
+  bool is_whole_ = false;
+  int64_t bytes_ = 0;
+};
+
+// Visits the metrics of every valid line with the file offset of its end.
 void scan(const std::filesystem::path& file, const std::function<void(const StepMetrics&, int64_t)>& visit) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw DataError(fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
-  std::string line;
-  int64_t end = 0, number = 0, broken = 0, last = std::numeric_limits<int64_t>::min();
-  while (std::getline(in, line)) {
+  Lines lines(file);
+  std::string_view line;
+  int64_t end = 0, number = 0, broken = 0, last = -1;
+  while (lines.next(line)) {
     ++number;
-    end += static_cast<int64_t>(line.size()) + 1;
-    const std::optional<StepMetrics> metrics = in.eof() ? std::nullopt : parse_json_line(line);
+    end += lines.bytes();
+    const std::optional<StepMetrics> metrics = lines.is_whole() ? parse_json_line(line) : std::nullopt;
     if (!metrics) {
       if (broken == 0) broken = number;
       continue;
     }
     if (broken != 0)
-      throw BrokenHistory(fmt::format("{}:{}: not a metrics object, yet good lines follow", file.string(), broken));
+      throw BrokenHistory(fmt::format("{}:{}: not a metrics object, but valid lines follow", file.string(), broken));
     if (metrics->step <= last)
-      throw BrokenHistory(fmt::format("{}:{}: step {} comes after step {}; steps must grow", file.string(), number,
+      throw BrokenHistory(fmt::format("{}:{}: step {} comes after step {}; steps must increase", file.string(), number,
                                       metrics->step, last));
     last = metrics->step;
     visit(*metrics, end);
   }
-  require_read_whole(in, file);
+  lines.require_read_whole();
 }
 
 struct HistoryLine {
-  std::string text;  // with its line break
+  std::string text;  // including its line break
   StepMetrics metrics;
 };
 
-// The most lines whose steps grow, in the order of the file; of two with one step the later.
+// Returns a longest subsequence of lines with increasing steps; of two lines with the same step the later one.
 std::vector<const HistoryLine*> growing_lines(const std::vector<HistoryLine>& lines) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  std::vector<size_t> ends;  // the line with the lowest step at which a chain of that length ends
+  std::vector<size_t> ends;  // ends[n]: the line with the lowest step that ends a chain of n + 1
   std::vector<size_t> before(lines.size(), kNone);
   for (size_t i = 0; i < lines.size(); ++i) {
     const auto at = std::lower_bound(ends.begin(), ends.end(), lines[i].metrics.step,
@@ -245,7 +292,7 @@ std::string to_json_line(const StepMetrics& metrics) {
 
 std::optional<StepMetrics> parse_json_line(std::string_view line) {
   StepMetrics metrics;
-  if (!LineParser(line).parse(metrics)) return std::nullopt;
+  if (!LineParser(line).parse(metrics) || metrics.step < 0 || metrics.step > kMaxStep) return std::nullopt;
   return metrics;
 }
 
@@ -269,23 +316,23 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& file, int64_t resume_s
   file_.emplace(file, keep);
 }
 
-// Returns the size of the new file.
+// Sets the damaged file aside and writes its valid lines to a new one, whose size it returns.
 int64_t MetricsWriter::begin_anew(const std::filesystem::path& file, int64_t resume_step, const std::string& damage) {
   last_.reset();
   next_before_.reset();
-  std::vector<HistoryLine> lines;
+  std::vector<HistoryLine> good;
   int64_t wanted = 0;
-  std::ifstream in(file, std::ios::binary);
-  for (std::string line; std::getline(in, line);) {
-    const std::optional<StepMetrics> metrics = in.eof() ? std::nullopt : parse_json_line(line);
+  Lines lines(file);
+  for (std::string_view line; lines.next(line);) {
+    const std::optional<StepMetrics> metrics = lines.is_whole() ? parse_json_line(line) : std::nullopt;
     if (metrics && metrics->step == resume_step + 1) next_before_ = metrics;
     if (metrics && metrics->step > resume_step) continue;
     ++wanted;
-    if (metrics) lines.push_back({line + "\n", *metrics});
+    if (metrics) good.push_back({std::string(line) + "\n", *metrics});
   }
-  require_read_whole(in, file);
+  lines.require_read_whole();
   std::string text;
-  const std::vector<const HistoryLine*> sound = growing_lines(lines);
+  const std::vector<const HistoryLine*> sound = growing_lines(good);
   for (const HistoryLine* line : sound) text += line->text;
   if (!sound.empty()) last_ = sound.back()->metrics;
   const std::filesystem::path aside = set_aside_broken(file);

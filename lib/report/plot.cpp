@@ -4,24 +4,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "base/human_text.h"
 #include "report/markup.h"
 #include "report/report_style.h"
-#include "report/text.h"
 
 namespace fp {
 namespace {
 
 constexpr double kLeft = 52, kRight = 14, kTop = 10, kBottom = 26, kTickSpacing = 36;
 
-// The value below which a share of the finite values lies.
+// Returns a quantile of the values.
 double quantile(std::vector<double>& values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<size_t>(at)];
 }
 
-// Lines set the range in full; of faint lines and bands single spikes may leave the plot.
+// The range includes all values of lines, but only the 1 % to 99 % quantiles of faint lines and bands.
 AxisRange y_range(const Plot& plot) {
   AxisRange range{INFINITY, -INFINITY};
   const auto include = [&](double value) {
@@ -60,7 +61,7 @@ AxisRange x_range(const Plot& plot, bool log_x) {
 }
 
 std::string point(const PlotFrame& f, double x, double y) {
-  // Far outside the clip region any place will do; keeps numbers short.
+  // Points far outside the clip region are clamped, which keeps the numbers short.
   return fmt::format("{:.1f} {:.1f}", f.at_x(x), std::clamp(f.at_y(y), -4000.0, 4000.0));
 }
 
@@ -127,7 +128,7 @@ std::string draw_axes(const Plot& plot, const PlotFrame& f) {
   return svg;
 }
 
-// Says so where spikes leave the plot: nothing is hidden silently.
+// Notes the extremes of values outside the plot.
 std::string draw_clipped_note(const Plot& plot, const PlotFrame& f) {
   double above = -INFINITY, below = INFINITY;
   for (const Curve& c : plot.curves) {
@@ -213,13 +214,18 @@ std::vector<double> linear_ticks(AxisRange range, int count) {
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   const double step = power * (raw <= power ? 1 : raw <= 2 * power ? 2 : raw <= 5 * power ? 5 : 10);
   std::vector<double> ticks;
-  // Multiples of the step, so that 0 is exactly 0 and rounding does not add up.
-  for (double k = std::ceil(range.low / step - 1e-9); k * step <= range.high + 1e-9 * step; ++k)
-    ticks.push_back(k * step);
+  // Multiples of the step, so that 0 is exact and rounding errors do not accumulate.
+  const double first = std::ceil(range.low / step - 1e-9);
+  for (int i = 0; (first + i) * step <= range.high + 1e-9 * step; ++i) {
+    const double tick = (first + i) * step;
+    if (!ticks.empty() && tick <= ticks.back()) return {};  // numbers so large that doubles cannot tell ticks apart
+    ticks.push_back(tick);
+  }
   return ticks;
 }
 
 std::vector<double> log_ticks(AxisRange range) {
+  if (!(range.low >= std::numeric_limits<double>::min()) || !std::isfinite(range.high)) return {};
   const bool dense = range.high / range.low < 2000;
   std::vector<double> ticks;
   for (double power = std::pow(10.0, std::floor(std::log10(range.low))); power <= range.high; power *= 10)
@@ -275,7 +281,7 @@ std::string render_svg_file(const Plot& plot, const std::string& title, const st
   double x = width - kPad - 14;
   for (auto c = plot.curves.rbegin(); c != plot.curves.rend(); ++c) {
     if (c->label.empty() || c->readout) continue;
-    // Seven pixels a letter is close enough to place a legend.
+    // Seven pixels per letter are accurate enough to place a legend.
     x -= 7.0 * static_cast<double>(c->label.size());
     svg += fmt::format("<circle class=\"dot {}{}\" cx=\"{:.0f}\" cy=\"30\" r=\"4.5\"/>", escape_markup(c->style),
                        c->faint ? " faint" : "", x - 10) +

@@ -1,4 +1,4 @@
-// Line plots as SVG. Colours come from CSS classes, so that one drawing serves light and dark pages.
+// Draws line plots as SVG. Colours come from CSS classes, so that one drawing serves light and dark pages.
 #pragma once
 
 #include <array>
@@ -9,32 +9,34 @@
 
 namespace fp {
 
-// How values are written on an axis and in a legend.
+// How values are formatted on axes and in legends.
 enum class NumberFormat { plain, count, percent, gibibytes, scientific, milliseconds };
-std::string format_number(double value, NumberFormat format);  // five digits
-std::string format_tick(double value, NumberFormat format);    // as short as a round number can be
+// Returns the value with its unit and at most five significant digits.
+std::string format_number(double value, NumberFormat format);
+// Returns the shortest text of a round number, for axis ticks.
+std::string format_tick(double value, NumberFormat format);
 
 struct AxisRange {
   double low = 0, high = 1;
 };
 
 struct Curve {
-  std::string key;                      // names the values in the page's data
-  std::string label;                    // in the legend
+  std::string key;                      // name of the values in the page's data
+  std::string label;                    // legend text
   std::string style;                    // CSS class that sets the colour
-  std::vector<double> x, y;             // not finite: a gap
+  std::vector<double> x, y;             // values that are not finite leave gaps
   std::vector<double> low, high;        // optional band behind the line, aligned with x
   bool dots = false;                    // mark each point
-  bool faint = false;                   // background line: does not set the range of the axis beyond its bulk
-  std::optional<NumberFormat> readout;  // not drawn at all: only its value is told, in this format
+  bool faint = false;                   // background line: its outliers do not extend the axis
+  std::optional<NumberFormat> readout;  // not drawn: only its value is shown, in this format
 };
 
 struct Plot {
   std::string title;
   NumberFormat format = NumberFormat::plain;
-  bool from_zero = false;  // the y axis begins at 0
+  bool from_zero = false;  // the y axis starts at 0
   std::vector<Curve> curves;
-  std::optional<AxisRange> x;  // of the x axis; default: the curves' extent
+  std::optional<AxisRange> x;  // range of the x axis; default: that of the curves
   std::vector<double> marks;   // vertical dotted lines
   std::string marks_label;
   std::optional<double> limit;  // horizontal line
@@ -45,25 +47,28 @@ struct Plot {
   double width = 560, height = 240;
 };
 
-// Round numbers inside a range: about `count` of 1, 2 or 5 times a power of ten.
+// Returns about `count` tick values inside a range, spaced by 1, 2 or 5 times a power of ten. Empty if the range is
+// empty, not finite, or so far from 0 that doubles cannot represent the spacing.
 std::vector<double> linear_ticks(AxisRange range, int count);
-// Powers of ten, with 2 and 5 times them where there is room.
+// Returns the powers of ten in a range, with 2 and 5 times them if there are few. Empty unless the range is positive
+// and finite.
 std::vector<double> log_ticks(AxisRange range);
 
-// Everything needed to place a value; the page's script reads it from data attributes.
+// Maps values to pixels; the page's script reads the same fields from data attributes.
 struct PlotFrame {
-  double left = 0, top = 0, width = 0, height = 0;  // of the plotting area
+  double left = 0, top = 0, width = 0, height = 0;  // plotting area in pixels
   AxisRange x, y;
   bool log_x = false;
-  double at_x(double value) const;  // pixels
+  // Return the pixel coordinate of a value.
+  double at_x(double value) const;
   double at_y(double value) const;
 };
 PlotFrame frame_of(const Plot& plot, bool log_x);
 
-// One <svg> element (no name space: for HTML) with class `css_class`. It is well-formed XML.
+// Returns one <svg> element with class `css_class`, without a name space, for use in HTML. It is well-formed XML.
 std::string render_svg(const Plot& plot, bool log_x, const std::string& css_class);
 
-// The same drawing with caption, legend and colours of its own: a whole SVG file.
+// Returns the same drawing as a complete SVG file with caption, legend and colours.
 std::string render_svg_file(const Plot& plot, const std::string& title, const std::string& subtitle);
 
 }  // namespace fp

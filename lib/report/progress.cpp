@@ -10,16 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/human_text.h"
 #include "base/log.h"
-#include "report/text.h"
 
 namespace fp {
 namespace {
 
-// Enough to ride over an evaluation or a save now and then, short enough to follow a change of speed.
+// Steps. Long enough to average over evaluations and saves, short enough to follow a change of speed.
 constexpr size_t kEtaWindow = 256;
 
-// Every glyph used here is one column wide, so columns are code points outside escape sequences.
+// Every glyph used here is one column wide, so columns are counted as code points outside escape sequences.
 int columns_of(std::string_view text) {
   int columns = 0;
   bool escape = false;
@@ -45,7 +45,7 @@ std::string bar(double fraction, int width, const TerminalStyle& style) {
   return fmt::format("{}{}{}{}{}", on, repeat("━", done), dim, repeat(style.colour ? "━" : "─", width - done), off);
 }
 
-// A part of the live line; the highest `drop` leaves first when the terminal is narrow.
+// A part of the live line. On a narrow terminal the part with the highest `drop` is left out first; 0 is always kept.
 struct Part {
   int drop;
   std::string text;
@@ -100,7 +100,7 @@ std::string live_line(const ProgressState& state, const TerminalStyle& style) {
   for (;;) {
     std::string line;
     for (const Part& part : parts) line += (line.empty() ? "" : "  ") + part.text;
-    // The last column stays free: many terminals wrap when it is written.
+    // The last column stays empty: many terminals wrap after writing to it.
     if (columns_of(line) < style.columns) return line;
     const auto least =
         std::max_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.drop < b.drop; });
@@ -131,7 +131,7 @@ void Progress::clear() {
   drawn_.reset();
 }
 
-// Steps left at the pace of recent steps, pauses for evaluation and saving included; the time limit caps it.
+// The ETA is the remaining steps times the mean time of recent steps, pauses included, limited by the time limit.
 void Progress::estimate() {
   window_.emplace_back(state_.now.step, state_.now.elapsed_s);
   if (window_.size() > kEtaWindow) window_.pop_front();

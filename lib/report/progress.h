@@ -1,4 +1,4 @@
-// What a person sees while a run is under way: one live line on a terminal, plain lines everywhere else.
+// Progress display of a running run: one live line on a terminal, plain lines in logs.
 #pragma once
 
 #include <chrono>
@@ -15,32 +15,33 @@ namespace fp {
 struct ProgressOptions {
   int64_t total_steps = 0;
   int64_t console_every = 10;               // steps between plain lines; 0: none but evaluations
-  std::optional<double> stop_at_elapsed_s;  // the run's time limit on StepMetrics::elapsed_s, if any: bounds the ETA
+  std::optional<double> stop_at_elapsed_s;  // time limit on StepMetrics::elapsed_s, if any; bounds the ETA
 };
 
-// The state behind both kinds of line.
+// The values that both kinds of line show.
 struct ProgressState {
   StepMetrics now;
   int64_t total_steps = 0;
   double eta_s = StepMetrics::kUnknown;
-  std::optional<double> val_loss, val_bits_per_byte;  // the last evaluation's
+  std::optional<double> val_loss, val_bits_per_byte;  // of the last evaluation
 };
 
-// How a live line may look.
+// Capabilities of the terminal for a live line.
 struct TerminalStyle {
   int columns = 80;
   bool unicode = true;
   bool colour = true;
 };
 
-// The terminal behind stderr: its width now, UTF-8 by the locale variables, colour unless NO_COLOR or TERM=dumb.
+// Returns the style for stderr: its current width, UTF-8 by the locale variables, colour unless NO_COLOR or TERM=dumb.
 TerminalStyle terminal_style();
 
-// One line of at most `columns` - 1 columns: what matters least is left out until it fits.
+// Returns a line of at most `columns` - 1 columns; the least important items are left out until it fits.
 std::string live_line(const ProgressState& state, const TerminalStyle& style);
-// One line for log files: fixed names and units, easy to search.
+// Returns a line for log files, with fixed names and units that are easy to search.
 std::string plain_line(const ProgressState& state);
 
+// Logs and displays the progress of a run on stderr.
 class Progress {
  public:
   explicit Progress(const ProgressOptions& options);
@@ -49,7 +50,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // After every step. Writes log lines and redraws the live line (at most ten times a second).
+  // Call after every step. Writes log lines and redraws the live line (at most ten times a second).
   void step(const StepMetrics& metrics);
 
   // Clears the live line; the next step() draws it again.

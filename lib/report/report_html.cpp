@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "base/human_text.h"
 #include "base/stopwatch.h"
-#include "report/doctor.h"
+#include "host/doctor.h"
+#include "io/filesystem.h"
 #include "report/markup.h"
 #include "report/report_style.h"
 #include "report/run_plots.h"
-#include "report/text.h"
 
 namespace fp {
 namespace {
@@ -38,7 +38,7 @@ const char* name_of(NumberFormat format) {
   return "plain";
 }
 
-// The last finite value of a curve.
+// Returns the last finite value of a curve.
 double last_value(const Curve& curve) {
   const auto it = std::find_if(curve.y.rbegin(), curve.y.rend(), [](double y) { return std::isfinite(y); });
   return it == curve.y.rend() ? StepMetrics::kUnknown : *it;
@@ -125,7 +125,7 @@ std::string json_numbers(const std::vector<double>& values, int digits) {
   return list + "]";
 }
 
-// What the script reads: x axes, each told once, and for every curve its axis and values. Nothing in it needs escaping.
+// Returns the data of the script: each x axis once, and the axis and values of every curve. Nothing needs escaping.
 std::string data_json(const std::vector<Plot>& plots, const History& history) {
   std::vector<const std::vector<double>*> axes;
   std::string curves, xs;
@@ -165,7 +165,7 @@ std::string machine_html(const MachineFacts& machine) {
 std::string sample_html(const RunFacts& facts) {
   if (facts.sample_text.empty()) return "";
   return fmt::format(
-      "<section class=\"card\"><h2>What the model writes, step {}</h2><pre class=\"sample\"><b>{}</b>{}</pre>"
+      "<section class=\"card\"><h2>Sample text, step {}</h2><pre class=\"sample\"><b>{}</b>{}</pre>"
       "</section>\n",
       facts.sample_step, escape_markup(facts.sample_prompt), escape_markup(facts.sample_text));
 }

@@ -10,7 +10,7 @@ constexpr std::string_view kDark =
     "--bg:#0e1115;--card:#161a20;--ink:#e7eaf0;--mute:#8d97a8;--line:#272d37;--grid:#20252d;"
     "--blue:#71a5ff;--orange:#ffa353;--green:#43cfa0;--violet:#b39cff;--red:#ff7b88;--teal:#5cc8e2;";
 
-// What drawings look like, in the page and in files alike.
+// Style of drawings, both in the page and in SVG files.
 constexpr std::string_view kPlotStyle = R"(
 .c-train{--c:var(--blue)}.c-raw{--c:var(--blue)}.c-val{--c:var(--orange)}.c-lr{--c:var(--violet)}
 .c-grad{--c:var(--teal)}.c-speed{--c:var(--green)}.c-memory{--c:var(--red)}
@@ -70,7 +70,7 @@ footer{margin-top:22px;color:var(--mute);font-size:12.5px}
 @media print{body{background:#fff}.switch{display:none}.card{break-inside:avoid}}
 )";
 
-// Each plot shows the values nearest to the step under the pointer, in all plots at once.
+// All plots show their values nearest to the step under the pointer.
 constexpr std::string_view kScript = R"(
 (() => {
   'use strict';

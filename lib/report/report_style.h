@@ -1,4 +1,4 @@
-// The fixed parts of a report: its style sheets and its script. Nothing in them is fetched from elsewhere.
+// Style sheets and script of a report. They load nothing from a network.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace fp {
 
-std::string page_style();        // of report.html
-std::string svg_file_style();    // of a picture that stands alone
-std::string_view page_script();  // of report.html: values under the pointer
+std::string page_style();        // style sheet of report.html
+std::string svg_file_style();    // style sheet of a standalone picture
+std::string_view page_script();  // script of report.html: shows values under the pointer
 
 }  // namespace fp

@@ -5,15 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "base/retry.h"
+#include "io/filesystem.h"
+#include "io/json.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
 
 using nlohmann::json;
 
-// One list of (key, member) for both directions.
+// Lists each key and member once, for reading and writing.
 template <class Facts, class Visit>
 void visit_facts(Facts& f, Visit&& visit) {
   visit("name", f.name);
@@ -40,7 +41,7 @@ RunFacts load_run_facts(const std::filesystem::path& run_directory) {
   facts.name = std::filesystem::weakly_canonical(run_directory).filename().string();
   if (!std::filesystem::exists(file)) return facts;
   try {
-    const json in = json::parse(read_file(file));
+    const json in = read_json(file);
     visit_facts(facts, [&](const char* key, auto& value) {
       if (in.contains(key)) in.at(key).get_to(value);
     });
@@ -49,21 +50,21 @@ RunFacts load_run_facts(const std::filesystem::path& run_directory) {
           {e.at("step").get<int64_t>(), e.at("time").get<double>(), e.at("text").get<std::string>()});
     facts.machine = machine_from_json(in.value("machine", json::object()));
   } catch (const json::exception& e) {
-    throw DataError(fmt::format("{}: not a report's facts: {}", file.string(), e.what()));
+    throw DataError(fmt::format("{}: not the facts of a report: {}", file.string(), e.what()));
   }
   return facts;
 }
 
-RunFacts facts_of_earlier_starts(const std::filesystem::path& run_directory, std::string& broken) {
+RunFacts load_facts_or_set_aside(const std::filesystem::path& run_directory, std::string& broken) {
   broken.clear();
   try {
     return load_run_facts(run_directory);
-  } catch (const AccessError& e) {  // it may be sound
-    broken = fmt::format("{}; the report forgets what it knew of earlier starts", e.what());
+  } catch (const AccessError& e) {  // the file may be intact
+    broken = fmt::format("{}; the report loses the facts of earlier starts", e.what());
     return {};
   } catch (const DataError& e) {
     const std::filesystem::path aside = set_aside_broken(run_directory / "report.json");
-    broken = fmt::format("{}; the file is kept as {}, and the report forgets what it knew of earlier starts", e.what(),
+    broken = fmt::format("{}; the file is kept as {}, and the report loses the facts of earlier starts", e.what(),
                          aside.filename().string());
     return {};
   }
@@ -76,7 +77,7 @@ void save_run_facts(const std::filesystem::path& run_directory, const RunFacts& 
   for (const RunEvent& e : facts.events)
     out["events"].push_back({{"step", e.step}, {"time", e.time}, {"text", e.text}});
   out["machine"] = to_json(facts.machine);
-  // Sampled text may break off inside a character.
+  // Sampled text may end inside a UTF-8 character.
   write_file_atomically(run_directory / "report.json", out.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "report/text.h"
+#include "base/human_text.h"
 
 namespace fp {
 namespace {
 
-// The channel's mean in each bucket, with its extremes as a band where buckets hold several steps.
+// Returns the mean of a channel in each bucket, with a band of its extremes if buckets hold several steps.
 Curve channel_curve(const History& history, Channel channel, const char* key, const char* label, const char* style,
                     double scale = 1) {
   Curve c;
@@ -30,7 +30,7 @@ Curve channel_curve(const History& history, Channel channel, const char* key, co
   return c;
 }
 
-// Raw values faint in the background, their moving average in front.
+// Adds the raw values as a faint curve and their moving average in front.
 void add_smoothed(Plot& plot, const History& history, Channel channel, const char* raw_key, const char* raw_label,
                   const char* key, const char* label, const char* style) {
   Curve raw = channel_curve(history, channel, raw_key, raw_label, style);

@@ -1,4 +1,4 @@
-// Which plots a run's history gives.
+// The plots of a run's report.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace fp {
 
-// Loss of every step, its moving average and the validation loss.
+// Returns the plot of the loss of every step, its moving average and the validation loss.
 Plot loss_plot(const History& history);
 
-// All plots of the page, loss first.
+// Returns all plots of the page, the loss first.
 std::vector<Plot> run_plots(const RunFacts& facts, const History& history);
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// Asking a run to stop: SIGINT, SIGTERM and SIGUSR1 end it after the present step, with its state saved.
+// Stop signals: SIGINT, SIGTERM and SIGUSR1 end a run after the current step, with its state saved.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace fp {
 
-// While one of these lives, the three signals only leave a mark. A second SIGINT, half a second or more after
-// the first, does what SIGINT does by default: it ends the process at once. The destructor puts the former handlers
-// back. At most one lives at a time.
+// Installs handlers under which the three signals only set a flag. A second SIGINT, half a second or more after the
+// first, has its default effect and ends the process at once. The destructor restores the former handlers. At most one
+// object may exist at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -22,11 +22,11 @@ class StopSignals {
   std::optional<SignalHandlers> handlers_;
 };
 
-// The first stop signal since StopSignals was made; 0: none. Safe from any thread.
+// Returns the first stop signal since StopSignals was constructed; 0: none. May be called from any thread.
 int stop_signal();
 inline bool stop_requested() { return stop_signal() != 0; }
 
-// "SIGINT", "SIGTERM", "SIGUSR1", or "signal".
+// Returns "SIGINT", "SIGTERM", "SIGUSR1", or "signal".
 std::string_view signal_name(int signal);
 
 }  // namespace fp

@@ -55,7 +55,7 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// Readers take a run's files in the order of their names, so a new file's time must exceed every earlier one's.
+// Readers sort the files of a run by name, so the time in a new name must be greater than in all earlier ones.
 int64_t next_time_stamp(const std::filesystem::path& directory) {
   int64_t stamp = static_cast<int64_t>(unix_seconds());
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -65,12 +65,12 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
 void Arena::release(void* data) {
   const size_t offset = static_cast<size_t>(static_cast<std::byte*>(data) - base());
   const auto block = used_.find(offset);
-  FP_CHECK(block != used_.end(), "released an address the arena did not hand out");
+  FP_CHECK(block != used_.end(), "released an address that the arena did not allocate");
   size_t begin = offset, end = offset + block->second.bytes;
   in_use_ -= block->second.bytes;
   now_[static_cast<size_t>(block->second.what)] -= block->second.bytes;
   used_.erase(block);
-  // Join with the holes on both sides; a hole that reaches the top lowers the top.
+  // Merge with the holes on both sides; a hole that reaches the top lowers the top.
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == end) {
     end += next->second;

@@ -1,7 +1,8 @@
-// Arena: one region of memory a rank, sized by a dry run before step 0, out of which every tensor of training is cut.
+// Arena: one region of memory per rank, sized by a dry run before step 0, from which every tensor of training is
+// allocated.
 //
-// The same arena without memory behind it (dry) hands out the same addresses relative to its base, so the high-water
-// mark of a dry run is exactly what the real run needs. First fit over an address-ordered free list: deterministic. Not
+// An arena without memory (dry) returns the same addresses relative to its base, so the high-water mark of a dry run is
+// exactly what the real run needs. Allocation is best fit over an address-ordered free list, and deterministic. Not
 // thread-safe: an arena belongs to the one thread that runs a rank's model.
 #pragma once
 
@@ -23,11 +24,11 @@ constexpr const char* name_of(MemoryClass c) {
                                                  "activations", "workspace", "logits"};
   return names[static_cast<int>(c)];
 }
-// What a rank is doing, as whoever runs its model says it.
+// The current work of a rank, for memory reports; set by the code that runs its model.
 struct Moment {
   std::string_view what = "set-up";
-  int64_t layer = -1;  // -1: none of them
-  int batch = -1;      // of the step or the evaluation, from 0; -1: none of them
+  int64_t layer = -1;  // -1: no particular layer
+  int batch = -1;      // of the step or the evaluation, from 0; -1: no particular batch
   bool evaluates = false;
 };
 
@@ -35,7 +36,7 @@ using BytesByClass = std::array<size_t, kMemoryClasses>;
 
 class Arena;
 
-// A tensor that gives its memory back to the arena when it goes. Move-only. The arena must outlive it.
+// A tensor that returns its memory to the arena on destruction. Move-only. The arena must outlive it.
 class ArenaTensor {
  public:
   ArenaTensor() = default;
@@ -61,34 +62,35 @@ class ArenaTensor {
   Tensor tensor_;
 };
 
-// Memory of the host, on huge pages where the system grants them. ConfigError when the addresses cannot be had.
+// Allocates host memory, on huge pages if requested and available. Throws ConfigError if the addresses cannot be
+// reserved.
 std::shared_ptr<std::byte> host_memory(size_t bytes, bool huge_pages);
 
 class Arena {
  public:
   static constexpr size_t kAlignment = 256;
 
-  // Without memory: counts only.
+  // A dry arena: no memory, counts only.
   Arena() = default;
-  // With memory of a device, aligned to kAlignment: Ops::allocate(bytes).
+  // An arena over device memory aligned to kAlignment, from Ops::allocate(bytes).
   Arena(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), capacity_(bytes) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Uninitialised memory. InternalError when the arena is full: the dry run should have known.
+  // Allocates uninitialised memory. Throws InternalError if the arena is full: the dry run should have predicted that.
   ArenaTensor alloc(DType dtype, const Shape& shape, MemoryClass what = MemoryClass::activations);
 
   bool dry() const { return memory_ == nullptr; }
   size_t capacity() const { return capacity_; }
   size_t in_use() const { return in_use_; }
-  // The most that was in use at a time since mark(), or ever.
+  // Maximum of in_use() since mark(), or since construction.
   size_t most_in_use() const { return most_in_use_; }
   void mark() { most_in_use_ = in_use_; }
-  // Highest address ever used, relative to the base: the capacity a real arena needs to repeat what was done.
+  // Highest address ever used, relative to the base: the capacity that a real arena needs for the same allocations.
   size_t peak() const { return peak_; }
   // Bytes by class at the moment of the peak.
   const BytesByClass& by_class_at_peak() const { return at_peak_; }
-  // What comes next, until told otherwise; and what it was when the peak was reached.
+  // Sets what the rank computes from now on, and returns what it was when the peak was reached.
   void enter(const Moment& m) { moment_ = m; }
   const Moment& moment_of_peak() const { return moment_of_peak_; }
 
@@ -111,7 +113,7 @@ class Arena {
   Moment moment_, moment_of_peak_;
   std::map<size_t, size_t> free_;  // offset -> bytes of holes below top_
   std::map<size_t, Block> used_;   // offset -> block
-  size_t top_ = 0;                 // everything above is untouched or free again
+  size_t top_ = 0;                 // everything above is unused
 };
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// Tensor: a borrowed, contiguous, row-major view of memory on a device. Copying it copies the view, never the data.
-// In a dry run (counting) the address is a place in a virtual arena and must not be dereferenced.
+// Tensor: a non-owning, contiguous, row-major view of device memory. Copying it copies the view, never the data.
+// In a dry run (counting ops) the address lies in a virtual arena and must not be dereferenced.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Tensor {
   int64_t elements() const { return data == nullptr ? 0 : shape.elements(); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 
-  // Seen as a matrix: the last dimension is the columns, all others the rows.
+  // Size as a matrix: the last dimension is the columns, the product of all others the rows.
   int64_t cols() const { return shape[shape.rank() - 1]; }
   int64_t rows() const { return shape.elements() / cols(); }
 
@@ -33,12 +33,12 @@ struct Tensor {
     return static_cast<T*>(data);
   }
 
-  // Same data, other shape with as many elements.
+  // Returns a view of the same data with another shape of as many elements.
   Tensor reshaped(const Shape& s) const {
     FP_CHECK(s.elements() == shape.elements(), "cannot view {} as {}", shape.str(), s.str());
     return {data, dtype, s};
   }
-  // `count` entries of the first dimension from `first` on.
+  // Returns a view of `count` entries of the first dimension, from `first` on.
   Tensor slice(int64_t first, int64_t count) const {
     FP_CHECK(first >= 0 && count >= 0 && first + count <= shape[0], "slice [{}, {}) of {}", first, first + count,
              shape.str());

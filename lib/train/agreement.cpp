@@ -6,23 +6,24 @@
 #include <optional>
 
 #include "config/load.h"
+#include "io/json.h"
 #include "launch/placement.h"
 #include "launch/stall.h"
+#include "train/coordination.h"
 #include "train/resume.h"
-#include "train/together.h"
 
 namespace fp {
 namespace {
 
-constexpr size_t kMostKeys = 3;       // that a message names
-constexpr size_t kMostLetters = 200;  // of a value there
+constexpr size_t kMostKeys = 3;       // named in a message
+constexpr size_t kMostLetters = 200;  // of a value in a message
 
 constexpr const char* kAdvice =
-    "Each rank reads its command line, the run spec, the data and the program itself: start all of them alike. If a "
-    "file was written or changed a moment ago, a network file system may still show another node what was there "
-    "before: start again in a minute";
+    "Each rank reads its command line, the run spec, the data and the program itself: start all of them the same way. "
+    "If a file was written or changed a moment ago, a network file system may still show another node the old content: "
+    "start again in a minute";
 
-std::string shown(const std::string& value) {
+std::string shortened(const std::string& value) {
   return value.size() <= kMostLetters ? value : value.substr(0, kMostLetters) + "...";
 }
 
@@ -35,13 +36,13 @@ struct Difference {
   std::string key, of_rank_0, of_this_rank;
 };
 
-// The first, in the order of rank 0's facts; those that it does not have come last.
+// Returns the first differences in the order of rank 0's facts; keys that rank 0 does not have come last.
 std::vector<Difference> differences(const Facts& of_rank_0, const Facts& mine) {
   std::vector<Difference> found;
   const auto compare = [&](const std::string& key) {
     const auto theirs = value_of(of_rank_0, key), own = value_of(mine, key);
     if (theirs != own && found.size() < kMostKeys)
-      found.push_back({key, shown(theirs.value_or("absent")), shown(own.value_or("absent"))});
+      found.push_back({key, shortened(theirs.value_or("absent")), shortened(own.value_or("absent"))});
   };
   for (const auto& [key, value] : of_rank_0) compare(key);
   for (const auto& [key, value] : mine)
@@ -49,7 +50,7 @@ std::vector<Difference> differences(const Facts& of_rank_0, const Facts& mine) {
   return found;
 }
 
-// "optimizer.lr is 0.001 on rank 0 and 0.03 on ranks 1-3" of what each rank has found, none where it is like rank 0.
+// Returns "optimizer.lr is 0.001 on rank 0 and 0.03 on ranks 1-3" from the differences that each rank has found.
 std::string sentence(const std::vector<std::string>& found_by_ranks) {
   struct Key {
     std::string of_rank_0;
@@ -58,7 +59,7 @@ std::string sentence(const std::vector<std::string>& found_by_ranks) {
   std::vector<std::pair<std::string, Key>> keys;
   for (size_t rank = 0; rank < found_by_ranks.size(); ++rank) {
     if (found_by_ranks[rank].empty()) continue;
-    for (const auto& d : nlohmann::json::parse(found_by_ranks[rank])) {
+    for (const auto& d : parse_json(found_by_ranks[rank], fmt::format("what rank {} says", rank), kJsonOfRanks)) {
       const std::string name = d[0];
       auto key = std::ranges::find(keys, name, &std::pair<std::string, Key>::first);
       if (key == keys.end()) {
@@ -82,23 +83,22 @@ nlohmann::json to_json(const std::vector<Difference>& list) {
   return json;
 }
 
-// Whatever letters paths are made of.
+// Paths may hold bytes that are not UTF-8.
 std::string text_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Facts travel from rank 0 once; what comes back is one flag, and only if they differ texts.
+// Rank 0 broadcasts its facts once; the ranks return one flag, and texts only when facts differ.
 void compare(Group& world, const std::vector<Difference>& found) {
   if (world.lowest_with(!found.empty()) < 0) return;
   const std::vector<std::string> all = world.gather(found.empty() ? "" : text_of(to_json(found)));
   on_rank_0(world, [&]() -> std::string {
-    throw ConfigError(fmt::format("the ranks of this run are not alike: {}. {}", sentence(all), kAdvice));
+    throw ConfigError(fmt::format("the ranks of this run differ: {}. {}", sentence(all), kAdvice));
   });
 }
 
-std::string usability(const std::string& outcome, const std::string& where) {
-  const size_t space = outcome.find(' ');
-  return outcome.substr(0, space) == "0" ? "usable" : "not usable" + where + ": " + outcome.substr(space + 1);
+std::string usability(const RankResult& result, const std::string& where) {
+  return result.ok() ? "usable" : "not usable" + where + ": " + result.text;
 }
 
 }  // namespace
@@ -118,21 +118,22 @@ Facts facts_of(const RunSpec& spec, const RunData& data, const Mesh& mesh) {
 void require_same_facts(Group& world, const Facts& mine) {
   if (world.size() == 1) return;
   const std::string own = text_of(mine);
-  const auto facts = [](const std::string& text) { return nlohmann::json::parse(text).get<Facts>(); };
+  const auto facts = [](const std::string& text) {
+    return parse_json(text, "the facts of a rank", kJsonOfRanks).get<Facts>();
+  };
   compare(world, differences(facts(world.broadcast(own, 0)), facts(own)));
 }
 
-void require_same_start(Group& world, const std::string& outcome, const Facts& mine) {
-  // What one rank could not read says nothing about the spec.
-  if (world.lowest_with(outcome.starts_with(fmt::format("{}", static_cast<int>(ExitCode::infrastructure)))) >= 0)
-    fail_together(world, outcome);
-  const std::string of_rank_0 = world.broadcast(outcome, 0);
+void require_same_start(Group& world, const RankResult& read, const Facts& mine) {
+  // A file that one rank could not read says nothing about the spec.
+  if (world.lowest_with(read.code == ExitCode::infrastructure) >= 0) throw_on_all_ranks(world, read);
+  const RankResult of_rank_0 = RankResult::parse(world.broadcast(read.serialize(), 0));
   std::vector<Difference> found;
-  if (outcome != of_rank_0)
-    found.push_back({"the run spec", shown(usability(of_rank_0, "")),
-                     shown(usability(outcome, fmt::format(" (host {})", host_name())))});
+  if (read.code != of_rank_0.code || read.text != of_rank_0.text)
+    found.push_back({"the run spec", shortened(usability(of_rank_0, "")),
+                     shortened(usability(read, fmt::format(" (host {})", host_name())))});
   compare(world, found);
-  result_of(outcome);
+  read.value();
   require_same_facts(world, mine);
 }
 

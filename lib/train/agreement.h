@@ -1,6 +1,6 @@
-// Whether all ranks are about to do the same. Each was started with a command line of its own and reads run spec,
-// program and data for itself: a mistake, or a network file system that still shows one node an old file, would let
-// them train different models, and no communication would notice.
+// Checks that all ranks are about to run the same training. Each rank is started with its own command line and reads
+// the run spec, the program and the data itself: a mistake, or a network file system that still shows an old file on
+// one node, would let them train different models, and no collective would notice.
 #pragma once
 
 #include <string>
@@ -9,23 +9,25 @@
 
 #include "comm/comm.h"
 #include "config/run_spec.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
+#include "train/rank_result.h"
 #include "train/run_data.h"
 
 namespace fp {
 
-// What must be the same on all ranks: keys with their values, in an order.
+// An ordered list of keys and values that must be equal on all ranks.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-Facts facts_of(const RunSpec&);  // each of its keys
-// What the ranks have opened, and where each of them would place the others.
+// Returns every key of the run spec.
+Facts facts_of(const RunSpec&);
+// Returns the identity of the data that this rank has opened, and the mesh.
 Facts facts_of(const RunSpec&, const RunData&, const Mesh&);
 
-// ConfigError on all ranks unless they have the same facts as rank 0: says the first keys that differ, their values and
-// whose they are.
+// Throws ConfigError on all ranks unless every rank has the same facts as rank 0. The message names the first keys that
+// differ, their values and the ranks that have them.
 void require_same_facts(Group& world, const Facts& mine);
-// First, that all have come to the same `outcome` (together.h) of reading what the facts are of, and that to no error:
-// else that is thrown on all.
-void require_same_start(Group& world, const std::string& outcome, const Facts& mine);
+// Like require_same_facts, but first compares the ranks' results of reading the run spec (`read`, train/rank_result.h).
+// Throws on all ranks unless all could read it.
+void require_same_start(Group& world, const RankResult& read, const Facts& mine);
 
 }  // namespace fp

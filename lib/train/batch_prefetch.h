@@ -1,4 +1,4 @@
-// Reads the batches of the next step from the disk while this one computes.
+// Reads the batches of the next step from disk while the current step computes.
 #pragma once
 
 #include <condition_variable>
@@ -10,24 +10,25 @@
 #include <thread>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/sampling/batch.h"
 
 namespace fp {
 
-// What a step gets depends only on where its samples begin, never on what was read when. One step is read ahead, so a
-// run holds the batches of two.
+// The batches of a step depend only on the index of its first sample, never on what was prefetched. One step is read
+// ahead, so a run holds the batches of two steps.
 class BatchPrefetch {
  public:
-  // Fills the batches of the step whose samples begin at `first`; called from a thread of its own, one call at a time.
+  // Fills the batches of the step whose samples begin at index `first`. Called from the prefetch thread, one call at a
+  // time.
   using Load = std::function<void(uint64_t first, std::vector<Batch>&)>;
   explicit BatchPrefetch(Load load);
-  // Waits for what is being read.
+  // Waits for a load that is running.
   ~BatchPrefetch();
   BatchPrefetch(const BatchPrefetch&) = delete;
   BatchPrefetch& operator=(const BatchPrefetch&) = delete;
 
-  // Puts the batches of the step that begins at `first` into `batches`, whose memory is used again, and begins to read
-  // those of `next`; nothing: there is no further step. What load() threw for this step is thrown here.
+  // Swaps the batches of the step that begins at sample `first` into `batches`, whose memory is reused, and starts to
+  // read those of `next` (nullopt: there is no further step). Rethrows what `load` threw for this step.
   void take(uint64_t first, std::optional<uint64_t> next, std::vector<Batch>& batches);
 
  private:
@@ -37,9 +38,9 @@ class BatchPrefetch {
   const Load load_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<uint64_t> wanted_;  // the thread is to load this, or does
-  std::optional<uint64_t> loaded_;  // what ahead_ holds, or error_ is about
-  std::vector<Batch> ahead_;        // of the thread while something is wanted
+  std::optional<uint64_t> wanted_;  // the step that the thread loads or must load
+  std::optional<uint64_t> loaded_;  // the step that ahead_ or error_ belongs to
+  std::vector<Batch> ahead_;        // owned by the thread while wanted_ is set
   std::exception_ptr error_;
   bool ends_ = false;
   std::thread thread_;

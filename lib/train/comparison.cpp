@@ -26,7 +26,7 @@ int64_t sent_bytes(const TrafficTable& traffic) {
   return sum;
 }
 
-std::string compare_with_prediction(const PredictedOfRun& p, const TakenByRun& t) {
+std::string compare_with_prediction(const PredictedRun& p, const MeasuredRun& t) {
   if (t.step_ms.empty()) return {};
   std::vector<double> steps = t.step_ms;
   if (steps.size() > kWarmUp) steps.erase(steps.begin(), steps.begin() + kWarmUp);

@@ -1,4 +1,4 @@
-// What a run was predicted to take, and what it took.
+// Compares the time, memory and traffic that were predicted for a run with those measured.
 #pragma once
 
 #include <optional>
@@ -9,31 +9,31 @@
 
 namespace fp {
 
-// What a plan says of the run it was made for (planner/estimate.h).
+// The planner's prediction of the run (planner/estimate.h).
 struct Forecast {
-  std::string cluster;  // whose figures it comes from
+  std::string cluster;  // name of the cluster description that it is based on
   double step_s = 0;
   double tokens_per_s = 0;
   std::string json;  // the whole plan with its prediction: plan.json of the run directory
 };
 
-// Bytes that a rank sends, host values aside.
+// Returns the bytes that a rank sends, not counting host values.
 int64_t sent_bytes(const TrafficTable&);
 
-// Of this process, and of rank 0's steps. `step_ms`: each step's time, in order; the first ones, which warm up, do not
-// count where there are more.
-struct TakenByRun {
+// Measured by this process. `step_ms` has the time of each step in order; the comparison ignores the first two steps as
+// warm-up when there are more.
+struct MeasuredRun {
   std::vector<double> step_ms;
   int64_t peak_bytes = 0;
   int64_t sent_bytes = 0;  // in the last step
 };
-struct PredictedOfRun {
+struct PredictedRun {
   std::optional<Forecast> forecast;
   int64_t peak_bytes = 0;
   int64_t sent_bytes = 0;
 };
 
-// For people: both side by side. Empty without a step.
-std::string compare_with_prediction(const PredictedOfRun&, const TakenByRun&);
+// Returns a table of predicted and measured values for the log. Empty when no step was run.
+std::string compare_with_prediction(const PredictedRun&, const MeasuredRun&);
 
 }  // namespace fp

@@ -2,7 +2,7 @@
 
 namespace fp {
 
-Progression Progression::from(const TrainState& s) {
+Progression Progression::from(const TrainState& s) try {
   return {.step = s.step,
           .updates = s.extra.at("updates"),
           .skipped_in_a_row = s.extra.at("skipped_in_a_row"),
@@ -10,6 +10,8 @@ Progression Progression::from(const TrainState& s) {
           .tokens = s.extra.at("tokens"),
           .elapsed_s = s.extra.at("elapsed_s"),
           .last_loss = s.last_loss};
+} catch (const nlohmann::json::exception& e) {
+  throw DataError(fmt::format("the checkpoint of step {} lacks the progress of training: {}", s.step, e.what()));
 }
 
 TrainState Progression::state() const {

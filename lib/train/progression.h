@@ -1,4 +1,4 @@
-// Where training stands: what a checkpoint carries beside the parameters.
+// The progress counters of training, which a checkpoint stores beside the parameters.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ struct Progression {
   double elapsed_s = 0;
   double last_loss = std::numeric_limits<double>::quiet_NaN();
 
+  // Throws DataError when the state lacks one of the values.
   static Progression from(const TrainState&);
-  // With everything of this and nothing else.
+  // Returns a state with these values and nothing else.
   TrainState state() const;
 };
 

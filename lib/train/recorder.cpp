@@ -13,7 +13,7 @@
 namespace fp {
 namespace {
 
-constexpr double kHangs = 30;  // seconds that a write takes when the disk is said to hang
+constexpr double kHangs = 30;  // seconds after which a write counts as hanging
 
 ProgressOptions progress_options(const RunSpec& spec, double elapsed_before) {
   ProgressOptions o{spec.train.steps, spec.logging.console_every, std::nullopt};
@@ -23,7 +23,7 @@ ProgressOptions progress_options(const RunSpec& spec, double elapsed_before) {
 
 }  // namespace
 
-// The files, which only the queue's thread touches once it is there, and what goes wrong with them.
+// The files, which only the queue's thread uses once it runs, and their errors.
 class RunFiles {
  public:
   RunFiles(const std::filesystem::path& directory, const LoggingSection& logging, int64_t resume_step)
@@ -46,7 +46,7 @@ class RunFiles {
     save_run_facts(directory_, *facts);
     if (page) fp::write_report(directory_);
   }
-  // Whether no report has been waiting.
+  // Returns true when no report was waiting.
   bool set_facts(const RunFacts& facts) {
     const std::lock_guard lock(mutex_);
     return !std::exchange(next_facts_, facts).has_value();
@@ -56,7 +56,7 @@ class RunFiles {
     next_facts_.reset();
   }
 
-  // What goes wrong is kept to be said once, until it works again.
+  // Keeps an error to be reported once, until the same kind of write succeeds again.
   void attempt(const std::string& what, const std::function<void(RunFiles&)>& write) {
     std::string error;
     try {
@@ -70,7 +70,7 @@ class RunFiles {
     }
     if (!failing_.insert(what).second) return;
     const std::lock_guard lock(mutex_);
-    failures_.push_back(error + "; training goes on");
+    failures_.push_back(error + "; training continues");
   }
   std::vector<std::string> take_failures() {
     const std::lock_guard lock(mutex_);
@@ -98,10 +98,10 @@ Recorder::Recorder(const RunSpec& spec, const std::filesystem::path& directory, 
   next_before_ = metrics.next_before();
   if (metrics.last()) step_ = metrics.last()->step;
   progress_.emplace(progress_options(spec, metrics.last() ? metrics.last()->elapsed_s : 0.0));
-  // A resumed run keeps the events of its earlier lives.
+  // A resumed run keeps the events of its earlier starts.
   if (resume_step > 0 && std::filesystem::exists(directory / "report.json")) {
     std::string broken;
-    const RunFacts before = facts_of_earlier_starts(directory, broken);
+    const RunFacts before = load_facts_or_set_aside(directory, broken);
     if (before.started > 0) facts_.started = before.started;
     for (const RunEvent& e : before.events)
       if (e.step <= resume_step) facts_.events.push_back(e);
@@ -117,7 +117,7 @@ bool Recorder::post(const std::string& what, std::function<void(RunFiles&)> writ
 }
 
 void Recorder::step(const StepMetrics& m) {
-  tell_failures();
+  log_failures();
   watch_disk();
   step_ = m.step;
   const bool evaluated = m.val_loss.has_value();
@@ -126,11 +126,11 @@ void Recorder::step(const StepMetrics& m) {
       files->attempt("metrics", [&](RunFiles& f) { f.write_metrics(m); });
       files->attempt("events", [&](RunFiles& f) { f.write_events(m); });
     });
-    if (!taken && left_out_++ == 0) first_left_out_ = m.step;
-    if (taken && left_out_ > 0)
+    if (!taken && dropped_++ == 0) first_dropped_ = m.step;
+    if (taken && dropped_ > 0)
       event(m.step,
-            fmt::format("{} lines from step {} on are missing in metrics.jsonl: the disk took none for too long",
-                        std::exchange(left_out_, 0), first_left_out_),
+            fmt::format("{} lines from step {} on are missing in metrics.jsonl: the disk did not respond for too long",
+                        std::exchange(dropped_, 0), first_dropped_),
             log::Level::error);
   }
   progress_->step(m);
@@ -140,14 +140,14 @@ void Recorder::watch_disk() {
   const bool hangs = queue_.busy_s() > kHangs;
   if (hangs && !disk_hangs_)
     event(step_,
-          fmt::format("{}: the disk has been writing the same file for {:g} s; training goes on, and what it has to "
-                      "tell waits in memory",
+          fmt::format("{}: the disk has been writing the same file for {:g} s; training continues, and its records "
+                      "wait in memory",
                       directory_.string(), kHangs),
           log::Level::warning);
   disk_hangs_ = hangs;
 }
 
-void Recorder::tell_failures() {
+void Recorder::log_failures() {
   for (const std::string& failure : files_->take_failures()) event(step_, failure, log::Level::error);
 }
 
@@ -164,7 +164,7 @@ void Recorder::sample(int64_t step, const std::string& prompt, const std::string
 }
 
 void Recorder::report(const std::string& status) {
-  tell_failures();
+  log_failures();
   facts_.status = status;
   if (!files_->set_facts(facts_)) return;
   if (!post("report", [page = logging_.report](RunFiles& f) { f.write_report(page); })) files_->forget_facts();
@@ -172,12 +172,12 @@ void Recorder::report(const std::string& status) {
 
 void Recorder::write_beside(const std::string& what, std::function<void()> write) {
   if (!post(what, [write = std::move(write)](RunFiles&) { write(); }))
-    event(step_, fmt::format("{} is not written: the disk takes nothing", what), log::Level::error);
+    event(step_, fmt::format("{} is not written: the disk does not respond", what), log::Level::error);
 }
 
 bool Recorder::flush(double seconds) {
   const bool done = queue_.flush(seconds);
-  tell_failures();
+  log_failures();
   return done;
 }
 

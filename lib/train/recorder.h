@@ -1,5 +1,5 @@
-// Everything a run writes for people: log, progress line, metrics.jsonl, TensorBoard events, report.html. A thread of
-// its own writes the files: while a disk hangs, steps go on, and what they have to tell waits in memory.
+// Writes a run's output for people: log, progress line, metrics.jsonl, TensorBoard events, report.html. A thread of its
+// own writes the files: while a disk hangs, training continues and its records wait in memory.
 #pragma once
 
 #include <filesystem>
@@ -21,9 +21,9 @@ class RunFiles;
 
 class Recorder {
  public:
-  // Goes on after `resume_step` (0: a fresh run) in the run directory. Files of earlier starts that are broken are set
-  // aside, which an event says. What cannot be written later on, as on a full disk, is said and does not end the run.
-  // At most `most_waiting` steps wait for a disk that hangs; later ones are left out, which an event says afterwards.
+  // Appends to the files in the run directory after `resume_step` (0: a fresh run). Broken files of earlier starts are
+  // set aside, with an event. Later write errors, as on a full disk, are reported as events and do not end the run. At
+  // most `most_waiting` steps wait for a disk that hangs; further steps are dropped, which an event reports afterwards.
   Recorder(const RunSpec&, const std::filesystem::path& directory, int64_t resume_step, RunFacts facts,
            size_t most_waiting = 50000);
   ~Recorder();
@@ -31,33 +31,34 @@ class Recorder {
   void step(const StepMetrics&);
   void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void sample(int64_t step, const std::string& prompt, const std::string& text);
-  // Rewrites report.html and report.json; of several that wait the last.
+  // Rewrites report.html and report.json. When several calls wait, only the last is written.
   void report(const std::string& status);
-  // Further files of the run, after those before. `write` owns what it needs; its DataError becomes an event.
+  // Queues `write`, which writes another file of the run, after what was queued before. `write` must own what it uses;
+  // its DataError becomes an event.
   void write_beside(const std::string& what, std::function<void()> write);
-  // Waits until the files have all that was said, but no longer than so many seconds; whether they have.
+  // Waits at most `seconds` until everything queued is written. Returns whether it is.
   bool flush(double seconds);
-  // The last flush of a run that ends: an error says what is missing.
+  // The last flush of a run that ends. Logs an error when something could not be written in time.
   void finish(double seconds = 60);
-  // The first step after a resume, as it went before; nothing where no line of it was left.
+  // Returns the metrics of the first step after a resume from when it was run before; nullopt when it was not recorded.
   const std::optional<StepMetrics>& next_before() const { return next_before_; }
   const std::filesystem::path& directory() const { return directory_; }
 
  private:
   bool post(const std::string& what, std::function<void(RunFiles&)> write);
-  void tell_failures();
+  void log_failures();
   void watch_disk();
 
   std::filesystem::path directory_;
   LoggingSection logging_;
   RunFacts facts_;
   std::optional<StepMetrics> next_before_;
-  int64_t step_ = 0;  // the last that was told
+  int64_t step_ = 0;  // the last one recorded
   std::shared_ptr<RunFiles> files_;
   std::optional<Progress> progress_;
-  int64_t left_out_ = 0, first_left_out_ = 0;  // steps
-  bool disk_hangs_ = false;                    // which an event has said
-  WorkQueue queue_;                            // its work ends before what it uses
+  int64_t dropped_ = 0, first_dropped_ = 0;  // steps
+  bool disk_hangs_ = false;                  // reported by an event
+  WorkQueue queue_;                          // last, so that its work ends before the members it uses
 };
 
 }  // namespace fp

@@ -5,20 +5,30 @@
 #include <cstring>
 #include <limits>
 
-#include "base/filesystem.h"
 #include "base/log.h"
+#include "io/filesystem.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
 
-// A file: one line of JSON, {"identity", "source", "xxh3"}, then the values as little-endian doubles.
+// Returns a file's first line: JSON with "identity", "source" and "xxh3". The values follow as little-endian doubles.
 std::string header_of(const nlohmann::json& identity, const std::string& source, const std::vector<double>& values) {
   const nlohmann::json j = {
       {"identity", identity}, {"source", source}, {"xxh3", hash_bytes(values.data(), values.size() * sizeof(double))}};
   return j.dump() + "\n";
 }
 
-// Runs task(first, count) over [0, n) in steps, saying now and then how far it is.
+// Returns null when the line is not valid JSON.
+nlohmann::json header_from(std::string_view line, const std::string& where) {
+  try {
+    return parse_json(line, where);
+  } catch (const JsonError&) {
+    return nullptr;
+  }
+}
+
+// Runs task(first, count) over [0, n) in steps and logs the progress.
 template <class Task>
 void in_steps(uint64_t n, int64_t step, const char* what, Task&& task) {
   uint64_t announced = 0;
@@ -54,17 +64,17 @@ bool ReferenceScores::read(const std::filesystem::path& folder, Part& part,
   if (!std::filesystem::exists(path, error)) return false;
   const std::string file = read_file(path);
   const size_t line = file.find('\n') + 1, bytes = part.values.size() * sizeof(double);
-  const nlohmann::json header = nlohmann::json::parse(std::string_view(file).substr(0, line), nullptr, false);
+  const nlohmann::json header = header_from(std::string_view(file).substr(0, line), path.string());
   const bool ours = header.is_object() && header.contains("source") && header["source"].is_string();
   if (!ours || file.size() - line != bytes) {
-    log::warning("{}: does not hold the reference scores of this run's data; they are computed anew", path.string());
+    log::warning("{}: does not hold the reference scores of this run's data; they are recomputed", path.string());
     return false;
   }
   std::vector<double> values(part.values.size());
   if (bytes > 0) std::memcpy(values.data(), file.data() + line, bytes);
   const std::string stored = header["source"].get<std::string>();
   if (file.substr(0, line) != header_of(part.identity, stored, values) || (source && *source != stored)) {
-    log::warning("{}: is damaged, or of other data or another reference model; it is computed anew", path.string());
+    log::warning("{}: is damaged, or of other data or another reference model; it is recomputed", path.string());
     return false;
   }
   part.values = std::move(values);

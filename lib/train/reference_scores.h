@@ -1,5 +1,5 @@
-// DPO's yardstick: the log-probability of every answer under the reference model, computed once and kept in two files
-// of the run directory, one for the training data and one for the held-out data.
+// DPO's reference scores: the log-probability of every answer under the reference model, computed once and stored in
+// two files of the run directory, one for the training data and one for the held-out data.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,28 @@
 #include <vector>
 
 #include "comm/comm.h"
-#include "data/sampler.h"
+#include "data/sampling/sampler.h"
 #include "exec/executor.h"
 
 namespace fp {
 
 class ReferenceScores {
  public:
-  // Of these samplers' answers; validation may be null. The identities say what makes scores valid: data, precision.
+  // For the answers of these samplers, which must outlive this; `validation` may be null. Stored scores are valid only
+  // for equal identities, which describe the data and the precision.
   ReferenceScores(const TrainSampler&, const ValidationSampler* validation, nlohmann::json train_identity,
                   nlohmann::json validation_identity);
 
-  // Reads what the folder holds of this identity and, unless `source` is empty (any), of this reference model. Whether
-  // that is everything; what is damaged or of something else counts as absent, with a warning, and what a rank of the
-  // world does not find, on all.
+  // Reads the scores of this identity and, unless `source` is nullopt (any), of this reference model from the folder.
+  // Returns whether all scores were found. Damaged files and those of other data or models count as missing, with a
+  // warning; what one rank of the world does not find counts as missing on all.
   bool load(const std::filesystem::path& folder, const std::optional<std::string>& source, Group& world);
-  // Runs the pairs that have no scores yet through the executor's model, `samples` at a time. All ranks do; one of them
-  // is the writer, who keeps them in the folder.
+  // Computes the missing scores with the executor's model, `samples` pairs at a time. All ranks call it; the `writer`
+  // stores the result in the folder.
   void compute(Executor&, int64_t samples, const std::filesystem::path& folder, const std::string& source,
                bool writer = true);
 
-  // Fills in batch.reference_logp: the batch holds the samplers' samples from `first` on.
+  // Fill in batch.reference_logp of a batch that holds the sampler's samples from index `first` on.
   void attach(uint64_t first, Batch&) const;
   void attach_validation(uint64_t first, Batch&) const;
 
@@ -48,8 +49,8 @@ class ReferenceScores {
 
   const TrainSampler& train_;
   const ValidationSampler* validation_;
-  std::vector<uint64_t> first_document_;  // of each training dataset, in training_.values
-  Part training_, held_out_;              // by document (NaN: not sampled); two of each validation sample
+  std::vector<uint64_t> first_document_;  // index in training_.values where each training dataset begins
+  Part training_, held_out_;              // training: by document (NaN: not sampled); held-out: two per sample
 };
 
 }  // namespace fp

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "io/filesystem.h"
+#include "io/json.h"
+#include "train/permissions.h"
 
 namespace fp {
 namespace {
 
 constexpr size_t kRemembered = 50;
-constexpr int kInVain = 2;  // lives without progress before another is refused
+constexpr int kWithoutProgress = 2;  // starts without progress before another is refused
 
 struct Start {
   std::string job;
@@ -26,9 +28,8 @@ struct Restarts {
   std::optional<double> save_s;
 };
 
-Restarts parse(const std::string& text) {
+Restarts restarts_from(const nlohmann::json& json) {
   Restarts r;
-  const auto json = nlohmann::json::parse(text);
   for (const auto& j : json.at("starts")) {
     const auto& step = j.at("step");
     r.starts.push_back({j.at("job"), j.at("restarts"), step.is_null() ? FirstStep() : step.get<int64_t>()});
@@ -37,19 +38,26 @@ Restarts parse(const std::string& text) {
   return r;
 }
 
-// Whether this process writes the file, too.
+// Whether this process also writes the file.
 enum class Access { read, write };
 
-// Nothing where there is a file that cannot be read; a broken one counts as empty, and who writes it sets it aside.
+// A broken file counts as empty; a process that writes it sets it aside.
+Restarts set_aside_and_reset(const std::filesystem::path& file, Access access, const std::exception& e) {
+  if (access == Access::write)
+    log::warning("{}: broken; it is kept as {}, and a new one begins: {}", file.string(),
+                 set_aside_broken(file).filename().string(), e.what());
+  return {};
+}
+
+// Returns nullopt when there is a file that cannot be read.
 std::optional<Restarts> read(const std::filesystem::path& file, Access access) {
   try {
     try {
-      return std::filesystem::exists(file) ? parse(read_file(file)) : Restarts();
+      return std::filesystem::exists(file) ? restarts_from(read_json(file)) : Restarts();
+    } catch (const JsonError& e) {
+      return set_aside_and_reset(file, access, e);
     } catch (const nlohmann::json::exception& e) {
-      if (access == Access::read) return Restarts();
-      log::warning("{}: broken, kept as {} and begun anew: {}", file.string(),
-                   set_aside_broken(file).filename().string(), e.what());
-      return Restarts();
+      return set_aside_and_reset(file, access, e);
     }
   } catch (const UserError& e) {
     log::warning("{}", e.what());
@@ -70,78 +78,78 @@ void write(const std::filesystem::path& file, const Restarts& r) {
   try {
     write_file_atomically(file, fmt::format("{{{}\"starts\": [\n  {}]}}\n", save, text));
   } catch (const DataError& e) {
-    log::warning("what the next start of this job should know is not noted: {}", e.what());
+    log::warning("cannot write the record for the next start of this job: {}", e.what());
   }
 }
 
-// The lives right before this one that gained nothing.
-int lives_in_vain(const std::vector<Start>& starts, const SlurmJob& job, FirstStep step) {
-  int lives = 0;
-  for (int64_t life = job.restarts - 1; life >= 0; --life, ++lives)
+// Returns the number of starts directly before this one that made no progress.
+int starts_without_progress(const std::vector<Start>& starts, const SlurmJob& job, FirstStep step) {
+  int count = 0;
+  for (int64_t start = job.restarts - 1; start >= 0; --start, ++count)
     if (std::none_of(starts.begin(), starts.end(), [&](const Start& s) {
-          return s.job == job.id && s.restarts == life && (!s.step || s.step == step);
+          return s.job == job.id && s.restarts == start && (!s.step || s.step == step);
         }))
       break;
-  return lives;
+  return count;
 }
 
 }  // namespace
 
 void require_progress(const std::filesystem::path& file, const SlurmJob& job, FirstStep step) {
   const std::optional<Restarts> known = read(file, Access::read);
-  if (!known || lives_in_vain(known->starts, job, step) < kInVain) return;
-  const std::string what = step ? fmt::format("this is start {} in a row from step {}", kInVain + 1, *step)
-                                : fmt::format("the last {} starts did not get through set-up", kInVain);
+  if (!known || starts_without_progress(known->starts, job, step) < kWithoutProgress) return;
+  const std::string what = step ? fmt::format("this is start {} in a row from step {}", kWithoutProgress + 1, *step)
+                                : fmt::format("the last {} starts did not get through set-up", kWithoutProgress);
   throw ConfigError(fmt::format(
       "Slurm job {} makes no progress: it was requeued {} times, and {}. Give it more time (--time), save more often "
       "(checkpoint.every), stop later (checkpoint.time_margin_s), or make a step smaller (train.global_batch); then "
-      "submit it anew",
+      "submit it again",
       job.id, job.restarts, what));
 }
 
-void note_start(const std::filesystem::path& file, const SlurmJob& job, FirstStep step) {
+void record_start(const std::filesystem::path& file, const SlurmJob& job, FirstStep step) {
   std::optional<Restarts> r = read(file, Access::write);
   if (!r) return;
   std::vector<Start>& starts = r->starts;
-  const auto of_this_life = [&](const Start& s) { return s.job == job.id && s.restarts == job.restarts; };
-  if (!step && std::any_of(starts.begin(), starts.end(), of_this_life)) return;  // a second srun in one script
+  const auto of_this_start = [&](const Start& s) { return s.job == job.id && s.restarts == job.restarts; };
+  if (!step && std::any_of(starts.begin(), starts.end(), of_this_start)) return;  // a second srun in one script
   std::erase_if(starts, [&](const Start& s) { return s.job == job.id && s.restarts >= job.restarts; });
   starts.push_back({job.id, job.restarts, step});
   if (starts.size() > kRemembered) starts.erase(starts.begin(), starts.end() - kRemembered);
   write(file, *r);
 }
 
-void begin_life(const RunSpec& spec, bool leads) {
+void check_and_record_start(const RunSpec& spec, bool leads) {
   const std::optional<SlurmJob> job = slurm_job();
   if (!job) return;
   const std::filesystem::path directory = spec.run.directory, file = directory / "restarts.json";
   require_progress(file, *job, {});
   if (!leads) return;
   try {
-    std::filesystem::create_directories(directory);
+    make_run_folder(spec, directory);
     const Lease lease(lease_file(directory), Lease::Patience::none);
-    note_start(file, *job, {});
-  } catch (const InfrastructureError&) {  // a start in vain counts, whoever seems to hold the folder
-    note_start(file, *job, {});
-  } catch (const UserError&) {                          // another run is in this folder: the file is that one's
-  } catch (const std::filesystem::filesystem_error&) {  // set-up will say what is wrong with the folder
+    record_start(file, *job, {});
+  } catch (const InfrastructureError&) {  // counts as a start without progress, whoever seems to hold the folder
+    record_start(file, *job, {});
+  } catch (const UserError&) {                          // another run owns this folder and the file
+  } catch (const std::filesystem::filesystem_error&) {  // set-up will report the error
   }
 }
 
-void begin_from(const RunSpec& spec, const SlurmJob& job, int64_t step) {
+void check_and_record_step(const RunSpec& spec, const SlurmJob& job, int64_t step) {
   const std::filesystem::path file = std::filesystem::path(spec.run.directory) / "restarts.json";
-  if (step < spec.train.steps) require_progress(file, job, step);  // else little is left to do
-  note_start(file, job, step);
+  if (step < spec.train.steps) require_progress(file, job, step);  // otherwise no step is left to do
+  record_start(file, job, step);
 }
 
-void note_save(const std::filesystem::path& file, double seconds) {
+void record_save(const std::filesystem::path& file, double seconds) {
   std::optional<Restarts> r = read(file, Access::write);
   if (!r) return;
   r->save_s = seconds;
   write(file, *r);
 }
 
-std::optional<double> last_save(const std::filesystem::path& file) {
+std::optional<double> last_save_seconds(const std::filesystem::path& file) {
   const std::optional<Restarts> r = read(file, Access::read);
   return r ? r->save_s : std::nullopt;
 }

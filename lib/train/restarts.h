@@ -1,5 +1,6 @@
-// restarts.json of a run directory: what the lives of a run in Slurm jobs know of those before. It is no part of the
-// run's state: where it cannot be read or written, a warning says so and the run goes on; a broken one is set aside.
+// restarts.json of a run directory: the record by which a start of a run in a Slurm job knows the starts before it. It
+// is not part of the run's state: when it cannot be read or written, a warning is logged and the run continues; a
+// broken file is set aside.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,24 @@
 
 namespace fp {
 
-// The step that a life really went on from, 0 for a fresh run; nothing while that is not known: it has not got through
-// set-up yet, and may never do.
+// The step that a start really continued from, 0 for a fresh run; nullopt while it is not known, because set-up has not
+// completed and may never do.
 using FirstStep = std::optional<int64_t>;
 
-// ConfigError when the last two lives of the job gained nothing: they never knew their step, or it is the one where
-// this life would begin. Changes nothing: all ranks may ask, and come to the same answer.
+// Throws ConfigError when the last two starts of the job made no progress: their step was never known, or it is the
+// step at which this one would begin. Does not change the file, so that all ranks may call it, with the same result.
 void require_progress(const std::filesystem::path& file, const SlurmJob&, FirstStep);
-// A step takes the place of what was noted of the same life; nothing does not.
-void note_start(const std::filesystem::path& file, const SlurmJob&, FirstStep);
+// Records a start. A known step replaces the record of the same start; nullopt does not.
+void record_start(const std::filesystem::path& file, const SlurmJob&, FirstStep);
 
-// Both, first thing in a rank of a Slurm job, before anything that takes long: else a job that never gets through
-// set-up would be forgotten. Outside a job, nothing.
-void begin_life(const RunSpec&, bool leads);
-// Both again once the step is known, on the rank that leads, which holds the run directory's lock.
-void begin_from(const RunSpec&, const SlurmJob&, int64_t step);
+// Calls both, before anything that takes long in a rank of a Slurm job: otherwise a start that never completes set-up
+// would leave no record. `leads`: whether this rank writes the file. Does nothing outside a job.
+void check_and_record_start(const RunSpec&, bool leads);
+// Calls both again once the step is known, on the leading rank, which holds the run directory's lease.
+void check_and_record_step(const RunSpec&, const SlurmJob&, int64_t step);
 
-// How long a save took, and the last one that was noted.
-void note_save(const std::filesystem::path& file, double seconds);
-std::optional<double> last_save(const std::filesystem::path& file);
+// Record how long a save took, and return the last duration recorded (nullopt: none).
+void record_save(const std::filesystem::path& file, double seconds);
+std::optional<double> last_save_seconds(const std::filesystem::path& file);
 
 }  // namespace fp

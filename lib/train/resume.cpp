@@ -8,23 +8,23 @@ namespace {
 
 constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
 
-// As find_latest(). Where a newer program has saved, it says what can be done: to go back unasked would make two
-// histories of one run.
+// Like find_latest(), but the error for a checkpoint of a newer program says what can be done: resuming from an older
+// one unasked would make two histories of one run.
 std::optional<Checkpoint> latest_in(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
-                                    std::set<std::filesystem::path> passed) {
+                                    std::set<std::filesystem::path> skip) {
   std::string refusal;
   for (;;) {
     try {
-      const auto latest = find_latest(checkpoints_dir, &table, kVerify, passed);
+      const auto latest = find_latest(checkpoints_dir, &table, kVerify, skip);
       if (refusal.empty()) return latest;
       throw ConfigError(
-          latest ? fmt::format("{}; or go on from an older one in another folder, with --resume {} and --set "
+          latest ? fmt::format("{}; or resume from an older one in another folder, with --resume {} and --set "
                                "run.directory=ANOTHER",
                                refusal, latest->folder().string())
                  : refusal);
     } catch (const NewerFormatError& e) {
       if (refusal.empty()) refusal = e.what();
-      passed.insert(e.folder);
+      skip.insert(e.folder);
     }
   }
 }
@@ -32,10 +32,10 @@ std::optional<Checkpoint> latest_in(const std::filesystem::path& checkpoints_dir
 }  // namespace
 
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable& table, const std::set<std::filesystem::path>& passed) {
+                                               const ParamTable& table, const std::set<std::filesystem::path>& skip) {
   if (resume == "auto") {
-    auto latest = latest_in(checkpoints_dir, table, passed);
-    if (!latest && (!passed.empty() || !checkpoints_in(checkpoints_dir).empty()))
+    auto latest = latest_in(checkpoints_dir, table, skip);
+    if (!latest && (!skip.empty() || !checkpoints_in(checkpoints_dir).empty()))
       throw DataError(
           fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "
                       "run.directory to start over, or move this folder away",
@@ -45,14 +45,14 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
   if (resume != "none") {
     if (std::error_code ignored; std::filesystem::is_directory(std::filesystem::path(resume) / "checkpoints", ignored))
       throw DataError(
-          fmt::format("--resume {}: a run directory; name one of the checkpoints in {}/checkpoints, or go on "
-                      "in it with run.directory={} and --resume auto",
+          fmt::format("--resume {}: a run directory; name one of the checkpoints in {}/checkpoints, or resume "
+                      "it with run.directory={} and --resume auto",
                       resume, resume, resume));
     Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
     if (there.empty() || *checkpoint_step(there.front().filename().string()) <= chosen.manifest().step) return chosen;
     throw ConfigError(
-        fmt::format("--resume {}: {} holds newer checkpoints, up to {}: going on from step {} would make two histories "
+        fmt::format("--resume {}: {} holds newer checkpoints, up to {}: resuming from step {} would make two histories "
                     "of one run; resume with --resume auto, choose another run.directory, or move the newer ones away",
                     resume, checkpoints_dir.string(), there.front().filename().string(), chosen.manifest().step));
   }
@@ -75,9 +75,10 @@ nlohmann::json data_identity(const RunSpec& spec, const Sampler& sampler) {
                              {"data.mask_documents", spec.data.mask_documents},
                              {"data.reset_positions", spec.data.reset_positions},
                              {"tokenizer", sampler.tokenizer().hash()}};
-  // Absent for packed samples, as it was before there were others.
-  if (spec.data.sampling != "packed")
-    identity.update({{"data.sampling", spec.data.sampling}, {"data.long_documents", spec.data.long_documents}});
+  // Absent for packed samples, as in older checkpoints, which had no other kind.
+  if (spec.data.sampling != Sampling::packed)
+    identity.update(
+        {{"data.sampling", name_of(spec.data.sampling)}, {"data.long_documents", name_of(spec.data.long_documents)}});
   return identity;
 }
 
@@ -86,7 +87,7 @@ std::string data_differences(const nlohmann::json& saved, const nlohmann::json& 
   const auto shown = [](const nlohmann::json& identity, const std::string& key) {
     return identity.contains(key) ? identity[key].dump() : "absent";
   };
-  nlohmann::json all = saved;
+  nlohmann::json all = saved.is_object() ? saved : nlohmann::json::object();
   all.update(now);
   for (const auto& [key, ignored] : all.items())
     if (shown(saved, key) != shown(now, key))

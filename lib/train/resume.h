@@ -1,4 +1,4 @@
-// Which checkpoint a run goes on from, and whether it may.
+// Chooses the checkpoint that a run continues from, and checks that it may.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,27 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/run_spec.h"
-#include "data/sampler.h"
+#include "data/sampling/sampler.h"
 
 namespace fp {
 
-// "auto": the newest good checkpoint of this model, damaged and foreign ones named and passed over; nothing in a fresh
-// folder; DataError when there are checkpoints but none can be used, so that no run starts over unasked; ConfigError
-// when the newest one is of a later version of the format; InfrastructureError when it cannot be read.
-// "none": nothing; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
-// A path: that checkpoint; DataError when it is not a good one.
-// Their tensors are not read: what turns out to be damaged in a load is to be `passed` over in the next choice.
+// Returns the checkpoint that `resume` selects, or nullopt for a fresh run.
+// "auto": the newest good checkpoint of this model; damaged and foreign ones are skipped with a warning. Returns
+//   nullopt in an empty folder. Throws DataError when there are checkpoints but none can be used, so that no run starts
+//   over unasked; ConfigError when the newest one has a later format version; InfrastructureError when it cannot be
+//   read.
+// "none": nullopt; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
+// A path: that checkpoint; DataError when it is not a good one, ConfigError when the run already has newer ones.
+// The tensors are not read. When a load finds a checkpoint to be damaged, call this again with it in `skip`.
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable&, const std::set<std::filesystem::path>& passed = {});
+                                               const ParamTable&, const std::set<std::filesystem::path>& skip = {});
 
-// What determines which sample comes when: contents of the data, weights, seed, sequence length, masking, tokenizer.
+// Returns everything that determines the sequence of samples: contents of the data, dataset weights, seed, sequence
+// length, masking, tokenizer.
 nlohmann::json data_identity(const RunSpec&, const Sampler&);
 
-// How the data of a run differs from that of the checkpoint it would resume, one line a key; empty: not at all.
+// Lists how the data of a run differs from that of the checkpoint it would resume, one line per key; empty when it does
+// not.
 std::string data_differences(const nlohmann::json& saved, const nlohmann::json& now);
 
 }  // namespace fp

@@ -1,8 +1,8 @@
 #include "train/run_data.h"
 
 #include "base/error.h"
+#include "train/coordination.h"
 #include "train/resume.h"
-#include "train/together.h"
 
 namespace fp {
 namespace {
@@ -14,11 +14,11 @@ bool holds_out(const RunSpec& spec, const Sampler& sampler) {
   return false;
 }
 
-void check_objective(const std::string& objective, const Sampler& sampler) {
+void check_objective(Objective objective, const Sampler& sampler) {
   for (const auto& d : sampler.datasets()) {
     const bool pairs = d->documents_per_sample() == 2, masked = d->has_loss_mask();
     const std::string holds = pairs ? "preferences" : masked ? "conversations" : "text without a loss mask";
-    const std::string fits = pairs ? "dpo" : masked ? "sft" : "pretrain";
+    const Objective fits = pairs ? Objective::dpo : masked ? Objective::sft : Objective::pretrain;
     if (objective != fits)
       throw ConfigError(
           fmt::format("train.objective: {}: {} holds {}, which is for {} (`fptrain data prepare --chat` "
@@ -52,15 +52,15 @@ RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
     validation_.emplace(spec.data, spec.eval.samples, OpenOptions{Verify::changed, &sharing});
     check_objective(spec.train.objective, *validation_);
   }
-  if (spec.train.objective != "dpo") return;
+  if (spec.train.objective != Objective::dpo) return;
   nlohmann::json train = data_identity(spec, train_), held_out;
-  for (const char* order : {"run.seed", "data.shuffle"}) train.erase(order);  // a score is the same in any order
-  train["precision.compute"] = spec.precision.compute;
+  for (const char* order : {"run.seed", "data.shuffle"}) train.erase(order);  // scores do not depend on the order
+  train["precision.compute"] = name_of(spec.precision.compute);
   if (validation_) {
     held_out = {{"seq_len", spec.data.seq_len},
                 {"eval.samples", spec.eval.samples},
-                {"data.long_documents", spec.data.long_documents},
-                {"precision.compute", spec.precision.compute}};
+                {"data.long_documents", name_of(spec.data.long_documents)},
+                {"precision.compute", name_of(spec.precision.compute)}};
     for (const auto& d : validation_->datasets()) held_out["data"].push_back(d->identity());
   }
   reference_.emplace(train_, validation_ ? &*validation_ : nullptr, train, held_out);

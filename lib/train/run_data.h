@@ -1,4 +1,4 @@
-// The data of a run, as its objective needs it: samplers, what they may hold, and DPO's reference scores.
+// The data of a run for its objective: samplers for training and validation, and DPO's reference scores.
 #pragma once
 
 #include <filesystem>
@@ -8,30 +8,30 @@
 
 #include "comm/comm.h"
 #include "config/run_spec.h"
-#include "data/sampler.h"
-#include "train/evaluation.h"
+#include "data/sampling/sampler.h"
+#include "inference/evaluation.h"
 #include "train/reference_scores.h"
 
 namespace fp {
 
 class RunData {
  public:
-  // Opens everything; the ranks of the world, which all do, verify together what has changed since it was verified.
-  // ConfigError when train.objective does not go with the data: sft needs a loss mask, dpo preferences, pretrain
-  // neither.
+  // Opens all datasets. Every rank of the world must call this: the ranks share the work of verifying files that have
+  // changed since they were last verified. Throws ConfigError when the data does not match train.objective: sft needs a
+  // loss mask, dpo preferences, pretrain neither.
   RunData(const RunSpec&, Group& world);
 
   const TrainSampler& train() const { return train_; }
   bool has_validation() const { return validation_.has_value(); }
-  std::vector<std::string> held_out() const;  // the identity of each dataset that is evaluated on
-  // DataError when a token is not in the model's vocabulary.
+  std::vector<std::string> held_out() const;  // the identity of each validation dataset
+  // Throws DataError when a token is not in the model's vocabulary.
   void check_vocab(int64_t model_vocab) const;
 
-  // Samples [first, first + n) of the training order, complete with reference scores. Thread-safe.
+  // Fills in samples [first, first + n) of the training order, including reference scores. Thread-safe.
   void fill(uint64_t first, int64_t n, Batch&) const;
   EvaluationResult evaluate(Executor&, int64_t micro_batch, const Groups&) const;
 
-  // DPO's reference scores, null under other objectives.
+  // Returns DPO's reference scores; null for other objectives.
   ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }
 
  private:

@@ -2,35 +2,19 @@
 
 #include <chrono>
 
-#include "base/filesystem.h"
 #include "base/log.h"
+#include "base/memory_error.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/stopwatch.h"
 #include "checkpoint/rank_file.h"
-#include "checkpoint/read_back.h"
-#include "checkpoint/storage.h"
-#include "train/together.h"
+#include "dryrun/setup.h"
+#include "train/coordination.h"
 
 namespace fp {
 namespace {
 
-using std::chrono::steady_clock;
-
-// "SECONDS RESULT" of some work.
-std::string timed(const std::function<std::string()>& work) {
-  const auto begin = steady_clock::now();
-  const std::string result = work();
-  return fmt::format("{:.6f} {}", seconds_since(begin), result);
-}
-
-std::pair<double, std::string> timed_result(const std::string& outcome) {
-  const std::string text = result_of(outcome);
-  const size_t space = text.find(' ');
-  return {std::stod(text), text.substr(space + 1)};
-}
-
-// What fails for a moment costs a save. Only who has lost the run's lease ends with the code of the infrastructure.
+// Converts errors so that a temporary failure only fails the save. Losing the run's lease still ends the run.
 std::string without_infrastructure(const std::function<std::string()>& work) {
   try {
     return work();
@@ -47,31 +31,24 @@ bool costs_only_a_save(const UserError& e) {
 
 }  // namespace
 
-bool saves_in_background(const RunSpec& spec) {
-  return spec.checkpoint.asynchronous && spec.checkpoint.every > 0 && spec.checkpoint.every < spec.train.steps;
-}
-
-size_t staging_bytes(const RunSpec& spec, const ParamTable& table) {
-  if (!saves_in_background(spec)) return 0;
-  return Staging::bytes_for(table, static_cast<size_t>(spec.checkpoint.staging_mib) << 20);
-}
-
 BackgroundTask::BackgroundTask(std::function<std::string()> work)
     : thread_([this, work = std::move(work)] {
         count_progress(&progress_);
-        set_threads(1);  // the cores are training's
+        set_threads(1);  // leave the cores to training
         try {
-          outcome_ = outcome_of(work);
-        } catch (const std::exception& e) {  // nothing that training could go on after
-          outcome_ = fmt::format("{} internal error in a save, please report it: {}",
-                                 static_cast<int>(ExitCode::internal), e.what());
+          result_ = run_and_catch(work);
+        } catch (const std::bad_alloc&) {
+          result_ = {ExitCode::infrastructure, false, 0, out_of_memory("in a save")};
+        } catch (const std::exception& e) {  // training cannot continue after it
+          result_ = {ExitCode::internal, false, 0,
+                     fmt::format("internal error in a save, please report it: {}", e.what())};
         }
         done_ = true;
       }) {}
 
-const std::string& BackgroundTask::outcome() {
+const RankResult& BackgroundTask::result() {
   for (; !done_; std::this_thread::sleep_for(std::chrono::milliseconds(5))) pass_on_progress();
-  return outcome_;
+  return result_;
 }
 
 void BackgroundTask::pass_on_progress() {
@@ -81,19 +58,19 @@ void BackgroundTask::pass_on_progress() {
 
 double BackgroundTask::stuck_s() {
   pass_on_progress();
-  if (std::exchange(seen_, progress_) != progress_) seen_at_ = steady_clock::now();
+  if (std::exchange(seen_, progress_) != progress_) seen_at_ = std::chrono::steady_clock::now();
   return done_ ? 0 : seconds_since(seen_at_);
 }
 
-// Time that training waits.
-class Saver::StandingStill {
+// Adds its lifetime to the time that training waits.
+class Saver::StallTimer {
  public:
-  explicit StandingStill(Saver& s) : saver_(s) {}
-  ~StandingStill() {
-    saver_.stood_still_ += seconds_since(begin_);
-    saver_.now_.stood_still += seconds_since(begin_);
-    if (saver_.stage_ == Stage::none && !saver_.outcomes_.empty())
-      saver_.outcomes_.back().stood_still = saver_.now_.stood_still;
+  explicit StallTimer(Saver& s) : saver_(s) {}
+  ~StallTimer() {
+    saver_.stalled_s_ += seconds_since(begin_);
+    saver_.now_.stalled_s += seconds_since(begin_);
+    if (saver_.phase_ == Phase::none && !saver_.outcomes_.empty())
+      saver_.outcomes_.back().stalled_s = saver_.now_.stalled_s;
   }
 
  private:
@@ -113,13 +90,7 @@ Saver::Saver(const std::filesystem::path& checkpoints_dir, const RunSpec& spec, 
   if (!background_) return;
   staging_.emplace(staging_bytes(spec, store.table()));
   if (spec.checkpoint.node_local.empty()) return;
-  if (std::error_code ignored; !std::filesystem::is_directory(spec.checkpoint.node_local, ignored))
-    throw ConfigError(fmt::format("checkpoint.node_local = {}: there is no such folder", spec.checkpoint.node_local));
-  const std::string run = std::filesystem::absolute(checkpoints_dir).string();
-  local_ = std::filesystem::path(spec.checkpoint.node_local) /
-           fmt::format("fptrain-{}-{:05d}", hash_bytes(run.data(), run.size()), world.rank());
-  storage::make_folders(local_);
-  clear_local();
+  local_.emplace(spec.checkpoint.node_local, checkpoints_dir, world.rank(), world.size());
 }
 
 void Saver::give_up() {
@@ -129,17 +100,15 @@ void Saver::give_up() {
 Saver::~Saver() {
   give_up();
   task_.reset();
-  std::error_code ignored;
-  if (!local_.empty()) std::filesystem::remove(local_, ignored);
 }
 
 void Saver::begin(TrainState state) {
   if (!background_) return save_now(std::move(state));
-  if (stage_ != Stage::none) {
-    now_.held_up = true;
+  if (phase_ != Phase::none) {
+    now_.overran = true;
     finish();
   }
-  const StandingStill still(*this);
+  const StallTimer timer(*this);
   if (!open(std::move(state), true)) return;
   staging_->begin();
   work_on([this, blocks = std::shared_ptr(staging_->blocks())] {
@@ -154,39 +123,39 @@ void Saver::begin(TrainState state) {
 }
 
 bool Saver::ready_for_next(double hangs_s) {
-  if (stage_ == Stage::none) return true;
-  now_.held_up = true;
-  const StandingStill still(*this);
-  while (stage_ != Stage::none) {
+  if (phase_ == Phase::none) return true;
+  now_.overran = true;
+  const StallTimer timer(*this);
+  while (phase_ != Phase::none) {
     double state = stuck_s() > hangs_s ? 2 : busy() ? 1 : 0;
     world_.all_reduce(std::span(&state, 1), Reduction::max);
     if (state > 1) return false;
     if (state > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     else
-      next_stage();
+      next_phase();
   }
   return true;
 }
 
 void Saver::save_now(TrainState state) {
   finish();
-  const StandingStill still(*this);
+  const StallTimer timer(*this);
   if (!open(std::move(state), false)) return;
   work_on([this] { return write(*blocks_of(store_, ops_)); });
-  while (stage_ != Stage::none) next_stage();
+  while (phase_ != Phase::none) next_phase();
 }
 
 void Saver::finish() {
-  if (stage_ == Stage::none) return;
-  const StandingStill still(*this);
-  while (stage_ != Stage::none) next_stage();
+  if (phase_ == Phase::none) return;
+  const StallTimer timer(*this);
+  while (phase_ != Phase::none) next_phase();
 }
 
 void Saver::advance(bool any_busy) {
-  if (stage_ == Stage::none || any_busy) return;
-  const StandingStill still(*this);
-  next_stage();
+  if (phase_ == Phase::none || any_busy) return;
+  const StallTimer timer(*this);
+  next_phase();
 }
 
 bool Saver::open(TrainState state, bool in_background) {
@@ -208,54 +177,38 @@ bool Saver::open(TrainState state, bool in_background) {
     close(e.what(), e.code());
     return false;
   }
-  stage_ = Stage::writing;
+  phase_ = Phase::writing;
   return true;
 }
 
 void Saver::work_on(std::function<std::string()> work) {
-  const auto with_time = [work = std::move(work)] { return timed([&] { return without_infrastructure(work); }); };
+  const auto guarded = [work = std::move(work)] { return without_infrastructure(work); };
   if (now_.in_background)
-    task_ = std::make_unique<BackgroundTask>(with_time);
+    task_ = std::make_unique<BackgroundTask>(guarded);
   else
-    outcome_ = outcome_of(with_time);
+    result_ = run_and_catch(guarded);
 }
 
-// This rank's file, by way of the node's own disk where there is one; its size and record.
-std::string Saver::write(BlockSource& blocks) const {
-  const auto record = [](const RankFile& f) { return fmt::format("{} {}", f.file.bytes, to_text(f)); };
-  if (local_.empty() || !now_.in_background)
-    return record(write_rank_file(hidden_, store_.table(), blocks, options_.rank));
-  clear_local();
-  try {
-    const RankFile f = write_rank_file(local_, store_.table(), blocks, options_.rank);
-    storage::copy_file(local_ / f.file.name, hidden_ / f.file.name);
-    require_same(hidden_ / f.file.name, f.file);
-    clear_local();
-    return record(f);
-  } catch (...) {
-    clear_local();
-    throw;
-  }
+// Writes this rank's file, through the node-local disk where there is one. Returns its record.
+std::string Saver::write(BlockSource& blocks) {
+  const bool by_node = local_ && now_.in_background;
+  const RankFile f = by_node ? local_->write_rank_file(hidden_, store_.table(), blocks, options_.rank)
+                             : write_rank_file(hidden_, store_.table(), blocks, options_.rank);
+  file_bytes_ = f.file.bytes;
+  return to_text(f);
 }
 
-// What cannot be removed there shows when it is written again.
-void Saver::clear_local() const {
-  std::error_code ignored;
-  for (const auto& file : std::filesystem::directory_iterator(local_, ignored))
-    std::filesystem::remove(file.path(), ignored);
-}
-
-void Saver::next_stage() {
-  if (task_) outcome_ = task_->outcome();
+void Saver::next_phase() {
+  if (task_) result_ = task_->result();
   task_.reset();
   try {
-    if (stage_ == Stage::writing) {
-      fail_together(world_, outcome_);
-      publish(world_.gather(outcome_));
+    if (phase_ == Phase::writing) {
+      throw_on_all_ranks(world_, result_);
+      publish(world_.gather(result_.text));
     } else {
-      const auto [seconds, path] = timed_result(world_.broadcast(outcome_, 0));
-      now_.seconds += seconds;
-      now_.path = path;
+      const RankResult published = RankResult::parse(world_.broadcast(result_.serialize(), 0));
+      now_.path = published.value();
+      now_.seconds += published.seconds;
       close("");
     }
   } catch (const CommError&) {
@@ -269,7 +222,7 @@ void Saver::next_stage() {
   }
 }
 
-// Rank 0's part of it.
+// Called on rank 0 only.
 std::string Saver::abandon() const {
   try {
     options_.require_owner();
@@ -277,25 +230,20 @@ std::string Saver::abandon() const {
   } catch (const LeaseLost&) {
     throw;
   } catch (const UserError& e) {
-    log::warning("{} stays: {}", hidden_.string(), e.what());
+    log::warning("{} is not removed: {}", hidden_.string(), e.what());
   }
   return {};
 }
 
-// `outcomes` is rank 0's, which alone needs the records of all.
-void Saver::publish(const std::vector<std::string>& outcomes) {
-  std::vector<std::string> records;
-  uint64_t bytes = std::stoull(timed_result(outcome_).second);
+// `records` are those of all ranks on rank 0, which alone needs them.
+void Saver::publish(const std::vector<std::string>& records) {
+  uint64_t bytes = file_bytes_;
   world_.all_reduce(std::span(&bytes, 1));
   now_.bytes = bytes;
-  now_.seconds = timed_result(outcome_).first;
+  now_.seconds = result_.seconds;
   world_.all_reduce(std::span(&now_.seconds, 1), Reduction::max);
-  for (const std::string& outcome : outcomes) {
-    const std::string text = timed_result(outcome).second;
-    records.push_back(text.substr(text.find(' ') + 1));
-  }
-  stage_ = Stage::publishing;
-  outcome_.clear();
+  phase_ = Phase::publishing;
+  result_ = {};
   if (world_.rank() == 0) work_on([this, records] { return made_visible(records); });
 }
 
@@ -309,13 +257,13 @@ std::string Saver::made_visible(const std::vector<std::string>& records) const {
   } catch (const LeaseLost&) {
     throw;
   } catch (const UserError& e) {
-    log::warning("checkpoints that are kept no longer stay: {}", e.what());
+    log::warning("cannot delete checkpoints that need not be kept: {}", e.what());
   }
   return path.string();
 }
 
 void Saver::close(const std::string& error, ExitCode code) {
-  stage_ = Stage::none;
+  phase_ = Phase::none;
   state_ = {};
   if (error.empty()) {
     ++saves_;
@@ -329,7 +277,7 @@ void Saver::close(const std::string& error, ExitCode code) {
 
 std::string describe(const Saver::Saved& s) {
   std::string text = fmt::format("{:.3g} GiB in {:.2g} s", static_cast<double>(s.bytes) / (1 << 30), s.seconds);
-  if (s.in_background) text += fmt::format(" beside training, which stood still for {:.2g} s", s.stood_still);
+  if (s.in_background) text += fmt::format(" in the background; training waited {:.2g} s", s.stalled_s);
   return text;
 }
 

@@ -1,9 +1,9 @@
-// The checkpoints of a run that all its ranks write together: at once, or in the background while training goes on.
+// Saves checkpoints that all ranks of a run write together: synchronously, or in the background during training.
 //
-// One save is under way at a time. Each rank copies what it answers for into its staging area, a thread of its own
-// writes the file from there, and when all have, a thread of rank 0 makes the checkpoint visible. The ranks agree on
-// where they are at the end of steps. A save that fails, or that is cut off at any moment, leaves the earlier
-// checkpoints as they were.
+// At most one save is in progress. In the background, each rank copies the state it owns into its staging area, a
+// thread of its own writes the rank file from there, and when all ranks have written theirs, a thread of rank 0 makes
+// the checkpoint visible. The ranks synchronise the phases of a save at the end of steps. A save that fails, or that is
+// killed at any moment, leaves the earlier checkpoints as they were.
 #pragma once
 
 #include <atomic>
@@ -19,27 +19,25 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/node_local.h"
 #include "checkpoint/staging.h"
 #include "comm/comm.h"
 #include "config/run_spec.h"
+#include "train/rank_result.h"
 
 namespace fp {
 
-// Whether a run saves in the background, and the bytes of memory that this takes on a rank.
-bool saves_in_background(const RunSpec&);
-size_t staging_bytes(const RunSpec&, const ParamTable&);
-
-// Work beside that of the calling thread.
+// Work in a thread of its own.
 class BackgroundTask {
  public:
-  explicit BackgroundTask(std::function<std::string()> work);  // its outcome_of() is kept
+  explicit BackgroundTask(std::function<std::string()> work);
   ~BackgroundTask() { thread_.join(); }
   bool done() const { return done_; }
-  // Waits, and passes on that the work goes on.
-  const std::string& outcome();
-  // To who watches over this process, if there was any progress.
+  // Waits for the end of the work, reporting its progress meanwhile.
+  const RankResult& result();
+  // Reports progress of the work since the last call, if any, to the process's watchdog.
   void pass_on_progress();
-  // Seconds since a call of this saw progress last; 0: the work is done.
+  // Returns the seconds since a call of this function last saw progress; 0 when the work is done.
   double stuck_s();
 
  private:
@@ -47,70 +45,72 @@ class BackgroundTask {
   std::atomic<int64_t> progress_ = 0;
   int64_t passed_on_ = 0, seen_ = -1;
   std::chrono::steady_clock::time_point seen_at_;
-  std::string outcome_;
+  RankResult result_;
   std::thread thread_;
 };
 
 class Saver {
  public:
-  // How a save came out.
+  // Result of a save.
   struct Saved {
     int64_t step = 0;
     std::filesystem::path path;
-    std::string error;       // not empty: not saved, and why
-    ExitCode code{};         // of that error, if it ends the run
-    uint64_t bytes = 0;      // in the files of all ranks
-    double seconds = 0;      // of writing, on the slowest rank, and of making it visible
-    double stood_still = 0;  // seconds that training waited
+    std::string error;     // why it was not saved; empty on success
+    ExitCode code{};       // of the run, if this error ends it
+    uint64_t bytes = 0;    // of all rank files
+    double seconds = 0;    // to write, on the slowest rank, and to make it visible
+    double stalled_s = 0;  // seconds that training waited
     bool in_background = false;
-    bool held_up = false;  // the next save was due before it was done
+    bool overran = false;  // the next save was due before this one was done
   };
 
-  // Keeps references but of the spec. `checkpoints_dir` exists.
+  // Keeps references to all arguments but the spec. `checkpoints_dir` must exist.
   Saver(const std::filesystem::path& checkpoints_dir, const RunSpec&, const ParamStore&, Ops&, Group& world,
         const SaveOptions&);
-  ~Saver();  // gives up what is under way, and waits for its end
-  void give_up();
+  ~Saver();        // cancels a save in progress, and waits for its end
+  void give_up();  // cancels a background save that is still being copied and written
 
-  // All of these on every rank alike.
+  // The following functions must be called on every rank.
   //
-  // Begins a save and, where it is not to go on in the background, finishes it; first what is under way.
-  void begin(TrainState);  // of which rank 0 needs all, the others the step
-  void save_now(TrainState);
-  void finish();  // what is under way
-  // At the end of every step. `busy` says whether this rank has something left to do of the save under way; `any_busy`
-  // is the same of all.
+  // Begins a save, after finishing one that is in progress; when saves are not in the background, finishes it too.
+  // Rank 0 needs the complete state, the others only the step.
+  void begin(TrainState);
+  void save_now(TrainState);  // the same, but finishes the save in any case
+  void finish();              // waits for a save in progress
+  // Call advance() at the end of every step. `any_busy`: whether busy() is true on any rank, that is whether it still
+  // works on its part of the save in progress.
   bool busy() const { return task_ && !task_->done(); }
-  bool under_way() const { return stage_ != Stage::none; }  // on all ranks alike
+  bool under_way() const { return phase_ != Phase::none; }  // the same on all ranks
   void advance(bool any_busy);
-  // Before begin(), which so does not wait for ever: waits for the save under way. False when on some rank it has shown
-  // no progress for longer than so many seconds.
+  // Waits for a save in progress; call it before begin(), which otherwise might wait forever. Returns false when the
+  // save has shown no progress on some rank for more than `hangs_s` seconds.
   bool ready_for_next(double hangs_s);
-  // How long this rank has seen no progress of its part of the save under way, in looks of this; 0: no part is left.
+  // Returns for how many seconds the calls of this function have seen no progress of this rank's part of the save in
+  // progress; 0 when no part is left. Local to the rank.
   double stuck_s() { return task_ ? task_->stuck_s() : 0; }
-  // How the saves since the last call came out.
+  // Returns the results of the saves that ended since the last call.
   std::vector<Saved> take_outcomes() { return std::exchange(outcomes_, {}); }
 
-  double stood_still() const { return stood_still_; }  // seconds, of the whole run
-  int saves() const { return saves_; }                 // that succeeded
-  double longest_save() const { return longest_; }     // seconds
+  double stalled_s() const { return stalled_s_; }   // seconds that training waited, in the whole run
+  int saves() const { return saves_; }              // successful ones
+  double longest_save() const { return longest_; }  // seconds
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Stage : uint8_t { none, writing, publishing };
-  class StandingStill;
+  enum class Phase : uint8_t { none, writing, publishing };
+  class StallTimer;
 
   bool open(TrainState, bool in_background);
   void work_on(std::function<std::string()> work);
-  std::string write(BlockSource&) const;
-  void clear_local() const;
-  void next_stage();
+  std::string write(BlockSource&);
+  void next_phase();
   std::string abandon() const;
-  void publish(const std::vector<std::string>& outcomes);
+  void publish(const std::vector<std::string>& records);
   std::string made_visible(const std::vector<std::string>& records) const;
   void close(const std::string& error, ExitCode code = ExitCode::ok);
 
-  std::filesystem::path checkpoints_, local_;
+  std::filesystem::path checkpoints_;
+  std::optional<NodeLocal> local_;
   Retention retention_;
   bool background_;
   const ParamStore& store_;
@@ -118,19 +118,20 @@ class Saver {
   Group& world_;
   SaveOptions options_;
   std::optional<Staging> staging_;
-  // The save under way.
-  Stage stage_ = Stage::none;
+  // The save in progress.
+  Phase phase_ = Phase::none;
   std::filesystem::path hidden_;
   TrainState state_;
   Saved now_;
   std::unique_ptr<BackgroundTask> task_;  // in the background
-  std::string outcome_;                   // otherwise
+  RankResult result_;                     // otherwise
+  uint64_t file_bytes_ = 0;               // size of this rank's file, once its task has ended
   std::vector<Saved> outcomes_;
-  double stood_still_ = 0, longest_ = 0;
+  double stalled_s_ = 0, longest_ = 0;
   int saves_ = 0;
 };
 
-// "1.2 GiB in 3.4 s beside training, which stood still for 0.02 s".
+// Returns "1.2 GiB in 3.4 s in the background; training waited 0.02 s".
 std::string describe(const Saver::Saved&);
 
 }  // namespace fp

@@ -5,29 +5,29 @@
 #include <cmath>
 #include <csignal>
 
-#include "base/filesystem.h"
 #include "base/log.h"
+#include "dryrun/setup.h"
 #include "exec/replicas.h"
+#include "io/filesystem.h"
 #include "launch/early_stop.h"
 #include "launch/fault.h"
 #include "launch/placement.h"
 #include "optim/learning_rate.h"
 #include "report/signals.h"
+#include "train/coordination.h"
 #include "train/first_loss.h"
 #include "train/restarts.h"
-#include "train/setup.h"
-#include "train/together.h"
 #include "train/trainer_internal.h"
 
 namespace fp {
 namespace {
 
-constexpr double kMetricsFirst = 1;  // seconds that a save waits for the metrics before it
+constexpr double kMetricsFirst = 1;  // seconds that a save waits for earlier metrics to be written
 constexpr double kSaveHangs = 60;    // seconds without any progress of a save
 
 }  // namespace
 
-// What a run leaves for people, rank 0 writes.
+// Only rank 0 has a recorder, which writes the output for people.
 void Trainer::event(int64_t step, const std::string& text, log::Level level) {
   if (recorder_) recorder_->event(step, text, level);
 }
@@ -35,34 +35,34 @@ void Trainer::report(const std::string& status) {
   if (recorder_) recorder_->report(status);
 }
 void Trainer::record_memory() {
-  const MemoryTaken m{static_cast<int64_t>(prediction_.arena_bytes), static_cast<int64_t>(arena_->peak()),
+  const MemoryPeaks m{static_cast<int64_t>(prediction_.arena_bytes), static_cast<int64_t>(arena_->peak()),
                       predicted_peak(), memory_->peak()};
-  const std::string text = memory_text_together(m, *groups_.world);
+  const std::string text = gather_memory_report(m, *groups_.world);
   if (recorder_)
     recorder_->write_beside("memory.json",
                             [file = directory_ / "memory.json", text] { write_file_atomically(file, text); });
 }
-// The last words of a run, before its ranks end.
+// Writes the last report of a run, before its ranks end.
 void Trainer::finish_report(const std::string& status) {
   report(status);
   if (recorder_) recorder_->finish();
 }
-void Trainer::tell_comparison() const {
+void Trainer::log_comparison() const {
   const std::string text = compare_with_prediction(
       {request_.forecast, predicted_peak(), sent_bytes(prediction_.traffic)}, {step_ms_, memory_->peak(), sent_});
-  if (leads() && !text.empty()) log::info("the plan and the run\n{}", text);
+  if (leads() && !text.empty()) log::info("predicted and measured\n{}", text);
 }
 void Trainer::enter(const char* phase) {
   groups_.record->enter_phase(phase, at_.step);
   maybe_fault(groups_.world->rank(), at_.step, phase);
 }
 
-// The samples that this rank has of the step whose samples begin at `first`.
+// Loads this rank's samples of the step whose samples begin at `first`.
 void Trainer::load_step(uint64_t first, std::vector<Batch>& batches) const {
   const int64_t samples = global_batch_at(spec_.train, first), each = spec_.train.micro_batch;
   const int64_t ranks = groups_.mesh.dp();
   batches.resize(static_cast<size_t>(samples / each / ranks));
-  // The data-parallel ranks take the micro-batches in turn.
+  // Micro-batches are assigned to the data-parallel ranks round-robin.
   for (size_t i = 0; i < batches.size(); ++i)
     data_.fill(
         first + (i * static_cast<size_t>(ranks) + static_cast<size_t>(groups_.at.dp)) * static_cast<size_t>(each), each,
@@ -76,14 +76,14 @@ void Trainer::load_batches() {
   at_.consumed = next;
 }
 
-// Whether the update may be applied. Non-finite: throws under policy stop, or once too many were skipped.
+// Returns whether the update may be applied. Non-finite values throw under policy stop, or after too many skips.
 bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
   if (std::isfinite(sums.loss) && g.finite) return true;
   const std::string what =
       fmt::format("step {}: {} is not finite; {}", at_.step + 1, std::isfinite(sums.loss) ? "the gradient" : "the loss",
                   executor_->diagnose(batches_));
   const bool limit = at_.skipped_in_a_row >= spec_.train.nonfinite_limit;
-  if (spec_.train.nonfinite == "skip" && !limit) {
+  if (spec_.train.nonfinite == Nonfinite::skip && !limit) {
     event(at_.step + 1, what + "; update skipped");
     return false;
   }
@@ -92,11 +92,11 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
     finish_saves();
   } catch (const CommError&) {
     throw;
-  } catch (const UserError& e) {  // that training diverged is what people have to know
+  } catch (const UserError& e) {  // the error to throw is that training diverged
     event(at_.step, e.what(), log::Level::error);
   }
   finish_report("diverged");
-  groups_.world->barrier();  // what the others throw may end rank 0
+  groups_.world->barrier();  // an error thrown by others may end rank 0 before its report is written
   const std::string last =
       saved_step_ < 0 ? "no checkpoint had been saved" : fmt::format("the checkpoint of step {} is kept", saved_step_);
   throw DivergedError(fmt::format(
@@ -106,7 +106,7 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
       last));
 }
 
-// Computes the gradients of the step once more: the bits must be those of the first time.
+// Computes the gradients of the step a second time, which must give the same bits.
 LossSums Trainer::repeated(const LossSums& first) {
   const Executor::GradientMarks before = executor_->gradient_marks();
   const LossSums second = executor_->accumulate(batches_);
@@ -121,9 +121,9 @@ LossSums Trainer::repeated(const LossSums& first) {
        groups_.world->all_gather(own ? "" : fmt::format("rank {} on {}", groups_.world->rank(), host_name())))
     if (!of_rank.empty()) ranks += (ranks.empty() ? "" : ", ") + of_rank;
   DeviceError error(fmt::format(
-      "step {}: the same micro-batches gave other gradients when they were computed again (train.check_repeats); {}",
+      "step {}: the same micro-batches gave different gradients when computed again (train.check_repeats); {}",
       at_.step + 1,
-      ranks.empty() ? "the ranks gave the same, their sums differ: the network or a memory altered them"
+      ranks.empty() ? "each rank's were the same, but their sums differ: the network or a memory altered them"
                     : fmt::format("the results of {} changed: its processor or memory is faulty", ranks)));
   if (own) error.blame_another_rank();
   throw error;
@@ -150,9 +150,12 @@ void Trainer::run_step() {
   const GradientNorm g = executor_->gradient_norm(sums);
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
   const bool accepted = accept(sums, g);
-  if (accepted) executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm);
+  const bool compares = compares_replicas(at_.step + 1);
+  state_sums_ = {};
+  if (accepted) state_sums_ = executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm, compares);
   ops_.synchronize();
-  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0) check_replicas(*model_, ops_);
+  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0)
+    check_replicas(*model_, ops_, state_sums_);
 
   int64_t tokens = 0;
   for (const Batch& b : batches_) tokens += b.n * b.seq_len * groups_.mesh.dp();
@@ -194,7 +197,17 @@ void Trainer::run_step() {
   if (recorder_) recorder_->step(m);
 }
 
-// A rate above the peak says that others kept the machine busy while that was measured: then it is not known.
+// Returns whether replicas will be compared after this step, so that its update computes their sums. A save after a
+// signal is not known in advance; it computes the sums in a pass of its own.
+bool Trainer::compares_replicas(int64_t step) const {
+  if (groups_.world->size() == 1) return false;
+  const auto falls_on = [step](int64_t every) { return every > 0 && step % every == 0; };
+  return falls_on(spec_.train.check_replicas) ||
+         (spec_.checkpoint.check_replicas &&
+          (falls_on(spec_.checkpoint.every) || (step == spec_.train.steps && spec_.checkpoint.at_end)));
+}
+
+// A rate above the peak means that the machine was busy while the peak was measured: the peak is then unknown.
 double Trainer::utilisation(double tokens_per_s) {
   const double rate = tokens_per_s * flops_per_token_;
   if (rate > gemm_rate_ && gemm_rate_ > 0) {
@@ -213,6 +226,7 @@ void Trainer::check_first_loss(double loss) {
 }
 
 void Trainer::evaluate_now(StepMetrics& m) {
+  state_sums_ = {};  // a save after the evaluation sums the state again
   enter("evaluation");
   const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
   m.val_loss = r.loss;
@@ -228,10 +242,11 @@ void Trainer::evaluate_now(StepMetrics& m) {
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
   enter("save");
-  // A killed run goes on from a checkpoint whose steps metrics.jsonl has, unless the disk hangs, and with it the save.
+  // metrics.jsonl should have all steps of a checkpoint, unless the disk hangs, and with it the save.
   if (recorder_) recorder_->flush(kMetricsFirst);
+  if (saver_->under_way()) state_sums_ = {};  // waiting for it may take long
   if (!must_succeed && !free_for_next_save()) return;
-  if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_);
+  if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_, state_sums_);
   if (must_succeed)
     saver_->save_now(state());
   else
@@ -239,15 +254,15 @@ void Trainer::save(bool must_succeed) {
   take_saves(must_succeed);
 }
 
-// Whether the next save can begin; else the one under way hangs, and this one is left out.
+// Returns whether the next save can begin; if not, the one in progress hangs and this one is skipped.
 bool Trainer::free_for_next_save() {
   const bool ready = saver_->ready_for_next(kSaveHangs);
   take_saves();
   if (!ready)
     event(
         at_.step,
-        fmt::format("the save that is due after this step is left out, as the one under way has shown no progress for "
-                    "{:g} s; training goes on",
+        fmt::format("the save that is due after this step is skipped, because the one in progress has made no progress "
+                    "for {:g} s; training continues",
                     kSaveHangs),
         log::Level::error);
   return ready;
@@ -259,28 +274,29 @@ void Trainer::finish_saves() {
   take_saves();
 }
 
-// What came of the saves that have ended; that of this step may have to have succeeded.
+// Handles the results of the saves that have ended. With `must_succeed`, a failed save of this step throws.
 void Trainer::take_saves(bool must_succeed) {
   for (const Saver::Saved& s : saver_->take_outcomes()) {
     if (s.error.empty()) {
       saved_step_ = s.step;
-      time_needed_->save_took(s.seconds);
+      shutdown_time_->save_took(s.seconds);
       if (job_ && recorder_)
-        recorder_->write_beside(
-            "restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] { note_save(file, seconds); });
+        recorder_->write_beside("restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] {
+          record_save(file, seconds);
+        });
       log::info("saved {} ({})", s.path.string(), describe(s));
     } else if (must_succeed && s.step == at_.step) {
       throw DataError(s.error, s.code);
     } else {
       event(at_.step,
-            fmt::format("{}; training goes on, the next save is due after step {}", s.error,
+            fmt::format("{}; training continues, the next save is due after step {}", s.error,
                         s.step + spec_.checkpoint.every),
             log::Level::error);
     }
-    if (s.held_up)
+    if (s.overran)
       event(at_.step,
-            fmt::format("the save of step {} was not done when the next was due, and held it up: checkpoint.every = {} "
-                        "steps is less than a save takes here",
+            fmt::format("the save of step {} was not finished when the next was due, and delayed it: checkpoint.every "
+                        "= {} steps is shorter than a save takes here",
                         s.step, spec_.checkpoint.every),
             log::Level::warning);
   }
@@ -291,8 +307,8 @@ bool Trainer::time_is_up() const {
 }
 
 bool Trainer::job_time_is_up() const {
-  return job_clock_ && time_needed_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s, saver_->under_way(),
-                                               due(spec_.checkpoint.every));
+  return job_clock_ && shutdown_time_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s,
+                                                 saver_->under_way(), due(spec_.checkpoint.every));
 }
 
 std::string Trainer::stop_reason(int signal) const {
@@ -300,15 +316,15 @@ std::string Trainer::stop_reason(int signal) const {
   return fmt::format(
       "{:.0f} s left of Slurm job {}: a step may take {:.1f}, a save {:.1f}, and {:g} are to be left "
       "(checkpoint.time_margin_s)",
-      job_clock_->left(), job_->id, time_needed_->step_s(), time_needed_->save_s(), spec_.checkpoint.time_margin_s);
+      job_clock_->left(), job_->id, shutdown_time_->step_s(), shutdown_time_->save_s(), spec_.checkpoint.time_margin_s);
 }
 
 ExitCode Trainer::run() {
   started_ = Clock::now();
-  // Whoever got a signal, and whosever clock is ahead: all stop after the same step.
+  // All ranks stop after the same step, whichever rank got a signal or has the fastest clock.
   double reasons[4];
   const auto agree = [&] {
-    // One that came in set-up may find the others past it.
+    // A signal that one rank received in set-up may find the others past it.
     reasons[0] = stopping_early() ? SIGTERM : stop_signal();
     reasons[1] = time_is_up() ? 1.0 : 0.0;
     reasons[2] = job_time_is_up() ? 1.0 : 0.0;
@@ -327,8 +343,8 @@ ExitCode Trainer::run() {
   while (at_.step < spec_.train.steps) {
     const auto begin = Clock::now();
     run_step();
-    time_needed_->step_took(seconds_since(begin));
-    saver_->stuck_s();  // looks, to know since when a save hangs
+    shutdown_time_->step_took(seconds_since(begin));
+    saver_->stuck_s();  // called every step, to know since when a save hangs
     agree();
     saver_->advance(reasons[3] > 0);
     take_saves();
@@ -353,24 +369,24 @@ ExitCode Trainer::run() {
   }
   finish_saves();
   record_memory();
-  tell_comparison();
+  log_comparison();
   finish_report("finished");
   if (saver_->saves() > 0)
-    log::info("{} saves, the longest of {:.1f} s; training stood still for {:.1f} s ({:.1f} % of its time)",
-              saver_->saves(), saver_->longest_save(), saver_->stood_still(),
-              100 * saver_->stood_still() / seconds_since(started_));
+    log::info("{} saves, the longest of {:.1f} s; training waited {:.1f} s for them ({:.1f} % of its time)",
+              saver_->saves(), saver_->longest_save(), saver_->stalled_s(),
+              100 * saver_->stalled_s() / seconds_since(started_));
   log::info("done: {} steps, report in {}", at_.step, (directory_ / "report.html").string());
   return ExitCode::ok;
 }
 
 ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh) {
-  std::optional<StopSignals> signals;  // after set-up, until all is put away
+  std::optional<StopSignals> signals;  // active after set-up, and destroyed after the trainer
   Trainer trainer(request, ops, counting, world, mesh);
   signals.emplace();
   try {
     return trainer.run();
   } catch (...) {
-    // The others are told before what may wait is put away: a save, a read of data that hangs.
+    // Notify the other ranks before destroying what may block: a save, a read of data that hangs.
     trainer.close_files();
     if (request.on_failure) request.on_failure();
     throw;

@@ -1,4 +1,4 @@
-// The class behind run_training(): set up in trainer_setup.cpp, run in trainer.cpp.
+// The implementation of run_training(): set-up is in trainer_setup.cpp, the training loop in trainer.cpp.
 #pragma once
 
 #include <chrono>
@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "base/lease.h"
 #include "base/stopwatch.h"
+#include "dryrun/dry_run.h"
+#include "dryrun/memory_watch.h"
+#include "io/lease.h"
 #include "launch/slurm.h"
 #include "model/groups.h"
 #include "train/batch_prefetch.h"
-#include "train/dry_run.h"
-#include "train/memory_watch.h"
 #include "train/progression.h"
 #include "train/recorder.h"
 #include "train/run_data.h"
 #include "train/saver.h"
-#include "train/time_needed.h"
+#include "train/shutdown_time.h"
 #include "train/trainer.h"
 
 namespace fp {
@@ -29,7 +29,7 @@ class Trainer {
  public:
   Trainer(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
   ExitCode run();
-  // Writes what people read of the run, for as long as that may take at its end.
+  // Writes the remaining records for people and closes their files.
   void close_files() { recorder_.reset(); }
 
  private:
@@ -40,7 +40,7 @@ class Trainer {
   void find_reference(bool resuming);
   void start_afresh();
   std::optional<Checkpoint> restore(std::optional<Checkpoint>);
-  void set_aside_together(const std::set<std::filesystem::path>& checkpoints);
+  void set_aside_on_all_ranks(const std::set<std::filesystem::path>& checkpoints);
   void require_same_data(const Checkpoint&) const;
   void run_step();
   LossSums repeated(const LossSums& first);
@@ -62,12 +62,13 @@ class Trainer {
   void report(const std::string& status);
   void finish_report(const std::string& status);
   void record_memory();
-  void tell_comparison() const;
+  void log_comparison() const;
   void enter(const char* phase);
   int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
   TrainState state() const;
   RunFacts facts() const;
   bool due(int64_t every) const { return every > 0 && at_.step % every == 0; }
+  bool compares_replicas(int64_t step) const;
 
   const std::filesystem::file_time_type start_ = std::filesystem::file_time_type::clock::now();
   TrainRequest request_;
@@ -75,7 +76,7 @@ class Trainer {
   Ops& ops_;
   Groups groups_;
   std::filesystem::path directory_, checkpoints_;
-  std::optional<Lease> lease_;  // rank 0's, on the directory
+  std::optional<Lease> lease_;  // on the directory; held by rank 0 only
   RunData data_;
   ModelSection section_;
   PipelinePlan pipeline_;
@@ -86,20 +87,21 @@ class Trainer {
   std::optional<Saver> saver_;
   std::optional<Recorder> recorder_;
   Progression at_;
+  StateSums state_sums_;  // of the state after the last update, if replicas are compared after it
   int64_t saved_step_ = -1, resumed_step_ = -2;
-  std::vector<std::string> passed_over_;  // events of set-up: damaged checkpoints
+  std::vector<std::string> setup_events_;  // events of set-up, about damaged checkpoints
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
-  std::vector<double> step_ms_;  // of the last steps
+  std::vector<double> step_ms_;  // of the first 1000 steps of this start
   int64_t sent_ = 0;             // bytes, in the last step
   Clock::time_point started_ = Clock::now();
   double elapsed_before_ = 0;
-  std::optional<SlurmJob> job_;  // rank 0's, as is its time
+  std::optional<SlurmJob> job_;  // set on rank 0 only, like job_clock_
   std::optional<JobClock> job_clock_;
-  std::optional<TimeNeeded> time_needed_;
+  std::optional<ShutdownTime> shutdown_time_;
   std::vector<Batch> batches_;
   std::map<std::string, std::string> carried_;  // files of an imported model, kept for its export
-  // Last, so that its thread has ended before anything that it reads is gone.
+  // Last, so that its thread ends before the members that it reads are destroyed.
   std::optional<BatchPrefetch> prefetch_;
 };
 

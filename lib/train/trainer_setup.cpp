@@ -2,33 +2,35 @@
 #include <set>
 #include <thread>
 
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "bench/op_timer.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/storage.h"
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "dryrun/setup.h"
 #include "exec/replicas.h"
+#include "interop/weight_source.h"
+#include "io/filesystem.h"
+#include "io/log_file.h"
+#include "io/storage.h"
 #include "launch/fault.h"
-#include "plan/layout.h"
+#include "sharding/arrange.h"
 #include "train/agreement.h"
-#include "train/op_timer.h"
+#include "train/coordination.h"
+#include "train/permissions.h"
 #include "train/restarts.h"
 #include "train/resume.h"
-#include "train/setup.h"
-#include "train/together.h"
 #include "train/trainer_internal.h"
-#include "train/weight_source.h"
 
 namespace fp {
 namespace {
 
-// What write_file_atomically() left of a run's own files when its process was killed. Whoever holds the folder's lock
-// writes them; but a report may be drawn beside, so what is younger than this start stays.
+// Removes temporary files that killed processes left (write_file_atomically). Files newer than this start stay:
+// `fptrain report` may be writing them, without the folder's lease.
 void remove_temporaries(const std::filesystem::path& folder, std::filesystem::file_time_type start) {
   static const std::regex pattern(
-      R"((config\.yaml|plan\.(txt|json)|(memory|restarts)\.json|report\.(json|html)|reference-scores.*\.bin)\.tmp\.\d+)");
+      R"((config\.yaml|plan\.(txt|json)|(memory|restarts)\.json|report\.(json|html)|reference-scores.*\.bin)\.tmp\.[0-9a-f]+)");
   for (const std::filesystem::path& file : storage::entries_of(folder)) {
     std::error_code error;
     if (!std::regex_match(file.filename().string(), pattern)) continue;
@@ -54,10 +56,10 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   resolved.model = section_;
   pipeline_ = plan_pipeline(resolved);
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
-  require_fit_together(prediction_, ops_, *groups_.world, request_.advice);
+  require_fit_on_all_ranks(prediction_, ops_, *groups_.world, request_.advice);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
-  time_needed_.emplace(static_cast<double>(prediction_.parameters) * 3 * sizeof(float),  // weights and both moments
-                       world.size(), request_.save_bytes_per_s);
+  shutdown_time_.emplace(static_cast<double>(prediction_.parameters) * 3 * sizeof(float),  // weights and both moments
+                         world.size(), request_.save_bytes_per_s);
   prepare_directory();
   start_or_resume();
 }
@@ -67,11 +69,8 @@ void Trainer::prepare_directory() {
   if (const auto pause = slow_disk(); pause.count() > 0)
     storage::set_hook([pause](storage::Step, const std::filesystem::path&) { std::this_thread::sleep_for(pause); });
   on_rank_0(*groups_.world, [&] {
-    std::error_code error;
-    std::filesystem::create_directories(checkpoints_, error);
-    if (error)
-      throw DataError(fmt::format("{}: cannot create the run directory: {}", directory_.string(), error.message()),
-                      exit_code_of(error.value()));
+    make_run_folder(spec_, directory_);
+    make_run_folder(spec_, checkpoints_);
     lease_.emplace(lease_file(directory_));
     remove_temporaries(directory_, start_);
     clean_leftovers(checkpoints_);
@@ -83,8 +82,9 @@ void Trainer::start_or_resume() {
   ParamTable table;
   declare_parameters(section_, table);
   auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
+  if (groups_.world->rank() != 0) log_errors_to_file(directory_ / "log.txt");
   on_rank_0(*groups_.world, [&] {
-    log::tee_to(directory_ / "log.txt");
+    log_to_file(directory_ / "log.txt");
     RunSpec resolved = spec_;
     resolved.model = section_;
     write_file_atomically(directory_ / "config.yaml", dump(resolved));
@@ -95,7 +95,7 @@ void Trainer::start_or_resume() {
     return std::string();
   });
 
-  gemm_rate_ = peak_rate(ops_, compute_type(spec_.precision)).flops;  // of all ranks at the same time
+  gemm_rate_ = peak_rate(ops_, spec_.precision.compute).flops;  // measured by all ranks at the same time
   groups_.world->all_reduce(std::span(&gemm_rate_, 1));
   memory_.emplace(ops_);
   ops_.reserve_scratch(prediction_.scratch_bytes);
@@ -110,36 +110,36 @@ void Trainer::start_or_resume() {
     return std::string();
   });
   executor_->restore_weights(at_.updates);
-  check_replicas(*model_, ops_);  // fingerprints prove one copy of what several ranks have read
+  check_replicas(*model_, ops_);  // fingerprints verify only one copy of what several ranks have read
   saver_.emplace(
       checkpoints_, spec_, model_->params(), ops_, *groups_.world,
       SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank(), lease_ ? &*lease_ : nullptr});
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
-  for (const std::string& text : passed_over_) event(at_.step, text, log::Level::warning);
+  for (const std::string& text : setup_events_) event(at_.step, text, log::Level::warning);
   if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
 }
 
-// Rank 0's part of it.
+// Called on rank 0 only.
 void Trainer::join_job(int64_t step) {
   job_ = slurm_job();
   if (!job_) return;
-  begin_from(spec_, *job_, step);
-  if (const auto seconds = last_save(directory_ / "restarts.json")) time_needed_->save_took(*seconds);
+  check_and_record_step(spec_, *job_, step);
+  if (const auto seconds = last_save_seconds(directory_ / "restarts.json")) shutdown_time_->save_took(*seconds);
   job_clock_.emplace(*job_);
 }
 
-// DPO: scores of all answers under the reference model, from an earlier start or computed now. A resumed run keeps to
-// those it began with, whatever has become of the reference model since.
+// Loads or computes DPO's scores of all answers under the reference model. A resumed run keeps the scores that it began
+// with, even if the reference model has changed since.
 void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
   if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
-  const WeightSource source = open_together(named.empty() ? spec_.model.init_from : named, *groups_.world);
+  const WeightSource source = open_on_all_ranks(named.empty() ? spec_.model.init_from : named, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
   if (scores->load(directory_, source.identity(), *groups_.world)) return;
-  load_together(source, model_->params(), ops_, *groups_.world);
+  load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   executor_->restore_weights(0);
   log::info("scoring all answers with the reference model {}", source.path().string());
   scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity(), leads());
@@ -147,9 +147,9 @@ void Trainer::find_reference(bool resuming) {
 
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
-  const WeightSource source = open_together(spec_.model.init_from, *groups_.world);
+  const WeightSource source = open_on_all_ranks(spec_.model.init_from, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
-  load_together(source, model_->params(), ops_, *groups_.world);
+  load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();
   log::info("initial weights from {}", source.path().string());
   if (!source.tokenizer_json().empty() &&
@@ -158,7 +158,7 @@ void Trainer::start_afresh() {
                  source.path().string());
 }
 
-// Takes the state from a checkpoint, or where it turns out to be damaged from the one before; which it was.
+// Loads the state from a checkpoint, or from an earlier one if it turns out to be damaged. Returns the one loaded.
 std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint) {
   std::set<std::filesystem::path> damaged;
   for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
@@ -169,16 +169,16 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
     if (request_.resume != "auto") throw DataError(damage->text);
     if (leads()) log::warning("skipping a checkpoint: {}", damage->text);
     damaged.insert(checkpoint->folder());
-    passed_over_.push_back(
-        fmt::format("passed over a damaged checkpoint: {}{}", damage->text,
+    setup_events_.push_back(
+        fmt::format("skipped a damaged checkpoint: {}{}", damage->text,
                     damage->files_match
-                        ? "; its files have the hashes that were saved, but two loads of its tensors gave something "
-                          "else than was saved"
+                        ? "; its files have the hashes that were saved, but in two loads its tensors were not what was "
+                          "saved"
                         : ""));
   }
   if (!checkpoint) return checkpoint;
-  set_aside_together(damaged);
-  const TrainState s = state_together(*checkpoint, *groups_.world);
+  set_aside_on_all_ranks(damaged);
+  const TrainState s = state_on_all_ranks(*checkpoint, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
   saved_step_ = resumed_step_ = at_.step;
@@ -186,18 +186,18 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
   return checkpoint;
 }
 
-// Only now that another one could be loaded: else it may be this machine that is at fault, and not the checkpoints.
-// Where they stayed, retention would count them among those it keeps.
-void Trainer::set_aside_together(const std::set<std::filesystem::path>& checkpoints) {
+// Called only after another checkpoint could be loaded: otherwise this machine may be at fault, not the checkpoints.
+// If they stayed, retention would count them among those it keeps.
+void Trainer::set_aside_on_all_ranks(const std::set<std::filesystem::path>& checkpoints) {
   if (checkpoints.empty()) return;
   on_rank_0(*groups_.world, [&] {
     lease_->require();
     for (const std::filesystem::path& path : checkpoints) {
       try {
-        passed_over_.push_back(
+        setup_events_.push_back(
             fmt::format("{} was set aside as {}", path.string(), set_aside(path).filename().string()));
       } catch (const DataError& e) {
-        passed_over_.push_back(fmt::format("a damaged checkpoint cannot be set aside: {}", e.what()));
+        setup_events_.push_back(fmt::format("a damaged checkpoint cannot be set aside: {}", e.what()));
       }
     }
     return std::string();
@@ -209,7 +209,7 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
                                                    data_identity(spec_, data_.train()));
   if (!differences.empty() && !request_.allow_data_change)
     throw ConfigError(fmt::format(
-        "{}: resuming would not continue the same sequence of samples:{}\nput the keys back, start another run, "
+        "{}: resuming would not continue the same sequence of samples:{}\nrestore these keys, start another run, "
         "or accept it with --allow-data-change",
         checkpoint.folder().string(), differences));
 }

@@ -52,7 +52,7 @@ std::map<std::string, UniversalPattern> universal_patterns(const Checkpoint& c) 
     return {};
   }
   if (!c.mismatches(table).empty()) return {};
-  // A rank with the head alone holds a copy of what it shares with the stem.
+  // A rank with only the LM head holds a copy of the weights tied to the embedding.
   ParamTable head(mesh.tp(), 0, 1, 0, {false, true, std::vector<bool>(static_cast<size_t>(model.layers))});
   declare_parameters(model, head);
   std::map<std::string, UniversalPattern> patterns;

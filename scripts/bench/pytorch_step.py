@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times a training step of a GPT-2 or a Llama in PyTorch: forward, backward, clipping to norm 1, AdamW, on random tokens.
 
-The other side of `fptrain bench train`: same model, same step, same batch. Prints one JSON object. For a fair figure on a
-CPU set the threads and the environment as docs/benchmarks.md says (openblas-openmp, huge pages, ATEN_CPU_CAPABILITY). On a
+The counterpart of `fptrain bench train`: same model, same step, same batch. Prints one JSON object. For a fair figure on a
+CPU set the threads and the environment as described in docs/benchmarks.md (openblas-openmp, huge pages, ATEN_CPU_CAPABILITY). On a
 GPU the model is compiled (torch.compile), attention is scaled_dot_product_attention, and AdamW is the fused one. bf16 is
 autocast: weights, their gradients and AdamW's moments are fp32, products and attention bf16.
 """

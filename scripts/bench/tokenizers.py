@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Speed of `fptrain data prepare` and `data tokenize` beside tokenizers, sentencepiece and tiktoken.
+"""Compares the speed of `fptrain data prepare` and `data tokenize` with tokenizers, sentencepiece and tiktoken.
 
     scripts/bench/tokenizers.py --fptrain PROGRAM --text FILE [--rounds N] [--vocab N] [--threads N]
 
 Tokenizers of each kind are trained on the first 4 MB of FILE. Both sides encode all of it as documents of 100 lines, and
-the first 4 MB as one text, in alternating rounds; figures are MB/s of the median round. fptrain's times hold reading the
-files, loading the tokenizer and (for documents) writing shards; the libraries' times are of the encoding calls alone.
+the first 4 MB as one text, in alternating rounds; figures are MB/s of the median round. fptrain's times include reading the
+files, loading the tokenizer and (for documents) writing shards; the libraries' times only include the encoding calls.
 Needs the environment of the parity tests.
 """
 import argparse
@@ -26,7 +26,7 @@ args = parser.parse_args()
 os.environ["RAYON_NUM_THREADS"] = str(args.threads)
 os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
-# In the place of this script's own folder, which would hide the package `tokenizers` behind this file.
+# Replaces this script's own folder, where this file would hide the package `tokenizers`.
 sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "parity")
 import tokenizer_makers as makers  # noqa: E402
 
@@ -61,7 +61,7 @@ def tokenize(path):
 
 
 def compare(name, path, batch, single):
-    """One table row: both sides in turns."""
+    """Returns one table row: both programs, run alternately."""
     cells = []
     for ours, theirs, size in ((prepare, batch, BYTES), (tokenize, single, SAMPLE_BYTES)):
         pairs = [(seconds(lambda: ours(path)), seconds(theirs)) for _ in range(args.rounds)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What this device reaches through PyTorch, as one line of JSON: a copy, products of the shapes of GPT-2 1.5B and Llama 3 8B,
+"""Measures this device through PyTorch, as one line of JSON: a copy, products of the shapes of GPT-2 1.5B and Llama 3 8B,
 and scaled_dot_product_attention by cuDNN with and without deterministic algorithms. Medians, random operands.
 
   scripts/gpu_check/ceilings.py [--device cuda|cpu]      cpu: small shapes, to try the script
@@ -12,7 +12,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-# name: outputs, inputs of a layer's product over 8192 tokens
+# name: outputs and inputs of a layer, multiplied with 8192 tokens
 LAYERS = {
     "gpt2-xl qkv": (4800, 1600), "gpt2-xl projection": (1600, 1600), "gpt2-xl up": (6400, 1600), "gpt2-xl down": (1600, 6400),
     "llama-3-8b qkv": (6144, 4096), "llama-3-8b projection": (4096, 4096), "llama-3-8b gate_up": (28672, 4096), "llama-3-8b down": (4096, 14336),
@@ -25,7 +25,7 @@ class Bench:
     def __init__(self, device):
         self.device, self.gpu = device, device == "cuda"
         self.rows, self.refused = [], []
-        self.scale = 1 if self.gpu else 16  # by which shapes are smaller on a CPU
+        self.scale = 1 if self.gpu else 16  # divisor of shapes on a CPU
 
     def random(self, *shape):
         return torch.randn(*shape, device=self.device, dtype=torch.bfloat16)
@@ -86,7 +86,7 @@ class Bench:
     def both_passes(self, name, flops, deterministic, q, k, v):
         torch.use_deterministic_algorithms(deterministic)
         if hasattr(torch.utils, "deterministic"):
-            torch.utils.deterministic.fill_uninitialized_memory = False  # it would be timed with the rest
+            torch.utils.deterministic.fill_uninitialized_memory = False  # it would be included in the times
         grouped = {"enable_gqa": True} if k.shape[1] != q.shape[1] and self.gpu else {}
         if k.shape[1] != q.shape[1] and not grouped:
             k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1).detach().requires_grad_() for x in (k, v))

@@ -1,4 +1,4 @@
-"""What the parts of gpu-check share: steps, running them within a time, results."""
+"""Shared code of the parts of gpu-check: steps, running them within a time limit, results."""
 import concurrent.futures
 import dataclasses
 import os
@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 @dataclasses.dataclass
 class Result:
-    """`figure`: what was measured as a number, where predictions.json may have one for this check."""
+    """`figure`: the measured value as a number, when predictions.json may have one for this check."""
     part: str
     check: str
     result: str
@@ -25,7 +25,7 @@ class Result:
 
 @dataclasses.dataclass
 class Step:
-    """One program to run. `group`: the model or tool whose results it belongs to. `makes`: a path that it leaves behind;
+    """One program to run. `group`: the model or tool to whose results it belongs. `makes`: a path that it creates;
     several sections may have a step that makes the same, which then runs once. `clears`: a folder that must not be there before.
     `limit`: seconds after which it has failed."""
     name: str
@@ -39,7 +39,7 @@ class Step:
 
 @dataclasses.dataclass
 class Done:
-    """`finished` is false where the part's time ran out first: the next run of the script starts the step again."""
+    """`finished` is false when the part's time ran out first: the next run of the script starts the step again."""
     step: Step
     code: int
     out: str
@@ -55,9 +55,9 @@ class Done:
 
 @dataclasses.dataclass
 class Context:
-    """The devices that are compared and where their programs are."""
-    device: str     # what is checked
-    reference: str  # what it is held against
+    """The devices that are compared and the paths of their programs."""
+    device: str     # the device that is checked
+    reference: str  # the device with which it is compared
     fptrain: str
     suite: str      # the op suite of `device`
     folder: str
@@ -79,7 +79,7 @@ def run_step(step, deadline):
     if deadline - begin <= 0:
         return Done(step, 124, "", "no time was left for it", 0.0, finished=False)
     if step.clears:
-        shutil.rmtree(step.clears, ignore_errors=True)  # what an interrupted run has left half done
+        shutil.rmtree(step.clears, ignore_errors=True)  # partial results of an interrupted run
     environment = dict(os.environ, OMP_WAIT_POLICY="passive", **step.env)
     try:
         p = subprocess.Popen(step.argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -89,7 +89,7 @@ def run_step(step, deadline):
     try:
         out, err = p.communicate(timeout=left)
     except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)  # with what it has started
+        os.killpg(p.pid, signal.SIGKILL)  # with its children
         out, _ = p.communicate()
         return Done(step, 124, out, f"not done in {left:.0f} s", time.monotonic() - begin, finished=left == step.limit)
     return Done(step, p.returncode, out, err, time.monotonic() - begin)
@@ -101,7 +101,7 @@ class Section:
     parallel = 1  # steps at a time
 
     def unavailable(self, context):
-        """Why none of its steps can run here; empty when they can."""
+        """Returns why none of its steps can run here; empty when they can."""
         return ""
 
     def steps(self, context):

@@ -1,4 +1,4 @@
-"""What NVIDIA's profiler says of the six kernels that are ours and matter, and how long a step is beside the sum of its ops."""
+"""NVIDIA's profiler on the six most important of fptrain's own kernels, and a step compared with the sum of its ops."""
 import csv
 import json
 import shutil
@@ -38,7 +38,7 @@ class Kernels(Section):
     def steps(self, context):
         training = [context.fptrain, "bench", "train", "--preset", "llama-3-8b", "--set", "model.layers=1", "--batch", "1", "--seq-len", "4096",
                     "--warmup", "0", "--steps", "1", "--device", "cuda"]
-        # The clocks are left as they are: what is measured is what a training run would have.
+        # The clocks are not locked, so that the conditions are those of a training run.
         return [Step(kernel, [self.program() or "ncu", "--csv", "--set", "basic", "--section", "MemoryWorkloadAnalysis", "--clock-control", "none", "--target-processes", "all",
                               "--kernel-name", f"regex:^{kernel}", "--launch-count", "2", *training], kernel, OWN_ATTENTION, limit=120)
                 for kernel in KERNELS]
@@ -54,7 +54,7 @@ class Kernels(Section):
 
 
 class Gaps(Section):
-    """A step against its ops timed one by one: of a small model, where launching and waiting for the host would show."""
+    """A step compared with its ops timed one by one, for a small model, where launch overhead and host waits would show."""
     name = "gaps"
 
     def steps(self, context):

@@ -1,10 +1,10 @@
-"""The table of results: worst news first, each figure beside what was predicted for this GPU."""
+"""The table of results: failures first, each figure with its prediction for this GPU."""
 import json
 import math
 import os
 
 ORDER = {"fail": 0, "open": 1, "pass": 2, "skipped": 3}
-ROWS = 50  # of the table, so that its head stays in sight; the rest is in results.json
+ROWS = 50  # rows of the table, so that its header stays visible; the rest is in results.json
 
 
 class Predictions:
@@ -15,7 +15,7 @@ class Predictions:
         self.figures = known["figures"]
 
     def of(self, result):
-        """The figure that was predicted; None where there is none for this GPU."""
+        """Returns the predicted figure; None when there is none for this GPU."""
         entry = self.figures.get(f"{result.part}: {result.check}", {})
         return entry.get(self.gpu) if result.figure is not None else None
 
@@ -25,8 +25,8 @@ class Predictions:
 
 
 def worst_first(results, predictions):
-    """Failures, what is still to be done, what is furthest from its prediction, what kept to a limit, what was skipped, and last
-    what is only reported."""
+    """Sorts results: failures, open ones, those furthest from their prediction, those within a limit, skipped ones, and last
+    those that are only reported."""
     def place(result):
         ratio = predictions.ratio(result)
         plain = result.status == "pass" and not ratio and not result.limit

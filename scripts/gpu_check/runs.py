@@ -29,7 +29,7 @@ def sizes(context):
 
 
 class Runs:
-    """The steps that train and probe, and where they leave what."""
+    """The steps that train and probe, and the paths of their results."""
 
     def __init__(self, context):
         self.c = context
@@ -39,7 +39,7 @@ class Runs:
         return self.c.path("runs", name)
 
     def twice(self):
-        """Two runs of a Llama of two layers, so long that gradients of keys come from many tiles; and their last checkpoints."""
+        """Two runs of a Llama of two layers with sequences so long that gradients of keys come from many tiles; and their last checkpoints."""
         c = self.c
         length, hidden, heads = (4096, 1024, 8) if c.on_gpu else (256, 64, 2)
         steps = 10 if c.on_gpu else 2
@@ -103,7 +103,7 @@ class Runs:
 
 
 def relative_distance(a, b):
-    """The largest difference of two loss curves' common steps, against the second."""
+    """Returns the largest relative difference of two loss curves over their common steps, relative to the second."""
     common = sorted(a.keys() & b.keys())
     return max((abs(a[s] - b[s]) / abs(b[s]) for s in common), default=float("nan"))
 
@@ -125,7 +125,7 @@ class Gradients(Section):
         return steps
 
     def tensors(self, file):
-        import h5py  # only here: the other parts do without
+        import h5py  # only here: the other parts do not need it
         with h5py.File(file) as f:
             return {"logits": f["logits"][...], **{k: v[...] for k, v in f["gradients"].items()}}
 
@@ -206,7 +206,7 @@ class Resume(Section):
 
 
 class LongTwice(Section):
-    """Long sequences twice: a backward pass whose sums depend on chance gives other bits."""
+    """Long sequences twice: a backward pass whose sums have no fixed order gives different bits."""
     name = "twice"
 
     def steps(self, context):

@@ -1,11 +1,11 @@
-"""Does it start at all? Machine, libraries, one training step, a few ops, and which attention runs."""
+"""Tests whether it starts at all: machine, libraries, one training step, a few ops, and the attention implementation."""
 import json
 import shutil
 
 from .common import Result, Section, Step
 from .suite import OWN_ATTENTION, pattern, tests_of
 
-# Layers are alike, so two of them say what runs the attention of all.
+# Layers are equal, so two of them show which implementation runs the attention of all.
 MODELS = (("gpt2-xl", 1024), ("llama-3.2-1b", 4096), ("llama-3-8b", 8192))
 
 
@@ -19,7 +19,7 @@ class Start(Section):
                     "bench train")
 
     def tests(self, context):
-        """A product, and attention by cuDNN and by our own kernels."""
+        """A matrix product, and attention by cuDNN and by fptrain's own kernels."""
         names = tests_of(context)
         chosen = next((n for n in names if n.startswith("linear")), None), next((n for n in names if n.startswith("attention agrees")), None)
         return [n for n in chosen if n]
@@ -54,7 +54,7 @@ class Start(Section):
 
 
 class AttentionChoice(Section):
-    """On a GPU, plain bf16 attention that cuDNN does not run trains at half the speed, and nothing else would say so."""
+    """On a GPU, plain bf16 attention that cuDNN does not run trains at half the speed, and no other check would notice."""
     name = "attention"
 
     def steps(self, context):

@@ -1,4 +1,4 @@
-"""How fast: the machine's own ceilings, each op, whole training steps, and PyTorch beside them where it can use the GPU."""
+"""Speed: the machine's ceilings, each op, whole training steps, and PyTorch for comparison where it can use the GPU."""
 import json
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 from .common import ROOT, Result, Section, Step, judged
 
 YARDSTICKS = ("copy", "copy_in", "copy_out")  # the last two cross the bus to the host
-LARGE = 64 << 20  # bytes that an op must move for its bandwidth to count: below, launching dominates
+LARGE = 64 << 20  # bytes that an op must move for its bandwidth to count: below, launch overhead dominates
 
 
 def torch_sees_device(context):
@@ -22,7 +22,7 @@ def last_json(done):
 
 
 class Ceilings(Section):
-    """What NVIDIA's libraries reach through PyTorch: a copy, products, attention. fptrain is held against it."""
+    """The speed of NVIDIA's libraries through PyTorch: a copy, products, attention. fptrain is compared with it."""
     name = "ceilings"
 
     def unavailable(self, context):
@@ -92,7 +92,7 @@ class OpSpeed(Section):
         return results
 
 
-# name: preset, samples a batch, tokens a sample, batches a step, what else
+# name: preset, samples per batch, tokens per sample, batches per step, other settings
 STEPS = {
     "gpt2-xl 4x8x1024": ("gpt2-xl", 8, 1024, 4, []),
     "gpt2-xl 4x16x1024": ("gpt2-xl", 16, 1024, 4, []),
@@ -133,7 +133,7 @@ class StepSpeed(Section):
         peak = f"{b['peak_from']} {b['peak_gflops_per_s'] / 1e3:.1f} TFLOP/s"
         memory = f"{b['peak_bytes'] / 2**30:.2f} GiB, {b['peak_bytes'] / b['predicted_bytes'] - 1:+.1%}"
         results = [Result(self.name, f"{name}: step", f"{b['step_ms']:.1f} ms, {b['tokens_per_s']:.0f} tokens/s", figure=b["step_ms"])]
-        # A GPU's limits; on a CPU the same code runs to be tried.
+        # The limits are for GPUs; on a CPU this code only runs to test it.
         mfu = judged(self.name, f"{name}: MFU", b["mfu"], 0.55 if context.on_gpu else 0.0, "{:.1%}", at_least=True)
         mfu.result, mfu.figure = f"{mfu.result} of {peak}", 100 * b["mfu"]
         off = judged(self.name, f"{name}: memory off its prediction", abs(b["peak_bytes"] / b["predicted_bytes"] - 1), 0.03 if context.on_gpu else 1.0,

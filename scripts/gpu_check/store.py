@@ -1,4 +1,4 @@
-"""What has finished, kept in the output folder: a script that is started again goes on after it."""
+"""Finished results, kept in the output folder: a script that is started again continues after them."""
 import dataclasses
 import hashlib
 import json
@@ -40,7 +40,7 @@ class Store:
         return step.name if step.makes else f"{section}: {step.name}"
 
     def known(self, section, step):
-        """What an earlier run found; None where the step has to run, as its result or what it makes is not there."""
+        """Returns the result of an earlier run; None when the step has to run because its result or its output is missing."""
         entry = self.data["steps"].get(self.key(section, step))
         if entry is None or (step.makes and entry["code"] == 0 and not os.path.exists(step.makes)):
             return None
@@ -66,7 +66,7 @@ class Store:
             self.save()
 
     def results(self):
-        """Of all parts that have run, of earlier runs too."""
+        """Returns the results of all parts, also those of earlier runs."""
         return [Result(**r) for part in self.data["parts"].values() for r in part["results"]]
 
     def save(self):

@@ -19,14 +19,14 @@ def tests_of(context, tags="~[nightly]"):
 
 
 def pattern(name):
-    """A test's name as Catch2's command line takes it."""
+    """Escapes a test's name for Catch2's command line."""
     for special in "\\,[]":
         name = name.replace(special, "\\" + special)
     return name
 
 
 class Ops(Section):
-    """Every test in a process of its own, so that one that breaks the device does not break the others."""
+    """Runs every test in a process of its own, so that one that breaks the device does not break the others."""
     name = "ops"
     parallel = max(1, min(8, len(os.sched_getaffinity(0))))
 
@@ -48,7 +48,7 @@ class Ops(Section):
 
 
 class LongAttention(Section):
-    """Several tiles of keys: here a sum whose order is left to chance would show. Each call is made three times and compared bit by bit."""
+    """Several tiles of keys, where a sum without a fixed order would show. Each call is made three times and compared bit by bit."""
     name = "attention bits"
 
     def unavailable(self, context):
@@ -62,7 +62,7 @@ class LongAttention(Section):
 
 
 class Sanitizer(Section):
-    """Each op's comparison with the oracle. Races are looked for in our own kernels: NVIDIA's are left out."""
+    """Each op's comparison with the oracle. Races are only checked in fptrain's own kernels, not in NVIDIA's."""
     name = "sanitizer"
     parallel = 4
     TOOLS = ("memcheck", "racecheck")
@@ -82,7 +82,7 @@ class Sanitizer(Section):
             for name in self.chosen(context):
                 if tool == "racecheck" and name.startswith("linear"):
                     continue
-                # Libraries ask the driver for what it may not have: its answers are no memory errors.
+                # Libraries query the driver for features that it may not have: such API errors are no memory errors.
                 command = [program, "--tool", tool, "--error-exitcode", "99", "--target-processes", "all"]
                 command += ["--report-api-errors", "no"] if tool == "memcheck" else []
                 steps.append(Step(f"{tool}: {name}", [*command, context.suite, pattern(name)], tool, OWN_ATTENTION, limit=200))

@@ -39,7 +39,7 @@ TEST_CASE("bf16 keeps zeros, infinities, NaN and subnormals") {
   CHECK(bits_of(0x1.fep127f) == 0x7f7f);
   CHECK(bits_of(0x1p-133f) == 0x0001);
   CHECK(bits_of(0x1p-135f) == 0x0000);
-  // NaN with payload only in the bits that are cut off must not become infinity.
+  // A NaN whose payload is only in the truncated bits must not become infinity.
   for (const uint32_t nan : {0x7f800001u, 0xff800001u, 0x7fffffffu, 0x7fc00000u}) {
     const bf16 x(std::bit_cast<float>(nan));
     CHECK(std::isnan(static_cast<float>(x)));
@@ -47,13 +47,13 @@ TEST_CASE("bf16 keeps zeros, infinities, NaN and subnormals") {
   }
 }
 
-TEST_CASE("every bf16 survives float and back") {
+TEST_CASE("every bf16 value survives a round trip through float") {
   int changed = 0;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const bf16 x = from_bits(static_cast<uint16_t>(bits));
     const float wide = x;
     const bf16 back(wide);
-    // A signalling NaN may come back quiet.
+    // A signalling NaN may become quiet.
     if (std::isnan(wide) ? !std::isnan(static_cast<float>(back)) : back.bits != bits) ++changed;
   }
   CHECK(changed == 0);
@@ -75,7 +75,7 @@ TEST_CASE("epsilon is the distance from 1 to the next value") {
   CHECK(static_cast<double>(std::nextafter(1.0f, 2.0f)) - 1.0 == fp::epsilon_of(DType::f32));
 }
 
-TEST_CASE("types have sizes and names") {
+TEST_CASE("data types have sizes and names") {
   CHECK(fp::size_of(DType::f32) == 4);
   CHECK(fp::size_of(DType::bf16) == 2);
   CHECK(fp::size_of(DType::i32) == 4);

@@ -13,7 +13,7 @@ TEST_CASE("user errors carry their exit code") {
   CHECK(std::string(DataError("shard 3 is cut short").what()) == "shard 3 is cut short");
 }
 
-TEST_CASE("a failed check says where, what and the values") {
+TEST_CASE("the message of a failed check has its location, condition and values") {
   const int n = 3;
   try {
     FP_CHECK(n == 4, "n is {}", n);
@@ -27,7 +27,7 @@ TEST_CASE("a failed check says where, what and the values") {
   }
 }
 
-TEST_CASE("shapes compare, count and print - a sixth dimension is refused") {
+TEST_CASE("shapes compare, count elements, print and refuse a sixth dimension") {
   const Shape s{2, 3, 5};
   CHECK(s.elements() == 30);
   CHECK(s.str() == "[2,3,5]");

@@ -62,7 +62,7 @@ TEST_CASE("nested parallel regions run on one thread") {
   CHECK(inner_threads == 0);
 }
 
-TEST_CASE("the default number of threads comes back") {
+TEST_CASE("set_threads(0) restores the default number of threads") {
   fp::set_threads(0);
   const int usual = fp::max_threads();
   CHECK(usual >= 1);
@@ -72,7 +72,7 @@ TEST_CASE("the default number of threads comes back") {
   CHECK(fp::max_threads() == usual);
 }
 
-TEST_CASE("every thread has its own number of threads") {
+TEST_CASE("the number of threads is a setting of each thread") {
   const Threads scope(3);
   int there = 0, started = 0;
   std::thread other([&] {

@@ -7,7 +7,7 @@
 using fp::Philox;
 using fp::Purpose;
 
-TEST_CASE("philox4x32-10 gives the published known answers") {
+TEST_CASE("philox4x32-10 reproduces the published test vectors") {
   // Random123's kat_vectors.
   constexpr uint32_t kOnes = 0xffffffffu;
   CHECK(Philox::block({0, 0, 0, 0}, {0, 0}) == Philox::Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -45,7 +45,7 @@ TEST_CASE("normal numbers have mean 0, variance 1 and normal tails") {
   CHECK(std::isfinite(extreme[0]));
 }
 
-TEST_CASE("seeds, purposes and names get keys of their own") {
+TEST_CASE("seeds and purposes and names have distinct keys") {
   std::set<Philox::Key> keys;
   for (uint64_t seed : {0ull, 1ull, 1234ull, 1ull << 55})
     for (uint32_t purpose = 1; purpose <= 9; ++purpose) keys.insert(Philox::key(seed, static_cast<Purpose>(purpose)));
@@ -54,7 +54,7 @@ TEST_CASE("seeds, purposes and names get keys of their own") {
   CHECK(Philox::name_id("") != 0);
 }
 
-TEST_CASE("the stream is part of the reproducibility contract") {
+TEST_CASE("the random stream never changes") {
   // Frozen: a change here changes the initial weights and dropout masks of every run spec.
   CHECK(Philox::mix(0) == 0xe220a8397b1dcdafull);
   CHECK(static_cast<uint32_t>(Purpose::init) == 1);

@@ -5,9 +5,9 @@
 using namespace fp;
 using namespace std::chrono_literals;
 
-constexpr auto kLong = 24h;  // for what ends by itself, however busy the machine
+constexpr auto kLong = 24h;  // for programs that end by themselves, however busy the machine
 
-TEST_CASE("a program's output, its errors and how it ended") {
+TEST_CASE("run_program captures stdout, stderr and the exit code") {
   CHECK(run_program({"sh", "-c", "echo out; echo err >&2; exit 7"}, kLong) == ProgramOutput{7, "out\n", "err\n"});
   CHECK(run_program({"sh", "-c", "kill -TERM $$"}, kLong)->code == 128 + 15);
   CHECK(run_program({"cat"}, kLong) == ProgramOutput{0, "", ""});  // nothing to read on stdin
@@ -17,8 +17,8 @@ TEST_CASE("a program's output, its errors and how it ended") {
   CHECK(long_one->errors.size() == 500000);
 }
 
-TEST_CASE("a program that is not there or takes too long is nothing") {
+TEST_CASE("run_program returns nothing for a missing program or one that exceeds its time limit") {
   CHECK(!run_program({"fptrain-no-such-program"}, kLong));
-  // One that was not killed would be waited for until this test's own time limit.
+  // If it were not killed, this test would exceed its own time limit.
   CHECK(!run_program({"sleep", "100000"}, 200ms));
 }

@@ -7,7 +7,7 @@
 #include "support/gate.h"
 
 using namespace fp;
-using fp::testing::Gate;
+using fp::test::Gate;
 
 namespace {
 
@@ -15,8 +15,8 @@ constexpr double kForEver = 3600;
 
 }  // namespace
 
-TEST_CASE("a work queue does all work in order, and flush waits for it") {
-  std::vector<int> done;  // by the queue's thread, until flush() returns
+TEST_CASE("a work queue does all work in order and flush waits for it") {
+  std::vector<int> done;  // written by the queue's thread until flush() returns
   WorkQueue queue(1000);
   for (int i = 0; i < 100; ++i) CHECK(queue.post([&done, i] { done.push_back(i); }));
   REQUIRE(queue.flush(kForEver));
@@ -25,7 +25,7 @@ TEST_CASE("a work queue does all work in order, and flush waits for it") {
   CHECK(queue.busy_s() == 0);
 }
 
-TEST_CASE("a work queue whose work hangs holds up nobody, and takes no more than it may") {
+TEST_CASE("a work queue whose work hangs blocks nobody and refuses work beyond its limit") {
   const auto gate = std::make_shared<Gate>();
   const auto done = std::make_shared<std::atomic<int>>(0);
   WorkQueue queue(3);

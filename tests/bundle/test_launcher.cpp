@@ -1,10 +1,10 @@
-// The script that starts the programs of a bundle: where it finds them, and what it refuses. The
-// programs themselves are tried in a bare Debian by scripts/bundle-check.
+// The script that starts the programs of a bundle: finding them, and the systems it refuses.
+// scripts/bundle-check runs the programs themselves on a bare Debian.
 #include <catch2/catch.hpp>
 
 #include "support/process.h"
 
-namespace fp::testing {
+namespace fp::test {
 namespace {
 
 void write_script(const std::filesystem::path& path, const std::string& text) {
@@ -29,7 +29,7 @@ struct Bundle {
                  "#!/bin/sh\nprintf '<%s>' \"$@\" \"${LD_LIBRARY_PATH-unset}\" \"$OPAL_PKGLIBDIR\"\nexit 75\n");
     c_library("echo 'glibc 2.36'");
   }
-  // What getconf GNU_LIBC_VERSION does.
+  // Acts as getconf GNU_LIBC_VERSION.
   void c_library(const std::string& command) { write_script(path / "getconf", "#!/bin/sh\n" + command + "\n"); }
 
   Outcome start(const std::filesystem::path& program, const std::vector<std::string>& variables = {}) const {
@@ -50,7 +50,7 @@ TEST_CASE("a bundle's program runs from any folder and through a link, and its e
   CHECK(bundle.start(bundle.folder.path / "linked").output == direct.output);
 }
 
-TEST_CASE("a bundle refuses a C library that is too old, and says so") {
+TEST_CASE("a bundle refuses a C library that is too old with a message") {
   Bundle bundle;
   for (const std::string good : {"2.36", "2.41", "2.40.9000"}) {
     bundle.c_library("echo 'glibc " + good + "'");
@@ -66,17 +66,17 @@ TEST_CASE("a bundle refuses a C library that is too old, and says so") {
   CHECK(other.output.find("another C library") != std::string::npos);
 }
 
-TEST_CASE("a bundle leaves LD_LIBRARY_PATH, where modules put CUDA, as it is") {
+TEST_CASE("a bundle leaves LD_LIBRARY_PATH, in which modules put CUDA, unchanged") {
   const Bundle bundle;
   const Outcome started = bundle.start(bundle.home / "bin/fptrain", {"LD_LIBRARY_PATH=/opt/module/lib"});
   CHECK(started.output.find("<two words></opt/module/lib>") != std::string::npos);
 }
 
-TEST_CASE("a bundle's mpirun tells other nodes where the bundle is") {
+TEST_CASE("a bundle's mpirun passes the path of the bundle to other nodes") {
   const Bundle bundle("mpirun");
   const Outcome started = bundle.start(bundle.home / "bin/mpirun");
   CHECK(started.output.find("<--prefix><" + bundle.home.string() + "><one><two words>") == 0);
 }
 
 }  // namespace
-}  // namespace fp::testing
+}  // namespace fp::test

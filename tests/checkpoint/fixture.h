@@ -1,10 +1,13 @@
-// A small model with every way of cutting a tensor, whose state is a known function of name, kind and logical index.
+// A small model with every kind of partition, whose state is a known function of name, kind and logical index.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,33 +16,20 @@
 #include <string>
 #include <vector>
 
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/philox.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/storage.h"
+#include "io/filesystem.h"
+#include "io/log_file.h"
+#include "io/readable_file.h"
+#include "io/storage.h"
 #include "ops/backends.h"
+#include "support/temporary_folder.h"
 
 namespace fp::test {
 
 constexpr int64_t kAll = std::numeric_limits<int64_t>::max();  // steps
-
-struct TempDir {
-  std::filesystem::path path;
-
-  // In memory where there is such a folder: the tests sync a lot.
-  TempDir() {
-    std::string pattern =
-        ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
-    pattern += "/fp_checkpoint_XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~TempDir() { std::filesystem::remove_all(path); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-};
 
 inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int shards = 1, int shard = 0) {
   constexpr int64_t hidden = 16, heads = 8, kv = 2, d = 4, ffn = 24, vocab = 37, padded = 48;
@@ -60,7 +50,7 @@ inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int sha
   return t;
 }
 
-// The elements of a tensor: any finite float, by chance also a denormal or -0.
+// Expected elements of a tensor: arbitrary finite floats, including denormals and -0.
 class KnownValues {
  public:
   KnownValues(const std::string& name, StateKind kind, uint64_t seed)
@@ -78,7 +68,7 @@ inline float known_value(const std::string& name, StateKind kind, int64_t index,
   return KnownValues(name, kind, seed)[index];
 }
 
-// A rank's state with memory of its own, whole or, under ZeRO, its shards.
+// A rank's state in its own memory: all of it or, under ZeRO, its shards.
 class State {
  public:
   explicit State(ParamTable t, DType compute = DType::f32, bool training = true)
@@ -92,13 +82,13 @@ class State {
     poison();
   }
 
-  // Every byte becomes something that no load leaves behind.
+  // Sets every byte to a value that no load leaves behind.
   void poison() {
     for (const Tensor& flat : {store.weights(), store.master(), store.moment1(), store.moment2(), store.grads()})
       if (flat) std::memset(flat.data, 0x5a, flat.bytes());
   }
 
-  // Every element that this rank holds becomes known_value(seed); padding 0.
+  // Sets every element that this rank holds to known_value(seed), and padding to 0.
   void fill(uint64_t seed) {
     visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
       const KnownValues values(table[id].name, kind, seed);
@@ -110,8 +100,8 @@ class State {
     store.refresh_weights(*ops);
   }
 
-  // Number of elements of a kind that this rank holds, padding included, that are not what fill(seed) makes them.
-  // Others are marked in `seen`, if given: of each parameter, by logical index.
+  // Returns the number of elements of a kind on this rank, including padding, that differ from fill(seed). The correct
+  // ones are marked in `seen`, if given: for each parameter, by logical index.
   int64_t wrong(uint64_t seed, StateKind which, std::vector<std::vector<bool>>* seen = nullptr) {
     int64_t n = 0;
     visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
@@ -134,7 +124,7 @@ class State {
     return n;
   }
 
-  // The logical index of each local element of a parameter, -1 for padding: written out plainly, as an oracle.
+  // Returns the logical index of each local element of a parameter, -1 for padding. A plain implementation, as oracle.
   std::vector<int64_t> logical_indices(ParamId id) const {
     const Param& p = table[id];
     const int64_t width = p.shape.rank() == 1 ? 1 : p.shape[1];
@@ -163,7 +153,7 @@ class State {
     return dry.peak();
   }
 
-  // f(parameter, kind, first local element, elements) for all that is kept here.
+  // Calls f(parameter, kind, first local element, elements) for all state of this rank.
   template <class Visit>
   void visit(const Visit& f) {
     for (const StateKind kind : kStateKinds)
@@ -174,7 +164,7 @@ class State {
               std::span(store.state(kind, part).ptr<float>(), static_cast<size_t>(part.count)));
   }
 
-  std::vector<std::vector<int64_t>> indices_;  // of each parameter that is here
+  std::vector<std::vector<int64_t>> indices_;  // logical indices of each parameter on this rank
 };
 
 inline TrainState some_state(int64_t step) {
@@ -194,7 +184,8 @@ inline std::filesystem::path save(const std::filesystem::path& dir, State& state
   return save_checkpoint(dir, state.store, *state.ops, some_state(step), {});
 }
 
-// The small model filled with `seed`, saved by tensor-parallel ranks, each cut sharded over others as ZeRO does.
+// Saves the small model filled with `seed` from tensor-parallel ranks, each sharded over data-parallel ranks as by
+// ZeRO.
 inline std::filesystem::path save_ranks(const std::filesystem::path& dir, int64_t step, int tp, int shards,
                                         uint64_t seed) {
   const std::filesystem::path hidden = begin_save(dir, step);
@@ -206,6 +197,32 @@ inline std::filesystem::path save_ranks(const std::filesystem::path& dir, int64_
   }
   return finish_save(hidden, small_table(), files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
 }
+
+// Makes reads of one file fail, as on a faulty disk, until it is destroyed.
+class FailingReads {
+ public:
+  FailingReads() {
+    set_read_call([this](int descriptor, void* to, size_t bytes, off_t at) {
+      struct stat info {};
+      if (::fstat(descriptor, &info) != 0 || info.st_ino != inode_) return ::pread(descriptor, to, bytes, at);
+      errno = EIO;
+      return ssize_t{-1};
+    });
+  }
+  ~FailingReads() { set_read_call({}); }
+  FailingReads(const FailingReads&) = delete;
+  FailingReads& operator=(const FailingReads&) = delete;
+
+  void break_file(const std::filesystem::path& file) {
+    struct stat info {};
+    FP_CHECK(::stat(file.c_str(), &info) == 0, "{}: is missing", file.string());
+    inode_ = info.st_ino;
+  }
+  void mend() { inode_ = 0; }
+
+ private:
+  std::atomic<uint64_t> inode_ = 0;
+};
 
 // Runs f, which must throw a DataError, and returns its message.
 template <class F>
@@ -219,49 +236,57 @@ std::string data_error(const F& f) {
   return {};
 }
 
-// What the log says while f runs.
+// Returns what is logged while f runs.
 template <class F>
 std::string logged(const std::filesystem::path& scratch, const F& f) {
   std::filesystem::remove(scratch);
-  log::tee_to(scratch);
+  log_to_file(scratch);
   f();
-  log::tee_to({});
+  log::tee_to(FileDescriptor());
   return std::filesystem::exists(scratch) ? read_file(scratch) : "";
 }
 
-inline void put_file(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << content;
-  REQUIRE(out.flush());
-}
-
-// The manifest with its hash put right after its text was altered.
+// Returns a manifest's altered text with a correct hash.
 inline std::string resealed(const std::string& text) {
   const std::string before = text.substr(0, text.rfind("  \"xxh3\""));
   return before + "  \"xxh3\": \"" + hash_bytes(before.data(), before.size()) + "\"\n}\n";
 }
 
-// Makes a checkpoint one of format version 7, intact.
+// Turns a checkpoint into an intact one of format version 7.
 inline void make_newer(const std::filesystem::path& checkpoint) {
   std::string text = read_file(checkpoint / "manifest.json");
   const size_t at = text.find("\"version\": 1");
   REQUIRE(at != std::string::npos);
   text[at + 11] = '7';
-  put_file(checkpoint / "manifest.json", resealed(text));
+  write_text(checkpoint / "manifest.json", resealed(text));
 }
 
-// Alters a tensor in rank 0's file, and makes all hashes right again, as if it had been saved so.
+// Corrects the size and hash of a file in the manifest, as the author of a manipulated checkpoint can.
+inline void seal(const std::filesystem::path& checkpoint, const std::string& file) {
+  CheckpointManifest m = read_checkpoint_manifest(checkpoint);
+  for (CheckpointFile& f : m.files)
+    if (f.name == file) f = {file, std::filesystem::file_size(checkpoint / file), hash_file(checkpoint / file)};
+  write_text(checkpoint / "manifest.json", serialize(m));
+}
+
+// Alters a tensor in rank 0's file and corrects all hashes, as if it had been saved this way.
 inline void alter_sealed(const std::filesystem::path& checkpoint) {
   const std::filesystem::path file = checkpoint / "rank-00000.h5";
   std::string content = read_file(file);
   content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x10);
-  put_file(file, content);
-  CheckpointManifest m = read_checkpoint_manifest(checkpoint);
-  for (CheckpointFile& f : m.files) f.xxh3 = hash_file(checkpoint / f.name);
-  put_file(checkpoint / "manifest.json", serialize(m));
+  write_text(file, content);
+  seal(checkpoint, "rank-00000.h5");
 }
 
-// Names in a folder, hidden ones included, sorted.
+// Turns a checkpoint into one from before index.bin was introduced.
+inline void make_older(const std::filesystem::path& checkpoint) {
+  CheckpointManifest m = read_checkpoint_manifest(checkpoint);
+  REQUIRE(std::erase_if(m.files, [](const CheckpointFile& f) { return f.name == "index.bin"; }) == 1);
+  write_text(checkpoint / "manifest.json", serialize(m));
+  std::filesystem::remove(checkpoint / "index.bin");
+}
+
+// Returns the names in a folder, including hidden ones, sorted.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : storage::entries_of(folder)) names.push_back(entry.filename().string());

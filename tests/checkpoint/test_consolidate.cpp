@@ -1,4 +1,4 @@
-// One file made of many: the same checkpoint to whoever reads it.
+// Consolidation: one file made of many, which reads as the same checkpoint.
 #include "checkpoint/consolidate.h"
 #include "checkpoint/inspect.h"
 #include "fixture.h"
@@ -8,15 +8,15 @@ namespace {
 
 using std::filesystem::path;
 
-TEST_CASE("a consolidated checkpoint is the same one in one file, each tensor in one piece") {
-  const TempDir dir;
+TEST_CASE("a consolidated checkpoint holds the same tensors contiguously in one file") {
+  const MemoryFolder dir;
   const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 7, 4, 3, 1));
   const path to = dir.path / "deep" / "copy";
   std::filesystem::create_directory(to.parent_path());
   consolidate(from, to.string() + "/", "test");
   CHECK(names_in(to.parent_path()) == std::vector<std::string>{"copy"});
-  CHECK(names_in(to) ==
-        std::vector<std::string>{"config.yaml", "index.h5", "manifest.json", "rank-00000.h5", "tokenizer.json"});
+  CHECK(names_in(to) == std::vector<std::string>{"config.yaml", "index.bin", "index.h5", "manifest.json",
+                                                 "rank-00000.h5", "tokenizer.json"});
   const Checkpoint copy = Checkpoint::open(to);
   const CheckpointDifference d = compare(from, copy);
   CHECK(d.identical());
@@ -31,8 +31,8 @@ TEST_CASE("a consolidated checkpoint is the same one in one file, each tensor in
   CHECK(state.wrong(1) == 0);
 }
 
-TEST_CASE("weights alone are consolidated too") {
-  const TempDir dir;
+TEST_CASE("a checkpoint with weights only can be consolidated") {
+  const MemoryFolder dir;
   State weights(small_table(), DType::f32, false);
   const Checkpoint from = Checkpoint::open(save(dir.path, weights, 1, 1));
   consolidate(from, dir.path / "copy", "test");
@@ -41,8 +41,8 @@ TEST_CASE("weights alone are consolidated too") {
   CHECK(compare(from, copy).identical());
 }
 
-TEST_CASE("what is there is not overwritten, and a failure leaves nothing") {
-  const TempDir dir;
+TEST_CASE("consolidation does not overwrite anything, and a failure leaves nothing behind") {
+  const MemoryFolder dir;
   const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 1, 2, 1, 1));
   std::filesystem::create_directory(dir.path / "there");
   CHECK_THROWS_AS(consolidate(from, dir.path / "there", "test"), ConfigError);

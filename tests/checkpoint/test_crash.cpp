@@ -1,4 +1,4 @@
-// A process that dies at any step of a save or a deletion loses nothing that was complete.
+// A process that dies at any step of a save or a deletion loses no complete checkpoint.
 #include <sys/wait.h>
 
 #include <csignal>
@@ -13,10 +13,10 @@ namespace {
 using std::filesystem::path;
 using storage::Step;
 
-// Every step is tried: one layer will do.
+// Every step is tried, so one layer must do.
 ParamTable tiny_table() { return small_table(1, 0, 1); }
 
-// Runs f in a child that is killed just before the k-th change to the disk. False: f ended before.
+// Runs f in a child that is killed just before the k-th change to the disk. Returns false when f ended before.
 template <class F>
 bool killed_at(int k, const F& f) {
   const pid_t child = ::fork();
@@ -36,7 +36,7 @@ bool killed_at(int k, const F& f) {
   return false;
 }
 
-// What the newest checkpoint holds, after checking that it loads whole: (step, seed it was filled with).
+// Returns (step, seed it was filled with) of the newest checkpoint, after checking that it loads completely.
 std::pair<int64_t, uint64_t> latest(const path& checkpoints, std::initializer_list<uint64_t> seeds) {
   State state(tiny_table());
   const auto c = find_latest(checkpoints);
@@ -55,7 +55,7 @@ bool any_hidden(const path& checkpoints) {
 }
 
 TEST_CASE("a save that is killed at any step is complete or invisible") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State state(tiny_table());
   save(dir.path, state, 1, 1);
   int k = 1;
@@ -74,7 +74,7 @@ TEST_CASE("a save that is killed at any step is complete or invisible") {
 }
 
 TEST_CASE("replacing a checkpoint, killed at any step, leaves the old or the new one") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State state(tiny_table());
   save(dir.path, state, 1, 1);
   save(dir.path, state, 2, 2);
@@ -95,8 +95,8 @@ TEST_CASE("replacing a checkpoint, killed at any step, leaves the old or the new
   CHECK(new_taken);
 }
 
-TEST_CASE("retention, killed at any step, leaves no half checkpoint and keeps what it should") {
-  const TempDir dir;
+TEST_CASE("retention, killed at any step, leaves no partial checkpoint and keeps the right ones") {
+  const MemoryFolder dir;
   State state(tiny_table());
   for (const int64_t step : {1, 2, 3, 4}) save(dir.path / "all", state, step, static_cast<uint64_t>(step));
   bool killed = true;
@@ -110,7 +110,7 @@ TEST_CASE("retention, killed at any step, leaves no half checkpoint and keeps wh
     for (const path& p : visible) CHECK_NOTHROW(Checkpoint::open(p));
     CHECK(visible[0].filename() == "step-00000004");
     CHECK(visible[1].filename() == "step-00000003");
-    // Cleaning up may be killed as well; once it gets through, nothing is left over.
+    // Cleaning up may be killed as well; once it completes, nothing is left over.
     bool cleaning = true;
     for (int c = 1; cleaning; c += 3) cleaning = killed_at(c, [&] { clean_leftovers(checkpoints); });
     CHECK_FALSE(any_hidden(checkpoints));
@@ -119,7 +119,7 @@ TEST_CASE("retention, killed at any step, leaves no half checkpoint and keeps wh
 }
 
 TEST_CASE("nothing becomes visible before it is on disk") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State state(tiny_table());
   state.fill(1);
   std::vector<std::pair<Step, path>> trace;
@@ -146,7 +146,7 @@ TEST_CASE("nothing becomes visible before it is on disk") {
     }
   }
   REQUIRE(renamed > 0);
-  REQUIRE(created.size() == 5);
+  REQUIRE(created.size() == 6);
   CHECK(created.back() == hidden / "manifest.json");
   for (const auto& [p, last] : changed) {
     INFO(p);

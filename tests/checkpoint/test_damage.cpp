@@ -1,4 +1,4 @@
-// Whatever happens to a byte of a checkpoint, it is found before anything is loaded.
+// Any change of a byte of a checkpoint is detected before anything is loaded.
 #include "fixture.h"
 
 namespace fp::test {
@@ -7,12 +7,12 @@ namespace {
 using std::filesystem::path;
 
 struct Saved {
-  TempDir dir;
+  MemoryFolder dir;
   State state{small_table()};
   path checkpoint = save(dir.path, state, 5, 1);
 };
 
-// Whether a folder is refused as bad data, with a message that names `file`.
+// Returns whether a folder is refused as bad data, with a message that names `file`.
 bool refused(const path& checkpoint, const std::string& file) {
   try {
     Checkpoint::open(checkpoint);
@@ -22,7 +22,7 @@ bool refused(const path& checkpoint, const std::string& file) {
   return false;
 }
 
-// The number of changes to a file that go unnoticed, of those that `alter` makes for every n-th position.
+// Applies `alter` at every n-th position of a file and returns the number of changes that go undetected.
 template <class Alter>
 int unnoticed(const path& file, size_t every, const Alter& alter) {
   const std::string content = read_file(file);
@@ -30,10 +30,10 @@ int unnoticed(const path& file, size_t every, const Alter& alter) {
   for (size_t i = 0; i < content.size(); i += every) {
     std::string altered = content;
     alter(altered, i);
-    put_file(file, altered);
+    write_text(file, altered);
     n += !refused(file.parent_path(), file.filename().string());
   }
-  put_file(file, content);
+  write_text(file, content);
   return n;
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("every altered byte is detected, in every file") {
   const Saved saved;
   for (const std::string& name : names_in(saved.checkpoint)) {
     const path file = saved.checkpoint / name;
-    const size_t every = name.ends_with(".h5") ? 61 : 1;  // 61 is odd: all bit positions get their turn
+    const size_t every = name.ends_with(".h5") ? 61 : 1;  // 61 is odd, so that all bit positions are tried
     INFO(name);
     CHECK(unnoticed(file, every, flip) == 0);
   }
@@ -65,14 +65,14 @@ TEST_CASE("a file that is longer, missing or replaced is detected and named") {
     INFO(name);
     const path file = saved.checkpoint / name;
     const std::string content = read_file(file);
-    put_file(file, content + '\0');
+    write_text(file, content + '\0');
     CHECK(refused(saved.checkpoint, name));
     std::filesystem::remove(file);
     CHECK(refused(saved.checkpoint, name));
     std::filesystem::create_directory(file);
     CHECK(refused(saved.checkpoint, name));
     std::filesystem::remove(file);
-    put_file(file, content);
+    write_text(file, content);
   }
   CHECK_NOTHROW(Checkpoint::open(saved.checkpoint));
 }
@@ -81,17 +81,17 @@ TEST_CASE("all damaged files are named at once") {
   const Saved saved;
   std::filesystem::remove(saved.checkpoint / "index.h5");
   std::filesystem::resize_file(saved.checkpoint / "rank-00000.h5", 1000);
-  put_file(saved.checkpoint / "config.yaml", "run:\n  name: tast\n");
+  write_text(saved.checkpoint / "config.yaml", "run:\n  name: tast\n");
   const std::string message = data_error([&] { Checkpoint::open(saved.checkpoint); });
   CHECK(contains(message, "index.h5: is missing"));
   CHECK(contains(message, "rank-00000.h5: has 1000 bytes, should have"));
   CHECK(contains(message, "config.yaml: content differs"));
 }
 
-TEST_CASE("what is no checkpoint, or of another version, is called so") {
-  const TempDir dir;
+TEST_CASE("a folder that is no checkpoint, or of another version, is reported as such") {
+  const MemoryFolder dir;
   const auto reason = [&](const std::string& manifest) {
-    put_file(dir.path / "manifest.json", manifest);
+    write_text(dir.path / "manifest.json", manifest);
     return data_error([&] { Checkpoint::open(dir.path); });
   };
   CHECK(contains(data_error([&] { Checkpoint::open(dir.path); }), "it has no manifest.json"));
@@ -105,7 +105,7 @@ TEST_CASE("what is no checkpoint, or of another version, is called so") {
   const std::string text = serialize(m);
   const size_t at = text.find("\"version\": 1") + 11;
   const auto of_version = [&](char digit) { return std::string(text).replace(at, 1, 1, digit); };
-  put_file(dir.path / "manifest.json", resealed(of_version('7')));
+  write_text(dir.path / "manifest.json", resealed(of_version('7')));
   try {
     Checkpoint::open(dir.path);
     FAIL("it was opened");
@@ -119,22 +119,22 @@ TEST_CASE("what is no checkpoint, or of another version, is called so") {
   CHECK(contains(reason(of_version('7')), "does not match its own hash"));
 }
 
-TEST_CASE("a manifest cannot lead out of its folder") {
-  const TempDir dir;
+TEST_CASE("a manifest cannot name files outside its folder") {
+  const MemoryFolder dir;
   for (const std::string name : {"../secret", "/etc/passwd", "..", ""}) {
     CheckpointManifest m;
     m.extra = nlohmann::json::object();
     m.files.push_back({name, 1, "00"});
-    put_file(dir.path / "manifest.json", serialize(m));
+    write_text(dir.path / "manifest.json", serialize(m));
     CHECK(contains(data_error([&] { Checkpoint::open(dir.path); }), "is not the name of a file"));
   }
 }
 
-TEST_CASE("tensors that are not what was saved are named although every file is intact") {
+TEST_CASE("tensors that differ from what was saved are named although every file is intact") {
   const Saved saved;
   CheckpointManifest m = read_checkpoint_manifest(saved.checkpoint);
   m.parameters[2].fingerprints[StateKind::exp_avg] ^= 1;
-  put_file(saved.checkpoint / "manifest.json", serialize(m));
+  write_text(saved.checkpoint / "manifest.json", serialize(m));
   State loaded(small_table());
   const std::string message = data_error([&] { load_checkpoint(saved.checkpoint, loaded.store, *loaded.ops); });
   CHECK(contains(message, "exp_avg of model.layers.0.self_attn.qkv_proj.weight"));

@@ -1,4 +1,4 @@
-// Full disks and folders that may not be written to.
+// Full disks and folders without write permission.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Runs f in a child process; what it returned.
+// Runs f in a child process and returns its result.
 template <class F>
 std::string in_child(const path& scratch, const F& f) {
   std::filesystem::remove(scratch);
@@ -56,8 +56,8 @@ int open_descriptors() {
   return n;
 }
 
-TEST_CASE("a file that cannot grow is a clear error, and a later save succeeds") {
-  const TempDir dir;
+TEST_CASE("a file that cannot grow gives a clear error, and a later save succeeds") {
+  const MemoryFolder dir;
   const path checkpoints = dir.path / "checkpoints";
   State state(small_table());
   save(checkpoints, state, 1, 1);
@@ -86,9 +86,9 @@ TEST_CASE("a file that cannot grow is a clear error, and a later save succeeds")
   }
 }
 
-// What becomes of a save whose k-th change to the disk meets a full one, which has room again for the next: "lost"
-// where a checkpoint is there that is not what was saved; empty after the last change.
-std::string with_a_moment_without_room(const path& checkpoints, State& state, int k) {
+// Runs a save whose k-th change to the disk fails because it is full; the next ones succeed. Returns the outcome:
+// "lost" when a visible checkpoint is not what was saved; empty when there is no k-th change.
+std::string save_with_full_disk_at(const path& checkpoints, State& state, int k) {
   int steps = 0;
   storage::set_hook([&](storage::Step, const path&) { limit_file_size(++steps == k ? 0 : RLIM_INFINITY); });
   const std::string error = error_of([&] { save(checkpoints, state, 2, 2); });
@@ -96,20 +96,20 @@ std::string with_a_moment_without_room(const path& checkpoints, State& state, in
   storage::set_hook({});
   if (error != "no error") return error;
   State loaded(small_table());
-  const std::string trouble =
+  const std::string problem =
       error_of([&] { load_checkpoint(checkpoints / "step-00000002", loaded.store, *loaded.ops); });
-  if (trouble != "no error" || loaded.wrong(2) != 0) return "lost: " + trouble;
+  if (problem != "no error" || loaded.wrong(2) != 0) return "lost: " + problem;
   return steps < k ? "" : "saved";
 }
 
-TEST_CASE("a disk that is full for a moment costs a save, and never what is in it") {
-  const TempDir dir;
+TEST_CASE("a temporarily full disk fails a save but never corrupts one") {
+  const MemoryFolder dir;
   State state(small_table());
   std::string outcome = "begun";
   int refused = 0;
   for (int k = 1; !outcome.empty(); ++k) {
     const path checkpoints = dir.path / std::to_string(k);
-    outcome = in_child(dir.path / "outcome", [&] { return with_a_moment_without_room(checkpoints, state, k); });
+    outcome = in_child(dir.path / "outcome", [&] { return save_with_full_disk_at(checkpoints, state, k); });
     INFO("change " << k << ": " << outcome);
     CHECK_FALSE(contains(outcome, "lost"));
     refused += contains(outcome, "not saved (earlier ones are intact)");
@@ -118,8 +118,8 @@ TEST_CASE("a disk that is full for a moment costs a save, and never what is in i
   CHECK(refused > 20);
 }
 
-TEST_CASE("a folder that may not be written to is a clear error") {
-  const TempDir dir;
+TEST_CASE("a folder without write permission gives a clear error") {
+  const MemoryFolder dir;
   std::filesystem::permissions(dir.path, std::filesystem::perms::all);
   const path checkpoints = dir.path / "checkpoints";
   State state(small_table());
@@ -134,9 +134,9 @@ TEST_CASE("a folder that may not be written to is a clear error") {
   CHECK(find_latest(checkpoints)->manifest().step == 1);
 }
 
-TEST_CASE("a folder that cannot be made is a clear error") {
-  const TempDir dir;
-  put_file(dir.path / "file", "");
+TEST_CASE("a folder that cannot be created gives a clear error") {
+  const MemoryFolder dir;
+  write_text(dir.path / "file", "");
   State state(small_table());
   CHECK(contains(data_error([&] { save(dir.path / "file" / "checkpoints", state, 1, 1); }), "Not a directory"));
 }

@@ -1,4 +1,4 @@
-// Which checkpoint of a folder is taken, and which are kept.
+// Choosing the checkpoint of a folder to resume from, and those to keep.
 #include "fixture.h"
 
 namespace fp::test {
@@ -7,7 +7,7 @@ namespace {
 using std::filesystem::path;
 
 struct Run {
-  TempDir dir;
+  MemoryFolder dir;
   path checkpoints = dir.path / "checkpoints";
   path log = dir.path / "log.txt";
   State state{small_table()};
@@ -20,10 +20,10 @@ struct Run {
 void damage(const path& file) {
   std::string content = read_file(file);
   content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
-  put_file(file, content);
+  write_text(file, content);
 }
 
-TEST_CASE("steps and folder names") {
+TEST_CASE("checkpoint names and steps convert both ways") {
   CHECK(checkpoint_name(100) == "step-00000100");
   CHECK(checkpoint_name(1234567890) == "step-1234567890");
   CHECK(checkpoint_step("step-00000100") == 100);
@@ -33,7 +33,7 @@ TEST_CASE("steps and folder names") {
     CHECK_FALSE(checkpoint_step(name));
 }
 
-TEST_CASE("the newest good checkpoint is found - bad ones on the way are named") {
+TEST_CASE("the newest good checkpoint is found and bad newer ones are named") {
   Run run;
   CHECK_FALSE(find_latest(run.checkpoints));
   run.save_steps({9, 10, 100, 200});
@@ -41,9 +41,9 @@ TEST_CASE("the newest good checkpoint is found - bad ones on the way are named")
 
   damage(run.checkpoints / "step-00000200" / "rank-00000.h5");
   std::filesystem::create_directory(run.checkpoints / "step-00000300");
-  put_file(run.checkpoints / "step-00000300" / "model.bin", "not ours");
+  write_text(run.checkpoints / "step-00000300" / "model.bin", "not ours");
   std::filesystem::copy(run.checkpoints / "step-00000009", run.checkpoints / "step-00000400");
-  put_file(run.checkpoints / "step-00000500", "a file");
+  write_text(run.checkpoints / "step-00000500", "a file");
   std::filesystem::create_directory(run.checkpoints / ".tmp-step-00000600");
   std::optional<Checkpoint> latest;
   const std::string text = logged(run.log, [&] { latest = find_latest(run.checkpoints); });
@@ -56,7 +56,7 @@ TEST_CASE("the newest good checkpoint is found - bad ones on the way are named")
   CHECK(contains(text, "step-00000500"));
 }
 
-TEST_CASE("a checkpoint of another model is passed over when the table is known") {
+TEST_CASE("a checkpoint of another model is skipped when the table is known") {
   Run run;
   run.save_steps({1});
   ParamTable other;
@@ -100,7 +100,7 @@ TEST_CASE("retention keeps the last n, every k-th and always the newest") {
   CHECK(find_latest(run.checkpoints)->manifest().step == 50);
 }
 
-TEST_CASE("damaged checkpoints neither count nor go") {
+TEST_CASE("retention neither counts nor deletes damaged checkpoints") {
   Run run;
   run.save_steps({1, 2, 3, 4});
   std::filesystem::remove(run.checkpoints / "step-00000004" / "index.h5");
@@ -111,7 +111,7 @@ TEST_CASE("damaged checkpoints neither count nor go") {
   CHECK(find_latest(run.checkpoints)->manifest().step == 3);
 }
 
-TEST_CASE("what a run has passed over does not make its own checkpoints go") {
+TEST_CASE("later checkpoints than the run's last are not counted by retention") {
   Run run;
   run.save_steps({5, 6, 10, 12});
   apply_retention(run.checkpoints, {1, 0}, 6);
@@ -139,13 +139,13 @@ TEST_CASE("leftovers of a killed run are removed, and nothing else") {
   hide("step-00000001", ".trash-step-00000001");
   hide("step-00000002", ".replaced-step-00000002");
   std::filesystem::create_directory(run.checkpoints / ".tmp-step-00000004");
-  put_file(run.checkpoints / ".tmp-step-00000004" / "rank-00000.h5", "half");
+  write_text(run.checkpoints / ".tmp-step-00000004" / "rank-00000.h5", "half");
   std::filesystem::create_directory(run.checkpoints / ".tmp-notes");
-  put_file(run.checkpoints / ".tmp-step-00000005", "a file of that name");
+  write_text(run.checkpoints / ".tmp-step-00000005", "a file of that name");
   clean_leftovers(run.checkpoints);
   CHECK(run.names() == Names{".tmp-notes", ".tmp-step-00000005", "step-00000002", "step-00000003"});
 
-  // Replaced, and the new one is there: the old one goes.
+  // The new checkpoint of a replacement is visible: the old one is deleted.
   save(run.checkpoints, run.state, 4, 1);
   hide("step-00000002", ".replaced-step-00000004");
   clean_leftovers(run.checkpoints);
@@ -161,10 +161,10 @@ TEST_CASE("saving a step again replaces its checkpoint") {
   CHECK(run.state.wrong(77) == 0);
 }
 
-TEST_CASE("what is no checkpoint of this model is moved aside, never deleted") {
+TEST_CASE("anything but a checkpoint of this model is set aside, never deleted") {
   Run run;
   std::filesystem::create_directories(run.checkpoints / "step-00000001");
-  put_file(run.checkpoints / "step-00000001" / "precious", "data");
+  write_text(run.checkpoints / "step-00000001" / "precious", "data");
   const std::string text = logged(run.log, [&] { run.save_steps({1}); });
   CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1"});
   CHECK(read_file(run.checkpoints / "step-00000001.aside-1" / "precious") == "data");
@@ -174,7 +174,7 @@ TEST_CASE("what is no checkpoint of this model is moved aside, never deleted") {
   CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1", "step-00000001.aside-2"});
 }
 
-TEST_CASE("a checkpoint of a later format stops the search, and is not passed over") {
+TEST_CASE("a checkpoint of a later format stops the search and is not skipped") {
   Run run;
   run.save_steps({1, 2});
   make_newer(run.checkpoints / "step-00000002");
@@ -188,7 +188,7 @@ TEST_CASE("a checkpoint of a later format stops the search, and is not passed ov
   CHECK(run.names() == Names{"step-00000001", "step-00000002", "step-00000002.aside-1", "step-00000003"});
 }
 
-TEST_CASE("a checkpoint that is set aside is none any more") {
+TEST_CASE("a checkpoint that was set aside no longer counts as one") {
   Run run;
   run.save_steps({1, 2});
   CHECK(set_aside(run.checkpoints / "step-00000002").filename() == "step-00000002.aside-1");
@@ -208,7 +208,7 @@ TEST_CASE("a run that has lost its lease makes nothing visible and removes nothi
   // Lost while the last file of a save is written.
   storage::set_hook([&](storage::Step step, const path& file) {
     if (step == storage::Step::create_file && file.filename() == "manifest.json")
-      put_file(lease_file(run.dir.path), to_text(LeaseHolder{"another", "node2", "", "", 1, 1, ""}));
+      write_text(lease_file(run.dir.path), to_text(LeaseHolder{"another", "node2", "", "", 1, 1, ""}));
   });
   CHECK_THROWS_AS(save_step(3), LeaseLost);
   storage::set_hook({});

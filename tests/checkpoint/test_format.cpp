@@ -1,5 +1,5 @@
-// Other programs can read a checkpoint: scripts/read_checkpoint.py has nothing but h5py and docs/checkpoint-format.md;
-// h5dump knows nothing of checkpoints at all.
+// Other programs can read a checkpoint: scripts/read_checkpoint.py uses only h5py and docs/checkpoint-format.md; h5dump
+// knows nothing about checkpoints.
 #include <cstdlib>
 #include <sstream>
 
@@ -10,18 +10,18 @@
 namespace fp::test {
 namespace {
 
-using testing::run;
+using test::run;
 
 bool have_h5py() { return run({"/usr/bin/python3", "-c", "import h5py"}).code == 0; }
 
-testing::Outcome read_with_script(const std::filesystem::path& folder, std::vector<std::string> arguments = {}) {
+test::Outcome read_with_script(const std::filesystem::path& folder, std::vector<std::string> arguments = {}) {
   std::vector<std::string> command = {"/usr/bin/python3", FP_SOURCE_DIR "/scripts/read_checkpoint.py", folder.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run(command);
 }
 
-// Cut by two tensor-parallel ranks and sharded over three more each, then moved.
-std::filesystem::path save_moved(const TempDir& dir) {
+// Saved by two tensor-parallel ranks with three shards each, then moved.
+std::filesystem::path save_moved(const MemoryFolder& dir) {
   const auto folder = dir.path / "moved";
   std::filesystem::rename(save_ranks(dir.path, 1, 2, 3, 1), folder);
   return folder;
@@ -29,7 +29,7 @@ std::filesystem::path save_moved(const TempDir& dir) {
 
 TEST_CASE("h5dump reads every tensor of a checkpoint that six ranks wrote") {
   if (::access("/usr/bin/h5dump", X_OK) != 0) FP_SKIP("hdf5-tools is not installed");
-  const TempDir dir;
+  const MemoryFolder dir;
   const auto folder = save_moved(dir), raw = dir.path / "raw";
   for (const Param& p : small_table())
     for (const StateKind kind : kStateKinds) {
@@ -51,7 +51,7 @@ TEST_CASE("h5dump reads every tensor of a checkpoint that six ranks wrote") {
 
 TEST_CASE("h5py reads tensors of a checkpoint that six ranks wrote") {
   if (!have_h5py()) FP_SKIP("python3-h5py is not installed");
-  const TempDir dir;
+  const MemoryFolder dir;
   const auto folder = save_moved(dir);
 
   const ParamTable table = small_table();
@@ -72,9 +72,9 @@ TEST_CASE("h5py reads tensors of a checkpoint that six ranks wrote") {
     }
 }
 
-TEST_CASE("the script lists parameters and refuses what is not there") {
+TEST_CASE("the h5py script lists parameters and refuses unknown ones") {
   if (!have_h5py()) FP_SKIP("python3-h5py is not installed");
-  const TempDir dir;
+  const MemoryFolder dir;
   State state(small_table());
   const auto folder = save(dir.path, state, 1, 1);
   CHECK(read_with_script(folder).output.starts_with("model.embed_tokens.weight [37, 16] param exp_avg exp_avg_sq\n"));

@@ -1,8 +1,7 @@
-// Tensors read straight out of rank files.
+// Reading tensors directly from rank files.
 #include <random>
 
 #include "checkpoint/fragment_reader.h"
-#include "checkpoint/inspect.h"
 #include "fixture.h"
 
 namespace fp::test {
@@ -12,7 +11,7 @@ using std::filesystem::path;
 
 constexpr float kUntouched = 7;
 
-// A box of a tensor of one or two dimensions, and a place for it in larger memory.
+// A box of a tensor of one or two dimensions, and a window for it in larger memory.
 struct Request {
   h5::Box box;
   h5::Window window;
@@ -33,7 +32,7 @@ Request some_request(const Shape& shape, std::mt19937& random) {
   return r;
 }
 
-// Elements of the memory that are neither those of the box in their places nor untouched.
+// Number of wrong elements of the memory: inside the window not those of the box, outside it not untouched.
 int64_t wrong(const Param& p, StateKind kind, const Request& r, const std::vector<float>& memory) {
   const bool vector = p.shape.rank() == 1;
   const auto at = [&](const Shape& s, int d) { return vector && d == 1 ? int64_t{0} : s[d]; };
@@ -50,8 +49,8 @@ int64_t wrong(const Param& p, StateKind kind, const Request& r, const std::vecto
   return n;
 }
 
-TEST_CASE("any box of any tensor is read into its place and nowhere else") {
-  const TempDir dir;
+TEST_CASE("reading any box of any tensor writes only its window") {
+  const MemoryFolder dir;
   const int tp = GENERATE(1, 4, 8), shards = GENERATE(1, 5);
   const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, tp, shards, 1));
   FragmentReader reader(checkpoint);
@@ -67,8 +66,8 @@ TEST_CASE("any box of any tensor is read into its place and nowhere else") {
     }
 }
 
-TEST_CASE("wide and tall tensors cut along their columns are read in blocks") {
-  const TempDir dir;
+TEST_CASE("wide and tall tensors split along columns are read in blocks") {
+  const MemoryFolder dir;
   const auto table = [](int tp, int rank) {
     ParamTable t(tp, rank);
     t.add("wide", {3, 700001}, Partition::cut(1, {{700001, 700001, 0}}), {});
@@ -90,90 +89,22 @@ TEST_CASE("wide and tall tensors cut along their columns are read in blocks") {
   }
 }
 
-TEST_CASE("more rank files than are held open") {
-  const TempDir dir;
+TEST_CASE("a checkpoint with more rank files than are kept open can be read") {
+  const MemoryFolder dir;
   const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 1, 150, 1));
   State state(small_table());
   checkpoint.load(state.store, *state.ops);
   CHECK(state.wrong(1) == 0);
 }
 
-TEST_CASE("what has become of a rank file since it was verified is said") {
-  const TempDir dir;
+TEST_CASE("the error names what happened to a rank file after it was verified") {
+  const MemoryFolder dir;
   const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 1));
   State state(small_table());
   std::filesystem::resize_file(checkpoint.folder() / "rank-00002.h5", 3000);
   CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "rank-00002.h5"));
   std::filesystem::remove(checkpoint.folder() / "rank-00002.h5");
   CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "rank-00002.h5"));
-}
-
-// Writes the index anew, with the fragments that `alter` leaves, as tables or as HDF5's mappings alone.
-void write_anew(const Checkpoint& c, bool tables, const std::function<void(StoredFragment&)>& alter) {
-  const path file = c.folder() / "index.h5";
-  std::vector<IndexedParam> all;
-  {
-    const h5::File index = h5::File::open(file);
-    for (const CheckpointParam& p : c.manifest().parameters) {
-      all.push_back({p, {}});
-      for (const StateKind kind : kStateKinds) {
-        all.back().fragments[kind] = read_fragments(index, p, kind);
-        for (StoredFragment& f : all.back().fragments[kind]) alter(f);
-      }
-    }
-  }
-  std::filesystem::remove(file);
-  if (tables) {
-    write_index(file, all);
-    return;
-  }
-  h5::File index = h5::File::create(file);
-  for (const IndexedParam& p : all)
-    for (const auto& [kind, fragments] : p.fragments) {
-      std::vector<h5::Mapping> mappings;
-      for (const StoredFragment& f : fragments)
-        mappings.push_back({f.box, rank_file_name(f.rank), dataset_name(p.param.name, kind, f.number)});
-      index.create_virtual(dataset_name(p.param.name, kind), p.param.shape, mappings);
-    }
-  index.close();
-}
-
-TEST_CASE("an index without tables is read by its mappings") {
-  const TempDir dir;
-  const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 1));
-  write_anew(checkpoint, false, [](StoredFragment&) {});
-  State state(small_table());
-  checkpoint.load(state.store, *state.ops);
-  CHECK(state.wrong(1) == 0);
-}
-
-TEST_CASE("tables that lead to other bytes than the mappings are found out") {
-  const TempDir dir;
-  const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 1));
-  write_anew(checkpoint, true, [](StoredFragment& f) { f.offset += f.offset > 8 ? -8 : 8; });
-  CHECK(contains(data_error([&] { verify_tensors(checkpoint); }),
-                 "the tables of the index do not lead to what was saved"));
-  State state(small_table());
-  CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "not what was saved"));
-}
-
-TEST_CASE("an index with a hole is refused") {
-  const TempDir dir;
-  const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, 1, 1, 1, 1));
-  std::filesystem::remove(checkpoint.folder() / "index.h5");
-  {
-    h5::File index = h5::File::create(checkpoint.folder() / "index.h5");
-    const std::vector<h5::Mapping> mapping = {
-        {{{0, 0}, {30, 16}}, "rank-00000.h5", "model.embed_tokens.weight/param/0"}};
-    index.create_virtual("model.embed_tokens.weight/param", {37, 16}, mapping);
-    index.close();
-  }
-  FragmentReader reader(checkpoint);
-  std::vector<float> values(37 * 16);
-  const std::string message = data_error([&] {
-    reader.read("model.embed_tokens.weight", StateKind::param, {{0, 0}, {37, 16}}, values.data(), {{37, 16}, {0, 0}});
-  });
-  CHECK(contains(message, "480 of 592 elements of model.embed_tokens.weight/param"));
 }
 
 }  // namespace

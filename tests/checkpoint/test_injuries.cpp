@@ -1,4 +1,4 @@
-// A thousand injuries by chance: each is found, each injured file is named, and the checkpoint before takes over.
+// A thousand random corruptions: each is detected, each corrupted file is named, and the previous checkpoint is used.
 #include <functional>
 #include <map>
 #include <random>
@@ -14,7 +14,7 @@ using Random = std::mt19937_64;
 
 constexpr int kTensor = 2, kShards = 2;
 
-// Four ranks, two cuts of each tensor, each in two shards.
+// Four ranks: tensor parallelism of two, two shards each.
 path save_ranks(const path& dir, int64_t step, uint64_t seed) {
   const path hidden = begin_save(dir, step);
   std::vector<RankFile> files;
@@ -48,7 +48,7 @@ void truncate_one(Files& files, Random& random) {
   content.resize(random() % content.size());
 }
 
-// What a file system that lost a block leaves.
+// The result of a file system that lost a block.
 void blank(Files& files, Random& random) {
   std::string& content = one_of(files, random);
   const size_t at = random() % content.size() / 512 * 512;
@@ -66,7 +66,7 @@ void remove_one(Files& files, Random& random) {
   files.erase(std::next(files.begin(), static_cast<long>(random() % files.size())));
 }
 
-// Still JSON of the right form, but another value somewhere.
+// Still valid JSON of the right form, but with one value changed.
 void alter_manifest(Files& files, Random& random) {
   std::string& text = files.at("manifest.json");
   nlohmann::ordered_json flat = nlohmann::ordered_json::parse(text).flatten();
@@ -80,7 +80,7 @@ void alter_manifest(Files& files, Random& random) {
   text = flat.unflatten().dump(2) + "\n";
 }
 
-// Of the files in `now`, those that are not as in `before`; they are written, or removed, on the way.
+// Writes or removes the files that differ between `before` and `now`, and returns their names.
 std::vector<std::string> apply(const path& folder, const Files& before, const Files& now) {
   std::vector<std::string> changed;
   for (const auto& [name, content] : before) {
@@ -90,17 +90,17 @@ std::vector<std::string> apply(const path& folder, const Files& before, const Fi
     if (it == now.end())
       std::filesystem::remove(folder / name);
     else
-      put_file(folder / name, it->second);
+      write_text(folder / name, it->second);
   }
   return changed;
 }
 
 void restore(const path& folder, const Files& files, const std::vector<std::string>& changed) {
-  for (const std::string& name : changed) put_file(folder / name, files.at(name));
+  for (const std::string& name : changed) write_text(folder / name, files.at(name));
 }
 
-// A load that read no hash of the tensors' files refuses, or gives what was saved: damage elsewhere in them is no harm.
-bool loads_well(const path& folder) {
+// A load that does not hash the rank files must refuse, or load what was saved: damage between tensors is harmless.
+bool loads_correctly(const path& folder) {
   State state(small_table(1, 0, 1));
   try {
     Checkpoint::open(folder, Checkpoint::Verify::all_but_tensors).load(state.store, *state.ops);
@@ -111,12 +111,12 @@ bool loads_well(const path& folder) {
   return true;
 }
 
-TEST_CASE("a thousand injuries are all found, and the checkpoint before takes over", "[slow]") {
-  const TempDir dir;
+TEST_CASE("all of a thousand corruptions are detected, and the previous checkpoint is used", "[slow]") {
+  const MemoryFolder dir;
   const Files older = read_all(save_ranks(dir.path, 1, 1));
   const path newest = save_ranks(dir.path, 2, 2);
   const Files whole = read_all(newest);
-  REQUIRE(whole.size() == kTensor * kShards + 4);
+  REQUIRE(whole.size() == kTensor * kShards + 5);
   const auto from_older = [&](Files& files, Random& random) {
     auto it = std::next(files.begin(), static_cast<long>(random() % files.size()));
     it->second = older.at(it->first);
@@ -142,7 +142,7 @@ TEST_CASE("a thousand injuries are all found, and the checkpoint before takes ov
     const std::string message = data_error([&] { Checkpoint::open(newest); });
     if (std::find(changed.begin(), changed.end(), "manifest.json") == changed.end())
       for (const std::string& name : changed) CHECK(contains(message, name + ": "));
-    harmless += loads_well(newest);
+    harmless += loads_correctly(newest);
     const auto fallback = find_latest(dir.path);
     REQUIRE(fallback);
     CHECK(fallback->manifest().step == 1);
@@ -151,13 +151,13 @@ TEST_CASE("a thousand injuries are all found, and the checkpoint before takes ov
   }
   log::configure(log::Level::info, 0, 1);
   CHECK(found.size() == kinds.size());
-  CHECK(harmless > 0);  // between the tensors there is more than in real files
+  CHECK(harmless > 0);  // these files have more bytes between tensors than real ones
   CHECK(harmless < 700);
   CHECK(find_latest(dir.path)->manifest().step == 2);
 }
 
-TEST_CASE("what is loaded in place of an injured checkpoint is the one before, bit for bit") {
-  const TempDir dir;
+TEST_CASE("a corrupted checkpoint is replaced by the previous one, bit for bit") {
+  const MemoryFolder dir;
   save_ranks(dir.path, 1, 1);
   std::filesystem::resize_file(save_ranks(dir.path, 2, 2) / "rank-00003.h5", 4000);
   State state(small_table(1, 0, 1));

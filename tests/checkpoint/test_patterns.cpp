@@ -1,4 +1,4 @@
-// What universal checkpoints call the ways in which a model was cut.
+// The patterns of universal checkpoints for partitioned models.
 #include "config/load.h"
 #include "fixture.h"
 #include "model/architecture.h"
@@ -8,7 +8,7 @@ namespace fp::test {
 namespace {
 
 std::map<std::string, std::string> patterns_of(const std::string& model, const Mesh& mesh) {
-  const TempDir dir;
+  const MemoryFolder dir;
   const RunSpec spec = parse_run_spec("model: " + model, "test");
   ParamTable table;
   declare_parameters(spec.model, table);
@@ -35,7 +35,7 @@ TEST_CASE("patterns of a tied model on a pipeline of tensor-parallel ranks") {
   CHECK(of["h.1.attn.c_proj.bias"] == "replicated");
 }
 
-TEST_CASE("patterns of fused projections and of kv heads that ranks share") {
+TEST_CASE("patterns of fused projections and of kv heads that several ranks hold") {
   auto of = patterns_of(
       "{family: phi3, layers: 1, hidden: 24, heads: 6, kv_heads: 2, ffn: 20, vocab: 128, pad_vocab_to: 8, "
       "tied_embeddings: false}",
@@ -52,8 +52,8 @@ TEST_CASE("without tensor parallelism each parameter has one owner") {
     CHECK(text == "unique");
 }
 
-TEST_CASE("a checkpoint whose run spec is no model's has no patterns") {
-  const TempDir dir;
+TEST_CASE("a checkpoint whose run spec does not match its model has no patterns") {
+  const MemoryFolder dir;
   State state(small_table());
   CHECK(universal_patterns(Checkpoint::open(save(dir.path, state, 1, 1))).empty());
 }

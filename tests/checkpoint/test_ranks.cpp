@@ -1,4 +1,4 @@
-// Fragments of several ranks make up one logical tensor, whatever the number of ranks that wrote or read it.
+// Fragments of several ranks form one logical tensor, whatever the number of ranks that wrote or read it.
 #include "fixture.h"
 
 namespace fp::test {
@@ -8,8 +8,8 @@ using std::filesystem::path;
 
 path save_ranks(const path& dir, int tp, uint64_t seed) { return test::save_ranks(dir, tp, tp, 1, seed); }
 
-TEST_CASE("saved by any number of ranks, loaded by any other") {
-  const TempDir dir;
+TEST_CASE("a checkpoint saved by any number of ranks is loaded by any other number") {
+  const MemoryFolder dir;
   const int writers = GENERATE(1, 2, 4, 8), readers = GENERATE(1, 2, 4, 8);
   INFO(writers << " ranks wrote, " << readers << " read");
   const Checkpoint checkpoint = Checkpoint::open(save_ranks(dir.path, writers, 1));
@@ -28,8 +28,8 @@ TEST_CASE("saved by any number of ranks, loaded by any other") {
   CHECK_THROWS_AS(check_fingerprints(checkpoint, small_table(), sums), DataError);
 }
 
-TEST_CASE("the index shows logical shapes and no padding, and every rank writes what it alone owns") {
-  const TempDir dir;
+TEST_CASE("the index has logical shapes without padding, and each rank writes only what it owns") {
+  const MemoryFolder dir;
   const path folder = save_ranks(dir.path, 4, 1);
   const h5::File index = h5::File::open(folder / "index.h5");
   CHECK(index.dataset("model.embed_tokens.weight/param").shape() == Shape{37, 16});
@@ -54,15 +54,15 @@ TEST_CASE("the index shows logical shapes and no padding, and every rank writes 
   CHECK(last.attribute("model.embed_tokens.weight/param/0", "start") == std::vector<uint64_t>{36, 0});
 }
 
-TEST_CASE("one rank stores each tensor in one piece") {
-  const TempDir dir;
+TEST_CASE("a single rank stores each tensor contiguously") {
+  const MemoryFolder dir;
   State state(small_table());
   const h5::File file = h5::File::open(save(dir.path, state, 1, 1) / "rank-00000.h5");
   for (const Param& p : state.table) CHECK(file.children(p.name + "/param").size() == 1);
 }
 
-TEST_CASE("fingerprints do not depend on the cut") {
-  const TempDir dir;
+TEST_CASE("fingerprints do not depend on how a tensor is divided") {
+  const MemoryFolder dir;
   const CheckpointManifest one = Checkpoint::open(save_ranks(dir.path, 1, 1)).manifest();
   const CheckpointManifest four = Checkpoint::open(save_ranks(dir.path, 4, 1)).manifest();
   const CheckpointManifest other = Checkpoint::open(save_ranks(dir.path, 2, 2)).manifest();
@@ -86,8 +86,8 @@ TEST_CASE("a fingerprint is the documented sum") {
   CHECK(fingerprint({3}, {{0}, {3}}, swapped.data(), {{3}, {0}}) != sum);
 }
 
-TEST_CASE("a missing or doubled part stops the save") {
-  const TempDir dir;
+TEST_CASE("a missing or duplicate fragment stops the save") {
+  const MemoryFolder dir;
   State first(small_table(2, 0)), whole(small_table(1, 0));
   {
     const path hidden = begin_save(dir.path, 1);

@@ -1,4 +1,4 @@
-// Boxes that a thread of its own reads come in order, whole, and with what went wrong in its place.
+// Boxes that the prefetch thread reads arrive in order and complete, and errors at the box that they belong to.
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kPerJob = 1000;
 
-// Gives 0, 1, 2... of an endless vector; knows which thread asks and how far it is ahead.
+// Returns elements 0, 1, 2... of an endless vector; records the calling thread and how far it is ahead.
 class Counting : public TensorReader {
  public:
   void read(const std::string& param, StateKind, const h5::Box& box, float* data, const h5::Window&) override {
@@ -35,7 +35,7 @@ bool are_of(const float* values, int64_t number) {
 
 }  // namespace
 
-TEST_CASE("boxes read ahead come in order, in buffers or where they are wanted") {
+TEST_CASE("prefetched boxes arrive in order, in buffers or at their destination") {
   Counting reader;
   std::vector<float> there(kPerJob);
   std::vector<ReadJob> jobs;
@@ -52,7 +52,7 @@ TEST_CASE("boxes read ahead come in order, in buffers or where they are wanted")
   CHECK(reader.threads == 3);
 }
 
-TEST_CASE("what goes wrong in reading ahead is thrown where that box is due") {
+TEST_CASE("an error while prefetching is thrown when that box is requested") {
   Counting reader;
   std::vector<ReadJob> jobs{job(0), job(1), job(2)};
   jobs[1].param = "bad";
@@ -62,7 +62,7 @@ TEST_CASE("what goes wrong in reading ahead is thrown where that box is due") {
   CHECK(reader.reads == 1);
 }
 
-TEST_CASE("reading ahead stays within its buffers, and ends with who wanted it") {
+TEST_CASE("prefetching stays within its buffers, and stops in the destructor") {
   Counting reader;
   {
     std::vector<ReadJob> jobs;

@@ -1,4 +1,4 @@
-// What was written is compared with what was in memory before anybody relies on it.
+// What was written is compared with what was in memory before anything relies on it.
 #include "checkpoint/read_back.h"
 #include "fixture.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Runs out of scope before what it looks at does.
+// Must go out of scope before what the hook uses.
 struct Watch {
   explicit Watch(storage::Hook h) { storage::set_hook(std::move(h)); }
   ~Watch() { storage::set_hook({}); }
@@ -21,14 +21,14 @@ void flip_bit(const path& file, std::streamoff at) {
   f.put(c);
 }
 
-// A place in the file where a tensor lies.
+// Returns an offset in the file that is inside a tensor.
 std::streamoff inside_a_tensor(const path& checkpoint) {
   const h5::File file = h5::File::open(checkpoint / "rank-00000.h5");
   return static_cast<std::streamoff>(file.dataset("model.embed_tokens.weight/param/0").file_offset()) + 70;
 }
 
-TEST_CASE("a tensor that was altered between memory and the hash fails its save, which leaves nothing behind") {
-  const TempDir dir;
+TEST_CASE("a tensor altered between memory and hash fails the save, which leaves nothing behind") {
+  const MemoryFolder dir;
   State state(small_table());
   const std::streamoff at = inside_a_tensor(save(dir.path, state, 1, 1));
   std::string error;
@@ -45,11 +45,11 @@ TEST_CASE("a tensor that was altered between memory and the hash fails its save,
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001", "step-00000003"});
 }
 
-TEST_CASE("small files and the index are compared, too") {
-  const TempDir dir;
+TEST_CASE("small files and index.bin are read back and compared too") {
+  const MemoryFolder dir;
   State state(small_table());
   save(dir.path, state, 1, 1);
-  for (const char* name : {"config.yaml", "tokenizer.json", "manifest.json"}) {
+  for (const char* name : {"index.bin", "config.yaml", "tokenizer.json", "manifest.json"}) {
     CAPTURE(name);
     const Watch watch([&](storage::Step step, const path& file) {
       if (step == storage::Step::sync && file.filename() == name) flip_bit(file, 3);
@@ -59,7 +59,7 @@ TEST_CASE("small files and the index are compared, too") {
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001"});
 }
 
-TEST_CASE("a fingerprint adds up from runs of elements, wherever they are cut") {
+TEST_CASE("a fingerprint is the sum over runs of elements, however they are divided") {
   const Shape logical{7, 5, 3};
   for (const h5::Box& box : {h5::Box{{2, 0, 0}, {3, 5, 3}}, h5::Box{{1, 2, 0}, {4, 2, 3}}}) {
     std::vector<float> values(static_cast<size_t>(box.count.elements()));
@@ -75,14 +75,14 @@ TEST_CASE("a fingerprint adds up from runs of elements, wherever they are cut") 
   }
 }
 
-TEST_CASE("the newest checkpoint that is right is never deleted for a newer one that is not") {
-  const TempDir dir;
+TEST_CASE("the newest valid checkpoint is never deleted for a newer invalid one") {
+  const MemoryFolder dir;
   State state(small_table());
   for (const int64_t step : {1, 2, 3}) save(dir.path, state, step, static_cast<uint64_t>(step));
   flip_bit(dir.path / "step-00000003" / "rank-00000.h5", inside_a_tensor(dir.path / "step-00000003"));
   apply_retention(dir.path, {1, 0}, 3);
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000002", "step-00000003"});
-  // Of one that was compared when it was saved nothing more is read.
+  // A checkpoint that was compared when it was saved is not read again.
   apply_retention(dir.path, {1, 0}, 3, {3});
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000003"});
 }

@@ -1,11 +1,11 @@
-// Whatever mesh has saved a state, every other mesh loads it, bit for bit: parameters and both moments of whole models,
-// with all that can be uneven, padded, copied, shared or sharded about them.
+// Every mesh loads what any other mesh has saved, bit for bit: parameters and both moments of whole models, with
+// uneven, padded, replicated, tied and sharded tensors.
 #include "comm/counting.h"
 #include "config/load.h"
+#include "dryrun/setup.h"
 #include "fixture.h"
 #include "ops/counting.h"
-#include "plan/layout.h"
-#include "train/setup.h"
+#include "sharding/arrange.h"
 
 namespace fp::test {
 namespace {
@@ -53,7 +53,7 @@ const std::vector<Layout>& layouts() {
   return list;
 }
 
-// What one rank of a layout holds, as a run would have it.
+// The state of one rank of a layout, as in a run.
 std::unique_ptr<State> rank_state(const std::string& model, const Layout& layout, int rank) {
   RunSpec spec =
       parse_run_spec(fmt::format("model: {}\ndata: {{seq_len: 16}}\nparallel: {}\nprecision: {{compute: {}}}\n"
@@ -83,7 +83,7 @@ path save(const path& dir, const std::string& model, const Layout& layout, int64
   return finish_save(hidden, state->table, files, some_state(step), {});
 }
 
-// What the ranks of a layout have found of a checkpoint, taken together.
+// The combined results of loading a checkpoint on all ranks of a layout.
 class Findings {
  public:
   explicit Findings(const ParamTable& table) {
@@ -94,7 +94,7 @@ class Findings {
     for (size_t k = 0; k < kStateKinds.size(); ++k) wrong_[k] += state.wrong(seed, kStateKinds[k], &seen_[k]);
   }
   int64_t wrong(StateKind kind) const { return wrong_[static_cast<size_t>(kind)]; }
-  // Logical elements that no rank has got.
+  // Returns the number of logical elements that no rank has loaded.
   int64_t missing(StateKind kind) const {
     int64_t n = 0;
     for (const std::vector<bool>& of_param : seen_[static_cast<size_t>(kind)])
@@ -108,7 +108,7 @@ class Findings {
 };
 
 void check_round_trips(const std::string& model) {
-  const TempDir dir;
+  const MemoryFolder dir;
   std::vector<Checkpoint> saved;
   for (const Layout& writer : layouts())
     saved.push_back(Checkpoint::open(save(dir.path, model, writer, static_cast<int64_t>(saved.size()))));
@@ -133,12 +133,12 @@ void check_round_trips(const std::string& model) {
   }
 }
 
-TEST_CASE("any mesh loads what any other has saved: a tied vocabulary of 50257", "[slow]") { check_round_trips(kGpt); }
+TEST_CASE("any mesh loads what any other has saved: tied, vocabulary of 50257", "[slow]") { check_round_trips(kGpt); }
 TEST_CASE("any mesh loads what any other has saved: tied, shared kv heads") { check_round_trips(kLlama); }
 TEST_CASE("any mesh loads what any other has saved: untied, fused projections", "[slow]") { check_round_trips(kPhi3); }
 
-TEST_CASE("a load without the moments is seen to be one") {
-  const TempDir dir;
+TEST_CASE("the round-trip check detects a load without moments") {
+  const MemoryFolder dir;
   const Layout &writer = layouts()[13], &reader = layouts()[9];
   const Checkpoint saved = Checkpoint::open(save(dir.path, kPhi3, writer, 1));
   std::vector<Findings> findings;

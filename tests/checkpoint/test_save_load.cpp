@@ -5,8 +5,8 @@
 namespace fp::test {
 namespace {
 
-TEST_CASE("a checkpoint gives back every bit of the state") {
-  const TempDir dir;
+TEST_CASE("a checkpoint restores every bit of the state") {
+  const MemoryFolder dir;
   const DType compute = GENERATE(DType::f32, DType::bf16);
   State saved(small_table(), compute), loaded(small_table(), compute);
   const auto path = save(dir.path / "checkpoints", saved, 100, 1);
@@ -26,7 +26,7 @@ TEST_CASE("a checkpoint gives back every bit of the state") {
 }
 
 TEST_CASE("the gaps between parameters and the gradients become zero on loading") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State saved(small_table()), loaded(small_table());
   const auto path = save(dir.path, saved, 1, 1);
   load_checkpoint(path, loaded.store, *loaded.ops);
@@ -39,7 +39,7 @@ TEST_CASE("the gaps between parameters and the gradients become zero on loading"
 }
 
 TEST_CASE("weights alone load into bf16 and fp32 stores") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State saved(small_table());
   const auto path = save(dir.path, saved, 1, 1);
   State f32(small_table(), DType::f32, false);
@@ -56,8 +56,8 @@ TEST_CASE("weights alone load into bf16 and fp32 stores") {
   }
 }
 
-TEST_CASE("a tensor of several blocks comes back whole") {
-  const TempDir dir;
+TEST_CASE("a tensor of several blocks is restored completely") {
+  const MemoryFolder dir;
   ParamTable table;
   table.add("wide", {2, 2100017}, Partition::replicated(), {});  // a row is more than a block
   table.add("long", {2200003}, Partition::replicated(), {});
@@ -67,8 +67,8 @@ TEST_CASE("a tensor of several blocks comes back whole") {
   CHECK(loaded.wrong(1) == 0);
 }
 
-TEST_CASE("a loss that is not there comes back as none") {
-  const TempDir dir;
+TEST_CASE("a missing last loss is restored as NaN") {
+  const MemoryFolder dir;
   State s(small_table());
   s.fill(1);
   TrainState state = some_state(0);
@@ -81,7 +81,7 @@ TEST_CASE("a loss that is not there comes back as none") {
 }
 
 TEST_CASE("a checkpoint folder can be moved") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State saved(small_table()), loaded(small_table());
   const auto path = save(dir.path / "here", saved, 7, 1);
   std::filesystem::create_directories(dir.path / "there" / "deep");
@@ -91,7 +91,7 @@ TEST_CASE("a checkpoint folder can be moved") {
 }
 
 TEST_CASE("a checkpoint of another model is refused with everything that differs") {
-  const TempDir dir;
+  const MemoryFolder dir;
   State saved(small_table());
   const auto path = save(dir.path, saved, 1, 1);
   ParamTable other;
@@ -108,8 +108,8 @@ TEST_CASE("a checkpoint of another model is refused with everything that differs
   CHECK(contains(message, "model.layers.1.mlp.up_proj.weight [24,16] is in the checkpoint but not in the model"));
 }
 
-TEST_CASE("training does not go on from a checkpoint without moments") {
-  const TempDir dir;
+TEST_CASE("training does not resume from a checkpoint without moments") {
+  const MemoryFolder dir;
   State weights(small_table(), DType::f32, false), training(small_table());
   const auto path = save(dir.path, weights, 1, 1);
   CHECK(contains(data_error([&] { load_checkpoint(path, training.store, *training.ops); }), "no optimizer moments"));

@@ -1,4 +1,4 @@
-// What passes through the staging area is what would have been written at once, however small the area.
+// The staging area, however small, passes on exactly what a synchronous save would have written.
 #include <thread>
 
 #include "checkpoint/rank_file.h"
@@ -18,7 +18,7 @@ size_t largest_block(const ParamTable& table) {
   return bytes;
 }
 
-// Elements that are not what was saved, of a checkpoint that came through the staging area.
+// Returns the number of wrong elements in a checkpoint that was written through the staging area.
 int64_t wrong_through(Staging& staging, const std::filesystem::path& folder, State& s, uint64_t seed) {
   const auto hidden = begin_save(folder, 1);
   staging.begin();
@@ -31,8 +31,8 @@ int64_t wrong_through(Staging& staging, const std::filesystem::path& folder, Sta
   return loaded.wrong(seed);
 }
 
-TEST_CASE("a staging area of any size changes nothing") {
-  const TempDir dir;
+TEST_CASE("a staging area of any size gives the same file") {
+  const MemoryFolder dir;
   State s(small_table());
   const size_t largest = largest_block(s.table), all = Staging::bytes_for(s.table, 0);
   CHECK(all == static_cast<size_t>(s.table.logical_parameters()) * 3 * sizeof(float));
@@ -48,8 +48,8 @@ TEST_CASE("a staging area of any size changes nothing") {
   }
 }
 
-TEST_CASE("with room for all of it, the state may change before anything is written") {
-  const TempDir dir;
+TEST_CASE("if the whole state fits, it may change before anything is written") {
+  const MemoryFolder dir;
   State s(small_table()), loaded(small_table());
   s.fill(1);
   Staging staging(Staging::bytes_for(s.table, 0));
@@ -63,8 +63,8 @@ TEST_CASE("with room for all of it, the state may change before anything is writ
   CHECK(loaded.wrong(1) == 0);
 }
 
-TEST_CASE("who fills the staging area and who reads it do not wait once it is given up") {
-  const TempDir dir;
+TEST_CASE("neither the writer nor the reader of a staging area blocks after give_up") {
+  const MemoryFolder dir;
   State s(small_table());
   s.fill(1);
   Staging staging(largest_block(s.table));

@@ -1,13 +1,13 @@
-// fptrain bench: what it reports of a tiny model.
+// fptrain bench: reports for a tiny model.
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
-#include "base/filesystem.h"
 #include "cli/workspace.h"
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
+#include "io/filesystem.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -43,7 +43,7 @@ nlohmann::json bench(const std::string& what, const std::vector<std::string>& mo
 
 }  // namespace
 
-TEST_CASE("bench ops measures every op of the seam") {
+TEST_CASE("bench ops measures every op of the interface") {
   const nlohmann::json report = bench("ops", {"--repeats", "1", "--parameters", "1000"});
   std::vector<std::string> measured;
   for (const auto& row : report.at("ops")) {
@@ -53,11 +53,11 @@ TEST_CASE("bench ops measures every op of the seam") {
     measured.push_back(row.at("op"));
   }
   CHECK(report.at("copy_gb_per_s") > 0.0);
-  const std::string seam = slurp(std::filesystem::path(FP_SOURCE_DIR) / "lib/ops/ops.h");
+  const std::string interface = slurp(std::filesystem::path(FP_SOURCE_DIR) / "lib/ops/ops.h");
   const std::regex op(R"(virtual void (\w+)\()");
   const std::set<std::string> no_work = {"reserve_scratch", "synchronize", "weights_changed"};
   int ops = 0;
-  for (std::sregex_iterator it(seam.begin(), seam.end(), op), end; it != end; ++it) {
+  for (std::sregex_iterator it(interface.begin(), interface.end(), op), end; it != end; ++it) {
     const std::string name = (*it)[1];
     if (no_work.contains(name)) continue;
     INFO(name);
@@ -67,7 +67,7 @@ TEST_CASE("bench ops measures every op of the seam") {
   CHECK(ops > 20);
 }
 
-TEST_CASE("bench train says MFU, of which peak, and the memory against its prediction") {
+TEST_CASE("bench train reports MFU with its peak and memory with its prediction") {
   const nlohmann::json report = bench("train", {"--steps", "2", "--warmup", "0"});
   CHECK(report.at("device") == "cpu");
   CHECK(report.at("peak_from") == "measured");
@@ -77,7 +77,7 @@ TEST_CASE("bench train says MFU, of which peak, and the memory against its predi
   CHECK(report.at("peak_bytes") > 0);
 }
 
-TEST_CASE("bench schedule runs every kind and compares with its simulation") {
+TEST_CASE("bench schedule runs every kind and compares it with its simulation") {
   const Outcome o = run(fptrain({"bench", "schedule", "--stages", "2", "--unit-ms", "1", "--repeat", "1", "--json"}));
   INFO(o.output);
   REQUIRE(o.code == 0);
@@ -88,7 +88,7 @@ TEST_CASE("bench schedule runs every kind and compares with its simulation") {
     INFO(row.dump());
     names.insert(row.at("schedule"));
     CHECK(row.at("micro_batches") == 4);
-    // Twelve passes of a whole part of the model, each of two units, and nobody sleeps less than asked.
+    // Twelve passes of two units each; no rank sleeps less than requested.
     const double simulated = row.at("simulated_units"), executed = row.at("executed_units");
     CHECK(row.at("simulated_bubble").get<double>() == Approx(1 - 24 / simulated));
     CHECK(row.at("executed_bubble").get<double>() == Approx(1 - 24 / executed));
@@ -117,7 +117,7 @@ TEST_CASE("bench schedule prints a table and draws pictures") {
   CHECK(std::filesystem::exists(folder.path / "1f1b+W-2.svg"));
 }
 
-TEST_CASE("bench schedule refuses what a kind cannot do") {
+TEST_CASE("bench schedule refuses requests that a kind does not support") {
   const auto refused = [](std::vector<std::string> arguments, const std::string& because) {
     arguments.insert(arguments.begin(), {"bench", "schedule"});
     const Outcome o = run(fptrain(arguments));
@@ -130,7 +130,7 @@ TEST_CASE("bench schedule refuses what a kind cannot do") {
   refused({"--kind", "zb-h1", "--w-pass"}, "leave the W pass out");
 }
 
-TEST_CASE("bench io says how fast a folder is and how much of it was memory") {
+TEST_CASE("bench io reports the speed of a folder and the cached fraction") {
   const TemporaryFolder folder;
   const Outcome o = run(fptrain({"bench", "io", "--mib", "4", "--checkpoint-mib", "16", "--device", "cpu", "--json",
                                  "--directory", folder.path.string()}));
@@ -148,7 +148,7 @@ TEST_CASE("bench io says how fast a folder is and how much of it was memory") {
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
-TEST_CASE("a folder that is not there is bad usage of a benchmark") {
+TEST_CASE("a missing folder is a usage error of a benchmark") {
   const TemporaryFolder folder;
   const std::string missing = (folder.path / "missing").string();
   for (const char* what : {"io", "all"}) {
@@ -162,7 +162,7 @@ TEST_CASE("a folder that is not there is bad usage of a benchmark") {
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
-TEST_CASE("bench comm needs ranks") {
+TEST_CASE("bench comm needs several ranks") {
   const Outcome o = run(fptrain({"bench", "comm"}));
   CHECK(o.code == 2);
   CHECK(o.output.find("mpirun -np N fptrain bench comm") != o.output.npos);

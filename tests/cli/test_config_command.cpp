@@ -1,4 +1,4 @@
-// fptrain config, run as a person runs it: exit codes and what is printed.
+// fptrain config on the command line: exit codes and output.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -6,8 +6,8 @@
 
 #include "support/process.h"
 
-using fp::testing::Outcome;
-using fp::testing::run_shell;
+using fp::test::Outcome;
+using fp::test::run_shell;
 
 namespace {
 
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 Outcome config_command(const std::string& arguments) { return run_shell("'" FP_EXECUTABLE "' config " + arguments); }
 
-struct ConfigFolder : fp::testing::TemporaryFolder {
+struct ConfigFolder : fp::test::TemporaryFolder {
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(path / name, std::ios::binary) << text;
     return (path / name).string();
@@ -47,7 +47,7 @@ TEST_CASE("config check prints OK, or every problem with exit code 2", "[cli]") 
   CHECK_THAT(set.output, Catch::Contains("--set optimizer.lr=fast: optimizer.lr"));
 }
 
-TEST_CASE("hopeless files end in exit code 2", "[cli]") {
+TEST_CASE("unreadable and malformed files end with exit code 2", "[cli]") {
   const ConfigFolder folder;
   for (const std::string& text : {std::string(),
                                   std::string("\x7f"
@@ -64,7 +64,7 @@ TEST_CASE("hopeless files end in exit code 2", "[cli]") {
   CHECK(config_command("frobnicate").code == 2);
 }
 
-TEST_CASE("config show prints the size of the model and a spec that reads back", "[cli]") {
+TEST_CASE("config show prints the size of the model and a spec that parses", "[cli]") {
   const ConfigFolder folder;
   const Outcome shown = config_command("show --set model.preset=llama-2-70b --set data.seq_len=4096");
   REQUIRE(shown.code == 0);
@@ -74,7 +74,7 @@ TEST_CASE("config show prints the size of the model and a spec that reads back",
   CHECK(config_command("show " + resolved).output == shown.output);
 }
 
-TEST_CASE("config schema, docs and presets", "[cli]") {
+TEST_CASE("config schema, docs and presets print their documents", "[cli]") {
   const Outcome schema = config_command("schema");
   CHECK(schema.code == 0);
   CHECK(nlohmann::json::parse(schema.output).at("additionalProperties") == false);

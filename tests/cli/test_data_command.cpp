@@ -1,4 +1,4 @@
-// fptrain data: the way from a text file to a verified folder, and the exit codes of what goes wrong on it.
+// fptrain data: from a text file to a verified folder, and the exit codes of errors.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -7,13 +7,13 @@
 #include "support/process.h"
 
 using Catch::Matchers::Contains;
-using fp::testing::Outcome;
-using fp::testing::run_shell;
+using fp::test::Outcome;
+using fp::test::run_shell;
 
 namespace {
 
-// A folder with a small text in it, removed at the end; commands run inside it.
-struct Workplace : fp::testing::TemporaryFolder {
+// A temporary folder with a small text, in which commands run.
+struct Workplace : fp::test::TemporaryFolder {
   Workplace() {
     std::ofstream text(path / "book.txt");
     for (int chapter = 1; chapter <= 20; ++chapter) {
@@ -32,7 +32,7 @@ struct Workplace : fp::testing::TemporaryFolder {
 
 }  // namespace
 
-TEST_CASE("a text becomes a tokenizer, a prepared folder and the same text again") {
+TEST_CASE("a text survives tokenizer training, preparation and decoding") {
   const Workplace place;
   REQUIRE(place.data("train-tokenizer --vocab 280 --out t.json book.txt --documents line").code == 0);
   const Outcome prepared = place.data("prepare --tokenizer t.json --out out --documents 'start:^Chapter' book.txt");
@@ -48,7 +48,7 @@ TEST_CASE("a text becomes a tokenizer, a prepared folder and the same text again
         place.content("book.txt"));
 }
 
-TEST_CASE("mistakes on the data command line end in exit code 2") {
+TEST_CASE("mistakes on the data command line end with exit code 2") {
   const Workplace place;
   const std::string prepare = "prepare --tokenizer bytes --out out book.txt ";
   for (const std::string& arguments :
@@ -62,12 +62,12 @@ TEST_CASE("mistakes on the data command line end in exit code 2") {
   CHECK_FALSE(std::filesystem::exists(place / "out"));
 }
 
-TEST_CASE("bad data ends in exit code 3 and names the file") {
+TEST_CASE("bad data ends with exit code 3 and the name of the file") {
   const Workplace place;
   std::ofstream(place / "bad.jsonl") << "{\"text\": \"fine\"}\n{\"text\": \n";
   Outcome outcome = place.data("prepare --tokenizer bytes --out out bad.jsonl");
   CHECK(outcome.code == 3);
-  CHECK_THAT(outcome.output, Contains("bad.jsonl:2: malformed JSON"));
+  CHECK_THAT(outcome.output, Contains("bad.jsonl:2: not JSON: column "));
   CHECK(place.data("prepare --tokenizer bytes --out out missing.txt").code == 3);
   CHECK(place.data("prepare --tokenizer missing.json --out out book.txt").code == 3);
   CHECK(place.data("inspect missing").code == 3);
@@ -78,7 +78,7 @@ TEST_CASE("bad data ends in exit code 3 and names the file") {
   CHECK_THAT(outcome.output, Contains("validation-00000.tokens: 10 bytes"));
 }
 
-TEST_CASE("a prepared folder is converted for another trainer and inspected there") {
+TEST_CASE("a prepared folder is converted to another format and inspected there") {
   const Workplace place;
   REQUIRE(place.data("prepare --tokenizer bytes --out out --documents line book.txt").code == 0);
   const Outcome converted = place.data("convert out --to megatron --out book_text_document --split validation");
@@ -96,7 +96,7 @@ TEST_CASE("a prepared folder is converted for another trainer and inspected ther
   CHECK(place.data("inspect book_text_document --tokenizer bytes").code == 3);
 }
 
-TEST_CASE("conversations are prepared by a template, and mistakes in them named") {
+TEST_CASE("conversations are prepared by a template and mistakes in them reported") {
   const Workplace place;
   const std::string prepare = "prepare --tokenizer t.json --out out --validation-fraction 0 chat.jsonl ";
   std::ofstream(place / "chat.jsonl") << R"({"messages": [{"role": "user", "content": "a"}]})"
@@ -117,7 +117,7 @@ TEST_CASE("conversations are prepared by a template, and mistakes in them named"
   std::ofstream(place / "t.json") << json;
   outcome = place.data(prepare + "--chat phi3");
   CHECK(outcome.code == 3);
-  CHECK_THAT(outcome.output, Contains("chat.jsonl:1: no message is the assistant's"));
+  CHECK_THAT(outcome.output, Contains("chat.jsonl:1: no message has the role assistant"));
   std::ofstream(place / "chat.jsonl")
       << R"({"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"})"
       << "\n";
@@ -128,7 +128,7 @@ TEST_CASE("conversations are prepared by a template, and mistakes in them named"
   CHECK_THAT(place.data("inspect out").output, Contains("all files match their hashes"));
 }
 
-TEST_CASE("data tokenize prints or writes ids, data detokenize brings the text back") {
+TEST_CASE("data tokenize prints or writes ids and data detokenize restores the text") {
   const Workplace w;
   REQUIRE(w.data("train-tokenizer book.txt --vocab 262 --out t.json").code == 0);
   CHECK(w.data("tokenize book.txt --tokenizer t.json --out ids.bin").output.empty());

@@ -1,14 +1,14 @@
-// Data that change between two starts, or under a running job: code 3 and the file's name, whatever its time says.
+// Data that changes between two starts or during a run ends it with code 3 and the file's name, whatever its time.
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-TEST_CASE("a byte that changed is found at the next start, or where it is read if the file's time hides it", "[cli]") {
+TEST_CASE("a changed byte is found at the next start, or when it is read if the file's time hides it", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   const auto start = [&](const std::string& name) { return run(w.train(spec, name, {"--set", "train.steps=3"})); };
@@ -31,9 +31,9 @@ TEST_CASE("a byte that changed is found at the next start, or where it is read i
   CHECK_THAT(hidden.output, Contains("train-00000.tokens: altered: bytes 0 to"));
 }
 
-TEST_CASE("a file of data that is cut under a running job ends it with 3 and its name", "[cli]") {
+TEST_CASE("a data file that is truncated during a run ends it with 3 and the file's name", "[cli]") {
   const Workspace w;
-  const fs::path file = w.root() / "zeros.bin";  // far more than is cached
+  const fs::path file = w.root() / "zeros.bin";  // much larger than the cache
   std::ofstream(file).close();
   fs::resize_file(file, uint64_t{64} << 20);
   const std::string data = "data.train=[{path: " + file.string() + ", format: nanogpt}]";

@@ -1,14 +1,14 @@
-// run.device on a machine whatever it has: the log says what computes, or the error what is missing.
+// run.device on any machine: the log names the device, or the error what is missing.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 namespace {
 
-// Where no GPU is to be seen, by this driver's own switch.
+// Hides all GPUs by the CUDA driver's own variable.
 const std::vector<std::string> kNoGpu = {"/usr/bin/env", "CUDA_VISIBLE_DEVICES="};
 
 Outcome without_gpu(std::vector<std::string> command) {
@@ -18,7 +18,7 @@ Outcome without_gpu(std::vector<std::string> command) {
 
 }  // namespace
 
-TEST_CASE("asking for a GPU where there is none ends with 2 and the reason", "[cli]") {
+TEST_CASE("a run that requires a missing GPU ends with 2 and the reason", "[cli]") {
   const Workspace w;
   const Outcome o = without_gpu(w.train(w.spec("llama", "fp32"), "r", {"--set", "run.device=cuda"}));
   CAPTURE(o.output);
@@ -28,7 +28,7 @@ TEST_CASE("asking for a GPU where there is none ends with 2 and the reason", "[c
   CHECK(!std::filesystem::exists(w.run_directory("r")));
 }
 
-TEST_CASE("auto says in one line that it takes the CPU and why", "[cli]") {
+TEST_CASE("device auto logs in one line that it takes the CPU and why", "[cli]") {
   const Workspace w;
   const Outcome o =
       without_gpu(w.train(w.spec("llama", "fp32"), "r", {"--set", "run.device=auto", "--set", "train.steps=4"}));
@@ -39,7 +39,7 @@ TEST_CASE("auto says in one line that it takes the CPU and why", "[cli]") {
   CHECK(o.output.find("device: cpu", first + 1) == std::string::npos);
 }
 
-TEST_CASE("plan says what a run would need and what runs its attention", "[cli]") {
+TEST_CASE("plan reports the memory of a run and its attention implementation", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
   const Outcome o = without_gpu(fptrain({"plan", spec.string(), "--explain"}));
@@ -54,7 +54,7 @@ TEST_CASE("plan says what a run would need and what runs its attention", "[cli]"
   CHECK(large.code == 2);
 }
 
-TEST_CASE("plan knows a rank of a mesh that is not here", "[cli]") {
+TEST_CASE("plan predicts a rank of a mesh larger than this machine", "[cli]") {
   const std::string spec = FP_SOURCE_DIR "/configs/parallel-multi-node.yaml";  // 32 ranks; shorter, to fit anywhere
   const Outcome o = without_gpu(fptrain({"plan", spec, "--set", "model.layers=2"}));
   CAPTURE(o.output);

@@ -1,12 +1,12 @@
-// Training on other trainers' files: the same steps as on the folder they were made from, resumed like any run.
+// Training on files of other trainers takes the same steps as on the folder they were made from, and resumes.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
-TEST_CASE("a run on a Megatron pair takes the steps of one on the prepared folder, and resumes", "[cli]") {
+TEST_CASE("a run on a Megatron dataset equals one on the prepared folder and resumes", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
   const std::string pair = (w.root() / "text_document").string();
@@ -28,7 +28,7 @@ TEST_CASE("a run on a Megatron pair takes the steps of one on the prepared folde
   CHECK(history(w.run_directory("pair")) == history(w.run_directory("folder")));
 
   std::fstream bin(pair + ".bin", std::ios::in | std::ios::out | std::ios::binary);
-  bin.write("xy", 2);  // an id of no token of this tokenizer
+  bin.write("xy", 2);  // not a token id of this tokenizer
   bin.close();
   o = run(w.train(spec, "pair", {data.begin(), data.end()}));
   CHECK(o.code == 2);
@@ -40,7 +40,7 @@ TEST_CASE("a run on a Megatron pair takes the steps of one on the prepared folde
   CHECK_THAT(o.output, Contains("data.tokenizer"));
 }
 
-TEST_CASE("documents are a way of sampling that a resumed run keeps", "[cli]") {
+TEST_CASE("a run that samples documents cannot resume with another data.sampling", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   std::vector<std::string> documents = {"--set", "data.sampling=documents", "--set", "train.steps=4",

@@ -1,13 +1,13 @@
-// Memory is honest: what a run was predicted to need is what it takes.
+// Predicted memory agrees with the memory that a run takes.
 #include <catch2/catch.hpp>
 #include <sstream>
 
 #include "cli/workspace.h"
 #include "support/skip.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
-TEST_CASE("the resident peak is within 10% of the prediction", "[cli]") {
+TEST_CASE("the peak resident memory is within 10% of the prediction", "[cli]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   FP_SKIP("a sanitizer's own memory hides the program's");
 #else
@@ -36,13 +36,13 @@ TEST_CASE("the resident peak is within 10% of the prediction", "[cli]") {
 #endif
 }
 
-TEST_CASE("a run that does not fit is refused with a plan that does") {
+TEST_CASE("a run that does not fit is refused with the nearest plan that fits") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   FP_SKIP("a sanitizer's own memory hides the program's");
 #else
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
-  // Under a limit of its own, which the program that follows the advice must then get by with, to the end.
+  // A memory limit under which a run that follows the advice must complete.
   const auto limited = [&](const std::string& name, const std::string& more) {
     std::string command = "ulimit -d 700000 && exec";
     for (const std::string& a : w.train(spec, name)) command += " '" + a + "'";

@@ -1,9 +1,9 @@
-// Options that a command would not use are refused, and what a command says about those it uses.
+// Unused options are refused, and commands log the effect of those they use.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 TEST_CASE("eval refuses the options of its other mode", "[cli]") {
@@ -15,14 +15,14 @@ TEST_CASE("eval refuses the options of its other mode", "[cli]") {
     CHECK_THAT(o.output, Contains(option) && Contains(other));
   };
   const std::string choices = "--multiple-choice";
-  refused({choices, "q.bin", "--samples", "1"}, "--samples", "run");
-  refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "run");
-  refused({"run.yaml", choices, "q.bin"}, choices, "run");
+  refused({choices, "q.bin", "--samples", "1"}, "--samples", "RUN.yaml");
+  refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "RUN.yaml");
+  refused({"run.yaml", choices, "q.bin"}, choices, "RUN.yaml");
   refused({"run.yaml", "--device", "ref"}, "--device", choices);
   refused({"run.yaml", "--rows", "4"}, "--rows", choices);
 }
 
-TEST_CASE("a subcommand that there is not is refused with those there are", "[cli]") {
+TEST_CASE("an unknown subcommand is refused with a list of the known ones", "[cli]") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
     const Outcome o = run(fptrain(arguments));
     CAPTURE(o.output);
@@ -36,7 +36,7 @@ TEST_CASE("a subcommand that there is not is refused with those there are", "[cl
   refused({}, "A subcommand is required");
 }
 
-TEST_CASE("generate says which of longrope's factors it takes, and why", "[cli]") {
+TEST_CASE("generate logs which longrope factors it uses and why", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("phi3", "fp32");
   const Outcome trained =
@@ -51,7 +51,30 @@ TEST_CASE("generate says which of longrope's factors it takes, and why", "[cli]"
                         "5", "--temperature", "0", option, value}))
         .output;
   };
-  CHECK_THAT(said("--seed", "1"), Contains("longrope: short factors, for room of 10 positions is within"));
-  CHECK_THAT(said("--context", "17"), Contains("longrope: long factors, for room of 17 positions is over"));
+  CHECK_THAT(said("--seed", "1"), Contains("longrope: short factors, as the context of 10 positions is within"));
+  CHECK_THAT(said("--context", "17"), Contains("longrope: long factors, as the context of 17 positions is over"));
   CHECK_THAT(run(fptrain({"generate", "--help"})).output, Contains("longrope"));
+}
+
+TEST_CASE("faults are injected only if the command line allows them", "[cli]") {
+  const Workspace w;
+  const std::filesystem::path spec = w.spec("gpt", "fp32");
+  const std::string fault = "FPTRAIN_FAULT=rank=0,step=1,kind=throw";
+  const auto started = [&](std::vector<std::string> command) {
+    command.insert(command.begin(), {"/usr/bin/env", fault});
+    return run(command);
+  };
+  const Outcome o = started(w.train(spec, "r"));
+  CAPTURE(o.output);
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("FPTRAIN_FAULT='rank=0,step=1,kind=throw'") && Contains("--allow-faults"));
+  CHECK_FALSE(std::filesystem::exists(w.run_directory("r")));
+  const std::vector<std::string> more = {"--set", "train.steps=4", "--set", "eval.every=0", "--allow-faults"};
+  CHECK(started(w.train(spec, "r", more)).code == 3);
+  CHECK(run(w.train(spec, "s", more)).code == 0);  // allowed, but no fault is requested
+  const Outcome submitted = started(fptrain({"submit", spec.string(), "--dry-run"}));
+  CHECK(submitted.code == 2);
+  CHECK_THAT(submitted.output, Contains("--allow-faults"));
+  CHECK_THAT(started(fptrain({"submit", spec.string(), "--dry-run", "--allow-faults"})).output,
+             Contains(" --allow-faults)\n"));
 }

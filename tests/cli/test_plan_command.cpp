@@ -3,7 +3,7 @@
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Json = nlohmann::json;
 
 namespace {
@@ -19,7 +19,7 @@ std::string spec_file(const TemporaryFolder& folder, const std::string& more) {
   return file.string();
 }
 
-// The object alone: what is said beside it goes to the same file.
+// Extracts the JSON object, since log lines go to the same file.
 Json object_of(const std::string& output) {
   return Json::parse(output.substr(output.find('{'), output.rfind('}') + 1 - output.find('{')));
 }
@@ -53,7 +53,7 @@ TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
   CHECK(j["alternatives"].empty());
 }
 
-TEST_CASE("plan without a cluster knows memory and says how to get times", "[cli][plan]") {
+TEST_CASE("plan without a cluster predicts memory and explains how to get times", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "run: {device: cpu}\n");
   CHECK_THAT(run(fptrain({"plan", spec})).output, Catch::Contains("--cluster FILE or parallel.cluster"));
@@ -67,7 +67,7 @@ TEST_CASE("plan without a cluster knows memory and says how to get times", "[cli
   CHECK(j["fits"] == true);
 }
 
-TEST_CASE("plan chooses what a spec leaves open", "[cli][plan]") {
+TEST_CASE("plan chooses the open keys of a spec", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "parallel: {auto: [all], cluster: dgx-a100}\n");
   const Outcome text = run(fptrain({"plan", spec, "--ranks", "4"}));
@@ -81,13 +81,13 @@ TEST_CASE("plan chooses what a spec leaves open", "[cli][plan]") {
   const Json j = object_of(o.output);
   const Json& p = j["plan"];
   CHECK(p["tp"] == 2);
-  CHECK(p["microbatch"] == 2);  // it is written
+  CHECK(p["microbatch"] == 2);  // written in the spec
   CHECK(p["tp"].get<int>() * p["pp"].get<int>() * p["sp"].get<int>() * p["dp"].get<int>() == 4);
   REQUIRE(!j["alternatives"].empty());
   for (const Json& a : j["alternatives"]) CHECK((a.contains("plan") && a.contains("fits") && a["why"] != ""));
 }
 
-TEST_CASE("plan refuses what makes no sense", "[cli][plan]") {
+TEST_CASE("plan refuses illegal arguments", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "parallel: auto\n");
   const auto refused = [&](std::vector<std::string> more, const std::string& message) {
@@ -97,15 +97,16 @@ TEST_CASE("plan refuses what makes no sense", "[cli][plan]") {
     CHECK(o.code == 2);
     CHECK_THAT(o.output, Catch::Contains(message));
   };
-  refused({"--ranks", "4"}, "parallel.auto needs to know the machine");
-  refused({"--cluster", "dgx-a100"}, "say how many with --ranks N");
+  refused({"--ranks", "4"}, "parallel.auto needs a cluster description");
+  refused({"--cluster", "dgx-a100"}, "give it with --ranks N");
   refused({"--cluster", "no-such", "--ranks", "4"}, "there is no cluster file 'no-such'");
-  refused({"--cluster", "dgx-a100", "--ranks", "4", "--set", "parallel.tensor=3"}, "nothing that parallel.auto leaves");
+  refused({"--cluster", "dgx-a100", "--ranks", "4", "--set", "parallel.tensor=3"},
+          "no values of the keys that parallel.auto leaves open");
   const std::string closed = spec_file(folder, "");
   refused({"--cluster", "dgx-a100", "--set", "parallel.tensor=8", "--ranks", "8"}, "use 1 to 4");
 }
 
-TEST_CASE("training follows the plan of what its spec leaves open", "[cli][plan][slow]") {
+TEST_CASE("training uses the plan for the open keys of its spec", "[cli][plan][slow]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   const Outcome measured =

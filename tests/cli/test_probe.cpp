@@ -1,12 +1,12 @@
-// fptrain probe: what is wrong with a batch or the file to write is named, and never costs the file that stood there.
+// fptrain probe: errors in the batch or the output file are reported, and never destroy an existing file.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
-TEST_CASE("probe refuses what is no token id and keeps the old file until the new one is whole", "[cli]") {
+TEST_CASE("probe refuses invalid token ids and replaces the old file atomically", "[cli]") {
   const Workspace w;
   REQUIRE(run(w.train(w.spec("llama", "fp32"), "r", {"--set", "train.steps=4", "--set", "eval.every=0"})).code == 0);
   const auto out = w.root() / "out";
@@ -35,7 +35,7 @@ TEST_CASE("probe refuses what is no token id and keeps the old file until the ne
   CHECK(probe(R"({"tokens": [[1, 1000000]]})", old).code == 2);
   const Outcome folder = probe(R"({"tokens": [[1, 2]]})", out);
   CHECK(folder.code == 2);
-  CHECK_THAT(folder.output, Contains("is no file"));
+  CHECK_THAT(folder.output, Contains("is not a regular file"));
   CHECK(slurp(old) == "old");
   CHECK(files() == 1);
 

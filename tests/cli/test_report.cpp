@@ -1,4 +1,4 @@
-// fptrain doctor and fptrain report, as a person calls them.
+// fptrain doctor and fptrain report on the command line.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -9,8 +9,8 @@
 #include "support/process.h"
 
 using Catch::Contains;
-using fp::testing::Outcome;
-using fp::testing::run_shell;
+using fp::test::Outcome;
+using fp::test::run_shell;
 
 namespace {
 
@@ -18,7 +18,7 @@ Outcome shell_fptrain(const std::string& arguments) { return run_shell("'" FP_EX
 
 }  // namespace
 
-TEST_CASE("doctor tells what the machine offers and succeeds") {
+TEST_CASE("doctor describes the machine and succeeds") {
   const Outcome text = shell_fptrain("doctor");
   CHECK(text.code == 0);
   CHECK_THAT(text.output, Contains("CPU") && Contains("memory") && Contains("HDF5") && Contains("This machine"));
@@ -27,7 +27,7 @@ TEST_CASE("doctor tells what the machine offers and succeeds") {
   CHECK_THAT(json.output, Contains("\"available_bytes\"") && Contains("\"findings\""));
 }
 
-TEST_CASE("report draws a run directory anew, and names what is missing") {
+TEST_CASE("report regenerates the page of a run directory and names missing files") {
   std::string folder = (std::filesystem::temp_directory_path() / "fp_cli_XXXXXX").string();
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const Outcome missing = shell_fptrain("report " + folder);

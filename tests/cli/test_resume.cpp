@@ -1,15 +1,15 @@
-// Training that is stopped, killed or resumed must be the training that was not.
+// Training that is stopped, killed and resumed must give the same results as uninterrupted training.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 #include <random>
 #include <thread>
 
-#include "base/lease.h"
 #include "checkpoint/fixture.h"
 #include "cli/workspace.h"
+#include "io/lease.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -30,7 +30,7 @@ bool any_hidden(const std::filesystem::path& run_directory) {
   return false;
 }
 
-// Stops the run while a checkpoint is being written: where the stop came after its end, in a later one.
+// Stops the run while a checkpoint is being written; tries again with a later one if the stop came too late.
 void stop_in_save(Process& p, const std::filesystem::path& run_directory) {
   while (p.running()) {
     if (any_hidden(run_directory)) {
@@ -76,7 +76,7 @@ TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
     }
 }
 
-TEST_CASE("resuming from a chosen checkpoint repeats what came after it", "[cli]") {
+TEST_CASE("resuming from a chosen checkpoint repeats the steps after it", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
   const std::string rounding = GENERATE("false", "true");
@@ -95,7 +95,39 @@ TEST_CASE("resuming from a chosen checkpoint repeats what came after it", "[cli]
   CHECK(fingerprint(w.run_directory("b") / "checkpoints" / kLast) == print);
 }
 
-TEST_CASE("broken files that only tell of a run do not keep it from going on", "[cli]") {
+TEST_CASE("older checkpoints of a run resume without --hdf5 and those of other runs with it", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  REQUIRE(run(w.train(spec, "whole")).code == 0);
+  const auto ten = w.run_directory("whole") / "checkpoints" / "step-00000010",
+             twenty = w.run_directory("whole") / "checkpoints" / kLast;
+  const auto print = fingerprint(twenty);
+  fp::test::make_older(ten);
+  std::filesystem::remove_all(twenty);
+  const Outcome own = run(w.train(spec, "whole"));
+  CAPTURE(own.output);
+  CHECK(own.code == 0);
+  CHECK_THAT(own.output,
+             Catch::Contains("step-00000010: was saved by a version of fptrain that did not write index.bin"));
+  CHECK(fingerprint(twenty) == print);
+
+  const std::vector<std::vector<std::string>> others = {{"--resume", ten.string()},
+                                                        {"--set", "model.init_from=" + ten.string()}};
+  for (const std::vector<std::string>& other : others) {
+    CAPTURE(other);
+    const std::string name = other.front().substr(2);
+    const Outcome refused = run(w.train(spec, name, other));
+    CAPTURE(refused.output);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.output, Catch::Contains("add --hdf5"));
+    const Outcome told = run(w.train(spec, name, {other[0], other[1], "--hdf5"}));
+    CAPTURE(told.output);
+    CHECK(told.code == 0);
+  }
+  CHECK(fingerprint(w.run_directory("resume") / "checkpoints" / kLast) == print);
+}
+
+TEST_CASE("damaged metrics and report files do not prevent a resume", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   const auto folder = w.run_directory("r");
@@ -113,16 +145,16 @@ TEST_CASE("broken files that only tell of a run do not keep it from going on", "
   CHECK_THAT(slurp(folder / "report.json"), Catch::Contains("metrics.jsonl.broken-1"));
 }
 
-TEST_CASE("a run of one rank that stands still says so and ends with 76", "[cli]") {
+TEST_CASE("a stalled run of one rank ends with 76 and a message", "[cli]") {
   const Workspace w;
   const Outcome o = run(with_fault("rank=0,step=3,phase=step,kind=sleep",
                                    w.train(w.spec("gpt", "fp32"), "r", {"--set", "watchdog.step_s=1"})));
   CAPTURE(o.output);
   CHECK(o.code == 76);
-  CHECK_THAT(o.output, Catch::Contains("the run stands still"));
+  CHECK_THAT(o.output, Catch::Contains("the run is stalled"));
 }
 
-TEST_CASE("signals save and exit 75", "[cli]") {
+TEST_CASE("stop signals save and end the run with 75", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
@@ -137,7 +169,7 @@ TEST_CASE("signals save and exit 75", "[cli]") {
   }
 }
 
-TEST_CASE("a run directory is one run's, until it is killed", "[cli]") {
+TEST_CASE("a run directory is locked by one run until that run is killed", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
   Process first(with_fault("rank=0,step=5,phase=step,kind=stop", w.train(spec, "r")), w.root() / "out");
@@ -154,7 +186,7 @@ TEST_CASE("a run directory is one run's, until it is killed", "[cli]") {
   CHECK_FALSE(std::filesystem::exists(w.run_directory("r") / "run.lease"));
 }
 
-TEST_CASE("a checkpoint that was saved wrong is passed over, one of a later format is not", "[cli]") {
+TEST_CASE("a corrupt checkpoint is skipped but one of a later format is not", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
   REQUIRE(run(w.train(spec, "r")).code == 0);
@@ -181,10 +213,10 @@ TEST_CASE("a checkpoint that was saved wrong is passed over, one of a later form
   }
 }
 
-TEST_CASE("a run that another host has taken for dead ends, and touches nothing more", "[cli]") {
+TEST_CASE("a run whose lease another host has taken ends without further writes", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
-  // In the background nothing is saved before the stop: such a save may be anywhere then.
+  // With background saves nothing is saved before the stop, as such a save could be at any point then.
   for (const auto& [asynchronous, every] : {std::pair<std::string, std::string>{"true", "15"}, {"false", "5"}}) {
     CAPTURE(asynchronous);
     const std::string name = "r-" + asynchronous;
@@ -211,11 +243,11 @@ TEST_CASE("a run that another host has taken for dead ends, and touches nothing 
 
 namespace {
 
-// Kills training again and again, every fifth time in a save.
+// Kills training repeatedly, every fifth time during a save.
 void kill_and_resume(int kills) {
   const Workspace w;
   const auto spec = w.spec("gpt", "bf16");
-  // Each step is the same however many are to come, and the kills never come after the last.
+  // Steps do not depend on the total number, which is never reached before a kill.
   const auto steps = [](int count, const std::string& every) {
     return std::vector<std::string>{"--set", fmt::format("train.steps={}", count), "--set", "schedule.kind=constant",
                                     "--set", "checkpoint.every=" + every,          "--set", "eval.every=0"};
@@ -228,7 +260,7 @@ void kill_and_resume(int kills) {
     const bool save = i % 5 == 4;
     const auto command = w.train(spec, "killed", steps(100000, "1"));
     Process p(save ? with_fault("kind=slow,ms=20", command) : command, w.root() / "out");
-    // Some steps after this life's first one, then a moment inside a step or a save.
+    // Some steps after the first one of this start, at a moment inside a step or a save.
     const std::string text = slurp(directory / "metrics.jsonl");
     const auto lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
     wait_for_steps(p, directory, lines + 1 + static_cast<int>(random() % 4));
@@ -248,7 +280,7 @@ void kill_and_resume(int kills) {
   for (const std::string& name : checkpoints(directory))
     CHECK(run(fptrain({"checkpoint", "verify", (directory / "checkpoints" / name).string()})).code == 0);
 
-  // What was cut to pieces is what an undisturbed run computes.
+  // The interrupted run equals an undisturbed one.
   const int last = history(directory).rbegin()->first + 4;
   REQUIRE(run(w.train(spec, "whole", steps(last, "0"))).code == 0);
   REQUIRE(run(w.train(spec, "killed", steps(last, "1"))).code == 0);

@@ -1,9 +1,9 @@
-// fptrain schedule, as a person calls it.
+// fptrain schedule on the command line.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 namespace {
@@ -21,7 +21,7 @@ std::vector<std::string> of(const std::string& kind, const std::vector<std::stri
 
 }  // namespace
 
-TEST_CASE("schedule prints what it costs, and draws it", "[cli]") {
+TEST_CASE("schedule prints its costs and draws a picture", "[cli]") {
   const Outcome text = schedule(of("bitpipe", {"--w-pass", "--timeline"}));
   CAPTURE(text.output);
   CHECK(text.code == 0);
@@ -55,7 +55,7 @@ TEST_CASE("schedule --json has the numbers", "[cli]") {
   CHECK(json.at("messages_per_microbatch") == 14);
 }
 
-TEST_CASE("schedule reads what it writes, and proves it", "[cli]") {
+TEST_CASE("schedule reads its own CSV and verifies it", "[cli]") {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "chimera.csv").string();
   REQUIRE(schedule(of("chimera", {"--w-pass", "--csv", "--out", file})).code == 0);
@@ -73,10 +73,10 @@ TEST_CASE("schedule reads what it writes, and proves it", "[cli]") {
   std::ofstream(file) << cells.replace(at, 5, "u:0F1");
   const Outcome wrong = schedule({"--file", file});
   CHECK(wrong.code == 3);
-  CHECK_THAT(wrong.output, Contains("not a schedule that runs") && Contains("u:0F1"));
+  CHECK_THAT(wrong.output, Contains("invalid schedule") && Contains("u:0F1"));
   CHECK(schedule({"--file", (folder.path / "none.csv").string()}).code == 3);
 
-  // Of two ranks, messages and sums written out.
+  // A schedule of two ranks with explicit messages and reductions.
   std::ofstream(file) << "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD\n";
   const Outcome lowered = schedule({"--file", file, "--json", "--costs", "1,1,1,0.5"});
   CAPTURE(lowered.output);
@@ -84,14 +84,14 @@ TEST_CASE("schedule reads what it writes, and proves it", "[cli]") {
   CHECK(nlohmann::json::parse(lowered.output).at("makespan") == 7);
 }
 
-TEST_CASE("schedule refuses what cannot be, with what can", "[cli]") {
+TEST_CASE("schedule refuses impossible requests and names legal ones", "[cli]") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& legal) {
     const Outcome o = schedule(arguments);
     CAPTURE(o.output);
     CHECK(o.code == 2);
     CHECK_THAT(o.output, Contains(legal));
   };
-  refused({}, "say --kind, --stages and --microbatches, or --file");
+  refused({}, "give --kind, --stages and --microbatches, or --file");
   refused(of("2f2b"), "use gpipe, 1f1b, interleaved, bfs");
   refused({"--kind", "chimera", "--stages", "4", "--microbatches", "6"}, "use a multiple of 4: 4, 8, 12, ...");
   refused(of("interleaved", {"--w-pass", "--memory-cap", "9"}), "smallest that works: 11");

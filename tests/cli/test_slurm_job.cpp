@@ -1,16 +1,16 @@
-// fptrain train in a Slurm job, with a stand-in for squeue; a real one: scripts/test-slurm.
+// fptrain train in a Slurm job, with a fake squeue. scripts/test-slurm tests with a real one.
 #include <catch2/catch.hpp>
 
-#include "base/lease.h"
 #include "checkpoint/folder.h"
 #include "cli/workspace.h"
+#include "io/lease.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 namespace {
 
-// A run in job 9, whose squeue prints this; empty: there is none.
+// A run in job 9. squeue prints `time_left`; if that is empty, there is no squeue.
 class JobWorkspace {
  public:
   Outcome start(int restarts, const std::string& time_left, const std::vector<std::string>& more = {}) const {
@@ -37,9 +37,9 @@ int last_step(const JobWorkspace& w) { return history(w.directory()).rbegin()->f
 
 }  // namespace
 
-TEST_CASE("a run saves while there is time, ends with 75, and goes on in the job's next life", "[cli][slurm]") {
+TEST_CASE("a run saves before its job's time limit, ends with 75 and resumes in the next start", "[cli][slurm]") {
   const JobWorkspace w;
-  // Time for squeue to answer.
+  // Less than the margin, but enough for squeue to answer.
   const Outcome late = w.start(0, "0:59", {"--set", "train.steps=100000", "--set", "eval.every=0"});
   CAPTURE(late.output);
   REQUIRE(late.code == 75);
@@ -52,33 +52,33 @@ TEST_CASE("a run saves while there is time, ends with 75, and goes on in the job
   CAPTURE(done.output);
   CHECK(done.code == 0);
   CHECK(last_step(w) == first + 3);
-  CHECK(w.start(2, "", some_more).code == 0);  // finished, and no squeue here
+  CHECK(w.start(2, "", some_more).code == 0);  // already finished; without squeue
 }
 
-TEST_CASE("the margin is the user's", "[cli][slurm]") {
+TEST_CASE("checkpoint.time_margin_s sets the margin before the time limit", "[cli][slurm]") {
   const JobWorkspace w;
   const Outcome o = w.start(0, "0:59", {"--set", "checkpoint.time_margin_s=10"});
   CAPTURE(o.output);
   CHECK(o.code == 0);
 }
 
-TEST_CASE("a life is counted from where it really went on, not from the newest checkpoint's name", "[cli][slurm]") {
+TEST_CASE("a start is counted from the checkpoint it resumed, not from the newest name", "[cli][slurm]") {
   const JobWorkspace w;
   REQUIRE(w.start(0, "").code == 0);
   REQUIRE(checkpoints(w.directory()) == std::vector<std::string>{"step-00000010", "step-00000020"});
   std::filesystem::resize_file(w.directory() / "checkpoints" / "step-00000020" / "rank-00000.h5", 100);
-  for (int life = 1; life < 5; ++life) {
-    const Outcome o = w.start(life, "0:59", {"--set", "train.steps=100000", "--set", "eval.every=0"});
-    CAPTURE(life, o.output);
+  for (int restarts = 1; restarts < 5; ++restarts) {
+    const Outcome o = w.start(restarts, "0:59", {"--set", "train.steps=100000", "--set", "eval.every=0"});
+    CAPTURE(restarts, o.output);
     CHECK(o.code == 75);
-    CHECK(last_step(w) > 9 + life);
+    CHECK(last_step(w) > 9 + restarts);
     const auto starts = nlohmann::json::parse(slurp(w.directory() / "restarts.json")).at("starts");
-    CHECK(starts.back().at("restarts") == life);
-    CHECK(starts.back().at("step").get<int>() >= 9 + life);
+    CHECK(starts.back().at("restarts") == restarts);
+    CHECK(starts.back().at("step").get<int>() >= 9 + restarts);
   }
 }
 
-TEST_CASE("a life under --resume PATH begins at that checkpoint's step, and a folder in use is left alone",
+TEST_CASE("a start with --resume PATH begins at that checkpoint's step and leaves a folder in use alone",
           "[cli][slurm]") {
   const JobWorkspace w;
   REQUIRE(w.start(0, "").code == 0);
@@ -95,23 +95,23 @@ TEST_CASE("a life under --resume PATH begins at that checkpoint's step, and a fo
   CHECK(slurp(file) == before);
 }
 
-TEST_CASE("a job that never gets through set-up is ended at the third try", "[cli][slurm]") {
+TEST_CASE("a job that never completes its set-up is ended at the third start", "[cli][slurm]") {
   const JobWorkspace w;
   const std::vector<std::string> fails = {"--resume", "/nowhere"};
-  for (int life = 0; life < 2; ++life) CHECK(w.start(life, "", fails).code == 3);
+  for (int restarts = 0; restarts < 2; ++restarts) CHECK(w.start(restarts, "", fails).code == 3);
   const Outcome third = w.start(2, "", fails);
   CAPTURE(third.output);
   CHECK(third.code == 2);
   CHECK_THAT(third.output, Contains("did not get through set-up"));
 }
 
-TEST_CASE("a job that never gets to its first save is ended at the third try", "[cli][slurm]") {
+TEST_CASE("a job that never reaches its first save is ended at the third start", "[cli][slurm]") {
   const JobWorkspace w;
   const std::vector<std::string> fails = {"--set", "checkpoint.every=0", "--set", "checkpoint.at_end=false"};
-  for (int life = 0; life < 2; ++life) {
-    const Outcome o = w.start(life, "", fails);
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    const Outcome o = w.start(restarts, "", fails);
     CAPTURE(o.output);
-    CHECK(o.code == 0);  // ends without having saved
+    CHECK(o.code == 0);  // ends without a save
   }
   const Outcome third = w.start(2, "", fails);
   CAPTURE(third.output);

@@ -1,14 +1,14 @@
-// fptrain submit, with a stand-in for sbatch; a real one: scripts/test-slurm.
+// fptrain submit with a fake sbatch. scripts/test-slurm tests with a real one.
 #include <catch2/catch.hpp>
 
 #include "cli/workspace.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 namespace {
 
-// Run with a PATH that has an sbatch which does this, or none.
+// Runs fptrain submit with a PATH that has an sbatch with this script, or none.
 class Submission {
  public:
   explicit Submission(const std::string& sbatch = "") {
@@ -52,7 +52,7 @@ TEST_CASE("submit writes the script into the run directory and gives it to sbatc
   CHECK_THAT(script, Contains("--set 'run.directory=" + submit.directory().string() + "'"));
 }
 
-TEST_CASE("submit --dry-run prints the script and leaves nothing", "[cli][submit]") {
+TEST_CASE("submit --dry-run prints the script and writes nothing", "[cli][submit]") {
   const Submission submit;
   const Outcome o = submit({"--dry-run", "--time", "10", "--no-requeue", "--job-name", "x", "--signal-before", "0"});
   CAPTURE(o.output);
@@ -63,7 +63,23 @@ TEST_CASE("submit --dry-run prints the script and leaves nothing", "[cli][submit
   CHECK(!std::filesystem::exists(submit.directory()));
 }
 
-TEST_CASE("submit says what is wrong with its options", "[cli][submit]") {
+TEST_CASE("a job's script, folder and umask have the permissions of its run", "[cli][submit]") {
+  const Submission submit("umask >&2; echo 42");
+  const Outcome o = submit({"--set", "run.permissions=private"});
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains("0077\n"));
+  CHECK_THAT(slurp(submit.directory() / "submit.sbatch"), Contains("\numask 0077"));
+  const auto only_mine = [](const std::filesystem::path& path) {
+    return (std::filesystem::status(path).permissions() & ~std::filesystem::perms::owner_all) ==
+           std::filesystem::perms::none;
+  };
+  CHECK(only_mine(submit.directory()));
+  CHECK(only_mine(submit.directory() / "submit.sbatch"));
+  CHECK_THAT(submit({"--dry-run"}).output, !Contains("umask"));
+}
+
+TEST_CASE("submit refuses illegal options with the reason", "[cli][submit]") {
   const Submission submit("echo no such partition >&2; exit 1");
   const auto refused = [&](const std::vector<std::string>& options, const std::string& why) {
     const Outcome o = submit(options);
@@ -74,7 +90,7 @@ TEST_CASE("submit says what is wrong with its options", "[cli][submit]") {
   refused({"--nodes", "4-2"}, "--nodes 4-2");
   refused({"--nodes", "some"}, "--nodes some");
   refused({"--time", "soon"}, "--time soon");
-  refused({"--time", "1", "--signal-before", "60"}, "all of --time 1");
+  refused({"--time", "1", "--signal-before", "60"}, "is not less than --time 1");
   refused({"--sbatch-option=mem=1G"}, "--sbatch-option=--mem=64G");
   refused({"--launcher", "ssh"}, "--launcher");
   refused({}, "no such partition");
@@ -84,7 +100,7 @@ TEST_CASE("submit says what is wrong with its options", "[cli][submit]") {
   CHECK_THAT(none.output, Contains("sbatch could not be started"));
 }
 
-TEST_CASE("submit refuses a time in which a run would make one step and end", "[cli][submit]") {
+TEST_CASE("submit refuses a time limit that allows only one step per start", "[cli][submit]") {
   const Submission submit;
   const auto with = [&](const std::string& time, const std::string& margin) {
     return submit({"--dry-run", "--time", time, "--set", "checkpoint.time_margin_s=" + margin});
@@ -96,25 +112,25 @@ TEST_CASE("submit refuses a time in which a run would make one step and end", "[
                            Contains("Legal: --time 3 or more, or checkpoint.time_margin_s below 120"));
   CHECK(with("2", "119").code == 0);
   CHECK(with("3", "120").code == 0);
-  CHECK(submit({"--dry-run", "--time", "1"}).code == 2);  // all of the margin that is there without being asked for
-  CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit: not known
+  CHECK(submit({"--dry-run", "--time", "1"}).code == 2);                            // all of the default margin
+  CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit is unknown
 }
 
-TEST_CASE("submit looks at every size that the job may get", "[cli][submit]") {
+TEST_CASE("submit checks every number of nodes that the job may get", "[cli][submit]") {
   const Submission submit;
   const std::vector<std::string> dry = {"--dry-run", "--set", "train.global_batch=8", "--set", "train.micro_batch=1"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), dry.begin(), dry.end());
     return submit(more);
   };
-  // Data-parallel ranks divide a batch of 8: three nodes cannot.
+  // A batch of 8 cannot be split over three data-parallel ranks.
   const Outcome three = with({"--nodes", "1-4", "--set", "parallel.data=0"});
   CAPTURE(three.output);
   CHECK(three.code == 2);
   CHECK_THAT(three.output,
              Contains("3 nodes with 1 rank each") && Contains("can run it: 1, 2, 4") && Contains("`parallel: auto`"));
   CHECK(with({"--nodes", "2", "--ranks-per-node", "2", "--set", "parallel.data=0"}).code == 0);
-  // The planner finds something for three: four heads, uneven, or layers in stages.
+  // For three nodes the planner finds a plan: four heads split unevenly, or layers in stages.
   CHECK(with({"--nodes", "1-4", "--set", "parallel=auto"}).code == 0);
   const Outcome many = with({"--nodes", "1-40", "--set", "parallel=auto"});
   CAPTURE(many.output);

@@ -1,4 +1,4 @@
-// What the train, generate and eval commands answer to a hurried person.
+// fptrain train, generate and eval on the command line: files, exit codes and messages.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -6,13 +6,13 @@
 #include "support/private_mounts.h"
 #include "support/skip.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
-TEST_CASE("a disk that is full at the last save ends the run with 3", "[cli]") {
+TEST_CASE("a full disk at the last save ends the run with 3", "[cli]") {
   const Workspace w;
   const auto arguments = w.train(w.spec("llama", "fp32"), "r", {"--set", "checkpoint.every=0"});
-  std::string command = "ulimit -f 40; exec";  // files of 40 blocks at most: writing the checkpoint fails
+  std::string command = "ulimit -f 40; exec";  // at most 40 blocks per file: writing the checkpoint fails
   for (const std::string& a : arguments) command += " '" + a + "'";
   const Outcome o = run({"/bin/bash", "-c", command});
   CAPTURE(o.output);
@@ -20,7 +20,7 @@ TEST_CASE("a disk that is full at the last save ends the run with 3", "[cli]") {
   CHECK_THAT(o.output, Contains("checkpoint of step 20 not saved") && Contains("cannot write"));
 }
 
-TEST_CASE("a folder that turns read-only ends the next start with 3, and what was saved goes on afterwards", "[cli]") {
+TEST_CASE("a read-only folder ends the start with 3 and the run can resume later", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
   REQUIRE(run(w.train(spec, "r", {"--set", "train.steps=10"})).code == 0);
@@ -40,7 +40,7 @@ TEST_CASE("a folder that turns read-only ends the next start with 3, and what wa
   CHECK_THAT(o.output, Contains("resumed from") && Contains("step-00000010"));
 }
 
-TEST_CASE("a run leaves everything a person looks for", "[cli]") {
+TEST_CASE("a run writes checkpoints, metrics, report and log", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
   const Outcome o = run(w.train(spec, "r", {"--set", "logging.report=true"}));
@@ -73,7 +73,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
     CHECK(nlohmann::json::parse(e.output).at("val_loss").get<double>() ==
           Approx(last.at("val_loss").get<double>()).epsilon(1e-8));
   }
-  SECTION("a damaged checkpoint is named and passed over, or refused") {
+  SECTION("a damaged checkpoint is named and skipped, or refused") {
     damage_tensors(w.run_directory("r") / "checkpoints" / "step-00000020", 0);
     const Outcome a = run(w.train(spec, "r"));
     CHECK(a.code == 0);
@@ -84,7 +84,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
     CHECK(b.code == 3);
     CHECK_THAT(b.output, Contains("rank-00000.h5: content differs"));
   }
-  SECTION("only files that fptrain left half written are cleared away") {
+  SECTION("only incomplete files of fptrain itself are removed") {
     const auto directory = w.run_directory("r");
     const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
     const auto leave = [&](const std::string& name, std::filesystem::file_time_type time) {
@@ -104,7 +104,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
     CHECK(left ==
           std::set<std::string>{"my-config.yaml.tmp.1", "notes.tmp.5", "plan.txt.tmp.mine", "report.json.tmp.8"});
   }
-  SECTION("after a damaged newest one, what is saved stays, however few are kept") {
+  SECTION("saves after a damaged newest checkpoint are kept even with keep_last 1") {
     damage_tensors(w.run_directory("r") / "checkpoints" / "step-00000020", 0);
     const Outcome a = run(w.train(
         spec, "r", {"--set", "checkpoint.keep_last=1", "--set", "checkpoint.every=2", "--set", "train.steps=15"}));
@@ -113,7 +113,7 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
     CHECK(checkpoints(w.run_directory("r")) == std::vector<std::string>{"step-00000015", "step-00000020.aside-1"});
     CHECK_THAT(run(w.train(spec, "r", {"--set", "train.steps=15"})).output, Contains("nothing is left to do"));
   }
-  SECTION("no second history beside newer checkpoints") {
+  SECTION("a resume from an older checkpoint beside newer ones is refused") {
     const auto ten = w.run_directory("r") / "checkpoints" / "step-00000010";
     const Outcome a = run(w.train(spec, "r", {"--resume", ten.string()}));
     CHECK(a.code == 2);
@@ -124,14 +124,14 @@ TEST_CASE("a run leaves everything a person looks for", "[cli]") {
     CHECK(a.code == 2);
     CHECK_THAT(a.output, Contains("--resume none"));
   }
-  SECTION("other data is noticed") {
+  SECTION("changed data is refused") {
     const Outcome a = run(w.train(spec, "r", {"--set", "run.seed=99", "--set", "train.steps=25"}));
     CHECK(a.code == 2);
     CHECK_THAT(a.output, Contains("run.seed") && Contains("--allow-data-change"));
     CHECK(run(w.train(spec, "r", {"--set", "run.seed=99", "--set", "train.steps=25", "--allow-data-change"})).code ==
           0);
   }
-  SECTION("another model cannot take over the run") {
+  SECTION("another model cannot resume the run") {
     const Outcome a = run(w.train(
         spec, "r",
         {"--set", "model.layers=3", "--resume", (w.run_directory("r") / "checkpoints" / "step-00000020").string()}));
@@ -166,7 +166,7 @@ TEST_CASE("a diverging run stops with exit 4 and keeps its checkpoint, or skips"
   }
 }
 
-TEST_CASE("mistakes end with the right exit code and a message", "[cli]") {
+TEST_CASE("user mistakes end with the documented exit code and a message", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
   const auto attempt = [&](const std::vector<std::string>& more) { return run(w.train(spec, "m", more)); };
@@ -183,7 +183,7 @@ TEST_CASE("mistakes end with the right exit code and a message", "[cli]") {
   CHECK_THAT(readonly.output, Contains("/proc/fptrain"));
 }
 
-TEST_CASE("a run directory that cannot be made is the configuration's mistake", "[cli]") {
+TEST_CASE("a run directory that cannot be created is a configuration error", "[cli]") {
   const Workspace w;
   std::filesystem::create_directories(w.run_directory("r"));
   std::ofstream(w.run_directory("file")) << "in the way";

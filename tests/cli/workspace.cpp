@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace fp::testing {
+namespace fp::test {
 namespace {
 
-// Shapes are odd on purpose; every dropout is on.
+// Shapes are deliberately odd, and every dropout is on.
 const std::map<std::string, std::string>& models() {
   static const std::map<std::string, std::string> m = {
       {"gpt", "family: gpt, layers: 2, hidden: 24, heads: 3"},
@@ -96,4 +96,4 @@ void damage_tensors(const std::filesystem::path& checkpoint, int rank) {
   f.put(c);
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-namespace fp_test {
+namespace fp::test {
 
 void on_ranks(const Body& body) {
   Findings findings;
@@ -18,4 +18,4 @@ std::shared_ptr<fp::Group> everyone(fp::World& world, const std::string& name) {
   return world.group(name, ranks);
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

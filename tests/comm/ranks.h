@@ -1,5 +1,5 @@
-// The suite of worlds: what every implementation has to do, checked on each rank element by element. An executable that
-// links suite_comm says with run_worlds() how its ranks are started.
+// The suite of worlds: tests that every World implementation must pass, checked on each rank element by element. An
+// executable that links suite_comm defines with run_worlds() how its ranks are started.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,9 +11,10 @@
 
 #include "comm/comm.h"
 
-namespace fp_test {
+namespace fp::test {
 
-// What ranks have found to be wrong. A rank goes on after a finding, so that the others need not wait for it.
+// Failed expectations of all ranks. A rank continues after a failure, so that the others do not wait for it.
+// Thread-safe.
 class Findings {
  public:
   template <class... Args>
@@ -33,15 +34,15 @@ class Findings {
 
 using Body = std::function<void(fp::World&, Findings&)>;
 
-// Provided by the executable: calls the body on the ranks of one world after another, on those that this process has.
+// Provided by the executable: for one world after another, calls the body on the ranks that this process has.
 void run_worlds(const Body& body, Findings& findings);
-// Provided by the executable: where its worlds find what is at this address of the host.
+// Provided by the executable: translates a host address to the address that its worlds use for that memory.
 void* device_address(void* host);
 
-// Runs the body on all ranks and CHECKs that nothing was found.
+// Runs the body on all ranks and CHECKs that no expectation failed.
 void on_ranks(const Body& body);
 
-// The group of all ranks.
+// Returns the group of all ranks.
 std::shared_ptr<fp::Group> everyone(fp::World& world, const std::string& name = "all");
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,9 +1,9 @@
-// What each collective leaves behind, for f32, bf16 and i32, in place and not.
+// The result of each collective, for f32, bf16 and i32, in place and not.
 #include <catch2/catch.hpp>
 
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 using fp::Reduction;
@@ -19,21 +19,21 @@ void all_reduce_is(fp::World& world, Findings& f, Reduction r) {
   }
 }
 
-TEST_CASE("all_reduce: the sum in rank order, rounded once") {
+TEST_CASE("all_reduce sums in rank order and rounds once") {
   on_ranks([](fp::World& world, Findings& f) {
     all_reduce_is<float>(world, f, Reduction::sum);
     all_reduce_is<fp::bf16>(world, f, Reduction::sum);
   });
 }
 
-TEST_CASE("all_reduce: the maximum") {
+TEST_CASE("all_reduce takes the maximum") {
   on_ranks([](fp::World& world, Findings& f) {
     all_reduce_is<float>(world, f, Reduction::max);
     all_reduce_is<fp::bf16>(world, f, Reduction::max);
   });
 }
 
-TEST_CASE("all_reduce: a NaN of any rank reaches all, as sum and as maximum") {
+TEST_CASE("all_reduce: a NaN of any rank reaches all ranks, in sums and maxima") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     for (int bad = 0; bad < world.size(); ++bad)
@@ -49,7 +49,7 @@ TEST_CASE("all_reduce: a NaN of any rank reaches all, as sum and as maximum") {
 
 TEST_CASE("a bf16 sum is rounded once, not after each rank") {
   on_ranks([](fp::World& world, Findings& f) {
-    // 256 + 1 + 1 + ...: each 1 alone is half a step of bf16 and would be lost.
+    // 256 + 1 + 1 + ...: each 1 alone is half a bf16 spacing and would be lost.
     Buffer<fp::bf16> x(5);
     for (int64_t i = 0; i < 5; ++i) x[i] = fp::bf16(world.rank() == 0 ? 256.0f : 1.0f);
     everyone(world)->all_reduce(x.tensor());
@@ -74,7 +74,7 @@ void all_gather_is(fp::World& world, Findings& f, bool in_place) {
   }
 }
 
-TEST_CASE("all_gather: the parts in rank order") {
+TEST_CASE("all_gather concatenates the parts in rank order") {
   on_ranks([](fp::World& world, Findings& f) {
     for (const bool in_place : {false, true}) {
       all_gather_is<float>(world, f, in_place);
@@ -99,7 +99,7 @@ void reduce_scatter_is(fp::World& world, Findings& f, bool in_place) {
   }
 }
 
-TEST_CASE("reduce_scatter: each rank its piece of the sum") {
+TEST_CASE("reduce_scatter gives each rank its piece of the sum") {
   on_ranks([](fp::World& world, Findings& f) {
     for (const bool in_place : {false, true}) {
       reduce_scatter_is<float>(world, f, in_place);
@@ -119,7 +119,7 @@ void broadcast_is(fp::World& world, Findings& f) {
     }
 }
 
-TEST_CASE("broadcast: the root's") {
+TEST_CASE("broadcast copies the root's tensor to all ranks") {
   on_ranks([](fp::World& world, Findings& f) {
     broadcast_is<float>(world, f);
     broadcast_is<fp::bf16>(world, f);
@@ -127,7 +127,7 @@ TEST_CASE("broadcast: the root's") {
   });
 }
 
-// Elements that rank `from` sends to rank `to` under a pattern: equal, uneven with zeros, or all to one.
+// Number of elements that rank `from` sends to rank `to` in a pattern: equal, uneven with zeros, or all to one.
 int64_t count_of(int pattern, int from, int to, int ranks) {
   if (pattern == 0) return 33;
   if (pattern == 1) return (from * 7 + to * 3) % 5 * 1000 + (from + to) % 3;
@@ -154,7 +154,7 @@ void all_to_all_is(fp::World& world, Findings& f, int pattern) {
     group->start_all_to_all(to.tensor(), from.tensor(), sends, recvs).wait();
   int64_t at = 0;
   for (int r = 0; r < n; ++r) {
-    int64_t there = 0;  // where rank r keeps what it sends here
+    int64_t there = 0;  // offset, in rank r's tensor, of the piece for this rank
     for (int k = 0; k < me; ++k) there += count_of(pattern, r, k, n);
     to.expect(f, world, "all_to_all", at, recvs[static_cast<size_t>(r)],
               [&](int64_t i) { return value<T>(r, there + i); });
@@ -162,7 +162,7 @@ void all_to_all_is(fp::World& world, Findings& f, int pattern) {
   }
 }
 
-TEST_CASE("all_to_all: equal pieces, uneven ones, empty ones") {
+TEST_CASE("all_to_all exchanges equal, uneven and empty pieces") {
   on_ranks([](fp::World& world, Findings& f) {
     for (const int pattern : {0, 1, 2}) {
       all_to_all_is<float>(world, f, pattern);
@@ -172,7 +172,7 @@ TEST_CASE("all_to_all: equal pieces, uneven ones, empty ones") {
   });
 }
 
-TEST_CASE("the same sums twice have the same bits") {
+TEST_CASE("a repeated sum has the same bits") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     const int64_t n = 100003;
@@ -184,4 +184,4 @@ TEST_CASE("the same sums twice have the same bits") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,11 +1,11 @@
-// A world that moves nothing and counts like those that do.
+// The counting world: it moves nothing and counts the same traffic as real worlds.
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
 #include "comm/counting.h"
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 void talk(fp::World& world) {
@@ -26,7 +26,7 @@ void talk(fp::World& world) {
   pair->all_gather(std::string("seven77"));
 }
 
-TEST_CASE("a counting world counts what a real one does, on every rank") {
+TEST_CASE("a counting world counts the same traffic as a real world, on every rank") {
   std::vector<fp::TrafficTable> real(4);
   fp::run_thread_ranks(4, [&](fp::World& world) {
     talk(world);
@@ -41,7 +41,7 @@ TEST_CASE("a counting world counts what a real one does, on every rank") {
   }
 }
 
-TEST_CASE("a counting world answers for ranks that do not exist") {
+TEST_CASE("a counting world returns host values as if all ranks had given the same") {
   const auto world = fp::make_counting_world(1000, 4096);
   CHECK(world->backend() == "counting");
   const auto group = everyone(*world);
@@ -52,11 +52,11 @@ TEST_CASE("a counting world answers for ranks that do not exist") {
   group->all_reduce(std::span(&value, 1), fp::Reduction::max);
   CHECK(value == 8192);
   CHECK(group->all_gather(std::string("x")) == std::vector<std::string>(4096, "x"));
-  // Addresses of a dry run are no addresses.
+  // Tensors of a dry run have no valid addresses.
   const fp::Tensor nowhere(reinterpret_cast<void*>(4096), fp::DType::bf16, {int64_t{1} << 40});
   group->all_reduce(nowhere);
   CHECK(world->record().traffic().at({"all", fp::CommKind::all_reduce}).calls == 1);
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// The messages of the MPI world, without MPI: how many bytes, and buffers that are used again.
+// The messages of the MPI world, without MPI: their bytes, and the reuse of buffers.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -6,7 +6,7 @@
 #include "comm/mpi/buffers.h"
 #include "comm/mpi/exchange.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 using fp::CommKind;
@@ -24,12 +24,12 @@ struct Flow {
 Flow flow_of(const fp::CommCall& call, int rank, int size) {
   std::vector<std::byte> scratch(fp::sum_scratch_bytes(call, rank, size));
   Flow flow;
-  for (const fp::Stage& stage : fp::stages_of(call, rank, size, scratch.data()))
-    for (const fp::HostMessage& m : stage.messages) (m.send ? flow.out : flow.in)[m.peer] += m.bytes;
+  for (const fp::ExchangePhase& phase : fp::phases_of(call, rank, size, scratch.data()))
+    for (const fp::HostMessage& m : phase.messages) (m.send ? flow.out : flow.in)[m.peer] += m.bytes;
   return flow;
 }
 
-TEST_CASE("messages carry what is counted, and each is awaited by its receiver") {
+TEST_CASE("messages carry the bytes that are counted, and each has a matching receive") {
   for (const int size : {2, 3, 8})
     for (const int64_t n : {1, 7, 1000}) {
       std::vector<float> x(static_cast<size_t>(n * size)), y(static_cast<size_t>(n * size));
@@ -57,7 +57,7 @@ TEST_CASE("messages carry what is counted, and each is awaited by its receiver")
     }
 }
 
-TEST_CASE("a buffer that came back is lent again") {
+TEST_CASE("a returned buffer is reused") {
   fp::BufferPool pool;
   std::byte *small = nullptr, *large = nullptr;
   {
@@ -72,4 +72,4 @@ TEST_CASE("a buffer that came back is lent again") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// The tree of host values: every rank is on it once, and knows few others.
+// The tree of host values: every rank is on it once and has few neighbours.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -6,7 +6,7 @@
 
 #include "comm/host_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 std::set<int> peers_of(const fp::HostTree& tree) {
@@ -19,7 +19,7 @@ std::set<int> peers_of(const fp::HostTree& tree) {
 // ceil(log2 size)
 int depth_of(int size) { return std::bit_width(static_cast<unsigned>(size - 1)); }
 
-TEST_CASE("every rank but the root has one parent, and their places follow one upon another") {
+TEST_CASE("every rank but the root has one parent, and the places of children are consecutive") {
   for (const int size : {1, 2, 3, 4, 5, 7, 8, 24, 33, 1000})
     for (const int root : {0, size / 3, size - 1}) {
       std::vector<int> parents(static_cast<size_t>(size), -1);
@@ -44,7 +44,7 @@ TEST_CASE("every rank but the root has one parent, and their places follow one u
     }
 }
 
-TEST_CASE("a rank talks to log2 of all others, and to twice as many whatever the roots") {
+TEST_CASE("a rank has log2(size) neighbours for one root, and twice as many for all roots") {
   for (const int size : {2, 3, 24, 64, 1000, 1024}) {
     size_t most = 0, most_of_all_roots = 0;
     for (int rank = 0; rank < size; ++rank) {
@@ -60,4 +60,4 @@ TEST_CASE("a rank talks to log2 of all others, and to twice as many whatever the
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

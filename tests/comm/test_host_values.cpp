@@ -1,11 +1,11 @@
-// Values of the host: sums in the order of the tree, maxima, texts to all ranks and to one.
+// Host values: sums in the order of the tree, maxima, texts to all ranks and to one.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -15,7 +15,7 @@ double wild(int rank, int i) {
   return static_cast<double>(value<float>(rank, i)) * std::pow(10.0, (rank * 7 + i) % 13);
 }
 
-// Neighbours first, then neighbours of these sums, and so on.
+// Sums in the order of the tree: pairs of neighbours first, then pairs of these sums, and so on.
 double tree_sum(const fp::World& world, int i) {
   std::vector<double> sums;
   for (int r = 0; r < world.size(); ++r) sums.push_back(wild(r, i));
@@ -24,7 +24,7 @@ double tree_sum(const fp::World& world, int i) {
   return sums[0];
 }
 
-TEST_CASE("host sums have the order of one binary tree, and so the same bits on all ranks and backends") {
+TEST_CASE("host sums follow one binary tree, so all ranks and backends get the same bits") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     std::vector<double> sums;
@@ -38,7 +38,7 @@ TEST_CASE("host sums have the order of one binary tree, and so the same bits on 
   });
 }
 
-TEST_CASE("host values that are not a number reach all ranks, from whichever they come") {
+TEST_CASE("a NaN host value of any rank reaches all ranks") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     for (int bad = 0; bad < world.size(); ++bad)
@@ -51,7 +51,7 @@ TEST_CASE("host values that are not a number reach all ranks, from whichever the
   });
 }
 
-TEST_CASE("whole numbers are summed modulo 2^64") {
+TEST_CASE("integer host values are summed modulo 2^64") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     constexpr uint64_t kHuge = 0xfedcba9876543211u;
@@ -64,11 +64,11 @@ TEST_CASE("whole numbers are summed modulo 2^64") {
   });
 }
 
-TEST_CASE("texts come to the one rank that wants them, in rank order") {
+TEST_CASE("gather returns texts on the root only, in rank order") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     const int n = world.size(), me = world.rank();
-    // Of every length from none to more than any message of the test of small messages.
+    // Lengths from 0 to more than the largest message of the test of small messages.
     const auto text = [](int rank) {
       return std::string(static_cast<size_t>(rank % 3) * 2500, static_cast<char>('a' + rank));
     };
@@ -83,7 +83,7 @@ TEST_CASE("texts come to the one rank that wants them, in rank order") {
   });
 }
 
-TEST_CASE("the lowest rank that says so is named on all") {
+TEST_CASE("all ranks get the lowest rank whose flag is set") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     f.expect(group->lowest_with(false) == -1, "none");
@@ -92,7 +92,7 @@ TEST_CASE("the lowest rank that says so is named on all") {
   });
 }
 
-TEST_CASE("host values of a pair pass by its messages") {
+TEST_CASE("host values of a pair do not mix with its messages") {
   on_ranks([](fp::World& world, Findings& f) {
     if (world.rank() > 1 || world.size() < 2) return;
     const auto pair = world.pair("two", {0, 1});
@@ -104,9 +104,9 @@ TEST_CASE("host values of a pair pass by its messages") {
     fp::Request send = pair->start_send(out.tensor(), 1 - pair->rank());
     send.wait();
     recv.wait();
-    in.expect(f, world, "message", 0, 100, [&](int64_t i) { return fp_test::value<float>(1 - world.rank(), i); });
+    in.expect(f, world, "message", 0, 100, [&](int64_t i) { return fp::test::value<float>(1 - world.rank(), i); });
   });
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// Pairs: messages in both directions, several under way, receives posted ahead.
+// Pairs: messages in both directions, several in flight, receives posted ahead.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -6,10 +6,10 @@
 
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-// A pair of this rank, and the world rank at its other end.
+// A pair of this rank, with the world rank at its other end.
 struct Edge {
   std::shared_ptr<fp::Group> pair;
   int other;
@@ -17,7 +17,7 @@ struct Edge {
   fp::Request recv(const fp::Tensor& x) const { return pair->start_recv(x, 1 - pair->rank()); }
 };
 
-// Those of this rank among (0,1), (0,p-1), (1,2), ..., in this order.
+// Returns this rank's pairs among (0,1), (0,p-1), (1,2), ..., in this order.
 std::vector<Edge> ring_edges(fp::World& world) {
   std::set<std::pair<int, int>> all;
   for (int r = 0; r + 1 < world.size(); ++r) all.insert({r, r + 1});
@@ -29,7 +29,7 @@ std::vector<Edge> ring_edges(fp::World& world) {
   return mine;
 }
 
-// Both directions of an edge at once: message k of each has sizes[k] elements, and values of its own.
+// Messages in both directions of an edge at once: message k of each has sizes[k] elements and distinct values.
 template <class T>
 class Exchange {
  public:
@@ -89,7 +89,7 @@ void exchange_on_all_edges(fp::World& world, Findings& f, const std::vector<int6
     }
 }
 
-TEST_CASE("pairs: messages of a direction keep their order, however they are started and waited for") {
+TEST_CASE("pairs: messages of a direction keep their order, in whatever order they are started and waited for") {
   on_ranks([](fp::World& world, Findings& f) {
     exchange_on_all_edges<float>(world, f, {1, 3, 20011});
     exchange_on_all_edges<fp::bf16>(world, f, {40001, 2, 0});
@@ -97,7 +97,7 @@ TEST_CASE("pairs: messages of a direction keep their order, however they are sta
   });
 }
 
-TEST_CASE("pairs: three messages of several MiB and less under way in each direction, all the time") {
+TEST_CASE("pairs: three messages of up to several MiB are always in flight in each direction") {
   on_ranks([](fp::World& world, Findings& f) {
     const std::vector<int64_t> sizes{1, (3 << 18) + 1, 5, 1 << 18, 70001, 2, 1000};
     constexpr size_t kUnderWay = 3;
@@ -112,7 +112,7 @@ TEST_CASE("pairs: three messages of several MiB and less under way in each direc
   });
 }
 
-TEST_CASE("pairs: a receive posted ahead holds no other pair up") {
+TEST_CASE("pairs: a receive posted ahead does not block other pairs") {
   on_ranks([](fp::World& world, Findings& f) {
     const int me = world.rank(), last = world.size() - 1;
     if (last < 2) return;
@@ -123,7 +123,7 @@ TEST_CASE("pairs: a receive posted ahead holds no other pair up") {
     };
     const int64_t n = 30011;
     Buffer<float> out(n, me), in(n);
-    // What goes round starts at the last rank but one, which has posted its receive of the end before.
+    // The message round the ring starts at the last rank but one, which has posted its final receive before.
     fp::Request recv = edge_to(previous).recv(in.tensor());
     if (me != last - 1) recv.wait();
     fp::Request send = edge_to(next).send(out.tensor());
@@ -133,7 +133,7 @@ TEST_CASE("pairs: a receive posted ahead holds no other pair up") {
   });
 }
 
-TEST_CASE("pairs: two of the same ranks and name do not mix") {
+TEST_CASE("pairs: messages of two pairs with the same ranks and name do not mix") {
   on_ranks([](fp::World& world, Findings& f) {
     if (world.size() < 2 || world.rank() > 1) return;
     const Edge one{world.pair("same", {0, 1}), 1 - world.rank()}, two{world.pair("same", {0, 1}), one.other};
@@ -176,7 +176,7 @@ TEST_CASE("pairs: a message arrives at a rank that only makes progress") {
     fp::Request request = me < other ? pair->start_send(x.tensor(), 1) : pair->start_recv(x.tensor(), 0);
     const auto arrived = [&] { return x[n - 1] == value<float>(other, n - 1); };
     if (me > other && world.backend() == "mpi") {
-      while (!arrived()) world.progress();  // for ever, where progress brings nothing: the test's time limit ends it
+      while (!arrived()) world.progress();  // the test's time limit ends it when progress() moves nothing
     }
     world.progress();  // harmless in any world
     pair->barrier();
@@ -185,7 +185,7 @@ TEST_CASE("pairs: a message arrives at a rank that only makes progress") {
   });
 }
 
-// Whether the call is refused as a mistake of ours, naming `word`.
+// Returns whether the call throws an InternalError that contains `word`.
 template <class Call>
 bool refused(Call&& call, const char* word) {
   try {
@@ -196,7 +196,7 @@ bool refused(Call&& call, const char* word) {
   return false;
 }
 
-TEST_CASE("pairs only send and receive, groups never do") {
+TEST_CASE("pairs refuse collectives, and groups refuse send and receive") {
   on_ranks([](fp::World& world, Findings& f) {
     if (world.size() < 2 || world.rank() > 1) return;
     const auto group = world.group("both", {0, 1}), pair = world.pair("two", {0, 1});
@@ -214,4 +214,4 @@ TEST_CASE("pairs only send and receive, groups never do") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

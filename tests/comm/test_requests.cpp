@@ -1,12 +1,12 @@
-// Several communications under way at once, sub-groups, and host values.
+// Several communications in flight at once, sub-groups, and host values.
 #include <catch2/catch.hpp>
 
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-TEST_CASE("requests of a group are under way together and waited for in order") {
+TEST_CASE("several requests of a group are in flight at once and waited for in order") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
     const std::vector<int> ranks = all_ranks(world);
@@ -53,7 +53,7 @@ struct Grid {
   }
 };
 
-TEST_CASE("rows and columns of a grid, used in turns") {
+TEST_CASE("groups of the rows and columns of a grid, used alternately") {
   on_ranks([](fp::World& world, Findings& f) {
     if (world.size() % 2 != 0) return;
     const Grid grid(world, 2);
@@ -77,13 +77,13 @@ TEST_CASE("rows and columns of a grid, used in turns") {
   });
 }
 
-TEST_CASE("two groups of the same name and ranks do not mix") {
+TEST_CASE("messages of two groups with the same name and ranks do not mix") {
   on_ranks([](fp::World& world, Findings& f) {
-    if (world.backend() == "nccl") return;  // there, groups that share ranks are started in the same order
+    if (world.backend() == "nccl") return;  // it requires the same order on groups that share ranks
     const auto one = everyone(world, "same"), two = everyone(world, "same");
     Buffer<float> a(9, world.rank()), b(9, world.rank(), 100);
     fp::Request first, second;
-    // Each rank starts them in another order: only the group tells them apart.
+    // Ranks start them in different orders, so only the group distinguishes them.
     if (world.rank() % 2 == 0) {
       first = one->start_all_reduce(a.tensor());
       second = two->start_all_reduce(b.tensor());
@@ -120,7 +120,7 @@ TEST_CASE("host values: sums, maxima, texts of any length, barriers") {
   });
 }
 
-TEST_CASE("what is counted as sent equals the closed forms") {
+TEST_CASE("the bytes counted as sent equal the closed forms") {
   on_ranks([](fp::World& world, Findings& f) {
     const int64_t n = world.size(), me = world.rank();
     if (n == 1) return;
@@ -165,4 +165,4 @@ TEST_CASE("many small communications, one after another") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

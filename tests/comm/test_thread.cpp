@@ -1,4 +1,4 @@
-// Ranks as threads: the suite on several sizes, and how failures end.
+// Ranks as threads: the suite on worlds of several sizes, and failures.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -7,7 +7,7 @@
 #include "comm/backends.h"
 #include "comm/values.h"
 
-namespace fp_test {
+namespace fp::test {
 
 void run_worlds(const Body& body, Findings& findings) {
   for (const int size : {1, 2, 3, 4, 8}) fp::run_thread_ranks(size, [&](fp::World& world) { body(world, findings); });
@@ -19,7 +19,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-// What the ranks other than `failing` get while `rest` waits for it.
+// Runs ranks of which one fails. Returns the errors of the others, which run `rest`, and the rethrown exception.
 template <class Failure, class Rest>
 std::vector<std::string> others_get(int size, int failing, Failure&& failure, Rest&& rest) {
   std::mutex mutex;
@@ -41,7 +41,7 @@ std::vector<std::string> others_get(int size, int failing, Failure&& failure, Re
   return got;
 }
 
-TEST_CASE("a rank that throws ends the others, wherever they wait, and its exception comes out") {
+TEST_CASE("a rank that throws ends the others wherever they wait, and its exception is rethrown") {
   const auto waits = [](int kind) {
     return [kind](fp::World& world) {
       const auto group = everyone(world, "tensor");
@@ -67,7 +67,7 @@ TEST_CASE("a rank that throws ends the others, wherever they wait, and its excep
   }
 }
 
-TEST_CASE("a rank that throws between start and wait leaves no one with its memory") {
+TEST_CASE("after a rank throws between start and wait, no other rank accesses its memory") {
   const auto body = [](fp::World& world, bool fails) {
     const auto group = everyone(world);
     Buffer<float> x(400000, world.rank());
@@ -82,7 +82,7 @@ TEST_CASE("a rank that throws between start and wait leaves no one with its memo
   CHECK(got[3] == "thrown: bad shard");
 }
 
-TEST_CASE("the next call of a rank that was not waiting fails too") {
+TEST_CASE("after a failure, the next call of a rank that was not waiting also fails") {
   std::atomic<bool> failed{false};
   const auto got = others_get(
       2, 0,
@@ -99,16 +99,16 @@ TEST_CASE("the next call of a rank that was not waiting fails too") {
   CHECK_THAT(got[0], Contains("rank 0 failed: bad shard"));
 }
 
-TEST_CASE("a rank that ends without taking part is named") {
+TEST_CASE("a rank that ends without taking part in a call is named") {
   CHECK_THROWS_WITH(fp::run_thread_ranks(3,
                                          [](fp::World& world) {
                                            const auto group = everyone(world);
                                            if (world.rank() != 1) group->barrier();
                                          }),
-                    Contains("rank 1 has ended without it"));
+                    Contains("rank 1 ended without taking part"));
 }
 
-TEST_CASE("ranks that lost step are told so") {
+TEST_CASE("ranks with mismatched calls get an error") {
   const auto run = [](auto&& differ) {
     fp::run_thread_ranks(2, [&](fp::World& world) {
       const auto group = everyone(world, "data");
@@ -130,10 +130,10 @@ TEST_CASE("ranks that lost step are told so") {
                       const auto pair = w.pair("stages", {0, 1});
                       (w.rank() == 0 ? pair->start_send(x.tensor(), 1) : pair->start_recv(y.tensor(), 0)).wait();
                     }),
-                    Contains("[10] of fp32 sent, [20] of fp32 awaited"));
+                    Contains("[10] of fp32 sent, [20] of fp32 expected"));
 }
 
-TEST_CASE("each rank gets its share of the threads") {
+TEST_CASE("the threads of the process are divided over the ranks") {
   fp::set_threads(6);
   std::atomic<int> wrong{0};
   fp::run_thread_ranks(3, [&](fp::World&) {
@@ -148,4 +148,4 @@ TEST_CASE("each rank gets its share of the threads") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

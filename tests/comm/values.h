@@ -1,5 +1,5 @@
-// Closed forms: element i of rank r holds value<T>(r, i), so what any communication must leave behind can be written
-// down, to the bit.
+// Test data in closed form: element i of rank r holds value<T>(r, i), so the exact result of any communication can be
+// computed.
 #pragma once
 
 #include <bit>
@@ -7,16 +7,16 @@
 
 #include "comm/ranks.h"
 
-namespace fp_test {
+namespace fp::test {
 
-// 32 bits that look like chance.
+// 32 pseudo-random bits.
 inline uint32_t hash(uint32_t rank, uint64_t i) {
   uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + (rank + 1) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 31)) * 0x94d049bb133111ebu;
   return static_cast<uint32_t>(x >> 32);
 }
 
-// f32: all bits of the mantissa in use, magnitudes from 2^-6 to 4, both signs: sums depend on their order.
+// f32: all bits of the mantissa are used, magnitudes from 2^-6 to 4, both signs, so sums depend on their order.
 template <class T>
 T value(int rank, int64_t i) {
   const uint32_t h = hash(static_cast<uint32_t>(rank), static_cast<uint64_t>(i));
@@ -25,7 +25,7 @@ T value(int rank, int64_t i) {
   return static_cast<T>(x);
 }
 
-// Of ranks `ranks` in order, in f32, rounded once.
+// Reduces the values of `ranks` in order, in f32, rounded once.
 template <class T>
 T reduced(const std::vector<int>& ranks, int64_t i, fp::Reduction r) {
   float sum = value<T>(ranks[0], i);
@@ -36,7 +36,7 @@ T reduced(const std::vector<int>& ranks, int64_t i, fp::Reduction r) {
   return static_cast<T>(sum);
 }
 
-// Memory of a tensor with guards around it, which must stay as they are.
+// Memory of a tensor, with guards around it that must not change.
 template <class T>
 class Buffer {
  public:
@@ -54,7 +54,7 @@ class Buffer {
     return {device_address(memory_.data() + kGuard + first), fp::dtype_of<T>::value, {count}};
   }
 
-  // Elements [first, first + count) hold what `expected` says of 0, 1, ...; the guards are whole.
+  // Expects elements [first, first + count) to be expected(0), expected(1), ..., and the guards to be unchanged.
   template <class Expected>
   void expect(Findings& f, const fp::World& world, std::string_view what, int64_t first, int64_t count,
               Expected&& expected) {
@@ -77,7 +77,7 @@ class Buffer {
   std::vector<T> memory_;
 };
 
-// Sizes around the number of ranks, around a block of the sum, and large enough to be shared out.
+// Sizes around the number of ranks, around a block of the sum, and large enough to be divided over threads.
 inline const std::vector<int64_t>& sizes() {
   static const std::vector<int64_t> all{0, 1, 2, 3, 7, 8, 9, 1023, 1025, 20011, 70001};
   return all;
@@ -89,4 +89,4 @@ inline std::vector<int> all_ranks(const fp::World& world) {
   return ranks;
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

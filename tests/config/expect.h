@@ -1,4 +1,4 @@
-// What a ConfigError says.
+// Helpers for tests of ConfigError messages.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 
 namespace fp {
 
-// The message of the ConfigError that reading this ends in; "" if it ends in none.
+// Returns the message of the ConfigError that parsing `text` throws; empty if it throws none.
 inline std::string error_of(const std::string& text, const std::vector<std::string>& sets = {},
                             DataFolders folders = DataFolders::may_be_missing) {
   try {
@@ -21,7 +21,7 @@ inline std::string error_of(const std::string& text, const std::vector<std::stri
   }
 }
 
-// Named by its text on failure, so that a table of cases needs no INFO.
+// Matches a message that contains `part`; a failure prints it, so that a table of cases needs no INFO.
 inline Catch::Matchers::StdString::ContainsMatcher says(const std::string& part) { return Catch::Contains(part); }
 
 }  // namespace fp

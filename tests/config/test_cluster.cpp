@@ -1,13 +1,13 @@
-// Cluster descriptions: strict reading, dumps that read back, and the files we ship.
+// Cluster descriptions: strict parsing, round trips through dump(), and the shipped files.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 
-#include "config/cluster.h"
-#include "config/cluster_fields.h"
-#include "config/reference.h"
+#include "config/cluster/cluster.h"
+#include "config/cluster/cluster_fields.h"
+#include "config/fields/reference.h"
 #include "expect.h"
 
 namespace fp {
@@ -67,13 +67,13 @@ std::string refusal_of(Change change) {
 
 }  // namespace
 
-TEST_CASE("a cluster's dump reads back to an equal value", "[config][cluster]") {
+TEST_CASE("the dump of a cluster description parses to an equal value", "[config][cluster]") {
   const ClusterSpec s = small();
   CHECK(parse_cluster(dump(s), "dump") == s);
   CHECK_NOTHROW(validate(s));
 }
 
-TEST_CASE("all mistakes of a cluster file are reported at once, each at its place", "[config][cluster]") {
+TEST_CASE("all mistakes of a cluster file are reported at once with their places", "[config][cluster]") {
   std::string text = dump(small());
   const auto replace = [&](const std::string& from, const std::string& to) {
     REQUIRE(text.find(from) != text.npos);
@@ -87,7 +87,7 @@ TEST_CASE("all mistakes of a cluster file are reported at once, each at its plac
   CHECK_THAT(e, says("c.yaml:6:1: unknown key 'memory_gb'. Did you mean 'memory_gib'?"));
   CHECK_THAT(e, says("5 problems"));
   CHECK_THAT(e, says("memory_gib must be given"));
-  CHECK_THAT(e, says("c.yaml:3:9: device: 'gpu' is not known (did you mean 'cpu'?); legal: text one of cuda, cpu"));
+  CHECK_THAT(e, says("c.yaml:3:9: device: 'gpu' is not known; legal: text one of cuda, cpu"));
   CHECK_THAT(e, says("did you mean 'linear_backward_input'?"));
   CHECK_THAT(e, says("profiles[1].ranks = 1 is not over that of the profile before it"));
   CHECK_THAT(refusal(""), says("c.yaml:1:1: the file is empty: a cluster description has name"));
@@ -95,7 +95,7 @@ TEST_CASE("all mistakes of a cluster file are reported at once, each at its plac
   CHECK_THAT(refusal("tflops: 3"), says("Did you mean 'profiles[].products[].tflops'?"));
 }
 
-TEST_CASE("what a cluster must have for its figures to be used", "[config][cluster]") {
+TEST_CASE("missing or contradictory rates of a cluster are refused", "[config][cluster]") {
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.profiles.clear(); }), says("profiles must have at least one"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.profiles[0].products.clear(); }),
              says("profiles[0].products must have the three products"));
@@ -108,29 +108,37 @@ TEST_CASE("what a cluster must have for its figures to be used", "[config][clust
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.profiles[0].ops[0].compute = "fp16"; }),
              says("profiles[0].ops[0].compute: 'fp16' is not known; legal: bf16, fp32, or empty"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.profiles[1].links.clear(); }),
-             says("profiles[1].links, for 2 ranks of a node, must say how fast things go between ranks"));
+             says("profiles[1].links, for 2 ranks of a node, must have rates between ranks"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.profiles[1].links[0].kind = "send"; }),
              says("kind any, or also all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, host"));
-  CHECK_THAT(refusal_of([](ClusterSpec& s) { s.nodes = 0; }), says("must say how fast things go between nodes"));
+  CHECK_THAT(refusal_of([](ClusterSpec& s) { s.nodes = 0; }), says("must have rates between nodes"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.ranks_per_node = 1; }),
              says("profiles[1].ranks = 2 is over ranks_per_node = 1"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.reserved_gib = 9; }), says("reserved_gib = 9 is over memory_gib = 8"));
   CHECK_THAT(refusal_of([](ClusterSpec& s) { s.name.clear(); }), says("name must not be empty"));
 }
 
-TEST_CASE("the ops that a cluster can have rates of are those of the seam", "[config][cluster]") {
+TEST_CASE("each repeated entry of a cluster's lists is reported once", "[config][cluster]") {
+  const std::string e = refusal_of([](ClusterSpec& s) {
+    const size_t before = s.profiles[0].ops.size();
+    s.profiles[0].ops.resize(before + 500, s.profiles[0].ops.back());
+  });
+  CHECK_THAT(e, says("500 problems"));
+}
+
+TEST_CASE("a cluster description can have rates for every op of the interface", "[config][cluster]") {
   OpRates rates;
   const Fields fields = fields_of(rates);
-  std::set<std::string> seam = {"other"}, legal;
+  std::set<std::string> counted_ops = {"other"}, legal;
   for (const std::string_view name : fields.find("op")->info.choices) legal.emplace(name);
   const std::string text = file("lib/ops/counting/counting.cpp");
   const std::regex counted("(count|split)\\(\"(\\w+)\"");
-  for (std::sregex_iterator it(text.begin(), text.end(), counted), end; it != end; ++it) seam.insert((*it)[2]);
-  CHECK(seam.size() > 25);
-  CHECK(legal == seam);
+  for (std::sregex_iterator it(text.begin(), text.end(), counted), end; it != end; ++it) counted_ops.insert((*it)[2]);
+  CHECK(counted_ops.size() > 25);
+  CHECK(legal == counted_ops);
 }
 
-TEST_CASE("the cluster files that are shipped are legal and say that they were not measured", "[config][cluster]") {
+TEST_CASE("the shipped cluster files are legal and declare that they were not measured", "[config][cluster]") {
   for (const std::string name : {"dgx-a100", "dgx-h100", "laptop"}) {
     CAPTURE(name);
     const std::string path = "configs/clusters/" + name + ".yaml";

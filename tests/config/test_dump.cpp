@@ -1,13 +1,13 @@
-// The dump is exact: whatever values the fields hold come back bit for bit.
+// The dump is exact: all values of fields survive a round trip bit for bit.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <set>
 
 #include "base/philox.h"
-#include "config/decode.h"
+#include "config/fields/decode.h"
+#include "config/fields/overload.h"
 #include "config/load.h"
-#include "config/overload.h"
 #include "config/run_spec_fields.h"
 
 namespace fp {
@@ -83,6 +83,11 @@ void randomize(const Fields& fields, Random& random) {
                    for (std::string& x : *v) x = std::string(f.info.choices[random.below(f.info.choices.size())]);
                  },
                  [&](const EnumRef& e) { e.set(random.below(e.names.size())); },
+                 [&](const EnumListRef& e) {
+                   std::vector<size_t> indices(random.below(4));
+                   for (size_t& i : indices) i = random.below(e.names.size());
+                   e.set(indices);
+                 },
                  [&](const SectionRef& s) { randomize(s.fields(), random); },
                  [&](const SectionListRef& l) {
                    l.resize(random.below(4));
@@ -93,12 +98,12 @@ void randomize(const Fields& fields, Random& random) {
 
 }  // namespace
 
-TEST_CASE("random values in every field survive dump and read", "[config]") {
+TEST_CASE("random values in every field survive dump and parse", "[config]") {
   Random random(7);
   for (int round = 0; round < 200; ++round) {
     RunSpec spec;
     randomize(fields_of(spec), random);
-    spec.parallel.open.clear();  // keys that it names are not written
+    spec.parallel.open.clear();  // keys that it names are omitted from the dump
     const std::string text = dump(spec);
     Problems problems;
     const YamlNode root = parse_yaml(text, "dump", problems);
@@ -112,7 +117,7 @@ TEST_CASE("random values in every field survive dump and read", "[config]") {
   }
 }
 
-TEST_CASE("a resolved spec reads back to itself", "[config]") {
+TEST_CASE("the dump of a resolved spec parses to an equal spec", "[config]") {
   const RunSpec spec = parse_run_spec(R"(
 model: {preset: phi-3-mini-128k, vocab: 32064, dropout_ffn: 0.1}
 data: {train: [{path: data/a, weight: 0.1}, {path: "data/b c"}], mask_documents: true}
@@ -124,7 +129,7 @@ train: {micro_batch: 2, ramp_start_batch: 2, ramp_increment: 2, ramp_samples: 1e
   CHECK(dump(back) == dump(spec));
 }
 
-TEST_CASE("a spec taken apart has every key of the dump, and each value as after --set", "[config]") {
+TEST_CASE("flatten returns every key of the dump with its value as for --set", "[config]") {
   RunSpec spec = parse_run_spec(
       "model: {preset: gpt2}\n"
       "data: {train: [{path: data/a, weight: 0.1}, {path: \"data/b c\"}]}\n"

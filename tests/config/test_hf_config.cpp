@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "config/expect.h"
-#include "config/hf_config.h"
+#include "config/hf/hf_config.h"
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "config/preset.h"
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that goes when the test ends.
+// A temporary folder, removed at the end of the test.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("fptrain-hf-config-" + std::to_string(::getpid()));
   Folder() { fs::create_directories(path); }
@@ -29,16 +29,17 @@ constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 64, "in
 
 }  // namespace
 
-TEST_CASE("every preset goes through config.json and back", "[config]") {
+TEST_CASE("every preset survives conversion to config.json and back", "[config]") {
   int tried = 0;
   for (const std::string& name : preset_names()) {
     CAPTURE(name);
     ModelSection m = load_preset(name);
-    if (m.vocab == 0 || name == "phi-3-medium-128k") continue;  // the tokenizer's, or factors that were never published
+    if (m.vocab == 0 || name == "phi-3-medium-128k")
+      continue;  // vocabulary from the tokenizer, or factors that were never published
     if (m.dropout_residual != m.dropout_ffn && m.family != Family::phi3small) continue;
-    ModelSection back = model_from_hf_config(hf_config_of(m).dump(), "config.json");
+    ModelSection back = model_from_hf_config(to_hf_config(m).dump(), "config.json");
     back.name = m.name;
-    back.scaled_residual_init = m.scaled_residual_init;  // how training starts is not in config.json
+    back.scaled_residual_init = m.scaled_residual_init;  // config.json has no initialisation
     CHECK(back == m);
     ++tried;
   }
@@ -56,7 +57,7 @@ TEST_CASE("a folder with config.json is a preset", "[config]") {
   CHECK(spec.model.preset.empty());
 }
 
-TEST_CASE("a run's config.yaml is a preset too", "[config]") {
+TEST_CASE("the config.yaml of a run is a preset", "[config]") {
   const Folder folder;
   RunSpec before =
       parse_run_spec("model: {family: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 77}", "run.yaml");
@@ -65,10 +66,10 @@ TEST_CASE("a run's config.yaml is a preset too", "[config]") {
   const RunSpec spec = parse_run_spec("model: {preset: " + folder.path.string() + "}", "run.yaml");
   CHECK(spec.model.hidden == 32);
   CHECK(spec.model.vocab == 77);
-  CHECK(spec.model.init_from.empty());  // a preset says what the model is, not where its weights are
+  CHECK(spec.model.init_from.empty());  // a preset gives the architecture, not the weights
 }
 
-TEST_CASE("init_from alone says what the model is, resolved, it is not read again", "[config]") {
+TEST_CASE("init_from alone defines the model and is not read again once resolved", "[config]") {
   std::string text;
   {
     const Folder folder;
@@ -83,27 +84,27 @@ TEST_CASE("init_from alone says what the model is, resolved, it is not read agai
   CHECK_THROWS_AS(parse_run_spec("model: {init_from: /nowhere/at/all}", "run.yaml"), ConfigError);
 }
 
-TEST_CASE("DPO needs a reference model and refuses what has no meaning there", "[config]") {
+TEST_CASE("DPO needs a reference model and refuses keys without effect", "[config]") {
   const std::string dpo = "train: {objective: dpo}\nmodel: {family: gpt, layers: 1, hidden: 32, heads: 2";
   CHECK_THAT(error_of(dpo + "}"), says("needs a reference model"));
   CHECK_NOTHROW(parse_run_spec(dpo + ", init_from: x}", "run.yaml"));
   CHECK_THAT(error_of("train: {objective: sft, dpo: {beta: 0.2}}"), says("train.dpo has no effect"));
 }
 
-TEST_CASE("phi-3's rope_scaling has three fields, its factor is the derived one", "[config]") {
+TEST_CASE("phi-3's rope_scaling has three fields and needs the derived attention factor", "[config]") {
   ModelSection m = load_preset("phi-3-mini-128k");
   m.rope.attention_factor = longrope_attention_factor(m.rope, m.max_position);
-  CHECK(hf_config_of(m)["rope_scaling"].size() == 3);
+  CHECK(to_hf_config(m)["rope_scaling"].size() == 3);
   m.rope.attention_factor = 1.25;
-  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.attention_factor: 1.25"));
+  CHECK_THROWS_WITH(to_hf_config(m), says("model.rope.attention_factor: 1.25"));
   m.rope.attention_factor.reset();
   m.rope.scale_short = false;
-  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.scale_short"));
+  CHECK_THROWS_WITH(to_hf_config(m), says("model.rope.scale_short"));
 }
 
-TEST_CASE("phi-3-small with longrope goes through config.json and back", "[config]") {
+TEST_CASE("phi-3-small with longrope survives conversion to config.json and back", "[config]") {
   ModelSection m = load_preset("phi-3-small-8k");
-  nlohmann::json config = hf_config_of(m);
+  nlohmann::json config = to_hf_config(m);
   config["max_position_embeddings"] = 131072;
   config["rope_scaling"] = {{"type", "su"},
                             {"short_factor", std::vector<double>(64, 1.5)},
@@ -115,23 +116,23 @@ TEST_CASE("phi-3-small with longrope goes through config.json and back", "[confi
   CHECK(m.rope.attention_factor == 1.25);
   CHECK(m.rope.original_max_position == 8192);
   CHECK_FALSE(m.rope.scale_short);
-  CHECK(model_from_hf_config(hf_config_of(m).dump(), "config.json") == m);
+  CHECK(model_from_hf_config(to_hf_config(m).dump(), "config.json") == m);
   config["rope_scaling"]["short_mscale"] = 1.1;
   CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"), says("rope_scaling.short_mscale: 1.1"));
   m.rope.scale_short = true;
-  CHECK_THROWS_WITH(hf_config_of(m), says("model.rope.scale_short"));
+  CHECK_THROWS_WITH(to_hf_config(m), says("model.rope.scale_short"));
 }
 
-TEST_CASE("what null means in phi-3-small's config.json is not its default", "[config]") {
+TEST_CASE("a null with a meaning of its own in phi-3-small's config.json is refused", "[config]") {
   for (const char* key : {"gegelu_limit", "dense_attention_every_n_layers"}) {
-    nlohmann::json config = hf_config_of(load_preset("phi-3-small-8k"));
+    nlohmann::json config = to_hf_config(load_preset("phi-3-small-8k"));
     config[key] = nullptr;
     CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"), says(std::string(key) + ": null"));
   }
 }
 
-TEST_CASE("masked ids are phi-3-small's alone", "[config]") {
+TEST_CASE("masked ids can be exported for phi-3-small only", "[config]") {
   ModelSection m = load_preset("llama-2-7b");
   m.masked_ids = {3};
-  CHECK_THROWS_WITH(hf_config_of(m), says("model.masked_ids"));
+  CHECK_THROWS_WITH(to_hf_config(m), says("model.masked_ids"));
 }

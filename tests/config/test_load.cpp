@@ -1,8 +1,10 @@
-// Reading a run spec: defaults, presets, --set, places of problems.
+// Loading run specs: defaults, presets, --set, places of problems.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 
 #include "config/load.h"
 #include "config/preset.h"
@@ -31,7 +33,7 @@ struct TempFolder {
 
 }  // namespace
 
-TEST_CASE("an empty map is a spec of resolved defaults", "[config]") {
+TEST_CASE("an empty map gives the resolved defaults", "[config]") {
   RunSpec expected;
   resolve(expected);
   CHECK(parse_run_spec("{}", "run.yaml") == expected);
@@ -46,7 +48,7 @@ TEST_CASE("an empty map is a spec of resolved defaults", "[config]") {
   CHECK(again == expected);
 }
 
-TEST_CASE("every kind of value is read", "[config]") {
+TEST_CASE("values of every type are parsed", "[config]") {
   const RunSpec spec = parse_run_spec(R"(
 run: {name: "2024", seed: 18446744073709551615, threads: 2}
 model:
@@ -78,7 +80,7 @@ train: {steps: 1e6, global_batch: 1.6e1}
   CHECK(spec.train.global_batch == 16);
 }
 
-TEST_CASE("all problems of a file are reported at once, in order, with their places", "[config]") {
+TEST_CASE("all problems of a file are reported at once in order with their places", "[config]") {
   const std::string message = error_of(R"(optimizer:
   learning_rat: 1e-3
   beta1: 1.0
@@ -103,7 +105,29 @@ model: {layers: 2.5, family: lama}
         "phi3, phi3small");
 }
 
-TEST_CASE("the nearest key is named", "[config]") {
+TEST_CASE("a word of three letters is nearest to words with the same letters or the same first letter", "[config]") {
+  CHECK(nearest("gpu", {"auto", "cpu", "cuda", "ref"}).empty());
+  CHECK(nearest("pcu", {"auto", "cpu", "cuda", "ref"}) == "cpu");
+  CHECK(nearest("cpy", {"auto", "cpu", "cuda", "ref"}) == "cpu");
+  CHECK(nearest("bf6", {"bf16", "fp32"}) == "bf16");
+}
+
+TEST_CASE("a syntax error of YAML says what to do", "[config]") {
+  const auto error_of_text = [](const std::string& text) {
+    try {
+      parse_run_spec(text, "run.yaml");
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(error_of_text("run:\n\tname: x\n"), says("run.yaml:2:") && says("indented with a tab"));
+  CHECK_THAT(error_of_text("run: {name: x\n"), says("a '{' or '[' above is not closed"));
+  CHECK_THAT(error_of_text("data: {train: [{path: x}\n"), says("a '{' or '[' above is not closed"));
+  CHECK_THAT(error_of_text("run:\n  name: x: y\n"), !says("tab") && !says("closed"));
+}
+
+TEST_CASE("an unknown key is reported with the nearest known one", "[config]") {
   CHECK_THAT(error_of("optimizer: {wieght_decay: 0}"), says("Did you mean 'weight_decay'?"));
   CHECK_THAT(error_of("model: {n_layers: 2}"), says("Did you mean 'layers'?"));
   CHECK_THAT(error_of("optimiser: {lr: 1}"), says("Did you mean 'optimizer'?"));
@@ -114,7 +138,7 @@ TEST_CASE("the nearest key is named", "[config]") {
              says("run.yaml:1:26: unknown key 'data.train[0].wight'"));
 }
 
-TEST_CASE("the option --set goes over the file with the same checks", "[config]") {
+TEST_CASE("the option --set overrides the file with the same checks", "[config]") {
   const std::string file = "data: {train: [{path: a}, {path: b, weight: 3}]}\noptimizer: {lr: 1e-3}";
   const RunSpec spec =
       parse_run_spec(file, "run.yaml",
@@ -142,7 +166,7 @@ TEST_CASE("the option --set goes over the file with the same checks", "[config]"
   CHECK_THAT(error_of(file, {"run.name=5"}), says("quote it: \"5\""));
 }
 
-TEST_CASE("a preset lies under the file, the file under --set", "[config]") {
+TEST_CASE("the file overrides its preset and --set overrides both", "[config]") {
   const RunSpec spec = parse_run_spec("model: {preset: llama-3.1-8b, layers: 2, rope: {factor: 4}}", "run.yaml",
                                       {"model.hidden=1024", "model.rope.low_freq_factor=2"});
   CHECK(spec.model.layers == 2);
@@ -156,12 +180,12 @@ TEST_CASE("a preset lies under the file, the file under --set", "[config]") {
   CHECK_THAT(error_of("model: {preset: llama-2-7}"),
              says("run.yaml:1:17: model.preset: 'llama-2-7' is not known (did you mean 'llama-2-7b'?)"));
   CHECK_THAT(error_of("model:\n  preset: 7\n"), says("run.yaml:2:11: model.preset: the number 7 is not text"));
-  // A contradiction between the file and the preset is placed where the preset says it.
+  // A contradiction between the file and the preset is reported at the preset's key.
   CHECK_THAT(error_of("model: {preset: llama-3.2-1b, rope: {kind: standard}}"),
              says("llama-3.2-1b.yaml:") && says("model.rope.factor has no effect with model.rope.kind standard"));
 }
 
-TEST_CASE("preset files are found by path, and must be only a model", "[config]") {
+TEST_CASE("preset files are found by path and must have only a model section", "[config]") {
   const TempFolder folder;
   folder.write("mine.yaml", "model: {family: llama, ffn: 64, vocab: 100}");
   folder.write("nested.yaml", "model: {preset: gpt2}");
@@ -183,7 +207,7 @@ TEST_CASE("preset files are found by path, and must be only a model", "[config]"
   CHECK_THAT(run("absent.yaml"), says("run.yaml:1:17: model.preset: 'absent.yaml' is not known"));
 }
 
-TEST_CASE("presets come from $FPTRAIN_CONFIGS before the others", "[config]") {
+TEST_CASE("presets in $FPTRAIN_CONFIGS take precedence", "[config]") {
   const TempFolder folder;
   folder.write("models/gpt2.yaml", "model: {layers: 3}");
   REQUIRE(setenv("FPTRAIN_CONFIGS", folder.path.c_str(), 1) == 0);
@@ -212,7 +236,7 @@ TEST_CASE("files and data folders must exist", "[config]") {
   CHECK(message(folder.write("ok.yaml", "data: {train: [{path: " + folder.path.string() + "}]}")).empty());
 }
 
-TEST_CASE("training needs data", "[config]") {
+TEST_CASE("validate_for_training refuses a spec without data", "[config]") {
   CHECK_THROWS_AS(validate_for_training(parse_run_spec("{}", "run.yaml")), ConfigError);
   CHECK_NOTHROW(validate_for_training(parse_run_spec("data: {train: [{path: a}]}", "run.yaml")));
   CHECK_THAT(error_of("data: {train: [{weight: 1}]}"), says("run.yaml:1:16: data.train[0].path must be given"));
@@ -227,14 +251,58 @@ TEST_CASE("a spec changed by code is checked like a file", "[config]") {
                     says("optimizer.beta2: 1 is out of range") && says("multiple of train.micro_batch = 5"));
 }
 
-TEST_CASE("a preset that may not be looked at is not said to be unknown", "[config]") {
+TEST_CASE("validate() finds the same errors as reading the dumped spec", "[config]") {
+  const std::vector<std::function<void(RunSpec&)>> changes = {
+      [](RunSpec& s) { s.optimizer.beta2 = 1; },
+      [](RunSpec& s) { s.optimizer.lr = std::numeric_limits<double>::quiet_NaN(); },
+      [](RunSpec& s) { s.optimizer.lr = std::numeric_limits<double>::infinity(); },
+      [](RunSpec& s) { s.model.heads = 0; },
+      [](RunSpec& s) { s.model.heads = -3; },
+      [](RunSpec& s) { s.model.heads = 5; },
+      [](RunSpec& s) { s.model.head_dim = 0; },
+      [](RunSpec& s) { s.train.micro_batch = 0; },
+      [](RunSpec& s) { s.train.micro_batch = 5, s.train.steps = -1; },
+      [](RunSpec& s) { s.run.device = "gpu"; },
+      [](RunSpec& s) { s.parallel.pipeline.schedule = "2f2b"; },
+      [](RunSpec& s) {
+        s.parallel.open = {"tensor", "everything"};
+      },
+      [](RunSpec& s) {
+        s.parallel.pipeline.recompute = {Recompute::none, Recompute::full};
+      },
+      [](RunSpec& s) {
+        s.model.masked_ids = {1, -2};
+      },
+      [](RunSpec& s) { s.data.train.resize(2), s.data.train[1].weight = -1; },
+      [](RunSpec& s) { s.parallel.zero_stage = 4; },
+      [](RunSpec& s) { s.parallel.open = {"tensor"}, s.parallel.tensor = -1; },
+      [](RunSpec& s) { s.run.name = ""; },
+      [](RunSpec& s) { s.model.rope.attention_factor = -1.0; },
+  };
+  const auto message = [](const auto& check) -> std::string {
+    try {
+      check();
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    CAPTURE(i);
+    RunSpec spec = parse_run_spec("{}", "run.yaml");
+    changes[i](spec);
+    CHECK(message([&] { validate(spec); }) == message([&] { parse_run_spec(dump(spec), ""); }));
+  }
+}
+
+TEST_CASE("an unreadable preset is not reported as unknown", "[config]") {
   const TempFolder folder;
   fs::permissions(folder.path, fs::perms::none);
   for (const char* key : {"preset", "init_from"}) {
     const std::string text = fmt::format("model: {{{}: {}/in}}", key, folder.path.string());
     std::string message;
     {
-      const testing::Nobody nobody;
+      const test::Nobody nobody;
       message = error_of(text);
     }
     CHECK_THAT(message, Catch::StartsWith(fmt::format("run.yaml:1:{}: model.{}: {}/in", 11 + std::string(key).size(),
@@ -244,7 +312,7 @@ TEST_CASE("a preset that may not be looked at is not said to be unknown", "[conf
   fs::permissions(folder.path, fs::perms::owner_all);
 }
 
-TEST_CASE("what code has made is not pointed at by lines that nobody has", "[config]") {
+TEST_CASE("errors in a spec made by code have no line numbers", "[config]") {
   RunSpec spec = parse_run_spec("{}", "run.yaml");
   spec.optimizer.beta2 = 1;
   CHECK_THROWS_WITH(validate(spec), Catch::StartsWith("optimizer.beta2: 1 is out of range"));

@@ -1,5 +1,4 @@
-// Run specs gone wrong, made by mutating a good one. Each must end in a ConfigError that names its place; none may
-// crash.
+// Malformed run specs, made by mutating a legal one. Each must give a ConfigError with its place, and none may crash.
 #include <catch2/catch.hpp>
 #include <cstdio>
 
@@ -38,7 +37,7 @@ void collect(const Fields& fields, const std::string& path, std::vector<Leaf>& l
   }
 }
 
-// "a.b.c" and text -> "a: {b: {c: text}}".
+// Returns "a: {b: {c: text}}" for "a.b.c" and text.
 std::string nested(const std::string& path, const std::string& text) {
   const size_t dot = path.find('.');
   return dot == std::string::npos ? path + ": " + text
@@ -58,6 +57,7 @@ std::vector<Mutant> mutants_of_fields() {
     add(l, "{a: 1}");
     const bool text = std::holds_alternative<std::string*>(l.field.ref) || std::holds_alternative<EnumRef>(l.field.ref);
     const bool list = std::holds_alternative<SectionListRef>(l.field.ref) ||
+                      std::holds_alternative<EnumListRef>(l.field.ref) ||
                       std::holds_alternative<std::vector<int64_t>*>(l.field.ref) ||
                       std::holds_alternative<std::vector<double>*>(l.field.ref);
     const bool boolean = std::holds_alternative<bool*>(l.field.ref);
@@ -148,7 +148,7 @@ std::vector<Mutant> mutants_of_syntax() {
   return m;
 }
 
-// Whether a line of the message is "run.yaml:line:column: some words".
+// True if a line of the message has the form "run.yaml:line:column: message".
 bool names_a_place(const std::string& message) {
   const size_t at = message.find("run.yaml:");
   int line = 0, column = 0, length = 0;
@@ -159,9 +159,9 @@ bool names_a_place(const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("the spec that is mutated is good", "[config][malformed]") { CHECK(error_of(good_spec()) == ""); }
+TEST_CASE("the spec that the tests mutate is legal", "[config][malformed]") { CHECK(error_of(good_spec()) == ""); }
 
-TEST_CASE("at least 200 malformed run specs all end in an error with its place", "[config][malformed]") {
+TEST_CASE("at least 200 malformed run specs are all refused with a place", "[config][malformed]") {
   std::vector<Mutant> mutants = mutants_of_fields();
   for (Mutant& m : mutants_of_syntax()) mutants.push_back(std::move(m));
   for (const Mutant& m : mutants) {
@@ -174,7 +174,7 @@ TEST_CASE("at least 200 malformed run specs all end in an error with its place",
   CHECK(mutants.size() >= 200);
 }
 
-TEST_CASE("a value that is refused is shown beside what is legal", "[config][malformed]") {
+TEST_CASE("errors show the refused value and the legal ones", "[config][malformed]") {
   RunSpec spec;
   std::vector<Leaf> leaves;
   collect(fields_of(spec), "", leaves);
@@ -186,7 +186,7 @@ TEST_CASE("a value that is refused is shown beside what is legal", "[config][mal
   }
 }
 
-TEST_CASE("bytes changed at random never do worse than a ConfigError", "[config][malformed]") {
+TEST_CASE("random byte changes cause at most a ConfigError", "[config][malformed]") {
   const std::string& good = good_spec();
   const auto key = Philox::key(11, Purpose::sampling);
   int refused = 0;

@@ -5,19 +5,19 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "config/mapping.h"
-#include "config/mapping_fields.h"
+#include "config/fields/reference.h"
+#include "config/mapping/mapping.h"
+#include "config/mapping/mapping_fields.h"
 #include "config/preset.h"
-#include "config/reference.h"
-#include "config/yaml_tree.h"
+#include "config/yaml/yaml_tree.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
 
 using Catch::Contains;
 
-// A legal mapping, and the same with lines put in place of its last one.
+// The beginning of a legal mapping, to which tests append lines.
 const std::string kHead = "family: llama\nrules:\n- {source: \"a.{layer}.w\", target: \"b.{layer}.w\"}\n";
 
 std::string mapping_refusal(const std::string& text) {
@@ -29,7 +29,7 @@ std::string mapping_refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST_CASE("a mapping is read", "[config][mapping]") {
+TEST_CASE("every key of a mapping file is parsed", "[config][mapping]") {
   const MappingSpec m = parse_mapping(kHead + "- source: \"[x.]head\"\n  target: head\n  same_as: embedding\n" +
                                           "- {source: e, target: embedding, pattern: fragment, dim: 1, sub_fragments: "
                                           "[heads, kv_heads], transform: transposed}\nignore: [\"x.{n}.mask\"]\n",
@@ -46,7 +46,7 @@ TEST_CASE("a mapping is read", "[config][mapping]") {
   CHECK(m.ignore == std::vector<std::string>{"x.{n}.mask"});
 }
 
-TEST_CASE("mistakes in a mapping are refused with their line and what would be legal", "[config][mapping]") {
+TEST_CASE("mistakes in a mapping are reported with their line and the legal values", "[config][mapping]") {
   const auto rule = [](const std::string& text) { return mapping_refusal(kHead + "- {" + text + "}\n"); };
   CHECK_THAT(rule("source: x, target: y, patern: unique"),
              Contains("m.yaml:4") && Contains("'rules[1].patern'") && Contains("Did you mean 'pattern'"));
@@ -76,19 +76,19 @@ TEST_CASE("mistakes in a mapping are refused with their line and what would be l
              Contains("m.yaml:6") && Contains("ignore[1]"));
   CHECK_THAT(mapping_refusal(kHead + "files: model.safetensors\n"), Contains("m.yaml:4") && Contains("{part}"));
   CHECK_THAT(mapping_refusal("files: \"{part}.st\"\n" + kHead + "- {source: \"x.{part}\", target: y}\n"),
-             Contains("has {part}, and files too"));
+             Contains("has {part}, but files is given too"));
   CHECK_THAT(mapping_refusal(""), Contains("empty: a mapping has family"));
   CHECK(rule("source: \"x.{part}\", target: y, pattern: fragment") == "accepted");
 }
 
-TEST_CASE("what is no text is refused as a mapping, not as a run spec", "[config][mapping]") {
+TEST_CASE("unparseable files are refused as mappings, not as run specs", "[config][mapping]") {
   CHECK(mapping_refusal("\x80\x02") == "m.yaml:1:1: byte 0x80 is not text: a mapping is YAML in UTF-8");
   CHECK_THAT(mapping_refusal(std::string(kMaxYamlBytes + 1, 'a')), Contains("not a mapping"));
   CHECK_THAT(mapping_refusal(kHead + "---\nx: 1\n"), Contains("a second document: a mapping is one YAML document"));
   CHECK_THAT(mapping_refusal(""), Contains("a mapping has family, rules"));
 }
 
-TEST_CASE("the mappings that are shipped are legal and named by format and family", "[config][mapping]") {
+TEST_CASE("the shipped mappings are legal and named by format and family", "[config][mapping]") {
   const std::vector<std::string> names = mapping_names();
   CHECK(names.size() >= 6);
   for (const std::string& name : names) {
@@ -100,7 +100,7 @@ TEST_CASE("the mappings that are shipped are legal and named by format and famil
     CHECK(choose_mapping("", "hf", family).family == family);
 }
 
-TEST_CASE("a mapping that is not there is refused with those that are", "[config][mapping]") {
+TEST_CASE("an unknown mapping is refused with a list of the known ones", "[config][mapping]") {
   CHECK_THROWS_WITH(choose_mapping("", "meta", Family::gpt),
                     Contains("--format meta") && Contains("meta-gpt") && Contains("hf, llmc"));
   CHECK_THROWS_WITH(choose_mapping("meta-lama", "hf", Family::llama), Contains("meta-llama"));
@@ -108,7 +108,7 @@ TEST_CASE("a mapping that is not there is refused with those that are", "[config
                     Contains("of llama models") && Contains("a phi3"));
 }
 
-TEST_CASE("formats of one's own are found in $FPTRAIN_CONFIGS, beside those that are shipped", "[config][mapping]") {
+TEST_CASE("user mappings in $FPTRAIN_CONFIGS are found beside the shipped ones", "[config][mapping]") {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("fptrain-mappings-" + std::to_string(::getpid()));
   fs::create_directories(folder / "models");

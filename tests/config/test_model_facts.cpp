@@ -1,4 +1,4 @@
-// Sizes and FLOPs of the published models against their published or hand-computed figures.
+// Compares sizes and FLOPs of published models with published or hand-computed figures.
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
@@ -13,7 +13,7 @@ ModelSection preset(const std::string& name) { return load_preset(name); }
 
 }  // namespace
 
-TEST_CASE("every preset has exactly the parameters of the model it names", "[config][presets]") {
+TEST_CASE("every preset has exactly the published number of parameters", "[config][presets]") {
   struct Case {
     const char* name;
     int64_t parameters, padded;  // padded: with the embedding's rows padded to a multiple of 128; 0: the same
@@ -52,7 +52,7 @@ TEST_CASE("every preset has exactly the parameters of the model it names", "[con
     CHECK(parameter_count(m) == c.parameters);
     CHECK(parameter_count(m, padded_vocab(m)) == (c.padded > 0 ? c.padded : c.parameters));
   }
-  // Presets without a vocabulary of their own are the only others.
+  // The other presets have no vocabulary of their own.
   for (const std::string& name : preset_names()) {
     CAPTURE(name);
     const auto listed = std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return name == c.name; });
@@ -64,7 +64,7 @@ TEST_CASE("every preset is a legal run spec", "[config][presets]") {
   for (const std::string& name : preset_names()) {
     CAPTURE(name);
     std::vector<std::string> sets = {"model.preset=" + name};
-    if (name == "phi-3-medium-128k") {  // its short factors are the person's to give
+    if (name == "phi-3-medium-128k") {  // its short factors must be given by the user
       std::string ones = "1";
       for (int i = 1; i < 64; ++i) ones += ", 1";
       sets.push_back("model.rope.short_factor=[" + ones + "]");
@@ -76,7 +76,7 @@ TEST_CASE("every preset is a legal run spec", "[config][presets]") {
   }
 }
 
-TEST_CASE("parameters per layer", "[config]") {
+TEST_CASE("parameters per layer match the published counts", "[config]") {
   CHECK(parameters_per_layer(preset("gpt2")) == 12 * 768 * 768 + 13 * 768);
   CHECK(parameters_per_layer(preset("llama-2-7b")) == 202383360);
   CHECK(parameters_per_layer(preset("llama-2-13b")) == 317204480);
@@ -90,7 +90,7 @@ TEST_CASE("parameters per layer", "[config]") {
   CHECK(parameters_per_layer(preset("phi-3-small-8k")) == 218163200);
 }
 
-TEST_CASE("architecture facts of the presets", "[config][presets]") {
+TEST_CASE("presets have the published architectures", "[config][presets]") {
   const ModelSection mini = preset("phi-3-mini-128k"), medium = preset("phi-3-medium-128k"),
                      small = preset("phi-3-small-8k");
   CHECK(mini.head_dim == 96);
@@ -111,7 +111,7 @@ TEST_CASE("architecture facts of the presets", "[config][presets]") {
   }
 }
 
-TEST_CASE("FLOPs of GPT-2 124M at 1024 tokens in four conventions", "[config][flops]") {
+TEST_CASE("FLOPs of GPT-2 124M at 1024 tokens match four conventions", "[config][flops]") {
   const ModelSection m = preset("gpt2");
   CHECK(flops_per_token(m, 1024, AttentionCount::full) == 854438400);
   CHECK(megatron_flops_per_token(m, 1024) == Approx(854438400).epsilon(1e-15));
@@ -120,7 +120,7 @@ TEST_CASE("FLOPs of GPT-2 124M at 1024 tokens in four conventions", "[config][fl
   CHECK(model_flops_per_token(m, 1024) == flops_per_token(m, 1024, AttentionCount::causal));
 }
 
-TEST_CASE("FLOPs per token, full and causal", "[config][flops]") {
+TEST_CASE("FLOPs per token with full and causal attention match reference values", "[config][flops]") {
   struct Case {
     const char* name;
     int64_t seq_len;
@@ -138,7 +138,7 @@ TEST_CASE("FLOPs per token, full and causal", "[config][flops]") {
   CHECK(flops_per_token(m, c.seq_len, AttentionCount::causal) == Approx(c.causal).epsilon(2e-4));
 }
 
-TEST_CASE("mean keys of windows and blocksparse layers equal a count of the mask", "[config][flops]") {
+TEST_CASE("mean keys of sliding windows and blocksparse layers equal a count over the mask", "[config][flops]") {
   // A query's own key counts half, so that causal is T/2.
   const auto counted = [](int64_t seq_len, auto&& sees) {
     double pairs = 0;
@@ -169,7 +169,7 @@ TEST_CASE("mean keys of windows and blocksparse layers equal a count of the mask
   }
 }
 
-TEST_CASE("phi-3-small's blocksparse layers at 8192 tokens keep the published share of blocks", "[config][flops]") {
+TEST_CASE("phi-3-small's blocksparse layers at 8192 tokens have the published fraction of blocks", "[config][flops]") {
   // Heads 0 to 7 keep 2670, 2684, ... 2768 of 8256 causal blocks of 64 x 64, 128 of them on the diagonal (half full).
   const double blocks = (2670.0 + 2768.0) / 2 - 64;
   const ModelSection m = preset("phi-3-small-8k");

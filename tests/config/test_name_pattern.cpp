@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "config/name_pattern.h"
+#include "config/mapping/name_pattern.h"
 
 namespace fp {
 namespace {
@@ -19,7 +19,7 @@ std::string pattern_refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST_CASE("a pattern matches the names that it stands for, and no others", "[config][mapping]") {
+TEST_CASE("a pattern matches exactly the names it describes", "[config][mapping]") {
   const NamePattern p("[model.]layers.{layer}.experts.{expert}.w1");
   CHECK(p.match("model.layers.0.experts.12.w1") == Numbers{{"layer", 0}, {"expert", 12}});
   CHECK(p.match("layers.31.experts.0.w1") == Numbers{{"layer", 31}, {"expert", 0}});
@@ -34,7 +34,7 @@ TEST_CASE("a pattern matches the names that it stands for, and no others", "[con
   CHECK(NamePattern("w1").match("w1") == Numbers{});
 }
 
-TEST_CASE("every name of a pattern gives its numbers back", "[config][mapping]") {
+TEST_CASE("matching a name that a pattern made returns its numbers", "[config][mapping]") {
   uint64_t state = 1;
   for (const char* text : {"a.{x}.b.{y}", "[pre.]h.{x}.7.{y}", "{x}-{y}"}) {
     const NamePattern p(text);
@@ -50,24 +50,24 @@ TEST_CASE("malformed patterns are refused with the reason", "[config][mapping]")
   for (const auto& [text, reason] : {std::pair("", "empty"),
                                      {"a.{layer", "not closed"},
                                      {"a.layer}", "not opened"},
-                                     {"a.{}", "no number's name"},
+                                     {"a.{}", "not the name of a number"},
                                      {"a.{Layer}", "'{Layer}'"},
-                                     {"a.{x}.{x}", "{x} is there twice"},
-                                     {"a.{x}{y}", "nothing between"},
-                                     {"a.{x}1", "nothing between"},
-                                     {"a.1{x}", "nothing between"},
-                                     {"a.{x}[1]", "nothing between"},
+                                     {"a.{x}.{x}", "{x} occurs twice"},
+                                     {"a.{x}{y}", "next to another number or a digit"},
+                                     {"a.{x}1", "next to another number or a digit"},
+                                     {"a.1{x}", "next to another number or a digit"},
+                                     {"a.{x}[1]", "next to another number or a digit"},
                                      {"a[b", "brackets"},
                                      {"a]b[", "brackets"},
                                      {"[a][b]", "brackets"},
-                                     {"a[]", "nothing between its brackets"},
-                                     {"a[.{x}]", "but not a number"}}) {
+                                     {"a[]", "its brackets are empty"},
+                                     {"a[.{x}]", "must not contain a number"}}) {
     CAPTURE(text);
     CHECK_THAT(pattern_refusal(text), Catch::Contains(reason) && Catch::Contains("legal: "));
   }
 }
 
-TEST_CASE("two patterns overlap where one name can be both", "[config][mapping]") {
+TEST_CASE("two patterns overlap if one name matches both", "[config][mapping]") {
   const auto overlap = [](const char* a, const char* b) {
     const bool one = NamePattern(a).overlaps(NamePattern(b)), other = NamePattern(b).overlaps(NamePattern(a));
     CHECK(one == other);

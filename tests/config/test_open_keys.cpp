@@ -21,7 +21,7 @@ std::vector<std::string> all_but(const std::vector<std::string>& left_out) {
 
 }  // namespace
 
-TEST_CASE("parallel auto leaves every key to the planner that is not written", "[config][auto]") {
+TEST_CASE("parallel auto leaves every key that is not written to the planner", "[config][auto]") {
   CHECK(open_of("parallel: auto") == all_but({}));
   CHECK(open_of("parallel: {auto: [all]}") == all_but({}));
   CHECK(open_of("parallel: {auto: [all], tensor: 2, pipeline: {schedule: zb-v}}") ==
@@ -32,7 +32,7 @@ TEST_CASE("parallel auto leaves every key to the planner that is not written", "
   CHECK(open_of("{}", {"parallel=auto", "parallel.zero_stage=1"}) == all_but({"zero_stage"}));
 }
 
-TEST_CASE("a list names what the planner may choose", "[config][auto]") {
+TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[config][auto]") {
   CHECK(open_of("parallel: {auto: [data, tensor]}") == std::vector<std::string>{"tensor", "data"});
   CHECK(open_of("parallel: {auto: [pipeline], pipeline: {ranks: 2}}") ==
         std::vector<std::string>{"pipeline.schedule", "pipeline.chunks", "pipeline.w_pass"});
@@ -43,14 +43,14 @@ TEST_CASE("a list names what the planner may choose", "[config][auto]") {
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
 }
 
-TEST_CASE("what is checked against open keys waits until they are chosen", "[config][auto]") {
+TEST_CASE("checks that involve open keys are deferred until the keys are chosen", "[config][auto]") {
   CHECK(error_of("parallel: {auto: [all], pipeline: {chunks: 4, group: 8}}").empty());
   CHECK(error_of("{parallel: auto, train: {global_batch: 6}}").empty());
   CHECK_THAT(error_of("parallel: {pipeline: {chunks: 4}}"), says("parallel.pipeline.chunks has no effect"));
   CHECK_THAT(error_of("parallel: {auto: [all], pipeline: {ranks: 1, schedule: zb-v}}"), says("has no effect with"));
 }
 
-TEST_CASE("a spec with open keys reads back to itself", "[config][auto]") {
+TEST_CASE("a spec with open keys survives dump and parse", "[config][auto]") {
   for (const char* text :
        {"parallel: auto", "parallel: {auto: [pipeline, data], pipeline: {schedule: zb-v}, tensor: 2}"}) {
     const RunSpec spec = parse_run_spec(text, "run.yaml");

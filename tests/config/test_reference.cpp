@@ -1,15 +1,15 @@
-// The JSON Schema says what the reader does, and the reference page in docs/ is current.
+// The JSON Schema agrees with the parser, and the reference page in docs/ is current.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "config/fields/reference.h"
 #include "config/load.h"
-#include "config/reference.h"
 #include "config/run_spec_fields.h"
-#include "config/scalar.h"
-#include "config/yaml_tree.h"
+#include "config/yaml/scalar.h"
+#include "config/yaml/yaml_tree.h"
 #include "expect.h"
 
 namespace fp {
@@ -54,7 +54,7 @@ bool is_type(const Json& value, const std::string& type) {
   return value.type_name() == type;
 }
 
-// The part of draft-07 that the schema uses. Keywords it does not know fail the test.
+// Validates the part of draft-07 that the schema uses. Unknown keywords fail the test.
 bool accepts(const Json& schema, const Json& value) {
   for (const auto& [keyword, rule] : schema.items()) {
     if (keyword == "type") {
@@ -131,14 +131,14 @@ TEST_CASE("the schema is draft-07 and describes every key", "[config][schema]") 
   check_described(schema, "");
 }
 
-TEST_CASE("the schema accepts what the reader accepts", "[config][schema]") {
+TEST_CASE("the schema accepts the specs that the parser accepts", "[config][schema]") {
   CHECK(schema_accepts("{}"));
   for (const char* preset : {"gpt2", "llama-3.2-1b", "phi-3-mini-128k", "phi-3-small-8k"})
     CHECK(schema_accepts(dump(parse_run_spec("{}", "t", {std::string("model.preset=") + preset}))));
   CHECK(schema_accepts(dump(parse_run_spec("data: {train: [{path: a, weight: 2}]}", "t"))));
 }
 
-TEST_CASE("the schema and the reader refuse the same", "[config][schema]") {
+TEST_CASE("the schema refuses the specs that the parser refuses", "[config][schema]") {
   const char* text = GENERATE(
       "optimiser: {}", "optimizer: {rate: 1}", "optimizer: 3", "optimizer: {lr: 0}", "optimizer: {lr: fast}",
       "optimizer: {beta1: 1}", "optimizer: {beta1: -0.1}", "optimizer: {kind: sgd}", "train: {steps: 1.5}",

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "config/scalar.h"
+#include "config/yaml/scalar.h"
 
 namespace fp {
 
@@ -28,7 +28,7 @@ TEST_CASE("integers are exact or refused", "[config]") {
   for (const char* text : {".inf", "-.INF", ".nan", "nan", "inf"}) CHECK(parse_integer(text).error == "must be finite");
 }
 
-TEST_CASE("reals are the nearest double or refused", "[config]") {
+TEST_CASE("reals are parsed to the nearest double or refused", "[config]") {
   CHECK(parse_real("0.1").value == 0.1);
   CHECK(parse_real("-1_000.5e-3").value == -1.0005);
   CHECK(parse_real(".5").value == 0.5);
@@ -40,7 +40,7 @@ TEST_CASE("reals are the nearest double or refused", "[config]") {
   CHECK(parse_real("1e5x").error == "is not a number");
 }
 
-TEST_CASE("plain text is what YAML 1.2 takes it for", "[config]") {
+TEST_CASE("plain scalars are classified as in YAML 1.2", "[config]") {
   for (const char* text : {"", "~", "null", "NULL"}) CHECK(classify_plain(text) == PlainKind::null);
   for (const char* text : {"true", "False"}) CHECK(classify_plain(text) == PlainKind::boolean);
   for (const char* text : {"1", "-2.5", "1e3", "0x1f", "007", "1_0", ".5"})

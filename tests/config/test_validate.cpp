@@ -1,4 +1,4 @@
-// Checks that span keys: each case breaks one rule and must be refused for that rule, at its place.
+// Checks that involve several keys: each case violates one rule and must be refused for that rule, at its place.
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
@@ -103,14 +103,14 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"parallel: {megatron_sp: true}", "has no effect with parallel.tensor = 1"},
       {"parallel: {data: 3}",
        "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
-      {"precision: {compute: fp32, gradients: bf16}", "precision.gradients = bf16 goes with precision.compute bf16"},
+      {"precision: {compute: fp32, gradients: bf16}", "precision.gradients = bf16 needs precision.compute bf16"},
       {"{precision: {stochastic_rounding: true}, parallel: {zero_stage: 1}}", "parallel.zero_stage = 0, not 1 and 1"},
   }));
   CAPTURE(text);
   CHECK_THAT(error_of(text), says(part));
 }
 
-TEST_CASE("what the rules leave is accepted", "[config]") {
+TEST_CASE("combinations of keys that are legal are accepted", "[config]") {
   const char* text = GENERATE(
       "model: {family: llama, ffn: 64, heads: 24, kv_heads: 8, head_dim: 128, hidden: 512}",
       "model: {rope: {kind: none}}", "model: {family: phi3, ffn: 64, sliding_window: 1}",
@@ -124,7 +124,7 @@ TEST_CASE("what the rules leave is accepted", "[config]") {
   CHECK(error_of(text) == "");
 }
 
-TEST_CASE("a key that could not be read causes no second problem", "[config]") {
+TEST_CASE("an invalid key is reported once and skips the checks that use it", "[config]") {
   CHECK_THAT(error_of("model: {heads: x, hidden: 100}"), !says("problems"));
   CHECK_THAT(error_of("model: 5\ndata: {seq_len: 9000}"), !says("problems"));
   CHECK_THAT(error_of("model: {preset: nope}\ndata: {seq_len: 9000}"), !says("problems"));

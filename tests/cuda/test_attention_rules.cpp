@@ -11,7 +11,7 @@ namespace {
 constexpr AttentionShape kShape{4, 256, 256, 8, 2, 64};
 constexpr int64_t kVersion = cudnn_version(9, 19, 0);
 
-// What both passes say; a test of its own looks at those refusals that only the backward pass knows.
+// Returns the refusal of both passes; refusals of the backward pass alone have a test of their own.
 std::string refusal(const AttentionShape& shape, const AttentionSpec& spec = {}, DType dtype = DType::bf16,
                     bool documents = false, int64_t version = kVersion, int major = 9) {
   const std::string text = cudnn_refusal(AttentionPass::forward, version, major, shape, spec, dtype, documents);
@@ -34,14 +34,14 @@ AttentionSpec spec_with(Change change) {
 
 }  // namespace
 
-TEST_CASE("cuDNN takes causal attention, windows, documents and grouped heads") {
+TEST_CASE("cuDNN supports causal attention, windows, documents and grouped heads") {
   CHECK(refusal(kShape).empty());
   CHECK(refusal(kShape, spec_with([](auto& s) { s.window = 100; }), DType::bf16, true).empty());
   CHECK(refusal(kShape, spec_with([](auto& s) { s.q_offset = s.k_offset = 512; })).empty());
   for (const int64_t d : {64, 80, 96, 128, 256}) CHECK(refusal(with([d](auto& s) { s.head_dim = d; })).empty());
 }
 
-TEST_CASE("what cuDNN cannot do is refused in words") {
+TEST_CASE("calls that cuDNN does not support are refused with a reason") {
   CHECK_THAT(refusal(kShape, {}, DType::f32), Contains("fp32"));
   CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.dropout.p = 0.1; })), Contains("attention dropout"));
   CHECK_THAT(refusal(kShape, spec_with([](auto& s) { s.block = 64; })), Contains("blocksparse mask"));
@@ -56,7 +56,7 @@ TEST_CASE("what cuDNN cannot do is refused in words") {
   CHECK_THAT(refusal(kShape, {}, DType::bf16, false, kVersion, 7), Contains("8.0"));
 }
 
-TEST_CASE("versions of cuDNN with known mistakes are refused") {
+TEST_CASE("cuDNN versions with known bugs are refused") {
   const auto of = [](int64_t version, const AttentionShape& s = kShape, int major = 9) {
     return refusal(s, {}, DType::bf16, false, version, major);
   };
@@ -68,7 +68,7 @@ TEST_CASE("versions of cuDNN with known mistakes are refused") {
   CHECK(of(kVersion, kShape, 10).empty());
 }
 
-TEST_CASE("cuDNN keeps the forward pass where only its backward pass is refused") {
+TEST_CASE("cuDNN runs the forward pass when only its backward pass is refused") {
   const auto of = [](AttentionPass pass, const AttentionShape& shape, int64_t version, int major) {
     return cudnn_refusal(pass, version, major, shape, {}, DType::bf16, false);
   };
@@ -82,7 +82,7 @@ TEST_CASE("cuDNN keeps the forward pass where only its backward pass is refused"
   CHECK_THAT(of(AttentionPass::backward, kShape, early, 10), Contains("deterministic"));
 }
 
-TEST_CASE("the bounds of the band see the keys that attends() sees") {
+TEST_CASE("the band bounds select the keys that attends() allows") {
   const AttentionShape shape = with([](auto& s) { s.queries = s.keys = 20; });
   for (const int64_t window : {0, 1, 3, 19, 20, 50}) {
     const AttentionSpec spec = spec_with([window](auto& s) { s.window = window; });
@@ -95,7 +95,7 @@ TEST_CASE("the bounds of the band see the keys that attends() sees") {
   }
 }
 
-TEST_CASE("the backward pass takes as many sequences at once as fit") {
+TEST_CASE("the backward pass processes as many sequences at a time as fit") {
   const size_t one = score_gradient_bytes(kShape);
   CHECK(one == size_t{8} * 256 * 256 * 2);
   CHECK(score_gradient_bytes(with([](auto& s) { s.queries = s.keys = 200; })) == one);  // padded to tiles

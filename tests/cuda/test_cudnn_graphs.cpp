@@ -1,5 +1,5 @@
-// cuDNN itself builds the plans of our attention graphs here, for GPUs that are only described to it: that its engines
-// know the patterns is tested on every machine with its library. What the plans compute takes a GPU.
+// cuDNN builds the plans of fptrain's attention graphs for GPUs that are only described to it. So every machine with
+// the library tests that its engines recognise the patterns; the results of the plans need a GPU.
 #include <catch2/catch.hpp>
 
 #include "support/skip.h"
@@ -18,7 +18,7 @@ using cudnn_api::Descriptor;
 
 namespace {
 
-// Empty when cuDNN can be used here, else why not.
+// Returns why cuDNN cannot be used here; empty when it can.
 std::string missing() {
   if (dlopen(FP_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) return dlerror();
   try {
@@ -30,7 +30,7 @@ std::string missing() {
   return "";
 }
 
-// A GPU as cuDNN writes it down. Only version, multiprocessors and shared memory are of that GPU.
+// Returns cuDNN's description of a GPU. Only version, multiprocessors and shared memory are those of that GPU.
 Descriptor described_gpu(int version, int multiprocessors, int shared_bytes) {
   const std::string json = fmt::format(
       R"({{"deviceName":"described","cudaDeviceId":0,"deviceVer":{},"multiProcessorCount":{},"driverVer":13000,)"
@@ -55,7 +55,7 @@ void both_passes(const AttentionShape& shape, int64_t window, bool documents, co
   CAPTURE(shape.head_dim, shape.queries, shape.kv_heads, window, documents);
   CHECK(forward_graph(shape, spec, documents, target).plan.workspace_bytes() < 4096);
   const BackwardGraph backward = backward_graph(shape, spec, documents, target);
-  // No less: the gradient of the scores is there, not added up by atomics.
+  // At least the gradient of the scores, which is kept in memory instead of being added up by atomics.
   CHECK(backward.plan.workspace_bytes() >= static_cast<size_t>(shape.batch) * score_gradient_bytes(shape));
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("cuDNN builds the forward pass of long sequences whose backward pass i
   CHECK(forward_graph(llama, {}, false, {nullptr, &gpu}).plan.workspace_bytes() < 4096);
 }
 
-TEST_CASE("cuDNN builds both passes on an A100 and a B200, of packed documents the forward pass") {
+TEST_CASE("cuDNN builds both passes on an A100 and a B200, and the forward pass for packed documents") {
   if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
   for (const Descriptor& gpu : {described_gpu(800, 108, 166912), described_gpu(1000, 148, 232448)}) {
     both_passes({2, 512, 512, 8, 2, 64}, 0, false, gpu);

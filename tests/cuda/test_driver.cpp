@@ -1,4 +1,4 @@
-// What people are told when a GPU cannot be used.
+// The messages for a GPU that cannot be used.
 #include <catch2/catch.hpp>
 
 #include "cuda/rules/driver.h"
@@ -20,17 +20,17 @@ constexpr const char* kArchs = "80,90,100";
 
 }  // namespace
 
-TEST_CASE("a usable GPU has no reason against it") {
+TEST_CASE("a usable GPU has no unavailable_reason") {
   CHECK(unavailable_reason(good(), 0, kArchs).empty());
   CHECK(unavailable_reason(good(), 1, kArchs).empty());
   DriverAnswer newer = good();
   newer.driver_version = 13020;
   CHECK(unavailable_reason(newer, 0, kArchs).empty());
-  newer.runtime_version = 13020, newer.driver_version = 13000;  // any driver of the major version does
+  newer.runtime_version = 13020, newer.driver_version = 13000;  // any driver of the major version suffices
   CHECK(unavailable_reason(newer, 0, kArchs).empty());
 }
 
-TEST_CASE("a missing or old driver is named with both versions") {
+TEST_CASE("the reason names a missing or old driver with both versions") {
   DriverAnswer a = good();
   a.driver_version = 12080, a.kernel_module = "570.86.15";
   CHECK_THAT(unavailable_reason(a, 0, kArchs), Contains("570.86.15") && Contains("12.8") && Contains("13.0"));
@@ -40,7 +40,7 @@ TEST_CASE("a missing or old driver is named with both versions") {
   CHECK_THAT(unavailable_reason(a, 0, kArchs), Contains("no NVIDIA driver") && Contains("libcuda.so.1"));
 }
 
-TEST_CASE("a GPU that is hidden, absent or of another kind is named") {
+TEST_CASE("the reason names a GPU that is hidden, absent or not supported") {
   DriverAnswer a = good();
   CHECK_THAT(unavailable_reason(a, 2, kArchs), Contains("GPU 2") && Contains("CUDA_VISIBLE_DEVICES"));
   a.devices = 0;
@@ -53,7 +53,7 @@ TEST_CASE("a GPU that is hidden, absent or of another kind is named") {
   CHECK_THAT(unavailable_reason(a, 0, kArchs), Contains("Tesla V100") && Contains("7.0") && Contains(kArchs));
 }
 
-TEST_CASE("code runs on the compute capabilities its architectures say") {
+TEST_CASE("code runs on the compute capabilities of its architectures") {
   CHECK(built_for("80", 8, 0));
   CHECK(built_for("80", 8, 9));
   CHECK(built_for("80", 9, 0));  // PTX
@@ -70,7 +70,7 @@ TEST_CASE("code runs on the compute capabilities its architectures say") {
   CHECK_FALSE(built_for("", 9, 0));
 }
 
-TEST_CASE("the driver's version is found in the kernel module's line") {
+TEST_CASE("the driver version is parsed from the line of the kernel module") {
   CHECK(module_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023") ==
         "535.104.05");
   CHECK(module_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build") ==

@@ -1,4 +1,4 @@
-// A product described for a column-major library must be the row-major product: the description is multiplied out.
+// A product described for a column-major library must equal the row-major product: the description is multiplied out.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -27,7 +27,7 @@ double at(const Numbers& memory, const StoredMatrix& m, int64_t row, int64_t col
 
 }  // namespace
 
-TEST_CASE("a row-major product is the swapped column-major one") {
+TEST_CASE("a row-major product equals the swapped column-major product") {
   for (const bool a_transposed : {false, true})
     for (const bool b_transposed : {false, true}) {
       GemmCall g;
@@ -49,7 +49,7 @@ TEST_CASE("a row-major product is the swapped column-major one") {
     }
 }
 
-TEST_CASE("calls share a plan when only addresses of one alignment differ") {
+TEST_CASE("calls share a plan when only addresses of equal alignment differ") {
   alignas(256) static std::byte memory[4096];
   GemmCall g;
   g.m = 8, g.n = 16, g.k = 32;
@@ -79,7 +79,7 @@ TEST_CASE("calls share a plan when only addresses of one alignment differ") {
   CHECK(differs([](GemmCall& c) { c.aux = memory + 8; }));
 }
 
-TEST_CASE("alignment of an address is its power of two up to 256") {
+TEST_CASE("alignment_of returns the largest power of two up to 256") {
   CHECK(alignment_of(nullptr) == 256);
   CHECK(alignment_of(reinterpret_cast<void*>(1024)) == 256);
   CHECK(alignment_of(reinterpret_cast<void*>(48)) == 16);
@@ -87,7 +87,7 @@ TEST_CASE("alignment of an address is its power of two up to 256") {
   CHECK(alignment_of(reinterpret_cast<void*>(7)) == 1);
 }
 
-TEST_CASE("epilogues are taken for the types and sizes the library documents") {
+TEST_CASE("epilogues are used for the types and sizes that the library documents") {
   GemmCall g;
   g.m = 4, g.n = 24, g.k = 8;
   CHECK(epilogue_fits(g));

@@ -1,4 +1,4 @@
-"""scripts/gpu-check's own parts: the order of its table, results that are kept, and what it reads of other programs."""
+"""The code of scripts/gpu-check: the order of its table, kept results, and the parsing of other programs' output."""
 import json
 import os
 import sys
@@ -106,7 +106,7 @@ class ReportTest(unittest.TestCase):
         self.assertIsNotNone(self.predictions("NVIDIA H200").ratio(result))
 
     def test_every_prediction_is_of_a_check_that_exists(self):
-        """Of the names that the script itself makes up; shapes of ops are fptrain's."""
+        """Checks the names that the script itself defines; shapes of ops are fptrain's."""
         with open(os.path.join(ROOT, "scripts/gpu_check/predictions.json"), encoding="utf-8") as f:
             figures = json.load(f)["figures"]
         steps = {f"bench-train: {name}" for step in speed.STEPS for name in (step, speed.with_chunk(step, speed.CHUNK))}

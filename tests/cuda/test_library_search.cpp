@@ -6,7 +6,7 @@
 
 using namespace fp::cuda;
 namespace fs = std::filesystem;
-using fp::testing::TemporaryFolder;
+using fp::test::TemporaryFolder;
 
 namespace {
 
@@ -18,7 +18,7 @@ fs::path put(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("libraries are looked for by name, beside the executable, in wheels, in toolkits") {
+TEST_CASE("libraries are searched by name, beside the executable, in wheels and in toolkits") {
   const TemporaryFolder dir;
   const std::string name = "libcudnn.so.9";
   const fs::path beside = put(dir.path / "bundle/lib" / name);
@@ -30,12 +30,12 @@ TEST_CASE("libraries are looked for by name, beside the executable, in wheels, i
   CHECK(library_candidates("libnothing.so.1", places) == std::vector<std::string>{"libnothing.so.1"});
 }
 
-TEST_CASE("where this process looks includes its own folder") {
+TEST_CASE("the search places of this process include its own folder") {
   CHECK(fs::exists(search_places().executable));
   CHECK_FALSE(search_places().toolkits.empty());
 }
 
-TEST_CASE("where this process looks includes the environment of the python3 in PATH") {
+TEST_CASE("the search places of this process include the environment of the python3 in PATH") {
   const TemporaryFolder dir;
   put(dir.path / "env/bin/python3");
   const std::string before = getenv("PATH");
@@ -45,7 +45,7 @@ TEST_CASE("where this process looks includes the environment of the python3 in P
   CHECK(places.environments.back() == dir.path / "env");
 }
 
-TEST_CASE("a missing library's line says what to do") {
+TEST_CASE("the message for a missing library says what to do") {
   const std::string line = library_missing("libcudnn.so.9", "nvidia-cudnn-cu13", "no such file");
   for (const char* part :
        {"libcudnn.so.9", "no such file", "module load", "pip install nvidia-cudnn-cu13", "LD_LIBRARY_PATH"})

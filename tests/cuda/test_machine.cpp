@@ -21,7 +21,7 @@ TEST_CASE("a GPU that cannot be used is a configuration error with its reason in
   CHECK_THROWS_AS(Device(0), ConfigError);
 }
 
-TEST_CASE("the functions fptrain calls are in the CUDA libraries") {
+TEST_CASE("the CUDA libraries have the functions that fptrain calls") {
   try {
     CHECK(cublas_lt().cublasLtMatmul != nullptr);
     CHECK(cudnn().cudnnBackendExecute != nullptr);
@@ -32,6 +32,6 @@ TEST_CASE("the functions fptrain calls are in the CUDA libraries") {
 
 #else
 
-TEST_CASE("the runtime meets this machine") { FP_SKIP("built without CUDA"); }
+TEST_CASE("the CUDA runtime works on this machine") { FP_SKIP("built without CUDA"); }
 
 #endif

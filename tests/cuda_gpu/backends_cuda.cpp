@@ -8,7 +8,7 @@
 namespace fp::test {
 
 const std::vector<Backend>& backends() {
-  // Kept to the end of the process: exit handlers may have unloaded parts of cuDNN before a static would be destroyed.
+  // Never destroyed: exit handlers may have unloaded parts of cuDNN before a static is destroyed.
   static const auto* const all = [] {
     if (const std::string missing = cuda_unavailable(0); !missing.empty()) {
       std::cout << "SKIPPED: " << missing << std::endl;

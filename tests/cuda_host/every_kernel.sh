@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# every_kernel.sh FOLDER: fails, naming them, when a kernel that the tests' programs hold was launched by no test. FOLDER
-# is where kernel_notes.cpp has left its lists.
+# every_kernel.sh FOLDER: fails when a kernel of the test programs was launched by no test, and names it. FOLDER is where
+# kernel_notes.cpp writes its lists.
 set -euo pipefail
 cd "$1"
-# One kernel of many types has one line each; of the compiler's name only the kernel with its arguments is kept.
+# Each instance of a kernel template has a line; only the kernel and its arguments are kept of the compiler's name.
 names() { cat ./*."$1" | sed -e 's/.*Kernel = //' -e 's/]$//' | sort -u; }
 [ -n "$(names known)" ] || { echo 'no program noted which kernels it holds'; exit 1; }
 never=$(comm -23 <(names known) <(names launched))

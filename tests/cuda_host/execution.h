@@ -1,8 +1,8 @@
 // The execution layer: runs a kernel on the CPU the way a GPU would, one block at a time, every thread a fiber.
 //
-// Threads are resumed in random order, so a result that depends on the order differs from run to run. What a kernel
-// does wrong is collected as text (take_problems) instead of being survived: barriers and warp operations that not all
-// threads reach, accesses outside live buffers, reads of memory that nothing wrote, races between threads (memory.h).
+// Threads are resumed in random order, so a result that depends on the order differs from run to run. Errors of a
+// kernel are collected as text (take_problems): barriers and warp operations that not all threads reach, accesses
+// outside live buffers, reads of memory that nothing wrote, races between threads (memory.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Dim3 {
   constexpr size_t count() const { return size_t{x} * y * z; }
 };
 
-// The place of the running thread; null outside of a kernel.
+// Indices of the running thread; null outside of a kernel.
 struct Place {
   Dim3 thread{0, 0, 0}, block{0, 0, 0}, block_size, grid_size;
   unsigned linear = 0;  // within the block
@@ -28,44 +28,44 @@ struct Place {
 };
 extern const Place* current;
 
-// A kernel instance that some launch in this program names, run or not: registered before main().
+// The name of a kernel instance that this program can launch, registered before main().
 struct KernelName {
   explicit KernelName(std::string signature);
   std::string name;
 };
-// Instances registered, and those launched so far.
+// Names of the instances registered, and of those launched so far.
 const std::vector<std::string>& registered_kernels();
 std::vector<std::string> launched_kernels();
 
 // Runs `body` once for every thread of the grid, block after block in random order.
 void launch(const KernelName&, Dim3 grid, Dim3 block, size_t dynamic_shared, const std::function<void()>& body);
 
-// Seed of the order of blocks and threads; each launch draws further. Also from FP_CUDA_HOST_SEED.
+// Seeds the random order of blocks and threads. The environment variable FP_CUDA_HOST_SEED sets it, too.
 void set_seed(uint64_t seed);
 
 // ---- called by kernels through language.h and cuda/device -----------------------------------------------------------
-// `site` names the place in the source: threads that meet must meet at one place.
+// `site` is the place in the source: all threads must reach the same barrier.
 void barrier(const char* site);
 
-// What the lanes of a warp operation hand over; `combine` runs once, when all lanes of the mask have come.
+// Arguments of the lanes of a warp operation; `combine` runs once, when all lanes of the mask have arrived.
 struct Lanes {
   void* argument[32] = {};
   uint32_t mask = 0;
 };
 using Combine = void (*)(Lanes&);
 void warp_operation(uint32_t mask, const char* site, void* argument, Combine);
-// The same and an ordering of memory between the lanes (__syncwarp).
+// The same, and orders memory between the lanes (__syncwarp).
 void warp_barrier(uint32_t mask, const char* site);
 
-// Shared memory of the running block. A static array is named by the address of its key.
+// Shared memory of the running block. A static array is identified by the address `key`.
 void* static_shared(const void* key, size_t bytes, size_t alignment);
 void* dynamic_shared();
 
-// A GPU faults on an access of several bytes that is not aligned to them.
+// Reports an access of `bytes` bytes that is not aligned to them: a GPU faults on it.
 inline void check_alignment(const void* address, size_t bytes);
-// Adds a problem, prefixed with kernel, block and thread. One of a kind per launch is kept.
+// Adds a problem, prefixed with kernel, block and thread. One of each kind is kept per launch.
 void complain(const std::string& kind, const std::string& detail);
-// What went wrong since the last call; empty when nothing did.
+// Returns the problems since the last call; empty: none.
 std::string take_problems();
 
 inline void check_alignment(const void* address, size_t bytes) {

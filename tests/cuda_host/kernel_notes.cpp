@@ -1,4 +1,4 @@
-// At the end of a test program: writes down which kernels it launched, for the test that looks for those never run.
+// At the end of a test program, writes the list of kernels that it launched, for the test that finds those never run.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// CUDA's language on the CPU: what kernel sources use of it, by its own names, on top of the execution layer.
+// The parts of the CUDA language that kernel sources use, under their own names, on top of the execution layer.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ using Stream = HostStream*;
 
 namespace fp::cuda::host {
 
-// What each lane of a shuffle hands over and gets.
+// Argument and result of a lane in a shuffle.
 template <class T>
 struct Shuffle {
   T value, result;
@@ -65,7 +65,7 @@ T shuffle(unsigned mask, T value, int source, const char* site) {
   return mine.result;
 }
 
-// The lane that the lane at `target` of its segment of `width` lanes is; itself when that is outside.
+// Returns `target` when it lies in the lane's segment of `width` lanes, else the lane itself.
 inline int in_segment(int lane, int target, int width) {
   const int first = lane / width * width;
   return target < first || target >= first + width ? lane : target;
@@ -122,7 +122,7 @@ inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
-// Atomics: the layer runs one thread at a time, so plain operations; what they touch is marked as atomic.
+// Atomics are plain operations, as the layer runs one thread at a time; their accesses are marked as atomic.
 namespace fp::cuda::host {
 void touch_atomically(const void* address, size_t bytes);
 template <class T, class F>

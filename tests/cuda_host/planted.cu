@@ -23,7 +23,7 @@ __global__ void reverse_kernel(float* y, const float* x, int n) {
   if (i < n) y[i] = all[n - 1 - i];
 }
 
-// One element too many where Extra is 1.
+// Accesses one element too many when Extra is 1.
 template <int Extra>
 __global__ void scale_kernel(float* y, const float* x, int n) {
   for (int i = threadIdx.x; i < n + Extra; i += kThreads) y[i] = 2.0f * x[i];
@@ -83,7 +83,7 @@ __global__ void vector_kernel(float* y, const float* x, int) {
   if (threadIdx.x == 0) store<4>(y, load<4>(x + Offset));
 }
 
-// Right in any order only if numbers were not rounded: the layer cannot complain, but the bits differ.
+// The rounding of the sum depends on the thread order: the layer reports nothing, but the bits differ.
 __global__ void ordered_sum_kernel(float* y, const float* x, int n) {
   if (threadIdx.x == 0) y[0] = 0.0f;
   __syncthreads();

@@ -1,4 +1,4 @@
-// FPTRAIN_ATTENTION: which implementations of attention may run.
+// The choice of the attention implementation, and FPTRAIN_ATTENTION.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -16,7 +16,7 @@ struct Only {
 
 Tensor shape_only(DType dtype) { return {reinterpret_cast<void*>(uintptr_t{1} << 60), dtype, {1, 16, 2, 64}}; }
 
-// Stands in for cuDNN, which may refuse one pass and take the other.
+// Stands in for cuDNN, which may refuse one pass and support the other.
 class ForwardOnly final : public cuda::AttentionKernel {
  public:
   explicit ForwardOnly(std::vector<std::string>& calls) : calls_(calls) {}
@@ -33,7 +33,7 @@ class ForwardOnly final : public cuda::AttentionKernel {
   std::vector<std::string>& calls_;
 };
 
-// Takes everything, and notes what.
+// Supports every call, and records the passes that it runs.
 class Fallback final : public cuda::AttentionKernel {
  public:
   explicit Fallback(std::vector<std::string>& calls) : calls_(calls) {}
@@ -49,7 +49,7 @@ class Fallback final : public cuda::AttentionKernel {
 
 }  // namespace
 
-TEST_CASE("each pass of attention is run by the first implementation that takes this pass") {
+TEST_CASE("each attention pass runs on the first implementation that supports it") {
   std::vector<std::string> calls;
   cuda::Device device(0);
   cuda::Attention::Kernels kernels;
@@ -68,7 +68,7 @@ TEST_CASE("each pass of attention is run by the first implementation that takes 
   CHECK(attention.explain(call) == "own (fused: not bf16)");  // the same for both passes
 }
 
-TEST_CASE("FPTRAIN_ATTENTION leaves the implementations that it names") {
+TEST_CASE("FPTRAIN_ATTENTION keeps only the implementations that it names") {
   const Tensor f32 = shape_only(DType::f32), bf16 = shape_only(DType::bf16);
   {
     CudaOps all(0);
@@ -80,7 +80,7 @@ TEST_CASE("FPTRAIN_ATTENTION leaves the implementations that it names") {
   CHECK(ops.explain_attention(f32, f32, {}, {}) == "simt");
 }
 
-TEST_CASE("what FPTRAIN_ATTENTION leaves may refuse a call, and says why") {
+TEST_CASE("a call that all implementations kept by FPTRAIN_ATTENTION refuse fails with their reasons") {
   const Only flash("flash");
   CudaOps ops(0);
   const Tensor f32 = shape_only(DType::f32), bf16 = shape_only(DType::bf16);
@@ -90,7 +90,7 @@ TEST_CASE("what FPTRAIN_ATTENTION leaves may refuse a call, and says why") {
                     Catch::Contains("FPTRAIN_ATTENTION=flash") && Catch::Contains("flash: "));
 }
 
-TEST_CASE("heads that no implementation takes are a mistake of the model, said in set-up") {
+TEST_CASE("a head size that no implementation supports is an error at set-up") {
   CudaOps ops(0);
   for (const DType t : {DType::f32, DType::bf16}) {
     const Tensor wide(reinterpret_cast<void*>(uintptr_t{1} << 60), t, {1, 16, 2, 264});
@@ -100,7 +100,7 @@ TEST_CASE("heads that no implementation takes are a mistake of the model, said i
   }
 }
 
-TEST_CASE("FPTRAIN_ATTENTION with another name is refused with the legal ones") {
+TEST_CASE("an unknown name in FPTRAIN_ATTENTION is refused with the legal ones") {
   for (const char* list : {"fast", "flash,fast", "", "flash;simt"}) {
     INFO(list);
     const Only only(list);

@@ -1,4 +1,4 @@
-// What a GPU cannot do is refused before a kernel starts.
+// Calls that exceed the limits of a GPU are refused before a kernel starts.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 
 using namespace fp;
 
-TEST_CASE("norm refuses rows that shared memory does not hold, and says how much there is") {
+TEST_CASE("norm refuses rows that exceed shared memory, and says how much there is") {
   CudaOps ops(0);
   const auto at = [](const Shape& s) { return Tensor(reinterpret_cast<void*>(uintptr_t{1} << 60), DType::f32, s); };
   const Tensor x = at({3, 60000}), gain = at({60000}), stats = at({3, 2});
@@ -16,7 +16,7 @@ TEST_CASE("norm refuses rows that shared memory does not hold, and says how much
                     Catch::Contains("norm_backward_input") && Catch::Contains("480000 bytes"));
 }
 
-TEST_CASE("permute refuses more moves than a launch can count") {
+TEST_CASE("permute refuses more moves than a launch supports") {
   CudaOps ops(0);
   const auto at = [](const Shape& s) { return Tensor(reinterpret_cast<void*>(uintptr_t{1} << 60), DType::bf16, s); };
   const std::vector<int> transposed{1, 0}, rows{1, 0, 2};

@@ -6,7 +6,7 @@
 #include "exec/rig.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -42,7 +42,7 @@ std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute reco
 
 }  // namespace
 
-TEST_CASE("twenty steps on cuda-host lose as on the oracle") {
+TEST_CASE("twenty training steps on cuda-host have the losses of the oracle") {
   const std::string name = GENERATE(from_range(tiny_names()));
   CAPTURE(name);
   const ModelSection m = with_dropout(tiny_model(name));
@@ -51,7 +51,7 @@ TEST_CASE("twenty steps on cuda-host lose as on the oracle") {
   for (size_t i = 0; i < expected.size(); ++i) CHECK(got[i] == Approx(expected[i]).epsilon(1e-5));
 }
 
-TEST_CASE("bf16 training on cuda-host is the same bits in any order of threads, and near the oracle's") {
+TEST_CASE("bf16 training on cuda-host has the same bits in any thread order, and is close to the oracle") {
   const std::string name = GENERATE(from_range(tiny_names()));
   CAPTURE(name);
   const ModelSection m = with_dropout(tiny_model(name));

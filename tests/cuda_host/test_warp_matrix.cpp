@@ -1,11 +1,11 @@
-// mma and ldmatrix of the layer against plain loops, through matrices in which no two elements are alike.
+// mma and ldmatrix of the layer against plain loops, on matrices in which no two elements are equal.
 #include <catch2/catch.hpp>
 
 #include "cuda_host/matrix_kernels.h"
 
 using namespace fp::cuda::planted;
 
-TEST_CASE("ldmatrix and mma make a matrix product") {
+TEST_CASE("ldmatrix and mma compute a matrix product") {
   float a[16][16], b[16][8], c[16][8];
   for (int i = 0; i < 16; ++i) {
     for (int k = 0; k < 16; ++k) a[i][k] = static_cast<float>(i * 16 + k - 100);

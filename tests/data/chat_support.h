@@ -1,4 +1,4 @@
-// Tokenizers that have the special tokens of chat templates.
+// Tokenizers with the special tokens of chat templates.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 
 #include "data/support.h"
 
-namespace fp_test {
+namespace fp::test {
 
-// Byte-level BPE without merges; ids from 300 on are these tokens, in this order, each swallowing white space after it
-// where `rstrip`. Its end-of-text token, id 256, is <|endoftext|>.
+// Byte-level BPE without merges. The tokens of `special` have the ids from 300 on, in this order; `rstrip` is their
+// flag of that name. The end-of-text token, id 256, is <|endoftext|>.
 inline std::string chat_tokenizer_json(const std::vector<std::string>& special, bool rstrip) {
   nlohmann::json json = nlohmann::json::parse(trained_json("a", 257));
   int id = 300;
@@ -31,4 +31,4 @@ inline std::string llama_tokenizer_json() {
   return chat_tokenizer_json({"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}, false);
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

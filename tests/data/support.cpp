@@ -4,31 +4,14 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "data/tokenizer/bpe_trainer.h"
 #include "data/tokenizer/tokenizer_json.h"
 
-namespace fp_test {
-
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "fptrain-data-XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-void write_text(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  REQUIRE(file.good());
-}
+namespace fp::test {
 
 std::string gzip(const std::string& text) {
   z_stream z{};
@@ -74,6 +57,10 @@ std::string numbered_lines(int count) {
   return text;
 }
 
+int64_t count_targets(const fp::Batch& b) {
+  return static_cast<int64_t>(b.targets.size()) - std::ranges::count(b.targets, fp::kIgnoredTarget);
+}
+
 std::string trained_json(const std::string& text, int32_t vocab) {
   const fp::Regex pattern(fp::kGpt2Pattern);
   fp::PieceSplitter splitter(&pattern);
@@ -84,4 +71,4 @@ std::string trained_json(const std::string& text, int32_t vocab) {
   return fp::write_tokenizer_json(fp::vocabulary_of(fp::train_bpe(counts, options)));
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

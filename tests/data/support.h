@@ -8,41 +8,29 @@
 #include <string_view>
 #include <vector>
 
-#include "data/prepare.h"
-#include "data/tokenizer.h"
+#include "data/prepare/prepare.h"
+#include "data/sampling/batch.h"
+#include "data/tokenizer/tokenizer.h"
+#include "support/temporary_folder.h"
 
-namespace fp_test {
+namespace fp::test {
 
-// A fresh folder that is removed at the end of the scope.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-void write_text(const std::filesystem::path& path, std::string_view text);
 std::string gzip(const std::string& text);
 std::string zstd(const std::string& text);
 
-// Text that exercises every branch of GPT-2's pattern: words, numbers, punctuation, contractions, runs of white space.
+// Random text that exercises every branch of GPT-2's pattern: words, numbers, punctuation, contractions, runs of white
+// space.
 std::string random_ascii(std::mt19937& random, size_t length);
 std::string random_bytes(std::mt19937& random, size_t length);
-// `count` different lines, each ended by a line end.
+// Returns `count` different lines, each with a line end.
 std::string numbered_lines(int count);
 
-// A tokenizer.json learned from `text`.
+// Returns a tokenizer.json trained on `text`.
 std::string trained_json(const std::string& text, int32_t vocab);
 
-// Prepared from `text` with the byte tokenizer, a document per line; `change` may alter the options.
+// Prepares `text` with the byte tokenizer, one document per line; `change` may modify the options.
 template <class Change>
-fp::Manifest prepare_lines(const TempDir& dir, const std::string& text, const std::string& out, Change change) {
+fp::Manifest prepare_lines(const TemporaryFolder& dir, const std::string& text, const std::string& out, Change change) {
   fp::PrepareOptions options;
   write_text(dir / "text.txt", text);
   options.corpus.files = {dir / "text.txt"};
@@ -52,11 +40,14 @@ fp::Manifest prepare_lines(const TempDir& dir, const std::string& text, const st
   change(options);
   return fp::prepare(options);
 }
-inline fp::Manifest prepare_lines(const TempDir& dir, const std::string& text, const std::string& out) {
+inline fp::Manifest prepare_lines(const TemporaryFolder& dir, const std::string& text, const std::string& out) {
   return prepare_lines(dir, text, out, [](fp::PrepareOptions&) {});
 }
 
-// The message of the E that f throws; fails the test when it throws none.
+// Returns the number of targets that are not ignored.
+int64_t count_targets(const fp::Batch&);
+
+// Returns the message of the E that f throws; fails the test when it throws none.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {
@@ -68,4 +59,4 @@ std::string message_of(F&& f) {
   return "";
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

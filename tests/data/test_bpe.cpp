@@ -1,4 +1,4 @@
-// The BPE core with the tables of each kind, worked out by hand.
+// The BPE algorithm with the tables of each kind, against results derived by hand.
 #include <catch2/catch.hpp>
 
 #include "data/tokenizer/added_tokens.h"
@@ -30,7 +30,7 @@ BpeRules characters() {
 
 }  // namespace
 
-TEST_CASE("equal ranks are joined from left to right, lower ranks first") {
+TEST_CASE("lower ranks are merged first and equal ranks from left to right") {
   BpeRules rules = characters();
   rules.merges = {{{0, 1}, 4, 0}, {{1, 2}, 5, 0}};  // ab and bc
   CHECK(encode(rules, "abc") == Ids{4, 2});
@@ -40,7 +40,7 @@ TEST_CASE("equal ranks are joined from left to right, lower ranks first") {
   CHECK(encode(rules, "\u00E9") == Ids{3});
 }
 
-TEST_CASE("an unknown character is its bytes, or the unknown token, alone or for a whole run") {
+TEST_CASE("unknown characters become bytes or the unknown token, fused if configured") {
   BpeRules rules = characters();
   CHECK(encode(rules, "axxb\u20AC") == Ids{0, 9, 9, 1, 9});
   rules.fuse_unknown = true;
@@ -49,7 +49,7 @@ TEST_CASE("an unknown character is its bytes, or the unknown token, alone or for
   CHECK(encode(rules, "a\u20ACx") == Ids{0, 100 + 0xE2, 100 + 0x82, 100 + 0xAC, 100 + 'x'});
 }
 
-TEST_CASE("frozen texts are found first, longest first, and never merge") {
+TEST_CASE("frozen texts are matched first, longest first, and never merge") {
   BpeRules rules = characters();
   rules.merges = {{{0, 1}, 4, 0}, {{6, 1}, 8, 0}};
   rules.frozen = {{"ca", 6}, {"cab", 7}};
@@ -58,7 +58,7 @@ TEST_CASE("frozen texts are found first, longest first, and never merge") {
   CHECK(encode(rules, "cabb") == Ids{7, 1});
 }
 
-TEST_CASE("unused tokens are joined on the way and taken apart at the end") {
+TEST_CASE("unused tokens are merged and split again at the end") {
   BpeRules rules = characters();
   rules.merges = {{{0, 1}, 4, 0}, {{4, 2}, 5, 1}};  // ab, then abc
   rules.unused = {4};
@@ -68,14 +68,14 @@ TEST_CASE("unused tokens are joined on the way and taken apart at the end") {
   CHECK(encode(rules, "abcab") == Ids{0, 1, 2, 0, 1});
 }
 
-TEST_CASE("a whole word that is a token needs no merges") {
+TEST_CASE("a word in whole_words is encoded without merges") {
   BpeRules rules = characters();
   rules.whole_words = {{"abc", 5}};
   CHECK(encode(rules, "abc") == Ids{5});
   CHECK(encode(rules, "abca") == Ids{0, 1, 2, 0});
 }
 
-TEST_CASE("a table of ranked tokens joins every pair of halves, characters without a token included") {
+TEST_CASE("a table of ranked tokens merges every pair of halves, also characters without a token") {
   const std::vector<RankedToken> tokens = {{"a", 0, 3}, {"b", 1, 4}, {"ab", 2, 0}, {"aba", 3, 1}, {"ax", 4, 2}};
   const auto bytes = join_table(tokens, BpeRules::Symbols::bytes);
   std::vector<std::pair<TokenPair, int32_t>> pairs;
@@ -86,7 +86,7 @@ TEST_CASE("a table of ranked tokens joins every pair of halves, characters witho
   CHECK(with_characters.back().pair == TokenPair{0, kMaxTokenIds + 'x'});
 }
 
-TEST_CASE("added tokens take white space along where they say so, and stand alone where they must") {
+TEST_CASE("added tokens obey lstrip, rstrip and single_word") {
   AddedTokenFinder finder;
   AddedToken left, right, word;
   left.id = 1, left.lstrip = true;
@@ -110,7 +110,7 @@ TEST_CASE("added tokens take white space along where they say so, and stand alon
   CHECK(run("") == std::pair(Ids{}, std::string()));
 }
 
-TEST_CASE("white space that a token took along is not taken again by one that strips both sides") {
+TEST_CASE("white space consumed by an added token is not matched again") {
   AddedTokenFinder finder;
   AddedToken line;
   line.id = 1, line.rstrip = true;
@@ -126,7 +126,7 @@ TEST_CASE("white space that a token took along is not taken again by one that st
   CHECK(ids == Ids{1});
 }
 
-TEST_CASE("base64 is read and written as RFC 4648 says") {
+TEST_CASE("base64 follows RFC 4648") {
   for (const auto& [bytes, text] :
        {std::pair("", ""), {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}}) {
     CHECK(base64_encode(bytes) == text);

@@ -1,17 +1,17 @@
-// BPE training: a result worked out by hand, and the definition of the algorithm as the oracle.
+// BPE training, against a result derived by hand and a naive implementation of the algorithm.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "data/prepare/train_tokenizer.h"
 #include "data/support.h"
 #include "data/tokenizer/bpe_trainer.h"
 #include "data/tokenizer/byte_alphabet.h"
-#include "data/train_tokenizer.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -30,7 +30,7 @@ TrainedBpe train(const WordCounts& words, int32_t vocab, uint64_t min_frequency 
   return train_bpe(words, options);
 }
 
-// Counts all pairs of all words anew before each merge.
+// Recounts all pairs of all words before each merge.
 std::vector<TokenPair> naive_merges(const WordCounts& words, size_t count) {
   const auto order = ByteAlphabet().in_order();
   std::map<std::string, int32_t> ids;
@@ -70,7 +70,7 @@ std::vector<TokenPair> naive_merges(const WordCounts& words, size_t count) {
 
 }  // namespace
 
-TEST_CASE("a small vocabulary is learned as worked out by hand") {
+TEST_CASE("a small vocabulary equals the one derived by hand") {
   // l+o: 7, o+w: 7 (tie: 'l' comes before 'o'), then lo+w: 7, e+r and w+e: 4 ...
   const WordCounts words = {{"low", 3}, {"lower", 4}, {"new", 2}};
   const TrainedBpe d = train(words, 257 + 5);
@@ -107,7 +107,7 @@ TEST_CASE("training equals the naive algorithm on random words") {
   }
 }
 
-TEST_CASE("a vocabulary that the text cannot fill is refused") {
+TEST_CASE("a vocabulary larger than the text supports is refused") {
   CHECK_THAT(message_of<DataError>([] { train({{"ab", 5}}, 300); }), Contains("--vocab 258 or less"));
   CHECK_THAT(message_of<DataError>([] { train({{"ab", 5}, {"cd", 1}}, 259, 2); }), Contains("--vocab 258"));
   CHECK(train({{"ab", 5}, {"cd", 1}}, 259, 1).merges.size() == 2);
@@ -115,8 +115,8 @@ TEST_CASE("a vocabulary that the text cannot fill is refused") {
   CHECK(train({{"ab", 5}}, 257).merges.empty());
 }
 
-TEST_CASE("train-tokenizer does not depend on the number of threads, and its result encodes the text") {
-  const TempDir dir;
+TEST_CASE("train-tokenizer does not depend on the number of threads and its result encodes the text") {
+  const TemporaryFolder dir;
   std::mt19937 random(3);
   const std::string text = random_ascii(random, 3'000'000);
   write_text(dir / "text.txt", text);
@@ -137,7 +137,7 @@ TEST_CASE("train-tokenizer does not depend on the number of threads, and its res
 }
 
 TEST_CASE("train-tokenizer refuses an empty text") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   write_text(dir / "text.txt", "\n\n");
   TrainTokenizerOptions options;
   options.corpus.files = {dir / "text.txt"};

@@ -1,17 +1,17 @@
-// Files of datasets read by pread: the same bytes as through a memory map, and errors in place of signals.
+// Dataset files read with pread: the same bytes as through a memory map, and errors instead of signals.
 #include <catch2/catch.hpp>
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "base/readable_file.h"
-#include "base/retry.h"
-#include "data/data_file.h"
+#include "data/formats/data_file.h"
+#include "data/formats/token_stream.h"
 #include "data/support.h"
-#include "data/token_stream.h"
+#include "io/filesystem.h"
+#include "io/readable_file.h"
+#include "io/retry.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -32,13 +32,13 @@ std::string read_text(const DataFile& file, uint64_t at, size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("random ranges of files are those of their memory maps, also when there is more than the cache holds") {
-  const TempDir dir;
+TEST_CASE("random ranges of files equal those of memory maps, also beyond the cache's capacity") {
+  const TemporaryFolder dir;
   std::mt19937 random(7);
   const std::string big = random_bytes(random, 34 * kMiB + 12345), small = random_bytes(random, 100);
   write_text(dir / "big", big);
   write_text(dir / "small", small);
-  static_assert(DataFile::kPageBytes * DataFile::kMostPages < 34 * kMiB);
+  static_assert(DataFile::kPageBytes * DataFile::kMaxPages < 34 * kMiB);
   const bool hashed = GENERATE(false, true);
   for (const std::string name : {"big", "small"}) {
     const MappedFile map(dir / name);
@@ -55,8 +55,8 @@ TEST_CASE("random ranges of files are those of their memory maps, also when ther
   }
 }
 
-TEST_CASE("random ranges of a stream of several files are the ids that lie in them") {
-  const TempDir dir;
+TEST_CASE("random ranges of a stream of several files hold the right ids") {
+  const TemporaryFolder dir;
   const TokenType type = GENERATE(TokenType::u8, TokenType::u16, TokenType::i32, TokenType::i64);
   const size_t width = width_of(type);
   std::mt19937 random(3);
@@ -84,8 +84,8 @@ TEST_CASE("random ranges of a stream of several files are the ids that lie in th
   CHECK(wrong == 0);
 }
 
-TEST_CASE("each MiB is read as a whole and compared once, then page by page") {
-  const TempDir dir;
+TEST_CASE("each MiB is read and verified once as a whole, then page by page") {
+  const TemporaryFolder dir;
   std::mt19937 random(5);
   const std::string content = random_bytes(random, 2 * kMiB + 10);
   write_text(dir / "f", content);
@@ -102,8 +102,8 @@ TEST_CASE("each MiB is read as a whole and compared once, then page by page") {
   CHECK(DataFile::bytes_read() - before == kMiB + 10 + DataFile::kPageBytes);
 }
 
-TEST_CASE("a byte that changed is found where it is first read, with the file and the place") {
-  const TempDir dir;
+TEST_CASE("a changed byte is detected on its first read, with file and position") {
+  const TemporaryFolder dir;
   std::mt19937 random(5);
   std::string content = random_bytes(random, 3 * kMiB);
   const BlockHashes hashes = hashes_of(content);
@@ -116,8 +116,8 @@ TEST_CASE("a byte that changed is found where it is first read, with the file an
   CHECK(read_text(file, 2 * kMiB, kMiB) == content.substr(2 * kMiB));
 }
 
-TEST_CASE("a file that is cut or removed while it is in use is an error that names it") {
-  const TempDir dir;
+TEST_CASE("a file truncated or removed while in use gives an error that names it") {
+  const TemporaryFolder dir;
   std::mt19937 random(5);
   const std::string content = random_bytes(random, 2 * kMiB);
   write_text(dir / "f", content);
@@ -130,8 +130,8 @@ TEST_CASE("a file that is cut or removed while it is in use is an error that nam
   CHECK_THAT(message_of<DataError>([&] { read_text(late, 0, 1); }), Contains("late: cannot open"));
 }
 
-TEST_CASE("a disk that fails for good is a failure of the infrastructure") {
-  const TempDir dir;
+TEST_CASE("a permanent disk failure is an InfrastructureError") {
+  const TemporaryFolder dir;
   write_text(dir / "f", "content");
   set_read_call([](int, void*, size_t, off_t) -> ssize_t {
     errno = EIO;
@@ -145,8 +145,8 @@ TEST_CASE("a disk that fails for good is a failure of the infrastructure") {
   CHECK(read_text(file, 0, 3) == "con");
 }
 
-TEST_CASE("any number of files may be read in turn") {
-  const TempDir dir;
+TEST_CASE("more files may be read than descriptors are kept open") {
+  const TemporaryFolder dir;
   std::vector<std::unique_ptr<DataFile>> files;
   for (int i = 0; i < 200; ++i) {
     write_text(dir / std::to_string(i), std::to_string(1000 + i));

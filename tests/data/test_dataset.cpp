@@ -1,20 +1,20 @@
-// A prepared folder that was truncated, altered or tampered with never opens.
+// A prepared folder that was truncated, altered or tampered with cannot be opened.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/parallel.h"
-#include "data/prepared_dataset.h"
+#include "data/formats/prepared_dataset.h"
 #include "data/support.h"
+#include "io/filesystem.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
 
-// What opening both splits says; empty when they open.
+// Returns the error of opening both splits; empty when they open.
 std::string open_error(const std::filesystem::path& folder) {
   try {
     for (const Split split : {Split::train, Split::validation}) PreparedDataset(folder, split);
@@ -34,8 +34,8 @@ std::vector<std::string> files_of(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("every truncation, extension and bit flip of every file is found and the file is named") {
-  const TempDir dir;
+TEST_CASE("every truncation, extension and bit flip of every file is detected and the file named") {
+  const TemporaryFolder dir;
   const std::string text = numbered_lines(120);
   write_text(dir / "t.json", trained_json(text, 270));
   prepare_lines(dir, text, "out", [&](PrepareOptions& o) {
@@ -80,8 +80,8 @@ TEST_CASE("every truncation, extension and bit flip of every file is found and t
   CHECK(open_error(dir / "out").empty());
 }
 
-TEST_CASE("two files exchanged for one another are found") {
-  const TempDir dir;
+TEST_CASE("two exchanged files are detected") {
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(100), "out", [](PrepareOptions& o) { o.shard_tokens = 200; });
   std::filesystem::rename(dir / "out/train-00000.tokens", dir / "swap");
   std::filesystem::rename(dir / "out/train-00001.tokens", dir / "out/train-00000.tokens");
@@ -89,8 +89,8 @@ TEST_CASE("two files exchanged for one another are found") {
   CHECK_THAT(open_error(dir / "out"), Contains("train-00000.tokens: altered"));
 }
 
-TEST_CASE("a manifest that was rewritten with a right hash but does not fit its files is refused") {
-  const TempDir dir;
+TEST_CASE("a rewritten manifest with a right hash that does not match its files is refused") {
+  const TemporaryFolder dir;
   const Manifest good = prepare_lines(dir, numbered_lines(50), "out", [](PrepareOptions& o) { o.shard_tokens = 200; });
   const auto error_with = [&](auto change) {
     Manifest m = good;
@@ -113,15 +113,15 @@ TEST_CASE("a manifest that was rewritten with a right hash but does not fit its 
   CHECK_THAT(error_with([](Manifest& m) { m.train.index = m.validation.index; }), Contains("validation.documents"));
 }
 
-TEST_CASE("a folder that was not prepared, or by another version, is refused") {
-  const TempDir dir;
-  CHECK_THAT(open_error(dir.path()), Contains("not a folder made by `fptrain data prepare`"));
+TEST_CASE("a folder without a manifest or of another version is refused") {
+  const TemporaryFolder dir;
+  CHECK_THAT(open_error(dir.path), Contains("not a folder made by `fptrain data prepare`"));
   CHECK_FALSE(open_error(dir / "missing").empty());
   for (const std::string manifest :
        {"", "[]", "{}", "{\"format\": \"other\"}", "null", "{\"format\": \"fptrain-tokens\"}"}) {
     write_text(dir / "manifest.json", manifest);
-    CHECK_THAT(open_error(dir.path()), Contains("manifest.json"));
+    CHECK_THAT(open_error(dir.path), Contains("manifest.json"));
   }
   write_text(dir / "manifest.json", "{\"format\": \"fptrain-tokens\", \"version\": 4}");
-  CHECK_THAT(open_error(dir.path()), Contains("version 4 is not supported"));
+  CHECK_THAT(open_error(dir.path), Contains("version 4 is not supported"));
 }

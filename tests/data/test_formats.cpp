@@ -1,18 +1,18 @@
-// Datasets of other trainers, read in place: what is read, and what is refused.
+// Datasets of other trainers, read in place: what is accepted and what is refused.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "data/convert.h"
-#include "data/flat_dataset.h"
-#include "data/megatron.h"
-#include "data/sampler.h"
+#include "data/formats/flat_dataset.h"
+#include "data/formats/megatron.h"
+#include "data/prepare/convert.h"
+#include "data/sampling/sampler.h"
 #include "data/support.h"
+#include "io/filesystem.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -63,8 +63,8 @@ std::string with(std::string bytes, size_t at, const std::string& change) {
 
 }  // namespace
 
-TEST_CASE("a Megatron pair opens by its prefix or either file, several sequences making one document") {
-  const TempDir dir;
+TEST_CASE("a Megatron pair opens by its prefix or either file and a document may have several sequences") {
+  const TemporaryFolder dir;
   write_text(dir / "t.idx", small_index());
   write_text(dir / "t.bin", kSmallIds);
   for (const char* name : {"t", "t.bin", "t.idx"}) {
@@ -104,8 +104,8 @@ TEST_CASE("a Megatron index that contradicts itself is refused") {
   CHECK_THAT(index_error(with(good, 78, raw<int64_t>({-1}))), Contains("document entry 1 is -1"));
 }
 
-TEST_CASE("llm.c shards are one stream in which an end-of-text token begins a document") {
-  const TempDir dir;
+TEST_CASE("llm.c shards form one stream in which an end-of-text token begins a document") {
+  const TemporaryFolder dir;
   write_text(dir / "t_0.bin", llmc(20240520, 1, 3, raw<uint16_t>({256, 'a', 'b'})));
   write_text(dir / "t_1.bin", llmc(20240520, 1, 4, raw<uint16_t>({'c', 256, 256, 'd'})));
   const auto dataset = open_dataset(bytes_source(dir / "t_*.bin"), Split::train);
@@ -126,11 +126,11 @@ TEST_CASE("llm.c shards are one stream in which an end-of-text token begins a do
   CHECK_THAT(error(), Contains("magic number 1"));
 }
 
-TEST_CASE("nanoGPT files must be named, and an id that the tokenizer lacks is met when it is read") {
-  const TempDir dir;
+TEST_CASE("nanoGPT needs an explicit format and ids unknown to the tokenizer are refused when read") {
+  const TemporaryFolder dir;
   write_text(dir / "train.bin", raw<uint16_t>({'a', 256, 'b', 'c', 256, 300}));
   CHECK_THAT(message_of<ConfigError>([&] { open_dataset(bytes_source(dir / "train.bin"), Split::train); }),
-             Contains("say format: nanogpt"));
+             Contains("set format: nanogpt"));
   const auto dataset = open_dataset(bytes_source(dir / "train.bin", "nanogpt"), Split::train);
   CHECK_THAT(message_of<DataError>([&] { dataset->documents(); }), Contains("train.bin: token 5 is 300"));
   write_text(dir / "train.bin", raw<uint16_t>({'a', 256, 'b', 'c', 256, 'd'}));
@@ -143,7 +143,7 @@ TEST_CASE("nanoGPT files must be named, and an id that the tokenizer lacks is me
 }
 
 TEST_CASE("the identity of a large file changes with its size and its sampled blocks") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   std::string ids(4'000'000, 'a');
   const auto identity = [&] {
     write_text(dir / "t.bin", ids);
@@ -159,7 +159,7 @@ TEST_CASE("the identity of a large file changes with its size and its sampled bl
 }
 
 TEST_CASE("samples of the same stream are the same in every format") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(60), "folder", [](PrepareOptions& o) { o.validation_fraction = 0; });
   const auto write = [&](const DatasetSource& from, const std::string& to, const std::string& name) {
     ConvertOptions options;

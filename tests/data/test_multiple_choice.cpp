@@ -1,13 +1,13 @@
-// llm.c's evaluation files: read exactly, and refused when anything in them is off.
+// llm.c's evaluation files: parsed exactly, and refused when anything in them is inconsistent.
 #include <catch2/catch.hpp>
 #include <cstring>
 
 #include "base/error.h"
-#include "data/multiple_choice.h"
+#include "data/formats/multiple_choice.h"
 #include "data/support.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("multiple-choice questions are read with context, completions and labe
   CHECK(all[0].completions == std::vector<std::vector<int32_t>>{{20}, {21}});
   CHECK(all[1].context.empty());
   CHECK(all[1].completions == std::vector<std::vector<int32_t>>{{7, 8}, {9}, {6, 5}});
-  const TempDir dir;
+  const TemporaryFolder dir;
   write_text(dir / "eval.bin", file_of(words(kFirst), 1));
   CHECK(read_multiple_choice(dir / "eval.bin").size() == 1);
 }
@@ -62,7 +62,7 @@ TEST_CASE("a multiple-choice file that is cut, extended or altered is refused") 
   };
   CHECK_THAT(error_of(with(0, 1)), Contains("example 0: begins with 1"));
   CHECK_THAT(error_of(with(1, 26)), Contains("takes 24 bytes but says 26"));
-  CHECK_THAT(error_of(with(2, 3)), Contains("number 3"));
+  CHECK_THAT(error_of(with(2, 3)), Contains("index 3"));
   CHECK_THAT(error_of(with(3, 2)), Contains("label 2 of 2"));
   CHECK_THAT(error_of(with(4, 1)), Contains("1 completions"));
   CHECK_THAT(error_of(with(5, 60000)), Contains("beyond the end"));

@@ -1,12 +1,12 @@
-// The building blocks of data order: permutations and mixtures that need no state.
+// The building blocks of data order: stateless permutations and mixtures.
 #include <catch2/catch.hpp>
 #include <limits>
 #include <numeric>
 #include <set>
 
 #include "base/error.h"
-#include "data/mixture.h"
-#include "data/permutation.h"
+#include "data/sampling/mixture.h"
+#include "data/sampling/permutation.h"
 
 using namespace fp;
 
@@ -23,7 +23,7 @@ std::vector<uint64_t> order(uint64_t n, uint32_t stream, uint64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("a permutation reaches every place once") {
+TEST_CASE("a permutation maps to every index exactly once") {
   for (const uint64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 100, 1000, 4097}) {
     const auto places = order(n, 0, 3);
     CHECK(std::set<uint64_t>(places.begin(), places.end()).size() == n);
@@ -47,8 +47,8 @@ TEST_CASE("permutations of other epochs, streams and keys are unrelated") {
   CHECK(in_common(identity) < 10);
 }
 
-TEST_CASE("a permutation spreads neighbours over the whole range") {
-  // The distance of the images of neighbours is n/3 on average for a random permutation.
+TEST_CASE("a permutation spreads neighbouring indices over the whole range") {
+  // For a random permutation the mean distance between the images of neighbours is n/3.
   const auto places = order(5000, 2, 9);
   double distance = 0;
   for (size_t i = 0; i + 1 < places.size(); ++i)
@@ -56,7 +56,7 @@ TEST_CASE("a permutation spreads neighbours over the whole range") {
   CHECK(distance / 4999 == Approx(5000.0 / 3).epsilon(0.05));
 }
 
-TEST_CASE("permutations of huge ranges stay in range and invert nothing twice") {
+TEST_CASE("permutations of huge ranges stay in range and have no collisions") {
   const uint64_t n = (uint64_t{1} << 40) + 12345;
   const Permutation permutation(n, kKey, 5, 11);
   std::set<uint64_t> seen;
@@ -67,7 +67,7 @@ TEST_CASE("permutations of huge ranges stay in range and invert nothing twice") 
   }
 }
 
-TEST_CASE("each dataset's samples are counted without gaps") {
+TEST_CASE("a mixture numbers each dataset's samples without gaps") {
   const std::vector<double> weights = {0.5, 3, 0.01, 1, 1.49};
   const Mixture mixture(weights);
   std::vector<uint64_t> next(weights.size(), 0);
@@ -78,7 +78,7 @@ TEST_CASE("each dataset's samples are counted without gaps") {
   }
 }
 
-TEST_CASE("realised counts never leave the weights by more than the bound") {
+TEST_CASE("a mixture's counts follow the weights within the bound") {
   for (const std::vector<double>& weights :
        {std::vector<double>{1}, {1, 1}, {0.7, 0.3}, {5, 1, 1}, {0.001, 0.999}, {1, 2, 3, 4, 5, 6, 7}}) {
     const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -95,7 +95,7 @@ TEST_CASE("realised counts never leave the weights by more than the bound") {
   }
 }
 
-TEST_CASE("a mixture's items are found far along without a scan") {
+TEST_CASE("a mixture's items at large indices need no scan") {
   const std::vector<double> weights = {1, 2};
   const Mixture mixture(weights);
   const uint64_t g = uint64_t{1} << 60;
@@ -104,7 +104,7 @@ TEST_CASE("a mixture's items are found far along without a scan") {
   CHECK(static_cast<double>(item.index) == Approx(static_cast<double>(g) * share));
 }
 
-TEST_CASE("bad weights are refused") {
+TEST_CASE("invalid mixture weights are refused") {
   for (const double w : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const std::vector<double> weights = {1, w};
     CHECK_THROWS_AS(Mixture(weights), ConfigError);

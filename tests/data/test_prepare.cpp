@@ -1,4 +1,4 @@
-// data prepare: what lands in the folder, the held-out split, and failures that leave nothing behind.
+// data prepare: the files it writes, the held-out split, and failures that leave nothing behind.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,14 +6,14 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/parallel.h"
-#include "data/hashing_file.h"
-#include "data/prepared_dataset.h"
+#include "data/formats/prepared_dataset.h"
+#include "data/prepare/hashing_file.h"
 #include "data/support.h"
+#include "io/filesystem.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -33,7 +33,7 @@ Strings documents_of(const std::filesystem::path& folder, Split split) {
   return documents;
 }
 
-// Everything in the folder, by file name.
+// Returns the content of every file in the folder, by name.
 std::map<std::string, std::string> content_of(const std::filesystem::path& folder) {
   std::map<std::string, std::string> content;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -47,8 +47,8 @@ size_t entries_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("prepared text comes back exactly, the last documents held out") {
-  const TempDir dir;
+TEST_CASE("prepared text is read back exactly, with the last documents held out") {
+  const TemporaryFolder dir;
   const Manifest m = prepare_lines(dir, "one\n\ntwo\xFF\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n", "out");
   CHECK(documents_of(dir / "out", Split::train) ==
         Strings{"one", "two\xFF", "three", "four", "five", "six", "seven", "eight", "nine"});
@@ -60,13 +60,13 @@ TEST_CASE("prepared text comes back exactly, the last documents held out") {
   CHECK(m.highest_id == 256);
   CHECK(m.token_bytes == 2);
   CHECK(m.sources.at(0).name == "text.txt");
-  CHECK(entries_in(dir.path()) == 2);  // text.txt and out
+  CHECK(entries_in(dir.path) == 2);  // text.txt and out
   const PreparedDataset train(dir / "out", Split::train);
   CHECK(train.bytes_per_token() == Approx(37.0 / 46.0));
 }
 
-TEST_CASE("tokens and documents run on across shards") {
-  const TempDir dir;
+TEST_CASE("documents may span shards") {
+  const TemporaryFolder dir;
   const std::string text = numbered_lines(40);
   prepare_lines(dir, text, "whole");
   const Manifest m = prepare_lines(dir, text, "cut", [](PrepareOptions& o) { o.shard_tokens = 37; });
@@ -87,10 +87,10 @@ TEST_CASE("tokens and documents run on across shards") {
   }
 }
 
-TEST_CASE("BPE tokens and four-byte shards come back exactly") {
-  const TempDir dir;
+TEST_CASE("BPE tokens and four-byte shards are read back exactly") {
+  const TemporaryFolder dir;
   const std::string text = numbered_lines(50);
-  // Ids up to 70000: an added token far away makes the vocabulary too large for two bytes.
+  // An added token with id 70000 makes the vocabulary too large for two bytes.
   std::string json = trained_json(text, 270);
   const std::string far = R"({"id": 70000, "content": "<far>", "special": true}, )";
   json.insert(json.find("\"added_tokens\": [") + 17, far);
@@ -114,8 +114,8 @@ TEST_CASE("BPE tokens and four-byte shards come back exactly") {
   }
 }
 
-TEST_CASE("special tokens written in the text stay text unless asked otherwise") {
-  const TempDir dir;
+TEST_CASE("special tokens written in the text stay text by default") {
+  const TemporaryFolder dir;
   write_text(dir / "t.json", trained_json("aa aa aa", 258));
   const auto tokens_of = [&](const std::string& out, bool parse) {
     return prepare_lines(dir, "a<|endoftext|>b\nc\n", out,
@@ -131,7 +131,7 @@ TEST_CASE("special tokens written in the text stay text unless asked otherwise")
 }
 
 TEST_CASE("the hash split depends on each document's text alone") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   const auto by_hash = [](PrepareOptions& o) {
     o.validation_split = "hash";
     o.validation_fraction = 0.2;
@@ -147,8 +147,8 @@ TEST_CASE("the hash split depends on each document's text alone") {
   CHECK(held_out == as_set(documents_of(dir / "a", Split::validation)));
 }
 
-TEST_CASE("no training document has the text of a held-out one") {
-  const TempDir dir;
+TEST_CASE("training documents that duplicate held-out ones are left out") {
+  const TemporaryFolder dir;
   std::string text;
   for (int i = 0; i < 300; ++i) text += "text " + std::to_string(i * i % 97) + "\n";
   for (const std::string split : {"last", "hash"}) {
@@ -162,7 +162,7 @@ TEST_CASE("no training document has the text of a held-out one") {
 }
 
 TEST_CASE("a prepared folder does not depend on the number of threads or on compression") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   std::mt19937 random(8);
   const std::string text = random_ascii(random, 4'000'000);
   write_text(dir / "text.txt", text);
@@ -189,7 +189,7 @@ TEST_CASE("a prepared folder does not depend on the number of threads or on comp
 }
 
 TEST_CASE("an empty or indivisible corpus is refused and leaves nothing behind") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "", "out"); }), Contains("no text"));
   CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "\n\n\n", "out"); }), Contains("no text"));
   CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "only\n", "out"); }), Contains("1 document "));
@@ -203,13 +203,13 @@ TEST_CASE("an empty or indivisible corpus is refused and leaves nothing behind")
              Contains("none is left for the validation split"));
   CHECK_THAT(message_of<DataError>(
                  [&] { prepare_lines(dir, "x", "out", [](PrepareOptions& o) { o.corpus.format = "jsonl"; }); }),
-             Contains("text.txt:1: malformed JSON"));
-  CHECK(entries_in(dir.path()) == 1);  // text.txt
+             Contains("text.txt:1: not JSON: column 1: "));
+  CHECK(entries_in(dir.path) == 1);  // text.txt
   CHECK(prepare_lines(dir, "only\n", "out", [](PrepareOptions& o) { o.validation_fraction = 0; }).train.documents == 1);
 }
 
 TEST_CASE("bad prepare options are refused") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   const auto refused = [&](auto change) { CHECK_THROWS_AS(prepare_lines(dir, "a\nb\n", "out", change), ConfigError); };
   refused([](PrepareOptions& o) { o.validation_fraction = 1.0; });
   refused([](PrepareOptions& o) { o.validation_fraction = -0.1; });
@@ -217,11 +217,11 @@ TEST_CASE("bad prepare options are refused") {
   refused([](PrepareOptions& o) { o.validation_split = "first"; });
   refused([](PrepareOptions& o) { o.shard_tokens = 0; });
   refused([](PrepareOptions& o) { o.corpus.documents = "page"; });
-  CHECK(entries_in(dir.path()) == 1);
+  CHECK(entries_in(dir.path) == 1);
 }
 
 TEST_CASE("an output that cannot be written is refused") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   write_text(dir / "file", "");
   CHECK_THROWS_AS(prepare_lines(dir, "a\nb\n", "file/out"), DataError);
   CHECK_THROWS_AS(HashingFile(dir / "missing/x"), DataError);
@@ -235,7 +235,7 @@ TEST_CASE("an output that cannot be written is refused") {
 }
 
 TEST_CASE("an existing output is kept unless it may be overwritten") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_lines(dir, "a\nb\n", "out");
   CHECK_THAT(message_of<ConfigError>([&] { prepare_lines(dir, "c\nd\n", "out"); }), Contains("--overwrite"));
   CHECK(documents_of(dir / "out", Split::train) == Strings{"a"});
@@ -244,5 +244,5 @@ TEST_CASE("an existing output is kept unless it may be overwritten") {
   CHECK(documents_of(dir / "out", Split::train) == Strings{"c"});
   std::filesystem::create_directory(dir / "photos");
   CHECK_THROWS_AS(prepare_lines(dir, "c\nd\n", "photos", overwrite), ConfigError);
-  CHECK(entries_in(dir.path()) == 3);  // text.txt, out, photos
+  CHECK(entries_in(dir.path) == 3);  // text.txt, out, photos
 }

@@ -1,10 +1,10 @@
-// Published ids of published tokenizers, whose files cannot be kept here: FPTRAIN_REAL_TOKENIZERS names a folder that
-// has them in llama3/ (any Llama 3) and phi3/ (any phi-3-mini).
+// Ids of published tokenizers, whose files cannot be distributed with the tests: FPTRAIN_REAL_TOKENIZERS names a folder
+// with llama3/ (any Llama 3) and phi3/ (any phi-3-mini).
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "support/skip.h"
 
 using namespace fp;
@@ -12,7 +12,7 @@ using Ids = std::vector<int32_t>;
 
 namespace {
 
-// Empty: it is not there.
+// Returns an empty path when the tokenizer is not available.
 std::string real_tokenizer(const std::string& name) {
   const char* folder = std::getenv("FPTRAIN_REAL_TOKENIZERS");
   const auto path = std::filesystem::path(folder == nullptr ? "" : folder) / name;
@@ -21,7 +21,7 @@ std::string real_tokenizer(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("Llama 3's published ids") {
+TEST_CASE("Llama 3's tokenizer gives the published ids") {
   const std::string folder = real_tokenizer("llama3");
   if (folder.empty()) FP_SKIP("FPTRAIN_REAL_TOKENIZERS names no folder with llama3/");
   const auto t = load_tokenizer(folder);
@@ -32,7 +32,7 @@ TEST_CASE("Llama 3's published ids") {
   CHECK(t->encode("system<|eot_id|>") == Ids{9125, 128009});
 }
 
-TEST_CASE("phi-3's published ids") {
+TEST_CASE("phi-3's tokenizer gives the published ids") {
   const std::string folder = real_tokenizer("phi3");
   if (folder.empty()) FP_SKIP("FPTRAIN_REAL_TOKENIZERS names no folder with phi3/");
   const auto t = load_tokenizer(folder);

@@ -1,4 +1,4 @@
-// Samplers: pure functions of the global sample index, every token where it belongs.
+// Samplers are pure functions of the global sample index and use every token as specified.
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "data/prepared_dataset.h"
-#include "data/sampler.h"
+#include "data/formats/prepared_dataset.h"
+#include "data/sampling/sampler.h"
 #include "data/support.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
 
-DataSection section(const TempDir& dir, int64_t seq_len, std::vector<DatasetSpec> train = {{"a", 1.0}}) {
+DataSection section(const TemporaryFolder& dir, int64_t seq_len, std::vector<DatasetSpec> train = {{"a", 1.0}}) {
   DataSection spec;
   for (DatasetSpec& d : train) spec.train.push_back({(dir / d.path).string(), d.weight});
   spec.seq_len = seq_len;
@@ -25,7 +25,7 @@ DataSection section(const TempDir& dir, int64_t seq_len, std::vector<DatasetSpec
 
 bool operator_equal(const Batch& a, const Batch& b) {
   return a.tokens == b.tokens && a.targets == b.targets && a.positions == b.positions && a.doc_start == b.doc_start &&
-         a.sample_ids == b.sample_ids && a.valid_targets == b.valid_targets && a.target_bytes == b.target_bytes;
+         a.sample_ids == b.sample_ids && a.target_bytes == b.target_bytes;
 }
 
 Batch batch_of(const Sampler& sampler, uint64_t first, int64_t n) {
@@ -46,8 +46,8 @@ std::vector<int32_t> stream_of(const Dataset& dataset) {
 
 }  // namespace
 
-TEST_CASE("without shuffling windows follow one another, each target the next token") {
-  const TempDir dir;
+TEST_CASE("without shuffling windows are consecutive and each target is the next token") {
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(30), "a");
   DataSection spec = section(dir, 16);
   spec.shuffle = false;
@@ -64,12 +64,12 @@ TEST_CASE("without shuffling windows follow one another, each target the next to
     REQUIRE(batch.doc_start[t] == 0);
   }
   CHECK(std::equal(stream.begin(), stream.begin() + 16, batch.tokens.end() - 16));  // the next epoch begins
-  CHECK(batch.valid_targets == (windows + 1) * 16);
+  CHECK(count_targets(batch) == (windows + 1) * 16);
   CHECK(batch.sample_ids.back() == static_cast<uint64_t>(windows));
 }
 
 TEST_CASE("a shuffled epoch visits every window once, shifted by the epoch's offset") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(60), "a");
   const TrainSampler sampler(section(dir, 32), 5);
   const uint64_t n = sampler.epoch_samples(0), spare = sampler.datasets()[0]->tokens() - 1 - n * 32;
@@ -91,8 +91,8 @@ TEST_CASE("a shuffled epoch visits every window once, shifted by the epoch's off
   CHECK(offsets.size() > 3);
 }
 
-TEST_CASE("samples are the same under every batch size, in any order, after any restart, on any thread") {
-  const TempDir dir;
+TEST_CASE("samples do not depend on batch size, order, restarts or threads") {
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(50), "a");
   prepare_lines(dir, "other " + numbered_lines(80), "b");
   DataSection spec = section(dir, 24, {{"a", 2.0}, {"b", 1.0}});
@@ -117,8 +117,8 @@ TEST_CASE("samples are the same under every batch size, in any order, after any 
   CHECK(other_seed.tokens != whole.tokens);
 }
 
-TEST_CASE("a reused batch is as good as a new one") {
-  const TempDir dir;
+TEST_CASE("a reused batch equals a new one") {
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(50), "a");
   const TrainSampler sampler(section(dir, 24), 1);
   Batch reused = batch_of(sampler, 7, 9);
@@ -127,7 +127,7 @@ TEST_CASE("a reused batch is as good as a new one") {
 }
 
 TEST_CASE("datasets are mixed by weight, each in its own order and epochs") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(40), "a");
   prepare_lines(dir, numbered_lines(100), "b");
   const TrainSampler mixed(section(dir, 16, {{"a", 3.0}, {"b", 1.0}}), 4);
@@ -143,8 +143,8 @@ TEST_CASE("datasets are mixed by weight, each in its own order and epochs") {
   CHECK(visited[{0, 2}].size() == mixed.epoch_samples(0));
 }
 
-TEST_CASE("with masked documents nothing is predicted across a boundary") {
-  const TempDir dir;
+TEST_CASE("with masked documents no target crosses a document boundary") {
+  const TemporaryFolder dir;
   prepare_lines(dir, "abc\nde\nfghijkl\nmn\nopq\nxyz\n", "a", [](PrepareOptions& o) { o.validation_fraction = 0; });
   DataSection spec = section(dir, 10);
   spec.shuffle = false;
@@ -155,7 +155,7 @@ TEST_CASE("with masked documents nothing is predicted across a boundary") {
   CHECK(b.targets == std::vector<int32_t>{'b', 'c', 256, -1, 'e', 256, -1, 'g', 'h', 'i'});
   CHECK(b.doc_start == std::vector<int32_t>{0, 0, 0, 0, 4, 4, 4, 7, 7, 7});
   CHECK(b.positions == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  CHECK(b.valid_targets == 8);
+  CHECK(count_targets(b) == 8);
   CHECK(b.target_bytes == 6);
   spec.reset_positions = true;
   CHECK(batch_of(TrainSampler(spec, 1), 0, 1).positions == std::vector<int32_t>{0, 1, 2, 3, 0, 1, 2, 0, 1, 2});
@@ -163,8 +163,8 @@ TEST_CASE("with masked documents nothing is predicted across a boundary") {
   CHECK_THROWS_AS(TrainSampler(spec, 1), ConfigError);
 }
 
-TEST_CASE("validation makes every token a target exactly once") {
-  const TempDir dir;
+TEST_CASE("validation uses every token as a target exactly once") {
+  const TemporaryFolder dir;
   for (const int lines : {40, 47, 55}) {
     const std::string name = std::to_string(lines);
     prepare_lines(dir, numbered_lines(lines), name, [](PrepareOptions& o) { o.validation_fraction = 0.3; });
@@ -178,18 +178,18 @@ TEST_CASE("validation makes every token a target exactly once") {
     CHECK(targets == stream);
     CHECK(inputs.front() == sampler.tokenizer().eot());
     CHECK(std::equal(inputs.begin() + 1, inputs.end(), stream.begin()));
-    CHECK(b.valid_targets == static_cast<int64_t>(stream.size()));
+    CHECK(count_targets(b) == static_cast<int64_t>(stream.size()));
     CHECK(b.target_bytes == text_bytes(sampler, 0));
-    // The same in parts.
+    // The same samples in several batches.
     int64_t valid = 0;
-    for (int64_t i = 0; i < sampler.size(); ++i) valid += batch_of(sampler, static_cast<uint64_t>(i), 1).valid_targets;
-    CHECK(valid == b.valid_targets);
+    for (int64_t i = 0; i < sampler.size(); ++i) valid += count_targets(batch_of(sampler, static_cast<uint64_t>(i), 1));
+    CHECK(valid == count_targets(b));
     CHECK_THROWS_AS(batch_of(sampler, static_cast<uint64_t>(sampler.size()), 1), InternalError);
   }
 }
 
-TEST_CASE("validation takes evenly spaced windows when limited, and all datasets when there are several") {
-  const TempDir dir;
+TEST_CASE("limited validation takes evenly spaced windows of all datasets") {
+  const TemporaryFolder dir;
   prepare_lines(dir, numbered_lines(200), "a", [](PrepareOptions& o) { o.validation_fraction = 0.5; });
   prepare_lines(dir, numbered_lines(100), "b", [](PrepareOptions& o) { o.validation_fraction = 0.5; });
   const DataSection spec = section(dir, 16, {{"a", 1.0}, {"b", 1.0}});
@@ -206,8 +206,8 @@ TEST_CASE("validation takes evenly spaced windows when limited, and all datasets
   CHECK_THROWS_AS(ValidationSampler(spec, -1), ConfigError);
 }
 
-TEST_CASE("validation falls back from the held-out splits to nothing but an error") {
-  const TempDir dir;
+TEST_CASE("validation without held-out text is refused unless a dataset is named") {
+  const TemporaryFolder dir;
   const auto none = [](PrepareOptions& o) { o.validation_fraction = 0; };
   prepare_lines(dir, numbered_lines(20), "a", none);
   prepare_lines(dir, numbered_lines(30), "b");
@@ -220,7 +220,7 @@ TEST_CASE("validation falls back from the held-out splits to nothing but an erro
 }
 
 TEST_CASE("too little text, ids beyond the vocabulary and mixed tokenizers are refused before training") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   const auto none = [](PrepareOptions& o) { o.validation_fraction = 0; };
   prepare_lines(dir, "0123456\n", "a", none);  // 8 tokens
   CHECK(TrainSampler(section(dir, 7), 1).epoch_samples(0) == 1);

@@ -1,4 +1,4 @@
-// SentencePiece models written here byte by byte: what is read, what is refused.
+// SentencePiece models assembled byte by byte: what is read, what is refused.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 #include "data/tokenizer/wire_format.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 using Ids = std::vector<int32_t>;
 
@@ -46,7 +46,7 @@ std::string sentencepiece_error(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a SentencePiece model joins the best-scored neighbours, leftmost first") {
+TEST_CASE("a SentencePiece model merges the best-scored pair, leftmost first") {
   const auto tokenizer = parse_sentencepiece(model());
   CHECK(tokenizer->kind() == "SentencePiece BPE");
   CHECK(tokenizer->vocab_size() == 10);
@@ -61,7 +61,7 @@ TEST_CASE("a SentencePiece model joins the best-scored neighbours, leftmost firs
   CHECK_FALSE(tokenizer->special_id("ab").has_value());
 }
 
-TEST_CASE("the dummy prefix goes once, at the start, whole and streamed") {
+TEST_CASE("decoding removes the dummy prefix once at the start, also when streamed") {
   const auto tokenizer = parse_sentencepiece(model());
   CHECK(tokenizer->decode(Ids{9, 9}) == "ab ab");
   CHECK(tokenizer->decode(Ids{1, 9, 2, 9}) == "ab ab");
@@ -73,19 +73,19 @@ TEST_CASE("the dummy prefix goes once, at the start, whole and streamed") {
   CHECK(middle.push(9) == " ab");
 }
 
-TEST_CASE("control pieces in a text are tokens only where asked") {
+TEST_CASE("control pieces in a text are read as tokens only on request") {
   CHECK(parse_sentencepiece(model())->encode("a</s>a") == Ids{8, 3, 2, 8, 3});
   CHECK(as_text(model(), "a</s>") == Ids{8, 3, 0});
 }
 
-TEST_CASE("the flags of a SentencePiece model are obeyed") {
+TEST_CASE("the flags of a SentencePiece model are applied") {
   CHECK(as_text(model("", "", integer(3, 0)), "ab ab") == Ids{6, 9});      // no dummy prefix
   CHECK(as_text(model("", "", integer(4, 1)), "  ab  ab ") == Ids{9, 9});  // extra white space removed
   CHECK(as_text(model("", "", integer(5, 0)), "ab") == Ids{0, 6});         // a plain space, which is no piece
   CHECK(as_text(model(), " ab") == Ids{8, 9});
 }
 
-TEST_CASE("byte pieces spell what is no piece, ill-formed bytes are U+FFFD") {
+TEST_CASE("byte pieces encode unknown characters and ill-formed bytes become U+FFFD") {
   std::string more;
   for (int b = 0; b < 256; ++b) more += piece(fmt::format("<0x{:02X}>", b), 0, 6);
   const auto tokenizer = parse_sentencepiece(model(more, integer(35, 1)));
@@ -97,20 +97,20 @@ TEST_CASE("byte pieces spell what is no piece, ill-formed bytes are U+FFFD") {
   CHECK_THAT(sentencepiece_error(model("", integer(35, 1))), Contains("byte has no piece"));
 }
 
-TEST_CASE("user-defined pieces come first, unused ones last") {
+TEST_CASE("user-defined pieces are matched first and unused ones are split last") {
   CHECK(as_text(model(piece("bca", 0, 4)), "abca") == Ids{8, 3, 10});
   CHECK(as_text(model(piece("abc", -0.5, 5) + piece("\u2581abc", -0.6f)), "abc c") == Ids{11, 8, 5});
   CHECK(as_text(model(piece("abc", -0.5, 5)), "cabc") == Ids{8, 5, 6, 5});
   CHECK(as_text(model(piece("x", 0, 5)), "ax") == Ids{8, 3, 0});  // a character cannot be taken apart: unknown
 }
 
-TEST_CASE("a SentencePiece tokenizer is one text from which it comes back") {
-  const TempDir dir;
+TEST_CASE("a SentencePiece tokenizer round-trips through its serialized form") {
+  const TemporaryFolder dir;
   write_text(dir / "tokenizer.model", model());
   write_text(dir / "tokenizer_config.json",
              R"({"tokenizer_class": "LlamaTokenizer", "eos_token": {"content": "<|end|>"},
     "added_tokens_decoder": {"11": {"content": "<|end|>", "rstrip": true, "special": true}, "2": {"content": "</s>"}}})");
-  const auto tokenizer = load_tokenizer(dir.path().string());
+  const auto tokenizer = load_tokenizer(dir.path.string());
   CHECK(tokenizer->eot() == 11);
   CHECK(Ids(tokenizer->prefix_ids().begin(), tokenizer->prefix_ids().end()) == Ids{1});
   CHECK(tokenizer->encode("ab<|end|> \nab") == Ids{9, 11, 9});
@@ -122,12 +122,12 @@ TEST_CASE("a SentencePiece tokenizer is one text from which it comes back") {
   CHECK(copy->encode("ab<|end|> \nab") == Ids{9, 11, 9});
 }
 
-TEST_CASE("a folder with a SentencePiece model puts bos first unless its config says otherwise") {
+TEST_CASE("a folder with a SentencePiece model has bos as prefix unless its config says otherwise") {
   const auto prefix = [](const std::string& config, const std::string& text = model()) {
-    const TempDir dir;
+    const TemporaryFolder dir;
     write_text(dir / "tokenizer.model", text);
     if (!config.empty()) write_text(dir / "tokenizer_config.json", config);
-    const auto tokenizer = load_tokenizer(dir.path().string());
+    const auto tokenizer = load_tokenizer(dir.path.string());
     return Ids(tokenizer->prefix_ids().begin(), tokenizer->prefix_ids().end());
   };
   CHECK(prefix("") == Ids{1});
@@ -141,18 +141,18 @@ TEST_CASE("a folder with a SentencePiece model puts bos first unless its config 
   CHECK(prefix("", nameless) == Ids{});
 }
 
-TEST_CASE("other SentencePiece models are refused by the field") {
+TEST_CASE("unsupported SentencePiece models are refused with the field") {
   CHECK_THAT(sentencepiece_error(model("", integer(3, 1))), Contains("trainer_spec.model_type"));
   CHECK_THAT(sentencepiece_error(model("", "", bytes(2, "map"))), Contains("precompiled_charsmap"));
   CHECK_THAT(sentencepiece_error(model("", integer(24, 1))), Contains("treat_whitespace_as_suffix"));
-  CHECK_THAT(sentencepiece_error(model(piece("ab", 0))), Contains("\"ab\" stands there twice"));
+  CHECK_THAT(sentencepiece_error(model(piece("ab", 0))), Contains("\"ab\" occurs twice"));
   CHECK_THAT(sentencepiece_error(model(piece("x", 0, 9))), Contains("type 9"));
   CHECK_THAT(sentencepiece_error(model(piece("\xFF", 0))), Contains("UTF-8"));
   CHECK_THAT(sentencepiece_error(model(piece(std::string(2000, 'x'), 0))), Contains("2000 bytes"));
   CHECK_THAT(sentencepiece_error(model(piece("y", 0, 2))), Contains("second unknown"));
 }
 
-TEST_CASE("every cut of a SentencePiece model is refused or another model, never a crash") {
+TEST_CASE("a truncated SentencePiece model never crashes the parser") {
   const std::string whole = model();
   size_t refused = 0;
   for (size_t n = 0; n < whole.size(); ++n) try {
@@ -163,7 +163,7 @@ TEST_CASE("every cut of a SentencePiece model is refused or another model, never
   CHECK(refused > whole.size() / 2);
 }
 
-TEST_CASE("the wire format is read with every length checked") {
+TEST_CASE("every length in protobuf's wire format is checked") {
   const std::string where = "w";
   const std::string message = integer(1, 300) + bytes(2, "ab");
   WireReader reader(message, where);

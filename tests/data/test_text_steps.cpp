@@ -1,4 +1,4 @@
-// Normalizers and pre-tokenizers as steps over text, and the translation of Oniguruma's expressions.
+// Normalizers and pre-tokenizers as steps over text, and the translation of Oniguruma's regular expressions.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 #include "data/tokenizer/text_steps.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Strings = std::vector<std::string>;
 using Catch::Matchers::Contains;
 
@@ -44,7 +44,7 @@ std::string refusal(const std::string& pattern) {
 
 }  // namespace
 
-TEST_CASE("a split puts its matches where it says") {
+TEST_CASE("a split removes, isolates or merges its matches as configured") {
   using M = TextStep::Matches;
   const std::string text = "the-final--countdown-";
   CHECK(cut(text, "-", M::removed) == Strings{"the", "final", "countdown"});
@@ -56,7 +56,7 @@ TEST_CASE("a split puts its matches where it says") {
   CHECK(cut("--", "-", M::merged_with_previous) == Strings{"-", "-"});
 }
 
-TEST_CASE("steps run one after the other, a literal is not a pattern") {
+TEST_CASE("steps run in order and a literal is not interpreted as a pattern") {
   TextStep dots = replace_step(".", "--");
   TextStep split = split_step(nullptr);
   split.literal = "\u2581";
@@ -66,7 +66,7 @@ TEST_CASE("steps run one after the other, a literal is not a pattern") {
   CHECK(run({prepend_step("_", TextStep::Prepend::always)}, "") == Strings{});
 }
 
-TEST_CASE("a prefix is put in front always, unless it is there, or only at the start") {
+TEST_CASE("a prefix is prepended always, unless present, or only at the start") {
   const auto with = [](TextStep::Prepend when, std::string_view text, bool at_start) {
     return run({prepend_step(" ", when)}, text, at_start).at(0);
   };
@@ -77,7 +77,7 @@ TEST_CASE("a prefix is put in front always, unless it is there, or only at the s
   CHECK(with(TextStep::Prepend::at_start_unless_there, "a", false) == "a");
 }
 
-TEST_CASE("NFC composes, collapsing leaves single spaces") {
+TEST_CASE("NFC composes characters and collapsing leaves single spaces") {
   const std::vector<TextStep> nfc = {step_of(TextStep::Kind::nfc)};
   CHECK(run(nfc, "e\u0301 a\u0323\u0308 \u2126") == Strings{"\u00E9 \u1EA1\u0308 \u03A9"});
   CHECK(run(nfc, "\u1100\u1161\u11A8") == Strings{"\uAC01"});
@@ -87,7 +87,7 @@ TEST_CASE("NFC composes, collapsing leaves single spaces") {
   CHECK(run(collapse, "   ") == Strings{});
 }
 
-TEST_CASE("Oniguruma's classes and escapes mean the same in PCRE2") {
+TEST_CASE("Oniguruma's classes and escapes are translated to PCRE2") {
   CHECK(matches(R"(\s)", "\u0085"));
   CHECK_FALSE(matches(R"(\s)", "\u180E"));
   CHECK(matches(R"([^\s\p{L}]+)", "\u180E1"));
@@ -105,7 +105,7 @@ TEST_CASE("Oniguruma's classes and escapes mean the same in PCRE2") {
   CHECK(matches(R"([]a]+)", "]a"));
 }
 
-TEST_CASE("what Oniguruma means otherwise is refused, with its place") {
+TEST_CASE("Oniguruma syntax without a PCRE2 equivalent is refused with its position") {
   CHECK_THAT(refusal(R"(\p{N}{1,3}+)"), Contains("character 11: '+' after {n,m}"));
   CHECK_THAT(refusal("a{2}?"), Contains("'?' after {n}"));
   CHECK_THAT(refusal("a{,2}"), Contains("{0,n}"));

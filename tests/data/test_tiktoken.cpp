@@ -7,13 +7,13 @@
 #include "data/tokenizer/byte_alphabet.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 using Ids = std::vector<int32_t>;
 
 namespace {
 
-// The 256 bytes, then all pairs and as many triples of bytes as it takes.
+// The 256 bytes, then all pairs of bytes and as many triples as needed.
 std::string ranks(size_t count, const std::vector<std::string>& words = {}) {
   std::vector<std::string> tokens;
   for (size_t b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(static_cast<uint8_t>(b)));
@@ -33,10 +33,10 @@ constexpr const char* kConfig = R"({"eos_token": "<|endoftext|>", "added_tokens_
 }  // namespace
 
 TEST_CASE("a rank file joins the neighbours whose concatenation has the lowest rank") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   write_text(dir / "t.tiktoken", ranks(256, {"bc", "ab", "abc", "zzz"}));
   write_text(dir / "tokenizer_config.json", kConfig);
-  const auto tokenizer = load_tokenizer(dir.path().string());
+  const auto tokenizer = load_tokenizer(dir.path.string());
   CHECK(tokenizer->kind() == "tiktoken BPE");
   CHECK(tokenizer->encode("abc") == Ids{258});  // a whole piece that is a token
   CHECK(tokenizer->encode("abcd") == Ids{258, 'd'});
@@ -51,7 +51,7 @@ TEST_CASE("a rank file joins the neighbours whose concatenation has the lowest r
   CHECK(copy->encode("abc<|user|>") == Ids{258, 301});
 }
 
-TEST_CASE("128000 ranks are Llama 3") {
+TEST_CASE("128000 ranks are recognised as Llama 3") {
   const auto tokenizer = parse_tokenizer(ranks(128000, {"user", "\n\n"}), "tokenizer.model");
   CHECK(tokenizer->vocab_size() == 128256);
   CHECK(tokenizer->eot() == 128001);
@@ -63,21 +63,21 @@ TEST_CASE("128000 ranks are Llama 3") {
   CHECK(tokenizer->special_id("<|reserved_special_token_250|>") == 128255);
 }
 
-TEST_CASE("100256 ranks are cl100k, and phi-3-small in its folder") {
-  const TempDir dir;
+TEST_CASE("100256 ranks are recognised as cl100k and in its folder as phi-3-small") {
+  const TemporaryFolder dir;
   const std::string text = ranks(100256);
   write_text(dir / "cl100k_base.tiktoken", text);
-  const auto plain = load_tokenizer(dir.path().string());
+  const auto plain = load_tokenizer(dir.path.string());
   CHECK(plain->eot() == 100257);
   CHECK(plain->special_id("<|endofprompt|>") == 100276);
   CHECK_FALSE(plain->special_id("<|user|>").has_value());
   write_text(dir / "tokenizer_config.json", R"({"tokenizer_class": "Phi3SmallTokenizer"})");
-  const auto phi = load_tokenizer(dir.path().string());
+  const auto phi = load_tokenizer(dir.path.string());
   CHECK(phi->encode("<|system|><|user|><|assistant|><|end|><|endoftext|>") ==
         Ids{100261, 100262, 100263, 100266, 100257});
 }
 
-TEST_CASE("a rank file that is none is refused with its line") {
+TEST_CASE("a malformed rank file is refused with its line") {
   const auto error_of = [](const std::string& text) {
     return message_of<DataError>([&] { parse_tokenizer(text, "t.tiktoken"); });
   };
@@ -91,8 +91,8 @@ TEST_CASE("a rank file that is none is refused with its line") {
   CHECK_THAT(error_of("hello\n"), Contains("not a tokenizer"));
 }
 
-TEST_CASE("vocab.json and merges.txt are GPT-2's tokenizer") {
-  const TempDir dir;
+TEST_CASE("vocab.json and merges.txt are read as GPT-2's tokenizer") {
+  const TemporaryFolder dir;
   const ByteAlphabet alphabet;
   std::string vocab = "{";
   for (size_t id = 0; id < 256; ++id) {
@@ -101,22 +101,22 @@ TEST_CASE("vocab.json and merges.txt are GPT-2's tokenizer") {
   }
   write_text(dir / "vocab.json", vocab + R"("he": 256, "<|endoftext|>": 257})");
   write_text(dir / "merges.txt", "#version: 0.2\nh e\n");
-  const auto tokenizer = load_tokenizer(dir.path().string());
+  const auto tokenizer = load_tokenizer(dir.path.string());
   CHECK(tokenizer->encode("he<|endoftext|>") == Ids{256, 257});
   CHECK(tokenizer->eot() == 257);
   CHECK(parse_tokenizer(tokenizer->serialized(), "copy")->hash() == tokenizer->hash());
   write_text(dir / "merges.txt", "#version: 0.2\nh e\nhe\n");
-  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path().string()); }), Contains("merges.txt:3"));
+  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path.string()); }), Contains("merges.txt:3"));
 }
 
 TEST_CASE("a folder's config names the token that ends a document") {
-  const TempDir dir;
-  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path().string()); }), Contains("holds no tokenizer"));
+  const TemporaryFolder dir;
+  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path.string()); }), Contains("holds no tokenizer"));
   const std::string json = trained_json("the cat the cat the hat", 262);
   write_text(dir / "tokenizer.json", json);
-  CHECK(load_tokenizer(dir.path().string())->serialized() == json);
+  CHECK(load_tokenizer(dir.path.string())->serialized() == json);
   write_text(dir / "tokenizer_config.json", R"({"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"})");
-  CHECK(load_tokenizer(dir.path().string())->serialized() == json);
+  CHECK(load_tokenizer(dir.path.string())->serialized() == json);
   write_text(dir / "tokenizer_config.json", R"({"eos_token": "<|other|>"})");
-  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path().string()); }), Contains("<|other|>"));
+  CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path.string()); }), Contains("<|other|>"));
 }

@@ -1,4 +1,5 @@
-// Tokenizers: the pieces of GPT-2's pattern, its byte alphabet, encoding against a naive reference, exact round trips.
+// Tokenizers: the pieces of GPT-2's pattern, its byte alphabet, encoding against a naive reference, and exact round
+// trips.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -7,15 +8,15 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/utf8.h"
 #include "data/support.h"
 #include "data/tokenizer/bpe_tokenizer.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/byte_tokenizer.h"
 #include "data/tokenizer/pretokenizer.h"
-#include "data/utf8.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 
 namespace {
 
@@ -29,7 +30,7 @@ Strings pieces_of(std::string_view text) {
   return pieces;
 }
 
-// GPT-2's pattern by hand, for ASCII.
+// GPT-2's pattern written by hand, for ASCII.
 size_t match_length(std::string_view s) {
   const auto is_space = [](char c) { return std::strchr(" \t\n\r\v\f", c) != nullptr && c != '\0'; };
   const auto kind = [&](char c) { return is_space(c) ? 0 : std::isalpha(c) ? 1 : std::isdigit(c) ? 2 : 3; };
@@ -46,7 +47,7 @@ size_t match_length(std::string_view s) {
   return run < s.size() && run > 1 ? run - 1 : run;
 }
 
-// The definition of byte-pair encoding, word for word.
+// Byte-pair encoding, exactly as it is defined.
 std::vector<int32_t> naive_encode(const TokenizerDefinition& d, std::string_view text) {
   std::map<std::string, int32_t> ids;
   for (size_t id = 0; id + 1 < d.tokens.size(); ++id) ids[*d.tokens[id]] = static_cast<int32_t>(id);
@@ -83,7 +84,7 @@ const Tokenizer& trained() {
 
 }  // namespace
 
-TEST_CASE("GPT-2's pattern cuts text as published") {
+TEST_CASE("GPT-2's pattern splits text as published") {
   CHECK(pieces_of("Hello world's 12 cats, don't!") ==
         Strings{"Hello", " world", "'s", " 12", " cats", ",", " don", "'t", "!"});
   CHECK(pieces_of("we'll I'M they've") == Strings{"we", "'ll", " I", "'", "M", " they", "'ve"});
@@ -106,7 +107,7 @@ TEST_CASE("GPT-2's pattern uses Unicode's classes") {
   CHECK(pieces_of("-\u180E-") == Strings{"-\u180E-"});  // no white space since Unicode 6.3
 }
 
-TEST_CASE("ill-formed UTF-8 is cut into pieces of its own") {
+TEST_CASE("ill-formed UTF-8 forms pieces of its own") {
   CHECK(pieces_of("ab\xFF\xFE"
                   "cd") == Strings{"ab", "\xFF\xFE", "cd"});
   CHECK(pieces_of("\xC3") == Strings{"\xC3"});
@@ -114,7 +115,7 @@ TEST_CASE("ill-formed UTF-8 is cut into pieces of its own") {
   CHECK(pieces_of("\xED\xA0\x80") == Strings{"\xED\xA0\x80"});  // a surrogate
 }
 
-TEST_CASE("the byte alphabet is GPT-2's") {
+TEST_CASE("the byte alphabet equals GPT-2's") {
   const ByteAlphabet alphabet;
   CHECK(alphabet.to_printable(" ") == "\u0120");
   CHECK(alphabet.to_printable("\n") == "\u010A");
@@ -143,7 +144,7 @@ TEST_CASE("encoding equals the naive definition on random text") {
   }
 }
 
-TEST_CASE("a long word without cuts encodes as the naive definition says") {
+TEST_CASE("encoding of a long word equals the naive definition") {
   const auto& definition = dynamic_cast<const BpeTokenizer&>(trained()).definition();
   std::mt19937 random(3);
   std::string word;
@@ -164,7 +165,7 @@ TEST_CASE("arbitrary bytes survive encoding and decoding") {
   }
 }
 
-TEST_CASE("the byte tokenizer's ids are the bytes") {
+TEST_CASE("the byte tokenizer's ids are the byte values") {
   const auto bytes = load_tokenizer("bytes");
   CHECK(bytes->vocab_size() == 257);
   CHECK(bytes->eot() == 256);
@@ -175,7 +176,7 @@ TEST_CASE("the byte tokenizer's ids are the bytes") {
   CHECK(parse_tokenizer(bytes->serialized(), "copy")->hash() == bytes->hash());
 }
 
-TEST_CASE("written-out special tokens are tokens or text, as asked") {
+TEST_CASE("special tokens in text are read as tokens or as text, as requested") {
   const int32_t eot = trained().eot();
   CHECK(eot == trained().vocab_size() - 1);
   const auto as_token = trained().encode("the<|endoftext|>the");
@@ -213,7 +214,7 @@ TEST_CASE("streaming decoding holds back incomplete characters only") {
   CHECK(joined == noise);
 }
 
-TEST_CASE("encoders of one tokenizer work on all threads at once") {
+TEST_CASE("encoders of one tokenizer work concurrently") {
   std::mt19937 random(6);
   const std::string text = random_ascii(random, 20000);
   const auto expected = trained().encode(text);
@@ -226,7 +227,7 @@ TEST_CASE("encoders of one tokenizer work on all threads at once") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("UTF-8 is well formed exactly where Unicode says so") {
+TEST_CASE("UTF-8 is accepted as well formed exactly as Unicode defines") {
   for (char32_t c :
        {U'\0', U'\x7F', U'\x80', U'\u07FF', U'\u0800', U'\uD7FF', U'\uE000', U'\uFFFF', U'\U00010000', U'\U0010FFFF'}) {
     std::string text;

@@ -1,4 +1,4 @@
-// tokenizer.json: what is read, and that nothing that matters is ever ignored.
+// tokenizer.json: what is read, and that no relevant setting is ignored.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -9,13 +9,13 @@
 #include "data/tokenizer/byte_alphabet.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Json = nlohmann::json;
 using Catch::Matchers::Contains;
 
 namespace {
 
-// A GPT-2 style file: the 256 bytes, "he" and "hel", end of text.
+// A GPT-2 style file: the 256 bytes, "he" and "hel", and the end-of-text token.
 Json small() {
   Json vocab = Json::object();
   const ByteAlphabet alphabet;
@@ -72,14 +72,14 @@ TEST_CASE("a GPT-2 style tokenizer.json is read") {
   CHECK(tokenizer->serialized() == small().dump());
 }
 
-TEST_CASE("settings that cut and pad texts change nothing") {
+TEST_CASE("truncation and padding settings have no effect") {
   Json json = small();
   json["truncation"] = {{"max_length", 2}, {"stride", 0}, {"strategy", "LongestFirst"}};
   json["padding"] = {{"strategy", {{"Fixed", 8}}}, {"pad_id", 258}};
   CHECK(parse(json)->encode("hello!") == parse(small())->encode("hello!"));
 }
 
-TEST_CASE("merges are read as strings and as pairs, GPT-2's older files without a model type too") {
+TEST_CASE("merges are read as strings and as pairs, also without a model type") {
   Json pairs = small();
   pairs["model"]["merges"] = Json::array({Json::array({"h", "e"}), Json::array({"he", "l"})});
   pairs["model"].erase("type");
@@ -95,15 +95,15 @@ TEST_CASE("the end-of-text token may be listed in the vocabulary as well") {
   CHECK_THROWS_AS(parse(json), DataError);
 }
 
-TEST_CASE("added tokens are found leftmost and longest first") {
+TEST_CASE("added tokens are matched leftmost and longest first") {
   Json json = small();
   json["added_tokens"].push_back({{"id", 259}, {"content", "<|end"}, {"special", false}, {"normalized", false}});
   const auto tokenizer = parse(json);
   CHECK(tokenizer->encode("<|endoftext|><|end") == std::vector<int32_t>{258, 259});
-  CHECK(tokenizer->decode(std::vector<int32_t>{258, 259}) == "<|end");  // only special ones stand for no text
+  CHECK(tokenizer->decode(std::vector<int32_t>{258, 259}) == "<|end");  // only special tokens decode to no text
 }
 
-TEST_CASE("what is not supported in a tokenizer.json is refused by name") {
+TEST_CASE("unsupported settings of a tokenizer.json are refused by name") {
   CHECK_THAT(error_of([](Json& j) { j["normalizer"] = {{"type", "Lowercase"}}; }), Contains("t.json: normalizer.type"));
   CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"]["type"] = "Digits"; }), Contains("pre_tokenizer.type"));
   CHECK_THAT(error_of([](Json& j) { j["pre_tokenizer"] = nullptr; }), Contains("decoder"));
@@ -120,7 +120,7 @@ TEST_CASE("what is not supported in a tokenizer.json is refused by name") {
   CHECK_THAT(error_of([](Json& j) { j["model"]["novelty"] = 1; }), Contains("model.novelty: unknown field"));
 }
 
-TEST_CASE("what is malformed in a tokenizer.json is refused by name") {
+TEST_CASE("malformed fields of a tokenizer.json are refused by name") {
   CHECK_THAT(error_of([](Json& j) { j.erase("model"); }), Contains("model: missing"));
   CHECK_THAT(error_of([](Json& j) { j["model"].erase("vocab"); }), Contains("model.vocab: missing"));
   CHECK_THAT(error_of([](Json& j) { j["model"]["vocab"].erase("a"); }), Contains("0x61"));
@@ -142,7 +142,7 @@ TEST_CASE("what is malformed in a tokenizer.json is refused by name") {
   CHECK_THROWS_AS(load_tokenizer("/nowhere/tokenizer.json"), DataError);
 }
 
-TEST_CASE("a cut or altered tokenizer.json is an error or another tokenizer, never a crash") {
+TEST_CASE("a truncated or altered tokenizer.json never crashes the parser") {
   const std::string text = small().dump();
   std::mt19937 random(9);
   const std::string whole = parse(small())->hash();
@@ -163,8 +163,8 @@ TEST_CASE("a cut or altered tokenizer.json is an error or another tokenizer, nev
   CHECK(refused >= 150);  // every cut, at least
 }
 
-TEST_CASE("a tokenizer saved to a file is the same when loaded") {
-  const TempDir dir;
+TEST_CASE("a saved tokenizer is unchanged when loaded again") {
+  const TemporaryFolder dir;
   const auto tokenizer = parse_tokenizer(trained_json("the cat the cat the hat", 262), "t.json");
   tokenizer->save(dir / "tokenizer.json");
   const auto loaded = load_tokenizer((dir / "tokenizer.json").string());

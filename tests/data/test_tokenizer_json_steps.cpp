@@ -1,4 +1,5 @@
-// The parts of tokenizer.json around the model, on a small Llama-style file: characters, byte fallback, a template.
+// The components of tokenizer.json beside the model, on a small Llama-style file: characters, byte fallback, a
+// template.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,7 @@
 #include "data/tokenizer/tokenizer_json_steps.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 using Ids = std::vector<int32_t>;
 
@@ -63,7 +64,7 @@ TEST_CASE("a Llama-style tokenizer.json is read") {
   CHECK(tokenizer->kind() == "character BPE");
   CHECK(tokenizer->encode("ab ab") == Ids{7, 7});
   CHECK(tokenizer->encode("\u00E9") == Ids{6, 8 + 0xC3, 8 + 0xA9});
-  CHECK(tokenizer->encode("ab</s> \n ab") == Ids{7, 2, 7});  // each segment has its prefix
+  CHECK(tokenizer->encode("ab</s> \n ab") == Ids{7, 2, 7});  // each segment gets the prefix
   CHECK(tokenizer->decode(Ids{1, 7, 7, 8 + 0xC3}) == "ab ab\xC3");
   CHECK(tokenizer->bos() == 1);
   CHECK(tokenizer->eot() == 2);
@@ -71,7 +72,7 @@ TEST_CASE("a Llama-style tokenizer.json is read") {
   CHECK(tokenizer->suffix_ids().empty());
 }
 
-TEST_CASE("without byte fallback what is unknown is unk, fused where the file says so") {
+TEST_CASE("without byte fallback unknown characters become unk, fused where the file says so") {
   Json json = llama();
   json["model"]["byte_fallback"] = false;
   CHECK(parse_steps(json)->encode("xya") == Ids{6, 0, 3});
@@ -81,7 +82,7 @@ TEST_CASE("without byte fallback what is unknown is unk, fused where the file sa
   CHECK_THAT(message_of<DataError>([&] { parse_steps(json); }), Contains("model.unk_token"));
 }
 
-TEST_CASE("Metaspace puts its mark in front always, first or never, in both ways of writing") {
+TEST_CASE("Metaspace prepends its mark always, first or never, in both versions of the format") {
   Json json = llama();
   json["normalizer"] = nullptr;
   const auto with = [&](const Json& settings) {
@@ -99,14 +100,14 @@ TEST_CASE("Metaspace puts its mark in front always, first or never, in both ways
   CHECK_THROWS_AS(with({{"prepend_scheme", "last"}}), DataError);
 }
 
-TEST_CASE("a token that holds the mark inside stops the cutting at marks, not the result") {
+TEST_CASE("a token with an inner mark disables splitting at marks without changing the result") {
   Json json = llama();
   json["model"]["vocab"]["b" + kMark] = 264;
   json["model"]["merges"].insert(json["model"]["merges"].begin(), Json::array({"b", kMark}));
   CHECK(parse_steps(json)->encode("ab a") == Ids{6, 3, 264, 3});
 }
 
-TEST_CASE("what would change ids or text in a component is refused by name") {
+TEST_CASE("unsupported settings of a component are refused by name") {
   CHECK_THAT(error_of_steps([](Json& j) {
                j["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", "a*"}};
              }),

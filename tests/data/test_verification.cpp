@@ -1,4 +1,4 @@
-// Prepared folders that are verified once, then only where they have changed, and found out where stamps do not tell.
+// Prepared folders are verified once, then only where they changed; changes that stamps miss are detected when read.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,16 +6,16 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "data/data_file.h"
-#include "data/prepared_dataset.h"
-#include "data/stamps.h"
+#include "data/formats/data_file.h"
+#include "data/formats/prepared_dataset.h"
+#include "data/formats/stamps.h"
 #include "data/support.h"
+#include "io/filesystem.h"
 #include "support/nobody.h"
 #include "support/skip.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr OpenOptions kChanged{Verify::changed};
 
-// A folder of several shards; older: as programs wrote it before there were hashes of each MiB.
-void prepare_folder(const TempDir& dir, bool older) {
+// A folder with several shards; `older`: as programs wrote it before there were hashes of each MiB.
+void prepare_folder(const TemporaryFolder& dir, bool older) {
   Manifest m = prepare_lines(dir, numbered_lines(400), "out", [](PrepareOptions& o) { o.shard_tokens = 2000; });
   REQUIRE(m.train.shards.size() > 2);
   REQUIRE(m.version() == 3);
@@ -38,7 +38,7 @@ void prepare_folder(const TempDir& dir, bool older) {
   write_text(dir / "out/manifest.json", serialize(m));
 }
 
-// Bytes of data that are read while the folder's training split is opened.
+// Returns the bytes of data that are read while the folder's training split is opened.
 uint64_t bytes_to_open(const fs::path& folder, const OpenOptions& options = kChanged) {
   const uint64_t before = DataFile::bytes_read();
   const PreparedDataset dataset(folder, Split::train, options);
@@ -52,7 +52,7 @@ uint64_t bytes_of_files(const fs::path& folder) {
   return bytes;
 }
 
-// Alters a byte; `hidden`: and sets the file's time back.
+// Alters a byte; `hidden`: also restores the file's time.
 void alter(const fs::path& file, size_t at, bool hidden) {
   const auto time = fs::last_write_time(file);
   std::string content = read_file(file);
@@ -71,7 +71,7 @@ void read_second_shard(const PreparedDataset& dataset) {
   dataset.read(2000, ids);
 }
 
-// One of eight ranks, which hears nothing of the others.
+// One of eight ranks, without communication with the others.
 class LonelyRank : public WorkSharing {
  public:
   explicit LonelyRank(int rank) : rank_(rank) {}
@@ -83,7 +83,7 @@ class LonelyRank : public WorkSharing {
   int rank_;
 };
 
-// A variable of the environment that gets its value back.
+// Sets an environment variable and restores its value at the end of the scope.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : name_(name) {
@@ -106,9 +106,9 @@ class Environment {
 
 }  // namespace
 
-TEST_CASE("the first opening reads everything once, the second nothing") {
+TEST_CASE("the first opening reads everything once and the second nothing") {
   const bool older = GENERATE(false, true);
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, older);
   CHECK(bytes_to_open(dir / "out") == bytes_of_files(dir / "out"));
   CHECK(bytes_to_open(dir / "out") == 0);
@@ -120,8 +120,8 @@ TEST_CASE("the first opening reads everything once, the second nothing") {
   CHECK(bytes_to_open(dir / "out", {Verify::everything}) == bytes_of_files(dir / "out"));
 }
 
-TEST_CASE("ranks read equal shares, which together are everything") {
-  const TempDir dir;
+TEST_CASE("ranks read equal amounts that together cover everything") {
+  const TemporaryFolder dir;
   const Manifest m = prepare_lines(dir, numbered_lines(400), "out", [](PrepareOptions& o) { o.shard_tokens = 50; });
   REQUIRE(m.train.shards.size() > 100);
   uint64_t sum = 0, most = 0;
@@ -136,7 +136,7 @@ TEST_CASE("ranks read equal shares, which together are everything") {
 }
 
 TEST_CASE("a folder of an older program has the samples and the identity of a new one") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, false);
   const auto content = [&] {
     const PreparedDataset dataset(dir / "out", Split::train, kChanged);
@@ -150,9 +150,9 @@ TEST_CASE("a folder of an older program has the samples and the identity of a ne
   CHECK(content() == now);
 }
 
-TEST_CASE("a changed file is verified again, and only that") {
+TEST_CASE("only a changed file is verified again") {
   const bool older = GENERATE(false, true);
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, older);
   bytes_to_open(dir / "out");
   const fs::path shard = dir / "out/train-00001.tokens";
@@ -165,12 +165,12 @@ TEST_CASE("a changed file is verified again, and only that") {
   fs::resize_file(shard, 10);
   CHECK_THAT(changed_error(dir / "out"), Contains("train-00001.tokens: 10 bytes, but the manifest says 4000"));
   fs::remove(shard);
-  CHECK_THAT(changed_error(dir / "out"), Contains("train-00001.tokens: cannot see the file"));
+  CHECK_THAT(changed_error(dir / "out"), Contains("train-00001.tokens: cannot examine the file"));
 }
 
-TEST_CASE("a byte that changed behind the stamp's back is found when it is read") {
+TEST_CASE("a changed byte that the stamp does not reveal is detected when it is read") {
   const bool older = GENERATE(false, true);
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, older);
   bytes_to_open(dir / "out");
   SECTION("in a shard") {
@@ -187,13 +187,13 @@ TEST_CASE("a byte that changed behind the stamp's back is found when it is read"
   }
 }
 
-TEST_CASE("a stamp that lies, or is damaged, costs or hides nothing") {
-  const TempDir dir;
+TEST_CASE("damaged stamps are ignored and false ones do not hide altered data") {
+  const TemporaryFolder dir;
   prepare_folder(dir, false);
   bytes_to_open(dir / "out");
   const uint64_t all = bytes_of_files(dir / "out");
   const std::string good = read_file(dir / "out/verified");
-  SECTION("damaged in any way, it counts for nothing") {
+  SECTION("damaged stamps are ignored") {
     for (size_t at = 0; at < good.size(); at += 7) {
       std::string bad = good;
       bad[at] ^= 4;
@@ -201,13 +201,13 @@ TEST_CASE("a stamp that lies, or is damaged, costs or hides nothing") {
       CHECK(bytes_to_open(dir / "out") == all);
     }
   }
-  SECTION("cut short, empty or something else, it counts for nothing") {
+  SECTION("truncated, empty or foreign files are ignored") {
     for (const std::string& bad : {good.substr(0, good.size() / 2), std::string(), std::string("end \n"), "x" + good}) {
       write_text(dir / "out/verified", bad);
       CHECK(bytes_to_open(dir / "out") == all);
     }
   }
-  SECTION("one that vouches for altered data does not hide what the hashes tell") {
+  SECTION("a false stamp does not hide a change from the hashes") {
     alter(dir / "out/train-00001.tokens", 100, false);
     Stamps lie = Stamps::parse(good);
     lie.files.at("train-00001.tokens") = facts_of(dir / "out/train-00001.tokens");
@@ -215,7 +215,7 @@ TEST_CASE("a stamp that lies, or is damaged, costs or hides nothing") {
     const PreparedDataset dataset(dir / "out", Split::train, kChanged);
     CHECK_THAT(message_of<DataError>([&] { read_second_shard(dataset); }), Contains("train-00001.tokens: altered"));
   }
-  SECTION("one of another manifest says nothing about this one") {
+  SECTION("stamps of another manifest are ignored") {
     fs::remove_all(dir / "out");
     prepare_lines(dir, numbered_lines(300), "out");
     write_text(dir / "out/verified", good);
@@ -223,8 +223,8 @@ TEST_CASE("a stamp that lies, or is damaged, costs or hides nothing") {
   }
 }
 
-TEST_CASE("hashes of an older folder that do not fit their record are made again") {
-  const TempDir dir;
+TEST_CASE("hashes of an older folder that do not match their record are recomputed") {
+  const TemporaryFolder dir;
   prepare_folder(dir, true);
   bytes_to_open(dir / "out");
   const std::string good = read_file(dir / "out/verified-train.hashes");
@@ -238,16 +238,16 @@ TEST_CASE("hashes of an older folder that do not fit their record are made again
   CHECK(bytes_to_open(dir / "out") == 0);
 }
 
-TEST_CASE("stamps of a folder that cannot be written to lie in the user's cache") {
+TEST_CASE("stamps of a read-only folder are kept in the user's cache") {
   if (::geteuid() != 0) FP_SKIP("only root can be nobody");
   const bool older = GENERATE(false, true);
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, older);
-  for (const fs::path& folder : {dir.path(), dir / "out"}) fs::permissions(folder, fs::perms(0755));
+  for (const fs::path& folder : {dir.path, dir / "out"}) fs::permissions(folder, fs::perms(0755));
   fs::create_directory(dir / "home");
   fs::permissions(dir / "home", fs::perms(0777));
   const Environment cache("XDG_CACHE_HOME", (dir / "home").string());
-  const fp::testing::Nobody nobody;
+  const fp::test::Nobody nobody;
   CHECK(bytes_to_open(dir / "out") == bytes_of_files(dir / "out"));
   CHECK_FALSE(fs::exists(dir / "out/verified"));
   CHECK(bytes_to_open(dir / "out") == 0);
@@ -258,9 +258,9 @@ TEST_CASE("stamps of a folder that cannot be written to lie in the user's cache"
   CHECK(bytes_to_open(dir / "out") == 0);
 }
 
-TEST_CASE("stamps of others are not believed") {
+TEST_CASE("stamps of other users are not trusted") {
   if (::geteuid() != 0) FP_SKIP("only root can give files away");
-  const TempDir dir;
+  const TemporaryFolder dir;
   prepare_folder(dir, false);
   bytes_to_open(dir / "out");
   REQUIRE(::chown((dir / "out/verified").c_str(), 65534, 65534) == 0);

@@ -1,4 +1,4 @@
-// A model with its memory, ready to step.
+// A model with its memory and executor, ready to train.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 #include "ops/backends.h"
 #include "support/tiny_models.h"
 
-namespace fp::testing {
+namespace fp::test {
 
 struct Rig {
   std::unique_ptr<Ops> ops;
@@ -32,4 +32,4 @@ struct Rig {
   }
 };
 
-}  // namespace fp::testing
+}  // namespace fp::test

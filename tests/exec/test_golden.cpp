@@ -8,7 +8,7 @@
 #include "exec/rig.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::string losses(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("losses of every family are the golden ones", "[exec]") {
+TEST_CASE("losses of every family equal the golden numbers", "[exec]") {
   const std::string file = FP_SOURCE_DIR "/tests/golden/ref_fp32.txt";
   if (std::getenv("FPTRAIN_WRITE_GOLDEN") != nullptr) {
     std::ofstream out(file);

@@ -1,11 +1,11 @@
-// The analytic gradient of whole models against central differences of the loss.
+// Compares the analytic gradients of whole models with central differences of the loss.
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "exec/rig.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -45,7 +45,7 @@ TEST_CASE("gradients of whole models match finite differences", "[exec]") {
     double norm = 0;
     for (size_t i = first; i < first + count; ++i) norm += static_cast<double>(gradient[i]) * gradient[i];
     norm = std::sqrt(norm);
-    // A bias in front of a softmax over keys has no gradient, and so has nothing to compare along it.
+    // The bias of keys, before the softmax, has no gradient, so there is nothing to compare along it.
     for (const bool along : {true, false}) {
       std::vector<float> direction(base.size(), 0.0f);
       double expected = 0;

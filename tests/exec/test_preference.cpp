@@ -8,7 +8,7 @@ using namespace fp;
 
 namespace {
 
-// Central difference of the loss with respect to a cross entropy, that is minus a log-probability.
+// Returns the central difference of the loss with respect to a cross entropy, which is minus a log-probability.
 double slope(PairScores p, const DpoSpec& spec, double PairScores::*score) {
   const double h = 1e-5;
   PairScores up = p, down = p;
@@ -19,7 +19,7 @@ double slope(PairScores p, const DpoSpec& spec, double PairScores::*score) {
 
 }  // namespace
 
-TEST_CASE("the DPO loss of a pair that the model sees as the reference does is log 2", "[preference]") {
+TEST_CASE("the DPO loss of a pair is log 2 if model and reference assign equal probabilities", "[preference]") {
   const PairLoss r = dpo_loss({-10, -20, -10, -20, 5}, {});
   CHECK(r.loss == Approx(std::log(2.0)));
   CHECK(r.margin == 0.0);

@@ -1,4 +1,4 @@
-// What must be equal: recompute policies, micro-batch splits, backends within rounding, decoding and training forward.
+// Results that must be equal: recompute policies, micro-batch splits, backends within rounding, decoding and training.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include "model/decoder.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -15,7 +15,7 @@ ModelSection with_dropout(ModelSection m) {
   return m;
 }
 
-// Three optimizer steps; losses, then all parameters.
+// Runs three optimizer steps; returns the losses, then all parameters.
 std::vector<double> train(Rig& rig, const ModelSection& m, int micro_batch) {
   std::vector<double> trace;
   for (int step = 1; step <= 3; ++step) {
@@ -27,8 +27,6 @@ std::vector<double> train(Rig& rig, const ModelSection& m, int micro_batch) {
       b.tokens.assign(whole.tokens.begin() + at, whole.tokens.begin() + end);
       b.targets.assign(whole.targets.begin() + at, whole.targets.begin() + end);
       b.sample_ids.assign(whole.sample_ids.begin() + first, whole.sample_ids.begin() + first + micro_batch);
-      b.valid_targets = 0;
-      for (const int32_t t : b.targets) b.valid_targets += t != kIgnoredTarget;
       batches.push_back(b);
     }
     trace.push_back(rig.executor.accumulate(batches).mean());
@@ -43,7 +41,7 @@ std::vector<double> train(Rig& rig, const ModelSection& m, int micro_batch) {
 
 }  // namespace
 
-TEST_CASE("recompute gives the same bits", "[exec]") {
+TEST_CASE("recompute policies give bitwise equal results", "[exec]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   const DType compute = GENERATE(DType::f32, DType::bf16);
   const bool cpu = GENERATE(false, true);
@@ -58,7 +56,7 @@ TEST_CASE("recompute gives the same bits", "[exec]") {
   CHECK(run(Recompute::full) == expected);
 }
 
-TEST_CASE("the micro-batch size does not change the training", "[exec]") {
+TEST_CASE("the micro-batch size does not change training", "[exec]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   CAPTURE(name);
   const ModelSection m = with_dropout(tiny_model(name));
@@ -67,7 +65,7 @@ TEST_CASE("the micro-batch size does not change the training", "[exec]") {
   for (size_t i = 0; i < 6; ++i) CHECK(b[i] == Approx(a[i]).epsilon(1e-5));
 }
 
-TEST_CASE("cpu trains like ref", "[exec]") {
+TEST_CASE("the cpu backend trains like the reference backend", "[exec]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   CAPTURE(name);
   const ModelSection m = with_dropout(tiny_model(name));
@@ -98,7 +96,6 @@ TEST_CASE("decoding token by token equals the training forward pass", "[exec]") 
     Batch only = b;
     std::fill(only.targets.begin(), only.targets.end(), kIgnoredTarget);
     only.targets[t - 1] = target;
-    only.valid_targets = 1;
     const LossSums s = rig.executor.evaluate(std::span(&only, 1))[0];
     CHECK(s.loss ==
           Approx(std::log(sum) - static_cast<double>(logits[static_cast<size_t>(target)])).epsilon(1e-5).margin(1e-5));
@@ -122,7 +119,7 @@ TEST_CASE("the loss never holds more logits than a chunk", "[exec]") {
   CHECK(peak[1] == 32 * 4000 * 2);
 }
 
-TEST_CASE("a poisoned weight is named", "[exec]") {
+TEST_CASE("diagnose names the first non-finite tensor", "[exec]") {
   const ModelSection m = tiny_model("llama");
   Rig rig(make_ref_ops(), m, DType::f32);
   const std::vector<Batch> batches = {random_batch(m, 2, 12, 1)};
@@ -148,10 +145,10 @@ TEST_CASE("a poisoned weight is named", "[exec]") {
   }
 }
 
-TEST_CASE("DPO's gradient is that of its loss", "[exec]") {
+TEST_CASE("the gradient of DPO agrees with its loss", "[exec]") {
   const ModelSection m = tiny_model("llama");
   ExecutorOptions options;
-  options.loss.chunk = 5;  // rows of a sample span chunks, chunks do not span samples
+  options.loss.chunk_tokens = 5;  // rows of a sample span chunks, chunks do not span samples
   options.loss.dpo = DpoSpec{0.7, 0.1, 0.2, ""};
   Rig rig(make_ref_ops(), m, DType::f32, Recompute::none, options);
   std::vector<Batch> batches;

@@ -1,11 +1,11 @@
-// Any bytes as the files of llm.c, token files and multiple-choice questions: a refusal, or what fits inside the file.
+// Arbitrary bytes as llm.c files (models, tokens, multiple-choice questions): refused, or within the file's size.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/error.h"
-#include "data/flat_dataset.h"
-#include "data/multiple_choice.h"
+#include "data/formats/flat_dataset.h"
+#include "data/formats/multiple_choice.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));

@@ -1,10 +1,10 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "config/mapping.h"
-#include "config/name_pattern.h"
+#include "config/mapping/mapping.h"
+#include "config/mapping/name_pattern.h"
 
-// A mapping that is accepted can be read both ways: the names of a rule say its numbers, and no other rule's.
+// An accepted mapping is invertible: a name determines its rule and the numbers in it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const fp::MappingSpec mapping = fp::parse_mapping({reinterpret_cast<const char*>(data), size}, "input");

@@ -1,10 +1,10 @@
-// Any bytes as a Megatron .idx: a refusal or an index whose documents lie inside its stream.
+// Arbitrary bytes as a Megatron .idx: refused, or an index whose documents lie inside its stream.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/error.h"
-#include "data/megatron.h"
+#include "data/formats/megatron.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -4,10 +4,10 @@
 #include "base/error.h"
 #include "interop/safetensors.h"
 
-// A header that is accepted can be written and read again.
+// An accepted header can be written, and reading it again gives an equal one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // The data itself is never looked at: let the file be as long as the first tensors want.
+  // The data is never read, so the file may be as long as the header's first tensors need.
   for (const uint64_t file_bytes : {uint64_t{size}, uint64_t{size} + 24, uint64_t{1} << 40}) try {
       fp::SafetensorsHeader header = fp::parse_safetensors(bytes, file_bytes, "input");
       const std::string written = fp::lay_out_safetensors(header);

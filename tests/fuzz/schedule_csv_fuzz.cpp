@@ -1,17 +1,17 @@
-// Any bytes as a schedule: a refusal, or lists that come back from CSV as they were. What the verifier lets through can
-// be lowered, and that is right too.
+// Arbitrary bytes as a schedule: refused, or equal after a round trip through CSV. A schedule that passes verification
+// can be lowered, and the result passes verification too.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "base/error.h"
-#include "schedule/memory.h"
-#include "schedule/text.h"
-#include "schedule/verify.h"
+#include "pipeline/memory.h"
+#include "pipeline/text.h"
+#include "pipeline/verify.h"
 
 namespace {
 
-void check_right(const fp::Schedule& s, const fp::LoweringOptions& options) {
+void check_lowered(const fp::Schedule& s, const fp::LoweringOptions& options) {
   const std::vector<std::string> findings = fp::verify_lowered(s, options);
   FP_CHECK(findings.empty(), "{}", findings.front());
   fp::peak_bytes(s, options,
@@ -29,10 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const bool gather : {false, true}) {
       fp::LoweringOptions options;
       options.gather = gather;
-      if (fp::verify_lowered(s, options).empty()) check_right(s, options);
-      // Ranks that share stages but are no mirror images may gather in different orders.
+      if (fp::verify_lowered(s, options).empty()) check_lowered(s, options);
+      // Ranks that share stages without being mirror images may gather in different orders.
       const bool lowers = fp::verify(s).empty() && !(s.placement.two_way);
-      if (lowers) check_right(fp::lower(s, options), options);
+      if (lowers) check_lowered(fp::lower(s, options), options);
     }
   } catch (const fp::UserError&) {
   }

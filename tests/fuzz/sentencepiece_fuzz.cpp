@@ -1,4 +1,4 @@
-// SentencePiece's .model files.
+// Arbitrary bytes as a SentencePiece .model file.
 #include <string>
 
 #include "base/error.h"

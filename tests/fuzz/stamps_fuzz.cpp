@@ -1,11 +1,11 @@
-// Any bytes as stamps of a prepared folder, sealed with the right hash: nothing, or what prints and parses again.
+// Arbitrary bytes as stamps of a prepared folder, with the right hash: parsed as empty, or equal after a round trip.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "data/stamps.h"
+#include "data/formats/stamps.h"
+#include "io/filesystem.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string lines(reinterpret_cast<const char*>(data), size);

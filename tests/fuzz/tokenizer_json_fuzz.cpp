@@ -1,8 +1,9 @@
-// tokenizer.json, the wrapper of the other kinds, and tiktoken rank files: everything that parse_tokenizer() reads.
+// Everything that parse_tokenizer() reads: tokenizer.json, the serialized form of the other kinds, and tiktoken rank
+// files.
 #include <string>
 
 #include "base/error.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

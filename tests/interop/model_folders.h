@@ -1,4 +1,4 @@
-// Small models as other programs' files, made of random bytes.
+// Small models in other programs' file formats, with random bytes as weights.
 #pragma once
 
 #include <unistd.h>
@@ -9,17 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "base/filesystem.h"
 #include "base/philox.h"
-#include "config/hf_config.h"
+#include "config/hf/hf_config.h"
 #include "interop/layout.h"
 #include "interop/safetensors.h"
+#include "io/filesystem.h"
 #include "model/architecture.h"
 #include "support/tiny_models.h"
 
-namespace fp::testing {
+namespace fp::test {
 
-// A scratch folder.
+// A temporary folder.
 struct Folder {
   std::filesystem::path path;
   explicit Folder(const std::string& name = "transfer")
@@ -59,7 +59,7 @@ inline void write_tensors(const std::filesystem::path& file, const Tensors& tens
   write_file_atomically(file, bytes);
 }
 
-// Those of all .safetensors files of a folder.
+// Returns the tensors of all .safetensors files of a folder.
 inline Tensors tensors_in(const std::filesystem::path& folder) {
   Tensors found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -72,7 +72,7 @@ inline Tensors tensors_in(const std::filesystem::path& folder) {
   return found;
 }
 
-// A model's tensors, whole, as a mapping names and orders them, with random bytes as bf16.
+// Returns a model's unsplit tensors, named and ordered by a mapping, with random bytes as bf16.
 inline Tensors random_tensors(const ModelSection& m, const MappingSpec& mapping) {
   ParamTable table;
   declare_parameters(m, table);
@@ -86,7 +86,7 @@ inline Tensors random_tensors(const ModelSection& m, const MappingSpec& mapping)
   return tensors;
 }
 
-// Indices [begin, begin + count) of a dimension.
+// Returns indices [begin, begin + count) of a dimension.
 inline FileTensor cut(const FileTensor& t, int dim, int64_t begin, int64_t count) {
   const int64_t rows = t.shape[0], columns = t.shape.size() == 2 ? t.shape[1] : 1;
   const size_t width = t.dtype == "F32" ? 4 : 2;
@@ -99,7 +99,7 @@ inline FileTensor cut(const FileTensor& t, int dim, int64_t begin, int64_t count
   return out;
 }
 
-// Rows of b under those of a.
+// Returns the rows of a followed by those of b.
 inline FileTensor stacked(const FileTensor& a, const FileTensor& b) {
   FileTensor out = a;
   out.shape[0] += b.shape[0];
@@ -107,4 +107,4 @@ inline FileTensor stacked(const FileTensor& a, const FileTensor& b) {
   return out;
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// Tensors in parts: every pattern puts together what was cut apart.
+// Tensors in parts: every pattern reassembles what was split.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
@@ -12,11 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-using testing::cut;
-using testing::FileTensor;
-using testing::Tensors;
+using test::cut;
+using test::FileTensor;
+using test::Tensors;
 
-TEST_CASE("fragments cover a dimension once, and each part once", "[assembly]") {
+TEST_CASE("fragments cover a dimension and each part exactly once", "[assembly]") {
   uint64_t state = 1;
   const auto draw = [&](uint64_t below) { return static_cast<int64_t>(Philox::mix(state++) % below); };
   for (int i = 0; i < 300; ++i) {
@@ -44,13 +44,13 @@ TEST_CASE("fragments cover a dimension once, and each part once", "[assembly]") 
         std::vector<Slice>{{0, 2, 0, 0}, {2, 2, 1, 0}, {4, 1, 0, 2}, {5, 1, 1, 2}, {6, 1, 0, 3}, {7, 1, 1, 3}});
 }
 
-// One tensor in parts, in files of their own.
+// One tensor in parts, each in its own file.
 class Parts {
  public:
   explicit Parts(std::vector<FileTensor> parts) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const fs::path file = folder_ / fmt::format("part{}.safetensors", i);
-      testing::write_tensors(file, {{"t", parts[i]}});
+      test::write_tensors(file, {{"t", parts[i]}});
       sets_.push_back(TensorFiles::open_safetensors(file));
     }
   }
@@ -78,11 +78,11 @@ class Parts {
   }
 
  private:
-  testing::Folder folder_{"assembly"};
+  test::Folder folder_{"assembly"};
   std::vector<TensorFiles> sets_;
 };
 
-// fp32 numbers 0, 1, 2, ... times `scale`.
+// The fp32 values 0, 1, 2, ... times `scale`.
 FileTensor counting(std::vector<int64_t> shape, float scale = 1) {
   FileTensor t = {"F32", std::move(shape), ""};
   int64_t elements = 1;
@@ -95,7 +95,7 @@ FileTensor counting(std::vector<int64_t> shape, float scale = 1) {
   return t;
 }
 
-// A box in the middle of a window that is larger all around; NaN beside it must stay.
+// Reads a box into the middle of a larger window, whose other elements must keep their NaN.
 std::vector<float> read_box(Assembly& a, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   const int64_t height = rows + 2, width = columns + 3;
   std::vector<float> window(static_cast<size_t>(height * width), NAN), box;
@@ -110,7 +110,7 @@ std::vector<float> read_box(Assembly& a, int64_t row, int64_t rows, int64_t colu
   return box;
 }
 
-// The same box of the logical tensor [rows, columns] that counting() of the stored shape means.
+// Returns the same box of the logical tensor [rows, columns] for a stored counting() tensor.
 std::vector<float> expected_box(TensorTransform transform, int64_t stored_columns, int64_t row, int64_t rows,
                                 int64_t column, int64_t columns) {
   std::vector<float> box;
@@ -124,7 +124,7 @@ std::vector<float> expected_box(TensorTransform transform, int64_t stored_column
   return box;
 }
 
-TEST_CASE("boxes of a tensor in fragments are those of the whole, under every transform", "[assembly]") {
+TEST_CASE("boxes of a fragmented tensor equal those of the whole, under every transform", "[assembly]") {
   const FileTensor whole = counting({8, 12});
   for (const TensorTransform transform :
        {TensorTransform::same, TensorTransform::transposed, TensorTransform::rotary_pairs}) {
@@ -148,19 +148,19 @@ TEST_CASE("boxes of a tensor in fragments are those of the whole, under every tr
   }
 }
 
-TEST_CASE("sub-fragments are cut one by one", "[assembly]") {
+TEST_CASE("sub-fragments are split separately", "[assembly]") {
   const FileTensor whole = counting({8, 3});  // rows 0-3, 4-5 and 6-7 are one each
   std::vector<FileTensor> pieces;
   for (const int64_t p : {0, 1})
     pieces.push_back(
-        testing::stacked(cut(whole, 0, 2 * p, 2), testing::stacked(cut(whole, 0, 4 + p, 1), cut(whole, 0, 6 + p, 1))));
+        test::stacked(cut(whole, 0, 2 * p, 2), test::stacked(cut(whole, 0, 4 + p, 1), cut(whole, 0, 6 + p, 1))));
   const Parts parts(pieces);
   Assembly a = parts.as(PartPattern::fragment, {8, 3}, TensorTransform::same, 0, {4, 2, 2});
   CHECK(read_box(a, 0, 8, 0, 3) == expected_box(TensorTransform::same, 3, 0, 8, 0, 3));
   CHECK_THROWS_WITH(parts.as(PartPattern::fragment, {8, 3}, TensorTransform::same, 0, {6, 1, 1}), Contains("6:1:1"));
 }
 
-TEST_CASE("a mean is of all parts, and that of equal parts is each of them", "[assembly]") {
+TEST_CASE("average takes the mean of all parts and is exact for equal parts", "[assembly]") {
   const FileTensor one = counting({2, 3}), five = counting({2, 3}, 5), third = counting({2, 3}, 1.0f / 3);
   const Parts different({one, five, counting({2, 3}, 3)});
   Assembly mean = different.as(PartPattern::average, {2, 3});
@@ -171,7 +171,7 @@ TEST_CASE("a mean is of all parts, and that of equal parts is each of them", "[a
   CHECK(equal_values(same, first));
 }
 
-TEST_CASE("rows beyond the vocabulary are padding", "[assembly]") {
+TEST_CASE("rows beyond the vocabulary are ignored as padding", "[assembly]") {
   const FileTensor padded = counting({10, 3});
   for (const int64_t n : {1, 2, 5}) {
     std::vector<FileTensor> pieces;
@@ -186,7 +186,7 @@ TEST_CASE("rows beyond the vocabulary are padding", "[assembly]") {
   }
 }
 
-TEST_CASE("parts that do not make up the tensor are refused with what the model needs", "[assembly]") {
+TEST_CASE("parts that do not form the tensor are refused with what the model needs", "[assembly]") {
   const FileTensor t = counting({4, 6});
   FileTensor other = t;
   other.bytes.back() ^= 1;

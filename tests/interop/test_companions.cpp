@@ -1,16 +1,16 @@
-// What leaves beside the weights: tokenizer files, special ids, windows.
+// The files exported beside the weights: tokenizer files, special ids, windows.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "config/hf_config.h"
+#include "config/hf/hf_config.h"
 #include "data/tokenizer/base64.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "interop/companions.h"
 #include "interop/foreign_model.h"
+#include "io/filesystem.h"
 #include "support/tiny_models.h"
 
 using namespace fp;
@@ -32,7 +32,7 @@ struct CompanionFolder {
   Json read(const std::string& name) const { return Json::parse(read_file(path / name)); }
 };
 
-// Bytes, a joined token for each of these, and added tokens after them.
+// Bytes, a merged token for each of these, and added tokens after them.
 std::string tokenizer_json(const std::vector<std::string>& added, const std::string& joined = "ab") {
   const ByteAlphabet alphabet;
   Json vocab = Json::object(), tokens = Json::array();
@@ -62,7 +62,7 @@ const std::vector<std::string> kAdded = {"<|begin_of_text|>", "<|end_of_text|>",
 
 RunSpec spec_of_family(const std::string& name) {
   RunSpec spec;
-  spec.model = testing::tiny_model(name);
+  spec.model = test::tiny_model(name);
   spec.model.dropout_embedding = spec.model.dropout_attention = spec.model.dropout_residual = spec.model.dropout_ffn =
       0;
   return spec;
@@ -70,7 +70,7 @@ RunSpec spec_of_family(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a tokenizer's files make the same tokenizer again", "[companions]") {
+TEST_CASE("a tokenizer's exported files load as the same tokenizer", "[companions]") {
   const std::string config = R"({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"})";
   const std::string decoder = R"({"bos_token": "<|x|>", "eos_token": "<|x|>", "add_bos_token": true,
     "added_tokens_decoder": {"256": {"content": "<|x|>", "special": true, "rstrip": true}}})";
@@ -96,7 +96,7 @@ TEST_CASE("a tokenizer's files make the same tokenizer again", "[companions]") {
   CHECK(hf_tokenizer_files(*load_tokenizer("bytes")).empty());
 }
 
-TEST_CASE("carried files of another tokenizer stay behind", "[companions]") {
+TEST_CASE("carried files of another tokenizer are not exported", "[companions]") {
   TrainState state;
   state.tokenizer_json = tokenizer_json(kAdded);
   state.carried = {{"tokenizer.json", tokenizer_json(kAdded)},
@@ -105,7 +105,7 @@ TEST_CASE("carried files of another tokenizer stay behind", "[companions]") {
                    {"generation_config.json", R"({"eos_token_id": [259], "temperature": 0.5})"}};
   const RunSpec spec = spec_of_family("llama");
   {
-    const CompanionFolder folder;  // the same ids, whatever ends a text
+    const CompanionFolder folder;  // the same ids, whatever the end-of-text token
     CHECK(write_companions(folder.path, spec, state, ElementType::f32));
     CHECK(folder.read("config.json")["eos_token_id"] == 259);
     CHECK(read_file(folder.path / "generation_config.json") == state.carried.at("generation_config.json"));
@@ -122,7 +122,7 @@ TEST_CASE("carried files of another tokenizer stay behind", "[companions]") {
   CHECK_FALSE(folder.read("generation_config.json").contains("temperature"));
 }
 
-TEST_CASE("what ends a message ends the text of a model trained on conversations", "[companions]") {
+TEST_CASE("the end-of-message token ends the text of a model trained on conversations", "[companions]") {
   TrainState state;
   state.tokenizer_json = tokenizer_json(kAdded);
   state.extra["end_of_message_ids"] = {259};
@@ -142,7 +142,7 @@ TEST_CASE("what ends a message ends the text of a model trained on conversations
   CHECK(folder.read("generation_config.json")["temperature"] == 0.5);
 }
 
-TEST_CASE("carried files that are malformed are refused by name, key and value", "[companions]") {
+TEST_CASE("malformed carried files are refused with name, key and value", "[companions]") {
   for (const char* value : {"\"2\"", "2.5", "-1", "[1, 2147483648]", "18446744073709551615", "true", "{}", "[[1]]"}) {
     TrainState state;
     state.carried["config.json"] = R"({"eos_token_id": 1})";
@@ -159,7 +159,7 @@ TEST_CASE("carried files that are malformed are refused by name, key and value",
   CHECK(stop_ids_of(state) == Ids{7});
 }
 
-TEST_CASE("a window said at import does not replace the published one in an export", "[companions]") {
+TEST_CASE("a sliding window given at import does not replace the published one in an export", "[companions]") {
   TrainState state;
   RunSpec spec = spec_of_family("phi3");
   spec.model.sliding_window = 9;

@@ -24,7 +24,7 @@ uint16_t encode(ElementType type, float x) {
 
 }  // namespace
 
-TEST_CASE("every half and bfloat16 comes back from fp32 unchanged", "[element]") {
+TEST_CASE("every half and bfloat16 round-trips through fp32", "[element]") {
   for (const ElementType type : {ElementType::f16, ElementType::bf16}) {
     int changed = 0;
     for (uint32_t bits = 0; bits < 65536; ++bits)
@@ -33,7 +33,7 @@ TEST_CASE("every half and bfloat16 comes back from fp32 unchanged", "[element]")
   }
 }
 
-TEST_CASE("known halves", "[element]") {
+TEST_CASE("known halves convert to the right values", "[element]") {
   CHECK(decode(ElementType::f16, 0x3C00) == 1.0f);
   CHECK(decode(ElementType::f16, 0xC000) == -2.0f);
   CHECK(decode(ElementType::f16, 0x7BFF) == 65504.0f);
@@ -45,7 +45,7 @@ TEST_CASE("known halves", "[element]") {
 }
 
 TEST_CASE("rounding to a half is to the nearest, ties to even", "[element]") {
-  // Between every pair of neighbours: the middle goes to the even one, just beside it to the nearer one.
+  // Between every pair of neighbours: the midpoint rounds to even, values just beside it to the nearer neighbour.
   int wrong = 0;
   for (uint16_t bits = 0; bits < 0x7BFF; ++bits) {
     const auto next = static_cast<uint16_t>(bits + 1);
@@ -58,7 +58,7 @@ TEST_CASE("rounding to a half is to the nearest, ties to even", "[element]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("values that a format cannot hold are counted", "[element]") {
+TEST_CASE("values that overflow a format are counted", "[element]") {
   const std::vector<float> values = {65504.0f, 65519.99f, 65520.0f, -1e30f, std::numeric_limits<float>::infinity(),
                                      NAN};
   std::vector<std::byte> out(values.size() * 2);

@@ -1,4 +1,4 @@
-// llm.c's model files: nameless, stacked over the layers, in the order of its own writer.
+// llm.c's model files: without names, stacked over the layers, in the order of its own writer.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -13,18 +13,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-using testing::FileTensor;
-using testing::Tensors;
+using test::FileTensor;
+using test::Tensors;
 
-// Of each layer, in file order (llm.c's train_gpt2.py, write_tensors), by transformers' names.
+// The tensors of each layer in file order (llm.c's train_gpt2.py, write_tensors), by transformers' names.
 const std::vector<std::string> kOfLayers = {
     "ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight", "attn.c_proj.bias",
     "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
-constexpr int64_t kRows = 40;  // of the embedding, with padding
+constexpr int64_t kRows = 40;  // rows of the embedding, with padding
 
 ModelSection gpt() {
-  ModelSection m = testing::model_of("gpt");
-  m.ffn = 4 * m.hidden;  // as llm.c has it
+  ModelSection m = test::model_of("gpt");
+  m.ffn = 4 * m.hidden;  // as in llm.c
   return m;
 }
 
@@ -52,20 +52,20 @@ std::string llmc_file(const ModelSection& m, const Tensors& hf, int32_t version 
   return bytes + tensor("ln_f.weight").bytes + tensor("ln_f.bias").bytes;
 }
 
-TEST_CASE("an llm.c model file is the Hugging Face folder of the same model", "[llmc]") {
+TEST_CASE("an llm.c model file equals the Hugging Face folder of the same model", "[llmc]") {
   const ModelSection m = gpt();
-  const testing::Folder folder("llmc");
-  const Tensors hf = testing::random_tensors(m, choose_mapping("", "hf", m.family));
+  const test::Folder folder("llmc");
+  const Tensors hf = test::random_tensors(m, choose_mapping("", "hf", m.family));
   write_file_atomically(folder / "model.bin", llmc_file(m, hf));
   import_model({.from = folder / "model.bin", .to = folder / "checkpoint", .source = {}, .version = "test"});
   export_model(open_checkpoint_at(folder / "checkpoint"), {.to = folder / "out", .type = {}});
-  CHECK((testing::tensors_in(folder / "out") == hf));
+  CHECK((test::tensors_in(folder / "out") == hf));
 }
 
 TEST_CASE("an llm.c file of another length or version is refused", "[llmc]") {
   const ModelSection m = gpt();
-  const testing::Folder folder("llmc");
-  const Tensors hf = testing::random_tensors(m, choose_mapping("", "hf", m.family));
+  const test::Folder folder("llmc");
+  const Tensors hf = test::random_tensors(m, choose_mapping("", "hf", m.family));
   const auto said = [&](const std::string& bytes) {
     write_file_atomically(folder / "model.bin", bytes);
     try {
@@ -83,10 +83,10 @@ TEST_CASE("an llm.c file of another length or version is refused", "[llmc]") {
   CHECK_THAT(said(llmc_file(m, hf, 4)), Contains("version 4; legal: 3 (fp32) and 5 (bf16)"));
 }
 
-TEST_CASE("an llm.c file, which has no names, is read by llm.c's own alone", "[llmc]") {
+TEST_CASE("an llm.c file is refused for any mapping but llm.c's own", "[llmc]") {
   const ModelSection m = gpt();
-  const testing::Folder folder("llmc");
-  const Tensors hf = testing::random_tensors(m, choose_mapping("", "hf", m.family));
+  const test::Folder folder("llmc");
+  const Tensors hf = test::random_tensors(m, choose_mapping("", "hf", m.family));
   write_file_atomically(folder / "model.bin", llmc_file(m, hf));
   const auto said = [&](const std::string& format, const std::string& mapping) {
     try {

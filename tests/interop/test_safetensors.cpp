@@ -15,7 +15,7 @@ std::string file_with(const std::string& json) {
   return bytes + json;
 }
 
-// Parses a header in front of `data` bytes.
+// Parses a header that is followed by `data` bytes.
 SafetensorsHeader parse(const std::string& json, uint64_t data) {
   const std::string bytes = file_with(json);
   return parse_safetensors(bytes, bytes.size() + data, "model.safetensors");
@@ -35,7 +35,7 @@ void refused(const std::string& json, uint64_t data, const std::string& because)
 
 }  // namespace
 
-TEST_CASE("a safetensors header is read", "[safetensors]") {
+TEST_CASE("a safetensors header is parsed", "[safetensors]") {
   const SafetensorsHeader h = parse(
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"none":{"dtype":"I64","shape":[0,7],"data_offsets":[16,16]}}  )",
@@ -46,7 +46,7 @@ TEST_CASE("a safetensors header is read", "[safetensors]") {
   CHECK(h.tensors.size() == 3);
 }
 
-TEST_CASE("what a header writer lays out reads back, wide types first and aligned", "[safetensors]") {
+TEST_CASE("a written header is read back, with wide types first and aligned", "[safetensors]") {
   SafetensorsHeader h;
   h.metadata["format"] = "pt";
   h.tensors = {{"x", {"BF16", {3}, 0, 0}}, {"z", {"F32", {2, 2}, 0, 0}}, {"y", {"F32", {}, 0, 0}}};
@@ -66,7 +66,7 @@ TEST_CASE("malformed safetensors headers are refused with the reason", "[safeten
   refused(a + "[0,8]}}", 12, "end at byte 8 of 12");
   refused(a + "[4,12]}}", 12, "hole");
   refused(a + "[0,8]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[7,9]}}", 9, "overlap");
-  refused(a + "[0,8]}," + a.substr(1) + "[0,8]}}", 8, "there twice");
+  refused(a + "[0,8]}," + a.substr(1) + "[0,8]}}", 8, "duplicate key \"a\"");
   refused(a + "[-8,0]}}", 8, "not a whole number");
   refused(a + "[8,0]}}", 8, "lie outside");
   refused(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8, "F33");
@@ -75,11 +75,12 @@ TEST_CASE("malformed safetensors headers are refused with the reason", "[safeten
   refused(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8, "needs dtype, shape");
   refused(R"({"__metadata__":{"x":1}})", 0, "is not text");
   refused("[]", 0, "does not begin");
-  refused("{\"a\":" + std::string(500, '['), 0, "JSON object");
-  refused("{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}", 0, "nested");
+  refused("{\"a\":" + std::string(500, '['), 0, "5 nested lists and objects");
+  refused("{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}", 0, "5 nested lists and objects");
+  refused("{\"a\":", 0, "header: not JSON: column 5");
 }
 
-TEST_CASE("a header that the file cannot hold is refused before it is read", "[safetensors]") {
+TEST_CASE("a header longer than the file is refused before it is read", "[safetensors]") {
   std::string bytes(8, '\xff');
   CHECK_THROWS_AS(parse_safetensors(bytes, uint64_t{1} << 60, "x"), DataError);
   CHECK_THROWS_AS(parse_safetensors("abc", 3, "x"), DataError);

@@ -1,4 +1,4 @@
-// Import and export of small models of every family, without another program: what goes in comes out.
+// Import and export of small models of every family, without another program: the export equals what was imported.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -9,15 +9,15 @@
 #include "support/nobody.h"
 
 using namespace fp;
-using testing::Folder;
-using testing::model_of;
-using testing::tensors_in;
+using test::Folder;
+using test::model_of;
+using test::tensors_in;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-// A Hugging Face folder of this model with random bytes as bf16 weights; `edit` changes its tensors first.
+// Writes a Hugging Face folder of this model with random bytes as bf16 weights; `edit` changes its tensors first.
 template <class Edit>
 void write_folder(const fs::path& folder, const ModelSection& m, Edit&& edit) {
   ParamTable table;
@@ -32,7 +32,7 @@ void write_folder(const fs::path& folder, const ModelSection& m, Edit&& edit) {
   for (const auto& [name, e] : header.tensors) end = std::max(end, e.end);
   for (uint64_t i = 0; i < end; ++i) bytes += static_cast<char>(Philox::mix(state++));
   write_file_atomically(folder / "model.safetensors", bytes);
-  write_file_atomically(folder / "config.json", hf_config_of(m).dump());
+  write_file_atomically(folder / "config.json", to_hf_config(m).dump());
 }
 void write_folder(const fs::path& folder, const ModelSection& m) {
   write_folder(folder, m, [](SafetensorsHeader&) {});
@@ -51,7 +51,7 @@ std::string import_error(const Folder& folder) {
 
 }  // namespace
 
-TEST_CASE("what may not be read is not said to be missing", "[transfer]") {
+TEST_CASE("an unreadable file or folder is not reported as missing", "[transfer]") {
   const Folder folder;
   fs::permissions(folder.path, fs::perms::all);
   write_folder(folder / "hf", model_of("gpt"));
@@ -59,7 +59,7 @@ TEST_CASE("what may not be read is not said to be missing", "[transfer]") {
     fs::permissions(path, perms);
     std::string error;
     {
-      const testing::Nobody nobody;
+      const test::Nobody nobody;
       error = import_error(folder);
     }
     fs::permissions(path, fs::perms::all);
@@ -75,8 +75,8 @@ TEST_CASE("what may not be read is not said to be missing", "[transfer]") {
         hf.string() + ": cannot be listed: Permission denied");
 }
 
-TEST_CASE("what is imported is exported byte for byte, in every family", "[transfer]") {
-  for (const std::string& name : testing::tiny_names()) {
+TEST_CASE("an imported model of every family is exported byte for byte", "[transfer]") {
+  for (const std::string& name : test::tiny_names()) {
     CAPTURE(name);
     const Folder folder;
     write_folder(folder / "hf", model_of(name));
@@ -123,11 +123,11 @@ TEST_CASE("an index must agree with its files", "[transfer]") {
   };
   CHECK(index("{}").find("weight_map") != std::string::npos);
   CHECK(index(R"({"weight_map": {"a": "../model.safetensors"}})").find("same folder") != std::string::npos);
-  CHECK(index(R"({"weight_map": {"a": "model.safetensors"}})").find("does not hold it") != std::string::npos);
+  CHECK(index(R"({"weight_map": {"a": "model.safetensors"}})").find("does not contain it") != std::string::npos);
   CHECK(index(R"({"weight_map": {"a": "none.safetensors"}})").find("none.safetensors") != std::string::npos);
 }
 
-TEST_CASE("files cut short and folders without a model are refused", "[transfer]") {
+TEST_CASE("truncated files and folders without a model are refused", "[transfer]") {
   const Folder folder;
   write_folder(folder / "hf", model_of("gpt"));
   fs::resize_file(folder / "hf/model.safetensors", fs::file_size(folder / "hf/model.safetensors") - 1);

@@ -11,17 +11,16 @@
 
 #include "launch/channel.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-constexpr double kPoll = 0.001;  // real seconds between two looks of a thread at the clock
+constexpr double kPoll = 0.001;  // real seconds between two polls of the clock by a thread
 
 int64_t to_ns(fp::MonotonicClock::Time t) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();
 }
 
-// Whether something that was sent has not reached its receiver's memory. A receiver is made to acknowledge at once, for
-// senders learn of it that way.
+// Returns whether sent bytes are not acknowledged yet. Receivers are made to acknowledge at once.
 bool under_way(const std::vector<int>& fds) {
   bool any = false;
   for (const int fd : fds) {
@@ -90,13 +89,13 @@ std::vector<TimeDriver::Seen> TimeDriver::seen(const std::vector<int>& takes_par
     for (const WaitSlot& s : time_.slots[static_cast<size_t>(process)]) {
       const int64_t until = s.until_ns;
       if (until == WaitSlot::kAbsent && &s != time_.slots[static_cast<size_t>(process)].data()) continue;
-      if (until <= time_.now_ns) return {};  // it runs, has not begun, or its wait is over
+      if (until <= time_.now_ns) return {};  // it is running, has not begun, or its wait is over
       list.push_back({&s, s.waits, s.polls});
     }
   return list;
 }
 
-void TimeDriver::look(const std::vector<int>& takes_part) {
+void TimeDriver::poll(const std::vector<int>& takes_part) {
   const std::vector<Seen> now = seen(takes_part);
   const auto same_wait = [](const Seen& a, const Seen& b) { return a.slot == b.slot && a.waits == b.waits; };
   if (now.empty() || !std::equal(now.begin(), now.end(), before_.begin(), before_.end(), same_wait)) {
@@ -108,13 +107,13 @@ void TimeDriver::look(const std::vector<int>& takes_part) {
     if (now[i].slot->until_ns != WaitSlot::kJoining && now[i].polls < before_[i].polls + 2) return;
   }
   before_ = now;
-  // The first round proves that nothing is under way, the second that nothing had come when it began.
+  // The first round proves that no message is in flight, the second that none had arrived when it began.
   if (++quiet_rounds_ < 2) return;
   quiet_rounds_ = 0;
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const Seen& s : now) first = std::min(first, s.slot->until_ns.load());
-  if (first < WaitSlot::kJoining) time_.now_ns = first;  // else nobody waits for a time
+  if (first < WaitSlot::kJoining) time_.now_ns = first;  // else no thread waits for a time
   before_.clear();
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -14,19 +14,19 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "io/filesystem.h"
 
 #ifdef __SANITIZE_THREAD__
-// Else each process that ends waits a second for reports to come.
+// Otherwise each process waits a second for reports when it ends.
 extern "C" const char* __tsan_default_options() { return "atexit_sleep_ms=0"; }
 #endif
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-constexpr double kHang = 600;  // seconds of real time: this only turns a deadlock into a failure
+constexpr double kHang = 600;  // seconds of real time, to turn a deadlock into a failure
 
 // Memory that forked processes share.
 struct Shared {
@@ -55,7 +55,7 @@ void pause_shortly() { std::this_thread::sleep_for(std::chrono::microseconds(500
 
 struct Family {
   std::vector<pid_t> pids;
-  std::vector<int> codes;  // -2: it runs
+  std::vector<int> codes;  // -2: still running
   std::vector<bool> stopped;
 
   std::vector<int> running() const {
@@ -65,8 +65,8 @@ struct Family {
     return list;
   }
   bool any_left() const { return std::find(codes.begin(), codes.end(), -2) != codes.end(); }
-  // What has become of them; whether one has ended.
-  bool look() {
+  // Updates the states of the processes. Returns whether one has ended.
+  bool poll() {
     bool any = false;
     for (size_t i = 0; i < pids.size(); ++i) {
       int status = 0;
@@ -88,19 +88,19 @@ struct Family {
   }
 };
 
-// Drives the time until all have ended.
+// Advances the time until all processes have ended.
 void drive(Family& family, Shared& shared, const RankOptions& options, double& ended_s) {
   TimeDriver driver(shared.time);
   bool was_stopped = false;
   const auto start = std::chrono::steady_clock::now();
   for (; family.any_left() && fp::seconds_since(start) < kHang; pause_shortly()) {
-    if (family.look()) {
+    if (family.poll()) {
       ended_s = shared.time.now_s();
       if (options.launcher_kills) break;
     }
     const std::vector<int> running = family.running();
     if (!running.empty()) {
-      driver.look(running);
+      driver.poll(running);
     } else if (options.all_stopped_s > 0 && !was_stopped) {
       was_stopped = true;
       shared.time.now_ns += static_cast<int64_t>(options.all_stopped_s * 1e9);
@@ -113,7 +113,8 @@ void drive(Family& family, Shared& shared, const RankOptions& options, double& e
   family.kill_rest();
 }
 
-Outcome run_family(int size, Shared& shared, const std::function<void(int process)>& body, const RankOptions& options) {
+RanksOutcome run_family(int size, Shared& shared, const std::function<void(int process)>& body,
+                        const RankOptions& options) {
   std::string path = std::filesystem::temp_directory_path() / "fptrain-ranks-XXXXXX";
   const int file = ::mkstemp(path.data());
   REQUIRE(file >= 0);
@@ -133,7 +134,8 @@ Outcome run_family(int size, Shared& shared, const std::function<void(int proces
   double ended_s = 0;
   drive(family, shared, options, ended_s);
   ::close(file);
-  Outcome o{family.codes, {family.pids.begin(), family.pids.end()}, fp::read_file(path), ended_s - shared.fault_time};
+  RanksOutcome o{
+      family.codes, {family.pids.begin(), family.pids.end()}, fp::read_file(path), ended_s - shared.fault_time};
   std::filesystem::remove(path);
   INFO(o.text);
   CHECK_FALSE(o.says("ThreadSanitizer"));
@@ -153,28 +155,23 @@ void be_rank(int rank, int size, int present, const fp::LifelineOptions& options
   lifeline.join(shared.address.data());
   ++shared.joined;
   while (shared.joined < present) pause_shortly();
-  body({rank, lifeline, record, clock, shared.fault_time});
+  body({rank, lifeline, record, clock, shared.fault_time, shared.address.data()});
   ::_exit(0);
 }
 
 }  // namespace
 
-int Outcome::count(const std::string& needle) const {
-  int n = 0;
-  for (size_t at = text.find(needle); at != std::string::npos; at = text.find(needle, at + 1)) ++n;
-  return n;
-}
+fp::EndLimits generous_end() { return {.log_s = kHang, .flush_s = kHang, .stack_s = kHang, .longest_s = kHang}; }
 
-fp::EndLimits generous_end() { return {.say_s = kHang, .flush_s = kHang, .stack_s = kHang, .longest_s = kHang}; }
-
-Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
-                  const RankOptions& more) {
+RanksOutcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
+                       const RankOptions& more) {
   const SharedMemory shared;
   return run_family(
       size, *shared,
       [&](int rank) {
         DrivenClock clock((*shared).time, rank);
         options.clock = &clock;
+        options.one_host = !more.over_interfaces;
         if (more.own_nodes) ::setenv("SLURMD_NODENAME", ("n" + std::to_string(rank)).c_str(), 1);
         // The others connect in real time; rank 0 waits for them by the driven clock.
         if (rank != 0) options.connect_s = kHang;
@@ -183,7 +180,8 @@ Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<voi
       more);
 }
 
-Outcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body, const RankOptions& more) {
+RanksOutcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body,
+                           const RankOptions& more) {
   const SharedMemory shared;
   return run_family(
       size, *shared, [&](int process) { body(process, (*shared).time); }, more);
@@ -196,4 +194,4 @@ void wait_in(RankContext c, const fp::CommRecord::Entry& entry) {
 
 std::vector<int> all(int size, int code) { return std::vector<int>(static_cast<size_t>(size), code); }
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,5 +1,5 @@
-// Runs a test's ranks as processes made with fork, each with a lifeline, and collects how they ended and what they
-// said. Time is that of a driven clock: a rank is never late because the machine is busy.
+// Runs a test's ranks as processes made with fork, each with a lifeline, and collects their exit codes and output. Time
+// is that of a driven clock: a rank is never late because the machine is busy.
 #pragma once
 
 #include <functional>
@@ -8,52 +8,56 @@
 
 #include "launch/driven_clock.h"
 #include "launch/lifeline.h"
+#include "support/count_of.h"
 
-namespace fp_test {
+namespace fp::test {
 
-// What a rank's body sees.
+// The arguments of a rank's body.
 struct RankContext {
   int rank;
   fp::Lifeline& lifeline;
   fp::CommRecord& record;
   DrivenClock& clock;
-  std::atomic<double>& fault_time;  // of all ranks: when a body did what ends the run
+  std::atomic<double>& fault_time;  // shared by all ranks: the time of the action that ends the run
+  std::string address;              // of the lifeline, on every rank
 
   void mark_fault() const { fault_time = clock.seconds_since({}); }
 };
 
-struct Outcome {
+struct RanksOutcome {
   std::vector<int> codes;  // exit codes; 128 + signal; -1: had to be killed
   std::vector<long> pids;
   std::string text;          // stderr of all ranks
   double after_fault_s = 0;  // by the driven clock, from the fault until the last rank ended
-  int count(const std::string& needle) const;
+  int count(const std::string& needle) const { return count_of(text, needle); }
   bool says(const std::string& needle) const { return count(needle) > 0; }
 };
 
 struct RankOptions {
-  int stopped = -1;             // a rank that a body stops for good: killed as soon as all others ended
-  int absent = 0;               // more ranks that are expected but never start
-  double all_stopped_s = 0;     // once bodies have stopped all ranks, so much time passes, and they go on
-  bool own_nodes = false;       // each rank is on a node "nRANK" as Slurm would call it
-  bool launcher_kills = false;  // all, once one has ended, as mpirun does
+  int stopped = -1;              // a rank that its body stops for good: killed once all others have ended
+  int absent = 0;                // additional ranks that are expected but never start
+  double all_stopped_s = 0;      // once all ranks are stopped, this much time passes, and they continue
+  bool own_nodes = false;        // each rank is on a node "nRANK" as Slurm would call it
+  bool launcher_kills = false;   // kills all ranks once one has ended, as mpirun does
+  bool over_interfaces = false;  // connect as ranks on several hosts do, not over loopback
 };
 
-// Limits that no test is to reach, however busy the machine.
+// Limits that no test reaches, however busy the machine.
 fp::EndLimits generous_end();
 
 // Starts `size` ranks and runs `body` in each once all have joined; a body that returns ends its rank with exit code 0.
-// The options' clock and the limits of connecting are the harness's. Ranks that hang are killed after minutes.
-Outcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
-                  const RankOptions& = {});
+// The harness sets the options' clock and connection limits. Ranks that hang are killed after minutes.
+RanksOutcome run_ranks(int size, fp::LifelineOptions options, const std::function<void(RankContext)>& body,
+                       const RankOptions& = {});
 
-// The same for processes without a lifeline.
-Outcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body, const RankOptions& = {});
+// As run_ranks(), for processes without a lifeline.
+RanksOutcome run_processes(int size, const std::function<void(int process, DrivenTime&)>& body,
+                           const RankOptions& = {});
 
-// The rank waits in a communication for ever.
+// Makes the rank wait in a communication forever.
 void wait_in(RankContext, const fp::CommRecord::Entry&);
 
-// As `size` exit codes.
+// Returns `size` copies of an exit code.
 std::vector<int> all(int size, int code);
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,5 +1,5 @@
-// Batch scripts, run by bash with a stand-in for the launcher and for scontrol. That sbatch reads them, and that jobs
-// come back: scripts/test-slurm.
+// Runs batch scripts in bash with stand-ins for the launcher and scontrol. scripts/test-slurm checks with real Slurm
+// that sbatch reads them and that jobs are requeued.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +11,7 @@
 
 using namespace fp;
 using namespace std::chrono_literals;
-using fp::testing::TemporaryFolder;
+using fp::test::TemporaryFolder;
 
 namespace {
 
@@ -29,7 +29,7 @@ void write_program(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
 }
 
-// What the script does with a launcher that does this; scontrol says what it is told.
+// Runs the script with this code as the launcher, and with a scontrol that logs its arguments.
 ProgramOutput outcome(const TemporaryFolder& folder, const BatchJob& j, const std::string& launcher,
                       const std::string& scontrol = "echo scontrol \"$@\"\n") {
   write_program(folder.path / "mpirun", launcher);
@@ -47,7 +47,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("a script starts the ranks of its allocation with the arguments as they were") {
+TEST_CASE("a batch script starts the ranks of its allocation with unchanged arguments") {
   const TemporaryFolder folder;
   BatchJob j = job(folder);
   j.ranks_per_node = 4;
@@ -58,7 +58,7 @@ TEST_CASE("a script starts the ranks of its allocation with the arguments as the
   CHECK(has(o.text, "</opt/my tools/fptrain><train><a b><--set><x='$HOME' \"q\" \\ *>"));
 }
 
-TEST_CASE("a script requeues what was saved and interrupted, and nothing else") {
+TEST_CASE("a batch script requeues only runs that a restart can continue") {
   const TemporaryFolder folder;
   BatchJob j = job(folder);
   j.requeue = GENERATE(true, false);
@@ -71,11 +71,11 @@ TEST_CASE("a script requeues what was saved and interrupted, and nothing else") 
   }
 }
 
-TEST_CASE("a script leaves out the node that stood out, within limits") {
+TEST_CASE("a batch script excludes the suspect node within limits") {
   const TemporaryFolder folder;
   BatchJob j = job(folder);
   j.min_nodes = 2;
-  j.most_left_out = 2;
+  j.max_excluded_nodes = 2;
   j.run_directory = folder.path / "a run's";
   std::filesystem::create_directory(j.run_directory);
   write_program(folder.path / "sinfo", "printf 'n1\\nn2\\nn3\\nn4\\n'\n");
@@ -111,9 +111,9 @@ TEST_CASE("a script leaves out the node that stood out, within limits") {
   }
 }
 
-TEST_CASE("a script hands the signal on and waits for what becomes of it") {
+TEST_CASE("a batch script forwards the signal and waits for the ranks to end") {
   const TemporaryFolder folder;
-  // The ranks tell the script's process, which is their parent, twice, and take their time to save.
+  // The ranks signal the script's process, which is their parent, twice, and are slow to save.
   const ProgramOutput o = outcome(folder, job(folder),
                                   "times=0; trap 'times=$((times + 1)); echo heard' USR1\n"
                                   "kill -USR1 $PPID; until [ $times = 1 ]; do sleep 0.01; done\n"
@@ -125,7 +125,7 @@ TEST_CASE("a script hands the signal on and waits for what becomes of it") {
   CHECK(has(o.text, "scontrol requeue 12"));
 }
 
-TEST_CASE("options for sbatch stand where it reads them, as it reads them") {
+TEST_CASE("sbatch options stand at the top of the script and are quoted as sbatch reads them") {
   const TemporaryFolder folder;
   BatchJob j = job(folder);
   j.launcher = "srun";
@@ -156,7 +156,7 @@ TEST_CASE("options for sbatch stand where it reads them, as it reads them") {
   CHECK_THROWS_AS(batch_script(j), ConfigError);
 }
 
-TEST_CASE("shell_word leaves what is plain and quotes the rest") {
+TEST_CASE("shell_word leaves plain words unchanged and quotes the rest") {
   CHECK(shell_word("a-b/c.d=1") == "a-b/c.d=1");
   CHECK(shell_word("") == "''");
   CHECK(shell_word("it's") == "'it'\\''s'");

@@ -10,12 +10,12 @@
 #include "launch/ranks.h"
 
 using namespace fp;
-using namespace fp_test;
+using namespace fp::test;
 
 namespace {
 
-// How a process ends that works for `works` seconds under a deadline of `limit`.
-Outcome process_with(double limit, double works) {
+// Runs a process that works for `works` seconds under a deadline of `limit`, and returns how it ends.
+RanksOutcome process_with(double limit, double works) {
   return run_processes(1, [=](int process, DrivenTime& time) {
     DrivenClock clock(time, process);
     {
@@ -28,21 +28,21 @@ Outcome process_with(double limit, double works) {
 
 }  // namespace
 
-TEST_CASE("a deadline ends who misses it, and nobody else") {
-  const Outcome late = process_with(20, 20.1);
+TEST_CASE("a deadline ends a process that misses it and no other") {
+  const RanksOutcome late = process_with(20, 20.1);
   CHECK(late.codes == all(1, 76));
   CHECK(late.says("too late"));
   CHECK(process_with(20, 19.9).codes == all(1, 7));
   CHECK(process_with(0, 1e6).codes == all(1, 7));
 }
 
-TEST_CASE("a deadline ends a process whose log and standard streams are held, and speaks past them") {
-  const Outcome o = run_processes(1, [](int process, DrivenTime& time) {
+TEST_CASE("a deadline ends a process whose log and standard streams are held and still prints its message") {
+  const RanksOutcome o = run_processes(1, [](int process, DrivenTime& time) {
     DrivenClock clock(time, process);
     EndLimits hasty = generous_end();
-    hasty.say_s = hasty.flush_s = 0.1;
+    hasty.log_s = hasty.flush_s = 0.1;
     const Deadline deadline(20, "too late", clock, hasty);
-    ::flockfile(stderr);  // as a writer to a full pipe holds it, and with it the log
+    ::flockfile(stderr);  // as a writer to a full pipe does, which also blocks the log
     ::flockfile(stdout);
     clock.sleep_for_ever();
   });
@@ -52,10 +52,10 @@ TEST_CASE("a deadline ends a process whose log and standard streams are held, an
 }
 
 TEST_CASE("a deadline ends a process whose standard error is a full pipe") {
-  const Outcome o = run_processes(1, [](int process, DrivenTime& time) {
+  const RanksOutcome o = run_processes(1, [](int process, DrivenTime& time) {
     DrivenClock clock(time, process);
     EndLimits hasty = generous_end();
-    hasty.say_s = hasty.flush_s = 0.1;
+    hasty.log_s = hasty.flush_s = 0.1;
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) ::_exit(9);
     ::fcntl(ends[1], F_SETFL, O_NONBLOCK);

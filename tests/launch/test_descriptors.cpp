@@ -4,7 +4,7 @@
 
 #include "launch/descriptors.h"
 
-TEST_CASE("a process may open as many files as the hard limit says") {
+TEST_CASE("the limit of open files is raised to the hard limit") {
   rlimit before{}, after{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit few{64, before.rlim_max};

@@ -16,14 +16,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// More than any test takes: whoever waits for it is ended by the test's time limit.
+// Longer than any test takes: a process that waits this long exceeds the test's time limit.
 constexpr auto kForEver = std::chrono::milliseconds(24h);
 
-// The time by which interrupts are told apart in these tests.
+// The clock that distinguishes interrupts in these tests.
 std::atomic<int64_t> interrupt_ns{1};
 int64_t test_ns() { return interrupt_ns; }
 
-// Runs `body` in a child process, where signals do what they do in a program; its wait status.
+// Runs `body` in a child process, where signals have their normal effects, and returns its wait status.
 int status_of_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -39,7 +39,7 @@ int status_of_child(const std::function<int()>& body) {
 
 }  // namespace
 
-TEST_CASE("before there is anything to save, a signal to stop ends the process with 75") {
+TEST_CASE("a stop signal before there is anything to save ends the process with 75") {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const int status = status_of_child([&] {
       const EarlyStop early(20ms);
@@ -51,7 +51,7 @@ TEST_CASE("before there is anything to save, a signal to stop ends the process w
   }
 }
 
-TEST_CASE("who waits for a signal is told, and a second SIGINT does not wait, unless it is the first again") {
+TEST_CASE("a stop signal is handed to the waiting thread and a second SIGINT ends the process at once") {
   const int status = status_of_child([] {
     const EarlyStop early;
     const int wake = ::eventfd(0, EFD_NONBLOCK);
@@ -62,7 +62,7 @@ TEST_CASE("who waits for a signal is told, and a second SIGINT does not wait, un
       if (!stopping_early() || ::read(wake, &times, sizeof(times)) != sizeof(times) || times != 1) return 1;
     }
     interrupt_ns += Interrupts::kRepetitionNs - 1;
-    ::raise(SIGINT);  // as mpirun's comes beside the terminal's
+    ::raise(SIGINT);  // as forwarded by mpirun after the terminal's
     ++interrupt_ns;
     uint64_t times = 0;
     if (::read(wake, &times, sizeof(times)) > 0) return 2;
@@ -72,7 +72,7 @@ TEST_CASE("who waits for a signal is told, and a second SIGINT does not wait, un
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT));
 }
 
-TEST_CASE("a SIGINT held back while a handler waits for the end to be told is the first again") {
+TEST_CASE("a SIGINT that was blocked while the handler waited counts as a repetition") {
   const int status = status_of_child([] {
     const EarlyStop early(kForEver);
     const int wake = ::eventfd(0, EFD_NONBLOCK);
@@ -92,12 +92,12 @@ TEST_CASE("a SIGINT held back while a handler waits for the end to be told is th
   CHECK(WEXITSTATUS(status) == 7);
 }
 
-TEST_CASE("a lifeline that breaks while a rank is told to stop changes neither code nor log") {
+TEST_CASE("a lifeline that breaks during an early stop changes neither exit code nor log") {
   const int status = status_of_child([] {
     const EarlyStop early(kForEver);
     std::thread lifeline([] {
       while (!stopping_early()) std::this_thread::yield();
-      say("never said");
+      log_error("never said");
       leave(1);
     });
     ::raise(SIGUSR1);
@@ -108,7 +108,7 @@ TEST_CASE("a lifeline that breaks while a rank is told to stop changes neither c
   CHECK(WEXITSTATUS(status) == 75);
 }
 
-TEST_CASE("when the work is done, signals change nothing until the process ends") {
+TEST_CASE("signals have no effect once the work is done") {
   const int status = status_of_child([] {
     {
       EarlyStop early;
@@ -122,7 +122,7 @@ TEST_CASE("when the work is done, signals change nothing until the process ends"
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("handlers put over these go first, and those before come back") {
+TEST_CASE("nested signal handlers take precedence and restore the former ones") {
   const int status = status_of_child([] {
     {
       const EarlyStop early;

@@ -1,4 +1,4 @@
-// The sets of variables are those that Open MPI 4.1 and Slurm 22.05 gave to real processes.
+// Tests with the variables that Open MPI 4.1 and Slurm 22.05 gave to real processes.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -59,23 +59,23 @@ const Set mpirun_rank_1_of_2 = {{"OMPI_COMM_WORLD_SIZE", "2"},
 
 }  // namespace
 
-TEST_CASE("a process that nobody launched is alone") {
+TEST_CASE("a process without a launcher is alone") {
   CHECK(read({}) == LaunchEnvironment{});
   CHECK(read({{"PATH", "/bin"}, {"SLURM_CONF", "/etc/slurm.conf"}}) == LaunchEnvironment{});
 }
 
-TEST_CASE("the shell of a batch script is alone, although Slurm describes the job there") {
+TEST_CASE("the shell of a batch script is alone although Slurm describes the job there") {
   CHECK(read(in_batch_script) == LaunchEnvironment{});
   // salloc's shell runs in a step with a number of its own.
   CHECK(read(with(in_batch_script, {{"SLURM_STEP_ID", "4294967290"}})) == LaunchEnvironment{});
 }
 
-TEST_CASE("srun says who a rank is, with and without PMIx") {
+TEST_CASE("srun identifies a rank with and without PMIx") {
   CHECK(read(srun_task_1_of_2) == LaunchEnvironment{Launcher::srun, 1, 2, 1, 2});
   CHECK(read(srun_pmix_task_2_of_4) == LaunchEnvironment{Launcher::srun, 2, 4, 2, 4});
 }
 
-TEST_CASE("srun on several nodes") {
+TEST_CASE("srun assigns local ranks on several nodes") {
   const auto on_node = [](const std::string& node, const std::string& task, const std::string& local) {
     return read(with(srun_task_1_of_2, {{"SLURM_NTASKS", "11"},
                                         {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"},
@@ -88,14 +88,14 @@ TEST_CASE("srun on several nodes") {
   CHECK(on_node("2", "8", "0") == LaunchEnvironment{Launcher::srun, 8, 11, 0, 3});
 }
 
-TEST_CASE("mpirun's variables win, also inside a Slurm job") {
+TEST_CASE("mpirun's variables take precedence also inside a Slurm job") {
   const LaunchEnvironment expected{Launcher::mpirun, 1, 2, 1, 2};
   CHECK(read(mpirun_rank_1_of_2) == expected);
   CHECK(read(with(in_batch_script, mpirun_rank_1_of_2)) == expected);
   CHECK(read(with(srun_pmix_task_2_of_4, mpirun_rank_1_of_2)) == expected);  // a daemon that srun started
 }
 
-TEST_CASE("variables that contradict each other are refused") {
+TEST_CASE("contradictory variables are refused") {
   CHECK_THROWS_WITH(read({{"OMPI_COMM_WORLD_SIZE", "two"}, {"OMPI_COMM_WORLD_RANK", "0"}}),
                     Contains("OMPI_COMM_WORLD_SIZE='two'"));
   CHECK_THROWS_WITH(read({{"OMPI_COMM_WORLD_SIZE", "2"}}), Contains("OMPI_COMM_WORLD_RANK is not set"));
@@ -104,7 +104,7 @@ TEST_CASE("variables that contradict each other are refused") {
   CHECK_THROWS_AS(read(with(srun_task_1_of_2, {{"SLURM_STEP_TASKS_PER_NODE", "?"}})), ConfigError);
 }
 
-TEST_CASE("tasks of srun that MPI cannot join are refused before it starts") {
+TEST_CASE("srun tasks that MPI cannot join are refused before MPI starts") {
   const auto check = [](const Set& set) { check_joinable(read(set), from(set)); };
   CHECK_THROWS_AS(check(srun_task_1_of_2), ConfigError);
   CHECK_THROWS_WITH(check(srun_task_1_of_2), Contains("srun started 2 tasks") && Contains("srun --mpi=pmix"));

@@ -14,13 +14,14 @@ using Catch::Contains;
 
 namespace {
 
-// How a process ends that calls maybe_fault for rank 3 with FPTRAIN_FAULT set; WUNTRACED status.
+// Runs a process that calls maybe_fault for rank 3 with FPTRAIN_FAULT set, and returns its wait status (WUNTRACED).
 int status_with(const char* fault, int64_t step, const std::string& phase) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::setenv("FPTRAIN_FAULT", fault, 1);
-    // Ends a sleep; whatever else is asked for comes sooner, however busy the machine.
+    allow_faults();
+    // Ends a sleep; any other fault comes sooner, however busy the machine.
     ::alarm(std::string_view(fault).ends_with("kind=sleep") ? 1 : 600);
     try {
       maybe_fault(3, step, phase);
@@ -40,7 +41,7 @@ int status_with(const char* fault, int64_t step, const std::string& phase) {
 
 }  // namespace
 
-TEST_CASE("a fault is read from text") {
+TEST_CASE("a fault is parsed from text") {
   CHECK(parse_fault("rank=3,step=5,phase=save,kind=kill") == Fault{3, 5, "save", Fault::Kind::kill});
   CHECK(parse_fault("kind=throw,rank=0,step=0") == Fault{0, 0, "step", Fault::Kind::raise});
   CHECK(parse_fault("kind=slow,ms=20") == Fault{0, 0, "step", Fault::Kind::slow, 20});
@@ -68,12 +69,36 @@ TEST_CASE("a fault happens on its rank at its step and phase only") {
   }
 }
 
-TEST_CASE("a slow disk is no fault of a rank") {
+TEST_CASE("a fault that the command line does not allow is refused and not injected") {
+  for (const char* fault : {"rank=3,step=5,kind=throw", "nonsense"}) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      ::setenv("FPTRAIN_FAULT", fault, 1);
+      maybe_fault(3, 5, "step");
+      bool refused = false;
+      try {
+        check_fault_request();
+      } catch (const ConfigError& e) {
+        refused = std::string_view(e.what()).find("--allow-faults is not given") != std::string_view::npos;
+      }
+      ::unsetenv("FPTRAIN_FAULT");
+      check_fault_request();
+      ::_exit(refused ? 7 : 1);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+  }
+}
+
+TEST_CASE("a slow disk is not a fault of one rank") {
   for (const char* fault : {"kind=slow,ms=20", ""}) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
       ::setenv("FPTRAIN_FAULT", fault, 1);
+      allow_faults();
       maybe_fault(0, 0, "step");
       ::_exit(static_cast<int>(slow_disk().count()));
     }
@@ -83,7 +108,7 @@ TEST_CASE("a slow disk is no fault of a rank") {
   }
 }
 
-TEST_CASE("faults kill, stop and sleep") {
+TEST_CASE("faults kill, stop and sleep a process") {
   const int killed = status_with("rank=3,step=5,phase=save,kind=kill", 5, "save");
   CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
   const int stopped = status_with("rank=3,step=5,kind=stop", 5, "step");

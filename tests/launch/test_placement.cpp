@@ -21,7 +21,7 @@ std::vector<RankPlace> eight_on_two_hosts() {
 
 }  // namespace
 
-TEST_CASE("a place survives the way to the other ranks") {
+TEST_CASE("a rank's place survives a round trip through text") {
   const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}, "no driver"};
   CHECK(place_from_text(to_text(odd)) == odd);
   const RankPlace here = place_of_this_process("cpu", "");
@@ -45,7 +45,7 @@ TEST_CASE("two ranks on one GPU are refused unless allowed") {
   CHECK_NOTHROW(check_gpu_sharing(places, false));
 }
 
-TEST_CASE("a node without its GPU has failed where others have theirs, and the spec is wrong where none has") {
+TEST_CASE("a missing GPU is a node failure if other ranks have theirs and a configuration error if none has") {
   std::vector<RankPlace> places = eight_on_two_hosts();
   CHECK_FALSE(missing_devices(places, false));
   for (int r = 4; r < 8; ++r) places[r].device_id.clear(), places[r].missing = "no NVIDIA driver";
@@ -63,7 +63,7 @@ TEST_CASE("a node without its GPU has failed where others have theirs, and the s
   CHECK_FALSE(missing_devices(places, false));
 }
 
-TEST_CASE("a node that lost one of its GPUs has failed where others have one for each rank") {
+TEST_CASE("a node that lost one of its GPUs has failed if other nodes have one for each rank") {
   std::vector<RankPlace> places = eight_on_two_hosts();
   places[7].device_id = "GPU-0";  // as open_device() falls back to the first
   const auto one_less = missing_devices(places, false);
@@ -71,12 +71,12 @@ TEST_CASE("a node that lost one of its GPUs has failed where others have one for
   CHECK(one_less->ranks == std::vector<int>{4, 5, 6, 7});
   CHECK_THAT(one_less->text, Contains("host node2 has 3 of the 4"));
   CHECK_FALSE(missing_devices(places, true));
-  places[3].device_id = "GPU-0";  // on every node: too many ranks for them
+  places[3].device_id = "GPU-0";  // on every node: more ranks than GPUs
   CHECK_FALSE(missing_devices(places, false));
   CHECK_THROWS_AS(check_gpu_sharing(places, false), ConfigError);
 }
 
-TEST_CASE("unbound ranks share the cores of their host, bound ones have their own") {
+TEST_CASE("unbound ranks share the cores of their host and bound ranks use their own") {
   std::vector<RankPlace> places = eight_on_two_hosts();
   CHECK(threads_of(places, 0) == 2);  // 10 cores, 4 ranks
   CHECK(threads_of(places, 7) == 2);
@@ -90,7 +90,7 @@ TEST_CASE("unbound ranks share the cores of their host, bound ones have their ow
   CHECK(threads_of(places, 3) == 1);
 }
 
-TEST_CASE("the table has a line a rank") {
+TEST_CASE("the placement table has one line per rank") {
   std::vector<RankPlace> places = eight_on_two_hosts();
   places.resize(2);
   places[1] = {"a-longer-name", 1, "cpu", "", {0, 2, 3}};
@@ -100,7 +100,7 @@ TEST_CASE("the table has a line a rank") {
         "   1  a-longer-name  cpu          0,2-3        3");
 }
 
-TEST_CASE("of many ranks those of a host that are alike share a line") {
+TEST_CASE("the placement table of many ranks merges the identical ranks of a host") {
   std::vector<RankPlace> places;
   for (int rank = 0; rank < 80; ++rank) places.push_back({rank < 40 ? "a" : "b", 1, "cpu", "", {rank % 40}});
   places[79].cores = {100, 101};
@@ -111,7 +111,7 @@ TEST_CASE("of many ranks those of a host that are alike share a line") {
         "   79  b     cpu     100-101        2");
 }
 
-TEST_CASE("numbers are written as ranges") {
+TEST_CASE("numbers are formatted as ranges") {
   CHECK(ranges_text({}) == "");
   CHECK(ranges_text({4}) == "4");
   CHECK(ranges_text({0, 1, 2, 4, 6, 7}) == "0-2,4,6-7");

@@ -1,4 +1,4 @@
-// What squeue and sbatch of Slurm 22.05 print and take, and a clock whose Slurm is made up.
+// Tests of the time formats of squeue and sbatch (Slurm 22.05), and of the job clock with a simulated squeue.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -18,17 +18,17 @@ Variables variables(const std::map<std::string, std::string>& values) {
   };
 }
 
-constexpr double kNow = 1.7e9;  // what the clocks of these tests take for the present
+constexpr double kNow = 1.7e9;  // the present time of the clocks in these tests
 double fixed_now() { return kNow; }
 
-// A test that waits in vain is ended by its time limit.
+// A test that waits in vain exceeds its time limit.
 void wait_until(const std::function<bool()>& good) {
   while (!good()) std::this_thread::sleep_for(1ms);
 }
 
 }  // namespace
 
-TEST_CASE("a job is known by its variables") {
+TEST_CASE("a Slurm job is described by its variables") {
   CHECK(!slurm_job(variables({})));
   CHECK(!slurm_job(variables({{"SLURM_JOB_ID", ""}})));
   CHECK(slurm_job(variables({{"SLURM_JOB_ID", "12"}})) == SlurmJob{"12"});
@@ -37,7 +37,7 @@ TEST_CASE("a job is known by its variables") {
   CHECK_THROWS_AS(slurm_job(variables({{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "many"}})), ConfigError);
 }
 
-TEST_CASE("time left, as squeue prints it") {
+TEST_CASE("the remaining time is parsed as squeue prints it") {
   CHECK(parse_time_left("0:45\n") == 45);
   CHECK(parse_time_left("0:00\n") == 0);
   CHECK(parse_time_left("5:00") == 300);
@@ -50,7 +50,7 @@ TEST_CASE("time left, as squeue prints it") {
     CHECK(!parse_time_left(none));
 }
 
-TEST_CASE("time limits, as sbatch takes them") {
+TEST_CASE("time limits are parsed as sbatch accepts them") {
   CHECK(parse_time_limit("30") == 1800);
   CHECK(parse_time_limit("30:15") == 1815);
   CHECK(parse_time_limit("1:30:15") == 5415);
@@ -61,7 +61,7 @@ TEST_CASE("time limits, as sbatch takes them") {
   for (const char* none : {"", "soon", "1h", "-5", "1-", "1:2:3:4", "1.5"}) CHECK(!parse_time_limit(none));
 }
 
-TEST_CASE("a clock asks squeue again and again, and keeps what it knew where that fails") {
+TEST_CASE("a job clock polls squeue and keeps its last answer when that fails") {
   std::atomic<int> asked = 0;
   std::vector<std::string> command;
   const Ask ask = [&](const std::vector<std::string>& c, const auto&) -> std::optional<std::string> {
@@ -81,7 +81,7 @@ TEST_CASE("a clock asks squeue again and again, and keeps what it knew where tha
   CHECK(command == std::vector<std::string>{"squeue", "--noheader", "--jobs=12", "--format=%L"});
 }
 
-TEST_CASE("a clock believes the job's own end until squeue says another, and nothing is for ever") {
+TEST_CASE("a job clock uses the job's own end time until squeue reports another") {
   std::atomic<bool> answer = false;
   const Ask ask = [&](const auto&, const auto&) -> std::optional<std::string> {
     return answer ? std::optional<std::string>("1:00\n") : std::nullopt;
@@ -96,7 +96,7 @@ TEST_CASE("a clock believes the job's own end until squeue says another, and not
             .left() == HUGE_VAL);
 }
 
-TEST_CASE("time passes by the clock that is asked") {
+TEST_CASE("the remaining time of a job decreases with the given clock") {
   std::atomic<double> now = kNow;
   const JobClock clock(
       {"12", 0, kNow + 1000}, [](const auto&, const auto&) { return std::nullopt; }, 1ms, [&] { return now.load(); });
@@ -104,8 +104,8 @@ TEST_CASE("time passes by the clock that is asked") {
   CHECK(clock.left() == 600);
 }
 
-// Who waited here for what is not to be waited for would wait for longer than any test may take.
-TEST_CASE("a clock ends at once, however long until it asks again") {
+// A clock that wrongly waited here would wait for longer than any test may take.
+TEST_CASE("a job clock is destroyed at once however long its polling interval is") {
   std::atomic<int> asked = 0;
   const Ask ask = [&](const auto&, const auto&) {
     ++asked;
@@ -118,11 +118,11 @@ TEST_CASE("a clock ends at once, however long until it asks again") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("a clock does not wait for a squeue that does not answer") {
+TEST_CASE("a job clock does not wait for a squeue that does not answer") {
   std::atomic<int> asked = 0, answered = 0;
   const Ask ask = [&](const auto&, const std::stop_token& stop) {
     ++asked;
-    // Its own child holds the pipes for as long as it lives itself.
+    // Its own child keeps the pipes open for as long as it lives.
     const auto text = ask_program({"sh", "-c", "(while kill -0 $$; do sleep 0.1; done) & wait"}, stop, 24h);
     answered += text.has_value();
     return text;

@@ -10,7 +10,7 @@ namespace {
 
 const PhaseTimeouts timeouts = {{"step", 10}, {"save", 100}, {"evaluation", 0}};
 
-// Waits in all_reduce #5 of data, standing still for so long.
+// A rank that has waited in all_reduce #5 of data for `still_s` seconds.
 RankState waiting(int rank, double still_s, const std::string& phase = "step") {
   return {rank, "h", 100 + rank, {phase, 7, true, {"data", CommKind::all_reduce, 5}, 9}, still_s, false};
 }
@@ -33,8 +33,7 @@ RankState elsewhere(int rank, CommRecord::Entry entry, int64_t step = 7) {
 bool stalled(const std::vector<RankState>& ranks) { return is_stalled(ranks, timeouts); }
 std::vector<int> odd(const std::vector<RankState>& ranks) { return odd_ones_out(ranks); }
 
-// Its host has issued so many calls to a communicator and blocks in a copy, or works on; its device has finished
-// others.
+// A rank whose host thread works, or blocks in a copy, with calls issued to and finished by its device in `lanes`.
 RankState on_device(int rank, std::vector<CommRecord::Lane> lanes, double still_s = 11) {
   RankState r = working(rank, still_s);
   r.activity.lanes = std::move(lanes);
@@ -43,7 +42,7 @@ RankState on_device(int rank, std::vector<CommRecord::Lane> lanes, double still_
 
 }  // namespace
 
-TEST_CASE("a standstill of all is a stall once each has passed the timeout of its phase") {
+TEST_CASE("a run is stalled once every rank has exceeded the timeout of its phase") {
   CHECK_FALSE(stalled({}));
   CHECK_FALSE(stalled({waiting(0, 11), waiting(1, 9)}));
   CHECK(stalled({waiting(0, 11), waiting(1, 11)}));
@@ -55,7 +54,7 @@ TEST_CASE("a standstill of all is a stall once each has passed the timeout of it
   CHECK_FALSE(stalled({waiting(0, 1e6), waiting(1, 1e6, "a phase that is not in the table")}));
 }
 
-TEST_CASE("a rank that works and makes progress holds no stall up, one that does not is one") {
+TEST_CASE("a rank that works alone is a stall only if it makes no progress") {
   CHECK_FALSE(stalled({waiting(0, 500), working(1, 1), waiting(2, 500)}));
   CHECK_FALSE(stalled({waiting(0, 500), working(1, 50, "save")}));
   CHECK_FALSE(stalled({waiting(0, 500), working(1, 1e6, "evaluation")}));
@@ -64,14 +63,14 @@ TEST_CASE("a rank that works and makes progress holds no stall up, one that does
   CHECK_FALSE(stalled({waiting(0, 11), waiting(1, 11), working(2, 1)}));
 }
 
-TEST_CASE("a silent rank is judged by the timeouts of those that wait for it") {
+TEST_CASE("a silent rank stalls the run once those that wait for it exceed their timeouts") {
   CHECK(stalled({waiting(0, 11), silent(working(1, 11, "evaluation"))}));
   CHECK(stalled({waiting(0, 11), silent(waiting(1, 11)), working(2, 1)}));
   CHECK_FALSE(stalled({waiting(0, 9), silent(working(1, 11)), working(2, 1)}));
   CHECK_FALSE(stalled({working(0, 1), silent(waiting(1, 1e6))}));
 }
 
-TEST_CASE("the odd one out") {
+TEST_CASE("the odd ranks out are those most likely to cause the stall") {
   CHECK(odd({working(0, 11)}).empty());
   CHECK(odd({waiting(0, 11), waiting(1, 11)}).empty());
   CHECK(odd({working(0, 11), working(1, 11)}).empty());
@@ -81,12 +80,12 @@ TEST_CASE("the odd one out") {
       other{"tensor", CommKind::all_reduce, 5};
   for (const auto& entry : {gather, behind, other})
     CHECK(odd({elsewhere(0, entry), waiting(1, 11), waiting(2, 11)}) == std::vector{0});
-  // No majority: the one of the earliest step, if there is one.
+  // Without a majority, the one at the earliest step, if there is one.
   CHECK(odd({elsewhere(0, gather), waiting(1, 11)}).empty());
   CHECK(odd({elsewhere(0, gather), elsewhere(1, behind, 6)}) == std::vector{1});
 }
 
-TEST_CASE("the report says who does what, alike ranks together") {
+TEST_CASE("the stall report lists the activity of all ranks with identical ranks on one line") {
   std::vector<RankState> ranks;
   for (int r = 0; r < 8; ++r) ranks.push_back(r == 3 ? working(r, 12) : waiting(r, 11));
   const std::string text = describe_stall(ranks);
@@ -100,7 +99,7 @@ TEST_CASE("the report says who does what, alike ranks together") {
   CHECK_THAT(describe_stall(ranks), Contains("All ranks wait alike"));
 }
 
-TEST_CASE("messages carry any text") {
+TEST_CASE("message fields carry any text") {
   const PeerMessage odd_text{"fail", {"", "tab\tline\nback\\slash\\t", "", "end"}};
   CHECK(encode(odd_text).find('\n') == std::string::npos);
   CHECK(decode(encode(odd_text)) == odd_text);
@@ -109,11 +108,11 @@ TEST_CASE("messages carry any text") {
   const CommRecord::Activity b = activity_of(decode(encode(beat_of(a))));
   CHECK(std::tuple(b.phase, b.step, b.waiting, b.entry.group, b.entry.kind, b.entry.sequence, b.progress) ==
         std::tuple(a.phase, a.step, a.waiting, a.entry.group, a.entry.kind, a.entry.sequence, a.progress));
-  CHECK(activity_of(decode("beat\tx\ty\tz\tg\t99\t\t")).entry.kind == CommKind::host);  // no sense, no crash
+  CHECK(activity_of(decode("beat\tx\ty\tz\tg\t99\t\t")).entry.kind == CommKind::host);  // nonsense does not crash
 }
 
-TEST_CASE("devices that wait for a call which one rank has not issued name that rank") {
-  // Rank 2 never issues call 8; the others' hosts block in a copy behind it, and one has gone on to issue a ninth.
+TEST_CASE("a rank that has not issued a call for which devices wait stands out") {
+  // Rank 2 never issues call 8; the other ranks' hosts block in a copy after it, and one has even issued call 9.
   const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 9, 7}}),
                                         on_device(2, {{"data@0", 7, 7}}), on_device(3, {{"data@0", 8, 7}})};
   CHECK(stalled(ranks));
@@ -132,22 +131,22 @@ TEST_CASE("a rank that works alone while devices wait for it is a stall only whe
   CHECK(stalled(with_still(11)));
 }
 
-TEST_CASE("of ranks that wait for each other the one that waits for nobody is the cause") {
-  // Rank 1 waits for rank 2 in the pipeline, and so has not come to the sum that rank 0 is in.
+TEST_CASE("in a chain of waiting ranks the one that waits for nobody stands out") {
+  // Rank 1 waits for rank 2 in the pipeline, and so has not reached the all-reduce that rank 0 is in.
   const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}),
                                         on_device(1, {{"data@0", 7, 7}, {"stages@1", 3, 2}}),
                                         on_device(2, {{"stages@1", 2, 2}})};
   CHECK(odd(ranks) == std::vector<int>{2});
 }
 
-TEST_CASE("devices that all wait alike, or communicators of one name elsewhere, blame nobody") {
+TEST_CASE("no rank stands out if all devices wait for the same call") {
   CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}).empty());
   CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@1", 5, 4}})}).empty());
   CHECK_THAT(describe_stall(std::vector{on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}),
              Contains("All ranks wait alike"));
 }
 
-TEST_CASE("what devices do goes with the beat") {
+TEST_CASE("a heartbeat carries the state of the device") {
   const CommRecord::Activity a = on_device(0, {{"data@0", 8, 7}, {"stages@0-1 up", 123456789012, 5}}).activity;
   CHECK(activity_of(decode(encode(beat_of(a)))).lanes == a.lanes);
   CHECK(activity_of({"beat", {"step", "1", "0", "g", "0", "2", "3", "half a lane", "4"}}).lanes.empty());

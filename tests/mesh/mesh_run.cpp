@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "comm/counting.h"
+#include "dryrun/setup.h"
 #include "ops/counting.h"
-#include "train/setup.h"
 
-namespace fp::testing {
+namespace fp::test {
 
 std::string MeshPlan::text() const {
   const PipelineSection& p = pipeline;
@@ -30,7 +30,7 @@ ModelSection shared_model(const std::string& family) {
 
 namespace {
 
-// Micro-batch `i` of data-parallel rank `dp` in a step, out of the step's samples.
+// Returns micro-batch `i` of data-parallel rank `dp` in a step.
 Batch micro_batch(const ModelSection& m, const MeshPlan& plan, int step, int64_t i, int dp) {
   const Batch all = random_batch(m, static_cast<int>(plan.samples), static_cast<int>(plan.length),
                                  100 + static_cast<uint64_t>(step), plan.documents);
@@ -45,13 +45,12 @@ Batch micro_batch(const ModelSection& m, const MeshPlan& plan, int step, int64_t
   take(all.positions, b.positions);
   take(all.doc_start, b.doc_start);
   std::copy_n(all.sample_ids.begin() + first, each, b.sample_ids.begin());
-  b.valid_targets = static_cast<int64_t>(b.targets.size()) - std::count(b.targets.begin(), b.targets.end(), -1);
   if (plan.executor.loss.dpo)
     for (int64_t r = 0; r < each; ++r) b.reference_logp.push_back(-30.0 - static_cast<double>((first + r) % 3));
   return b;
 }
 
-// Every rank writes the elements it answers for: each is written once.
+// Every rank writes the elements that it owns, so that each is written once.
 void collect(const ParamStore& store, Ops& ops, MeshResult& result) {
   const ParamTable& table = store.table();
   std::vector<float> host;
@@ -77,8 +76,8 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.parallel.pipeline = plan.pipeline;
   spec.parallel.zero_stage = plan.zero;
   spec.parallel.megatron_sp = plan.megatron;
-  spec.precision.compute = plan.compute == DType::f32 ? "fp32" : "bf16";
-  spec.precision.gradients = plan.gradients == DType::f32 ? "fp32" : "bf16";
+  spec.precision.compute = plan.compute;
+  spec.precision.gradients = plan.gradients;
   return spec;
 }
 
@@ -157,9 +156,9 @@ MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
 
 namespace {
 
-// The scores of a query change by one constant with the bias of the keys, so the loss does not depend on it: its
-// gradient is rounding noise, which Adam blows up to whole steps.
-bool decides_nothing(const std::string& name, size_t i, size_t elements) {
+// The bias of the keys adds a constant to the scores of a query, so the loss does not depend on it: its gradient is
+// rounding noise, which Adam scales up to whole steps.
+bool has_no_effect(const std::string& name, size_t i, size_t elements) {
   return name.ends_with("attn.c_attn.bias") && i >= elements / 3 && i < elements / 3 * 2;
 }
 
@@ -171,7 +170,7 @@ double worst_difference(const MeshResult& a, const MeshResult& b) {
     const std::vector<float>& y = b.params.at(name);
     double largest = 0, difference = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      if (decides_nothing(name, i, x.size())) continue;
+      if (has_no_effect(name, i, x.size())) continue;
       largest = std::max(largest, std::abs(static_cast<double>(x[i])));
       const double d = std::abs(static_cast<double>(x[i]) - y[i]);
       difference = std::isfinite(d) ? std::max(difference, d) : std::numeric_limits<double>::infinity();
@@ -194,4 +193,4 @@ void check_trains_like(const ModelSection& m, const MeshPlan& plan, const MeshRe
   CHECK(run_mesh(m, plan) == many);
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,25 +1,25 @@
-// The exchange of heads for tokens, element by element: what is sent is a known function of (sample, token, column), so
-// every element of a core has one right value, and the way back restores the rows.
+// HeadExchange element by element: the data are a known function of (sample, token, column), so the value of every
+// element of a core is known, and the way back must restore the rows.
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
 #include "model/groups.h"
 #include "model/head_exchange.h"
 #include "ops/backends.h"
-#include "plan/deal.h"
+#include "sharding/head_split.h"
 
 using namespace fp;
 
 namespace {
 
-// Small whole numbers: sums of a few are exact in f32.
+// Small integers, whose sums are exact in f32.
 float value(int64_t sample, int64_t token, int64_t column) {
   return static_cast<float>((sample * 31 + token) * 257 + column + 1);
 }
 
 struct Exchange {
   HeadLayout all;
-  int64_t samples, tokens;  // of a rank
+  int64_t samples, tokens;  // per rank
 };
 
 // Rows [B, T/P, columns] of one rank.
@@ -33,7 +33,7 @@ ArenaTensor rows_of(Arena& arena, const Exchange& x, int64_t columns, int rank) 
 }
 
 int64_t wrong_in_core(const Tensor& core, const HeadExchange& e, const Exchange& x, int ranks, int rank) {
-  const HeadShare share = deal_heads(x.all.heads, x.all.kv_heads, ranks, rank);
+  const HeadRanges share = split_heads(x.all.heads, x.all.kv_heads, ranks, rank);
   const HeadLayout& mine = e.core();
   int64_t wrong = 0;
   const auto compare = [&](int64_t local, int64_t global) {
@@ -51,11 +51,12 @@ int64_t wrong_in_core(const Tensor& core, const HeadExchange& e, const Exchange&
   return wrong + (mine.heads != share.heads.count) + (mine.kv_heads != share.kv_heads.count);
 }
 
-// Rows that went to the cores and came back: the same, keys and values as often as cores held them.
+// Counts wrong elements of rows that went to the cores and back: equal to the originals, but keys and values times the
+// number of cores that held them.
 int64_t wrong_in_rows(const Tensor& back, const Exchange& x, int ranks, int rank) {
   std::vector<int> copies(static_cast<size_t>(x.all.kv_heads));
   for (int r = 0; r < ranks; ++r) {
-    const Share kv = deal_heads(x.all.heads, x.all.kv_heads, ranks, r).kv_heads;
+    const IndexRange kv = split_heads(x.all.heads, x.all.kv_heads, ranks, r).kv_heads;
     for (int64_t k = kv.first; k < kv.first + kv.count; ++k) ++copies[static_cast<size_t>(k)];
   }
   std::vector<float> factor(static_cast<size_t>(x.all.columns()), 1.0f);
@@ -73,7 +74,7 @@ int64_t wrong_in_rows(const Tensor& back, const Exchange& x, int ranks, int rank
 
 }  // namespace
 
-TEST_CASE("every element reaches the core of its head, and comes back", "[mesh]") {
+TEST_CASE("every element reaches the core of its head and returns", "[mesh]") {
   const int ranks = GENERATE(1, 2, 3, 4);
   const int64_t heads = GENERATE(4, 7, 8), samples = GENERATE(1, 2, 3);
   const bool grouped = GENERATE(false, true);
@@ -89,7 +90,7 @@ TEST_CASE("every element reaches the core of its head, and comes back", "[mesh]"
       const auto group = world.group("sequence", Mesh(1, 1, ranks, 1, ranks).world());
       const HeadExchange e(x.all, ranks, rank);
       const HeadExchange::Place place{ops.get(), &arena, group.get(),
-                                      share_tokens(samples, x.tokens * ranks, {ranks, rank, 1, 0, false})};
+                                      split_tokens(samples, x.tokens * ranks, {ranks, rank, 1, 0, false})};
       int64_t& bad = wrong[static_cast<size_t>(rank)];
       ArenaTensor core = e.qkv_to_core(place, rows_of(arena, x, x.all.columns(), rank));
       bad += wrong_in_core(core, e, x, ranks, rank);
@@ -104,7 +105,7 @@ TEST_CASE("every element reaches the core of its head, and comes back", "[mesh]"
   }
 }
 
-TEST_CASE("a sequence has no more ranks than heads", "[mesh]") {
+TEST_CASE("more sequence-parallel ranks than heads are refused", "[mesh]") {
   CHECK_THROWS_WITH(HeadExchange({4, 2, 8, false}, 5, 0),
                     Catch::Contains("parallel.sequence = 5") && Catch::Contains("use 1 to 4"));
 }

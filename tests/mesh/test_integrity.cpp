@@ -1,10 +1,10 @@
-// What the checks of a step find when a bit flips, and that they find nothing when none does.
+// The checks of a step find flipped bits, and report nothing when none is flipped.
 #include <catch2/catch.hpp>
 
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -19,8 +19,8 @@ MeshPlan checked_plan(int dp, int zero, DType gradients = DType::f32) {
   return plan;
 }
 
-// What a run says in whose step 2 a bit flips on rank 1; empty: it ended well.
-std::string said(MeshPlan plan, Executor::Flipped what, const BitFlip& flip) {
+// Returns the error of a run in whose step 2 a bit flips on rank 1; empty: none.
+std::string error_of(MeshPlan plan, Executor::Flipped what, const BitFlip& flip) {
   plan.before_step = [&](Executor& executor, int rank, int step) {
     if (rank == 1 && step == 2) executor.flip(what, flip);
   };
@@ -34,7 +34,7 @@ std::string said(MeshPlan plan, Executor::Flipped what, const BitFlip& flip) {
 
 }  // namespace
 
-TEST_CASE("sums of gradients over data ranks prove right on every mesh, and the check changes nothing", "[mesh]") {
+TEST_CASE("the reduction check accepts correct gradients on every mesh and changes no result", "[mesh]") {
   for (const int dp : {2, 3})
     for (const int zero : {0, 1, 2, 3})
       for (const DType gradients : {DType::f32, DType::bf16}) {
@@ -47,28 +47,28 @@ TEST_CASE("sums of gradients over data ranks prove right on every mesh, and the 
       }
 }
 
-TEST_CASE("a sum of gradients that is altered on its way is found in its step", "[mesh]") {
+TEST_CASE("an altered sum of gradients is found in its step", "[mesh]") {
   for (const int zero : {0, 1, 2, 3}) {
     CAPTURE(zero);
-    const std::string text = said(checked_plan(2, zero), Executor::Flipped::sums, {0, 30});
+    const std::string text = error_of(checked_plan(2, zero), Executor::Flipped::sums, {0, 30});
     CHECK_THAT(text, Catch::Contains("is not the sum of what they gave"));
     CHECK_THAT(text, Catch::Contains("summed over 2 data ranks"));
   }
 }
 
-TEST_CASE("a lowest bit of a sum of gradients passes for rounding", "[mesh]") {
-  CHECK(said(checked_plan(2, 2), Executor::Flipped::sums, {0, 0}).empty());
+TEST_CASE("a flip of the lowest bit of a sum is within rounding and not reported", "[mesh]") {
+  CHECK(error_of(checked_plan(2, 2), Executor::Flipped::sums, {0, 0}).empty());
 }
 
-TEST_CASE("what a rank computes wrong is found only by computing it again", "[mesh]") {
+TEST_CASE("the reduction check does not find gradients that a rank computed wrong", "[mesh]") {
   for (const int zero : {0, 2}) {
     CAPTURE(zero);
-    CHECK(said(checked_plan(2, zero), Executor::Flipped::gradients, {0, 30}).empty());
+    CHECK(error_of(checked_plan(2, zero), Executor::Flipped::gradients, {0, 30}).empty());
   }
 }
 
-TEST_CASE("gradients computed twice leave the same marks, and those of a rank whose bit flipped do not", "[mesh]") {
-  for (const int bit : {20, 30, 31}) {  // none that the rounding of a sum may hide
+TEST_CASE("repeated gradients have equal marks unless a bit flips", "[mesh]") {
+  for (const int bit : {20, 30, 31}) {  // too high for the rounding of a sum to hide
     CAPTURE(bit);
     std::vector<Executor::GradientMarks> marks(4);
     for (const bool flips : {false, true}) {

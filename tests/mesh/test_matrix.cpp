@@ -1,15 +1,15 @@
-// The same training on every mesh: losses and parameters of any (tp, sp, dp, ZeRO, Megatron-SP, recompute) are those of
-// one rank, and a run repeats bit for bit.
+// Training is the same on every mesh: losses and parameters of any (tp, sp, dp, ZeRO, Megatron-SP, recompute) equal
+// those of one rank, and runs are bitwise reproducible.
 #include <catch2/catch.hpp>
 
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// Every legal combination on up to 8 ranks.
+// Returns every legal combination on up to 8 ranks.
 std::vector<MeshPlan> all_plans() {
   std::vector<MeshPlan> plans;
   for (const int tp : {1, 2, 4})

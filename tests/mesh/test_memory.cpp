@@ -1,5 +1,4 @@
-// Memory of a rank under ZeRO: what is kept follows the published table, and what a step takes is what the dry run
-// says.
+// Memory of a rank under ZeRO: kept state follows the published table, and the peak of a step equals the dry run's.
 #include <catch2/catch.hpp>
 
 #include "comm/counting.h"
@@ -7,12 +6,12 @@
 #include "ops/counting.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// Bytes a parameter that a rank keeps, out of `n` ranks that divide them: weights w, gradients g, and 12 of fp32 master
-// and moments (8 where the weights are the master).
+// Bytes per parameter that each of `n` data ranks keeps: weights w, gradients g, and 12 of fp32 master weights and
+// moments (8 where the weights are the master weights).
 double bytes_per_parameter(int zero, double w, double g, double n) {
   const double state = w == 4 ? 8 : 12;
   const double shared = (zero >= 1 ? state : 0) + (zero >= 2 ? g : 0) + (zero >= 3 ? w : 0);
@@ -21,7 +20,7 @@ double bytes_per_parameter(int zero, double w, double g, double n) {
 
 }  // namespace
 
-TEST_CASE("the bytes of the ZeRO table", "[mesh]") {
+TEST_CASE("bytes per parameter equal those of the ZeRO paper", "[mesh]") {
   // 16P, 4P + 12P/N, 2P + 14P/N, 16P/N of the paper, with bf16 gradients.
   const double n = 8;
   CHECK(bytes_per_parameter(0, 2, 2, n) == 16);
@@ -30,7 +29,7 @@ TEST_CASE("the bytes of the ZeRO table", "[mesh]") {
   CHECK(bytes_per_parameter(3, 2, 2, n) == 16 / n);
 }
 
-TEST_CASE("a rank keeps what the ZeRO table says", "[mesh]") {
+TEST_CASE("the state of a rank has the size in the ZeRO table", "[mesh]") {
   const int zero = GENERATE(0, 1, 2, 3), ranks = GENERATE(1, 2, 8), tp = GENERATE(1, 2);
   const auto [compute, gradients] = GENERATE(std::pair(DType::f32, DType::f32), std::pair(DType::bf16, DType::f32),
                                              std::pair(DType::bf16, DType::bf16));
@@ -49,7 +48,7 @@ TEST_CASE("a rank keeps what the ZeRO table says", "[mesh]") {
   options.zero_stage = zero;
   options.positions = 1;
   const Model model(m, options, *ops, arena, groups);
-  double parameters = 0;  // of this rank's cuts, without the padding of rows and units
+  double parameters = 0;  // on this rank, without the padding of rows and units
   for (const Param& p : model.table()) parameters += static_cast<double>(p.local_elements());
   const double expected = parameters * bytes_per_parameter(zero, static_cast<double>(size_of(compute)),
                                                            static_cast<double>(size_of(gradients)), ranks);
@@ -57,7 +56,7 @@ TEST_CASE("a rank keeps what the ZeRO table says", "[mesh]") {
   CHECK(static_cast<double>(arena.in_use()) == Approx(expected).epsilon(0.01));
 }
 
-TEST_CASE("a step takes on every rank what the dry run says", "[mesh]") {
+TEST_CASE("the dry run predicts the peak memory of every rank", "[mesh]") {
   const int zero = GENERATE(0, 1, 2, 3);
   const auto [compute, gradients] = GENERATE(std::pair(DType::f32, DType::f32), std::pair(DType::bf16, DType::bf16));
   ModelSection m = shared_model(GENERATE("gpt", "llama", "phi3"));

@@ -1,17 +1,17 @@
-// What does not divide evenly: it trains like one rank, or is refused with what would be legal.
+// Sizes that do not divide evenly train like one rank, or are refused with the legal values.
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
 #include "mesh/mesh_run.h"
-#include "plan/layout.h"
+#include "sharding/arrange.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// A tamer start than that of the other tests, and an eps far above the rounding of gradients (1e-9 to 1e-8 here): else
-// single elements, whose gradients are next to nothing, move by as much as rounding says.
+// A smaller init than in other tests, and an eps far above the rounding of gradients (1e-9 to 1e-8 here): otherwise
+// rounding alone would move elements with gradients near zero.
 void check_like_one(ModelSection m, MeshPlan plan) {
   m.init_std = 0.1;
   plan.lr = 3e-3;
@@ -47,7 +47,7 @@ constexpr const char* kLlama = "model: {family: llama, layers: 2, hidden: 64, he
 
 }  // namespace
 
-TEST_CASE("6 heads with 2 kv heads on 4 tensor-parallel ranks", "[mesh]") {
+TEST_CASE("6 heads with 2 kv heads train on 4 tensor-parallel ranks", "[mesh]") {
   ModelSection m = shared_model("llama");
   m.hidden = 24;
   m.heads = 6;
@@ -55,7 +55,7 @@ TEST_CASE("6 heads with 2 kv heads on 4 tensor-parallel ranks", "[mesh]") {
   check_like_one(m, plan_of(4, 1, 1, 0));
 }
 
-TEST_CASE("10 kv heads on 4 tensor-parallel ranks", "[mesh]") {
+TEST_CASE("10 kv heads train on 4 tensor-parallel ranks", "[mesh]") {
   ModelSection m = shared_model("phi3");
   m.hidden = 80;
   m.heads = 20;
@@ -64,7 +64,7 @@ TEST_CASE("10 kv heads on 4 tensor-parallel ranks", "[mesh]") {
   check_like_one(m, plan_of(4, 1, 1, 0, true));
 }
 
-TEST_CASE("a vocabulary of 50257 on 4 tensor-parallel ranks", "[mesh]") {
+TEST_CASE("a vocabulary of 50257 trains on 4 tensor-parallel ranks", "[mesh]") {
   ModelSection m = shared_model("gpt");
   m.hidden = 16;
   m.head_dim = 2;
@@ -75,7 +75,7 @@ TEST_CASE("a vocabulary of 50257 on 4 tensor-parallel ranks", "[mesh]") {
   check_like_one(m, p);
 }
 
-TEST_CASE("heads that do not divide among the ranks of a sequence", "[mesh]") {
+TEST_CASE("heads that do not divide evenly train on sequence-parallel ranks", "[mesh]") {
   ModelSection m = shared_model("llama");
   m.hidden = 28;
   m.heads = 7;
@@ -84,7 +84,7 @@ TEST_CASE("heads that do not divide among the ranks of a sequence", "[mesh]") {
   check_like_one(m, plan_of(1, 4, 2, 2));
 }
 
-TEST_CASE("sequences that do not divide are padded and the padding counts for nothing", "[mesh][slow]") {
+TEST_CASE("sequences that do not divide are padded and the padding has no effect", "[mesh][slow]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const ModelSection m = shared_model(family);
   MeshPlan p = plan_of(1, 3, 1, 0);
@@ -96,7 +96,7 @@ TEST_CASE("sequences that do not divide are padded and the padding counts for no
   check_like_one(m, p);
 }
 
-TEST_CASE("sequences of 1000 on 3 ranks", "[mesh][slow]") {
+TEST_CASE("sequences of 1000 train on 3 sequence-parallel ranks", "[mesh][slow]") {
   ModelSection m = shared_model("llama");
   m.max_position = 1024;
   MeshPlan p = plan_of(1, 3, 1, 0);
@@ -105,14 +105,14 @@ TEST_CASE("sequences of 1000 on 3 ranks", "[mesh][slow]") {
   check_like_one(m, p);
 }
 
-TEST_CASE("packed documents across the ranks of a sequence", "[mesh]") {
+TEST_CASE("packed documents train across sequence-parallel ranks", "[mesh]") {
   const ModelSection m = shared_model(GENERATE("gpt", "llama", "phi3"));
   MeshPlan p = plan_of(2, 2, 1, 2, true);
   p.documents = true;
   check_like_one(m, p);
 }
 
-TEST_CASE("phi-3-small: blocks of every head keep their global index", "[mesh]") {
+TEST_CASE("phi-3-small's blocksparse heads keep their global index on a mesh", "[mesh]") {
   ModelSection m = tiny_model("phi3small");
   m.hidden = 32;
   m.heads = 8;
@@ -131,7 +131,7 @@ TEST_CASE("dropout does not depend on the mesh", "[mesh]") {
   check_like_one(m, p);
 }
 
-TEST_CASE("DPO over whole rows that several ranks share", "[mesh]") {
+TEST_CASE("DPO trains with rows split over several ranks", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (MeshPlan p : {plan_of(2, 2, 1, 1, true), plan_of(1, 2, 2, 3), plan_of(2, 1, 1, 0)}) {
     p.samples = 8;
@@ -140,7 +140,7 @@ TEST_CASE("DPO over whole rows that several ranks share", "[mesh]") {
   }
 }
 
-TEST_CASE("z-loss and bf16 run on every mesh and repeat", "[mesh][slow]") {
+TEST_CASE("z-loss and bf16 train reproducibly on every ZeRO stage", "[mesh][slow]") {
   const ModelSection m = shared_model("llama");
   for (const DType gradients : {DType::f32, DType::bf16})
     for (const int zero : {0, 1, 2, 3}) {
@@ -158,7 +158,7 @@ TEST_CASE("z-loss and bf16 run on every mesh and repeat", "[mesh][slow]") {
     }
 }
 
-TEST_CASE("what cannot be is refused with key and legal values", "[mesh]") {
+TEST_CASE("impossible meshes are refused with the key and the legal values", "[mesh]") {
   const std::string llama = kLlama;
   CHECK_THAT(refusal(llama + "parallel: {tensor: 16}", 16),
              Catch::Contains("parallel.tensor = 16") && Catch::Contains("use 1 to 8"));
@@ -167,7 +167,7 @@ TEST_CASE("what cannot be is refused with key and legal values", "[mesh]") {
   CHECK_THAT(refusal(llama + "parallel: {tensor: 4, sequence: 3}", 12),
              Catch::Contains("parallel.sequence = 3") && Catch::Contains("use 1 to 2"));
   CHECK_THAT(refusal(llama + "parallel: {tensor: 2}", 3),
-             Catch::Contains("tensor 2 = 2 ranks") && Catch::Contains("has 3") && Catch::Contains("mpirun -np 2"));
+             Catch::Contains("tensor 2 = 2,") && Catch::Contains("has 3") && Catch::Contains("mpirun -np 2"));
   CHECK_THAT(refusal(llama + "parallel: {tensor: 2, data: 0}", 3), Catch::Contains("not a multiple of 2"));
   CHECK_THAT(refusal(llama + "parallel: {data: 0}", 3),
              Catch::Contains("train.global_batch = 8") && Catch::Contains("multiple of"));

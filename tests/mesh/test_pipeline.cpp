@@ -1,11 +1,11 @@
-// Training through the stages of a pipeline is training on one rank: every schedule, in every company.
+// Training in a pipeline equals training on one rank, for every schedule and combined with every other parallelism.
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -49,11 +49,11 @@ MeshPlan piped(const Kind& k, int ranks, int64_t micro_batches) {
   p.samples = micro_batches;
   p.length = 6;
   p.lr = 1e-3;
-  p.eps = 1e-4;  // elements with gradients near 0 would turn rounding into whole steps, as data parallelism alone does
+  p.eps = 1e-4;  // otherwise rounding would move elements with gradients near 0 by whole steps
   return p;
 }
 
-// The same batches on one rank.
+// Returns the plan with the same batches on one rank.
 MeshPlan alone(MeshPlan p) {
   p.micro_batches *= p.dp;
   p.tp = p.sp = p.dp = 1;
@@ -98,24 +98,24 @@ TEST_CASE("pipelines of eight ranks train like one rank", "[pipeline][slow]") {
 
 namespace {
 
-// What else a pipeline of two is combined with.
-struct Company {
+// The other parallelism with which a pipeline of two is combined.
+struct Combination {
   int tp = 1, sp = 1, dp = 1, zero = 0;
   bool megatron = false;
   Recompute recompute = Recompute::none;
 };
 
-const std::vector<Company> kCompany = {{2, 1, 1, 0},
-                                       {1, 2, 1, 1},
-                                       {1, 1, 2, 1},
-                                       {1, 1, 2, 3},
-                                       {2, 2, 1, 0, true},
-                                       {2, 1, 2, 1, true, Recompute::selective},
-                                       {1, 2, 2, 3, false, Recompute::full},
-                                       {1, 1, 2, 2},
-                                       {2, 1, 2, 3}};
+const std::vector<Combination> kCombinations = {{2, 1, 1, 0},
+                                                {1, 2, 1, 1},
+                                                {1, 1, 2, 1},
+                                                {1, 1, 2, 3},
+                                                {2, 2, 1, 0, true},
+                                                {2, 1, 2, 1, true, Recompute::selective},
+                                                {1, 2, 2, 3, false, Recompute::full},
+                                                {1, 1, 2, 2},
+                                                {2, 1, 2, 3}};
 
-MeshPlan accompanied(MeshPlan p, const Company& c) {
+MeshPlan combined(MeshPlan p, const Combination& c) {
   p.tp = c.tp;
   p.sp = c.sp;
   p.dp = c.dp;
@@ -126,25 +126,25 @@ MeshPlan accompanied(MeshPlan p, const Company& c) {
   return p;
 }
 
-void check_company(const std::string& family, const std::vector<Kind>& kinds, size_t every) {
+void check_combinations(const std::string& family, const std::vector<Kind>& kinds, size_t every) {
   const ModelSection m = layered_model(family, 7);
   std::map<int, MeshResult> one;  // by data-parallel ranks
-  for (const int dp : {1, 2}) one[dp] = run_mesh(m, alone(accompanied(piped({"1f1b"}, 2, 4), {1, 1, dp, 0})));
+  for (const int dp : {1, 2}) one[dp] = run_mesh(m, alone(combined(piped({"1f1b"}, 2, 4), {1, 1, dp, 0})));
   size_t number = 0;
   for (const Kind& k : kinds)
-    for (const Company& c : kCompany)
-      if (number++ % every == 0) check_trains_like(m, accompanied(piped(k, 2, 4), c), one.at(c.dp));
+    for (const Combination& c : kCombinations)
+      if (number++ % every == 0) check_trains_like(m, combined(piped(k, 2, 4), c), one.at(c.dp));
 }
 
 }  // namespace
 
-// Three families x 17 schedules x 9 companies, half of them.
-TEST_CASE("every schedule goes with every other cut", "[pipeline][nightly]") {
+// Half of three families x 17 schedules x 9 combinations.
+TEST_CASE("every schedule trains with every other parallelism", "[pipeline][nightly]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   INFO(family);
-  check_company(family, kKinds, 2);
+  check_combinations(family, kKinds, 2);
 }
 
-TEST_CASE("schedules go with other cuts", "[pipeline][slow]") {
-  check_company("phi3", {{"1f1b"}, {"interleaved-zb", 2}, {"zb-v"}, {"zeropp", 2}, {"bitpipe", 0, true}}, 4);
+TEST_CASE("some schedules train with other parallelism", "[pipeline][slow]") {
+  check_combinations("phi3", {{"1f1b"}, {"interleaved-zb", 2}, {"zb-v"}, {"zeropp", 2}, {"bitpipe", 0, true}}, 4);
 }

@@ -1,12 +1,12 @@
-// The activations of a pipeline rank: what the executor takes out of the arena against what the schedule's bound says.
+// Compares the activations of a pipeline rank in the arena with the schedule's memory bound.
 #include <catch2/catch.hpp>
 
 #include "comm/counting.h"
 #include "config/load.h"
+#include "dryrun/dry_run.h"
+#include "dryrun/setup.h"
+#include "dryrun/stage_memory.h"
 #include "exec/executor.h"
-#include "train/dry_run.h"
-#include "train/setup.h"
-#include "train/stage_memory.h"
 
 using namespace fp;
 
@@ -23,7 +23,7 @@ RunSpec large_spec(const std::string& pipeline, const std::string& recompute) {
   return spec;
 }
 
-// Bytes that a rank takes for a step beyond what it always has: as used, and as laid out in the arena.
+// Bytes that a rank allocates for a step beyond its permanent state: in use, and with gaps of the arena.
 struct Taken {
   int64_t used = 0, laid_out = 0;
 };
@@ -44,7 +44,7 @@ Taken take_step(const RunSpec& spec, const PipelinePlan& plan, int rank) {
 
 }  // namespace
 
-TEST_CASE("a rank of a pipeline takes what the schedule's bound says", "[pipeline][memory]") {
+TEST_CASE("the activations of a pipeline rank equal the schedule's memory bound", "[pipeline][memory]") {
   const std::string schedule =
       GENERATE("schedule: gpipe", "schedule: 1f1b", "schedule: interleaved, chunks: 2", "schedule: bfs, chunks: 2",
                "schedule: zb-h1", "schedule: zb-h2", "schedule: zb-v", "schedule: interleaved-zb, chunks: 2",
@@ -67,6 +67,6 @@ TEST_CASE("a rank of a pipeline takes what the schedule's bound says", "[pipelin
                   << bound / (1 << 20) << " MiB");
     CHECK(static_cast<double>(taken.used) / bound > 0.95);
     CHECK(static_cast<double>(taken.used) / bound < 1.001);    // token ids and losses come on top
-    CHECK(static_cast<double>(taken.laid_out) / bound < 1.4);  // gaps between tensors of many sizes and lives
+    CHECK(static_cast<double>(taken.laid_out) / bound < 1.4);  // gaps between tensors of many sizes and lifetimes
   }
 }

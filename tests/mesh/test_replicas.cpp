@@ -1,21 +1,22 @@
-// A bit that differs between two copies of the state is found, and named.
+// check_replicas() finds and names a bit that differs between two copies of the state.
+#include <atomic>
 #include <catch2/catch.hpp>
 
 #include "exec/replicas.h"
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// On 2 data ranks x `tp` tensor ranks: what check_replicas() says after `flip` on one rank. 3 is the second of
-// both.
+// Returns the error of check_replicas() on 2 data ranks x `tp` tensor ranks after `flip` on one rank. Rank 3 is the
+// second of both axes for tp = 2.
 std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int rank = 3, int tp = 2,
                     DType compute = DType::f32) {
   std::string what = "no difference";
   ModelSection m = shared_model("llama");
-  if (tp > 2) m.ffn = 22;  // shares that differ, and with them the shards
+  if (tp > 2) m.ffn = 22;  // an uneven split, so that shards differ too
   try {
     run_thread_ranks(2 * tp, [&](World& world) {
       const auto ops = make_cpu_ops();
@@ -37,26 +38,92 @@ std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int 
   return what;
 }
 
-void flip_bit(const Tensor& t) { *static_cast<uint32_t*>(t.data) ^= 1u; }
+void flip_bit(const Tensor& t, int bit = 0) { *static_cast<uint32_t*>(t.data) ^= 1u << bit; }
 
-// The first element of a parameter's kept state, if this rank keeps it.
-void flip_state(ParamStore& store, const std::string& name, StateKind kind) {
+// Returns the first element of a parameter's kept state, if this rank keeps it.
+void flip_state(ParamStore& store, const std::string& name, StateKind kind, int bit = 0) {
   const ParamId id = store.table().find(name);
   for (const ParamUnit& u : store.table().units())
     for (const ParamPart& part : store.table().parts(u, !store.sharded(kind)))
-      if (part.id == id) return flip_bit(store.state(kind, {id, part.first, 1}));
+      if (part.id == id) return flip_bit(store.state(kind, {id, part.first, 1}), bit);
 }
 
 }  // namespace
 
-TEST_CASE("equal copies pass", "[mesh]") {
+// Calls `use` on each of 2 data x 2 tensor ranks after an update that summed the state it wrote.
+void after_update(int zero, DType compute, const std::function<void(ParamStore&, int rank)>& before,
+                  const std::function<void(Model&, Ops&, const StateSums&)>& use) {
+  run_thread_ranks(4, [&](World& world) {
+    const auto ops = make_cpu_ops();
+    Arena arena(ops->allocate(size_t{16} << 20, false), size_t{16} << 20);
+    const Groups groups = make_groups(world, Mesh(1, 2, 1, 2, 4));
+    ModelOptions options;
+    options.compute = compute;
+    options.zero_stage = zero;
+    options.positions = 8;
+    Model model(shared_model("llama"), options, *ops, arena, groups);
+    model.params().initialize(*ops, 5);
+    Executor executor(model, {});
+    executor.restore_weights(0);
+    for (const ParamUnit& u : model.table().units()) {
+      const UnitState s = model.params().unit_state(u);
+      ops->copy(s.gradient, s.param);
+    }
+    before(model.params(), world.rank());
+    use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
+  });
+}
+
+TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
+  for (const int zero : {0, 1})
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      std::atomic<int> equal = 0, other = 0;
+      after_update(
+          zero, compute, [](ParamStore&, int) {},
+          [&](Model& model, Ops& ops, const StateSums& sums) {
+            ParamStore& store = model.params();
+            const auto memory = ops.allocate(2 * sizeof(int32_t), false);
+            const Tensor now(memory.get(), DType::i32, {2});
+            for (const ParamUnit& u : store.table().units())
+              for (const ParamPart& part : store.kept(u)) {
+                const auto same = [&](StateSums::Piece piece, const Tensor& t) {
+                  ops.bit_sums(now, t);
+                  return sums.find(part, piece) == StateSums::Sums{now.ptr<int32_t>()[0], now.ptr<int32_t>()[1]};
+                };
+                bool all = same(StateSums::Piece::param, store.state(StateKind::param, part)) &&
+                           same(StateSums::Piece::exp_avg, store.state(StateKind::exp_avg, part)) &&
+                           same(StateSums::Piece::exp_avg_sq, store.state(StateKind::exp_avg_sq, part));
+                if (compute == DType::bf16) all = all && same(StateSums::Piece::rounded, store.kept_weights(part));
+                ++(all ? equal : other);
+              }
+          });
+      CHECK(equal > 0);
+      CHECK(other == 0);
+    }
+}
+
+TEST_CASE("a bit that flipped before an update is found from the update's sums", "[mesh]") {
+  const std::string down = "model.layers.1.mlp.down_proj.weight";
+  const auto run = [&](bool flips) {
+    after_update(
+        0, DType::bf16,
+        [&](ParamStore& store, int rank) {
+          if (flips && rank == 3) flip_state(store, down, StateKind::exp_avg_sq, 30);
+        },
+        [](Model& model, Ops& ops, const StateSums& sums) { check_replicas(model, ops, sums); });
+  };
+  CHECK_NOTHROW(run(false));
+  CHECK_THROWS_WITH(run(true), Catch::Contains(" of " + down + " on rank 3 is not what rank 1 holds"));
+}
+
+TEST_CASE("equal replicas pass the check", "[mesh]") {
   for (const int zero : {0, 1, 2, 3})
     for (const int tp : {2, 3, 4})
       CHECK(verdict(
                 zero, [](ParamStore&) {}, 0, tp) == "no difference");
 }
 
-TEST_CASE("a flipped bit of the state is named", "[mesh]") {
+TEST_CASE("a flipped bit of the state is reported with parameter and ranks", "[mesh]") {
   using Catch::Contains;
   const std::string down = "model.layers.1.mlp.down_proj.weight";
   for (const int zero : {0, 1, 2})
@@ -64,10 +131,9 @@ TEST_CASE("a flipped bit of the state is named", "[mesh]") {
                Contains("weights of " + down + " on rank 3 is not what rank 1 holds"));
   CHECK_THAT(verdict(0, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg_sq); }),
              Contains("second moment of " + down));
-  // Shards of moments have no copies over the data group, but those of replicated parameters have over the tensor
-  // group.
+  // Shards of moments have no copies in the data group, but those of replicated parameters have in the tensor group.
   CHECK(verdict(1, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg); }) == "no difference");
-  // A layer's first norm is in the first shard, which ranks 0 and 1 have.
+  // A layer's first norm is in the first shard, which ranks 0 and 1 hold.
   const std::string norm = "model.layers.0.input_layernorm.weight";
   for (const int zero : {1, 3})
     CHECK_THAT(verdict(

@@ -1,12 +1,12 @@
-// Schedules whose stages sleep: what is measured, not how long it takes.
+// Benchmark of schedules whose stages sleep: checks what is measured, not how long it takes.
 #include <catch2/catch.hpp>
 
+#include "bench/schedule_benchmark.h"
 #include "comm/backends.h"
-#include "train/schedule_benchmark.h"
 
 using namespace fp;
 
-TEST_CASE("a schedule of sleeping stages runs all passes in their order, for as long as asked", "[schedule]") {
+TEST_CASE("a schedule of sleeping stages runs all passes in order with the requested times", "[schedule]") {
   for (const std::string kind : {"1f1b", "zb-v", "dualpipe", "bitpipe"}) {
     CAPTURE(kind);
     const Schedule s = generate({.kind = kind, .ranks = 4, .micro_batches = 8});

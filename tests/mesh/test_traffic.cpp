@@ -1,14 +1,14 @@
-// What is sent, counted, equals the closed formulas to the byte.
+// The bytes sent equal the closed formulas exactly.
 //
-// b samples of S tokens a micro-batch, m micro-batches, h hidden, L layers, e bytes an activation; t, P, N ranks of the
-// tensor, sequence and data groups; M = b S / P rows a rank. All-gather and reduce-scatter of n elements send n (k-1)/k
-// over k ranks, all-reduce twice that, all-to-all n (k-1)/k of what a rank has.
+// b samples of S tokens per micro-batch, m micro-batches, h hidden, L layers, e bytes per activation; t, P, N ranks of
+// the tensor, sequence and data groups; M = b S / P rows per rank. All-gather and reduce-scatter of n elements send
+// n (k-1)/k over k ranks, all-reduce twice that, all-to-all n (k-1)/k of a rank's n elements.
 #include <catch2/catch.hpp>
 
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -19,9 +19,9 @@ int64_t sent(const MeshResult& r, const std::string& group, CommKind kind, size_
   return it == r.traffic[rank].end() ? 0 : it->second.bytes;
 }
 
-// The elements of the flat buffers of each unit of a rank, padding included: what ZeRO and the reduction move.
+// The elements of the flat buffers of each unit of a rank, padding included, which ZeRO and the reductions send.
 struct Units {
-  int64_t all = 0, layers = 0, ends = 0, stem = 0;
+  int64_t all = 0, layers = 0, ends = 0, embedding = 0;
 };
 Units units_of(const ModelSection& m, const MeshPlan& p) {
   ParamTable table(p.tp, 0, p.dp * p.sp, 0);
@@ -31,7 +31,7 @@ Units units_of(const ModelSection& m, const MeshPlan& p) {
     u.all += unit.elements;
     (table[unit.first].layer >= 0 ? u.layers : u.ends) += unit.elements;
   }
-  u.stem = table.units().front().elements;
+  u.embedding = table.units().front().elements;
   return u;
 }
 
@@ -42,7 +42,7 @@ MeshPlan one_step(MeshPlan p) {
 
 }  // namespace
 
-TEST_CASE("tensor parallelism sends 8 b s h (t-1)/t elements a layer and micro-batch", "[mesh]") {
+TEST_CASE("tensor parallelism sends 8 b s h (t-1)/t elements per layer and micro-batch", "[mesh]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const int tp = GENERATE(2, 4);
   const bool megatron = GENERATE(false, true);
@@ -53,7 +53,7 @@ TEST_CASE("tensor parallelism sends 8 b s h (t-1)/t elements a layer and micro-b
   const MeshResult r = run_mesh(m, p);
   const int64_t rows = p.samples / p.micro_batches * p.length, h = m.hidden;
   const int64_t once = p.micro_batches * rows * h * (tp - 1) / tp * kBytes;  // one gather or scatter of [rows, h]
-  // Forward and backward of a layer: four sums. The stem sums once; the head's backward once.
+  // Forward and backward of a layer: four sums. The embedding sums once, the LM head's backward once.
   const int64_t again_sums = recompute == Recompute::full ? 1 : 0;     // the attention's output
   const int64_t again_gathers = recompute == Recompute::none ? 0 : 2;  // the normed inputs
   const int64_t stats = p.micro_batches * rows * 3 * (tp - 1) * 4;     // of the softmax: f32 [rows,3]
@@ -62,20 +62,20 @@ TEST_CASE("tensor parallelism sends 8 b s h (t-1)/t elements a layer and micro-b
     CHECK(sent(r, "tensor", CommKind::all_gather) == stats);
     CHECK(sent(r, "tensor", CommKind::reduce_scatter) == 0);
   } else {
-    // The same sums as scatters, and a gather for each; the head gathers its input, the stem its gradient.
+    // The same sums as reduce-scatters, each with a gather; the LM head gathers its input, the embedding its gradient.
     CHECK(sent(r, "tensor", CommKind::reduce_scatter) == once * ((4 + again_sums) * m.layers + 2));
     CHECK(sent(r, "tensor", CommKind::all_gather) == once * ((4 + again_gathers) * m.layers + 2) + stats);
-    // Gradients of the norms, once a step.
+    // Gradients of the norms, once per step.
     const int64_t vectors = family == "gpt" ? 2 : 1;
     CHECK(sent(r, "tensor", CommKind::all_reduce) == 2 * (2 * m.layers + 1) * vectors * h * (tp - 1) / tp * 4);
   }
-  // Of kv heads that several ranks hold: their projections' gradients, over the ranks that share them.
+  // Gradients of the projections of kv heads that several ranks hold, over these ranks.
   const int64_t sharers = m.kv_heads < tp ? tp / m.kv_heads : 1;
   const int64_t kv = 2 * m.head_dim * h * m.layers;
   CHECK(sent(r, "kv_copies", CommKind::all_reduce) == 2 * kv * (sharers - 1) / sharers * 4);
 }
 
-TEST_CASE("Ulysses sends 2 (h + K d) S/P (P-1)/P elements a layer and pass", "[mesh]") {
+TEST_CASE("Ulysses sends 2 (h + K d) S/P (P-1)/P elements per layer and pass", "[mesh]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const int sp = GENERATE(2, 4), tp = GENERATE(1, 2);
   const Recompute recompute = GENERATE(Recompute::none, Recompute::full);
@@ -85,7 +85,7 @@ TEST_CASE("Ulysses sends 2 (h + K d) S/P (P-1)/P elements a layer and pass", "[m
   const MeshResult r = run_mesh(m, p);
   const int64_t rows = p.samples / p.micro_batches * p.length / sp, d = m.head_dim;
   const int64_t heads = m.heads / tp, kv = std::max<int64_t>(1, m.kv_heads / tp);
-  // Fewer kv heads than ranks: each goes to all ranks that share it, so as many pieces as ranks are sent.
+  // Fewer kv heads than ranks: each is sent to all ranks that hold a copy, so there are as many pieces as ranks.
   const int64_t kv_sent = std::max<int64_t>(kv, sp);
   const int64_t forward = rows * (2 * heads * d + 2 * kv_sent * d) * (sp - 1) / sp;
   const int64_t passes = recompute == Recompute::full ? 3 : 2;
@@ -106,17 +106,17 @@ TEST_CASE("ZeRO sends 2, 2, 2 and 3 times the parameters", "[mesh]") {
   const Units u = units_of(m, p);
   const int64_t n = dp * sp, g = static_cast<int64_t>(size_of(gradients)), w = static_cast<int64_t>(size_of(compute));
   const auto part = [&](int64_t elements) { return elements * (n - 1) / n; };
-  const int64_t micro = p.micro_batches, stem_again = m.tied_embeddings ? u.stem : 0;
-  // Stage 0 reduces once a step to all; stage 1 to the shards, and gathers the new weights. Kept as shards, gradients
-  // are reduced every micro-batch. Stage 3 gathers layers forward and backward, the ends once (the head does both
-  // passes at once, the embedding needs no weights backward), a tied embedding once more for the head.
+  const int64_t micro = p.micro_batches, stem_again = m.tied_embeddings ? u.embedding : 0;
+  // ZeRO 0 all-reduces once per step; ZeRO 1 reduce-scatters and gathers the new weights. Sharded gradients are reduced
+  // every micro-batch. ZeRO 3 gathers layers forward and backward, but embedding and LM head once (the LM head runs
+  // both passes at once, the embedding needs no weights backward), and a tied embedding once more for the LM head.
   CHECK(sent(r, "data", CommKind::all_reduce) == (zero == 0 ? 2 * part(u.all) * g : 0));
   CHECK(sent(r, "data", CommKind::reduce_scatter) == (zero == 0 ? 0 : part(u.all) * g * (zero >= 2 ? micro : 1)));
   const int64_t gathered = zero == 3 ? micro * part(2 * u.layers + u.ends + stem_again) : part(u.all);
   CHECK(sent(r, "data", CommKind::all_gather) == (zero == 0 ? 0 : gathered * w));
 }
 
-TEST_CASE("every rank of a mesh sends what the counting world says", "[mesh]") {
+TEST_CASE("the counting world predicts the traffic of every rank of a mesh", "[mesh]") {
   const ModelSection m = shared_model("llama");
   const MeshPlan p = one_step({2, 2, 2, 2, true, Recompute::selective});
   const MeshResult real = run_mesh(m, p), counted = count_mesh(m, p);

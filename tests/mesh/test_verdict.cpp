@@ -1,4 +1,4 @@
-// Whether a step may be applied is the same on all ranks, whichever of them has met what is not finite.
+// All ranks agree whether a step may be applied, whichever of them has a non-finite loss.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -6,13 +6,13 @@
 #include "mesh/mesh_run.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
 constexpr int kDataRanks = 2, kTensorRanks = 2;
 
-// The loss of a step on each rank, of which each brings `own` before; its ten units count once a data rank.
+// Returns the loss of a step on each rank, from the `own` loss of each; ten units per data rank.
 std::vector<double> step_losses(const std::function<double(int rank)>& own) {
   std::vector<double> losses(kDataRanks * kTensorRanks);
   std::vector<int64_t> units(losses.size());
@@ -36,12 +36,12 @@ std::vector<double> step_losses(const std::function<double(int rank)>& own) {
 
 }  // namespace
 
-TEST_CASE("the loss of a step is that of its tokens, once, on all ranks", "[mesh]") {
-  // Tensor ranks run fastest, and have the same loss.
+TEST_CASE("the loss of a step counts each token once and is equal on all ranks", "[mesh]") {
+  // Tensor ranks are adjacent and have the same loss.
   CHECK(step_losses([](int rank) { return rank < kTensorRanks ? 3.0 : 4.0; }) == std::vector<double>(4, 7.0));
 }
 
-TEST_CASE("a loss that is not finite on one rank is not on any", "[mesh]") {
+TEST_CASE("a loss that is not finite on one rank is finite on none", "[mesh]") {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
     for (int at = 0; at < kDataRanks * kTensorRanks; ++at)
       for (const double loss : step_losses([&](int rank) { return rank == at ? bad : 3.0; }))

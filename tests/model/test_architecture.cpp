@@ -20,7 +20,7 @@ RopeSpec llama3(double factor) {
 
 }  // namespace
 
-TEST_CASE("llama3 frequencies: kept, blended, divided", "[model]") {
+TEST_CASE("llama3 rope keeps high frequencies and divides low ones and blends in between", "[model]") {
   // Expected counts and values: Llama 3.1's published rule, worked out for d = 128 and 64.
   for (const auto& [d, kept, blended, divided] : {std::array<int64_t, 4>{128, 29, 6, 29}, {64, 15, 3, 14}}) {
     RopeSpec plain;
@@ -37,7 +37,7 @@ TEST_CASE("llama3 frequencies: kept, blended, divided", "[model]") {
   CHECK(w(llama3(8), 128, 35) == Approx(9.556212e-5).epsilon(1e-6));
 }
 
-TEST_CASE("linear scaling divides, position_scale multiplies", "[model]") {
+TEST_CASE("linear rope scaling divides frequencies and position_scale multiplies them", "[model]") {
   RopeSpec r;
   r.kind = RopeKind::linear;
   r.factor = 4;
@@ -48,7 +48,7 @@ TEST_CASE("linear scaling divides, position_scale multiplies", "[model]") {
   for (size_t i = 0; i < 4; ++i) CHECK(doubled.cos[3 * 4 + i] == plain.cos[6 * 4 + i]);
 }
 
-TEST_CASE("longrope picks factors by length and scales cos and sin", "[model]") {
+TEST_CASE("longrope selects factors by length and scales cos and sin", "[model]") {
   RopeSpec r;
   r.kind = RopeKind::longrope;
   r.original_max_position = 4096;

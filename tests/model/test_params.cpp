@@ -7,7 +7,7 @@
 #include "support/tiny_models.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 TEST_CASE("joined parameters form one matrix", "[model]") {
   ParamTable table;
@@ -23,7 +23,7 @@ TEST_CASE("joined parameters form one matrix", "[model]") {
   CHECK_THROWS_AS(store.weight(q - 1, q), InternalError);  // a norm, then a gap
 }
 
-TEST_CASE("decay is for matrices only", "[model]") {
+TEST_CASE("weight decay applies to matrices only", "[model]") {
   for (const std::string& name : tiny_names()) {
     ParamTable table;
     declare_parameters(tiny_model(name), table);
@@ -31,7 +31,7 @@ TEST_CASE("decay is for matrices only", "[model]") {
   }
 }
 
-TEST_CASE("initial values: distribution, residual scaling, padding, independence of the cut", "[model]") {
+TEST_CASE("initial values follow the init rule and do not depend on the partition", "[model]") {
   ModelSection m = tiny_model("gpt");
   m.hidden = 64;
   m.head_dim = 16;
@@ -63,7 +63,7 @@ TEST_CASE("initial values: distribution, residual scaling, padding, independence
   CHECK(deviation(down, down.size()) == Approx(0.02 / std::sqrt(4.0)).epsilon(0.03));
   CHECK(values(1, 0, "h.1.ln_1.weight") == std::vector<float>(64, 1.0f));
 
-  // Two tensor-parallel ranks hold the two halves of the same numbers.
+  // Two tensor-parallel ranks hold the two halves of the same values.
   for (int r = 0; r < 2; ++r) {
     const std::vector<float> rows = values(2, r, "wte.weight");
     CHECK(std::equal(rows.begin(), rows.end(), wte.begin() + r * 512 * 64));

@@ -1,5 +1,5 @@
-// How many connections host values open: started by mpirun on ranks that have only TCP, it ends with 1 where a rank has
-// opened one to more others than the tree of host values has neighbours.
+// Number of connections that host values open. Started by mpirun on ranks that only have TCP, it exits with 1 when a
+// rank has connections to more ranks than it has neighbours in the tree of host values.
 #include <fmt/format.h>
 
 #include <bit>

@@ -1,5 +1,6 @@
-// Runs the suite of worlds on the ranks of mpirun. FP_TEST_LARGEST_MESSAGE: bytes, so that little data goes in several
-// messages. FP_TEST_DEVICE: tensors have addresses that no host can use, as those of a GPU.
+// Runs the suite of worlds on the ranks of mpirun. FP_TEST_LARGEST_MESSAGE: largest message in bytes; a small value
+// splits little data into several messages. FP_TEST_DEVICE: tensors have addresses that the host cannot use, like a
+// GPU's.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -7,7 +8,7 @@
 #include "comm/values.h"
 #include "ops/ref/ref_ops.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 constexpr uintptr_t kFar = uintptr_t{1} << 62;
@@ -42,4 +43,4 @@ void run_worlds(const Body& body, Findings& findings) {
 
 void* device_address(void* host) { return on_device() ? other_side(host) : host; }
 
-}  // namespace fp_test
+}  // namespace fp::test

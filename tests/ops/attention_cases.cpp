@@ -52,11 +52,11 @@ AttentionOperands::AttentionOperands(Case& c, const AttentionCase& a_, Pass pass
   dv = &c.output("dv", a.dtype, keys);
 }
 
-// What one query sees, and the error of its scores.
+// The scores and probabilities of one query, with their errors.
 struct AttentionOperands::Row {
   struct Key {
     int64_t j;
-    double score, p, factor, error;  // error: of p, relative
+    double score, p, factor, error;  // error: relative error of p
   };
   std::vector<Key> keys;
   double lse = -std::numeric_limits<double>::infinity();
@@ -168,7 +168,7 @@ void check_both_passes(const AttentionCase& a) {
 
 namespace {
 
-// Picks from lists, the same on every machine.
+// Chooses from lists pseudo-randomly, the same on every machine.
 class Chooser {
  public:
   explicit Chooser(uint32_t seed) : key_(Philox::key(seed, Purpose::sampling)) {}
@@ -192,7 +192,7 @@ void choose_mask(AttentionCase& a, Chooser& choose, int kind) {
   }
   a.documents = kind == 3 || kind == 5 || kind == 6;
   if (kind == 4) s.q_offset = choose.of({1, 64, a.Tk}), s.k_offset = choose.of({0, 3, 32});
-  if (kind == 7) s.q_offset = 0, s.k_offset = a.Tk / 2;  // the first queries see nothing
+  if (kind == 7) s.q_offset = 0, s.k_offset = a.Tk / 2;  // the first queries see no key
   if (kind == 4 || kind == 7) a.Tk = choose.of({1, a.Tk, a.Tk + 17});
   if (choose.below(3) == 0) s.dropout = {choose.of({1, 5}) * 0.1, 99, Purpose::attention_dropout, 3};
 }

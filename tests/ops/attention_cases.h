@@ -1,4 +1,4 @@
-// Attention calls of every kind, and how far a backend may be off on them.
+// Attention calls of every kind, with the error bounds of a backend on them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct AttentionCase {
   std::string str() const;
 };
 
-// The operands of a forward call, and those of a backward call whose o and lse are what the oracle computes.
+// The operands of a forward call, or of a backward call with the oracle's o and lse.
 struct AttentionOperands {
   enum class Pass : uint8_t { forward, backward };
   AttentionOperands(Case& c, const AttentionCase& a, Pass pass);
@@ -44,10 +44,10 @@ struct AttentionOperands {
   size_t at_lse(int64_t b, int64_t h, int64_t i) const { return static_cast<size_t>((b * a.H + h) * a.Tq + i); }
 };
 
-// Every backend against the oracle, forward and backward.
+// Checks every backend against the oracle, forward and backward.
 void check_both_passes(const AttentionCase& a);
 
-// A deterministic choice of shapes and masks with sequences up to `longest`.
+// Returns a deterministic random choice of shapes and masks with sequences up to `longest`.
 std::vector<AttentionCase> attention_cases(int count, int64_t longest, uint32_t seed);
 
 }  // namespace fp::test

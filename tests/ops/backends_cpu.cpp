@@ -10,7 +10,7 @@ const std::vector<Backend>& backends() {
     std::vector<Backend> cpus;
     const int best = static_cast<int>(chosen_isa());
 #ifdef __SANITIZE_THREAD__
-    const int last = best;  // threads meet in the same places whatever the instructions
+    const int last = best;  // threads synchronise in the same places with all instruction sets
 #else
     const int last = 0;
 #endif

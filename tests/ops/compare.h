@@ -1,9 +1,9 @@
-// How close a backend must come to the oracle.
+// Error bounds for the comparison of a backend with the oracle.
 //
-// Both round their result once to the format of the destination: together at most one spacing (ulp) apart. On top comes
-// the error of computing in f32: with u = 2^-24, a sum of n terms in any order is off by at most (n + a few) * u * sum
-// of the terms' magnitudes, which each test adds up in double. An elementary function (exp, tanh, ...) may be off by
-// 8u.
+// Both round their result once to the format of the destination: together at most one spacing (ulp) apart. To this is
+// added the error of computing in f32: with u = 2^-24, a sum of n terms in any order is off by at most (n + a few) * u
+// * sum of the terms' magnitudes, which each test adds up in double. An elementary function (exp, tanh, ...) may be off
+// by 8u.
 //   |result - expected| <= spacing(|expected| + bound) + bound
 // A bf16 kernel may also round an operand of an inner GEMM to bf16 (attention's probabilities): 2^-8 of its magnitude.
 #pragma once
@@ -21,10 +21,10 @@ constexpr double kUnit = 0x1p-24;  // rounding unit of f32
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFunction = 0x1p-21;  // 8u: relative error of an elementary function in f32
 
-// Rounding unit of a format: the relative error of one rounding to nearest.
+// Unit roundoff of a format: the relative error of one rounding to nearest.
 constexpr double unit_of(DType t) { return epsilon_of(t) / 2; }
 
-// Distance to the next value of the format.
+// Distance from x to the next value of the format.
 inline double spacing(double x, DType t) {
   if (x == 0.0) return 0.0;
   int exponent = 0;

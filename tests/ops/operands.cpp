@@ -47,7 +47,7 @@ std::vector<double> decode(const std::vector<std::byte>& bytes, DType dtype) {
   return values;
 }
 
-// The worst element of a result, as text; empty when all are close enough.
+// Returns the worst element of a result as text; empty when all are within their bounds.
 std::string compare(const Operand& o, const std::vector<double>& result) {
   size_t bad = 0, worst = 0;
   double worst_excess = -1.0;
@@ -84,7 +84,7 @@ void Operand::fill(const Fill& f, uint32_t stream) {
   value = decode(encode(*this), dtype);
 }
 
-// The operands of a case laid out in one backend's memory, each between guards.
+// The operands of a case in the memory of one backend, each between guards.
 class Case::Placement {
  public:
   Placement(std::deque<Operand>& operands, const Backend& backend, bool aligned)
@@ -117,7 +117,7 @@ class Case::Placement {
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
-  // Bytes of operand i after the call. What the call may not touch must be as it was.
+  // Returns the bytes of operand i after the call. Checks that memory outside destinations is unchanged.
   std::vector<std::byte> read_back(size_t i) const {
     const Block& block = blocks_[i];
     const Operand& o = operands_[i];
@@ -228,7 +228,7 @@ void Case::check_backend(const Backend& backend, const Call& call, bool aligned)
     }
     if (first.empty())
       for (const Operand& o : operands_) first.push_back(o.result);
-    if (!backend.host_memory && threads == 2) break;  // a device has no threads to set, only order to vary
+    if (!backend.host_memory && threads == 2) break;  // a device has no number of threads to set
   }
   set_threads(0);
 }

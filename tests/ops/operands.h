@@ -1,4 +1,4 @@
-// A call of one op with named operands, run on the oracle and on every backend.
+// Case: a call of one op with named operands, run on the oracle and on every backend.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@ namespace fp::test {
 
 enum class Role : uint8_t { input, output, inout };
 
-// From a standard normal value and the element's index to the element.
+// Computes an element from a standard normal value and the element's index.
 using Fill = std::function<double(double normal, int64_t index)>;
 Fill scaled(double factor);
 Fill constant(double value);
@@ -22,11 +22,11 @@ struct Operand {
   DType dtype = DType::f32;
   Shape shape;
   Role role = Role::input;
-  std::vector<double> value;     // content before the call (of an output: poison)
-  std::vector<double> bound;     // of a destination: the error allowed beside the final rounding; empty: none
+  std::vector<double> value;     // content before the call (poison for an output)
+  std::vector<double> bound;     // for a destination: the error allowed beside the final rounding; empty: none
   std::vector<double> expected;  // the oracle's result, after check()
   std::vector<double> result;    // the result of the backend that ran last
-  Tensor tensor;                 // where it lies during a call; empty for an operand that is left out
+  Tensor tensor;                 // its memory during a call; empty for an operand that is left out
 
   int64_t elements() const { return shape.elements(); }
   operator const Tensor&() const { return tensor; }
@@ -42,20 +42,21 @@ class Case {
 
   Operand& input(const std::string& name, DType, const Shape&, const Fill& = scaled(1.0));
   Operand& ids(const std::string& name, const Shape&, const std::vector<int32_t>&);
-  // Filled with NaN before the call: it must be overwritten whole.
+  // Adds a destination that is filled with NaN before the call: it must be overwritten completely.
   Operand& output(const std::string& name, DType, const Shape&);
   Operand& inout(const std::string& name, DType, const Shape&, const Fill& = scaled(1.0));
   Operand& destination(const std::string& name, DType dtype, const Shape& shape, Write write) {
     return write == Write::set ? output(name, dtype, shape) : inout(name, dtype, shape);
   }
-  // An operand that is left out.
+  // Adds an operand that is left out.
   Operand& none();
 
-  // Runs the call on the oracle and on every backend, with one thread, with two, and again: results within tolerance,
-  // bit-equal from run to run, inputs and the memory around every operand untouched.
+  // Runs the call on the oracle, and on every backend with one thread, with two, and again. Checks that results are
+  // within tolerance and bit-equal from run to run, and that inputs and the memory around every operand are untouched.
   void check(const Call& call, const std::function<void(const Backend&)>& after = {});
 
-  // Runs on one backend only. Leaves results in `result`. Unless `aligned`, every other operand is off by an element.
+  // Runs the call on one backend and stores the results in `result`. Unless `aligned`, every other operand is off by
+  // one element.
   void run(const Backend&, const Call& call, bool aligned = false);
 
  private:

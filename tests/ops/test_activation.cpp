@@ -90,7 +90,7 @@ TEST_CASE("activation_backward agrees with the oracle") {
   });
 }
 
-TEST_CASE("activations saturate without becoming invalid") {
+TEST_CASE("activations saturate without NaN or infinity") {
   for_each_compute_type([](DType t) {
     // Every pair of these as first and second argument.
     const std::vector<double> extremes{0.0, -0.0, 1e-30, -1e-30, 20.0, -20.0, 20.25, -20.25, 90.0, -90.0, 1e4, -1e4};
@@ -131,7 +131,7 @@ TEST_CASE("activations saturate without becoming invalid") {
   });
 }
 
-TEST_CASE("gegelu lets infinities pass and clamps what is finite") {
+TEST_CASE("gegelu passes infinities and clamps finite values") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> content{infinity, 0.5, 25.0, 0.5, 1.0, 30.0, 1.0, -30.0, 1.0, infinity};
   Case c;
@@ -163,7 +163,7 @@ TEST_CASE("add agrees with the oracle, also in place") {
   });
 }
 
-TEST_CASE("dropout drops the elements that the generator says") {
+TEST_CASE("dropout drops the elements that Philox selects") {
   for_each_compute_type([](DType t) {
     for (const auto& [B, T, C] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {2, 3, 7}, {3, 65, 33}, {1, 2, 257}})
       for (const double p : {0.0, 0.1, 0.9}) {
@@ -193,7 +193,7 @@ TEST_CASE("dropout drops the elements that the generator says") {
   });
 }
 
-TEST_CASE("dropout keeps the expected share") {
+TEST_CASE("dropout keeps the expected fraction of elements") {
   const int64_t B = 2, T = 50, C = 400;
   const Dropout spec{0.3, 42, Purpose::residual_dropout, 0};
   Case c;

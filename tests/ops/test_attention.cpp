@@ -40,9 +40,9 @@ TEST_CASE("attention decodes one query against a cache") {
   });
 }
 
-TEST_CASE("attention: a query that sees no key gives nothing") {
+TEST_CASE("attention: a query that sees no key gives o = 0 and lse = -infinity") {
   for_each_compute_type([](DType t) {
-    // Keys at positions 70.. and queries at 0..69: nobody sees anything.
+    // Keys at positions 70.. and queries at 0..69: no query sees a key.
     AttentionCase a{.B = 1, .Tq = 70, .Tk = 65, .H = 2, .K = 1, .d = 16, .spec = {}, .documents = false, .dtype = t};
     a.spec.k_offset = 70;
     INFO(a.str());
@@ -58,7 +58,7 @@ TEST_CASE("attention: a query that sees no key gives nothing") {
   });
 }
 
-TEST_CASE("attention survives scores of ten thousand") {
+TEST_CASE("attention handles scores of ten thousand") {
   for_each_compute_type([](DType t) {
     for (const int64_t window : {0, 9}) {
       AttentionCase a{
@@ -66,8 +66,8 @@ TEST_CASE("attention survives scores of ten thousand") {
       a.spec.scale = 1000.0;  // scores of about 8000
       a.spec.window = window;
       INFO(a.str());
-      // Scores this far apart pick one key each: the probabilities are 0 or 1, whatever the error of the scores.
-      // Queries whose two best scores are close are kept out by taking keys that are far apart.
+      // With scores this far apart the probabilities are 0 or 1, whatever the error of the scores. Keys are chosen far
+      // apart, so that no query has two close best scores.
       Case c;
       AttentionOperands o(c, a, Pass::forward);
       for (int64_t i = 0; i < o.k->elements(); ++i) {
@@ -83,7 +83,7 @@ TEST_CASE("attention survives scores of ten thousand") {
   });
 }
 
-TEST_CASE("attention over chunks of keys, merged, is attention over all keys") {
+TEST_CASE("attention over chunks of keys, merged, equals attention over all keys") {
   const int64_t kLength = 37, kCut = 20;
   for (const int kind : {0, 1, 2, 3}) {
     AttentionCase whole{.B = 2,

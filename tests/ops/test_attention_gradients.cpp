@@ -13,7 +13,7 @@ void check(const AttentionCase& a) {
   INFO(a.str());
   Case c;
   const AttentionOperands o(c, a, AttentionOperands::Pass::backward);
-  for (Operand* given : {o.o, o.lse}) given->role = Role::inout;  // written again by the differences
+  for (Operand* given : {o.o, o.lse}) given->role = Role::inout;  // the differences write them again
   c.run(oracle(), [&](Ops& ops) {
     o.backward(ops);
     check_gradients([&] { o.forward(ops); },
@@ -77,7 +77,7 @@ TEST_CASE("gradient of attention with offsets") {
   a.spec.k_offset = 3;
   a.Tk = 7;
   check(a);
-  a.spec.q_offset = 0;  // the first queries see nothing
+  a.spec.q_offset = 0;  // the first queries see no key
   check(a);
 }
 

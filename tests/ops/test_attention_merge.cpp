@@ -13,8 +13,8 @@ struct Extent {
   int64_t B, T, H, d;
 };
 
-// Two parts as attention may leave them: every fifth row of one and every seventh of the other saw no key. Of those o
-// holds NaN, which must not come through.
+// Two partial results as attention may return them: every fifth row of one and every seventh of the other saw no key.
+// Their o holds NaN, which must not reach the result.
 void check_merge(const Extent& e, DType part_type) {
   INFO("B=" << e.B << " T=" << e.T << " H=" << e.H << " d=" << e.d << " part " << name_of(part_type));
   Case c;
@@ -53,7 +53,7 @@ TEST_CASE("attention_merge agrees with the oracle") {
   });
 }
 
-TEST_CASE("attention over halves of the keys, merged on the device, is attention over all") {
+TEST_CASE("attention over two parts of the keys, merged on the device, equals attention over all keys") {
   const int64_t kLength = 50, kCut = 29;
   AttentionCase whole{.B = 1,
                       .Tq = kLength,

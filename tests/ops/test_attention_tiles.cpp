@@ -26,7 +26,7 @@ TEST_CASE("attention over lengths around a tile") {
   });
 }
 
-TEST_CASE("attention with more queries than keys and fewer, around a tile") {
+TEST_CASE("attention with more and with fewer queries than keys, around a tile") {
   for_each_compute_type([](DType t) {
     for (const int64_t keys : {1, 63, 64, 65, 129}) {
       AttentionCase a = square(66, 16, t);
@@ -37,28 +37,28 @@ TEST_CASE("attention with more queries than keys and fewer, around a tile") {
   });
 }
 
-TEST_CASE("attention of every head size a kernel is made for, and between them") {
+TEST_CASE("attention of every head size that has a kernel, and of sizes between them") {
   for_each_compute_type([](DType t) {
     for (const int64_t d : {1, 7, 33, 64, 72, 80, 96, 100, 128, 200, 256}) {
       AttentionCase a = square(35, d, t);
       a.H = 2;
       check_both_passes(a);
       a.spec.dropout = {0.2, 11, Purpose::attention_dropout, 5};
-      a.spec.k_offset = 3, a.spec.q_offset = 3;  // counters of dropout begin within a word
+      a.spec.k_offset = 3, a.spec.q_offset = 3;  // dropout counters begin within a mask word
       check_both_passes(a);
     }
   });
 }
 
-TEST_CASE("attention where whole tiles are hidden") {
+TEST_CASE("attention with completely masked tiles") {
   for_each_compute_type([](DType t) {
     AttentionCase a = square(150, 16, t);
-    a.spec.k_offset = 70;  // queries 0..69 see nothing, keys beyond position 149 are seen by nobody
+    a.spec.k_offset = 70;  // queries 0..69 see no key, keys beyond position 149 are seen by no query
     check_both_passes(a);
     a.spec.k_offset = 0;
     a.spec.q_offset = 150, a.spec.window = 80;  // keys 0..70 are too far back
     check_both_passes(a);
-    a.spec.q_offset = 400;  // all are
+    a.spec.q_offset = 400;  // all keys are
     check_both_passes(a);
     a = square(150, 16, t);
     a.documents = true;
@@ -67,7 +67,7 @@ TEST_CASE("attention where whole tiles are hidden") {
   });
 }
 
-TEST_CASE("blocksparse attention in blocks of a tile, half a tile and two") {
+TEST_CASE("blocksparse attention with blocks of one tile, half a tile and two tiles") {
   for_each_compute_type([](DType t) {
     for (const int64_t block : {32, 64, 128}) {
       AttentionCase a = square(300, 16, t);

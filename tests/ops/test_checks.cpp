@@ -34,7 +34,7 @@ Tensor ids(const Shape& s) { return at(DType::i32, s); }
 
 }  // namespace
 
-TEST_CASE("wrong shapes and types of linear are refused by name") {
+TEST_CASE("wrong shapes and types of linear are refused with op and tensor named") {
   refused(
       [](Ops& o) {
         o.linear(half({4, 3}), half({4, 5}), half({3, 6}), {});
@@ -70,7 +70,7 @@ TEST_CASE("wrong shapes and types of linear are refused by name") {
   refused([](Ops& o) { o.bias_backward(single({4}), half({4, 3}), Write::set); }, {"bias_backward: db is fp32 [4]"});
 }
 
-TEST_CASE("wrong shapes and types of token-local ops are refused by name") {
+TEST_CASE("wrong shapes and types of token-local ops are refused with op and tensor named") {
   refused(
       [](Ops& o) {
         o.embedding(half({4, 8}), ids({5}), half({9, 8}), {}, {}, 1.0);
@@ -154,7 +154,7 @@ TEST_CASE("wrong shapes and types of token-local ops are refused by name") {
   refused([](Ops& o) { o.find_nonfinite(ids({1}), half({int64_t{1} << 31})); }, {"fewer than 2^31 columns"});
 }
 
-TEST_CASE("wrong shapes of attention and of the QKV split are refused by name") {
+TEST_CASE("wrong shapes of attention and of the QKV split are refused with op and tensor named") {
   const HeadLayout layout{4, 2, 8, false};
   refused(
       [&](Ops& o) {
@@ -212,7 +212,7 @@ TEST_CASE("wrong shapes of attention and of the QKV split are refused by name") 
           {"attention_backward: dk is bf16 [2,5,4,8]"});
 }
 
-TEST_CASE("wrong shapes of the loss and of the optimizer are refused by name") {
+TEST_CASE("wrong shapes of the loss and of the optimizer are refused with op and tensor named") {
   const Vocabulary v{0, 9, {}, 1.0};
   refused(
       [&](Ops& o) {
@@ -246,9 +246,10 @@ TEST_CASE("wrong shapes of the loss and of the optimizer are refused by name") {
       {"cross_entropy_backward: loss is bf16 [4,2]"});
   const std::vector<Segment> beyond{{60, 5}};
   refused([&](Ops& o) { o.sum_squares(single({1}), single({64}), beyond); }, {"sum_squares: segment [60, 65) of 64"});
-  refused([](Ops& o) { o.adamw(single({4}), single({4}), single({4}), single({4}), single({4}), {}); },
+  refused([](Ops& o) { o.adamw(single({4}), single({4}), single({4}), single({4}), single({4}), {}, {}); },
           {"adamw: weights is fp32 [4]"});
   AdamW zero;
   zero.step = 0;
-  refused([&](Ops& o) { o.adamw(single({4}), single({4}), single({4}), single({4}), {}, zero); }, {"adamw: step is 0"});
+  refused([&](Ops& o) { o.adamw(single({4}), single({4}), single({4}), single({4}), {}, zero, {}); },
+          {"adamw: step is 0"});
 }

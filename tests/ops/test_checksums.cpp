@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kSizes[] = {1, 15, 64, 1000, 32768, 32769, 200003};
 
-// Terms that a backend may add up in f32 before it goes on in double.
+// Number of terms that a backend may add up in f32 before it continues in double.
 constexpr int64_t kLongestRun = 256;
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("piece_sums agrees with the oracle") {
   });
 }
 
-TEST_CASE("piece_sums is not finite where an element is not") {
+TEST_CASE("piece_sums is not finite for pieces with a non-finite element") {
   for (const double bad : {std::nan(""), kInfinity, -kInfinity}) {
     Case c;
     const Operand& x = c.input("x", DType::f32, {1000}, [&](double v, int64_t i) { return i == 517 ? bad : v; });

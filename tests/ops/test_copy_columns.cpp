@@ -49,7 +49,7 @@ TEST_CASE("copy_columns agrees with the oracle") {
   });
 }
 
-TEST_CASE("copy_columns writes over what is no number, and keeps it as it is") {
+TEST_CASE("copy_columns overwrites NaN and copies NaN unchanged") {
   for_each_compute_type([](DType t) {
     INFO(name_of(t));
     const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity(), smallest = 0x1p-133;

@@ -9,7 +9,7 @@ using namespace fp::test;
 
 namespace {
 
-// A place that may not be read.
+// Returns a tensor whose memory must not be accessed.
 Tensor somewhere(DType t, const Shape& s) { return {reinterpret_cast<void*>(uintptr_t{1} << 60), t, s}; }
 
 double attention_flops(CountingOps& ops, const AttentionSpec& spec, int64_t B, int64_t Tq, int64_t Tk, int64_t H,
@@ -80,7 +80,7 @@ TEST_CASE("counting: a window inside blocksparse attention, and no local blocks"
       }
 }
 
-TEST_CASE("counting: phi-3-small's sparse pattern at 8192 tokens") {
+TEST_CASE("counting: the blocksparse pattern of phi-3-small at 8192 tokens") {
   // Blocks kept of 8256 causal ones by heads 0..7: every kept block below the diagonal counts 64 x 64 pairs.
   const std::vector<int64_t> kept{2670, 2684, 2698, 2712, 2726, 2740, 2754, 2768};
   const auto ops = make_counting_ops();
@@ -150,7 +150,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->cross_entropy_backward(logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0);
   const std::vector<Segment> segments{{0, 64}};
   ops->sum_squares(norms, flat, segments);
-  ops->adamw(flat, flat, flat, flat, {}, {});
+  ops->adamw(flat, flat, flat, flat, {}, {}, {});
   const Counts& counts = ops->counts();
   CHECK(counts.by_op.size() == 29);
   for (const auto& [name, count] : counts.by_op) {

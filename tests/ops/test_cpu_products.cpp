@@ -1,4 +1,4 @@
-// The two implementations of the CPU backend's products against each other: whichever a CPU prefers, both are right.
+// The two implementations of matrix products in the CPU backend against each other.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -54,7 +54,7 @@ void check(const Layout& l, bool c_bf16, int64_t m, int64_t n, int64_t k) {
   cpu::OneDnn onednn(best_isa());
   onednn.gemm(g, pool);
   const cpu::Kernels& kernels = cpu::kernels(best_isa());
-  const auto scratch = pool.lend(kernels.gemm_scratch(g));
+  const auto scratch = pool.acquire(kernels.gemm_scratch(g));
   g.scratch = scratch.data();
   g.c = two.data();
   kernels.gemm(g);
@@ -69,7 +69,7 @@ void check(const Layout& l, bool c_bf16, int64_t m, int64_t n, int64_t k) {
 
 }  // namespace
 
-TEST_CASE("oneDNN and the kernels agree on products") {
+TEST_CASE("oneDNN and the CPU kernels agree on matrix products") {
   for (const auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {64, 96, 130}, {33, 50, 257}}) {
     check<float>({false, false, false, true}, false, m, n, k);
     check<float>({false, true, false, false}, false, m, n, k);

@@ -8,7 +8,7 @@ using namespace fp::test;
 
 namespace {
 
-// Ids that repeat, some often: id 0 for every third token. None: every fifth has no row.
+// Returns ids that repeat, some often: id 0 for every third token. `none`: every fifth id is -1.
 std::vector<int32_t> some_ids(int64_t tokens, int64_t vocabulary, bool none) {
   std::vector<int32_t> ids;
   for (int64_t m = 0; m < tokens; ++m)
@@ -77,9 +77,9 @@ TEST_CASE("embedding_backward agrees with the oracle") {
   });
 }
 
-TEST_CASE("embeddings of slices of the rows are those of the whole table") {
-  // What tensor parallelism does: three ranks of 8 rows, each told of the others' ids as -1. No token has two rows, so
-  // the sums are exact. Rows 16 and up are not in use: their rank is told of no id.
+TEST_CASE("embeddings from row slices of a table add up to those of the whole table") {
+  // As in tensor parallelism: three ranks of 8 rows, each of which gets -1 for the ids of others. A token has one row,
+  // so the sums are exact. Rows from 16 on are not used: their rank only gets -1.
   const int64_t M = 70, V = 24, h = 40, kRows = 8;
   for_each_compute_type([&](DType t) {
     INFO(name_of(t));

@@ -14,7 +14,7 @@ struct FusedDims {
 };
 const std::vector<FusedDims> kFusedShapes{{1, 1, 1}, {7, 3, 33}, {63, 65, 17}, {32, 64, 48}, {130, 96, 80}};
 
-double largest_sum(int64_t inner) { return 16.0 * static_cast<double>(inner); }  // of products of normal values
+double largest_sum(int64_t inner) { return 16.0 * static_cast<double>(inner); }  // bound for products of normal values
 // gelu and its slope change by less than 1.2 times a change of their argument. The bf16 argument may have been rounded.
 double through_gelu(double error, double rounding, DType t) {
   return 1.2 * (error + (t == DType::bf16 ? rounding : 0.0));

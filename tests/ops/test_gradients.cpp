@@ -116,7 +116,7 @@ TEST_CASE("gradient of dropout is dropout of the gradient") {
   });
 }
 
-TEST_CASE("gradient of the QKV split, all layouts, rotated or not") {
+TEST_CASE("gradient of the QKV split, all layouts, with and without rotation") {
   for (const bool grouped : {false, true})
     for (const bool rotate : {false, true}) {
       INFO((grouped ? "grouped" : "blocked") << (rotate ? " rotated" : ""));
@@ -146,7 +146,7 @@ TEST_CASE("gradient of the QKV split, all layouts, rotated or not") {
     }
 }
 
-TEST_CASE("gradient of the cross entropy, with z-loss, scale and dead columns") {
+TEST_CASE("gradient of the cross entropy, with z-loss, scale and masked columns") {
   for (const double z_loss : {0.0, 0.05})
     for (const double logit_scale : {1.0, 0.125}) {
       INFO("z_loss " << z_loss << " logit_scale " << logit_scale);
@@ -182,7 +182,7 @@ TEST_CASE("gradient of the cross entropy, with z-loss, scale and dead columns") 
     }
 }
 
-TEST_CASE("the oracle adds to what is there where it is told to") {
+TEST_CASE("the oracle adds to the destination with Write::add") {
   const int64_t M = 4, N = 5;
   const NormSpec spec;
   Case c;

@@ -22,7 +22,7 @@ std::string text(const LinearDims& s, DType t) { return fmt::format("M={} N={} K
 
 double magnitude(double x) { return std::abs(x); }
 
-// bound[r,c] = error of a sum over i of left(r,i) * right(i,c), plus what is there already.
+// Sets bound[r,c] to the error of a sum over i of left(r,i) * right(i,c), and of the value already there (inout).
 template <class Left, class Right>
 void bound_product(Operand& out, int64_t rows, int64_t cols, int64_t inner, Left&& left, Right&& right) {
   out.bound.resize(out.value.size());
@@ -107,7 +107,7 @@ TEST_CASE("bias_backward agrees with the oracle") {
   });
 }
 
-TEST_CASE("linear sees rows of any number of dimensions") {
+TEST_CASE("linear takes activations of any number of dimensions") {
   Case c;
   const Operand& x = c.input("x", DType::f32, {2, 3, 5});
   const Operand& w = c.input("w", DType::f32, {4, 5});
@@ -118,7 +118,7 @@ TEST_CASE("linear sees rows of any number of dimensions") {
   c.check([&](Ops& ops) { ops.linear(y, x, w, Tensor()); });
 }
 
-TEST_CASE("linear uses the weights as they are after weights_changed") {
+TEST_CASE("linear uses the new weights after weights_changed") {
   for_each_compute_type([](DType t) {
     constexpr int64_t kIn = 64, kOut = 96, kRows = 33;
     INFO(name_of(t));

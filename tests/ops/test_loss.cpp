@@ -14,7 +14,7 @@ struct LossCase {
   int64_t first_id = 0, valid_ids = 0;  // 0: all valid
   double logit_scale = 1.0;
   bool masked = false;
-  double spread = 3.0;  // of the logits
+  double spread = 3.0;  // standard deviation of the logits
 
   int64_t valid() const { return valid_ids > 0 ? valid_ids : first_id + columns; }
   std::string str() const {
@@ -48,7 +48,7 @@ struct LossOperands {
     const Shape shape{l.rows, l.columns};
     logits = in_place ? &c.inout("logits", t, shape, scaled(l.spread)) : &c.input("logits", t, shape, scaled(l.spread));
     targets = &c.ids("targets", {l.rows}, some_targets(l));
-    // Two of the masked ids lie in the slice, one the last that is valid; two do not.
+    // Two of the masked ids lie in the slice, one of them the last valid id; two do not.
     const auto first = static_cast<int32_t>(l.first_id);
     masked_ids = l.masked
                      ? &c.ids("masked_ids", {4},
@@ -103,7 +103,7 @@ TEST_CASE("softmax_stats agrees with the oracle") {
   });
 }
 
-TEST_CASE("logits of -infinity have probability zero, also when a whole row of a slice is") {
+TEST_CASE("logits of -infinity have probability zero, also in a row of -infinity only") {
   for_each_compute_type([](DType t) {
     INFO(name_of(t));
     const int64_t C = 3, V = 70;
@@ -192,7 +192,7 @@ TEST_CASE("cross_entropy_backward agrees with the oracle") {
   });
 }
 
-TEST_CASE("an invalid logit makes the loss of its row invalid, and of no other") {
+TEST_CASE("a NaN or infinite logit makes the loss of its row not finite, and of no other row") {
   for_each_compute_type([](DType t) {
     const double nan = std::nan("");
     // Columns 3 and 70 lie in different vector lanes of any kernel.

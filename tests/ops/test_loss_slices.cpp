@@ -15,7 +15,7 @@ TEST_CASE("softmax_stats_merge agrees with the oracle") {
     for (const double spread : {3.0, 1e4}) {
       INFO("P=" << P << " C=" << C << " spread " << spread);
       Case c;
-      // Every fifth part has no live logit, row 6 has none in any part, the target of row r is in part r % P.
+      // Every fifth part has no valid logit, row 6 has none in any part, the target of row r is in part r % P.
       Operand& parts = c.input("parts", DType::f32, {P, C, 3}, [&, C = C, P = P](double normal, int64_t i) {
         const int64_t p = i / 3 / C, r = i / 3 % C, what = i % 3;
         if (r == 6 || (p * 3 + r) % 5 == 4) return what == 1 ? 0.0 : -kInfinity;
@@ -44,7 +44,7 @@ TEST_CASE("softmax_stats_merge agrees with the oracle") {
     }
 }
 
-TEST_CASE("the loss of slices is the loss of the whole vocabulary") {
+TEST_CASE("the merged loss of vocabulary slices is the loss of the whole vocabulary") {
   const int64_t C = 7, V = 60, valid = 57;
   Case c;
   const Operand& logits = c.input("logits", DType::f32, {C, V}, scaled(4.0));
@@ -76,7 +76,7 @@ TEST_CASE("the loss of slices is the loss of the whole vocabulary") {
       for (int64_t i = 2 * r; i < 2 * r + 2; ++i)
         CHECK(merged_loss.result[i] == Approx(loss.result[i]).epsilon(64 * kUnit));
       if (r == C - 1) continue;
-      // By hand, over the ids that count.
+      // Computed directly, over the valid ids.
       double by_hand = 0.0;
       for (int64_t i = 0; i < valid; ++i)
         if (i != 21 && i != 40) by_hand += std::exp(0.5 * logits.value[r * V + i]);
@@ -85,7 +85,7 @@ TEST_CASE("the loss of slices is the loss of the whole vocabulary") {
   }
 }
 
-TEST_CASE("an invalid slice of a row makes the row's loss invalid, and of no other") {
+TEST_CASE("a not finite slice makes the loss of its row not finite, and of no other row") {
   const int64_t C = 3, V = 40;
   for (const double bad : {std::nan(""), kInfinity})
     for (const bool whole : {false, true}) {  // one logit, or all of the slice

@@ -37,7 +37,7 @@ std::string text(const NormShape& s, const NormSpec& spec, DType t) {
 
 const std::vector<NormSpec> kNormSpecs{{Norm::layernorm, 1e-5}, {Norm::rmsnorm, 1e-6}};
 
-// Errors of the statistics and of the normalised value; `x` holds what is normalised.
+// Errors of the statistics and of the normalised value; `x` holds the values to normalise.
 struct Errors {
   double mean, inverse_std, normalised;
 };
@@ -49,7 +49,7 @@ Errors errors(const RowMoments& r, double x, int64_t h, const NormSpec& spec) {
   return {mean, inverse_std, r.inverse_std * (mean + 2 * kUnit * std::abs(centred)) + std::abs(centred) * inverse_std};
 }
 
-// Whether rounding to the format may go either way after an error of a few f32 roundings.
+// Returns whether rounding to the format may go either way after an error of a few f32 roundings.
 bool near_tie(double x, DType t) {
   if (t == DType::f32) return true;
   const auto rounded = [](double v) { return static_cast<float>(bf16(static_cast<float>(v))); };
@@ -103,7 +103,7 @@ TEST_CASE("norm rounds the normalised value before the gain") {
     Operand& stats = c.output("stats", DType::f32, {M, 2});
     Operand& y = c.output("y", DType::bf16, {M, h});
     stats.bound.assign(stats.value.size(), 1e-5);
-    // One step of the normalised value, and one of the result: looser than what is checked below.
+    // One spacing of the normalised value and one of the result: looser than the check below.
     for (int64_t i = 0; i < M * h; ++i) y.bound.push_back(std::abs(gain.value[i % h]) * 0x1p-5);
     c.check([&](Ops& ops) { ops.norm(y, Tensor(), stats, x, Tensor(), gain, Tensor(), spec); },
             [&](const Backend&) {
@@ -115,7 +115,7 @@ TEST_CASE("norm rounds the normalised value before the gain") {
   }
 }
 
-TEST_CASE("norm: the sum may be written over an operand") {
+TEST_CASE("norm: the sum may alias an operand") {
   for_each_compute_type([](DType t) {
     const int64_t M = 7, h = 65;
     const NormSpec spec{Norm::rmsnorm, 1e-5};

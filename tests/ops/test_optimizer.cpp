@@ -9,7 +9,7 @@ using namespace fp::test;
 
 namespace {
 
-// A gradient norm decides about clipping everywhere at once: it must be good to a few hundred roundings, however long.
+// The gradient norm scales all gradients: its error must stay below a few hundred roundings, however long the buffer.
 constexpr int64_t kLongestSum = 256;
 
 }  // namespace
@@ -30,7 +30,7 @@ TEST_CASE("sum_squares agrees with the oracle") {
   CHECK(sums.expected[1] == 0.0);
 }
 
-TEST_CASE("sum_squares is not finite when an element is not") {
+TEST_CASE("sum_squares is not finite for segments with a non-finite element") {
   const int64_t n = 1000;
   const std::vector<Segment> segments{{0, 500}, {500, 500}};
   for (const double bad :
@@ -87,7 +87,7 @@ TEST_CASE("adamw agrees with the oracle") {
             param.bound.push_back(16 * kUnit * update + kUnit * std::abs(param.value[i]));
             if (with_weights) weights.bound.push_back(2 * param.bound.back() + spacing(param.value[i], DType::bf16));
           }
-          c.check([&](Ops& ops) { ops.adamw(param, m, v, grad, weights, a); },
+          c.check([&](Ops& ops) { ops.adamw(param, m, v, grad, weights, a, {}); },
                   [&](const Backend&) {
                     // The bf16 weights are the new parameters, rounded, to the bit.
                     for (size_t i = 0; i < weights.result.size(); ++i)
@@ -97,7 +97,47 @@ TEST_CASE("adamw agrees with the oracle") {
         }
 }
 
-TEST_CASE("adamw takes the step that the formula says") {
+TEST_CASE("the sums that adamw computes are those of its arrays, and do not change its results") {
+  std::vector<Backend> every = backends();
+  every.push_back(oracle());
+  for (const int64_t n : {1, 15, 64, 1030, 32768, 70003})
+    for (const bool with_weights : {false, true})
+      for (const Backend& backend : every) {
+        INFO(backend.name << ", n=" << n << (with_weights ? ", weights" : ""));
+        // Returns the results of an update, with or without `sums`, their bit sums from a separate pass, and its own
+        // sums.
+        const auto update = [&](bool sums) {
+          Case c;
+          Operand& param = c.inout("param", DType::f32, {n});
+          Operand& m = c.inout("m", DType::f32, {n}, scaled(0.1));
+          Operand& v = c.inout("v", DType::f32, {n}, [](double normal, int64_t) { return 0.01 * normal * normal; });
+          const Operand& grad = c.input("grad", DType::f32, {n});
+          Operand& weights = with_weights ? c.output("weights", DType::bf16, {n}) : c.none();
+          const Operand& gradient = c.output("gradient", DType::f32, {1, 2});
+          const Operand& bits = c.output("bits", DType::i32, {4, 2});
+          const Operand& gradient_again = c.output("gradient again", DType::f32, {1, 2});
+          const Operand& bits_again = c.output("bits again", DType::i32, {4, 2});
+          c.run(backend, [&](Ops& ops) {
+            ops.adamw(param, m, v, grad, weights, {.lr = 1e-2, .weight_decay = 0.1, .grad_scale = 0.5},
+                      sums ? AdamWSums{gradient, bits} : AdamWSums{});
+            ops.piece_sums(gradient_again, grad);
+            ops.zero(bits_again);
+            const Tensor arrays[] = {param, m, v, weights}, all = bits_again;
+            for (int64_t k = 0; k < (with_weights ? 4 : 3); ++k) ops.bit_sums(all.slice(k, 1).reshaped({2}), arrays[k]);
+          });
+          if (sums) {
+            CHECK(bits.result == bits_again.result);
+            const double bound = sum_error(std::min(n, kLongestSum), gradient_again.result[1]);
+            CHECK(std::abs(gradient.result[0] - gradient_again.result[0]) <= bound);
+            CHECK(std::abs(gradient.result[1] - gradient_again.result[1]) <= bound);
+          }
+          return bits_again.result;
+        };
+        CHECK(update(false) == update(true));
+      }
+}
+
+TEST_CASE("adamw computes the step of the published formula") {
   Case c;
   Operand& param = c.inout("param", DType::f32, {1}, constant(2.0));
   Operand& m = c.inout("m", DType::f32, {1}, constant(0.5));
@@ -105,7 +145,7 @@ TEST_CASE("adamw takes the step that the formula says") {
   const Operand& grad = c.input("grad", DType::f32, {1}, constant(8.0));
   const AdamW a{
       .lr = 0.1, .beta1 = 0.75, .beta2 = 0.5, .eps = 0.0, .weight_decay = 0.5, .step = 2, .grad_scale = 0.125};
-  c.run(oracle(), [&](Ops& ops) { ops.adamw(param, m, v, grad, Tensor(), a); });
+  c.run(oracle(), [&](Ops& ops) { ops.adamw(param, m, v, grad, Tensor(), a, {}); });
   // g = 1; m = 0.375 + 0.25; v = 0.125 + 0.5; corrections 1 - 0.5625 and 1 - 0.25.
   CHECK(m.result[0] == 0.625);
   CHECK(v.result[0] == 0.625);

@@ -50,8 +50,8 @@ TEST_CASE("permute agrees with the oracle") {
     }
 }
 
-TEST_CASE("permute makes one piece of each rank's heads and puts tokens of ranks in order") {
-  // What Ulysses needs of P = 2 ranks: heads for the exchange, tokens after it. Values name their place.
+TEST_CASE("permute packs the heads of each rank into one piece and restores token order") {
+  // The two permutes of Ulysses with P = 2 ranks: heads before the all-to-all, tokens after it. Values are indices.
   const int64_t B = 2, T = 3, P = 2, H = 4, d = 2;
   Case c;
   const Operand& x =
@@ -79,7 +79,7 @@ TEST_CASE("permute makes one piece of each rank's heads and puts tokens of ranks
         }
 }
 
-TEST_CASE("find_nonfinite finds the first of each row") {
+TEST_CASE("find_nonfinite finds the first non-finite element of each row") {
   const double infinity = std::numeric_limits<double>::infinity();
   for_each_compute_type([&](DType t) {
     for (const int64_t columns : {1, 2, 33, 64, 1030, 9000}) {

@@ -101,8 +101,8 @@ TEST_CASE("split_qkv_backward agrees with the oracle") {
   });
 }
 
-TEST_CASE("split_qkv puts the columns where the layout says") {
-  // 4 heads on 2 kv heads of size 1: columns are named by their value.
+TEST_CASE("split_qkv splits columns according to the layout") {
+  // 4 heads on 2 kv heads of size 1: values are column indices.
   for (const bool grouped : {false, true}) {
     Case c;
     const HeadLayout layout{4, 2, 1, grouped};
@@ -117,7 +117,7 @@ TEST_CASE("split_qkv puts the columns where the layout says") {
   }
 }
 
-TEST_CASE("split_qkv rotates by halves") {
+TEST_CASE("split_qkv rotates pairs of elements from the two halves of a head") {
   Case c;
   const HeadLayout layout{1, 1, 4, false};
   const Operand& qkv =

@@ -24,7 +24,7 @@ TEST_CASE("round_stochastically gives the oracle's bits") {
   }
 }
 
-TEST_CASE("stochastic roundings are right on average and differ from step to step") {
+TEST_CASE("stochastic rounding is unbiased and differs from step to step") {
   constexpr int64_t kCount = 20000;
   const double step = 0x1p-7, value = 1.0 + 0.3 * step;  // 3 of 10 go up
   Case c;

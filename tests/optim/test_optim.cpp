@@ -8,7 +8,7 @@
 
 using namespace fp;
 
-TEST_CASE("learning rate: warm-up and the four schedules", "[optim]") {
+TEST_CASE("the learning rate follows the warm-up and each schedule", "[optim]") {
   ScheduleSection s;
   s.warmup_steps = 10;
   s.min_lr_ratio = 0.1;
@@ -26,23 +26,23 @@ TEST_CASE("learning rate: warm-up and the four schedules", "[optim]") {
     CHECK(at(60) == Approx(0.2));
   }
   SECTION("linear") {
-    s.kind = "linear";
+    s.kind = LearningRateSchedule::linear;
     s.decay_steps = 61;
     CHECK(at(35) == Approx(1.1));
     CHECK(at(60) == Approx(0.2));
   }
   SECTION("constant") {
-    s.kind = "constant";
+    s.kind = LearningRateSchedule::constant;
     CHECK(at(steps - 1) == lr);
   }
   SECTION("wsd") {
-    s.kind = "wsd";
+    s.kind = LearningRateSchedule::wsd;
     s.min_lr_ratio = 0;
     s.decay_steps = 41;  // steps 69..109
-    for (const auto& [shape, middle] : {std::pair{"linear", 0.5},
-                                        {"cosine", 0.5},
-                                        {"exponential", std::sqrt(2.0) - 1},
-                                        {"minus_sqrt", 1 - std::sqrt(0.5)}}) {
+    for (const auto& [shape, middle] : {std::pair{DecayShape::linear, 0.5},
+                                        {DecayShape::cosine, 0.5},
+                                        {DecayShape::exponential, std::sqrt(2.0) - 1},
+                                        {DecayShape::minus_sqrt, 1 - std::sqrt(0.5)}}) {
       s.decay_shape = shape;
       CHECK(at(68) == lr);
       CHECK(at(89) == Approx(lr * middle));
@@ -71,7 +71,7 @@ TEST_CASE("the batch ramp rises at equal intervals and ends at the global batch"
   CHECK(global_batch_at(t, 300) == 32);
 }
 
-TEST_CASE("AdamW follows its formula, decay on marked ranges only", "[optim]") {
+TEST_CASE("AdamW follows its formula with decay on marked ranges only", "[optim]") {
   const auto ops = make_ref_ops();
   Arena arena(host_memory(1 << 20, false), 1 << 20);
   constexpr int64_t n = 6;
@@ -111,7 +111,7 @@ TEST_CASE("AdamW follows its formula, decay on marked ranges only", "[optim]") {
   CHECK(out[3] == 4.0f);
 }
 
-TEST_CASE("clipping", "[optim]") {
+TEST_CASE("clip_scale bounds the gradient norm", "[optim]") {
   CHECK(clip_scale(10, 1) == Approx(0.1));
   CHECK(clip_scale(0.5, 1) == 1.0);
   CHECK(clip_scale(10, 0) == 1.0);

@@ -1,4 +1,4 @@
-"""What the parity tests share: running fptrain, tiny random models of transformers, comparing."""
+"""Shared code of the parity tests: running fptrain, tiny random models of transformers, comparisons."""
 import json
 import os
 import subprocess
@@ -34,7 +34,7 @@ class Case(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def probe(self, checkpoint, tokens, *arguments, **batch):
-        """logits, loss, {name: gradient}, {name: weight after one AdamW step} as fptrain computes them."""
+        """Returns logits, loss, {name: gradient}, {name: weight after one AdamW step} as fptrain computes them."""
         with open(self.path("batch.json"), "w", encoding="utf-8") as f:
             json.dump({"tokens": tokens.tolist()} | batch, f)
         fptrain("probe", "--checkpoint", checkpoint, "--batch", self.path("batch.json"), "--out", self.path("probe.h5"), *arguments)
@@ -47,6 +47,6 @@ class Case(unittest.TestCase):
         self.assertLessEqual(worst, tolerance, what)
 
     def relatively_close(self, ours, theirs, tolerance, what):
-        """Norm of the difference against the norm of theirs."""
+        """Returns the norm of the difference relative to the norm of the reference."""
         scale = max(float(np.linalg.norm(theirs)), 1e-12)
         self.assertLessEqual(float(np.linalg.norm(ours - theirs)) / scale, tolerance, what)

@@ -1,4 +1,4 @@
-"""phi-3-small once more, slowly: one token, head and block at a time where that is clearest, from its published description."""
+"""A slow reference implementation of phi-3-small from its published description, one token, head and block at a time."""
 import math
 
 import torch

@@ -1,4 +1,4 @@
-"""Chat templates: the ids that transformers' own templating and tokenizing give, whatever the flags of the tokenizer."""
+"""Chat templates give the same ids as templating and tokenizing in transformers, whatever the flags of the tokenizer."""
 import json
 import os
 import pathlib
@@ -56,7 +56,7 @@ def byte_level(tokens, rstrip):
 
 
 def character_level(tokens, rstrip):
-    """As Llama 2 and phi-3: a dummy prefix for every stretch of text, unknown characters as bytes."""
+    """As in Llama 2 and phi-3: a dummy prefix for every piece of text, unknown characters as bytes."""
     pieces = ["<unk>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581", "t", "h", "e", "c", "a", "th", "the", "\u2581the"]
     merges = [("t", "h"), ("th", "e"), ("\u2581", "the")]
     tokenizer = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges, unk_token="<unk>", fuse_unk=True,

@@ -1,4 +1,4 @@
-"""Dataset files of other trainers: written here byte by byte, read by fptrain; and what fptrain converts, read here."""
+"""Dataset files of other trainers: written here byte by byte and read by fptrain; and converted by fptrain and read here."""
 import json
 import os
 import pathlib
@@ -130,11 +130,11 @@ class Datasets(unittest.TestCase):
         numpy.array(sum(documents, []), dtype="<u2").tofile(path)
         named = ("--tokenizer", "bytes", "--format", "nanogpt")
         self.assertEqual(self.ids(path, *named), documents)
-        self.assertIn("say format: nanogpt", self.run_fptrain("inspect", path, "--tokenizer", "bytes", code=2))
+        self.assertIn("set format: nanogpt", self.run_fptrain("inspect", path, "--tokenizer", "bytes", code=2))
         numpy.array([1, 2, 400], dtype="<u2").tofile(path)
         self.assertIn("train.bin: token 2 is 400", self.run_fptrain("inspect", path, *named, code=3))
 
-    def test_what_convert_writes_is_read_back(self):
+    def test_converted_files_are_read_back(self):
         nano = self.dir / "nano.bin"
         numpy.array(sum([b + [EOT] for b in self.bodies], []), dtype="<u2").tofile(nano)
         wide_tokenizer(self.dir / "wide.json", 70000)

@@ -1,4 +1,4 @@
-"""Evaluation straight from Hugging Face folders, and what transformers makes of a model that fptrain trained."""
+"""Evaluation directly from Hugging Face folders, and models trained by fptrain in transformers."""
 import json
 import os
 import struct
@@ -42,7 +42,7 @@ class Evaluation(Case):
             self.assertAlmostEqual(said["val_loss"], expected, delta=tolerance)
 
     def test_multiple_choice(self):
-        """Accuracy by sums and by means of log-probabilities, as a direct computation has it."""
+        """Accuracy by sums and by means of log-probabilities equals that of a direct computation."""
         model = models.make("gpt2")
         model.save_pretrained(self.path("hf"))
         generator = torch.Generator().manual_seed(6)
@@ -76,7 +76,7 @@ class Evaluation(Case):
 
 
 class Trained(Case):
-    """A model and a tokenizer of our own, taken over by transformers."""
+    """A model and a tokenizer trained by fptrain, loaded in transformers."""
 
     def export(self, model):
         text = "\n\n".join(f"The {a} cat number {n} sat on the mat." for n, a in enumerate(["red", "old", "big"] * 60))

@@ -1,4 +1,4 @@
-"""Models in and out: byte-identical round trips, what transformers makes of an export, foreign layouts, refusals."""
+"""Import and export of models: byte-identical round trips, exports in transformers, foreign layouts, refusals."""
 import json
 import os
 import subprocess
@@ -17,7 +17,7 @@ TOKENS = torch.randint(0, models.VOCAB - 1, (2, 24), generator=torch.Generator()
 
 
 def tensors_of(folder):
-    """Every tensor of a folder of safetensors, by name."""
+    """Returns every tensor of a folder of safetensors, by name."""
     found = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".safetensors"):
@@ -91,7 +91,7 @@ class RoundTrip(Case):
         self.import_and_export("all values")
 
     def test_newer_rope_form(self):
-        """The rope_parameters block of later transformers releases says the same as rope_scaling."""
+        """The rope_parameters block of later transformers releases is equivalent to rope_scaling."""
         for name in ("llama-3.1", "phi-3-mini-128k"):
             with self.subTest(name):
                 folder = self.path(f"hf-{name}")
@@ -167,7 +167,7 @@ class OtherLayouts(Case):
         return renamed
 
     def test_meta_llama(self):
-        """One file of Meta's; and two, cut as Meta's model-parallel layers of Llama 2 and Llama 3 cut."""
+        """One file of Meta's; and two, divided as by Meta's model-parallel layers of Llama 2 and Llama 3."""
         for parts, embedding_dim in ((1, 0), (2, 1), (2, 0)):
             with self.subTest(parts=parts, embedding_dim=embedding_dim):
                 work = self.path(f"{parts}-{embedding_dim}")
@@ -236,7 +236,7 @@ class Refusals(Case):
         self.assertFalse(os.path.exists(self.path("ckpt")))
 
     def test_tied_copy(self):
-        """A stored head beside a tied embedding is accepted where it is the same, refused where it is not."""
+        """A stored LM head beside a tied embedding is accepted when it is equal, and refused when it is not."""
         models.make("gpt2").save_pretrained(self.path("hf"))
         tensors = tensors_of(self.path("hf"))
         tensors |= {"lm_head.weight": tensors["transformer.wte.weight"].clone(), "transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8)}

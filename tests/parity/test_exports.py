@@ -1,4 +1,4 @@
-"""What transformers makes of the files beside an export's weights: tokenizers, special ids, rope_scaling, windows."""
+"""The files beside an export's weights in transformers: tokenizers, special ids, rope_scaling, windows."""
 import json
 import os
 import unittest
@@ -37,7 +37,7 @@ class Exports(Case):
         fptrain("checkpoint", "export", self.path("run"), "--to", self.path("out"))
 
     def test_tokenizer_with_other_special_tokens(self):
-        """tokenizer_config.json of an instruct model names another end than tokenizer.json would."""
+        """tokenizer_config.json of an instruct model names another end-of-text token than tokenizer.json."""
         llama3(LINES, 600).save(self.path("tokenizer.json"))
         os.mkdir(self.path("tokenizer"))
         os.rename(self.path("tokenizer.json"), self.path("tokenizer/tokenizer.json"))

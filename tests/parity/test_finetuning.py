@@ -102,7 +102,7 @@ class Runs(Case):
             return [json.loads(line) for line in f]
 
     def test_sft(self):
-        """The loss falls, is the answers' alone, and the result loads in transformers and answers as it was taught."""
+        """The loss falls and only counts the answers; the result loads in transformers and gives the trained answers."""
         words = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]
         talks = [{"messages": [{"role": "user", "content": f"Paint it {w}."}, {"role": "assistant", "content": w.upper()}]} for w in words]
         self.write_lines("chat.jsonl", talks)

@@ -11,7 +11,7 @@ LR, DECAY = 1e-3, 0.1
 
 
 def our_name(model, name):
-    """The parameter's name and a function that brings its values into fptrain's shape."""
+    """Returns the parameter's name and a function that converts its values to fptrain's shape."""
     if not name.startswith("transformer."):
         return name, lambda x: x
     name = name[len("transformer."):]
@@ -36,7 +36,7 @@ def torch_step(model, tokens):
 
 
 def first_step(gradient):
-    """Adam's first step at a learning rate of 1, against the direction of the gradient."""
+    """Returns Adam's first step at a learning rate of 1, against the direction of the gradient."""
     gradient = gradient.astype(np.float64)
     return gradient / (np.abs(gradient) + 1e-8)
 

@@ -1,4 +1,4 @@
-"""phi-3-small, which transformers does not hold, against the slow re-statement in phi3small.py."""
+"""phi-3-small, which transformers does not contain, against the slow reference implementation in phi3small.py."""
 import json
 import os
 import unittest

@@ -1,4 +1,4 @@
-"""The README's section "Bring your own model and data", run as it stands on tiny stand-ins for what it names."""
+"""The README's section "Bring your own model and data", run as it is on tiny replacements of the models and data it names."""
 import json
 import os
 import re

@@ -1,4 +1,4 @@
-"""Where a run starts from: which paths name a model, and what is refused before it can do harm."""
+"""The start of a run: which paths name a model, and which settings are refused before they can do harm."""
 import json
 import os
 import resource
@@ -59,7 +59,7 @@ class Starting(Case):
         self.assertIn("model.init_from", self.train({"init_from": self.path("nothing")}, name="x", expect=2))
 
     def test_other_settings_are_refused(self):
-        """Same shapes, another function: heads, rotary base and scaling must not change unasked."""
+        """Settings with the same shapes but another function: heads, rotary base and scaling must not change unasked."""
         self.big_vocabulary()
         model = {"preset": self.path("big"), "init_from": self.path("big")}
         said = self.train(model | {"heads": 12, "kv_heads": 4, "head_dim": 4, "rope": {"theta": 77777.0}}, expect=2)
@@ -104,7 +104,7 @@ class Starting(Case):
         fptrain("checkpoint", "import", "--from", self.path("tied"), "--format", "meta", "--to", self.path("ckpt"))
 
     def test_evaluation_with_a_large_loss_chunk(self):
-        """Evaluation plans memory for the very chunks that the run asked for."""
+        """Evaluation plans memory for the loss chunks of the run spec."""
         self.train({"family": "llama", "layers": 1, "hidden": 32, "heads": 2, "ffn": 64, "vocab": 8000, "max_position": 64},
                    "memory.loss_chunk_tokens=65536", "train.micro_batch=32", "train.global_batch=32")
         fptrain("eval", self.path("run.yaml"), "--set", "train.micro_batch=32", "--set", "train.global_batch=32", "--checkpoint",

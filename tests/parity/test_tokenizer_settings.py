@@ -78,7 +78,7 @@ class Settings(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def tokenize(self, spec, text):
-        """The ids, or what fptrain says against it."""
+        """Returns the ids, or fptrain's error message."""
         for name, content in (("t.json", spec), ("t.txt", text)):
             with open(self.path(name), "w", encoding="utf-8", newline="") as f:
                 f.write(content)

@@ -19,7 +19,7 @@ SIZE = int(os.environ.get("FPTRAIN_PARITY_BYTES", 10_000_000))
 
 
 def specials(names, seed=3):
-    """Text in which added tokens stand in every kind of neighbourhood."""
+    """Returns text in which added tokens have every kind of neighbour."""
     rng = random.Random(seed)
     parts = []
     for _ in range(3000):

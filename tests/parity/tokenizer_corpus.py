@@ -22,7 +22,7 @@ ODD = ["e\u0301", "a\u0308\u0323", "\u1100\u1161\u11A8", "\U0001F468\u200D\U0001
 
 
 def text(size, seed, odd=True):
-    """About `size` bytes of well-formed UTF-8."""
+    """Returns about `size` bytes of well-formed UTF-8."""
     rng = random.Random(seed)
     parts, total = [], 0
     while total < size:
@@ -51,7 +51,7 @@ def text(size, seed, odd=True):
 
 
 def with_invalid_bytes(data, seed, share=0.001):
-    """Some bytes of `data` replaced by random ones."""
+    """Returns `data` with some bytes replaced by random ones."""
     rng = random.Random(seed)
     data = bytearray(data)
     for _ in range(int(len(data) * share)):

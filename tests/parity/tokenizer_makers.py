@@ -1,4 +1,4 @@
-"""Tokenizers of every published kind, trained here on a small text, as the real libraries write them."""
+"""Tokenizers of every published kind, trained here on a small text and written by the real libraries."""
 import base64
 import io
 import json

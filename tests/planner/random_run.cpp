@@ -3,12 +3,12 @@
 #include "base/error.h"
 #include "config/load.h"
 #include "config/validate.h"
-#include "plan/layout.h"
-#include "plan/pipeline.h"
+#include "dryrun/setup.h"
+#include "sharding/arrange.h"
+#include "sharding/pipeline_plan.h"
 #include "support/tiny_models.h"
-#include "train/setup.h"
 
-namespace fp::testing {
+namespace fp::test {
 namespace {
 
 class Draw {
@@ -69,10 +69,10 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   s.train.micro_batch = draw.of<int64_t>({1, 2, 3});
   const int64_t each = s.train.micro_batch * s.parallel.data;
   s.train.global_batch = each * draw.of<int64_t>({1, 2, 3}) * (pipeline > 1 ? 2 * pipeline : 1);
-  s.memory.recompute = draw.of<std::string>({"none", "selective", "full"});
+  s.memory.recompute = draw.of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.memory.loss_chunk_tokens = draw.of<int64_t>({16, 100, 1024});
-  s.precision.compute = draw.of<std::string>({"bf16", "fp32"});
-  s.precision.gradients = draw.of<std::string>({"bf16", "fp32"});
+  s.precision.compute = draw.of<DType>({DType::bf16, DType::f32});
+  s.precision.gradients = draw.of<DType>({DType::bf16, DType::f32});
   return s;
 }
 
@@ -100,4 +100,4 @@ RandomRun random_run(std::mt19937& random, const std::vector<int>& pipeline) {
   }
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

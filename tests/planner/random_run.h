@@ -1,13 +1,13 @@
-// Runs of every kind that are legal, drawn by chance: small models with uneven shares on small meshes.
+// Random legal runs of every kind: small models that split unevenly, on small meshes.
 #pragma once
 
 #include <optional>
 #include <random>
 
 #include "config/run_spec.h"
-#include "plan/mesh.h"
+#include "sharding/mesh.h"
 
-namespace fp::testing {
+namespace fp::test {
 
 struct RandomRun {
   RunSpec spec;
@@ -15,7 +15,7 @@ struct RandomRun {
   std::string text() const;
 };
 
-// As many pipeline ranks as one of `pipeline`. Draws until it has a run that is legal.
+// Returns a random legal run whose number of pipeline ranks is one of `pipeline`.
 RandomRun random_run(std::mt19937& random, const std::vector<int>& pipeline);
 
-}  // namespace fp::testing
+}  // namespace fp::test

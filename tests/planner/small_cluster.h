@@ -1,11 +1,12 @@
-// A cluster made up for tests.
+// A synthetic cluster for tests.
 #pragma once
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 
 namespace fp {
 
-// Products at 100 TFLOP/s of any shape, all other ops at 1 TB/s, links of 100 GB/s on a node and 10 GB/s between nodes.
+// Products of any shape run at 100 TFLOP/s, all other ops at 1 TB/s; links have 100 GB/s within a node and 10 GB/s
+// between nodes.
 inline ClusterSpec small_cluster(int ranks_per_node = 8) {
   ClusterSpec c;
   c.name = "made up";

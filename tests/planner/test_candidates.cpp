@@ -1,20 +1,20 @@
-// The plans that the search looks at are those that can be had, all of them.
+// The candidates of the search are all legal plans and no others.
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "base/philox.h"
 #include "config/load.h"
-#include "plan/layout.h"
-#include "plan/pipeline.h"
+#include "dryrun/setup.h"
 #include "planner/candidates.h"
+#include "sharding/arrange.h"
+#include "sharding/pipeline_plan.h"
 #include "small_cluster.h"
-#include "train/setup.h"
 
 using namespace fp;
 
 namespace {
 
-// Whether a run accepts the plan: by its own checks, with its real schedules.
+// Whether a run accepts the plan: by its checks, with the generated schedules.
 bool is_accepted(const RunSpec& spec, const Plan& plan, int ranks) {
   try {
     RunSpec s = with_plan(spec, plan);
@@ -28,7 +28,7 @@ bool is_accepted(const RunSpec& spec, const Plan& plan, int ranks) {
   }
 }
 
-// Plans of 4 ranks, legal or not, as far as the search would look at them if they were.
+// Plans for 4 ranks, legal or not, that the search would consider if they were legal.
 std::vector<Plan> plans_of_four(int64_t layers, int64_t global_batch) {
   std::vector<Plan> plans;
   for (const int64_t tensor : {1, 2, 4})
@@ -53,7 +53,7 @@ std::vector<Plan> plans_of_four(int64_t layers, int64_t global_batch) {
 
 }  // namespace
 
-TEST_CASE("candidates are all that a run accepts, each once", "[planner][candidates]") {
+TEST_CASE("candidates are exactly the plans that a run accepts", "[planner][candidates]") {
   const RunSpec spec = parse_run_spec(
       "{model: {family: llama, layers: 12, hidden: 64, heads: 4, kv_heads: 2, ffn: 128, vocab: 256}, "
       "train: {global_batch: 8}, memory: {recompute: none}, parallel: auto}",
@@ -98,7 +98,7 @@ TEST_CASE("every candidate of random specs has a schedule that verifies", "[plan
   }
 }
 
-TEST_CASE("what is written stays in every candidate", "[planner][candidates]") {
+TEST_CASE("keys that the spec sets keep their values in every candidate", "[planner][candidates]") {
   const std::string model = "model: {layers: 8, hidden: 64, heads: 8, vocab: 256}, train: {global_batch: 16}, ";
   const RunSpec v =
       parse_run_spec("{" + model + "parallel: {auto: [all], pipeline: {schedule: zb-v}, tensor: 2}}", "t");
@@ -112,7 +112,7 @@ TEST_CASE("what is written stays in every candidate", "[planner][candidates]") {
   CHECK(sizes == std::set<int64_t>{1, 2, 4, 8});
 }
 
-TEST_CASE("tensor parallelism fits nodes, and state the devices", "[planner][candidates]") {
+TEST_CASE("candidates keep tensor parallelism within nodes and state within device memory", "[planner][candidates]") {
   const RunSpec spec =
       parse_run_spec("{model: {preset: gpt3-175b, vocab: 50257}, train: {global_batch: 96}, parallel: auto}", "t");
   ClusterSpec cluster = small_cluster(4);

@@ -1,4 +1,4 @@
-// Seconds of single ops and communications.
+// CostModel: times of single ops and communications.
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -19,7 +19,7 @@ std::vector<int> ranks(int first, int count, int step = 1) {
 
 }  // namespace
 
-TEST_CASE("products slow down where they are narrow", "[planner]") {
+TEST_CASE("narrow products run at a lower rate", "[planner]") {
   ClusterSpec cluster = small_cluster();
   cluster.profiles[0].products[0] = {"linear", "bf16", 100, 64, 32, 16, 3};
   const CostModel costs(cluster, 8);
@@ -31,14 +31,14 @@ TEST_CASE("products slow down where they are narrow", "[planner]") {
   CHECK(costs.op_seconds(small) == Approx(3e-6 + 4e-2));
 }
 
-TEST_CASE("ops without a line of their own cost what others do", "[planner]") {
+TEST_CASE("ops without rates of their own use the rates of other", "[planner]") {
   const ClusterSpec cluster = small_cluster();
   const CostModel costs(cluster, 8);
   CHECK(costs.op_seconds({"norm", 5, 1e9, 0, 0, 0, DType::bf16}) == Approx(1e-3));
   CHECK(costs.op_seconds({"attention", 5e12, 1e9, 0, 0, 0, DType::bf16}) == Approx(0.1));
 }
 
-TEST_CASE("what a cluster does not say is said", "[planner]") {
+TEST_CASE("missing profiles and rates of a cluster are reported", "[planner]") {
   ClusterSpec cluster = small_cluster(4);
   CHECK_NOTHROW(CostModel(cluster, 400));
   cluster.nodes = 2;
@@ -52,7 +52,7 @@ TEST_CASE("what a cluster does not say is said", "[planner]") {
                     Catch::Contains("no rates of linear in bf16"));
 }
 
-TEST_CASE("groups pay for the links they use", "[planner]") {
+TEST_CASE("the time of a group's communication follows the links it uses", "[planner]") {
   const ClusterSpec cluster = small_cluster(8);
   const CostModel costs(cluster, 64);
   constexpr int64_t kBytes = 1'000'000'000;
@@ -67,7 +67,7 @@ TEST_CASE("groups pay for the links they use", "[planner]") {
   CHECK(seconds(ranks(0, 16), CommKind::all_to_all) == Approx(0.1 * 8 / 15 + 4 * 10e-6));
 }
 
-TEST_CASE("communication runs beside ops only where the cluster can do that", "[planner]") {
+TEST_CASE("communication overlaps ops only on clusters that can overlap", "[planner]") {
   ClusterSpec cluster = small_cluster();
   const OpWork op{"norm", 0, 1e9, 0, 0, 0, DType::bf16};  // 1 ms
   const std::vector<int> both = ranks(0, 2);

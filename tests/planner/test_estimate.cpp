@@ -1,9 +1,9 @@
-// Times of whole steps.
+// Estimated times of whole steps.
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
-#include "plan/layout.h"
 #include "planner/estimate.h"
+#include "sharding/arrange.h"
 #include "small_cluster.h"
 
 using namespace fp;
@@ -21,7 +21,7 @@ const std::string kGpt = "family: gpt, layers: 8, hidden: 256, heads: 8, vocab: 
 const std::string kLlama =
     "family: llama, layers: 8, hidden: 256, heads: 8, kv_heads: 4, ffn: 640, vocab: 1000, max_position: 64";
 
-// Seconds of all that is counted, priced one by one.
+// The sum of the times of all counted works.
 double priced(const Counts& counts, const CostModel& costs) {
   double sum = 0;
   for (const auto& [op, c] : counts.by_op) {
@@ -34,7 +34,7 @@ double priced(const Counts& counts, const CostModel& costs) {
 
 }  // namespace
 
-TEST_CASE("a step without communication takes what its ops take", "[planner]") {
+TEST_CASE("a step without communication takes the sum of its op times", "[planner]") {
   const ClusterSpec cluster = small_cluster();
   for (const std::string& model : {kGpt, kLlama})
     for (const int micro_batches : {1, 2, 3, 7})
@@ -46,7 +46,7 @@ TEST_CASE("a step without communication takes what its ops take", "[planner]") {
         const CostModel costs(cluster, 1);
         const Estimate e = Estimator(cluster).estimate(spec, 1);
         CAPTURE(model, micro_batches, recompute);
-        // The first micro-batch sets gradients that the others add to: it moves fewer bytes.
+        // The first micro-batch writes gradients, the others add to them and so move more bytes.
         CHECK(e.time.compute == Approx(micro_batches * priced(p.passes, costs)).epsilon(0.03));
         if (micro_batches == 1) CHECK(e.time.compute == Approx(priced(p.passes, costs)).epsilon(1e-9));
         CHECK(e.time.update == Approx(priced(p.update, costs)).epsilon(1e-9));
@@ -56,7 +56,7 @@ TEST_CASE("a step without communication takes what its ops take", "[planner]") {
       }
 }
 
-TEST_CASE("bubbles of pipelines are those of their schedules", "[planner]") {
+TEST_CASE("the bubble of a pipeline equals that of its schedule", "[planner]") {
   ClusterSpec cluster = small_cluster();
   cluster.profiles[0].ops = {{"other", "", 0, 0, 0}};  // products alone: F : B : W = 1 : 1 : 1
   cluster.profiles[0].links = {{"ranks", "any", 0, 1e9}};
@@ -74,10 +74,10 @@ TEST_CASE("bubbles of pipelines are those of their schedules", "[planner]") {
   }
 }
 
-TEST_CASE("a glance is near the whole", "[planner]") {
+TEST_CASE("a quick estimate is within 10 % of the exact one", "[planner]") {
   const ClusterSpec cluster = small_cluster(4);
   Estimator estimator(cluster);
-  // Large enough that latencies of single messages are not what counts.
+  // Large enough that latencies of single messages do not dominate.
   const std::string gpt = "family: gpt, layers: 8, hidden: 2048, heads: 16, vocab: 8192, max_position: 64";
   const std::string llama =
       "family: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 4, ffn: 5632, vocab: 32000, max_position: 64";
@@ -90,16 +90,17 @@ TEST_CASE("a glance is near the whole", "[planner]") {
         RunSpec spec = spec_of(model, parallel, fmt::format("global_batch: 128, micro_batch: {}", 4 * micro_batch));
         const int ranks = static_cast<int>(spec.parallel.tensor * spec.parallel.sequence * spec.parallel.data *
                                            spec.parallel.pipeline.ranks);
-        const Estimate whole = estimator.estimate(spec, ranks), glance = estimator.glance(spec, ranks);
-        CAPTURE(model, parallel, micro_batch, glance.time.compute, whole.time.compute, glance.time.exposed,
-                whole.time.exposed, glance.time.bubble, whole.time.bubble, glance.time.update, whole.time.update);
-        CHECK(glance.time.total == Approx(whole.time.total).epsilon(0.1));
+        const Estimate whole = estimator.estimate(spec, ranks), quick_estimate = estimator.quick_estimate(spec, ranks);
+        CAPTURE(model, parallel, micro_batch, quick_estimate.time.compute, whole.time.compute,
+                quick_estimate.time.exposed, whole.time.exposed, quick_estimate.time.bubble, whole.time.bubble,
+                quick_estimate.time.update, whole.time.update);
+        CHECK(quick_estimate.time.total == Approx(whole.time.total).epsilon(0.1));
         CHECK(whole.time.total ==
               Approx(whole.time.compute + whole.time.exposed + whole.time.bubble + whole.time.update));
       }
 }
 
-TEST_CASE("an estimator does not take one run for another", "[planner]") {
+TEST_CASE("an estimator does not reuse costs of another run", "[planner]") {
   const ClusterSpec cluster = small_cluster();
   Estimator one(cluster);
   const RunSpec a = spec_of(kGpt, "pipeline: {ranks: 2}", "global_batch: 8, micro_batch: 2");

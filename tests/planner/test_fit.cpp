@@ -1,4 +1,4 @@
-// The fit finds the rates that samples were made with.
+// The fit recovers the rates from which samples were generated.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -13,7 +13,7 @@ constexpr double kProductFlops = 2e12, kOverhead = 3e-6;
 
 double uniform(uint64_t i) { return static_cast<double>(Philox::mix(i) >> 11) * 0x1p-53; }
 
-// A factor of about 1.
+// A random factor of about 1.
 double noise(uint64_t i, double size) { return std::exp(size * (2 * uniform(i) - 1)); }
 
 OpWork product(const char* op, int64_t m, int64_t n, int64_t k, DType dtype) {
@@ -61,7 +61,7 @@ ClusterSpec cluster_of(const FittedRates& fitted) {
 
 }  // namespace
 
-TEST_CASE("exact samples give back the rates they were made with", "[planner][fit]") {
+TEST_CASE("a fit to exact samples recovers their rates", "[planner][fit]") {
   const FittedRates fitted = fit_rates(samples(0));
   REQUIRE(fitted.products.size() == 6);
   for (const ProductRates& p : fitted.products) {
@@ -82,7 +82,7 @@ TEST_CASE("exact samples give back the rates they were made with", "[planner][fi
   for (const FitError& e : fitted.errors) CHECK(e.typical < 1e-3);
 }
 
-TEST_CASE("what a fit says of calls is nearer to the truth than their noise", "[planner][fit]") {
+TEST_CASE("predictions of a fit are closer to the true times than the noise of the samples", "[planner][fit]") {
   const ClusterSpec cluster = cluster_of(fit_rates(samples(0.15)));
   const CostModel costs(cluster, 1);
   for (const DType t : {DType::bf16, DType::f32}) {
@@ -91,18 +91,18 @@ TEST_CASE("what a fit says of calls is nearer to the truth than their noise", "[
       CAPTURE(w.op, w.m, w.bytes);
       CHECK(costs.op_seconds(w) == Approx(seconds_of(w)).epsilon(0.07));
     }
-    // An op that is only seen in fused calls: those are what its rates are for.
+    // An op that was measured in fused calls only: its rates must predict these.
     const OpWork first = product("linear", 128, 128, 10000, t), then{"activation", 1e7, 1e7, 0, 0, 0, t};
     CHECK(costs.op_seconds(first) + costs.op_seconds(then) ==
           Approx(seconds_of(first) + seconds_of(then)).epsilon(0.07));
   }
-  // Never measured: as all others that move bytes.
+  // Never measured: predicted as all others that move bytes.
   const OpWork unknown{"permute", 0, 1e7, 0, 0, 0, DType::bf16};
   CHECK(costs.op_seconds(unknown) == Approx(seconds_of(unknown)).epsilon(0.07));
 }
 
-TEST_CASE("no coefficient of a fit is negative, and no product is of infinite speed", "[planner][fit]") {
-  std::vector<OpSample> odd;  // a product that takes less the larger it is
+TEST_CASE("fitted coefficients are not negative and rates of products are finite", "[planner][fit]") {
+  std::vector<OpSample> odd;  // a product that is faster the larger it is
   for (const int64_t n : {64, 128, 256}) odd.push_back({{product("linear", n, n, n, DType::f32)}, 1.0 / n});
   const FittedRates fitted = fit_rates(odd);
   const ProductRates& p = fitted.products.at(0);
@@ -112,7 +112,7 @@ TEST_CASE("no coefficient of a fit is negative, and no product is of infinite sp
 }
 
 TEST_CASE("bounded least squares stops at the bounds", "[planner][fit]") {
-  // Without bounds the best is (3, -1).
+  // The unbounded minimum is (3, -1).
   const std::vector<std::vector<double>> rows = {{1, 0}, {0, 1}, {1, 1}};
   CHECK(bounded_least_squares(rows, {3, -1, 2}, {-9, -9})[1] == Approx(-1));
   const auto x = bounded_least_squares(rows, {3, -1, 2}, {0, 0});
@@ -120,7 +120,7 @@ TEST_CASE("bounded least squares stops at the bounds", "[planner][fit]") {
   CHECK(x[1] == 0);
 }
 
-TEST_CASE("links are fitted kind by kind", "[planner][fit]") {
+TEST_CASE("each kind of link is fitted separately", "[planner][fit]") {
   std::vector<LinkSample> measured;
   const auto add = [&](const char* between, const char* kind, int ranks, double latency, double rate) {
     for (const int64_t sent : {1 << 10, 1 << 16, 1 << 24})

@@ -1,4 +1,4 @@
-// Quick measurements give legal descriptions, and those of other numbers of ranks stay.
+// Quick measurements yield legal cluster descriptions and keep profiles of other numbers of ranks.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
@@ -30,7 +30,7 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
     const auto ops = make_cpu_ops();
     world.attach(*ops);
     const auto everybody = world.group("everybody", {0, 1});
-    const double enough = 600;  // seconds: however busy the machine, all is measured
+    const double enough = 600;  // seconds: all is measured even on a busy machine
     const auto links = measure_links(world, *ops, {"here", "here"}, true, enough);
     const DeviceRates rates = measure_device(*ops, *everybody, 2, true, enough);
     if (world.rank() == 0) steps = rates.steps;
@@ -40,7 +40,7 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
   CHECK(steps.size() == 6);
   for (const CheckedStep& s : steps) {
     CAPTURE(s.model, s.seconds, s.predicted);
-    // test_fit.cpp checks on made-up times how near predictions are.
+    // test_fit.cpp checks the accuracy of predictions on synthetic times.
     CHECK((std::isfinite(s.seconds) && s.seconds > 0));
     CHECK((std::isfinite(s.predicted) && s.predicted > 0));
   }
@@ -58,7 +58,7 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
   CHECK(kinds.size() == 7);
 }
 
-TEST_CASE("on a busy machine less is measured, and still a legal cluster", "[planner][measure]") {
+TEST_CASE("on a busy machine less is measured but the cluster is still legal", "[planner][measure]") {
   run_thread_ranks(2, [&](World& world) {
     const auto ops = make_cpu_ops();
     world.attach(*ops);
@@ -75,7 +75,7 @@ TEST_CASE("on a busy machine less is measured, and still a legal cluster", "[pla
   });
 }
 
-TEST_CASE("links between nodes are those of ranks in the same place", "[planner][measure]") {
+TEST_CASE("links between nodes are measured among ranks with the same position", "[planner][measure]") {
   std::vector<LinkRates> links;
   run_thread_ranks(4, [&](World& world) {
     const auto ops = make_ref_ops();
@@ -89,7 +89,7 @@ TEST_CASE("links between nodes are those of ranks in the same place", "[planner]
   CHECK(links.size() == 14);
 }
 
-TEST_CASE("hosts with different numbers of ranks are not measured", "[planner][measure]") {
+TEST_CASE("hosts with different numbers of ranks are refused", "[planner][measure]") {
   CHECK_THROWS_AS(run_thread_ranks(3,
                                    [&](World& world) {
                                      const auto ops = make_ref_ops();
@@ -98,7 +98,7 @@ TEST_CASE("hosts with different numbers of ranks are not measured", "[planner][m
                   ConfigError);
 }
 
-TEST_CASE("a new profile takes the place of that for as many ranks", "[planner][measure]") {
+TEST_CASE("a new profile replaces the one for the same number of ranks", "[planner][measure]") {
   ClusterSpec before = small_cluster(4), now = small_cluster(2);
   before.profiles.insert(before.profiles.begin(), small_cluster(2).profiles[0]);
   now.profiles[0].peak_tflops_bf16 = 7;
@@ -112,7 +112,7 @@ TEST_CASE("a new profile takes the place of that for as many ranks", "[planner][
                     Catch::Contains("is of made up (cpu), this machine is made up"));
 }
 
-TEST_CASE("a disk is measured and left as it was", "[planner][measure]") {
+TEST_CASE("measuring a disk leaves no files", "[planner][measure]") {
   const auto folder = std::filesystem::temp_directory_path() / "fptrain-test-disk";
   std::filesystem::create_directories(folder);
   const DiskRates r = benchmark_disk(folder, 3'000'000);

@@ -1,24 +1,24 @@
-// The rank that needs most memory is found without looking at all of them.
+// MemorySearch finds the rank that needs most memory without dry runs of all ranks.
 #include <catch2/catch.hpp>
 
 #include "comm/counting.h"
 #include "config/load.h"
+#include "dryrun/setup.h"
+#include "inference/evaluation.h"
 #include "planner/memory.h"
 #include "planner/random_run.h"
 #include "planner/search.h"
-#include "train/evaluation.h"
-#include "train/setup.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
 struct Counted {
-  int played = 0, roles = 0;
+  int dry_runs = 0, roles = 0;
 };
 
-// Against every rank played.
+// Compares the search with dry runs of every rank.
 Counted check_search(const RandomRun& r) {
   INFO(r.text());
   const auto ops = make_counting_ops();
@@ -27,7 +27,7 @@ Counted check_search(const RandomRun& r) {
   const int worst = search.worst();
   const size_t found = search.exact(worst).device_bytes();
   Counted counted{0, search.roles().count()};
-  for (int role = 0; role < counted.roles; ++role) counted.played += search.played(role);
+  for (int role = 0; role < counted.roles; ++role) counted.dry_runs += search.known_exactly(role);
   size_t most = 0;
   for (int rank = 0; rank < r.mesh.size(); ++rank) {
     const int role = search.roles().of(rank);
@@ -44,29 +44,29 @@ Counted check_search(const RandomRun& r) {
 
 }  // namespace
 
-TEST_CASE("the largest of all ranks is found", "[planner][slow]") {
+TEST_CASE("the search finds the rank that needs most memory", "[planner][slow]") {
   std::mt19937 random(1);
   Counted all;
   for (int i = 0; i < 150; ++i) {
     const Counted c = check_search(random_run(random, {1, 2, 3, 4, 6}));
-    all.played += c.played;
+    all.dry_runs += c.dry_runs;
     all.roles += c.roles;
   }
-  CHECK(all.played < all.roles);
+  CHECK(all.dry_runs < all.roles);
 }
 
-TEST_CASE("of many pipeline ranks few are played", "[planner][slow]") {
+TEST_CASE("the search makes dry runs of few of many pipeline ranks", "[planner][slow]") {
   std::mt19937 random(5);
   Counted all;
   for (int i = 0; i < 12; ++i) {
     const Counted c = check_search(random_run(random, {8, 16, 32}));
-    all.played += c.played;
+    all.dry_runs += c.dry_runs;
     all.roles += c.roles;
   }
-  CHECK(2 * all.played < all.roles);
+  CHECK(2 * all.dry_runs < all.roles);
 }
 
-TEST_CASE("no evaluation, large or small, takes more than was predicted", "[planner]") {
+TEST_CASE("no evaluation takes more memory than predicted", "[planner]") {
   std::mt19937 random(6);
   for (int i = 0; i < 40; ++i) {
     const RandomRun r = random_run(random, {2, 4, 6});
@@ -85,14 +85,14 @@ TEST_CASE("no evaluation, large or small, takes more than was predicted", "[plan
     for (int twice = 0; twice < 2; ++twice) {
       executor.accumulate(step);
       executor.update(r.spec.optimizer, 1e-3, 1, executor.gradient_norm().norm);
-      const std::vector<Batch> batches(static_cast<size_t>(evaluation_batches(executor)), shape_only(r.spec));
+      const std::vector<Batch> batches(static_cast<size_t>(executor.evaluation_batches()), shape_only(r.spec));
       for (size_t n = 1; n <= batches.size(); ++n) executor.evaluate(std::span(batches).first(n));
     }
     CHECK(arena.peak() == predicted.arena_bytes);
   }
 }
 
-TEST_CASE("memory of a cluster's ranks and nodes", "[planner]") {
+TEST_CASE("the worst rank's memory is compared with the device and the node of a cluster", "[planner]") {
   RunSpec spec = parse_run_spec(
       "model: {preset: gpt2, layers: 4}\n"
       "data: {seq_len: 256}\n"
@@ -139,7 +139,7 @@ TEST_CASE("memory of a cluster's ranks and nodes", "[planner]") {
   CHECK_FALSE(of_cpu.fits());
 }
 
-TEST_CASE("what saves pass through counts on CPUs for the rank, on GPUs for the host") {
+TEST_CASE("the staging area of saves counts for the rank on CPUs and for the host on GPUs") {
   const auto spec_of = [](const char* saves) {
     return parse_run_spec(std::string("model: {preset: gpt2, layers: 4}\ndata: {seq_len: 256}\n"
                                       "train: {micro_batch: 1, global_batch: 8, steps: 1000}\n"

@@ -1,19 +1,18 @@
-// What every plan's memory must obey, whatever the model, the schedule and the precision.
+// Properties that the memory of every plan must have, for all models, schedules and precisions.
 #include <catch2/catch.hpp>
 
 #include "comm/counting.h"
+#include "dryrun/dry_run.h"
+#include "dryrun/setup.h"
 #include "planner/random_run.h"
 #include "planner/roles.h"
-#include "train/dry_run.h"
-#include "train/setup.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// Bytes in use at the worst moment of the rank that needs most. The arena on top of them has gaps, which follow no
-// rule.
+// Peak bytes in use on the rank that needs most, without the gaps of the arena, which are irregular.
 int64_t needed(const RunSpec& spec, const Mesh& mesh) {
   const auto ops = make_counting_ops();
   const PipelinePlan plan = plan_pipeline(spec);
@@ -24,7 +23,7 @@ int64_t needed(const RunSpec& spec, const Mesh& mesh) {
   return most;
 }
 
-// Weights, gradients and moments between steps, on the first rank.
+// Bytes of weights, gradients and moments between steps, on the first rank.
 int64_t kept(const RunSpec& spec, const Mesh& mesh) {
   const auto ops = make_counting_ops();
   const auto world = make_counting_world(0, mesh.size());
@@ -79,8 +78,8 @@ TEST_CASE("a higher ZeRO stage never keeps more", "[planner]") {
   }
 }
 
-// Of what stages 2 and 3 divide, a unit or two are whole while they are used, in a pipeline a stage or two: there must
-// be more than these for less to be needed.
+// Under ZeRO 2 and 3 one or two units (in a pipeline, stages) are whole while they are used, so a rank must have more
+// than these to need less memory.
 TEST_CASE("a higher ZeRO stage never needs more memory where ranks have many layers", "[planner]") {
   std::mt19937 random(4);
   for (int i = 0; i < 60; ++i) {

@@ -1,11 +1,11 @@
-// What all ranks of a plan do together is what one would do: whoever cuts a model neither loses nor adds work.
+// The work of all ranks of a plan equals that of one rank: splitting a model neither loses nor adds work.
 #include <catch2/catch.hpp>
 
 #include "base/philox.h"
 #include "config/load.h"
 #include "config/model_facts.h"
-#include "plan/layout.h"
-#include "train/dry_run.h"
+#include "dryrun/dry_run.h"
+#include "sharding/arrange.h"
 
 using namespace fp;
 
@@ -15,7 +15,7 @@ struct Work {
   double products = 0, attention = 0;
 };
 
-// Of a step, over all ranks; a dry run of one rank without a pipeline counts one of its micro-batches.
+// Returns the work of a step over all ranks; a dry run of a rank without a pipeline counts one of its micro-batches.
 Work work_of(const RunSpec& given, int ranks) {
   RunSpec spec = given;
   const Mesh mesh = arrange(spec, ranks);
@@ -34,7 +34,7 @@ Work work_of(const RunSpec& given, int ranks) {
 
 }  // namespace
 
-TEST_CASE("work does not depend on the plan, and is that of the formula", "[planner]") {
+TEST_CASE("the work of a step does not depend on the plan and equals the formula", "[planner]") {
   const std::string families[] = {
       "family: gpt, layers: 4, hidden: 64, heads: 8, vocab: 256, max_position: 64",
       "family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 192, vocab: 256, max_position: 64",

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-namespace fp::testing {
+namespace fp::test {
 
 std::string Layout::text() const {
   const std::string stages = pipeline == 1 ? "" : fmt::format("pipeline {} {} ", pipeline, schedule);
@@ -36,7 +36,7 @@ std::vector<std::string> Layout::settings() const {
 
 RanksWorkspace::RanksWorkspace() {
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(name, "1", 1);
-  ::setenv("OMPI_MCA_plm", "^rsh", 1);  // this host alone, so no remote shell is missed
+  ::setenv("OMPI_MCA_plm", "^rsh", 1);  // only this host, so no remote shell is needed
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
 }
 
@@ -95,6 +95,11 @@ std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& argum
   return a;
 }
 
+std::vector<std::string> spare_others(std::vector<std::string> command) {
+  command.insert(std::find(command.begin(), command.end(), FP_MPIRUN) + 1, "--enable-recovery");
+  return command;
+}
+
 Job::Job(std::vector<std::string> command)
     : process_((command.insert(command.begin(), {"/usr/bin/env", mark()}), command), folder_.path / "output") {}
 
@@ -103,7 +108,7 @@ Job::~Job() {
 }
 
 int Job::wait() {
-  // mpirun does not always wait for the ranks it has told to end.
+  // mpirun does not always wait for the ranks that it terminates.
   const auto all_ended = [&] { return !process_.running() && processes().empty(); };
   const auto start = std::chrono::steady_clock::now();
   while (!all_ended() && std::chrono::steady_clock::now() - start < std::chrono::minutes(5))
@@ -145,13 +150,6 @@ std::vector<pid_t> Job::ranks() const {
   return found;
 }
 
-int Job::count(const std::string& text) const {
-  const std::string all = output();
-  int n = 0;
-  for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size())) ++n;
-  return n;
-}
-
 std::vector<std::string> short_watchdog(const std::filesystem::path& healthy_run,
                                         const std::vector<std::string>& phases) {
   double longest = 0, before = 0;
@@ -168,7 +166,7 @@ std::vector<std::string> short_watchdog(const std::filesystem::path& healthy_run
   return settings;
 }
 
-void run_well(const std::vector<std::string>& command) {
+void expect_success(const std::vector<std::string>& command) {
   const Outcome o = run(command);
   CAPTURE(o.output);
   REQUIRE(o.code == 0);
@@ -186,4 +184,4 @@ double worst_loss(const std::filesystem::path& whole, const std::filesystem::pat
   return worst;
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -4,18 +4,20 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "checkpoint/fragment_reader.h"
 #include "checkpoint/inspect.h"
 
-namespace fp::testing {
+namespace fp::test {
 namespace {
 
-// Largest difference of the parameters of two checkpoints, each relative to the largest value of its tensor.
+// Returns the largest difference of the parameters of two checkpoints, relative to the largest value of each tensor.
 double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
   double worst = 0;
+  FragmentReader of_a(a), of_b(b);
   for (const CheckpointParam& p : a.manifest().parameters) {
     const int64_t elements = p.shape.elements();
-    const auto x = first_elements(a, p.name, StateKind::param, elements);
-    const auto y = first_elements(b, p.name, StateKind::param, elements);
+    const auto x = first_elements(of_a, p.name, StateKind::param, elements);
+    const auto y = first_elements(of_b, p.name, StateKind::param, elements);
     double largest = 0, difference = 0;
     for (int64_t i = 0; i < elements; ++i) {
       largest = std::max(largest, std::abs(static_cast<double>(x[i])));
@@ -42,9 +44,9 @@ void check_like_one(const RanksWorkspace& w, const std::string& name, int steps)
 void check_repeats(const RanksWorkspace& w, const std::filesystem::path& spec, const std::string& name,
                    const Layout& layout, const std::vector<std::string>& more) {
   const auto first = w.run_directory(name), again = w.run_directory(name + "-again");
-  run_well(w.train(spec, name + "-again", layout, more));
-  run_well(fptrain({"checkpoint", "diff", first.string(), again.string()}));
+  expect_success(w.train(spec, name + "-again", layout, more));
+  expect_success(fptrain({"checkpoint", "diff", first.string(), again.string()}));
   CHECK(history(first) == history(again));
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,16 +1,16 @@
-// What two runs left, compared.
+// Compares the results of two runs.
 #pragma once
 
 #include "ranks/job.h"
 
-namespace fp::testing {
+namespace fp::test {
 
-// Losses and, after so many steps, parameters of the run `name` are those of the run "one", to 1e-5
-// (docs/architecture.md, section 4).
+// Checks that the losses and, after `steps` steps, the parameters of the run `name` equal those of the run "one" within
+// 1e-5 (docs/architecture.md, section 4).
 void check_like_one(const RanksWorkspace&, const std::string& name, int steps);
 
-// The run `name`, done again, gives the same bits.
+// Repeats the run `name` and checks that it gives the same bits.
 void check_repeats(const RanksWorkspace&, const std::filesystem::path& spec, const std::string& name, const Layout&,
                    const std::vector<std::string>& more);
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,10 +1,10 @@
-// Ranks that were started with different command lines, files or programs are refused before anything is trained, with
-// what differs and whose it is.
+// Ranks that were started with different command lines, files or programs are refused before training, with the
+// differences and the ranks that have them.
 #include <catch2/catch.hpp>
 
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -24,7 +24,7 @@ class TwoRanks {
   }
   std::filesystem::path directory() const { return w_.run_directory("unlike"); }
 
-  // Said once, code 2, and nothing was trained.
+  // Reported once, with exit code 2, and nothing was trained.
   void refuse(const std::vector<RankCommand>& ranks, const std::string& message) const {
     Job job(mpirun(ranks));
     const int code = job.wait();
@@ -42,7 +42,7 @@ class TwoRanks {
 
 }  // namespace
 
-TEST_CASE("ranks with unlike command lines are refused, with the key and its values", "[ranks]") {
+TEST_CASE("ranks with different command lines are refused, with the key and its values", "[ranks]") {
   const RanksWorkspace w;
   const TwoRanks two(w);
   const auto set = [](const std::string& text) { return Arguments{"--set", text}; };
@@ -57,6 +57,7 @@ TEST_CASE("ranks with unlike command lines are refused, with the key and its val
       {{}, set("data.train[0].path=" + (w.root() / "copy").string()), "data.train[0].path is "},
       {{"--resume", "none"}, {"--resume", "auto"}, "--resume is none on rank 0 and auto on rank 1"},
       {{"--allow-data-change"}, {}, "--allow-data-change is given on rank 0 and not given on rank 1"},
+      {{}, {"--hdf5"}, "--hdf5 is not given on rank 0 and given on rank 1"},
       {{}, set("optimizer.rl=1"), "the run spec is usable on rank 0 and not usable (host "},
       {set("optimizer.rl=1"), {}, "the run spec is not usable: "},
   };
@@ -71,14 +72,14 @@ TEST_CASE("ranks with unlike command lines are refused, with the key and its val
              "optimizer.lr is 0.001 on rank 0 and 0.03 on ranks 1,3. Each rank reads its command line");
 }
 
-TEST_CASE("ranks that find other data under the same name are refused", "[ranks]") {
+TEST_CASE("ranks that find different data under the same name are refused", "[ranks]") {
   const RanksWorkspace w;
   const TwoRanks two(w);
   const auto elsewhere = w.root() / "elsewhere";
   std::filesystem::create_directories(elsewhere);
   std::ofstream(elsewhere / "text.txt") << slurp(w.root() / "text.txt").substr(100);
-  run_well(fptrain({"data", "prepare", "--tokenizer", "bytes", "--documents", "line", "--out",
-                    (elsewhere / w.data().filename()).string(), (elsewhere / "text.txt").string()}));
+  expect_success(fptrain({"data", "prepare", "--tokenizer", "bytes", "--documents", "line", "--out",
+                          (elsewhere / w.data().filename()).string(), (elsewhere / "text.txt").string()}));
   const Arguments arguments = two.train({"--set", "data.train=[{path: " + w.data().filename().string() + "}]"});
   const auto in = [&](const std::filesystem::path& folder) {
     return RankCommand{arguments, {"-wdir", folder.string()}};
@@ -86,7 +87,7 @@ TEST_CASE("ranks that find other data under the same name are refused", "[ranks]
   two.refuse({in(w.root()), in(elsewhere)}, "the identity of data.train is ");
 }
 
-TEST_CASE("ranks that run another program are refused", "[ranks]") {
+TEST_CASE("ranks that run different programs are refused", "[ranks]") {
   const RanksWorkspace w;
   const TwoRanks two(w);
   // The linker's note: sizes of name and content, type, name, content.
@@ -101,7 +102,7 @@ TEST_CASE("ranks that run another program are refused", "[ranks]") {
   two.refuse({{two.train({})}, {two.train({}), {}, file.string()}}, "the build of fptrain is ");
 }
 
-TEST_CASE("ranks of a benchmark have one command line", "[ranks]") {
+TEST_CASE("ranks of a benchmark must have the same command line", "[ranks]") {
   const RanksWorkspace w;
   const TwoRanks two(w);
   const auto bench = [](const char* repeat) {

@@ -1,4 +1,4 @@
-// Where no step is under way: a rank that stands still while rank 0 plans, or when all is done.
+// Ranks that hang outside of steps: while rank 0 plans, or after the last step.
 #include <signal.h>
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 #include "base/stopwatch.h"
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// A limit that no healthy set-up of this machine, as it is now, comes near.
+// Returns a limit that no healthy set-up reaches on this machine under its current load.
 std::string seconds_of(const std::vector<std::string>& healthy_run) {
   const auto begin = std::chrono::steady_clock::now();
-  run_well(healthy_run);
+  expect_success(healthy_run);
   return fmt::format("{:.1f}", std::max(4.0, 4 * fp::seconds_since(begin)));
 }
 
 }  // namespace
 
-TEST_CASE("a rank that is stopped while it plans for all ends all", "[ranks]") {
+TEST_CASE("a rank that is stopped while it plans for all ranks ends the run", "[ranks]") {
   const RanksWorkspace w;
   const std::vector<std::string> planned = {"--set", "parallel.auto=[all]",    "--set", "parallel.data=2",
                                             "--set", "parallel.cluster=laptop"};
@@ -42,7 +42,7 @@ TEST_CASE("a rank that is stopped while it plans for all ends all", "[ranks]") {
   CHECK(job.processes().empty());
 }
 
-TEST_CASE("a rank that is stopped as it takes leave holds up nobody, and the run's code stands", "[ranks]") {
+TEST_CASE("a rank stopped in MPI_Finalize does not delay the others or change the exit code", "[ranks]") {
   const RanksWorkspace w;
   const auto command = [&](const std::string& name, int steps) {
     std::vector<std::string> c =
@@ -61,7 +61,7 @@ TEST_CASE("a rank that is stopped as it takes leave holds up nobody, and the run
   CHECK(interrupted.contains("state saved after step"));
   CHECK(interrupted.processes().empty());
 
-  // mpirun makes a failure of a rank that leaves with 0 and without MPI's farewell.
+  // mpirun reports a failure when a rank exits with 0 but without MPI_Finalize.
   Job finished(command("finished", 12));
   CHECK(finished.wait() == 1);
   CAPTURE(finished.output());

@@ -2,12 +2,12 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
-TEST_CASE("bench schedule uses the ranks it is started on, and one of them reports", "[ranks]") {
+TEST_CASE("bench schedule runs on the started ranks, and one of them reports", "[ranks]") {
   const RanksWorkspace w;  // sets up mpirun
   Job job(mpirun(4, {"bench", "schedule", "--kind", "1f1b", "--kind", "bitpipe", "--unit-ms", "1", "--json"}));
   const int code = job.wait();
@@ -25,7 +25,7 @@ TEST_CASE("bench schedule uses the ranks it is started on, and one of them repor
   CHECK(job.processes().empty());
 }
 
-TEST_CASE("bench all on several ranks adds the profile and links of so many", "[ranks]") {
+TEST_CASE("bench all on several ranks writes the profile and links for that number", "[ranks]") {
   const RanksWorkspace w;
   const std::string file = (w.root() / "cluster.yaml").string();
   Job job(mpirun(
@@ -42,7 +42,7 @@ TEST_CASE("bench all on several ranks adds the profile and links of so many", "[
   for (const fp::LinkRates& l : c.profiles[0].links) CHECK(l.between == "ranks");
 }
 
-TEST_CASE("bench comm times each kind among the ranks", "[ranks]") {
+TEST_CASE("bench comm times each collective among the ranks", "[ranks]") {
   const RanksWorkspace w;
   Job job(mpirun(2, {"bench", "comm", "--quick", "--device", "cpu", "--json"}));
   const int code = job.wait();

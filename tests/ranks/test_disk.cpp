@@ -8,11 +8,11 @@
 #include "ranks/job.h"
 #include "support/skip.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
-// What the files of a folder take of a disk whose blocks are pages, as a tmpfs has them.
+// Returns the space that the files of a folder use on a disk with page-sized blocks, such as a tmpfs.
 uintmax_t bytes_on_small_disk(const std::filesystem::path& folder) {
   const auto page = static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE));
   uintmax_t sum = 0;
@@ -21,7 +21,7 @@ uintmax_t bytes_on_small_disk(const std::filesystem::path& folder) {
   return sum;
 }
 
-// A small disk that only this process and its children see; false where that takes rights this user lacks.
+// Mounts a small disk that only this process and its children see. Returns false when this user lacks the rights.
 bool mount_small_disk(const std::filesystem::path& folder, uintmax_t bytes) {
   return ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0 &&
          ::mount("tmpfs", folder.c_str(), "tmpfs", 0, fmt::format("size={}", bytes).c_str()) == 0;
@@ -29,16 +29,16 @@ bool mount_small_disk(const std::filesystem::path& folder, uintmax_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a full disk stops no training before its last save", "[ranks]") {
+TEST_CASE("a full disk does not stop training before the last save", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("gpt");
   const Layout layout{2, 1, 2, 3};
-  run_well(w.train(spec, "whole", layout));
+  expect_success(w.train(spec, "whole", layout));
   const uintmax_t save = bytes_on_small_disk(w.run_directory("whole") / "checkpoints" / "step-00000003");
   const auto directory = w.run_directory("full"), small_disk = directory / "checkpoints";
   std::filesystem::create_directories(small_disk);
-  // There is room for two checkpoints and half a third, and nothing but checkpoints goes there: it is a write of the
-  // third save that fails, whatever else the run writes meanwhile.
+  // There is space for two checkpoints and half of a third, and only checkpoints are written there: it is a write of
+  // the third save that fails, whatever else the run writes meanwhile.
   if (!mount_small_disk(small_disk, save * 5 / 2)) FP_SKIP("mounting takes rights this user lacks");
 
   Job job(w.train(spec, "full", layout));
@@ -47,14 +47,14 @@ TEST_CASE("a full disk stops no training before its last save", "[ranks]") {
   CHECK(code == 3);
   CHECK(job.processes().empty());
   CHECK(job.count("checkpoint of step 9 not saved (earlier ones are intact)") == 1);
-  CHECK(job.count("training goes on, the next save is due after step 12") == 1);
+  CHECK(job.count("training continues, the next save is due after step 12") == 1);
   CHECK(job.count("checkpoint of step 12 not saved (earlier ones are intact)") == 1);
   CHECK(job.count("error: ") == 2);
   REQUIRE(checkpoints(directory) == std::vector<std::string>{"step-00000003", "step-00000006"});
-  run_well(fptrain({"checkpoint", "verify", directory.string()}));
+  expect_success(fptrain({"checkpoint", "verify", directory.string()}));
 
   REQUIRE(::mount("", small_disk.c_str(), "", MS_REMOUNT, "size=64m") == 0);
-  run_well(w.train(spec, "full", layout));
+  expect_success(w.train(spec, "full", layout));
   CHECK(history(directory) == history(w.run_directory("whole")));
   ::umount(small_disk.c_str());
 }

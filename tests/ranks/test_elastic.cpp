@@ -1,5 +1,5 @@
-// One run that comes back on another number of ranks again and again: it sees the samples that a run on one rank sees,
-// and its losses are those of that run.
+// A run that is resumed again and again on different numbers of ranks sees the same samples as a run on one rank, and
+// has the same losses.
 #include <catch2/catch.hpp>
 
 #include "checkpoint/fixture.h"
@@ -7,15 +7,15 @@
 #include "ranks/outcome.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 using Catch::Contains;
 
 namespace {
 
 constexpr int kLeg = 10;  // steps
 
-// Heads, layers and a batch that 3 and 6 ranks can share. The learning rate is one at which rounding does not grow from
-// step to step: at 5e-3 it does, on one mesh that never changes as well.
+// Heads, layers and a batch that divide by 3 and 6 ranks. The learning rate is low enough that rounding errors do not
+// grow from step to step: at 5e-3 they do, even on a single mesh.
 std::vector<std::string> settings(int steps, int legs) {
   std::vector<std::string> s;
   for (const std::string& set :
@@ -37,7 +37,7 @@ std::vector<int64_t> consumed_samples(const std::filesystem::path& run_directory
 
 }  // namespace
 
-TEST_CASE("a run goes on over 8, 4, 3, 1 and 6 ranks as if it had always had one", "[ranks]") {
+TEST_CASE("a run resumed on 8, 4, 3, 1 and 6 ranks matches one on a single rank", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
   const std::vector<Layout> legs = {{2, 1, 2, 1, false, "none", 2, "1f1b layers=[5,7]"},
@@ -46,29 +46,29 @@ TEST_CASE("a run goes on over 8, 4, 3, 1 and 6 ranks as if it had always had one
                                     {},
                                     {1, 1, 2, 1, false, "none", 3, "zb-h1 layers=[3,5,4]"}};
   const int steps = static_cast<int>(legs.size()) * kLeg;
-  run_well(w.train(spec, "one", {}, settings(steps, static_cast<int>(legs.size()))));
+  expect_success(w.train(spec, "one", {}, settings(steps, static_cast<int>(legs.size()))));
   int until = 0;
   for (const Layout& layout : legs) {
     until += kLeg;
     INFO("until step " << until << ": " << layout.text());
-    run_well(w.train(spec, "elastic", layout, settings(until, static_cast<int>(legs.size()))));
+    expect_success(w.train(spec, "elastic", layout, settings(until, static_cast<int>(legs.size()))));
   }
   const auto one = w.run_directory("one"), elastic = w.run_directory("elastic");
   CHECK(history(elastic).size() == static_cast<size_t>(steps));
   CHECK(consumed_samples(elastic) == consumed_samples(one));
   check_like_one(w, "elastic", steps);
-  // Other samples would show: what steps next to each other have learned from differs by far more in loss.
+  // Wrong samples would show: the losses of neighbouring steps differ by far more.
   const auto losses = history(one);
   for (int step = 1; step < steps; ++step)
     CHECK(std::abs(losses.at(step + 1).first / losses.at(step).first - 1) > 1e-5);
 }
 
-TEST_CASE("ranks that load a damaged checkpoint together find out and take the one before", "[ranks]") {
+TEST_CASE("ranks that load a damaged checkpoint detect it and use the previous one", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  run_well(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
+  expect_success(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
   const Layout four{2, 1, 2, 1}, three{1, 1, 3, 3};
-  run_well(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
+  expect_success(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
   damage_tensors(w.run_directory("elastic") / "checkpoints" / "step-00000020", 2);
   const Outcome o = run(w.train(spec, "elastic", three, settings(3 * kLeg, 3)));
   INFO(o.output);
@@ -78,12 +78,12 @@ TEST_CASE("ranks that load a damaged checkpoint together find out and take the o
   check_like_one(w, "elastic", 3 * kLeg);
 }
 
-TEST_CASE("ranks pass over a checkpoint that was saved wrong, and set it aside", "[ranks]") {
+TEST_CASE("ranks skip a checkpoint that was saved damaged, and set it aside", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  run_well(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
+  expect_success(w.train(spec, "one", {}, settings(3 * kLeg, 3)));
   const Layout four{2, 1, 2, 1}, three{1, 1, 3, 3};
-  run_well(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
+  expect_success(w.train(spec, "elastic", four, settings(2 * kLeg, 3)));
   const auto folder = w.run_directory("elastic") / "checkpoints";
   fp::test::alter_sealed(folder / "step-00000020");
   const Outcome o = run(w.train(spec, "elastic", three, settings(3 * kLeg, 3)));
@@ -96,7 +96,7 @@ TEST_CASE("ranks pass over a checkpoint that was saved wrong, and set it aside",
   CHECK_THAT(slurp(w.run_directory("elastic") / "report.json"), Contains("was set aside"));
   check_like_one(w, "elastic", 3 * kLeg);
 
-  // Where none is right nothing is moved, and nothing begun afresh.
+  // When no checkpoint is valid, nothing is moved and no fresh run begins.
   for (const char* name : {"step-00000010", "step-00000020", "step-00000030"}) fp::test::alter_sealed(folder / name);
   const Outcome none = run(w.train(spec, "elastic", four, settings(4 * kLeg, 3)));
   INFO(none.output);

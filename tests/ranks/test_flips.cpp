@@ -1,9 +1,9 @@
-// A bit that flips in one rank of several ends the run before it is saved, and the run goes on from what was saved.
+// A bit that flips on one of several ranks ends the run before it is saved, and the run resumes from the last save.
 #include <catch2/catch.hpp>
 
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -27,17 +27,17 @@ const std::vector<FlipCase>& flip_cases() {
       {"gradients,bit=20",
        {1, 1, 2, 2},
        {"--set", "train.check_repeats=1"},
-       {"gave other gradients when they were computed again", "the results of rank 1 on "},
+       {"gave different gradients when computed again", "the results of rank 1 on "},
        "step-00000003"}};
   return list;
 }
 
 }  // namespace
 
-TEST_CASE("a bit that flips on one rank is found before it is saved", "[ranks]") {
+TEST_CASE("a flipped bit on one rank is detected before it is saved", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  run_well(w.train(spec, "whole", {}));
+  expect_success(w.train(spec, "whole", {}));
   int number = 0;
   for (const FlipCase& c : flip_cases()) {
     const std::string name = fmt::format("flip-{}", number++);
@@ -49,7 +49,7 @@ TEST_CASE("a bit that flips on one rank is found before it is saved", "[ranks]")
     CHECK(code > 0);
     for (const std::string& words : c.words) CHECK(job.contains(words));
     CHECK(checkpoints(w.run_directory(name)) == std::vector<std::string>{c.last_saved});
-    run_well(w.train(spec, name, c.layout));
+    expect_success(w.train(spec, name, c.layout));
     CHECK(worst_loss(w.run_directory("whole"), w.run_directory(name), 12) < 1e-5);
   }
 }

@@ -1,11 +1,11 @@
-// More ranks than the usual limit of open files would let talk to each other.
+// More ranks than can communicate under the usual limit of open files.
 #include <catch2/catch.hpp>
 
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
-TEST_CASE("24 ranks that may open 36 files to begin with train, save and resume over TCP", "[ranks][slow]") {
+TEST_CASE("24 ranks with an initial limit of 36 open files train, save and resume over TCP", "[ranks][slow]") {
   const RanksWorkspace w;
   const auto train = [&](int steps) {
     std::vector<std::string> command =
@@ -18,9 +18,9 @@ TEST_CASE("24 ranks that may open 36 files to begin with train, save and resume 
     command.insert(ranks, {"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"});
     return command;
   };
-  run_well(train(3));
+  expect_success(train(3));
   CHECK(checkpoints(w.run_directory("many")).back() == "step-00000003");
-  run_well(train(5));
+  expect_success(train(5));
   CHECK(checkpoints(w.run_directory("many")).back() == "step-00000005");
   CHECK(history(w.run_directory("many")).size() == 5);
 }

@@ -1,12 +1,12 @@
-// What a rank takes of the machine is what was predicted for it, under every ZeRO stage.
+// The memory that a rank uses is what was predicted for it, under every ZeRO stage.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "ranks/job.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 TEST_CASE("resident memory of four ranks is within 5% of the prediction", "[ranks][slow]") {
   const RanksWorkspace place;
@@ -23,7 +23,7 @@ TEST_CASE("resident memory of four ranks is within 5% of the prediction", "[rank
                             "checkpoint.at_end=false", "checkpoint.every=0", "eval.every=0"})
       command.insert(command.end(), {"--set", set});
     command.insert(command.end(), {"--set", "precision.gradients=" + gradients});
-    run_well(command);
+    expect_success(command);
     const auto report = nlohmann::json::parse(read_file(place.run_directory(name) / "report.json"));
     std::istringstream lines(read_file(place.run_directory(name) / "metrics.jsonl"));
     nlohmann::json last;
@@ -32,7 +32,7 @@ TEST_CASE("resident memory of four ranks is within 5% of the prediction", "[rank
   }
 }
 
-TEST_CASE("every rank takes of its arena and of the machine what was predicted", "[ranks]") {
+TEST_CASE("every rank uses the predicted arena and resident memory", "[ranks]") {
   const RanksWorkspace place;
   const std::vector<std::pair<std::string, Layout>> runs = {{"llama", {}},
                                                             {"gpt", {2, 1, 2, 1, true, "selective"}},
@@ -48,7 +48,7 @@ TEST_CASE("every rank takes of its arena and of the machine what was predicted",
                             "model.head_dim=64", "model.vocab=8192", "precision.compute=bf16", "train.steps=3",
                             "checkpoint.every=0", "checkpoint.at_end=false"})
       command.insert(command.end(), {"--set", set});
-    run_well(command);
+    expect_success(command);
     const auto taken = nlohmann::json::parse(read_file(place.run_directory(name) / "memory.json"));
     REQUIRE(static_cast<int>(taken.size()) == layout.ranks());
     for (const auto& rank : taken) {

@@ -1,12 +1,12 @@
-// The same training on every mesh, over MPI as a person runs it: losses and final parameters of any layout are those of
-// one rank, a run repeats bit for bit, and a run goes on on another mesh than it began.
+// The same training on every mesh, over MPI, started as a user starts it: losses and final parameters of any layout are
+// those of one rank, a run repeats bit for bit, and a run resumes on another mesh.
 #include <catch2/catch.hpp>
 
 #include "ranks/job.h"
 #include "ranks/outcome.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -36,12 +36,12 @@ const std::vector<Layout>& mesh_layouts() {
 void check_meshes(const std::string& family, size_t first, size_t stride) {
   const RanksWorkspace w;
   const auto spec = w.spec(family);
-  run_well(w.train(spec, "one", {}, kMeshRun));
+  expect_success(w.train(spec, "one", {}, kMeshRun));
   for (size_t i = first; i < mesh_layouts().size(); i += stride) {
     const Layout& layout = mesh_layouts()[i];
     INFO(family << ": " << layout.text());
     const std::string name = fmt::format("many-{}", i);
-    run_well(w.train(spec, name, layout, kMeshRun));
+    expect_success(w.train(spec, name, layout, kMeshRun));
     check_like_one(w, name, kMeshSteps);
     if (i % 3 == 2) check_repeats(w, spec, name, layout, kMeshRun);  // of 2, 4 and 8 ranks
   }
@@ -58,11 +58,11 @@ TEST_CASE("mpirun trains every family like one rank on any mesh", "[ranks][night
   check_meshes(GENERATE("gpt", "llama", "phi3"), 0, 1);
 }
 
-TEST_CASE("a run goes on on another mesh", "[ranks]") {
+TEST_CASE("a run resumes on another mesh", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  run_well(w.train(spec, "one", {}, kMeshRun));
-  run_well(w.train(spec, "saved", {2, 2, 2, 3}, kMeshRun));
+  expect_success(w.train(spec, "one", {}, kMeshRun));
+  expect_success(w.train(spec, "saved", {2, 2, 2, 3}, kMeshRun));
   const std::string saved = (w.run_directory("saved") / "checkpoints" / "step-00000010").string();
   for (const Layout& layout :
        {Layout{}, {1, 1, 1, 0, false, "full"}, {2, 1, 1, 0, true}, {1, 1, 2, 2}, {1, 2, 2, 1}, {4, 1, 1, 3}}) {
@@ -70,7 +70,7 @@ TEST_CASE("a run goes on on another mesh", "[ranks]") {
     const std::string name = "resumed-" + layout.text();
     std::vector<std::string> more = kMeshRun;
     more.insert(more.end(), {"--resume", saved});
-    run_well(w.train(spec, name, layout, more));
+    expect_success(w.train(spec, name, layout, more));
     CHECK(history(w.run_directory(name)).begin()->first == 11);
     check_like_one(w, name, kMeshSteps);
   }

@@ -4,7 +4,7 @@
 
 #include "ranks/job.h"
 
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::vector<std::string> in_set_up(const RanksWorkspace& w, const std::string& n
 
 }  // namespace
 
-TEST_CASE("ranks that are told to stop in set-up end at once, as one", "[ranks]") {
+TEST_CASE("ranks that are all signalled to stop in set-up end at once", "[ranks]") {
   const RanksWorkspace w;
   Job job(with_fault(kNoFurther, w.train(w.spec("llama"), "early", Layout{}, {"--set", "parallel=auto"})));
   Job two(in_set_up(w, "two"));
@@ -37,13 +37,13 @@ TEST_CASE("ranks that are told to stop in set-up end at once, as one", "[ranks]"
     const int code = j->wait();
     CAPTURE(j->output());
     CHECK(code == 75);
-    CHECK(j->count("told to stop while there is nothing to save") == 1);
+    CHECK(j->count("stopped with nothing to save") == 1);
     CHECK(!j->contains("is gone"));
     CHECK(!j->contains("error:"));
   }
 }
 
-TEST_CASE("one rank that is told to stop in set-up stops all", "[ranks]") {
+TEST_CASE("one rank that is signalled to stop in set-up stops all", "[ranks]") {
   const RanksWorkspace w;
   for (const size_t which : {0, 1})
     for (const int signal : {SIGINT, SIGTERM}) {
@@ -54,14 +54,14 @@ TEST_CASE("one rank that is told to stop in set-up stops all", "[ranks]") {
       const int code = job.wait();
       CAPTURE(which, signal, job.output());
       CHECK(code == 75);
-      CHECK(job.count("told to stop while there is nothing to save") == 1);
-      CHECK(job.contains("2 ranks: how they share the work is to be planned"));
+      CHECK(job.count("stopped with nothing to save") == 1);
+      CHECK(job.contains("2 ranks: parallel plan not chosen yet"));
       CHECK(!job.contains("is gone"));
       CHECK(!job.contains("error:"));
     }
 }
 
-TEST_CASE("a signal to mpirun or to one rank stops all, saved", "[ranks]") {
+TEST_CASE("a signal to mpirun or to one rank stops all after a save", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
   const bool to_one = GENERATE(false, true);
@@ -80,13 +80,13 @@ TEST_CASE("a signal to mpirun or to one rank stops all, saved", "[ranks]") {
   REQUIRE(code == 75);
   CHECK(job.processes().empty());
   CHECK(job.count(to_one ? "SIGTERM received: state saved" : "SIGUSR1 received: state saved") == 1);
-  run_well(fptrain({"checkpoint", "verify", directory.string()}));
+  expect_success(fptrain({"checkpoint", "verify", directory.string()}));
 
   const auto last = history(directory).rbegin()->first;
-  run_well(w.train(spec, "stopped", kLayout, steps(last + 4)));
-  run_well(w.train(spec, "whole", kLayout, steps(last + 4)));
+  expect_success(w.train(spec, "stopped", kLayout, steps(last + 4)));
+  expect_success(w.train(spec, "whole", kLayout, steps(last + 4)));
   CHECK(history(directory) == history(w.run_directory("whole")));
-  run_well(fptrain({"checkpoint", "diff", directory.string(), w.run_directory("whole").string()}));
+  expect_success(fptrain({"checkpoint", "diff", directory.string(), w.run_directory("whole").string()}));
 }
 
 TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
@@ -95,13 +95,13 @@ TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
   Job job(with_fault("rank=1,step=0,phase=set-up,kind=stop", w.train(spec, "early", kLayout, steps(4))));
   job.wait_for_stopped_rank();
   job.signal(SIGUSR1);
-  job.wait_for("told to stop");
+  job.wait_for("stopped with nothing to save");
   for (const pid_t rank : job.ranks()) ::kill(rank, SIGCONT);
   const int code = job.wait();
   CAPTURE(job.output());
   CHECK(code == 75);
   CHECK(job.processes().empty());
-  CHECK(job.count("told to stop while there is nothing to save; the same command goes on") == 1);
+  CHECK(job.count("stopped with nothing to save; unless a rank reported an error, the same command continues") == 1);
   CHECK(history(w.run_directory("early")).empty());
-  run_well(w.train(spec, "early", kLayout, steps(4)));
+  expect_success(w.train(spec, "early", kLayout, steps(4)));
 }

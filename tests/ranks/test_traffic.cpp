@@ -1,15 +1,15 @@
-// What rank 0 sends in a step of a real run is what its dry run counted, to the byte.
+// Rank 0 sends exactly the bytes in a step of a real run that its dry run counted.
 #include <catch2/catch.hpp>
 
-#include "base/filesystem.h"
 #include "config/load.h"
-#include "plan/layout.h"
+#include "dryrun/dry_run.h"
+#include "io/filesystem.h"
 #include "ranks/job.h"
 #include "report/metrics.h"
-#include "train/dry_run.h"
+#include "sharding/arrange.h"
 
 using namespace fp;
-using namespace fp::testing;
+using namespace fp::test;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::map<std::string, int64_t> predicted(const std::filesystem::path& run) {
 
 }  // namespace
 
-TEST_CASE("a run sends the bytes that were predicted", "[ranks]") {
+TEST_CASE("a run sends the predicted bytes", "[ranks]") {
   const RanksWorkspace place;
   const Layout layouts[] = {{.tensor = 2, .sequence = 2},
                             {.tensor = 2, .data = 2, .zero = 3, .megatron = true, .recompute = "full"},
@@ -39,7 +39,7 @@ TEST_CASE("a run sends the bytes that were predicted", "[ranks]") {
     for (const std::string family : {"gpt", "llama"}) {
       const std::string name = family + " " + layout.text();
       CAPTURE(name);
-      run_well(place.train(place.spec(family), name, layout, {"--set", "train.steps=4"}));
+      expect_success(place.train(place.spec(family), name, layout, {"--set", "train.steps=4"}));
       StepMetrics last;
       for_each_step(place.run_directory(name) / "metrics.jsonl", [&](const StepMetrics& m) { last = m; });
       CHECK(last.step == 4);

@@ -5,9 +5,9 @@
 #include <set>
 #include <sstream>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -109,4 +109,4 @@ std::string Problems::report() const {
   return text;
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// The project's own files as the tests of this folder see them, and the problems they report.
+// Access to the project's own files for the tests of this folder, and the problems that they report.
 #pragma once
 
 #include <map>
@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
-namespace fp_test {
+namespace fp::test {
 
-// Paths from the repository root, '/'-separated, sorted: every regular file outside build folders, runs and .git.
+// Returns the paths of all regular files outside build folders, runs and .git: relative to the repository root,
+// '/'-separated, sorted.
 const std::vector<std::string>& project_files();
 
-// The subset below one of `folders` ("lib", "apps/fptrain"; "" is everything) with one of `extensions` (".h", or a
+// Returns those below one of `folders` ("lib", "apps/fptrain"; "" is everything) with one of `extensions` (".h", or a
 // whole file name such as "CMakeLists.txt").
 std::vector<std::string> project_files(const std::vector<std::string>& folders,
                                        const std::vector<std::string>& extensions);
@@ -22,17 +23,17 @@ std::vector<std::string> split_lines(std::string_view text);
 std::string trim(std::string_view text);
 bool starts_with_folder(std::string_view path, std::string_view folder);
 
-// C++ text with comments, string and character literals blanked out; line breaks and columns stay.
+// Returns C++ text with comments, string and character literals blanked out; line breaks and columns are kept.
 std::string strip_comments_and_literals(std::string_view text);
 
-// Problems found by one rule. Those listed in exceptions.txt are dropped; an exception that matches nothing is a
-// problem.
+// Problems found by one rule. Those listed in exceptions.txt are dropped; an exception that matches no problem is a
+// problem itself.
 class Problems {
  public:
   explicit Problems(std::string rule);
-  // `subject` is what an exception names: a path, or path:function.
+  // `subject` is the name that an exception uses: a path, or path:function.
   void add(const std::string& subject, const std::string& message);
-  // One problem a line; empty when the house is in order.
+  // Returns the problems, one per line; empty: none.
   std::string report() const;
 
  private:
@@ -41,4 +42,4 @@ class Problems {
   std::vector<std::string> lines_;
 };
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -3,7 +3,7 @@
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 class Stripper {
@@ -66,4 +66,4 @@ class Stripper {
 
 std::string strip_comments_and_literals(std::string_view text) { return Stripper(text).run(); }
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// What the documents promise is true: links lead to files, and the commands of README and CONTRIBUTING exist.
+// The documents match the repository: links lead to files, and the commands of README and CONTRIBUTING exist.
 #include <sys/wait.h>
 
 #include <array>
@@ -10,16 +10,19 @@
 #include <regex>
 #include <sstream>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
+
+// Pages whose commands are checked.
+const std::vector<std::string> kGuides = {"README.md", "CONTRIBUTING.md", "docs/parallelism.md"};
 
 struct MarkdownParts {
   std::string prose;                    // code blocks removed
   std::vector<std::string> code_lines;  // lines of fenced blocks
-  std::string yaml;                     // those of ```yaml blocks
+  std::string yaml;                     // lines of ```yaml blocks
 };
 
 MarkdownParts split_markdown(const std::string& text) {
@@ -115,11 +118,11 @@ TEST_CASE("every link in a document leads to a file") {
   CHECK(problems.report() == "");
 }
 
-TEST_CASE("scripts and configs named in README and CONTRIBUTING are there") {
+TEST_CASE("scripts and configs named in README and CONTRIBUTING exist") {
   static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+(?:\.txt|\.sbatch)?))"),
       config(R"(configs/[\w/.-]+\.yaml)");
   size_t scripts_seen = 0;
-  for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
+  for (const std::string& path : kGuides) {
     const std::string text = read_project_file(path);
     for (std::sregex_iterator it(text.begin(), text.end(), script), end; it != end; ++it, ++scripts_seen) {
       INFO(path << " names " << (*it)[1]);
@@ -134,7 +137,29 @@ TEST_CASE("scripts and configs named in README and CONTRIBUTING are there") {
   CHECK(scripts_seen >= 2);
 }
 
-// What is wrong with one documented command, judged by its --help; "" when it exists with all its flags. For a
+// Paths in backticks that a page names, such as `lib/ops/ops.h`; those with a placeholder in capitals are left out.
+std::vector<std::string> named_paths(const std::string& text) {
+  static const std::regex path("`((?:lib|apps|cuda|tests|docs|configs|scripts|cmake|third_party)/[a-z0-9_./-]+)`");
+  std::vector<std::string> paths;
+  for (std::sregex_iterator it(text.begin(), text.end(), path), end; it != end; ++it) paths.push_back((*it)[1]);
+  return paths;
+}
+
+TEST_CASE("every file that CONTRIBUTING and the architecture page name exists") {
+  Problems problems("links");
+  for (const std::string path : {"CONTRIBUTING.md", "docs/architecture.md"}) {
+    const std::vector<std::string> named = named_paths(read_project_file(path));
+    CHECK(named.size() > 20);
+    for (const std::string& file : named)
+      if (!std::filesystem::exists(std::filesystem::path(FP_SOURCE_DIR) / file))
+        problems.add(path + " -> " + file, "there is no such file");
+  }
+  CHECK(problems.report() == "");
+  CHECK(named_paths("see `lib/a/b.h`, `tests/x/NAME_fuzz.cpp` and `lib/c`") ==
+        std::vector<std::string>{"lib/a/b.h", "lib/c"});
+}
+
+// Returns the fault of one documented command according to its --help; "" when it exists with all its flags. For a
 // subcommand that does not exist --help is that of the level above, so the usage line has to name it.
 std::string fault_of(const Command& command, const Outcome& help) {
   std::string usage = "fptrain";
@@ -150,7 +175,7 @@ TEST_CASE("fptrain commands in README and CONTRIBUTING exist, with their flags")
   static const std::regex is_command(R"(^(\S*/)?fptrain\s)");
   std::map<std::string, Outcome> help;  // by subcommands
   std::string faults;
-  for (const std::string path : {"README.md", "CONTRIBUTING.md"}) {
+  for (const std::string& path : kGuides) {
     for (const std::string& line : split_markdown(read_project_file(path)).code_lines) {
       const std::string direct = without_launcher(line);
       if (!std::regex_search(direct, is_command)) continue;
@@ -165,7 +190,7 @@ TEST_CASE("fptrain commands in README and CONTRIBUTING exist, with their flags")
   CHECK(help.size() >= 3);
 }
 
-TEST_CASE("the run spec in README is good, and a mistake in it is found") {
+TEST_CASE("the run spec in README is valid, and an error in it is found") {
   const std::string spec = split_markdown(read_project_file("README.md")).yaml;
   REQUIRE(spec.find("model:") != std::string::npos);
   std::string folder = (std::filesystem::temp_directory_path() / "fptrain-readme-XXXXXX").string();
@@ -192,7 +217,7 @@ TEST_CASE("the run spec in README is good, and a mistake in it is found") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("documents are read as people read them") {
+TEST_CASE("the document parser finds links, commands and flags") {
   const MarkdownParts parts =
       split_markdown("see [a](b.md#part) ![i](c/d.svg)\n```sh\nfptrain train x.yaml\n```\n<img src=\"e.png\">\n");
   CHECK(local_links(parts.prose) == std::vector<std::string>{"b.md", "c/d.svg", "e.png"});
@@ -211,4 +236,4 @@ TEST_CASE("documents are read as people read them") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -7,7 +7,7 @@
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 using Layers = std::map<std::string, std::set<std::string>>;
@@ -31,7 +31,7 @@ Layers parse_layers(const std::string& text, Problems& problems) {
   return layers;
 }
 
-// The longest module that holds `path` ("ops/cpu/isa.h"); "" when there is none.
+// Returns the longest module name that holds `path` ("ops/cpu/isa.h"); "" when there is none.
 std::string module_of(const std::string& path, const Layers& layers) {
   for (size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0; slash = path.rfind('/', slash - 1)) {
     if (std::string folder = path.substr(0, slash); layers.count(folder)) return folder;
@@ -39,7 +39,8 @@ std::string module_of(const std::string& path, const Layers& layers) {
   return "";
 }
 
-// `file` and the headers are named from lib/ ("plan/mesh.cpp", "base/error.h"), or start with apps/ or cuda/.
+// Paths of `file` and the headers are relative to lib/ ("sharding/mesh.cpp", "base/error.h"), or begin with apps/ or
+// cuda/.
 void check_includes(const std::string& file, const std::string& text, const Layers& layers, Problems& problems) {
   static const std::regex include_line(R"(^\s*#\s*include\s*"([^"]+)\")");
   const std::string module = module_of(file, layers);
@@ -53,7 +54,7 @@ void check_includes(const std::string& file, const std::string& text, const Laye
     const std::string target = module_of(header, layers);
     const std::string stem = header.substr(0, header.rfind('.'));
     const std::set<std::string>& allowed = layers.at(module);
-    const bool layer_under_test = module == "cuda/device" && header.starts_with("cuda_host/");  // the CPU's twin
+    const bool layer_under_test = module == "cuda/device" && header.starts_with("cuda_host/");  // its CPU version
     if (layer_under_test) continue;
     if (target.empty() || !exists_in_project((header.starts_with("cuda/") ? "" : "lib/") + header)) {
       problems.add(file, "includes \"" + header + "\", which is no header of lib/ (write paths from lib/)");
@@ -88,7 +89,7 @@ TEST_CASE("every module has a line in layers.txt and every line a module") {
   CHECK(modules == folders);
 }
 
-TEST_CASE("the layer check sees what it should") {
+TEST_CASE("the layer check finds forbidden includes") {
   Problems problems("none");
   const Layers layers = parse_layers("base:\ntensor: base\nops: base tensor\nops/cpu: base ops\n", problems);
   REQUIRE(problems.report() == "");
@@ -110,4 +111,4 @@ TEST_CASE("the layer check sees what it should") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,5 +1,5 @@
-// One name, one thing: a type that two headers define differently is undefined behaviour wherever both are linked,
-// which no compiler reports.
+// Type names are unique: a type that two headers define differently is undefined behaviour in a program that links
+// both, which no compiler reports.
 #include <catch2/catch.hpp>
 #include <map>
 #include <regex>
@@ -7,10 +7,10 @@
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-// Types of a header by "namespace::name"; forward declarations and nested types aside.
+// Returns the types of a header as "namespace::name", without forward declarations and nested types.
 std::set<std::string> types_of(const std::string& text) {
   static const std::regex line_of_type(R"(^(?:struct|class|enum class) (\w+)[^;]*\{)"),
       line_of_namespace(R"(^namespace ([\w:]+) \{)");
@@ -46,4 +46,4 @@ TEST_CASE("no type is defined in two headers") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,12 +1,12 @@
-// One truth about dependencies: scripts/packages.txt (what is installed), third_party/README.md (why, licence) and
-// third_party/CMakeLists.txt (how it is found) name the same things.
+// Dependencies are consistent: scripts/packages.txt (what is installed), third_party/README.md (why, licence) and
+// third_party/CMakeLists.txt (how it is found) list the same packages.
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 struct Package {
@@ -37,7 +37,7 @@ TEST_CASE("every package has a group, a purpose and one line") {
   CHECK(seen.count("g++") == 1);
 }
 
-TEST_CASE("packages.txt and the table of third_party name the same packages") {
+TEST_CASE("packages.txt and the table of third_party list the same packages") {
   std::set<std::string> listed, in_table;
   for (const Package& p : parse_packages(read_project_file("scripts/packages.txt"))) listed.insert(p.name);
   // A row: | dependency | what for | minimum | `package` | licence | how it is found |
@@ -65,4 +65,4 @@ TEST_CASE("the table says how CMake finds each library") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

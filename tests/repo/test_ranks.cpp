@@ -1,22 +1,22 @@
-// Ops and models know nothing of ranks: who holds what is decided in lib/plan and told by the parameter table. So a new
-// way to cut a model changes no formula.
+// Ops and models do not depend on ranks: lib/sharding decides which rank holds what, and the parameter table records
+// it. So a new way to divide a model changes no formula.
 //
 // Checked by names, in code without comments and literals: no coordinate of the mesh (tp_index, .at.sp, mesh.dp(),
 // rank() of a group or world), no launcher's variable, and no division or remainder by a number of ranks. Allowed are
-// the files that put a rank's share together out of lib/plan.
+// the files that build a rank's part of the model with lib/sharding.
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 const std::set<std::string> kPlaces = {
     "lib/model/groups.cpp",                        // a mesh becomes process groups
     "lib/model/params.h", "lib/model/params.cpp",  // the parameter table: the cut of every tensor
-    "lib/model/model.cpp",                         // asks lib/plan for this rank's heads, tokens, vocabulary
+    "lib/model/model.cpp",                         // gets this rank's heads, tokens, vocabulary from lib/sharding
 };
 
 struct Rule {
@@ -29,7 +29,7 @@ const std::vector<Rule>& rules() {
   static const std::string count =
       R"((?:\w*(?:ranks|shards|world_size)_?\b|[tsdp]p_?\b|(?:group\w*|tensor|sequence|data|world)->size\(\)))";
   static const std::vector<Rule> list = {
-      // Of a group or world; a tensor's rank is its number of dimensions, and comes after a shape.
+      // The rank of a group or world; a tensor has a rank, too: its shape's number of dimensions.
       {std::regex(R"(\b(?:group|world|tensor|sequence|data|peers|comm)\w*(?:->|\.)rank\(\))"), "asks for its rank"},
       {std::regex(R"(\b(?:tp|sp|dp|pp|tensor|sequence|data|rank)_(?:index|rank|i)\b|\b(?:tp|sp|dp|pp)_index\(\))"),
        "has a coordinate of the mesh"},
@@ -51,7 +51,7 @@ void check_ranks(const std::string& path, const std::string& text, Problems& pro
   }
 }
 
-TEST_CASE("ops and models contain no arithmetic of ranks") {
+TEST_CASE("ops and models do no arithmetic on ranks") {
   Problems problems("ranks");
   size_t seen = 0;
   std::set<std::string> used;
@@ -67,11 +67,11 @@ TEST_CASE("ops and models contain no arithmetic of ranks") {
   }
   CHECK(seen > 100);
   CHECK(problems.report() == "");
-  // The patterns find the real thing, where it is allowed; and nothing is allowed that does not need it.
+  // The patterns find rank arithmetic in every allowed file, so no file is allowed without need.
   CHECK(used == kPlaces);
 }
 
-TEST_CASE("the check of ranks sees what it should") {
+TEST_CASE("the rank check finds arithmetic on ranks") {
   const auto found = [](const std::string& line) {
     Problems problems("none");
     check_ranks("block.cpp", "void f() {\n  " + line + "\n}\n", problems);
@@ -97,4 +97,4 @@ TEST_CASE("the check of ranks sees what it should") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

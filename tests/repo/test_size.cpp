@@ -5,7 +5,7 @@
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 constexpr int max_file_lines = 400;
@@ -20,7 +20,7 @@ struct FunctionSpan {
 std::string without_preprocessor(const std::string& code) {
   std::string out;
   bool continued = false;
-  std::vector<bool> skipping;  // one entry an open #if
+  std::vector<bool> skipping;  // one entry per open #if
   for (const std::string& line : split_lines(code)) {
     const std::string text = trim(line);
     const bool directive = continued || text.starts_with("#");
@@ -34,13 +34,13 @@ std::string without_preprocessor(const std::string& code) {
   return out;
 }
 
-// What a brace opens, judged by the text between it and the previous ';', '{' or '}'.
+// Returns whether a brace opens a namespace or class, from the text between it and the previous ';', '{' or '}'.
 bool opens_scope(const std::string& head) {
   static const std::regex scope(R"(\b(namespace|class|struct|union|enum|extern)\b)");
   return std::regex_search(head, scope) && head.find('(') == std::string::npos;
 }
 
-// A rough brace counter: the outermost braces that follow a parameter list and are no namespace or class.
+// A simple brace counter: finds the outermost braces that follow a parameter list and belong to no namespace or class.
 std::vector<FunctionSpan> functions_of(const std::string& text) {
   static const std::regex name_before_parameters(R"(([~\w:]+|operator\S+)\s*\()");
   const std::string code = without_preprocessor(strip_comments_and_literals(text));
@@ -113,4 +113,4 @@ T twice(T x) {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,16 +1,16 @@
-// Every source file is compiled and every test file is part of a test executable: nothing exists that never runs.
+// Every source file is compiled, and every test file is part of a test executable.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
-// The files that a unity file of CMake's includes.
+// Returns the files that a CMake unity file includes.
 std::vector<std::string> sources_in_unity_file(const std::filesystem::path& unity) {
   const std::string include = "#include \"";
   std::vector<std::string> sources;
@@ -32,8 +32,8 @@ std::set<std::string> compiled_files() {
   return files;
 }
 
-// Folders that this configuration leaves out: no kernels on the CPU and no mpirun under a sanitizer, and CUDA's own
-// parts are built where there is a CUDA compiler.
+// Returns whether this configuration leaves a file out: kernels on the CPU and mpirun tests with a sanitizer, and CUDA
+// code without a CUDA compiler.
 bool is_left_out(const std::string& path) {
 #ifdef FP_SANITIZED
   if (path.starts_with("tests/cuda_host/") || path.starts_with("tests/ranks/")) return true;
@@ -78,4 +78,4 @@ TEST_CASE("every test folder is listed and calls fp_tests") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

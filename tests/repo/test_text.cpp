@@ -1,11 +1,10 @@
-// Plain text habits: no tabs or trailing blanks, no path of one person's machine, headers that start with what they
-// are.
+// Rules for text files: no tabs or trailing blanks, no paths of one machine, and a file comment in every header.
 #include <catch2/catch.hpp>
 #include <regex>
 
 #include "repo/source_tree.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 const std::vector<std::string> text_endings = {
@@ -39,7 +38,7 @@ TEST_CASE("text files are tidy and belong to no machine") {
   CHECK(problems.report() == "");
 }
 
-TEST_CASE("every header says what it holds and is included once") {
+TEST_CASE("every header has a file comment and #pragma once") {
   Problems problems("headers");
   for (const std::string& path : project_files({"lib", "apps", "tests", "cuda"}, {".h", ".cuh"})) {
     check_header(path, read_project_file(path), problems);
@@ -47,7 +46,7 @@ TEST_CASE("every header says what it holds and is included once") {
   CHECK(problems.report() == "");
 }
 
-TEST_CASE("the text check sees what it should") {
+TEST_CASE("the text check finds tabs, trailing blanks and machine paths") {
   const auto found = [](const std::string& text) {
     Problems problems("none");
     check_text("file", text, problems);
@@ -68,4 +67,4 @@ TEST_CASE("the text check sees what it should") {
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

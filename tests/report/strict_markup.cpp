@@ -69,7 +69,7 @@ class Parser {
     return std::string(all_.substr(begin, at_ - begin));
   }
 
-  // One character of text, entities decoded.
+  // Takes one character of text and decodes entities.
   std::string character() {
     if (peek() == '<' || peek() == '>') fail("bare angle bracket");
     if (peek() != '&') return std::string(1, all_[at_++]);

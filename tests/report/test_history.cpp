@@ -29,7 +29,7 @@ TEST_CASE("a short run keeps every step") {
   CHECK(h.steps() == 500);
 }
 
-TEST_CASE("a long run shares buckets without losing a step, an extreme or the ends") {
+TEST_CASE("buckets of a long run keep every step, the extremes and both ends") {
   History h;
   constexpr int64_t kSteps = 300000;
   double sum = 0;
@@ -47,7 +47,7 @@ TEST_CASE("a long run shares buckets without losing a step, an extreme or the en
     next = b.last + 1;
     CHECK(b[Channel::loss].count == b.last - b.first + 1);
     CHECK(b.tokens == b.last * 100);
-    // Fine on a linear axis, and on a logarithmic one.
+    // Buckets are narrow on a linear and on a logarithmic axis.
     CHECK(b.last - b.first + 1 <= kSteps / 500);
     if (b.last > b.first) CHECK(std::log(static_cast<double>(b.last) / static_cast<double>(b.first)) < 0.07);
     all.add(b[Channel::loss]);
@@ -58,7 +58,7 @@ TEST_CASE("a long run shares buckets without losing a step, an extreme or the en
   CHECK(all.sum == Approx(sum));
 }
 
-TEST_CASE("buckets follow steps even where only some are logged") {
+TEST_CASE("buckets follow step numbers even if only some steps are logged") {
   History h;
   for (int64_t step = 1000000; step <= 9000000; step += 1000) h.add(loss_at(step, 2));
   CHECK(h.buckets().size() <= History::kMaxBuckets);
@@ -66,7 +66,7 @@ TEST_CASE("buckets follow steps even where only some are logged") {
   CHECK(h.buckets().back().last == 9000000);
 }
 
-TEST_CASE("values that are not finite leave gaps, not holes in the statistics") {
+TEST_CASE("values that are not finite leave gaps but do not spoil the statistics") {
   History h;
   h.add(loss_at(1, 3));
   h.add(loss_at(2, StepMetrics::kUnknown));
@@ -99,7 +99,7 @@ TEST_CASE("the moving average of a constant is the constant, and it follows a fa
   }
 }
 
-TEST_CASE("evaluations, resumes and skipped steps are noted") {
+TEST_CASE("evaluations, resumes and skipped steps are recorded") {
   History h;
   for (int64_t step = 1; step <= 9000; ++step) {
     StepMetrics m = loss_at(step, 2);
@@ -118,7 +118,7 @@ TEST_CASE("evaluations, resumes and skipped steps are noted") {
   CHECK(h.skipped_steps().size() == History::kMaxMarks);
 }
 
-TEST_CASE("an empty history is no error") {
+TEST_CASE("an empty history is not an error") {
   const History h;
   CHECK(h.buckets().empty());
   CHECK(h.smoothed(Channel::loss).empty());

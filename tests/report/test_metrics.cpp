@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/philox.h"
+#include "io/filesystem.h"
 #include "report/metrics.h"
-#include "temp_dir.h"
+#include "support/temporary_folder.h"
 
 using namespace fp;
-using fp::test::put_file;
-using fp::test::TempDir;
+using fp::test::TemporaryFolder;
+using fp::test::write_text;
 
 namespace {
 
@@ -66,7 +66,7 @@ TEST_CASE("a metrics line is JSON with the documented keys and survives a round 
   CHECK(back->skipped);
 }
 
-TEST_CASE("nine significant digits tell any two fp32 losses apart") {
+TEST_CASE("nine significant digits distinguish any two fp32 losses") {
   const auto words = Philox::block({1, 2, 3, 4}, {5, 6});
   for (uint32_t i = 0; i < 1000; ++i) {
     const uint32_t bits = 0x3f800000u + (Philox::block({i, 0, 0, 0}, {words[0], words[1]})[0] >> 7);
@@ -78,7 +78,7 @@ TEST_CASE("nine significant digits tell any two fp32 losses apart") {
   }
 }
 
-TEST_CASE("what is not finite is null, what is absent is left out") {
+TEST_CASE("values that are not finite become null and absent ones are omitted") {
   StepMetrics m = metrics_at(3);
   m.loss = std::numeric_limits<double>::infinity();
   m.mfu = StepMetrics::kUnknown;
@@ -93,7 +93,7 @@ TEST_CASE("what is not finite is null, what is absent is left out") {
   CHECK_FALSE(back->val_loss);
 }
 
-TEST_CASE("the line parser takes spaces and unknown keys, and nothing that is not one whole object") {
+TEST_CASE("the line parser accepts spaces and unknown keys but only one complete object") {
   const auto good = parse_json_line(R"( { "step" : 4 , "note":"a \"b\" }", "x":null,"y":-1.5e3,"z":false,"loss":2 } )");
   REQUIRE(good);
   CHECK(good->step == 4);
@@ -111,8 +111,8 @@ TEST_CASE("the line parser takes spaces and unknown keys, and nothing that is no
   }
 }
 
-TEST_CASE("the writer appends, and a line is in the file when append() returns") {
-  const TempDir dir;
+TEST_CASE("a line is in the file when append() returns") {
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   MetricsWriter writer(file, 0);
   CHECK_FALSE(writer.last());
@@ -124,12 +124,12 @@ TEST_CASE("the writer appends, and a line is in the file when append() returns")
   CHECK_THROWS_AS(writer.append(metrics_at(5)), InternalError);
 }
 
-TEST_CASE("a torn last line is repaired on open, at every length of the tear") {
-  const TempDir dir;
+TEST_CASE("a torn last line is repaired on open wherever it was cut") {
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   const std::string first = to_json_line(metrics_at(1)) + "\n", second = to_json_line(metrics_at(2)) + "\n";
   for (size_t n = 0; n <= second.size(); ++n) {
-    put_file(file, first + second.substr(0, n));
+    write_text(file, first + second.substr(0, n));
     const bool whole = n == second.size();
     CHECK(steps_in(file).size() == (whole ? 2u : 1u));
     {
@@ -138,13 +138,12 @@ TEST_CASE("a torn last line is repaired on open, at every length of the tear") {
     }
     CHECK(steps_in(file) == (whole ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{1, 3}));
   }
-  put_file(file, first + second.substr(0, 9) + std::string(600, '\0') + "\n" + std::string(30, '\0'));
+  write_text(file, first + second.substr(0, 9) + std::string(600, '\0') + "\n" + std::string(30, '\0'));
   MetricsWriter after_power_loss(file, 10);
   CHECK(read_file(file) == first);
 }
 
-// How many of the steps from 2 to 4 cannot be written, in a process whose files may not grow by more than a few bytes
-// after step 1, until step 5 may again.
+// Returns how many of the steps 2 to 4 cannot be written in a process whose file size is limited between steps 1 and 5.
 int failures_of_a_small_disk(const std::filesystem::path& file) {
   std::signal(SIGXFSZ, SIG_IGN);
   MetricsWriter writer(file, 0);
@@ -164,8 +163,8 @@ int failures_of_a_small_disk(const std::filesystem::path& file) {
   return failures;
 }
 
-TEST_CASE("lines that a full disk does not take follow once there is room") {
-  const TempDir dir;
+TEST_CASE("lines that do not fit on a full disk are written once there is space") {
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -177,7 +176,7 @@ TEST_CASE("lines that a full disk does not take follow once there is room") {
 }
 
 TEST_CASE("resuming from step S drops the lines after S and marks the first new one") {
-  const TempDir dir;
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   {
     MetricsWriter writer(file, 0);
@@ -202,20 +201,20 @@ TEST_CASE("resuming from step S drops the lines after S and marks the first new 
   CHECK(std::filesystem::file_size(file) == 0);
 }
 
-TEST_CASE("a broken line in the middle and steps that do not grow are named to who reads") {
-  const TempDir dir;
+TEST_CASE("an invalid line in the middle and steps that do not increase are read errors") {
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   const std::string one = to_json_line(metrics_at(1)) + "\n", two = to_json_line(metrics_at(2)) + "\n";
-  put_file(file, one + "garbage\n" + two);
+  write_text(file, one + "garbage\n" + two);
   CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2:"));
-  put_file(file, two + one);
+  write_text(file, two + one);
   CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2:") && Catch::Contains("step 1"));
   CHECK_THROWS_AS(steps_in(dir.path / "none.jsonl"), DataError);
   CHECK_THROWS_AS(MetricsWriter(dir.path / "no" / "folder.jsonl", 0), DataError);
 }
 
-TEST_CASE("a run that goes on sets a broken history aside and keeps what is sound of it") {
-  const TempDir dir;
+TEST_CASE("a run that resumes sets a damaged history aside and keeps its valid lines") {
+  const TemporaryFolder dir;
   const auto file = dir.path / "metrics.jsonl";
   const auto line = [](int64_t step) { return to_json_line(metrics_at(step)) + "\n"; };
   const std::string garbage = "{\"step\":2,\"lo\x13s\":1}\n";
@@ -233,7 +232,7 @@ TEST_CASE("a run that goes on sets a broken history aside and keeps what is soun
       {"nothing sound up to the step", garbage + line(9) + line(9), {}}};
   for (const Case& c : cases) {
     CAPTURE(c.what);
-    put_file(file, c.text);
+    write_text(file, c.text);
     std::filesystem::remove(dir.path / "metrics.jsonl.broken-1");
     {
       MetricsWriter writer(file, 5);
@@ -248,9 +247,46 @@ TEST_CASE("a run that goes on sets a broken history aside and keeps what is soun
     CHECK(again.repair().empty());
     CHECK(again.last()->step == 6);
   }
-  put_file(file, line(2) + line(1) + line(6));
+  write_text(file, line(2) + line(1) + line(6));
   const MetricsWriter next(file, 5);
   CHECK(std::filesystem::exists(dir.path / "metrics.jsonl.broken-2"));
   REQUIRE(next.next_before());
   CHECK(next.next_before()->step == 6);
+}
+
+TEST_CASE("a line with a duplicate key is refused") {
+  CHECK_FALSE(parse_json_line("{\"step\":1,\"loss\":2,\"step\":3}"));
+  CHECK_FALSE(parse_json_line("{\"step\":1,\"loss\":2,\"sent_bytes.a.b\":1,\"sent_bytes.a.b\":2}"));
+  CHECK(parse_json_line("{\"step\":1,\"loss\":2,\"sent_bytes.a.b\":1,\"sent_bytes.a.c\":2}"));
+}
+
+TEST_CASE("a line with an impossible step is not kept when a run resumes") {
+  const TemporaryFolder dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const std::string lowest = R"({"step":-9223372036854775808,"loss":5.5})";
+  CHECK_FALSE(parse_json_line(lowest));
+  CHECK(parse_json_line(R"({"step":1000000000000000,"loss":5.5})"));
+  CHECK_FALSE(parse_json_line(R"({"step":1000000000000001,"loss":5.5})"));
+  write_text(file, lowest + "\n" + to_json_line(metrics_at(1)) + "\n" + to_json_line(metrics_at(2)) + "\n");
+  MetricsWriter writer(file, 2);
+  writer.append(metrics_at(3));
+  CHECK(steps_in(file) == std::vector<int64_t>{1, 2, 3});
+}
+
+TEST_CASE("a history without line breaks is set aside without being held in memory") {
+  const TemporaryFolder dir;
+  const auto file = dir.path / "metrics.jsonl";
+  const std::string first = to_json_line(metrics_at(1)) + "\n", third = to_json_line(metrics_at(3)) + "\n";
+  write_text(file, first + "{\"step\": 2, \"loss\": 1, \"x\": \"" + std::string(3 << 20, 'x') + "\"}\n" + third);
+  CHECK_THROWS_WITH(steps_in(file), Catch::Contains("metrics.jsonl:2: not a metrics object, but valid lines follow"));
+  {
+    MetricsWriter writer(file, 3);
+    CHECK_THAT(writer.repair(), Catch::Contains("2 of its 3 lines"));
+  }
+  CHECK(steps_in(file) == std::vector<int64_t>{1, 3});
+  // As the last line, it is cut off like any incomplete line.
+  std::filesystem::resize_file(file, uintmax_t{8} << 20);
+  { MetricsWriter writer(file, 3); }
+  CHECK(steps_in(file) == std::vector<int64_t>{1, 3});
+  CHECK(std::filesystem::file_size(file) == first.size() + third.size());
 }

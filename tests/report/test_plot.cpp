@@ -1,11 +1,14 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 
 #include "report/markup.h"
 #include "report/plot.h"
 #include "strict_markup.h"
+#include "support/count_of.h"
 
 using namespace fp;
+using fp::test::count_of;
 using fp::test::parse_strictly;
 
 namespace {
@@ -23,12 +26,6 @@ Plot line_plot(std::vector<double> x, std::vector<double> y) {
   return plot;
 }
 
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
 }  // namespace
 
 TEST_CASE("ticks are round numbers inside the range") {
@@ -38,12 +35,17 @@ TEST_CASE("ticks are round numbers inside the range") {
   for (size_t i = 0; i < 4; ++i) CHECK(ticks[i] == Approx(2.0 + 0.2 * static_cast<double>(i)));
   CHECK(linear_ticks({-1, 1}, 4)[2] == 0.0);
   CHECK(linear_ticks({5, 5}, 4).empty());
+  CHECK(linear_ticks({9007199254740992, 9007199254740994}, 6).empty());  // doubles are 2 apart there
+  CHECK(linear_ticks({-1e300, 1e300}, 4).size() >= 3);
+  CHECK(log_ticks({0, 10}).empty());
+  CHECK(log_ticks({5e-324, 10}).empty());
+  CHECK(log_ticks({1, std::numeric_limits<double>::infinity()}).empty());
   CHECK(linear_ticks({1e9, 1e9 + 3}, 3) == std::vector<double>{1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3});
   CHECK(log_ticks({1, 1e6}) == std::vector<double>{1, 10, 100, 1000, 1e4, 1e5, 1e6});
   CHECK(log_ticks({3, 60}) == std::vector<double>{5, 10, 20, 50});
 }
 
-TEST_CASE("numbers on axes are short, in legends exact") {
+TEST_CASE("numbers are short on axes and exact in legends") {
   CHECK(format_tick(5000, NumberFormat::count) == "5k");
   CHECK(format_tick(12500, NumberFormat::count) == "12.5k");
   CHECK(format_tick(-0.0, NumberFormat::plain) == "0");
@@ -54,7 +56,7 @@ TEST_CASE("numbers on axes are short, in legends exact") {
   CHECK(format_number(NAN, NumberFormat::count) == "–");
 }
 
-TEST_CASE("values are placed on linear and logarithmic axes") {
+TEST_CASE("values are mapped to pixels on linear and logarithmic axes") {
   Plot plot = line_plot({1, 10, 100}, {0, 5, 10});
   const PlotFrame linear = frame_of(plot, false), log = frame_of(plot, true);
   CHECK(linear.at_x(1) == Approx(linear.left));
@@ -67,7 +69,7 @@ TEST_CASE("values are placed on linear and logarithmic axes") {
   CHECK(frame_of(plot, true).at_x(10) == Approx(log.left + log.width / 3));
 }
 
-TEST_CASE("drawings are well-formed, whatever the values") {
+TEST_CASE("drawings are well-formed for all values") {
   for (const bool log_x : {false, true}) {
     for (const Plot& plot :
          {line_plot({}, {}), line_plot({1}, {2}), line_plot({1, 2}, {3, 3}), line_plot({1, 2, 3}, {NAN, NAN, NAN}),
@@ -86,7 +88,7 @@ TEST_CASE("drawings are well-formed, whatever the values") {
     if (e.name == "path" && e.attributes.at("class") == "line c-train") CHECK(count_of(e.attributes.at("d"), "M") == 2);
 }
 
-TEST_CASE("single spikes of a faint curve leave the plot and are told") {
+TEST_CASE("single spikes of a faint curve are clipped and noted") {
   std::vector<double> x, y;
   for (int i = 0; i < 1000; ++i) {
     x.push_back(i);
@@ -99,7 +101,7 @@ TEST_CASE("single spikes of a faint curve leave the plot and are told") {
   CHECK(render_svg(plot, false, "lin").find("peaks to 777") != std::string::npos);
 }
 
-TEST_CASE("bands, limits, marks, right axes and read-outs are drawn as asked") {
+TEST_CASE("bands, limits, marks, right axes and read-outs are drawn as requested") {
   Plot plot = line_plot({1, 2, 3}, {10, 20, 30});
   plot.curves[0].low = {9, 19, 29};
   plot.curves[0].high = {11, 21, NAN};
@@ -127,7 +129,7 @@ TEST_CASE("bands, limits, marks, right axes and read-outs are drawn as asked") {
   CHECK(frame_of(plot, false).y.high < 50);
 }
 
-TEST_CASE("markup is escaped and made valid UTF-8") {
+TEST_CASE("escaped markup is valid UTF-8") {
   CHECK(escape_markup("a<b>&\"c'") == "a&lt;b&gt;&amp;&quot;c&#39;");
   CHECK(escape_markup("tab\tline\n") == "tab\tline\n");
   CHECK(escape_markup("Grüße, 世界 🙂") == "Grüße, 世界 🙂");
@@ -142,7 +144,7 @@ TEST_CASE("markup is escaped and made valid UTF-8") {
   CHECK_NOTHROW(parse_strictly("<p>" + escape_markup(all + all) + "</p>"));
 }
 
-TEST_CASE("the strict reader refuses what it should") {
+TEST_CASE("the strict markup parser refuses malformed markup") {
   for (const char* bad :
        {"<p>", "<p></b>", "<p a=1></p>", "<p a=\"1\" a=\"2\"></p>", "<p>&x;</p>", "<p>a & b</p>", "<p>a > b</p>",
         "<p>\xff</p>", "<p/><p/>", "text", "<p id=\"a\"><b id=\"a\"/></p>", "<p a=\"<\"/>"}) {

@@ -2,11 +2,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/filesystem.h"
+#include "base/human_text.h"
 #include "base/log.h"
+#include "io/filesystem.h"
+#include "io/log_file.h"
 #include "report/progress.h"
-#include "report/text.h"
-#include "temp_dir.h"
+#include "support/temporary_folder.h"
 
 using namespace fp;
 using Catch::Contains;
@@ -41,7 +42,7 @@ int columns(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("numbers as people read them") {
+TEST_CASE("numbers are formatted with units for readers") {
   CHECK(human_count(0) == "0");
   CHECK(human_count(950) == "950");
   CHECK(human_count(12.345) == "12.3");
@@ -57,21 +58,23 @@ TEST_CASE("numbers as people read them") {
   CHECK(human_duration(90061) == "1d 01h");
   CHECK(human_duration(StepMetrics::kUnknown) == "?");
   CHECK(utc_time(1700000000) == "2023-11-14 22:13:20");
+  for (const double strange : {-1.0, 253402300800.0, 1e41, std::nan("")}) CHECK(utc_time(strange) == "?");
+  CHECK(utc_time(253402300799) == "9999-12-31 23:59:59");
 }
 
-TEST_CASE("the live line shows all on a wide terminal") {
+TEST_CASE("the live line shows all items on a wide terminal") {
   const std::string line = live_line(state_at(50, 200), {120, true, false});
   CHECK_THAT(line, Contains("25%") && Contains("step 50/200") && Contains("loss 2.7183"));
   CHECK_THAT(line, Contains("12.3k tok/s") && Contains("MFU 37.2%") && Contains("ETA 1h 02m"));
   CHECK_THAT(line, Contains("bpb 1.9501") && Contains("━━━━━━──"));
-  // A narrower one keeps a shorter bar and gives up the percentage.
+  // A narrower terminal has a shorter bar and no percentage.
   CHECK_THAT(live_line(state_at(50, 200), {84, true, false}), Contains("━━────") && Contains("MFU") && Contains("ETA"));
   const std::string ascii = live_line(state_at(50, 200), {120, false, false});
   CHECK_THAT(ascii, Contains("[######------------------]"));
   for (const char c : ascii) CHECK(static_cast<uint8_t>(c) < 0x80);
 }
 
-TEST_CASE("the live line never reaches the last column and keeps step and loss longest") {
+TEST_CASE("the live line stays within the terminal and drops step and loss last") {
   for (const bool unicode : {true, false})
     for (const bool colour : {true, false})
       for (int width = 1; width <= 160; ++width) {
@@ -83,7 +86,7 @@ TEST_CASE("the live line never reaches the last column and keeps step and loss l
       }
 }
 
-TEST_CASE("what is unknown is not shown") {
+TEST_CASE("unknown values are not shown") {
   ProgressState s = state_at(1, 10);
   s.now.mfu = StepMetrics::kUnknown;
   s.val_bits_per_byte.reset();
@@ -93,9 +96,9 @@ TEST_CASE("what is unknown is not shown") {
   CHECK_THAT(live_line(s, {200, false, false}), Contains("val 3.0000"));
 }
 
-TEST_CASE("plain lines go to the log every console_every steps, at the end, and where something happens") {
-  const fp::test::TempDir dir;
-  log::tee_to(dir.path / "log.txt");
+TEST_CASE("plain lines are logged every console_every steps, at the end and at events") {
+  const fp::test::TemporaryFolder dir;
+  log_to_file(dir.path / "log.txt");
   {
     Progress progress({.total_steps = 25, .console_every = 10, .stop_at_elapsed_s = std::nullopt});
     for (int64_t step = 1; step <= 25; ++step) {
@@ -104,12 +107,12 @@ TEST_CASE("plain lines go to the log every console_every steps, at the end, and 
       if (step == 13) m.val_loss = 2.5;
       if (step == 17) m.skipped = true;
       progress.step(m);
-      // Two seconds a step, whatever step_ms says: pauses count.
+      // Two seconds per step, unlike step_ms: pauses are included.
       if (step > 1) CHECK(progress.state().eta_s == Approx(2.0 * static_cast<double>(25 - step)));
     }
     CHECK(*progress.state().val_loss == 2.5);
   }
-  log::tee_to({});
+  log::tee_to(FileDescriptor());
   const std::string text = read_file(dir.path / "log.txt");
   for (int64_t step = 1; step <= 25; ++step) {
     INFO(step);

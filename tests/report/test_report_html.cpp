@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "report/report_html.h"
 #include "strict_markup.h"
-#include "temp_dir.h"
+#include "support/temporary_folder.h"
 
 using namespace fp;
 using namespace fp::test;
@@ -72,7 +72,7 @@ nlohmann::json data_of(const std::vector<Element>& elements) {
 
 }  // namespace
 
-TEST_CASE("the page is well-formed, self-contained and shows what it should") {
+TEST_CASE("the page is well-formed, self-contained and complete") {
   History h = history_of(200);
   StepMetrics bad = step_at(201, 200);
   bad.loss = StepMetrics::kUnknown;
@@ -113,7 +113,7 @@ TEST_CASE("the page is well-formed, self-contained and shows what it should") {
     if (e.attributes.contains("data-curve")) CHECK(data["curves"].contains(e.attributes.at("data-curve")));
 }
 
-TEST_CASE("nothing a person or a model writes can break out of its place") {
+TEST_CASE("text from users and models is escaped everywhere on the page") {
   const std::string evil = "</pre><script>alert('x')</script>&amp;\"--><!-- \x01\xff";
   RunFacts facts = some_facts();
   facts.name = facts.model = facts.data = facts.compute = facts.version = facts.status = evil;
@@ -127,7 +127,7 @@ TEST_CASE("nothing a person or a model writes can break out of its place") {
   CHECK_NOTHROW(parse_strictly(loss_picture(facts, history_of(20))));
 }
 
-TEST_CASE("pages of runs with no step, one step, or nothing but NaN are well-formed") {
+TEST_CASE("pages of runs with no step, one step or only NaN are well-formed") {
   CHECK_NOTHROW(parse_strictly(report_page({}, {}, {}, 0)));
   CHECK_NOTHROW(parse_strictly(loss_picture({}, {})));
   for (const int64_t steps : {1, 2}) CHECK_NOTHROW(parse_strictly(report_page(some_facts(), history_of(steps), {}, 0)));
@@ -142,7 +142,7 @@ TEST_CASE("pages of runs with no step, one step, or nothing but NaN are well-for
   CHECK_NOTHROW(data_of(parse_strictly(page)));
 }
 
-TEST_CASE("a million steps make a page below 2 MB") {
+TEST_CASE("the page of a million steps is smaller than 2 MB") {
   History h = history_of(1000000);
   const std::string page = report_page(some_facts(), h, {}, 0);
   CHECK(page.size() < 2000000);
@@ -150,7 +150,7 @@ TEST_CASE("a million steps make a page below 2 MB") {
   CHECK_NOTHROW(parse_strictly(page));
 }
 
-TEST_CASE("the picture is one SVG file that needs nothing else") {
+TEST_CASE("the picture is one self-contained SVG file") {
   const std::string svg = loss_picture(some_facts(), history_of(300));
   const auto elements = parse_strictly(svg);
   CHECK(elements[0].attributes.at("xmlns") == "http://www.w3.org/2000/svg");
@@ -158,8 +158,8 @@ TEST_CASE("the picture is one SVG file that needs nothing else") {
   CHECK_THAT(svg, Contains("bits per byte held out") && Contains("prefers-color-scheme:dark"));
 }
 
-TEST_CASE("a run directory's report is written and regenerated from its files") {
-  const TempDir dir;
+TEST_CASE("the report of a run directory is written and regenerated from its files") {
+  const TemporaryFolder dir;
   CHECK_THROWS_AS(write_report(dir.path), DataError);
   CHECK_THROWS_WITH(write_report(dir.path), Contains("metrics.jsonl"));
   {
@@ -169,7 +169,7 @@ TEST_CASE("a run directory's report is written and regenerated from its files") 
   write_report(dir.path);  // no facts yet: named after the folder
   CHECK_THAT(read_file(dir.path / "report.html"), Contains("<h1>" + dir.path.filename().string() + "</h1>"));
 
-  put_file(dir.path / "config.yaml", "run: {name: tiny}\n");
+  write_text(dir.path / "config.yaml", "run: {name: tiny}\n");
   RunFacts facts = some_facts();
   facts.events.push_back({7, 8.5, "nine"});
   write_report(dir.path, facts);
@@ -187,6 +187,6 @@ TEST_CASE("a run directory's report is written and regenerated from its files") 
   for (const auto& entry : std::filesystem::directory_iterator(dir.path))
     CHECK(entry.path().string().find(".tmp") == std::string::npos);
 
-  put_file(dir.path / "report.json", "{\"name\": 3}");
+  write_text(dir.path / "report.json", "{\"name\": 3}");
   CHECK_THROWS_WITH(write_report(dir.path), Contains("report.json"));
 }

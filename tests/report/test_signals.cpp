@@ -14,11 +14,11 @@ using namespace fp;
 
 namespace {
 
-// The time by which interrupts are told apart in these tests.
+// The clock by which these tests distinguish interrupts.
 std::atomic<int64_t> interrupt_ns{1};
 int64_t test_ns() { return interrupt_ns; }
 
-// Runs `body` in a child process; its wait status.
+// Runs `body` in a child process and returns its wait status.
 int status_of_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -30,7 +30,7 @@ int status_of_child(const std::function<int()>& body) {
 
 }  // namespace
 
-TEST_CASE("each stop signal is noted and named, and the process lives on") {
+TEST_CASE("each stop signal is recorded and the process continues") {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const int status = status_of_child([&] {
       const StopSignals signals;
@@ -46,14 +46,14 @@ TEST_CASE("each stop signal is noted and named, and the process lives on") {
   CHECK(signal_name(SIGUSR1) == "SIGUSR1");
 }
 
-TEST_CASE("a second SIGINT ends the process by that signal, its first sent twice does not") {
+TEST_CASE("a second SIGINT ends the process but one delivered twice at once does not") {
   const int status = status_of_child([] {
     Interrupts::use_clock(test_ns);
     const StopSignals signals;
     ::raise(SIGINT);
     if (stop_signal() != SIGINT) return 1;
     interrupt_ns += Interrupts::kRepetitionNs - 1;
-    ::raise(SIGINT);  // as mpirun's comes beside the terminal's
+    ::raise(SIGINT);  // as mpirun and the terminal both send one
     ++interrupt_ns;
     if (stop_signal() != SIGINT) return 2;
     ::raise(SIGINT);
@@ -63,7 +63,7 @@ TEST_CASE("a second SIGINT ends the process by that signal, its first sent twice
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
-TEST_CASE("SIGTERM and SIGUSR1 may come again and again - the first one is reported") {
+TEST_CASE("of repeated SIGTERM and SIGUSR1 the first one is reported") {
   const int status = status_of_child([] {
     const StopSignals signals;
     ::raise(SIGUSR1);
@@ -75,7 +75,7 @@ TEST_CASE("SIGTERM and SIGUSR1 may come again and again - the first one is repor
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("former handlers come back, and a new StopSignals starts clean") {
+TEST_CASE("former handlers are restored and a new StopSignals starts without a signal") {
   const int status = status_of_child([] {
     ::signal(SIGTERM, SIG_IGN);
     {
@@ -99,7 +99,7 @@ TEST_CASE("former handlers come back, and a new StopSignals starts clean") {
   CHECK(WTERMSIG(died) == SIGUSR1);
 }
 
-TEST_CASE("only one StopSignals lives at a time") {
+TEST_CASE("a second StopSignals object is refused while one exists") {
   const StopSignals signals;
   std::optional<StopSignals> second;
   CHECK_THROWS_AS(second.emplace(), InternalError);

@@ -3,12 +3,12 @@
 #include <cstring>
 #include <vector>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "report/tensorboard.h"
-#include "temp_dir.h"
+#include "support/temporary_folder.h"
 
 using namespace fp;
-using fp::test::TempDir;
+using fp::test::TemporaryFolder;
 
 namespace {
 
@@ -26,7 +26,7 @@ T little_endian(const std::string& bytes, size_t at) {
   return value;
 }
 
-// Splits a file into its events, checking both CRCs of every record.
+// Splits a file into its events and checks both CRCs of every record.
 std::vector<std::string> events_in(const std::filesystem::path& file) {
   const std::string bytes = read_file(file);
   std::vector<std::string> events;
@@ -42,7 +42,7 @@ std::vector<std::string> events_in(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("CRC-32C check values") {
+TEST_CASE("CRC-32C matches the published check values") {
   CHECK(crc32c("123456789") == 0xe3069283u);
   CHECK(masked_crc32c("123456789") == 0xc78ab0e5u);
   CHECK(crc32c("") == 0u);
@@ -57,8 +57,8 @@ TEST_CASE("event records match the known bytes") {
   CHECK(hex(session_start_event(1700000000.0, 300)) == "0900000040fc54d94110ac023a020801");
 }
 
-TEST_CASE("an event file holds one event a step, and a resumed run's file sorts after it") {
-  const TempDir dir;
+TEST_CASE("an event file has one event per step and the file of a resumed run sorts after it") {
+  const TemporaryFolder dir;
   StepMetrics m;
   m.step = 1;
   m.loss = 2.5;
@@ -85,7 +85,7 @@ TEST_CASE("an event file holds one event a step, and a resumed run's file sorts 
   CHECK(events[1].find("validation/loss") == std::string::npos);
   CHECK(events[2].find("validation/bits_per_byte") != std::string::npos);
 
-  // Made within the same second, and once more: names still grow.
+  // Names increase even for files made within the same second.
   const EventWriter second(dir.path, 2), third(dir.path, 2);
   CHECK(second.file().filename() > first_file.filename());
   CHECK(third.file().filename() > second.file().filename());
@@ -93,8 +93,8 @@ TEST_CASE("an event file holds one event a step, and a resumed run's file sorts 
   CHECK(events_in(first_file).size() == 3);
 }
 
-TEST_CASE("a folder that cannot be made is an error that names it") {
-  const TempDir dir;
-  fp::test::put_file(dir.path / "file", "x");
+TEST_CASE("a folder that cannot be created is an error that names it") {
+  const TemporaryFolder dir;
+  fp::test::write_text(dir.path / "file", "x");
   CHECK_THROWS_WITH(EventWriter(dir.path / "file" / "sub", 0), Catch::Contains("file/sub"));
 }

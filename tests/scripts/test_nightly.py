@@ -1,4 +1,4 @@
-"""What scripts/nightly notes of parts that pass, fail, go on another time or do not end."""
+"""scripts/nightly: the results that it records for parts that pass, fail, continue later or do not end."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -41,7 +41,7 @@ class NightlyTest(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             return [nightly.run(part, "0123456789ab") for part in parts]
 
-    def test_results_are_noted_in_the_order_of_the_parts_once_each(self):
+    def test_results_are_recorded_once_each_in_the_order_of_the_parts(self):
         good = nightly_parts.Part("good", 1, "", "echo 3 tests passed | cat; echo the end", "passed")
         bad = nightly_parts.Part("bad", 1, "", "echo oops; (exit 3); echo never")
         for _ in range(2):
@@ -53,7 +53,7 @@ class NightlyTest(unittest.TestCase):
         self.assertEqual(rows["bad"][3], "FAILED (3); oops")
         self.assertTrue(nightly.PAGE.read_text(encoding="utf-8").startswith("# Page\n"))
 
-    def test_a_part_that_saves_when_it_is_told_to_stop_goes_on_another_time(self):
+    def test_a_part_that_saves_when_it_is_stopped_continues_later(self):
         def wait_once_begun(process):
             while "at it" not in (nightly.LOGS / "saves.log").read_text(encoding="utf-8"):
                 time.sleep(0.01)
@@ -64,7 +64,7 @@ class NightlyTest(unittest.TestCase):
         self.assertEqual(self.run_parts(part), [False])
         self.assertEqual(nightly.rows()["saves"][3], "goes on next time; at it")
 
-    def test_every_part_has_a_name_of_its_own_and_fits(self):
+    def test_every_part_has_a_unique_name_and_fits(self):
         parts = nightly_parts.parts()
         self.assertEqual(len({p.name for p in parts}), len(parts))
         for part in parts:
@@ -72,9 +72,10 @@ class NightlyTest(unittest.TestCase):
             for word in part.command.split():
                 if word.startswith("scripts/"):
                     self.assertTrue((SCRIPTS.parent / word.rstrip(";")).exists(), word)
-        fuzzed = " ".join(p.command for p in parts if p.name.startswith("fuzz"))
-        for target in (SCRIPTS.parent / "tests/fuzz").glob("*_fuzz.cpp"):
-            self.assertIn(target.name[:-len("_fuzz.cpp")], fuzzed.replace(";", " ").split())
+        for kind in ("fuzz-", "guided-fuzz-"):
+            fuzzed = " ".join(p.command for p in parts if p.name.startswith(kind))
+            for target in (SCRIPTS.parent / "tests/fuzz").glob("*_fuzz.cpp"):
+                self.assertIn(target.name[:-len("_fuzz.cpp")], fuzzed.replace(";", " ").split())
 
 
 if __name__ == "__main__":

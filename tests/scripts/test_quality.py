@@ -1,4 +1,4 @@
-"""What scripts/quality keeps, goes on with and claims, with a program that answers at once."""
+"""scripts/quality: kept results, resumed runs and reported differences, with a fake fptrain."""
 import contextlib
 import fcntl
 import hashlib
@@ -46,7 +46,7 @@ class QualityTest(unittest.TestCase):
     def calls(self, name):
         return (self.work / "fake.log").read_text(encoding="ascii").split().count(name)
 
-    def test_a_result_has_the_curves_and_where_it_was_made(self):
+    def test_a_result_has_the_curves_and_its_provenance(self):
         made = self.bench.run("fp32", 2)
         kept = json.loads(self.bench.result_file("fp32", 2).read_text(encoding="utf-8"))
         self.assertEqual(kept, made)
@@ -58,7 +58,7 @@ class QualityTest(unittest.TestCase):
         self.assertNotIn(str(self.work), json.dumps(kept))
         self.assertEqual(list(self.work.glob("*/seed-2")), [])
 
-    def test_a_finished_run_counts_until_its_variant_or_its_steps_change(self):
+    def test_a_finished_run_is_valid_until_its_variant_or_its_steps_change(self):
         self.bench.run("bf16", 1)
         self.assertIsNotNone(self.bench.result("bf16", 1))
         self.assertIsNone(self.bench.result("bf16", 2))
@@ -72,14 +72,14 @@ class QualityTest(unittest.TestCase):
         self.assertEqual(self.bench_of(runs.STEPS).results, runs.SPEC.parent / "results")
         self.assertEqual(self.bench.results.parent, self.work)
 
-    def test_an_interrupted_run_goes_on(self):
+    def test_an_interrupted_run_is_resumed(self):
         with self.assertRaises(runs.Interrupted):
             self.bench.run("bf16", 9)
         self.assertIsNone(self.bench.result("bf16", 9))
         self.assertEqual(self.bench.run("bf16", 9)["train_loss"][-1][0], STEPS)
         self.assertEqual((self.calls("train"), self.calls("eval")), (2, 1))
 
-    def test_a_run_that_another_process_is_at_is_left_alone(self):
+    def test_a_run_of_another_process_is_left_alone(self):
         folder = self.work / runs.identity("bf16", STEPS) / "seed-3"
         folder.mkdir(parents=True)
         with open(folder / "lock", "w", encoding="ascii") as lock:
@@ -87,12 +87,12 @@ class QualityTest(unittest.TestCase):
             self.assertIsNone(self.bench.run("bf16", 3))
         self.assertIsNotNone(self.bench.run("bf16", 3))
 
-    def test_another_text_is_refused(self):
+    def test_a_different_text_is_refused(self):
         (self.work / "king-james.txt").write_text("Call me Ishmael\n", encoding="ascii")
         with self.assertRaisesRegex(SystemExit, "is not the text of the kept results"):
             self.bench.prepare()
 
-    def test_the_report_tells_noise_from_differences(self):
+    def test_the_report_distinguishes_noise_from_differences(self):
         for seed in (1, 2):
             for variant in ("bf16", "bf16-data-2", "fp32"):
                 self.bench.run(variant, seed)

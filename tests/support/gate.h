@@ -1,12 +1,12 @@
-// A place where a thread waits until the test lets it go on.
+// A gate at which a thread waits until the test opens it.
 #pragma once
 
 #include <condition_variable>
 #include <mutex>
 
-namespace fp::testing {
+namespace fp::test {
 
-// Work that goes on until it is let go, as a write to a disk that hangs.
+// pass() blocks until open() is called, like a write to a disk that hangs; await() waits until a thread has reached it.
 class Gate {
  public:
   void pass() {
@@ -31,4 +31,4 @@ class Gate {
   bool reached_ = false, open_ = false;
 };
 
-}  // namespace fp::testing
+}  // namespace fp::test

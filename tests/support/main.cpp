@@ -6,7 +6,7 @@
 
 #include "support/skip.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 bool skipped = false;
 }
@@ -16,7 +16,7 @@ void mark_skipped(const std::string& reason) {
   Catch::cout() << "SKIPPED: " << reason << std::endl;
 }
 
-}  // namespace fp_test
+}  // namespace fp::test
 
 int main(int argc, char** argv) {
   Catch::Session session;
@@ -29,5 +29,5 @@ int main(int argc, char** argv) {
   // catch_discover_tests takes a count of 0 for a mistake; a folder without [slow] tests is none.
   if (listing) return result == 0 ? 1 : result;
   if (result != 0) return 1;
-  return fp_test::skipped ? 4 : 0;
+  return fp::test::skipped ? 4 : 0;
 }

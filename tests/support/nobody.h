@@ -1,13 +1,14 @@
-// What is forbidden to others is not to root: tests of permissions run as somebody else.
+// Drops root privileges for tests of file permissions, which do not apply to root.
 #pragma once
 
 #include <unistd.h>
 
 #include <cstdlib>
 
-namespace fp::testing {
+namespace fp::test {
 
-// As long as it lives this process is not root, whoever started it. Folders that it needs must be open to all.
+// Runs a root process as user nobody until destroyed; does nothing for other users. Folders that it needs must be
+// accessible to all.
 class Nobody {
  public:
   Nobody() : root_(::geteuid() == 0 && ::seteuid(65534) == 0) {}
@@ -21,4 +22,4 @@ class Nobody {
   bool root_;
 };
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// Mounts that only this process and its children see, for tests of disks that refuse.
+// Mounts that only this process and its children see, for tests of read-only and failing disks.
 #pragma once
 
 #include <sched.h>
@@ -6,14 +6,14 @@
 
 #include <filesystem>
 
-namespace fp::testing {
+namespace fp::test {
 
-// False where that takes rights this user lacks. From then on mounts of this process are its own.
+// Makes later mounts of this process private. Returns false when this user lacks the rights.
 inline bool make_mounts_private() {
   return ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// A folder that can only be read as long as this lives.
+// Makes a folder read-only until destroyed.
 class ReadOnlyFolder {
  public:
   explicit ReadOnlyFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -26,7 +26,7 @@ class ReadOnlyFolder {
   ReadOnlyFolder(const ReadOnlyFolder&) = delete;
   ReadOnlyFolder& operator=(const ReadOnlyFolder&) = delete;
 
-  // False where mounting takes rights this user lacks.
+  // Returns false when this user lacks the rights to mount.
   bool read_only() const { return read_only_; }
 
  private:
@@ -34,4 +34,4 @@ class ReadOnlyFolder {
   bool bound_ = false, read_only_ = false;
 };
 
-}  // namespace fp::testing
+}  // namespace fp::test

@@ -1,4 +1,4 @@
-// Starting the fptrain executable from a test, as a person would, and folders that go away.
+// Starts the fptrain executable and other programs from a test, as a user would.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace fp::testing {
+namespace fp::test {
 
 inline std::string slurp(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -24,7 +24,7 @@ inline std::string slurp(const std::filesystem::path& file) {
   return text.str();
 }
 
-// A child process; stdout and stderr go to one file. Killed, if it still runs, when this goes.
+// A child process. Its stdout and stderr go to one file. The destructor kills it if it still runs.
 class Process {
  public:
   Process(const std::vector<std::string>& arguments, const std::filesystem::path& output) : output_(output) {
@@ -55,12 +55,12 @@ class Process {
     return !done_;
   }
   void kill(int signal) { ::kill(pid_, signal); }
-  // Until it is stopped by a signal (true) or has ended.
+  // Waits until the process is stopped by a signal (returns true) or has ended (false).
   bool wait_until_stopped() {
     if (!done_) done_ = ::waitpid(pid_, &status_, WUNTRACED) == pid_ && !WIFSTOPPED(status_);
     return !done_;
   }
-  // Exit code; 128 + signal when a signal ended it.
+  // Waits for the end. Returns the exit code, or 128 + signal when a signal ended it.
   int wait() {
     if (!done_) ::waitpid(pid_, &status_, 0);
     done_ = true;
@@ -80,7 +80,7 @@ struct Outcome {
   std::string output;  // stdout and stderr together
 };
 
-// Runs to the end.
+// Runs a program to its end.
 inline Outcome run(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
   Process p(arguments, folder.path / "output");
@@ -88,7 +88,7 @@ inline Outcome run(const std::vector<std::string>& arguments) {
   return {code, p.output()};
 }
 
-// A command line, as the shell reads it.
+// Runs a command line by the shell.
 inline Outcome run_shell(const std::string& command) { return run({"/bin/sh", "-c", command}); }
 
-}  // namespace fp::testing
+}  // namespace fp::test

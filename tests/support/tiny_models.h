@@ -1,13 +1,13 @@
-// Tiny models of every family, with everything switched on that the family has, and random batches for them.
+// Tiny models of every family, with all features of the family enabled, and random batches for them.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "config/run_spec.h"
-#include "data/batch.h"
+#include "data/sampling/batch.h"
 
-namespace fp::testing {
+namespace fp::test {
 
 inline const std::vector<std::string>& tiny_names() {
   static const std::vector<std::string> names = {"gpt", "llama", "llama3", "phi3", "phi3-longrope", "phi3small"};
@@ -61,7 +61,8 @@ inline ModelSection tiny_model(const std::string& name) {
   return m;
 }
 
-// Random tokens; some targets ignored; sample ids from `first` on. masked: two documents a row.
+// Returns n random rows of `length` tokens, with some targets ignored and sample ids from seed * 1000 on. masked: two
+// documents per row.
 inline Batch random_batch(const ModelSection& m, int64_t n, int64_t length, uint64_t seed, bool masked = false) {
   Batch b;
   b.resize(n, length);
@@ -78,19 +79,17 @@ inline Batch random_batch(const ModelSection& m, int64_t n, int64_t length, uint
       if (!dead) return id;
     }
   };
-  b.valid_targets = 0;
   for (int64_t i = 0; i < n * length; ++i) {
     const auto at = static_cast<size_t>(i);
     const auto t = static_cast<int32_t>(i % length), split = static_cast<int32_t>(length / 2);
     b.tokens[at] = legal();
     b.targets[at] = draw(7) == 0 ? kIgnoredTarget : legal();
-    b.valid_targets += b.targets[at] != kIgnoredTarget;
+    b.target_bytes += b.targets[at] != kIgnoredTarget ? 3 : 0;
     b.doc_start[at] = masked && t >= split ? split : 0;
     b.positions[at] = t - b.doc_start[at];
   }
-  b.target_bytes = 3 * b.valid_targets;
   for (int64_t i = 0; i < n; ++i) b.sample_ids[static_cast<size_t>(i)] = seed * 1000 + static_cast<uint64_t>(i);
   return b;
 }
 
-}  // namespace fp::testing
+}  // namespace fp::test

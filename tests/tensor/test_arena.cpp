@@ -7,7 +7,7 @@
 using namespace fp;
 
 TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
-  const auto play = [](Arena& arena) {
+  const auto allocate = [](Arena& arena) {
     std::mt19937 random(7);
     std::vector<ArenaTensor> live;
     std::vector<size_t> offsets;
@@ -25,17 +25,17 @@ TEST_CASE("a dry arena predicts the real one exactly", "[tensor]") {
     return offsets;
   };
   Arena dry;
-  const auto expected = play(dry);
+  const auto expected = allocate(dry);
   REQUIRE(dry.in_use() == 0);
   Arena real(host_memory(dry.peak(), false), dry.peak());
-  REQUIRE(play(real) == expected);
+  REQUIRE(allocate(real) == expected);
   REQUIRE(real.peak() == dry.peak());
   size_t sum = 0;
   for (const size_t bytes : dry.by_class_at_peak()) sum += bytes;
   REQUIRE(sum <= dry.peak());
 }
 
-TEST_CASE("live blocks never overlap and memory comes back whole", "[tensor]") {
+TEST_CASE("live blocks never overlap and released memory is merged", "[tensor]") {
   Arena arena(host_memory(1 << 20, true), 1 << 20);
   std::mt19937 random(3);
   std::vector<std::pair<ArenaTensor, uint8_t>> live;
@@ -57,7 +57,7 @@ TEST_CASE("live blocks never overlap and memory comes back whole", "[tensor]") {
   REQUIRE(whole->bytes() == arena.capacity());
 }
 
-TEST_CASE("a full arena says so", "[tensor]") {
+TEST_CASE("an allocation from a full arena throws", "[tensor]") {
   Arena arena(host_memory(1 << 21, false), 1 << 21);
   const auto a = arena.alloc(DType::u8, {1 << 21});
   REQUIRE_THROWS_AS(arena.alloc(DType::u8, {1}), InternalError);

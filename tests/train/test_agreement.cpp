@@ -1,15 +1,15 @@
-// What ranks say that are not alike; how they come to be unlike under mpirun is in tests/ranks.
+// Messages about ranks that differ. tests/ranks has the ways in which they come to differ under mpirun.
 #include <catch2/catch.hpp>
 
 #include "comm/backends.h"
 #include "train/agreement.h"
-#include "train/together.h"
+#include "train/coordination.h"
 
 using namespace fp;
 
 namespace {
 
-// The message that all of so many ranks get, of which each has these facts.
+// Returns the message that all of `ranks` ranks get, each with its own facts.
 std::string refusal(int ranks, const std::function<Facts(int rank)>& facts) {
   std::vector<std::string> messages(static_cast<size_t>(ranks));
   run_thread_ranks(ranks, [&](World& world) {
@@ -29,19 +29,19 @@ std::string refusal(int ranks, const std::function<Facts(int rank)>& facts) {
 
 }  // namespace
 
-TEST_CASE("ranks that have the same facts go on") {
+TEST_CASE("ranks with the same facts are accepted") {
   CHECK(refusal(5, [](int) { return Facts{{"a", "1"}, {"b\xff", "no letter: \xfe"}}; }).empty());
   CHECK(refusal(1, [](int) { return Facts{}; }).empty());
 }
 
-TEST_CASE("each value is named with its ranks") {
+TEST_CASE("the error names each value with its ranks") {
   const auto facts = [](int rank) { return Facts{{"same", "x"}, {"key", rank % 2 == 0 ? "even" : "odd"}}; };
-  CHECK_THAT(refusal(6, facts), Catch::Contains("not alike: key is even on rank 0 and odd on ranks 1,3,5. "));
+  CHECK_THAT(refusal(6, facts), Catch::Contains("run differ: key is even on rank 0 and odd on ranks 1,3,5. "));
   const auto own = [](int rank) { return Facts{{"key", std::to_string(rank)}}; };
   CHECK_THAT(refusal(3, own), Catch::Contains("key is 0 on rank 0 and 1 on rank 1 and 2 on rank 2. "));
 }
 
-TEST_CASE("the first keys that differ are named, those of rank 0 first, and no long value in full") {
+TEST_CASE("the error names the first differing keys, rank 0's first, and shortens long values") {
   const auto facts = [](int rank) {
     Facts f;
     if (rank == 1) f.emplace_back("more", "1");
@@ -57,21 +57,22 @@ TEST_CASE("the first keys that differ are named, those of rank 0 first, and no l
   CHECK_THAT(refusal(2, one_more), Catch::Contains("more is absent on rank 0 and 2 on rank 1"));
 }
 
-TEST_CASE("what all ranks meet is thrown as it is, and what one meets as unlike the others") {
-  const auto start = [](const std::function<std::string(int)>& outcome) {
+TEST_CASE("an error of all ranks is thrown unchanged, one of a single rank as a difference") {
+  const auto start = [](const std::function<RankResult(int)>& read) {
     std::string message;
     try {
       run_thread_ranks(3, [&](World& world) {
-        require_same_start(*world.group("all", {0, 1, 2}), outcome(world.rank()), {});
+        require_same_start(*world.group("all", {0, 1, 2}), read(world.rank()), {});
       });
     } catch (const ConfigError& e) {
       message = e.what();
     }
     return message;
   };
-  CHECK(start([](int) { return "0 "; }).empty());
-  CHECK(start([](int) { return "2 a.yaml: no such file"; }) == "a.yaml: no such file");
-  CHECK_THAT(start([](int rank) { return rank == 2 ? "2 a.yaml: no such file" : "0 "; }),
+  const RankResult failed{ExitCode::bad_config, false, 0, "a.yaml: no such file"};
+  CHECK(start([](int) { return RankResult(); }).empty());
+  CHECK(start([&](int) { return failed; }) == "a.yaml: no such file");
+  CHECK_THAT(start([&](int rank) { return rank == 2 ? failed : RankResult(); }),
              Catch::Contains("the run spec is usable on rank 0 and not usable (host ") &&
                  Catch::Contains("): a.yaml: no such file on rank 2. "));
 }

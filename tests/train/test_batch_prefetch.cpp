@@ -1,4 +1,4 @@
-// The batches of the next step, read in a thread: each step gets its own, and its own errors.
+// Prefetching the batches of the next step: each step gets its own batches and its own errors.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ void fill_step(uint64_t first, std::vector<Batch>& batches) {
   }
 }
 
-TEST_CASE("each step gets the batches of its own samples, whether they were read ahead or not") {
+TEST_CASE("each step gets the batches of its own samples, prefetched or not") {
   BatchPrefetch prefetch(fill_step);
   std::vector<Batch> batches;
   const auto first_taken = [&](uint64_t first, std::optional<uint64_t> next) {
@@ -27,13 +27,13 @@ TEST_CASE("each step gets the batches of its own samples, whether they were read
   int wrong = 0;
   for (uint64_t first = 0; first < 400; first += 2) wrong += !first_taken(first, first + 2);
   CHECK(wrong == 0);
-  CHECK(first_taken(1000, 1002));  // another than was announced
-  CHECK(first_taken(1000, 1002));  // the same again
+  CHECK(first_taken(1000, 1002));  // not the prefetched step
+  CHECK(first_taken(1000, 1002));  // the same step again
   CHECK(first_taken(1002, std::nullopt));
   CHECK(first_taken(1004, std::nullopt));
 }
 
-TEST_CASE("one step is read ahead, and none after the last") {
+TEST_CASE("one step is prefetched, and none after the last") {
   std::vector<uint64_t> loaded;
   std::vector<Batch> batches;
   {
@@ -48,7 +48,7 @@ TEST_CASE("one step is read ahead, and none after the last") {
   CHECK(loaded == std::vector<uint64_t>{0, 2, 4});
 }
 
-TEST_CASE("what goes wrong in reading ahead is thrown in the step that needs the samples, and only there") {
+TEST_CASE("an error while prefetching is thrown only in the step that needs the samples") {
   BatchPrefetch prefetch([](uint64_t first, std::vector<Batch>& batches) {
     if (first == 2) throw DataError("sample 2 is bad");
     fill_step(first, batches);
@@ -62,7 +62,7 @@ TEST_CASE("what goes wrong in reading ahead is thrown in the step that needs the
   CHECK(batches[0].sample_ids[0] == 4);
 }
 
-TEST_CASE("an error in samples that no step asks for is nobody's") {
+TEST_CASE("an error in samples that no step requests is ignored") {
   BatchPrefetch prefetch([](uint64_t first, std::vector<Batch>& batches) {
     if (first == 2) throw DataError("sample 2 is bad");
     fill_step(first, batches);

@@ -5,7 +5,7 @@
 
 using namespace fp;
 
-TEST_CASE("the first loss after a resume is held against what was recorded") {
+TEST_CASE("the first loss after a resume is compared with the recorded one") {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const auto suspicious = [](double loss, std::optional<double> before, double last) {
     return compare_first_loss(11, loss, before, last).value().suspicious;

@@ -1,15 +1,15 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
-#include "base/filesystem.h"
+#include "io/filesystem.h"
 #include "support/gate.h"
 #include "support/temporary_folder.h"
 #include "train/recorder.h"
 
 using namespace fp;
 using Catch::Contains;
-using fp::testing::Gate;
-using fp::testing::TemporaryFolder;
+using fp::test::Gate;
+using fp::test::TemporaryFolder;
 
 namespace {
 
@@ -38,7 +38,7 @@ std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("while a disk hangs steps go on, and their metrics are written when it is back") {
+TEST_CASE("steps continue while a disk hangs, and their metrics are written later") {
   const TemporaryFolder folder;
   const auto gate = std::make_shared<Gate>();
   Recorder recorder(quiet_spec(), folder.path, 0, {});
@@ -58,7 +58,7 @@ TEST_CASE("while a disk hangs steps go on, and their metrics are written when it
   CHECK_THAT(read_file(folder.path / "report.json"), Contains("\"finished\""));
 }
 
-TEST_CASE("metrics for which there is no room while a disk hangs are missed afterwards") {
+TEST_CASE("metrics dropped while a disk hangs are reported afterwards") {
   const TemporaryFolder folder;
   const auto gate = std::make_shared<Gate>();
   Recorder recorder(quiet_spec(), folder.path, 0, {}, 5);
@@ -74,7 +74,7 @@ TEST_CASE("metrics for which there is no room while a disk hangs are missed afte
   CHECK_THAT(read_file(folder.path / "report.json"), Contains("3 lines from step 6 on are missing in metrics.jsonl"));
 }
 
-TEST_CASE("what cannot be written is said once and ends nothing") {
+TEST_CASE("a write error is reported once and does not end the run") {
   const TemporaryFolder folder;
   Recorder recorder(quiet_spec(), folder.path, 0, {});
   for (int i = 0; i < 3; ++i) {
@@ -84,6 +84,6 @@ TEST_CASE("what cannot be written is said once and ends nothing") {
   recorder.report("finished");
   recorder.finish(kForEver);
   const std::string report = read_file(folder.path / "report.json");
-  CHECK_THAT(report, Contains("No space left on device; training goes on"));
+  CHECK_THAT(report, Contains("No space left on device; training continues"));
   CHECK(report.find("No space left") == report.rfind("No space left"));
 }

@@ -7,14 +7,14 @@
 
 using namespace fp;
 using Catch::Contains;
-using fp::testing::TemporaryFolder;
+using fp::test::TemporaryFolder;
 
 namespace {
 
-// A life of job 7 that begins at this step; none: that never gets through set-up.
-void live(const std::filesystem::path& file, int64_t restarts, FirstStep step, const std::string& job = "7") {
+// A start of job 7 at this step; nullopt: a start that never completes set-up.
+void start(const std::filesystem::path& file, int64_t restarts, FirstStep step, const std::string& job = "7") {
   require_progress(file, {job, restarts, {}}, step);
-  note_start(file, {job, restarts, {}}, step);
+  record_start(file, {job, restarts, {}}, step);
 }
 
 }  // namespace
@@ -22,73 +22,73 @@ void live(const std::filesystem::path& file, int64_t restarts, FirstStep step, c
 TEST_CASE("a job that begins at the same step for the third time is refused") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  live(file, 0, 0);
-  live(file, 1, 0);
-  CHECK_THROWS_WITH(live(file, 2, 0), Contains("job 7 makes no progress") && Contains("from step 0"));
-  CHECK_THROWS_AS(live(file, 2, 0), ConfigError);
-  CHECK_NOTHROW(live(file, 0, 0, "8"));  // another job may try
+  start(file, 0, 0);
+  start(file, 1, 0);
+  CHECK_THROWS_WITH(start(file, 2, 0), Contains("job 7 makes no progress") && Contains("from step 0"));
+  CHECK_THROWS_AS(start(file, 2, 0), ConfigError);
+  CHECK_NOTHROW(start(file, 0, 0, "8"));  // another job may start there
 }
 
-TEST_CASE("progress, however little, lets a job come back for ever") {
+TEST_CASE("a job with any progress may restart without limit") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  for (int life = 0; life < 200; ++life) CHECK_NOTHROW(live(file, life, life / 2));
-  CHECK_NOTHROW(live(file, 200, 5));  // an older checkpoint: not the same step twice before
-  CHECK_NOTHROW(live(file, 202, 5));  // a life in between that did not come so far
-  CHECK_NOTHROW(live(file, 203, 5));
-  CHECK_THROWS_AS(live(file, 204, 5), ConfigError);
+  for (int restarts = 0; restarts < 200; ++restarts) CHECK_NOTHROW(start(file, restarts, restarts / 2));
+  CHECK_NOTHROW(start(file, 200, 5));  // an older checkpoint: this step did not occur in the last two starts
+  CHECK_NOTHROW(start(file, 202, 5));  // start 201 left no record
+  CHECK_NOTHROW(start(file, 203, 5));
+  CHECK_THROWS_AS(start(file, 204, 5), ConfigError);
   CHECK(std::filesystem::file_size(file) < 10000);
 }
 
-TEST_CASE("a life that is begun again counts once, and a broken file is begun anew") {
+TEST_CASE("a repeated start counts once, and a broken file is replaced") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  for (int i = 0; i < 5; ++i) CHECK_NOTHROW(live(file, 1, 3));  // several srun in one script
+  for (int i = 0; i < 5; ++i) CHECK_NOTHROW(start(file, 1, 3));  // several srun in one script
   std::ofstream(file) << "{\"job\": ";
-  CHECK_NOTHROW(require_progress(file, {"7", 2, {}}, 3));  // any rank, which changes nothing
+  CHECK_NOTHROW(require_progress(file, {"7", 2, {}}, 3));  // as on other ranks: does not change the file
   CHECK_FALSE(std::filesystem::exists(folder.path / "restarts.json.broken-1"));
-  CHECK_NOTHROW(live(file, 2, 3));
+  CHECK_NOTHROW(start(file, 2, 3));
   CHECK(std::filesystem::exists(folder.path / "restarts.json.broken-1"));
-  CHECK_NOTHROW(live(file, 3, 3));
-  CHECK_THROWS_AS(live(file, 4, 3), ConfigError);
+  CHECK_NOTHROW(start(file, 3, 3));
+  CHECK_THROWS_AS(start(file, 4, 3), ConfigError);
 }
 
-TEST_CASE("lives that never get through set-up gained nothing") {
+TEST_CASE("starts that never complete set-up count as no progress") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  live(file, 0, {});
-  live(file, 1, {});
-  CHECK_THROWS_WITH(live(file, 2, {}), Contains("job 7") && Contains("did not get through set-up"));
-  live(file, 1, 20);  // it does, after a while
-  CHECK_NOTHROW(live(file, 2, {}));
-  CHECK_THROWS_AS(live(file, 3, 20), ConfigError);
-  CHECK_NOTHROW(live(file, 3, 30));
-  CHECK_NOTHROW(live(file, 3, {}));  // a second srun in one script; what the first began with stays
-  CHECK_THROWS_AS(live(file, 4, 30), ConfigError);
+  start(file, 0, {});
+  start(file, 1, {});
+  CHECK_THROWS_WITH(start(file, 2, {}), Contains("job 7") && Contains("did not get through set-up"));
+  start(file, 1, 20);  // completes set-up after all
+  CHECK_NOTHROW(start(file, 2, {}));
+  CHECK_THROWS_AS(start(file, 3, 20), ConfigError);
+  CHECK_NOTHROW(start(file, 3, 30));
+  CHECK_NOTHROW(start(file, 3, {}));  // a second srun in one script: the step of the first stays
+  CHECK_THROWS_AS(start(file, 4, 30), ConfigError);
 }
 
-TEST_CASE("a restarts.json that cannot be read or written ends no run") {
+TEST_CASE("a restarts.json that cannot be read or written does not end the run") {
   const TemporaryFolder folder;
   const auto directory = folder.path / "restarts.json", loop = folder.path / "loop";
   std::filesystem::create_directory(directory);
   std::filesystem::create_symlink(loop, loop);
   for (const auto& file : {directory, loop, folder.path / "missing" / "restarts.json"}) {
     CAPTURE(file);
-    CHECK_NOTHROW(live(file, 2, 0));
-    CHECK_NOTHROW(note_save(file, 3));
-    CHECK(!last_save(file));
+    CHECK_NOTHROW(start(file, 2, 0));
+    CHECK_NOTHROW(record_save(file, 3));
+    CHECK(!last_save_seconds(file));
   }
 }
 
-TEST_CASE("how long a save took is known to the lives after it") {
+TEST_CASE("the duration of a save is known to later starts") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  CHECK(!last_save(file));
-  note_save(file, 12.5);
-  live(file, 0, 0);
-  live(file, 1, 0);
-  CHECK(last_save(file) == 12.5);
-  note_save(file, 3);
-  CHECK(last_save(file) == 3.0);
-  CHECK_THROWS_AS(live(file, 2, 0), ConfigError);
+  CHECK(!last_save_seconds(file));
+  record_save(file, 12.5);
+  start(file, 0, 0);
+  start(file, 1, 0);
+  CHECK(last_save_seconds(file) == 12.5);
+  record_save(file, 3);
+  CHECK(last_save_seconds(file) == 3.0);
+  CHECK_THROWS_AS(start(file, 2, 0), ConfigError);
 }

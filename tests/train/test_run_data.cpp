@@ -1,16 +1,16 @@
-// Data that the ranks of a run verify in shares.
+// Verification of a run's data, shared among its ranks.
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "base/filesystem.h"
 #include "base/parallel.h"
 #include "comm/backends.h"
-#include "data/data_file.h"
-#include "data/hashing_file.h"
-#include "data/manifest.h"
-#include "data/stamps.h"
+#include "data/formats/data_file.h"
+#include "data/formats/manifest.h"
+#include "data/formats/stamps.h"
+#include "data/prepare/hashing_file.h"
+#include "io/filesystem.h"
 #include "launch/placement.h"
 #include "support/temporary_folder.h"
 #include "train/run_data.h"
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 constexpr int kRanks = 8;
 
@@ -28,7 +28,7 @@ void write_bytes(HashingFile& file, const std::vector<uint64_t>& numbers) {
   file.write(std::as_bytes(std::span(numbers)));
 }
 
-// An index of one document of all tokens, or of none, and the hashes of the shards and of it.
+// Writes an index of one document with all tokens, or of none, and the hashes of the index and the shards.
 void write_split(const fs::path& folder, Split split, SplitRecord& record, const BlockHashes& of_shards) {
   HashingFile index(folder / fmt::format("{}.documents", name_of(split)));
   write_bytes(index, record.tokens > 0 ? std::vector<uint64_t>{0, record.tokens} : std::vector<uint64_t>{0});
@@ -40,7 +40,7 @@ void write_split(const fs::path& folder, Split split, SplitRecord& record, const
   record.hashes = hashes.close();
 }
 
-// A prepared folder of so many shards of zeros, all of them one sparse file under several names.
+// Makes a prepared folder of several shards of zeros, all of which are one sparse file with several names.
 Manifest sparse_folder(const fs::path& folder, uint64_t shards, uint64_t shard_bytes) {
   fs::create_directories(folder);
   const auto tokenizer = load_tokenizer("bytes");
@@ -72,7 +72,7 @@ RunSpec spec_of_data(const fs::path& folder) {
   return spec;
 }
 
-// Bytes of data that the ranks read together while they open the run's data.
+// Returns the bytes that all ranks together read while they open the run's data.
 uint64_t bytes_to_start(const fs::path& folder) {
   const uint64_t before = DataFile::bytes_read();
   run_thread_ranks(kRanks, [&](World& world) {
@@ -94,14 +94,14 @@ std::string start_error(const fs::path& folder) {
   return "no error";
 }
 
-TEST_CASE("ranks read 2 GiB of data once between them at the first start, and nothing at the second") {
+TEST_CASE("ranks verify 2 GiB of data once, shared between them, and nothing at the second start") {
   const TemporaryFolder folder;
   const Manifest m = sparse_folder(folder / "data", 4, 512 * kHashedBlock);
   CHECK(bytes_to_start(folder / "data") == 2048 * kHashedBlock + m.train.index.bytes);
   CHECK(bytes_to_start(folder / "data") == 0);
 }
 
-TEST_CASE("of many shards only the changed ones are read again, by all ranks in shares") {
+TEST_CASE("only changed shards are verified again, shared by all ranks") {
   const TemporaryFolder folder;
   const Manifest m = sparse_folder(folder / "data", 20, kHashedBlock);
   CHECK(bytes_to_start(folder / "data") == 20 * kHashedBlock + m.train.index.bytes);
@@ -112,7 +112,7 @@ TEST_CASE("of many shards only the changed ones are read again, by all ranks in 
   CHECK(bytes_to_start(folder / "data") == 0);
 }
 
-TEST_CASE("an altered byte ends the start of all ranks with the file, the rank and the host that found it") {
+TEST_CASE("an altered byte stops all ranks with an error naming file, rank and host") {
   const TemporaryFolder folder;
   sparse_folder(folder / "data", 20, kHashedBlock);
   const fs::path changed = folder / "data/train-00013.tokens";
@@ -128,7 +128,7 @@ TEST_CASE("an altered byte ends the start of all ranks with the file, the rank a
   CHECK_THAT(start_error(folder / "data"), Contains("train-00013.tokens: 7 bytes, but the manifest says 1048576"));
 }
 
-TEST_CASE("of an older folder the ranks verify whole shards, and all learn the hashes of each MiB") {
+TEST_CASE("in an older folder the ranks verify whole shards and record the block hashes") {
   const TemporaryFolder folder;
   Manifest m = sparse_folder(folder / "data", 11, 3 * kHashedBlock);
   for (const Split split : {Split::train, Split::validation}) {

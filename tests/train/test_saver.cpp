@@ -1,8 +1,9 @@
-// Saves of one rank in the background: what they hold, how failures come out, what is left behind.
+// Background saves, mostly of one rank: their content, reported failures and leftovers.
 #include "base/progress.h"
 #include "checkpoint/fixture.h"
 #include "comm/backends.h"
 #include "config/load.h"
+#include "dryrun/setup.h"
 #include "support/gate.h"
 #include "train/saver.h"
 
@@ -14,14 +15,14 @@ RunSpec spec_of(const std::string& checkpoint) {
   spec.train.steps = 100;
   spec.checkpoint.every = 1;
   spec.checkpoint.keep_last = 0;
-  if (checkpoint == "at once") spec.checkpoint.asynchronous = false;
+  if (checkpoint == "synchronous") spec.checkpoint.asynchronous = false;
   return spec;
 }
 
 struct SaverRig {
   explicit SaverRig(const RunSpec& spec)
       : group(world.group("world", {0})), saver(dir.path, spec, state.store, *state.ops, *group, SaveOptions{}) {}
-  // A step that ends with a save of what then lies in the store.
+  // Runs a step that ends with a save of the store's state.
   void begin(int64_t step) {
     state.fill(static_cast<uint64_t>(step));
     saver.begin(some_state(step));
@@ -39,7 +40,7 @@ struct SaverRig {
     return loaded.wrong(static_cast<uint64_t>(step)) == 0;
   }
 
-  TempDir dir;
+  MemoryFolder dir;
   State state{small_table()};
   World world{0, 1};
   std::shared_ptr<Group> group;
@@ -47,14 +48,14 @@ struct SaverRig {
   std::vector<Saver::Saved> outcomes;
 };
 
-// Runs out of scope before the rig does.
+// Must go out of scope before the rig.
 struct Hook {
   explicit Hook(storage::Hook h) { storage::set_hook(std::move(h)); }
   ~Hook() { storage::set_hook({}); }
 };
 
-TEST_CASE("a save holds the state at its beginning, whatever training makes of it meanwhile") {
-  SaverRig rig(spec_of("beside"));
+TEST_CASE("a save holds the state at its beginning, although training continues") {
+  SaverRig rig(spec_of("background"));
   rig.begin(1);
   CHECK_FALSE(std::filesystem::exists(rig.dir.path / checkpoint_name(1)));
   rig.state.fill(99);
@@ -68,8 +69,8 @@ TEST_CASE("a save holds the state at its beginning, whatever training makes of i
   CHECK(rig.holds(1));
 }
 
-TEST_CASE("a save that a file system out of reach fails ends with the code of infrastructure, if it ends the run") {
-  for (const char* how : {"beside", "at once"})
+TEST_CASE("a save that fails on an unreachable file system has exit code infrastructure") {
+  for (const char* how : {"background", "synchronous"})
     for (const ExitCode code : {ExitCode::infrastructure, ExitCode::bad_data}) {
       CAPTURE(how, static_cast<int>(code));
       SaverRig rig(spec_of(how));
@@ -85,9 +86,9 @@ TEST_CASE("a save that a file system out of reach fails ends with the code of in
     }
 }
 
-TEST_CASE("the next save does not wait for one whose disk hangs") {
-  SaverRig rig(spec_of("beside"));
-  const auto gate = std::make_shared<testing::Gate>();
+TEST_CASE("the next save does not wait for one on a hanging disk") {
+  SaverRig rig(spec_of("background"));
+  const auto gate = std::make_shared<test::Gate>();
   const Hook hook([gate, main = std::this_thread::get_id()](storage::Step, const std::filesystem::path&) {
     if (std::this_thread::get_id() != main) gate->pass();
   });
@@ -101,24 +102,24 @@ TEST_CASE("the next save does not wait for one whose disk hangs") {
   rig.outcomes = rig.saver.take_outcomes();
   REQUIRE(rig.outcomes.size() == 1);
   CHECK(rig.outcomes[0].error.empty());
-  CHECK(rig.outcomes[0].held_up);
+  CHECK(rig.outcomes[0].overran);
   CHECK(rig.holds(1));
 }
 
-TEST_CASE("a save that is due before the last is done waits for it, and says so") {
-  SaverRig rig(spec_of("beside"));
+TEST_CASE("a save that is due before the last one is done waits, and this is recorded") {
+  SaverRig rig(spec_of("background"));
   for (const int64_t step : {1, 2, 3}) rig.begin(step);
   rig.saver.finish();
   rig.outcomes = rig.saver.take_outcomes();
   REQUIRE(rig.outcomes.size() == 3);
-  CHECK(rig.outcomes[0].held_up);
-  CHECK(rig.outcomes[1].held_up);
-  CHECK_FALSE(rig.outcomes[2].held_up);
+  CHECK(rig.outcomes[0].overran);
+  CHECK(rig.outcomes[1].overran);
+  CHECK_FALSE(rig.outcomes[2].overran);
   for (const int64_t step : {1, 2, 3}) CHECK(rig.holds(step));
 }
 
-TEST_CASE("a save at once is done when it returns, after what was under way") {
-  for (const char* how : {"beside", "at once"}) {
+TEST_CASE("a synchronous save finishes the one in progress first") {
+  for (const char* how : {"background", "synchronous"}) {
     SaverRig rig(spec_of(how));
     rig.begin(1);
     rig.state.fill(2);
@@ -132,7 +133,7 @@ TEST_CASE("a save at once is done when it returns, after what was under way") {
 }
 
 TEST_CASE("a save that fails at any step leaves the earlier ones, and the next one succeeds") {
-  for (const char* how : {"beside", "at once"}) {
+  for (const char* how : {"background", "synchronous"}) {
     CAPTURE(how);
     SaverRig rig(spec_of(how));
     rig.begin(1);
@@ -160,21 +161,20 @@ TEST_CASE("a save that fails at any step leaves the earlier ones, and the next o
   }
 }
 
-TEST_CASE("a copy of a rank's file that is not what was written fails its save, and the next one succeeds") {
-  const TempDir local;
-  RunSpec spec = spec_of("beside");
+TEST_CASE("a corrupted copy of a rank file fails its save, and the next one succeeds") {
+  const MemoryFolder local;
+  RunSpec spec = spec_of("background");
   spec.checkpoint.node_local = local.path.string();
   SaverRig rig(spec);
   {
-    // Somebody else alters the file on the node's own disk before it is copied.
+    // Another process alters the copy before it is compared.
     const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
-      if (s != storage::Step::create_file || path.string().find(kHiddenPrefix) == std::string::npos) return;
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(local.path))
-        if (entry.path().filename() == path.filename()) {
-          std::string content = read_file(entry.path());
-          content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
-          put_file(entry.path(), content);
-        }
+      if (s != storage::Step::sync || path.string().find(kHiddenPrefix) == std::string::npos ||
+          path.filename() != "rank-00000.h5")
+        return;
+      std::string content = read_file(path);
+      content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
+      write_text(path, content);
     });
     rig.begin(1);
     rig.saver.finish();
@@ -189,8 +189,8 @@ TEST_CASE("a copy of a rank's file that is not what was written fails its save, 
   CHECK(rig.holds(2));
 }
 
-TEST_CASE("a saver that goes gives up what is under way, at once, and leaves what was there") {
-  const TempDir dir;
+TEST_CASE("destroying a saver cancels a save in progress and publishes nothing") {
+  const MemoryFolder dir;
   State state(small_table());
   World world(0, 1);
   const auto group = world.group("world", {0});
@@ -201,7 +201,7 @@ TEST_CASE("a saver that goes gives up what is under way, at once, and leaves wha
     while (!given_up) std::this_thread::yield();
   });
   {
-    Saver saver(dir.path, spec_of("beside"), state.store, *state.ops, *group, SaveOptions{});
+    Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, SaveOptions{});
     saver.begin(some_state(1));
     saver.give_up();
     given_up = true;
@@ -212,18 +212,18 @@ TEST_CASE("a saver that goes gives up what is under way, at once, and leaves wha
   CHECK(std::filesystem::is_empty(dir.path));
 }
 
-TEST_CASE("while the copying waits for the disk, whoever watches sees that it goes on") {
+TEST_CASE("progress is reported while copying waits for the disk") {
   std::atomic<int> ticks = 0, held_up = 0;
   std::atomic<bool> filling = true;
   set_progress_hook([&] { ++ticks; });
   {
-    RunSpec spec = spec_of("beside");
-    const TempDir dir;
+    RunSpec spec = spec_of("background");
+    const MemoryFolder dir;
     State state(small_table());
     World world(0, 1);
     const auto group = world.group("world", {0});
     Staging small(Staging::bytes_for(state.table, 1));
-    // A write lasts until it was seen to go on, or nobody waits for room any more.
+    // A write lasts until progress was reported meanwhile, or copying no longer waits for space.
     const Hook hook([&](storage::Step s, const std::filesystem::path&) {
       if (s != storage::Step::write) return;
       const int before = ticks;
@@ -240,13 +240,13 @@ TEST_CASE("while the copying waits for the disk, whoever watches sees that it go
     filling = false;
     CHECK(held_up > 3);
     CHECK(ticks >= held_up);
-    CHECK(task.outcome() == "0 rank-00000.h5");
+    CHECK(task.result().value() == "rank-00000.h5");
   }
   set_progress_hook({});
 }
 
-TEST_CASE("what fails on one rank alone fails on all, and the next save succeeds") {
-  const TempDir dir;
+TEST_CASE("an error on one rank fails the save on all, and the next save succeeds") {
+  const MemoryFolder dir;
   std::atomic<int> failed = 0, saved = 0;
   std::atomic<bool> broken = true;
   const Hook hook([&](storage::Step s, const std::filesystem::path& path) {
@@ -258,7 +258,7 @@ TEST_CASE("what fails on one rank alone fails on all, and the next save succeeds
     state.fill(5);
     SaveOptions options;
     options.rank = world.rank();
-    Saver saver(dir.path, spec_of("beside"), state.store, *state.ops, *group, options);
+    Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, options);
     for (const int64_t step : {1, 2}) {
       saver.begin(some_state(step));
       saver.finish();
@@ -275,8 +275,8 @@ TEST_CASE("what fails on one rank alone fails on all, and the next save succeeds
   CHECK(loaded.wrong(5) == 0);
 }
 
-TEST_CASE("a mistake of ours in the background ends the run") {
-  SaverRig rig(spec_of("beside"));
+TEST_CASE("an internal error in a background save ends the run") {
+  SaverRig rig(spec_of("background"));
   const Hook hook([&](storage::Step s, const std::filesystem::path&) {
     if (s == storage::Step::write) throw InternalError("an invariant");
   });
@@ -284,11 +284,11 @@ TEST_CASE("a mistake of ours in the background ends the run") {
   CHECK_THROWS_WITH(rig.saver.finish(), Catch::Contains("internal error in a save") && Catch::Contains("an invariant"));
 }
 
-TEST_CASE("files written on the node's own disk arrive, and nothing stays there") {
-  const TempDir local;
-  RunSpec spec = spec_of("beside");
+TEST_CASE("files written through the node-local disk arrive, and nothing stays there") {
+  const MemoryFolder local;
+  RunSpec spec = spec_of("background");
   spec.checkpoint.node_local = local.path / "scratch";
-  CHECK_THROWS_WITH(SaverRig(spec), Catch::Contains("there is no such folder"));
+  CHECK_THROWS_WITH(SaverRig(spec), Catch::Contains("no such folder"));
   std::filesystem::create_directory(spec.checkpoint.node_local);
   SaverRig rig(spec);
   rig.begin(1);
@@ -317,9 +317,9 @@ TEST_CASE("files written on the node's own disk arrive, and nothing stays there"
   CHECK(rig.holds(3));
 }
 
-TEST_CASE("the memory of saves is that of what a rank answers for, within the limit that is set") {
+TEST_CASE("staging memory is the size of the rank's state, up to the configured limit") {
   const ParamTable table = small_table();
-  RunSpec spec = spec_of("beside");
+  RunSpec spec = spec_of("background");
   const size_t all = static_cast<size_t>(table.logical_parameters()) * 12;
   CHECK(staging_bytes(spec, table) == all);
   spec.checkpoint.asynchronous = false;

@@ -42,7 +42,7 @@ void Attention::keep_only(const std::string& list) {
   for (const auto& kernel : kernels_) legal += (legal.empty() ? "" : ", ") + kernel->name();
   std::erase_if(kernels_, [&](const auto& kernel) { return wanted.erase(kernel->name()) == 0; });
   if (!wanted.empty() || kernels_.empty())
-    throw ConfigError(fmt::format("{}={}: names of implementations of attention, with commas between, out of: {}",
+    throw ConfigError(fmt::format("{}={}: expected a comma-separated list of attention implementations out of: {}",
                                   kVariable, list, legal));
   only_ = list;
 }
@@ -52,9 +52,9 @@ AttentionKernel& Attention::choose(const AttentionCall& call, AttentionPass pass
     if (kernel->refuses(call, pass).empty()) return *kernel;
   const std::string why = explain(call, pass);
   if (!only_.empty())
-    throw ConfigError(fmt::format("{}={}: what this leaves cannot run the {} pass of such attention: {}", kVariable,
-                                  only_, pass_name(pass), why));
-  throw ConfigError(fmt::format("no attention on this device takes heads of {} in {}: {}; use run.device: cpu",
+    throw ConfigError(fmt::format("{}={}: none of these can run the {} pass of this attention: {}", kVariable, only_,
+                                  pass_name(pass), why));
+  throw ConfigError(fmt::format("no attention on this device supports head size {} in {}: {}; use run.device: cpu",
                                 call.head_dim(), name_of(call.q.dtype), why));
 }
 

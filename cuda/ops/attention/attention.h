@@ -1,10 +1,10 @@
-// Attention on a GPU: an ordered list of implementations; the first that takes a pass of a call runs that pass.
-//   cudnn   cuDNN's SDPA graph: the fastest; takes plain causal masks, windows and grouped heads, and sometimes the
-//           forward pass alone
-//   flash   our own tensor-core kernel, bf16: every mask and offset
+// Attention on a GPU: an ordered list of implementations. Each pass of a call runs on the first one that supports it.
+//   cudnn   cuDNN's SDPA graph: the fastest; supports plain causal masks, windows and grouped heads, and sometimes only
+//           the forward pass
+//   flash   fptrain's tensor-core kernels, bf16: every mask and offset
 //   simt    f32 without tensor cores (TF32 would not be f32)
-// The environment variable FPTRAIN_ATTENTION=flash,simt leaves only these in the list, to measure and test them; a call
-// that they all refuse is then a ConfigError.
+// The environment variable FPTRAIN_ATTENTION=flash,simt keeps only these in the list, to measure and test them; a call
+// that none of them supports is then a ConfigError.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace fp::cuda {
 
-// The operands of Ops::attention; backward also has gradients.
+// The operands of Ops::attention, and those of attention_backward (with gradients).
 struct AttentionCall {
   Tensor o, lse, q, k, v, doc_start, sample_ids;
   AttentionSpec spec;
@@ -34,17 +34,17 @@ class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;
   virtual std::string name() const = 0;
-  // Empty when it can run this pass of the call, addresses included (null ones allow anything), else why not, as a
-  // clause for people. The backward pass takes o and lse of any implementation's forward pass.
+  // Returns an empty string when it can run this pass of the call, else the reason as a clause. The alignment of
+  // addresses counts; null addresses are ignored. The backward pass takes o and lse of any implementation's forward
+  // pass.
   virtual std::string refuses(const AttentionCall&, AttentionPass) const = 0;
-  // Bytes of Device::scratch that a pass takes.
+  // Returns the bytes of Device::scratch that a pass needs.
   virtual size_t scratch_bytes(const AttentionCall&, AttentionPass) const = 0;
   virtual void forward(Device&, const AttentionCall&) = 0;
   virtual void backward(Device&, const AttentionCall&) = 0;
 };
 
-// Factories; each in its own file.
-// Null where there is no cuDNN by construction: on the CPU under test.
+// Factories; each in its own file. make_cudnn_attention() returns null in builds without cuDNN: on the CPU under test.
 std::unique_ptr<AttentionKernel> make_cudnn_attention(Device&);
 std::unique_ptr<AttentionKernel> make_flash_attention();
 std::unique_ptr<AttentionKernel> make_simt_attention();
@@ -52,13 +52,13 @@ std::unique_ptr<AttentionKernel> make_simt_attention();
 class Attention {
  public:
   using Kernels = std::vector<std::unique_ptr<AttentionKernel>>;
-  explicit Attention(Device&);  // all there are; ConfigError where FPTRAIN_ATTENTION names another
+  explicit Attention(Device&);  // all implementations; ConfigError when FPTRAIN_ATTENTION names an unknown one
   Attention(Device&, Kernels);  // these, in this order
   void forward(const AttentionCall&);
   void backward(const AttentionCall&);
   size_t scratch_bytes(const AttentionCall&, AttentionPass) const;
-  // "flash (cudnn: attention dropout)": what runs both passes of such a call, and why those before it were passed over.
-  // "forward: cudnn; backward: flash (cudnn: ...)" where the passes differ.
+  // Names the implementation that runs such a call and why those before it were passed over, as in "flash (cudnn:
+  // attention dropout)"; when the passes differ: "forward: cudnn; backward: flash (cudnn: ...)".
   std::string explain(const AttentionCall&) const;
 
  private:

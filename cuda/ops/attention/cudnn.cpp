@@ -1,4 +1,4 @@
-// cuDNN as one of the implementations: the runtime's CudnnAttention behind the interface of the list.
+// The cuDNN implementation: the runtime's CudnnAttention behind the AttentionKernel interface.
 #include "cuda/ops/attention/attention.h"
 #include "cuda/rules/gemm_rules.h"
 #include "cuda/runtime/cudnn_attention.h"
@@ -10,7 +10,7 @@ AttentionShape shape_of(const AttentionCall& c) {
   return {c.batch(), c.queries(), c.keys(), c.heads(), c.kv_heads(), c.head_dim()};
 }
 
-// Its plans are made for addresses that are multiples of 16 bytes, and do not check.
+// Its plans are built for 16-byte aligned addresses and do not check them.
 bool aligned(const AttentionCall& c) {
   for (const Tensor* t : {&c.o, &c.lse, &c.q, &c.k, &c.v, &c.doc_start, &c.d_o, &c.dq, &c.dk, &c.dv})
     if (alignment_of(t->data) < 16) return false;
@@ -22,7 +22,7 @@ class Cudnn final : public AttentionKernel {
   explicit Cudnn(Device& device) : cudnn_(device) {}
   std::string name() const override { return "cudnn"; }
   std::string refuses(const AttentionCall& c, AttentionPass pass) const override {
-    if (!aligned(c)) return "operands at addresses that are no multiples of 16 bytes";
+    if (!aligned(c)) return "operands at addresses that are not multiples of 16 bytes";
     return cudnn_.refuses(pass, shape_of(c), c.spec, c.q.dtype, static_cast<bool>(c.doc_start));
   }
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {

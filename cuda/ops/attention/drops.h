@@ -1,5 +1,6 @@
-// Dropout of probabilities: which of a tile are kept, as bits in shared memory. A block draws the tile's bits together,
-// so that every counter of Philox is drawn once for the four keys it covers, however the threads share out the scores.
+// Dropout of attention probabilities. The threads of a block together draw a bit mask of the probabilities of a tile
+// that are kept, in shared memory. So every Philox counter is evaluated once for the four keys it covers, however the
+// scores are divided over the threads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace fp::cuda {
 
-// Of a call: by value to kernels.
+// Dropout parameters of a call, passed to kernels by value.
 struct Drops {
   Dropout dropout;  // p = 0: off
   float p = 0, kept_factor = 1;
@@ -19,12 +20,12 @@ struct Drops {
   constexpr bool on() const { return p > 0; }
 };
 
-// Words of kept bits for Keys keys of a query.
+// Number of mask words for Keys keys of a query.
 template <int Keys>
 constexpr int kKeptWords = (Keys + 31) / 32;
 
-// Bits of `Queries` queries from position p on and `Keys` keys from position n on: query i keeps key j when bit j % 32
-// of bits[i * kKeptWords<Keys> + j / 32] is set.
+// Draws the mask of `Queries` queries from position p on and `Keys` keys from position n on: query i keeps key j when
+// bit j % 32 of bits[i * kKeptWords<Keys> + j / 32] is set.
 template <int Queries, int Keys, int Threads>
 __device__ __forceinline__ void draw_kept(uint32_t* bits, const Drops& d, int sample, int head, int p, int n) {
   const Philox::Key key = dropout_key(d.dropout, static_cast<uint32_t>(d.first_head + head));

@@ -1,4 +1,4 @@
-// Flash attention as an implementation to choose: bf16, every mask and offset, head sizes up to 256.
+// The flash attention implementation: bf16, every mask and offset, head sizes up to 256.
 #include "cuda/ops/attention/flash.h"
 
 namespace fp::cuda {
@@ -10,7 +10,7 @@ class FlashAttention final : public AttentionKernel {
   std::string refuses(const AttentionCall& c, AttentionPass) const override {
     if (c.q.dtype != DType::bf16) return fmt::format("it computes in bf16, not {}", name_of(c.q.dtype));
     if (c.head_dim() > kLargestFlashHead)
-      return fmt::format("a head of {} is larger than {}", c.head_dim(), kLargestFlashHead);
+      return fmt::format("head size {} is larger than {}", c.head_dim(), kLargestFlashHead);
     return {};
   }
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {

@@ -1,4 +1,4 @@
-// What the kernels of flash attention share: head sizes, score tiles, and how a call becomes a grid.
+// Shared parts of the flash attention kernels: head sizes, tile sizes and the mask on score tiles.
 #pragma once
 
 #include <type_traits>
@@ -17,7 +17,7 @@ void flash_backward_queries(const Operands<bf16>&, Stream);
 
 constexpr int kLargestFlashHead = 256;
 
-// Calls f(std::integral_constant<int, D>) with the head size that a call is padded to.
+// Calls f(std::integral_constant<int, D>) with the head size D to which head_dim is padded.
 template <class F>
 void with_head_size(int head_dim, F&& f) {
   if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
@@ -37,7 +37,7 @@ struct BackwardTiles {
 
 constexpr int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
 
-// Makes -infinity of every score whose query does not see its key. Rows are queries and columns keys, or vice versa.
+// Sets every score whose query does not see its key to -infinity. Rows are queries and columns keys, or vice versa.
 template <bool RowsAreQueries, int M, int N>
 __device__ __forceinline__ void hide(float (&s)[M][N][4], const HeadMask& mask, int first_row, int first_column) {
   const auto row = [&](int i) {

@@ -2,7 +2,7 @@
 // dp = d_o v^T:   dv = p^T d_o,   dk = scale * ds^T q,   summed over all queries of all heads that share the keys.
 //
 // A block owns 128 keys (head size 256: 64) of one kv head of one sample, a warp 16 of them, and streams tiles of q and
-// d_o with lse and delta, two stages deep. Scores are computed transposed, a row for each key: p^T and ds^T are then
+// d_o with lse and delta, double-buffered. Scores are computed transposed, a row for each key: p^T and ds^T are then
 // the left operands of their products without leaving the registers, where they are rounded to bf16. The sums dk and dv
 // of 256 columns would not fit there: two blocks then compute the same scores, each for half of the columns. Every sum
 // has one owner and a fixed order. Reads k and v once, q and d_o once per 128 keys; writes dk, dv.
@@ -15,7 +15,7 @@ namespace {
 template <int D>
 struct Tiles : BackwardTiles<D> {
   using BackwardTiles<D>::kOwn, BackwardTiles<D>::kStream;
-  static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of the gradients, for a block
+  static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // gradient columns of a block
   static constexpr int kKept = 2 * kStream * kKeptWords<kOwn>;
   static constexpr size_t shared_bytes(bool drops) {
     return BackwardTiles<D>::kElements * sizeof(bf16) + 4 * kStream * sizeof(float) +
@@ -43,28 +43,28 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
                                      a.aligned);
 
   const QueryVisits<T::kStream> visits(a, owner, T::kOwn);
-  const auto issue = [&](int visit, int stage) {
+  const auto issue = [&](int visit, int buffer) {
     const int head = visits.head(visit), query = visits.query(visit), rows = a.mask.queries - query;
-    const int at = kTile<bf16, D>(stage * T::kStream);
+    const int at = kTile<bf16, D>(buffer * T::kStream);
     const int64_t offset = a.at_query(sample, query, head);
     load_tile<D, T::kStream, T::kThreads>(q_tiles + at, a.q + offset, a.q_step(), rows, a.head_dim, a.aligned);
     load_tile<D, T::kStream, T::kThreads>(do_tiles + at, a.d_o + offset, a.q_step(), rows, a.head_dim, a.aligned);
-    load_row_values<T::kStream, T::kThreads>(row_values + stage * 2 * T::kStream, a, sample, head, query);
+    load_row_values<T::kStream, T::kThreads>(row_values + buffer * 2 * T::kStream, a, sample, head, query);
     if (a.drops.on())
-      draw_kept<T::kStream, T::kOwn, T::kThreads>(kept + stage * T::kKept / 2, a.drops, sample, head,
+      draw_kept<T::kStream, T::kOwn, T::kThreads>(kept + buffer * T::kKept / 2, a.drops, sample, head,
                                                   a.mask.q_offset + query, a.mask.k_offset + first);
   };
   float dk[1][T::kColumns / 8][4] = {}, dv[1][T::kColumns / 8][4] = {};
   const float factor = a.scale * kLog2E;
-  const auto compute = [&](int visit, int stage) {
-    const Visibility seen = visits.look(visit, own, 16);
+  const auto compute = [&](int visit, int buffer) {
+    const Visibility seen = visits.visibility(visit, own, 16);
     if (seen == Visibility::none) return;
-    const bf16* const q = q_tiles + kTile<bf16, D>(stage * T::kStream);
-    const bf16* const d_o = do_tiles + kTile<bf16, D>(stage * T::kStream);
-    const float* const lse = row_values + stage * 2 * T::kStream;
+    const bf16* const q = q_tiles + kTile<bf16, D>(buffer * T::kStream);
+    const bf16* const d_o = do_tiles + kTile<bf16, D>(buffer * T::kStream);
+    const float* const lse = row_values + buffer * 2 * T::kStream;
     const float* const delta = lse + T::kStream;
     const auto keeps = [&](int row, int column) {
-      return !a.drops.on() || is_kept<T::kOwn>(kept + stage * T::kKept / 2, column, own - first + row);
+      return !a.drops.on() || is_kept<T::kOwn>(kept + buffer * T::kKept / 2, column, own - first + row);
     };
     float p[1][T::kStream / 8][4] = {}, ds[1][T::kStream / 8][4] = {};
     add_product_transposed<D>(p, k_tile + mine, q);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
     add_product<D>(dk, ds, q + part);
   };
   stream_tiles(
-      0, visits.count(), [&](int visit) { return visits.look(visit, first, T::kOwn) != Visibility::none; }, issue,
+      0, visits.count(), [&](int visit) { return visits.visibility(visit, first, T::kOwn) != Visibility::none; }, issue,
       compute);
 
   for_each(dk, [&](float& x, Spot) { x *= a.scale; });

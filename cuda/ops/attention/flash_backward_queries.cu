@@ -2,7 +2,7 @@
 // dq = scale * ds k.
 //
 // A block owns 128 queries (head size 256: 64) of one head of one sample, a warp 16 of them, and streams tiles of k and
-// v, two stages deep. ds is rounded to bf16. Reads q and d_o once, k and v once per 128 queries; writes dq.
+// v, double-buffered. ds is rounded to bf16. Reads q and d_o once, k and v once per 128 queries; writes dq.
 #include "cuda/ops/attention/flash.h"
 
 namespace fp::cuda {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
   const int64_t from = a.at_query(sample, first, head);
   load_tile<D, T::kOwn, T::kThreads>(q_tile, a.q + from, a.q_step(), left, a.head_dim, a.aligned);
   load_tile<D, T::kOwn, T::kThreads>(do_tile, a.d_o + from, a.q_step(), left, a.head_dim, a.aligned);
-  float lse[2] = {}, delta[2] = {};  // of this lane's two rows
+  float lse[2] = {}, delta[2] = {};  // for this lane's two rows
   for (int half = 0; half < 2; ++half) {
     const int query = own + lane_row() + 8 * half;
     if (query >= a.mask.queries) continue;
@@ -42,29 +42,29 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
     delta[half] = a.delta[a.at_row(sample, query, head)];
   }
 
-  const auto issue = [&](int tile, int stage) {
-    const int key = tile * T::kStream, rows = a.mask.keys - key, at = kTile<bf16, D>(stage * T::kStream);
+  const auto issue = [&](int tile, int buffer) {
+    const int key = tile * T::kStream, rows = a.mask.keys - key, at = kTile<bf16, D>(buffer * T::kStream);
     const int64_t offset = a.at_key(sample, key, owner.kv_head);
     load_tile<D, T::kStream, T::kThreads>(k_tiles + at, a.k + offset, a.k_step(), rows, a.head_dim, a.aligned);
     load_tile<D, T::kStream, T::kThreads>(v_tiles + at, a.v + offset, a.k_step(), rows, a.head_dim, a.aligned);
     if (a.drops.on())
-      draw_kept<T::kOwn, T::kStream, T::kThreads>(kept + stage * T::kKept / 2, a.drops, sample, head, all.first,
+      draw_kept<T::kOwn, T::kStream, T::kThreads>(kept + buffer * T::kKept / 2, a.drops, sample, head, all.first,
                                                   a.mask.k_offset + key);
   };
   float dq[1][D / 8][4] = {};
   const float factor = a.scale * kLog2E;
-  const auto compute = [&](int tile, int stage) {
-    const Visibility seen = mask.look(mine, tile * T::kStream, T::kStream);
+  const auto compute = [&](int tile, int buffer) {
+    const Visibility seen = mask.visibility(mine, tile * T::kStream, T::kStream);
     if (seen == Visibility::none) return;
-    const bf16* const k = k_tiles + kTile<bf16, D>(stage * T::kStream);
+    const bf16* const k = k_tiles + kTile<bf16, D>(buffer * T::kStream);
     float p[1][T::kStream / 8][4] = {}, ds[1][T::kStream / 8][4] = {};
     add_product_transposed<D>(p, q_tile + my_tile, k);
     for_each(p, [&](float& x, Spot) { x *= factor; });
     if (seen == Visibility::some) hide<true>(p, mask, own, tile * T::kStream);
-    add_product_transposed<D>(ds, do_tile + my_tile, v_tiles + kTile<bf16, D>(stage * T::kStream));
+    add_product_transposed<D>(ds, do_tile + my_tile, v_tiles + kTile<bf16, D>(buffer * T::kStream));
     for_each_pair(ds, p, [&](float& x, float& score, Spot at) {
       const bool keep =
-          !a.drops.on() || is_kept<T::kStream>(kept + stage * T::kKept / 2, own - first + at.row, at.column);
+          !a.drops.on() || is_kept<T::kStream>(kept + buffer * T::kKept / 2, own - first + at.row, at.column);
       const float prob = exp2_approx(score - lse[at.slot]);
       x = prob * ((keep ? x * a.drops.kept_factor : 0.0f) - delta[at.slot]);
     });
@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
   };
   stream_tiles(
       mask.first_key(all) / T::kStream, tiles_of(mask.end_key(all), T::kStream),
-      [&](int tile) { return mask.look(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue, compute);
+      [&](int tile) { return mask.visibility(all, tile * T::kStream, T::kStream) != Visibility::none; }, issue,
+      compute);
 
   for_each(dq, [&](float& x, Spot) { x *= a.scale; });
   store_rows<D>(a.dq + a.at_query(sample, own, head), a.q_step(), a.mask.queries - own, a.head_dim, a.aligned, dq[0],

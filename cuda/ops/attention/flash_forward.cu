@@ -1,8 +1,8 @@
 // Attention forward, bf16, after Dao, "FlashAttention-2" (2023): o = softmax(scale q k^T) v and lse, in one pass.
 //
 // A block owns 128 queries of one head of one sample; its warps own 16 or 32 of them each. It streams tiles of keys and
-// values through shared memory, two stages deep, leaving out tiles that none of its queries sees. Per tile a warp
-// computes its scores in registers, keeps the running maximum and sum of every row (in base 2), rescales what it has of
+// values through shared memory, double-buffered, and skips tiles that none of its queries sees. Per tile a warp
+// computes its scores in registers, updates the running maximum and sum of every row (in base 2), rescales its partial
 // o and adds p v; p is rounded to bf16 there, the sum is not. Reads q once and k, v once per 128 queries; writes o,
 // lse.
 #include "cuda/ops/attention/flash.h"
@@ -12,14 +12,14 @@ namespace {
 
 template <int D>
 struct Tiles {
-  static constexpr int kRowTiles = D <= 128 ? 2 : 1;  // of 16 queries, for a warp
+  static constexpr int kRowTiles = D <= 128 ? 2 : 1;  // tiles of 16 queries per warp
   static constexpr int kQueries = 128, kWarps = kQueries / (16 * kRowTiles), kThreads = kWarps * kWarp;
   static constexpr int kKeys = D <= 128 ? 64 : 32;
   static constexpr int kElements = kTile<bf16, D>(kQueries) + 4 * kTile<bf16, D>(kKeys);
   static constexpr int kKept = 2 * kQueries * kKeptWords<kKeys>;
 };
 
-// What a warp has of its rows so far.
+// A warp's running results for its rows.
 template <int D, int M>
 struct Rows {
   float o[M][D / 8][4] = {};
@@ -32,7 +32,7 @@ struct Rows {
       for (int half = 0; half < 2; ++half) top[m][half] = -INFINITY, sum[m][half] = 0;
   }
 
-  // Scores (base 2) to probabilities, relative to the new maximum.
+  // Turns scores (base 2) into probabilities relative to the new maximum.
   template <int N>
   __device__ __forceinline__ void absorb(float (&s)[M][N][4]) {
 #pragma unroll
@@ -59,7 +59,7 @@ struct Rows {
       }
   }
 
-  // Divides by the sums; to row i of the warp goes lse[i], as far as there are `count`.
+  // Divides by the sums, and writes lse[i] for the first `count` rows i of the warp.
   __device__ __forceinline__ void finish(float* lse, int count, float kept_factor) {
 #pragma unroll
     for (int m = 0; m < M; ++m)
@@ -93,34 +93,34 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) forward_kernel(const Opera
   bf16* const my_q = q_tile + kTile<bf16, D>(warp_id() * kMine);
   load_tile<D, T::kQueries, T::kThreads>(q_tile, a.q + a.at_query(sample, first, head), a.q_step(),
                                          a.mask.queries - first, a.head_dim, a.aligned);
-  const auto issue = [&](int tile, int stage) {
-    const int key = tile * T::kKeys, left = a.mask.keys - key, at = kTile<bf16, D>(stage * T::kKeys);
+  const auto issue = [&](int tile, int buffer) {
+    const int key = tile * T::kKeys, left = a.mask.keys - key, at = kTile<bf16, D>(buffer * T::kKeys);
     const int64_t from = a.at_key(sample, key, owner.kv_head);
     load_tile<D, T::kKeys, T::kThreads>(k_tiles + at, a.k + from, a.k_step(), left, a.head_dim, a.aligned);
     load_tile<D, T::kKeys, T::kThreads>(v_tiles + at, a.v + from, a.k_step(), left, a.head_dim, a.aligned);
     if (a.drops.on())
-      draw_kept<T::kQueries, T::kKeys, T::kThreads>(kept + stage * T::kKept / 2, a.drops, sample, head, all.first,
+      draw_kept<T::kQueries, T::kKeys, T::kThreads>(kept + buffer * T::kKept / 2, a.drops, sample, head, all.first,
                                                     a.mask.k_offset + key);
   };
   Rows<D, T::kRowTiles> rows;
   const float factor = a.scale * kLog2E;
-  const auto compute = [&](int tile, int stage) {
-    const Visibility seen = mask.look(own, tile * T::kKeys, T::kKeys);
+  const auto compute = [&](int tile, int buffer) {
+    const Visibility seen = mask.visibility(own, tile * T::kKeys, T::kKeys);
     if (seen == Visibility::none) return;
     float s[T::kRowTiles][T::kKeys / 8][4] = {};
-    add_product_transposed<D>(s, my_q, k_tiles + kTile<bf16, D>(stage * T::kKeys));
+    add_product_transposed<D>(s, my_q, k_tiles + kTile<bf16, D>(buffer * T::kKeys));
     for_each(s, [&](float& x, Spot) { x *= factor; });
     if (seen == Visibility::some) hide<true>(s, mask, mine, tile * T::kKeys);
     rows.absorb(s);
     if (a.drops.on())
       for_each(s, [&](float& x, Spot at) {
-        if (!is_kept<T::kKeys>(kept + stage * T::kKept / 2, mine - first + at.row, at.column)) x = 0;
+        if (!is_kept<T::kKeys>(kept + buffer * T::kKept / 2, mine - first + at.row, at.column)) x = 0;
       });
-    add_product<D>(rows.o, s, v_tiles + kTile<bf16, D>(stage * T::kKeys));
+    add_product<D>(rows.o, s, v_tiles + kTile<bf16, D>(buffer * T::kKeys));
   };
   stream_tiles(
       mask.first_key(all) / T::kKeys, tiles_of(mask.end_key(all), T::kKeys),
-      [&](int tile) { return mask.look(all, tile * T::kKeys, T::kKeys) != Visibility::none; }, issue, compute);
+      [&](int tile) { return mask.visibility(all, tile * T::kKeys, T::kKeys) != Visibility::none; }, issue, compute);
 
   const int count = a.mask.queries - mine;
   rows.finish(a.lse + a.at_row(sample, mine, head), count, a.drops.kept_factor);

@@ -1,5 +1,5 @@
-// Products of a warp on tiles of bf16 rows (tile.h), on tensor cores. Accumulators follow mma.h: element e of the 16x8
-// piece [m][n] is row 16m + lane/4 + 8(e/2), column 8n + 2(lane%4) + e%2.
+// Tensor-core products of a warp on tiles of bf16 rows (tile.h). Accumulators follow mma.h: element e of the 16x8 piece
+// [m][n] is row 16m + lane/4 + 8(e/2), column 8n + 2(lane%4) + e%2.
 #pragma once
 
 #include "cuda/device/mma.h"
@@ -10,7 +10,7 @@ namespace fp::cuda {
 __device__ __forceinline__ int lane_row() { return lane_id() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_id() % 4 * 2; }
 
-// f(element, spot) for what this lane has of the warp's accumulators.
+// Calls f(element, spot) for each element that this lane holds of the warp's accumulators.
 template <int M, int N, class F>
 __device__ __forceinline__ void for_each(float (&c)[M][N][4], F&& f) {
 #pragma unroll
@@ -21,7 +21,7 @@ __device__ __forceinline__ void for_each(float (&c)[M][N][4], F&& f) {
       for (int e = 0; e < 4; ++e)
         f(c[m][n][e], Spot{16 * m + lane_row() + e / 2 * 8, 2 * m + e / 2, 8 * n + lane_column() + e % 2});
 }
-// The same for two of one shape: f(element, other's element, spot).
+// Calls f(element of c, element of d, spot) for two accumulators of the same shape.
 template <int M, int N, class F>
 __device__ __forceinline__ void for_each_pair(float (&c)[M][N][4], float (&d)[M][N][4], F&& f) {
   int i = 0;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void for_each_pair(float (&c)[M][N][4], float (&d)[M]
   });
 }
 
-// c += a b^T over D columns: a is the warp's 16 M rows of a tile, b the first 8 N rows of one.
+// c += a b^T over D columns: a are the warp's 16 M rows of a tile, b the first 8 N rows of a tile.
 template <int D, int M, int N>
 __device__ __forceinline__ void add_product_transposed(float (&c)[M][N][4], const bf16* a, const bf16* b) {
   const int lane = lane_id();
@@ -56,7 +56,7 @@ __device__ __forceinline__ void add_product_transposed(float (&c)[M][N][4], cons
   }
 }
 
-// c += p b: p are accumulators rounded to bf16, b the first 8 K rows of a tile, from the column on that it points at.
+// c += p b: p are accumulators rounded to bf16, b the first 8 K rows of a tile, beginning at the column it points at.
 template <int D, int M, int K, int N>
 __device__ __forceinline__ void add_product(float (&c)[M][N][4], const float (&p)[M][K][4], const bf16* b) {
   b += lane_id() % 16 * kTileRow<bf16, D> + lane_id() / 16 * 8;
@@ -80,8 +80,8 @@ __device__ __forceinline__ void add_product(float (&c)[M][N][4], const float (&p
   }
 }
 
-// Writes the warp's 16 rows, of which `count` exist, to rows `step` apart and `columns` wide. `tile`: 16 rows of shared
-// memory for this warp alone, on which it no longer waits.
+// Writes the first `count` of the warp's 16 rows to rows `step` elements apart and `columns` wide. `tile`: 16 rows of
+// shared memory that only this warp uses and whose content is no longer needed.
 template <int D, int N>
 __device__ __forceinline__ void store_rows(bf16* to, int step, int count, int columns, bool aligned,
                                            const float (&c)[N][4], bf16* tile) {

@@ -1,9 +1,9 @@
-// Which keys a query sees (attends() of ops.h and the documents), as kernels ask for it. Positions are those of the
-// sequence, offsets included. A query at p sees the key at n when
+// The attention mask for kernels: attends() of ops.h, and documents. Positions are those in the sequence, offsets
+// included. A query at p sees the key at n when
 //   start <= n <= p < upper
-// with start the later of the query's document's and window's first position, and upper the end of the blocksparse
-// neighbourhood of n. The same inequalities over a stretch of queries and one of keys tell whether all pairs are seen,
-// or none: such tiles need no test of single pairs, or no work at all.
+// where start is the later of the first positions of the query's document and window, and upper the end of the
+// blocksparse neighbourhood of n. The same inequalities over ranges of queries and keys tell whether all pairs are
+// visible, or none: such tiles need no test of single pairs, or no work at all.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct Starts {
 };
 constexpr int kStretch = 16;
 
-// Of a call: by value to kernels.
+// Mask parameters of a call, passed to kernels by value.
 struct Mask {
   int queries = 0, keys = 0, q_offset = 0, k_offset = 0;
   int window = 0;                               // 0: none
   int block = 0, local_blocks = 0, stride = 1;  // block = 0: dense
-  int64_t first_head = 0, head_step = 0;        // of the vertical blocks
+  int64_t first_head = 0, head_step = 0;        // for the vertical blocks
   const int32_t* doc_start = nullptr;           // [B, queries], or null
-  const Starts* starts = nullptr;               // [B, stretches()], when doc_start is there
+  const Starts* starts = nullptr;               // [B, stretches()], or null when doc_start is
   int stretches() const { return (queries + kStretch - 1) / kStretch; }
 };
 
@@ -42,13 +42,13 @@ __device__ __forceinline__ bool sees(const Query& q, const Key& k) {
 }
 __device__ __forceinline__ bool sees(const Key& k, const Query& q) { return sees(q, k); }
 
-// Consecutive queries as a whole. Empty when last < first.
+// Bounds of a range of consecutive queries. Empty when last < first.
 struct Queries {
   int first, last;                   // positions
-  int earliest_start, latest_start;  // bounds: no start is earlier, none is later
+  int earliest_start, latest_start;  // bounds: no start is earlier or later
 };
 
-// The mask of one head of one sample. Queries and keys are named by their index in the call.
+// The mask of one head of one sample. Queries and keys are given by their index in the call.
 class HeadMask {
  public:
   __device__ __forceinline__ HeadMask(const Mask& m, int sample, int head)
@@ -64,13 +64,13 @@ class HeadMask {
     const int p = m_.q_offset + i, s = window_start(p);
     return {p, doc_start_ == nullptr || doc_start_[i] < s ? s : doc_start_[i]};
   }
-  // A key beyond the last is seen by nobody.
+  // A key beyond the last is seen by no query.
   __device__ __forceinline__ Key key(int j) const {
     const int n = m_.k_offset + j;
     return {n, j < m_.keys ? upper(n) : 0};
   }
 
-  // Of queries [first, first + count), as far as they exist.
+  // Returns the bounds of queries [first, first + count), clipped to those that exist.
   __device__ __forceinline__ Queries queries(int first, int count) const {
     const int last = (first + count < m_.queries ? first + count : m_.queries) - 1;
     Queries q{m_.q_offset + first, m_.q_offset + last, window_start(m_.q_offset + first),
@@ -86,8 +86,9 @@ class HeadMask {
     return q;
   }
 
-  // What these queries see of keys [first, first + count).
-  __device__ __forceinline__ Visibility look(const Queries& q, int first, int count) const {
+  // Returns whether these queries see none, some or all of the keys [first, first + count). A range that reaches beyond
+  // the last key is never `all`.
+  __device__ __forceinline__ Visibility visibility(const Queries& q, int first, int count) const {
     const int end = first + count < m_.keys ? first + count : m_.keys;
     const int n0 = m_.k_offset + first, n1 = m_.k_offset + end - 1;
     if (q.last < q.first || n1 < n0 || n0 > q.last || n1 < q.earliest_start) return Visibility::none;
@@ -104,7 +105,7 @@ class HeadMask {
     return all ? Visibility::all : Visibility::some;
   }
 
-  // Indices that contain every key that one of these queries sees, and every query that sees one of these keys.
+  // Bounds of the indices of all keys that one of these queries sees, and of all queries that see one of these keys.
   __device__ __forceinline__ int first_key(const Queries& q) const {
     return q.earliest_start > m_.k_offset ? q.earliest_start - m_.k_offset : 0;
   }

@@ -1,4 +1,4 @@
-// An attention call as our kernels take it, by value, and what is computed ahead of them.
+// The arguments of fptrain's attention kernels, passed by value, and their preparation.
 #pragma once
 
 #include "cuda/device/math.h"
@@ -14,7 +14,7 @@ struct Operands {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   T* o = nullptr;  // [B,Tq,H,d]
   float* lse = nullptr;
-  // Backward. delta[B,H,Tq] = sum of d_o * o over a head, which is the mean of dp under p.
+  // Backward only. delta[B,H,Tq] = sum of d_o * o over a head, which is the mean of dp under p.
   const T* d_o = nullptr;
   T *dq = nullptr, *dk = nullptr, *dv = nullptr;
   float* delta = nullptr;
@@ -25,7 +25,7 @@ struct Operands {
   Mask mask;
   Drops drops;
 
-  // Elements from one token to the next.
+  // Stride between tokens, in elements.
   __device__ int q_step() const { return heads * head_dim; }
   __device__ int k_step() const { return kv_heads * head_dim; }
   __device__ int64_t at_query(int sample, int i, int head) const {
@@ -39,11 +39,12 @@ struct Operands {
   }
 };
 
-// lse in base 2, for 2^(score - lse): finite also where nothing is seen, so that hidden scores of -infinity give 0.
+// Returns lse in base 2, for 2^(score - lse). It is finite also where no key is seen, so that hidden scores of
+// -infinity give 0.
 __device__ __forceinline__ float base2(float lse) { return lse == -INFINITY ? 0.0f : lse * kLog2E; }
 
-// Which of the queries a block owns: Rows of one head of one sample. The last ones have the most to do under a causal
-// mask, they start first.
+// The queries that a block owns: `rows` queries of one head of one sample. The last queries have the most work under a
+// causal mask, so they start first.
 struct QueryOwner {
   int sample, head, kv_head, first;
   template <class T>
@@ -58,7 +59,7 @@ struct QueryOwner {
   }
 };
 
-// Which of the keys: Rows of one kv head of one sample, and one of so many parts of the work on them.
+// The keys that a block owns: `rows` keys of one kv head of one sample, and one of `parts` parts of the work on them.
 struct KeyOwner {
   int sample, kv_head, first, part;
   template <class T>
@@ -73,10 +74,11 @@ struct KeyOwner {
   }
 };
 
-// Takes the scratch of the call and starts the kernels that fill it: bounds of the documents and, backward, delta.
+// Returns the operands of a call. Takes the scratch of the call and launches the kernels that fill it: bounds of the
+// document starts and, backward, delta.
 template <class T>
 Operands<T> prepare(Device&, const AttentionCall&, bool backward);
-// Bytes of that scratch.
+// Returns the bytes of that scratch.
 size_t prepared_bytes(const AttentionCall&, bool backward);
 
 }  // namespace fp::cuda

@@ -1,6 +1,6 @@
-// What attention's own kernels need beforehand, in scratch:
-//   starts [B, Tq/16]   earliest and latest document start of 16 queries; a thread each, reads 4 bytes a query
-//   delta f32 [B,H,Tq]  sum of d_o * o over a head; 8 lanes a row, reads both once
+// Precomputed inputs of fptrain's attention kernels, in scratch:
+//   starts [B, Tq/16]   earliest and latest document start of 16 queries; one thread each, reads 4 bytes per query
+//   delta f32 [B,H,Tq]  sum of d_o * o over a head; 8 lanes per row, reads both once
 #include <algorithm>
 
 #include "cuda/device/launch.h"
@@ -61,7 +61,7 @@ Mask make_mask(const AttentionCall& c) {
   m.k_offset = narrow(s.k_offset, "k_offset");
   const int64_t end = std::max(s.q_offset + c.queries(), s.k_offset + c.keys());
   narrow(end, "the last position");
-  m.window = narrow(std::min(s.window, end), "the window");  // a longer one hides nothing
+  m.window = narrow(std::min(s.window, end), "the window");  // a longer one masks nothing
   m.block = narrow(std::min(s.block, end), "the block");
   if (s.block > 0) {
     m.local_blocks = narrow(std::min(s.local_blocks, end / m.block + 1), "the local blocks");

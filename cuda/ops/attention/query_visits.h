@@ -1,4 +1,5 @@
-// What a block that owns keys streams: tiles of Tile queries, of one head after the other that shares the keys.
+// The query tiles that a block which owns keys streams: tiles of Tile queries, for one query head of the keys' group
+// after another.
 #pragma once
 
 #include "cuda/device/math.h"
@@ -21,9 +22,9 @@ class QueryVisits {
   __device__ int head(int visit) const { return first_head_ + visit / tiles_; }
   __device__ int query(int visit) const { return (first_tile_ + visit % tiles_) * Tile; }
   __device__ HeadMask mask(int visit) const { return {mask_, sample_, head(visit)}; }
-  __device__ Visibility look(int visit, int key, int keys) const {
+  __device__ Visibility visibility(int visit, int key, int keys) const {
     const HeadMask m = mask(visit);
-    return m.look(m.queries(query(visit), Tile), key, keys);
+    return m.visibility(m.queries(query(visit), Tile), key, keys);
   }
 
  private:
@@ -31,7 +32,7 @@ class QueryVisits {
   int sample_, group_, first_head_, first_tile_, tiles_;
 };
 
-// lse in base 2, then delta, of Count queries. Those beyond the last get 0: with d_o = 0 they add nothing.
+// Loads lse in base 2 and then delta of Count queries. Queries beyond the last get 0: with d_o = 0 they add nothing.
 template <int Count, int Threads, class T>
 __device__ __forceinline__ void load_row_values(float* to, const Operands<T>& a, int sample, int head, int first) {
   for (int i = static_cast<int>(threadIdx.x); i < 2 * Count; i += Threads) {

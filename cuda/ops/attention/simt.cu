@@ -1,4 +1,4 @@
-// Plain f32 attention as an implementation to choose: every mask and offset, head sizes up to 256, no TF32.
+// The plain f32 attention implementation: every mask and offset, head sizes up to 256, no TF32.
 #include "cuda/ops/attention/simt.h"
 
 namespace fp::cuda {
@@ -10,7 +10,7 @@ class SimtAttention final : public AttentionKernel {
   std::string refuses(const AttentionCall& c, AttentionPass) const override {
     if (c.q.dtype != DType::f32) return fmt::format("it computes in fp32, not {}", name_of(c.q.dtype));
     if (c.head_dim() > kLargestSimtHead)
-      return fmt::format("a head of {} is larger than {}", c.head_dim(), kLargestSimtHead);
+      return fmt::format("head size {} is larger than {}", c.head_dim(), kLargestSimtHead);
     return {};
   }
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {

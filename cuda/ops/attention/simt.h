@@ -1,9 +1,9 @@
-// What the f32 kernels of attention share: a block's own rows against streamed tiles, products by plain FMA out of
-// shared memory, 128 threads.
+// Shared parts of the f32 attention kernels. A block of 128 threads multiplies its own rows with streamed tiles, by
+// plain FMA out of shared memory.
 //
-// A warp owns consecutive rows, of which a lane has every fourth, so that 8 neighbouring lanes share a row. Of the
-// Stream columns of scores a lane has c, c + 8, ... with c = lane % 8; of the D columns of a result 4c .. 4c+3,
-// 32 + 4c .. and so on.
+// A warp owns consecutive rows. A lane holds every fourth of them, so that 8 neighbouring lanes share a row. With
+// c = lane % 8, a lane holds the columns c, c + 8, ... of the kStream columns of scores, and 4c .. 4c+3, 32 + 4c .. and
+// so on of the D columns of a result.
 #pragma once
 
 #include <type_traits>
@@ -28,23 +28,23 @@ void with_simt_head_size(int head_dim, F&& f) {
   f(std::integral_constant<int, kLargestSimtHead>{});
 }
 
-constexpr int kSharers = 8;  // lanes of a row
+constexpr int kRowLanes = 8;  // lanes that share a row
 
 template <int D>
 struct SimtTiles {
-  static constexpr int kThreads = 128, kRowSlots = D <= 128 ? 4 : 2, kWarpRows = kRowSlots * kWarp / kSharers;
+  static constexpr int kThreads = 128, kRowSlots = D <= 128 ? 4 : 2, kWarpRows = kRowSlots * kWarp / kRowLanes;
   static constexpr int kOwn = kWarpRows * kThreads / kWarp;
-  static constexpr int kStream = D <= 128 ? 32 : 16, kColumnSlots = kStream / kSharers;
-  static constexpr int kWeightRow = kStream + 4;  // of a tile of probabilities
+  static constexpr int kStream = D <= 128 ? 32 : 16, kColumnSlots = kStream / kRowLanes;
+  static constexpr int kWeightRow = kStream + 4;  // row stride of a tile of probabilities
   using Scores = float[kRowSlots][kColumnSlots];
   using Result = float[kRowSlots][D / 32][4];
 };
 
-// Within the warp's rows, and within the tile.
-__device__ __forceinline__ int row_of(int slot) { return lane_id() / kSharers + kWarp / kSharers * slot; }
-__device__ __forceinline__ int column_of(int slot) { return lane_id() % kSharers + kSharers * slot; }
+// The row, within the warp's rows, and the column, within the tile, of a lane's slot.
+__device__ __forceinline__ int row_of(int slot) { return lane_id() / kRowLanes + kWarp / kRowLanes * slot; }
+__device__ __forceinline__ int column_of(int slot) { return lane_id() % kRowLanes + kRowLanes * slot; }
 
-// f(element, spot) for the scores of this lane.
+// Calls f(element, spot) for the scores of this lane.
 template <int M, int N, class F>
 __device__ __forceinline__ void for_each(float (&s)[M][N], F&& f) {
 #pragma unroll
@@ -53,7 +53,7 @@ __device__ __forceinline__ void for_each(float (&s)[M][N], F&& f) {
     for (int j = 0; j < N; ++j) f(s[i][j], Spot{row_of(i), i, column_of(j)});
 }
 
-// The same for two of one shape: f(element, other's element, spot).
+// Calls f(element of s, element of t, spot) for two score tiles of the same shape.
 template <int M, int N, class F>
 __device__ __forceinline__ void for_each_pair(float (&s)[M][N], float (&t)[M][N], F&& f) {
 #pragma unroll
@@ -62,7 +62,7 @@ __device__ __forceinline__ void for_each_pair(float (&s)[M][N], float (&t)[M][N]
     for (int j = 0; j < N; ++j) f(s[i][j], t[i][j], Spot{row_of(i), i, column_of(j)});
 }
 
-// s = a b^T over D columns; a: the warp's rows of a tile.
+// s = a b^T over D columns; a are the warp's rows of a tile.
 template <int D, int M, int N>
 __device__ __forceinline__ void dot_rows_of_tiles(float (&s)[M][N], const float* a, const float* b) {
   for_each(s, [](float& x, Spot) { x = 0; });
@@ -77,14 +77,14 @@ __device__ __forceinline__ void dot_rows_of_tiles(float (&s)[M][N], const float*
   }
 }
 
-// Lays this lane's scores into the warp's rows of `weights`, where the other lanes of its rows find them.
+// Stores this lane's scores in the warp's rows of `weights`, where the other lanes of its rows read them.
 template <int D>
 __device__ __forceinline__ void put_weights(float* weights, typename SimtTiles<D>::Scores& s) {
   for_each(s, [&](float& x, Spot at) { weights[at.row * SimtTiles<D>::kWeightRow + at.column] = x; });
   __syncwarp();
 }
 
-// c += weights b with b a tile of Stream rows.
+// c += weights b, where b is a tile of kStream rows.
 template <int D>
 __device__ __forceinline__ void add_weighted_rows(typename SimtTiles<D>::Result& c, const float* weights,
                                                   const float* b) {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void add_weighted_rows(typename SimtTiles<D>::Result&
   }
 }
 
-// Writes factor[i] * c, the warp's rows, of which `count` exist, `step` apart and `columns` wide.
+// Writes factor[i] * c for the first `count` of the warp's rows, to rows `step` elements apart and `columns` wide.
 template <int D>
 __device__ __forceinline__ void store_result(float* to, int step, int count, int columns, bool aligned,
                                              const typename SimtTiles<D>::Result& c,

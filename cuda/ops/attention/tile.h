@@ -1,7 +1,7 @@
 // Tiles of rows in shared memory and the loop that streams them.
 //
-// A row of a tile is D elements (the head size, padded with zeros) and 16 bytes more that nobody reads: rows are an odd
-// number of 16-byte chunks apart, so that chunks of 8 consecutive rows lie in different banks.
+// A row of a tile is D elements (the head size, padded with zeros) and 16 bytes of padding. So rows are an odd number
+// of 16-byte chunks apart, and chunks of 8 consecutive rows lie in different banks.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace fp::cuda {
 
 template <class T, int D>
 constexpr int kTileRow = D + kWide<T>;
-// Elements of a tile.
+// Number of elements of a tile.
 template <class T, int D>
 constexpr int kTile(int rows) {
   return rows * kTileRow<T, D>;
@@ -23,17 +23,18 @@ constexpr int kTile(int rows) {
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// Where an element of a lane's scores lies: row of the warp's, which of the lane's rows that is, column.
+// Position of an element of a lane's scores: row within the warp's rows, index of that row among the lane's, column.
 struct Spot {
   int row, slot, column;
 };
 
-// Copies rows of `columns` elements, `step` apart, into a tile of Rows rows; all threads of the block. Rows from
-// `count` on and columns beyond become 0. Aligned rows arrive with the group of copies that is open, others at once.
+// Copies rows of `columns` elements, `step` apart, into a tile of Rows rows. Called by all threads of the block. Rows
+// from `count` on and columns from `columns` on become 0. Aligned rows are copied asynchronously in the open group of
+// copies, others synchronously.
 template <int D, int Rows, int Threads, class T>
 __device__ __forceinline__ void load_tile(T* tile, const T* from, int step, int count, int columns, bool aligned) {
   constexpr int kChunks = D / kWide<T>;
-  constexpr int kLanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kChunks)));  // of a row
+  constexpr int kLanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kChunks)));  // lanes per row
   constexpr int kRows = Threads / kLanes;                                                  // at a time
   static_assert(Rows % kRows == 0);
   const int first = static_cast<int>(threadIdx.x) / kLanes;
@@ -55,27 +56,27 @@ __device__ __forceinline__ void load_tile(T* tile, const T* from, int step, int 
   }
 }
 
-// Visits the tiles of [tile, end) that `wanted`: issue(tile, stage) starts copying one into the buffers of a stage (0
-// or 1), compute(tile, stage) runs when they are there, while the next one is on its way. All threads of the block;
-// what was copied before joins the first group.
+// Double-buffered loop over the tiles in [tile, end) for which wanted(tile) is true: issue(tile, buffer) starts copying
+// one into buffer 0 or 1, and compute(tile, buffer) runs when it has arrived, while the next one is being copied.
+// Called by all threads of the block; copies issued before join the first group.
 template <class Wanted, class Issue, class Compute>
 __device__ __forceinline__ void stream_tiles(int tile, int end, Wanted&& wanted, Issue&& issue, Compute&& compute) {
   while (tile < end && !wanted(tile)) ++tile;
   if (tile < end) issue(tile, 0);
   commit_copies();
-  for (int stage = 0; tile < end; stage ^= 1) {
+  for (int buffer = 0; tile < end; buffer ^= 1) {
     int next = tile + 1;
     while (next < end && !wanted(next)) ++next;
-    if (next < end) issue(next, stage ^ 1);
+    if (next < end) issue(next, buffer ^ 1);
     commit_copies();
     wait_copies<1>();
     __syncthreads();
-    compute(tile, stage);
+    compute(tile, buffer);
     __syncthreads();
     tile = next;
   }
   wait_copies<0>();
-  __syncthreads();  // where no tile was wanted, what was copied before has arrived for all only now
+  __syncthreads();  // when no tile was wanted, this makes earlier copies visible to all threads
 }
 
 }  // namespace fp::cuda

@@ -5,13 +5,13 @@
 namespace fp {
 namespace {
 
-// Holds its scratch for as long as it is under way.
+// Holds its scratch while in flight.
 class Counted final : public Operation {
  public:
   Counted(CountingWorld& world, size_t scratch, double handle) : world_(world), scratch_(scratch), handle_(handle) {
-    world_.take(scratch_);
+    world_.allocate_scratch(scratch_);
   }
-  ~Counted() override { world_.give_back(scratch_); }
+  ~Counted() override { world_.free_scratch(scratch_); }
   void wait() override {
     if (world_.observer() != nullptr) world_.observer()->waited(handle_);
   }

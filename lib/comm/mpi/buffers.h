@@ -1,4 +1,4 @@
-// Host buffers that are used again: a step asks for the same sizes over and over.
+// A pool of host buffers for reuse: every step needs the same sizes again.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ class BufferPool {
   };
 
  public:
-  // A buffer on loan; goes back when it is destroyed. The pool must outlive it.
-  class Lease {
+  // Owns a buffer until destroyed, which returns it to the pool. The pool must outlive it.
+  class Handle {
    public:
-    Lease() = default;
-    Lease(BufferPool* pool, Buffer buffer) : pool_(pool), buffer_(std::move(buffer)) {}
-    Lease(Lease&&) noexcept = default;
-    Lease& operator=(Lease&&) = delete;
-    ~Lease() {
+    Handle() = default;
+    Handle(BufferPool* pool, Buffer buffer) : pool_(pool), buffer_(std::move(buffer)) {}
+    Handle(Handle&&) noexcept = default;
+    Handle& operator=(Handle&&) = delete;
+    ~Handle() {
       if (buffer_.memory) pool_->free_.push_back(std::move(buffer_));
     }
     std::byte* data() const { return buffer_.memory.get(); }
@@ -32,8 +32,8 @@ class BufferPool {
     Buffer buffer_;
   };
 
-  // The smallest free buffer that is large enough; else the largest makes way for a new one.
-  Lease take(size_t bytes) {
+  // Returns the smallest free buffer that is large enough; when there is none, a new one replaces the largest free one.
+  Handle take(size_t bytes) {
     if (bytes == 0) return {};
     std::sort(free_.begin(), free_.end(), [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
     auto found = std::find_if(free_.begin(), free_.end(), [&](const Buffer& b) { return b.bytes >= bytes; });

@@ -16,12 +16,12 @@ void check_mpi(int result, const std::string& what) {
 }
 
 void MpiEngine::progress() {
-  // By index: an operation that fails may be destroyed meanwhile, but none is added.
+  // By index, because advance() may destroy an operation that fails; it adds none.
   for (size_t i = 0; i < under_way_.size(); ++i) under_way_[i]->advance();
 }
 
 void MpiEngine::wait_until(const std::function<bool()>& done) {
-  constexpr int kEager = 100, kPolite = 1000;     // turns
+  constexpr int kEager = 100, kPolite = 1000;     // iterations before yielding, and before sleeping
   constexpr int kShortest = 50, kLongest = 1000;  // microseconds: the longer it takes, the less a delay matters
   for (int turn = 0;; ++turn) {
     progress();
@@ -33,21 +33,21 @@ void MpiEngine::wait_until(const std::function<bool()>& done) {
   }
 }
 
-MpiOperation::MpiOperation(MpiEngine& engine, MPI_Comm comm, std::string what, int tag, std::vector<Stage> stages,
-                           std::vector<BufferPool::Lease> leases)
+MpiOperation::MpiOperation(MpiEngine& engine, MPI_Comm comm, std::string what, int tag,
+                           std::vector<ExchangePhase> phases, std::vector<BufferPool::Handle> buffers)
     : engine_(engine),
       comm_(comm),
       what_(std::move(what)),
       tag_(tag),
-      stages_(std::move(stages)),
-      leases_(std::move(leases)) {
+      phases_(std::move(phases)),
+      held_(std::move(buffers)) {
   advance();
   engine_.under_way_.push_back(this);
 }
 
 MpiOperation::~MpiOperation() {
   std::erase(engine_.under_way_, this);
-  // Abandoned, so the run is over: what would still arrive must not land in memory that is gone.
+  // An abandoned operation means a failed run: data still to arrive must not be written to freed memory.
   for (size_t i = 0; i < requests_.size(); ++i)
     if (requests_[i] != MPI_REQUEST_NULL && awaited_[i] >= 0) MPI_Cancel(&requests_[i]);
 }
@@ -58,16 +58,16 @@ void MpiOperation::wait() {
 
 void MpiOperation::advance() {
   while (!done() && test()) {
-    if (stage_ == stages_.size()) return;
-    const Stage& next = stages_[stage_++];
+    if (next_phase_ == phases_.size()) return;
+    const ExchangePhase& next = phases_[next_phase_++];
     if (next.prepare) next.prepare();
     post(next);
   }
 }
 
-void MpiOperation::post(const Stage& stage) {
-  const int tag = tag_ + static_cast<int>(stage_) - 1;
-  for (const HostMessage& m : stage.messages)
+void MpiOperation::post(const ExchangePhase& phase) {
+  const int tag = tag_ + static_cast<int>(next_phase_) - 1;
+  for (const HostMessage& m : phase.messages)
     for (int64_t at = 0; at < m.bytes; at += engine_.largest_message()) {
       const int count = static_cast<int>(std::min(m.bytes - at, engine_.largest_message()));
       MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
@@ -78,7 +78,7 @@ void MpiOperation::post(const Stage& stage) {
     }
 }
 
-// Whether all that was posted is complete.
+// Returns whether all posted messages are complete.
 bool MpiOperation::test() {
   if (requests_.empty()) return true;
   int complete = 0;
@@ -92,8 +92,8 @@ bool MpiOperation::test() {
   for (size_t i = 0; i < statuses.size(); ++i) {
     int came = 0;
     MPI_Get_count(&statuses[i], MPI_BYTE, &came);
-    FP_CHECK(awaited_[i] < 0 || came == awaited_[i], "{}: {} bytes came from rank {} of the group instead of {}", what_,
-             came, statuses[i].MPI_SOURCE, awaited_[i]);
+    FP_CHECK(awaited_[i] < 0 || came == awaited_[i], "{}: received {} bytes from rank {} of the group, expected {}",
+             what_, came, statuses[i].MPI_SOURCE, awaited_[i]);
   }
   requests_.clear();
   awaited_.clear();

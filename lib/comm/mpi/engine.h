@@ -1,6 +1,6 @@
-// What keeps MPI going: all communications of this rank that are under way. MPI itself moves nothing while nobody calls
-// it, so whoever waits for one advances them all, and no order of waiting on different groups can lock ranks up. While
-// a rank computes, World::progress() stands in.
+// The progress engine of the MPI world: all communications of this rank that are in flight. MPI moves data only inside
+// calls, so a wait for one communication advances all of them, and no order of waiting on different groups can
+// deadlock. While a rank computes, World::progress() advances them.
 #pragma once
 
 #include <mpi.h>
@@ -14,7 +14,8 @@
 
 namespace fp {
 
-// CommError "group tensor: all_reduce: " with MPI's own words, unless the call went well.
+// Throws CommError unless `result` is MPI_SUCCESS. The message is `what` ("group tensor: all_reduce") and MPI's error
+// text.
 void check_mpi(int result, const std::string& what);
 
 class MpiOperation;
@@ -24,10 +25,11 @@ class MpiEngine {
   explicit MpiEngine(int64_t largest_message) : largest_message_(largest_message) {}
 
   BufferPool& buffers() { return buffers_; }
-  int64_t largest_message() const { return largest_message_; }  // bytes; more go in several messages
+  int64_t largest_message() const { return largest_message_; }  // in bytes; longer data takes several messages
 
+  // Advances all operations in flight, without waiting.
   void progress();
-  // Advances everything until done() holds; soon leaves the core to others, as there may be more ranks than cores.
+  // Advances all operations until done() returns true. Soon yields the core, as there may be more ranks than cores.
   void wait_until(const std::function<bool()>& done);
 
  private:
@@ -37,30 +39,30 @@ class MpiEngine {
   std::vector<MpiOperation*> under_way_;
 };
 
-// Stages of messages on a communicator, one after another.
+// A communication on one communicator, executed as phases of messages one after another.
 class MpiOperation final : public Operation {
  public:
-  // `tag`: of the first stage; later ones count on from there. `leases` are held until the end.
-  MpiOperation(MpiEngine&, MPI_Comm, std::string what, int tag, std::vector<Stage> stages,
-               std::vector<BufferPool::Lease> leases);
+  // `tag` is that of the first phase; each later phase uses the next one. `buffers` are held until the end.
+  MpiOperation(MpiEngine&, MPI_Comm, std::string what, int tag, std::vector<ExchangePhase> phases,
+               std::vector<BufferPool::Handle> buffers);
   ~MpiOperation() override;
   void wait() override;
   void advance();
-  bool done() const { return stage_ == stages_.size() && requests_.empty(); }
+  bool done() const { return next_phase_ == phases_.size() && requests_.empty(); }
 
  private:
-  void post(const Stage&);
+  void post(const ExchangePhase&);
   bool test();
 
   MpiEngine& engine_;
   MPI_Comm comm_;
   std::string what_;
   int tag_;
-  std::vector<Stage> stages_;
-  std::vector<BufferPool::Lease> leases_;
-  size_t stage_ = 0;  // to be posted next
+  std::vector<ExchangePhase> phases_;
+  std::vector<BufferPool::Handle> held_;
+  size_t next_phase_ = 0;  // index of the next phase to post
   std::vector<MPI_Request> requests_;
-  std::vector<int> awaited_;  // bytes that each request receives; -1: it sends
+  std::vector<int> awaited_;  // bytes that each request receives; -1: a send
 };
 
 }  // namespace fp

@@ -18,7 +18,7 @@ std::byte* at(const Tensor& x, int64_t element) {
 
 int64_t bytes(const Tensor& x, int64_t elements) { return elements * static_cast<int64_t>(size_of(x.dtype)); }
 
-// Calls make(peer) for the others, each rank beginning with another one.
+// Calls make(peer) for all other ranks; each rank begins with a different one.
 template <class Make>
 void each_peer(Place p, Make&& make) {
   for (int k = 1; k < p.size; ++k) make((p.rank + k) % p.size);
@@ -29,7 +29,7 @@ void copy_own(const Tensor& to, int64_t where, const Tensor& from, int64_t first
     std::memcpy(at(to, where), at(from, first), static_cast<size_t>(bytes(from, count)));
 }
 
-// Sums what has come to scratch from the others, `count` elements each in rank order, and this rank's at `own`.
+// Sums the pieces of the others in scratch, `count` elements each in rank order, and this rank's at `own`.
 void sum_scratch(const CommCall& c, Place p, std::byte* to, std::byte* own, std::byte* scratch, int64_t count) {
   std::vector<const void*> sources;
   for (int r = 0; r < p.size; ++r) {
@@ -39,89 +39,89 @@ void sum_scratch(const CommCall& c, Place p, std::byte* to, std::byte* own, std:
   reduce_in_order(to, sources, count, c.from.dtype, c.reduction);
 }
 
-// Piece r, at first(r) and count(r) long, goes to rank r; those of the others come to scratch.
+// Sends piece share(r) to each rank r, and receives the pieces of the others in scratch.
 template <class ShareOf>
-Stage scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, ShareOf&& share) {
-  Stage stage;
+ExchangePhase scatter_to_scratch(const CommCall& c, Place p, std::byte* scratch, ShareOf&& share) {
+  ExchangePhase phase;
   const int64_t mine = bytes(c.from, share(p.rank).count);
   each_peer(p, [&](int r) {
-    stage.messages.push_back({true, r, at(c.from, share(r).first), bytes(c.from, share(r).count)});
-    stage.messages.push_back({false, r, scratch + (r - (r > p.rank ? 1 : 0)) * mine, mine});
+    phase.messages.push_back({true, r, at(c.from, share(r).first), bytes(c.from, share(r).count)});
+    phase.messages.push_back({false, r, scratch + (r - (r > p.rank ? 1 : 0)) * mine, mine});
   });
-  return stage;
+  return phase;
 }
 
-// This rank's piece of x goes to all others but `root`, which has it already, and theirs come.
-Stage pass_on(const Tensor& x, Place p, int root) {
-  Stage stage;
-  const Share mine = deal(x.elements(), p.size, p.rank);
+// Sends this rank's piece of x to all others except `root`, which has it already, and receives theirs.
+ExchangePhase pass_on(const Tensor& x, Place p, int root) {
+  ExchangePhase phase;
+  const IndexRange mine = split_evenly(x.elements(), p.size, p.rank);
   each_peer(p, [&](int r) {
-    const Share theirs = deal(x.elements(), p.size, r);
-    if (r != root) stage.messages.push_back({true, r, at(x, mine.first), bytes(x, mine.count)});
-    if (p.rank != root) stage.messages.push_back({false, r, at(x, theirs.first), bytes(x, theirs.count)});
+    const IndexRange theirs = split_evenly(x.elements(), p.size, r);
+    if (r != root) phase.messages.push_back({true, r, at(x, mine.first), bytes(x, mine.count)});
+    if (p.rank != root) phase.messages.push_back({false, r, at(x, theirs.first), bytes(x, theirs.count)});
   });
-  return stage;
+  return phase;
 }
 
-std::vector<Stage> all_reduce(const CommCall& c, Place p, std::byte* scratch) {
-  const auto share = [=](int r) { return deal(c.to.elements(), p.size, r); };
-  std::vector<Stage> stages{scatter_to_scratch(c, p, scratch, share), pass_on(c.to, p, -1)};
-  stages[1].prepare = [=, mine = share(p.rank)] {
+std::vector<ExchangePhase> all_reduce(const CommCall& c, Place p, std::byte* scratch) {
+  const auto share = [=](int r) { return split_evenly(c.to.elements(), p.size, r); };
+  std::vector<ExchangePhase> phases{scatter_to_scratch(c, p, scratch, share), pass_on(c.to, p, -1)};
+  phases[1].prepare = [=, mine = share(p.rank)] {
     sum_scratch(c, p, at(c.to, mine.first), at(c.to, mine.first), scratch, mine.count);
   };
-  return stages;
+  return phases;
 }
 
-std::vector<Stage> reduce_scatter(const CommCall& c, Place p, std::byte* scratch) {
+std::vector<ExchangePhase> reduce_scatter(const CommCall& c, Place p, std::byte* scratch) {
   const int64_t n = c.to.elements();
-  const auto share = [=](int r) { return Share{r * n, n}; };
+  const auto share = [=](int r) { return IndexRange{r * n, n}; };
   return {scatter_to_scratch(c, p, scratch, share),
           {[=] { sum_scratch(c, p, at(c.to, 0), at(c.from, p.rank * n), scratch, n); }, {}}};
 }
 
-std::vector<Stage> all_gather(const CommCall& c, Place p) {
+std::vector<ExchangePhase> all_gather(const CommCall& c, Place p) {
   const int64_t n = c.from.elements();
-  Stage stage;
-  stage.prepare = [=] { copy_own(c.to, p.rank * n, c.from, 0, n); };
+  ExchangePhase phase;
+  phase.prepare = [=] { copy_own(c.to, p.rank * n, c.from, 0, n); };
   each_peer(p, [&](int r) {
-    stage.messages.push_back({true, r, at(c.from, 0), bytes(c.from, n)});
-    stage.messages.push_back({false, r, at(c.to, r * n), bytes(c.to, n)});
+    phase.messages.push_back({true, r, at(c.from, 0), bytes(c.from, n)});
+    phase.messages.push_back({false, r, at(c.to, r * n), bytes(c.to, n)});
   });
-  return {stage};
+  return {phase};
 }
 
-std::vector<Stage> all_to_all(const CommCall& c, Place p) {
+std::vector<ExchangePhase> all_to_all(const CommCall& c, Place p) {
   const auto before = [](const std::vector<int64_t>& counts, int r) {
     return std::accumulate(counts.begin(), counts.begin() + r, int64_t{0});
   };
-  Stage stage;
-  stage.prepare = [=] {
+  ExchangePhase phase;
+  phase.prepare = [=] {
     copy_own(c.to, before(c.recvs, p.rank), c.from, before(c.sends, p.rank), c.sends[static_cast<size_t>(p.rank)]);
   };
   each_peer(p, [&](int r) {
     const auto i = static_cast<size_t>(r);
-    stage.messages.push_back({true, r, at(c.from, before(c.sends, r)), bytes(c.from, c.sends[i])});
-    stage.messages.push_back({false, r, at(c.to, before(c.recvs, r)), bytes(c.to, c.recvs[i])});
+    phase.messages.push_back({true, r, at(c.from, before(c.sends, r)), bytes(c.from, c.sends[i])});
+    phase.messages.push_back({false, r, at(c.to, before(c.recvs, r)), bytes(c.to, c.recvs[i])});
   });
-  return {stage};
+  return {phase};
 }
 
-std::vector<Stage> broadcast(const CommCall& c, Place p) {
-  Stage deal_out;
+std::vector<ExchangePhase> broadcast(const CommCall& c, Place p) {
+  ExchangePhase scatter;
   const auto piece = [&](bool send, int peer, int r) {
-    const Share s = deal(c.to.elements(), p.size, r);
-    deal_out.messages.push_back({send, peer, at(c.to, s.first), bytes(c.to, s.count)});
+    const IndexRange s = split_evenly(c.to.elements(), p.size, r);
+    scatter.messages.push_back({send, peer, at(c.to, s.first), bytes(c.to, s.count)});
   };
   if (p.rank == c.peer)
     each_peer(p, [&](int r) { piece(true, r, r); });
   else
     piece(false, c.peer, p.rank);
-  return {deal_out, pass_on(c.to, p, c.peer)};
+  return {scatter, pass_on(c.to, p, c.peer)};
 }
 
 }  // namespace
 
-std::vector<Stage> stages_of(const CommCall& c, int rank, int size, std::byte* scratch) {
+std::vector<ExchangePhase> phases_of(const CommCall& c, int rank, int size, std::byte* scratch) {
   const Place p{rank, size};
   switch (c.kind) {
     case CommKind::all_reduce:
@@ -141,7 +141,7 @@ std::vector<Stage> stages_of(const CommCall& c, int rank, int size, std::byte* s
     case CommKind::host:
       break;
   }
-  throw InternalError("host values are not exchanged in stages");
+  throw InternalError("host values are not exchanged in phases");
 }
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// A communication as messages between two ranks each, in one or two stages with sums in between. Point to point and
-// tagged by number and stage, so a rank may go on to a second stage whatever else it has started meanwhile.
+// Collectives as point-to-point messages, in one or two phases with sums in between. Messages are tagged by call and
+// phase, so a rank may enter the second phase whatever else it has started meanwhile.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 namespace fp {
 
-struct Stage {
-  std::function<void()> prepare;  // when the stage before is complete; may be empty
+struct ExchangePhase {
+  std::function<void()> prepare;  // called when the phase before is complete; may be empty
   std::vector<HostMessage> messages;
 };
 
-// Of the call of rank `rank` of `size`; tensors in host memory. Nobody sends more than is counted as sent, but for
-// broadcast: the root deals the pieces out, and each rank passes its own on.
-std::vector<Stage> stages_of(const CommCall&, int rank, int size, std::byte* scratch);
+// Returns the phases of rank `rank` of `size` for a call whose tensors are in host memory. `scratch` has
+// sum_scratch_bytes() bytes. No rank sends more than is counted as sent, except in a broadcast: the root scatters the
+// pieces, and each rank passes its own on.
+std::vector<ExchangePhase> phases_of(const CommCall&, int rank, int size, std::byte* scratch);
 
 }  // namespace fp

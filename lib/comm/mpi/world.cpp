@@ -9,7 +9,7 @@
 namespace fp {
 namespace {
 
-// Of send and receive, and of host values, which MPI keeps in order; the others have one of their own.
+// Tags of send and receive and of host values, which MPI keeps in order; each collective has its own tags.
 constexpr int kPairTag = 0, kHostTag = 1, kFirstTag = 2;
 
 class MpiGroup final : public Group {
@@ -19,29 +19,29 @@ class MpiGroup final : public Group {
     int* largest = nullptr;
     int found = 0;
     check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &largest, &found), "group " + name);
-    largest_tag_ = found ? *largest : 32767;  // what MPI promises
+    largest_tag_ = found ? *largest : 32767;  // the minimum that the MPI standard guarantees
   }
 
   std::unique_ptr<Operation> start(const CommCall& call) override {
-    std::vector<BufferPool::Lease> leases;
+    std::vector<BufferPool::Handle> buffers;
     const bool device = ops_ != nullptr && ops_->device_memory().has_value();
-    const CommCall host = device ? staged(call, leases) : call;
+    const CommCall host = device ? on_host_buffers(call, buffers) : call;
     if (ops_ != nullptr && !device) ops_->synchronize();
-    leases.push_back(engine_.buffers().take(sum_scratch_bytes(host, rank(), size())));
-    std::vector<Stage> stages = stages_of(host, rank(), size(), leases.back().data());
+    buffers.push_back(engine_.buffers().take(sum_scratch_bytes(host, rank(), size())));
+    std::vector<ExchangePhase> phases = phases_of(host, rank(), size(), buffers.back().data());
     if (host.to.data != call.to.data && fills(call))
-      stages.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in(to, from); }, {}});
+      phases.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in(to, from); }, {}});
     return std::make_unique<MpiOperation>(engine_, comm_, fmt::format("group {}: {}", name(), name_of(call.kind)),
-                                          next_tag(call.kind), std::move(stages), std::move(leases));
+                                          next_tag(call.kind), std::move(phases), std::move(buffers));
   }
 
   void exchange(std::span<const HostMessage> messages) override {
-    const Stage stage{{}, {messages.begin(), messages.end()}};
-    MpiOperation(engine_, comm_, "group " + name() + ": host values", kHostTag, {stage}, {}).wait();
+    const ExchangePhase phase{{}, {messages.begin(), messages.end()}};
+    MpiOperation(engine_, comm_, "group " + name() + ": host values", kHostTag, {phase}, {}).wait();
   }
 
  private:
-  // Whether the call leaves something in `to` that was not there.
+  // Returns whether the call changes `to` on this rank.
   bool fills(const CommCall& c) const {
     return c.to.elements() > 0 && (c.kind != CommKind::broadcast || c.peer != rank());
   }
@@ -49,11 +49,11 @@ class MpiGroup final : public Group {
     return c.from.elements() > 0 && (c.kind != CommKind::broadcast || c.peer == rank());
   }
 
-  // The same call on host buffers, with its sources copied there.
-  CommCall staged(const CommCall& call, std::vector<BufferPool::Lease>& leases) {
+  // Returns the same call on host buffers, with its sources copied to them.
+  CommCall on_host_buffers(const CommCall& call, std::vector<BufferPool::Handle>& buffers) {
     const auto on_host = [&](const Tensor& x) {
-      leases.push_back(engine_.buffers().take(x.bytes()));
-      return Tensor(leases.back().data(), x.dtype, x.shape);
+      buffers.push_back(engine_.buffers().take(x.bytes()));
+      return Tensor(buffers.back().data(), x.dtype, x.shape);
     };
     CommCall host = call;
     host.to = on_host(call.to);
@@ -66,12 +66,12 @@ class MpiGroup final : public Group {
   int next_tag(CommKind kind) {
     if (kind == CommKind::send || kind == CommKind::recv) return kPairTag;
     const int tag = next_tag_;
-    next_tag_ = tag + 4 > largest_tag_ ? kFirstTag : tag + 2;  // two stages
+    next_tag_ = tag + 4 > largest_tag_ ? kFirstTag : tag + 2;  // two phases
     return tag;
   }
 
   MpiEngine& engine_;
-  Ops* const& ops_;  // the world's, which may still change
+  Ops* const& ops_;  // refers to the world's, which attach() may still set
   MPI_Comm comm_;
   int largest_tag_ = 0, next_tag_ = kFirstTag;
 };
@@ -81,7 +81,7 @@ class MpiWorld final : public World {
   MpiWorld(int rank, int size, MPI_Comm comm, int64_t largest_message)
       : World(rank, size), comm_(comm), engine_(largest_message) {}
 
-  // Finalizing waits for all ranks: not where this one has failed, and the job ends because it ends without.
+  // MPI_Finalize waits for all ranks. A failed rank skips it, and its exit without finalizing ends the job.
   ~MpiWorld() override {
     int finalized = 0;
     MPI_Finalized(&finalized);
@@ -97,7 +97,7 @@ class MpiWorld final : public World {
     const std::string what = "group " + name;
     const int size = static_cast<int>(ranks.size());
     MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-    MPI_Comm comm = MPI_COMM_NULL;  // freed by MPI_Finalize: groups live as long as the run
+    MPI_Comm comm = MPI_COMM_NULL;  // never freed before MPI_Finalize: groups live as long as the run
     check_mpi(MPI_Comm_group(comm_, &all), what);
     check_mpi(MPI_Group_incl(all, size, ranks.data(), &members), what);
     check_mpi(MPI_Comm_create_group(comm_, members, 0, &comm), what);
@@ -120,7 +120,8 @@ std::unique_ptr<World> make_mpi_world(int64_t largest_message) {
   MPI_Initialized(&initialized);
   FP_CHECK(initialized == 0, "a second MPI world in this process");
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  if (provided < MPI_THREAD_FUNNELED) throw ConfigError("this MPI does not go with threads (MPI_THREAD_FUNNELED)");
+  if (provided < MPI_THREAD_FUNNELED)
+    throw ConfigError("this MPI library lacks MPI_THREAD_FUNNELED; rebuild it with thread support");
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "world");
   check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "world");

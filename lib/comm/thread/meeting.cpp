@@ -5,7 +5,7 @@
 namespace fp {
 namespace {
 
-// So little is moved at once by the last rank to come: waking others to share in it would take longer.
+// Calls of at most kSmall bytes are executed by the last rank to post: waking others to help would take longer.
 constexpr size_t kSmall = 16 << 10;
 
 }  // namespace
@@ -93,13 +93,13 @@ void Meeting::leave(Lock& lock, Round& round, int rank) {
   wake_[static_cast<size_t>(rank)].wait(lock, [&] { return round.running == 0; });
 }
 
-// Why the round will never be done; empty: it may.
+// Returns why the round can no longer be done; empty: it can.
 std::string Meeting::obstacle(const Round& round) const {
   if (!why_failed_.empty()) return why_failed_;
   for (size_t i = 0; i < round.ranks.size(); ++i) {
     const int r = round.ranks[i];
     if (ended_[static_cast<size_t>(r)] && (!round.posted[i] || round.cancelled_by == r))
-      return fmt::format("rank {} has ended without it", r);
+      return fmt::format("rank {} ended without taking part", r);
   }
   return {};
 }

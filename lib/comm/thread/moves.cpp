@@ -15,7 +15,7 @@ std::byte* at(const Tensor& x, int64_t element) {
   return static_cast<std::byte*>(x.data) + element * static_cast<int64_t>(size_of(x.dtype));
 }
 
-// `count` elements of `from`, from the `first` on, to those of `to` from `where` on; nothing when they are there.
+// Copies `count` elements of `from`, from `first` on, to `to` from `where` on, unless they are the same memory.
 void move(const Tensor& to, int64_t where, const Tensor& from, int64_t first, int64_t count) {
   if (count == 0 || at(to, where) == at(from, first)) return;
   std::memcpy(at(to, where), at(from, first), static_cast<size_t>(count) * size_of(from.dtype));
@@ -25,7 +25,7 @@ int64_t before(const std::vector<int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
 }
 
-// Elements [first, first + count) of all sources, reduced to those of `to` from `where` on.
+// Reduces elements [first, first + count) of all sources into `to` from `where` on.
 void reduce(const Tensor& to, int64_t where, std::span<const CommCall> calls, int64_t first, int64_t count) {
   std::vector<const void*> sources;
   for (const CommCall& call : calls) sources.push_back(at(call.from, first));
@@ -34,7 +34,7 @@ void reduce(const Tensor& to, int64_t where, std::span<const CommCall> calls, in
 
 void move_reduced(std::span<const CommCall> calls, int piece) {
   const Tensor& mine = calls[place(piece)].to;
-  const Share s = deal(mine.elements(), static_cast<int>(calls.size()), piece);
+  const IndexRange s = split_evenly(mine.elements(), static_cast<int>(calls.size()), piece);
   reduce(mine, s.first, calls, s.first, s.count);
   for (const CommCall& call : calls) move(call.to, s.first, mine, s.first, s.count);
 }
@@ -63,7 +63,7 @@ void check_calls(const std::string& group, std::span<const CommCall> calls) {
   const CommCall& first = calls[0];
   if (first.kind == CommKind::send) {
     FP_CHECK(first.from.elements() == calls[1].to.elements() && first.from.dtype == calls[1].to.dtype,
-             "group {}: {} of {} sent, {} of {} awaited", group, first.from.shape.str(), name_of(first.from.dtype),
+             "group {}: {} of {} sent, {} of {} expected", group, first.from.shape.str(), name_of(first.from.dtype),
              calls[1].to.shape.str(), name_of(calls[1].to.dtype));
     return;
   }
@@ -101,7 +101,7 @@ void move_piece(std::span<const CommCall> calls, int piece) {
     case CommKind::host:
       break;
   }
-  throw InternalError("host values travel as messages");
+  throw InternalError("host values are sent as messages");
 }
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// The work of a communication, once all who take part have posted their calls: pieces that may be done in any order, by
-// any thread, at the same time.
+// The data movement of a communication whose participants have all posted their calls. It is divided into pieces, which
+// may be executed in any order, by any thread, at the same time.
 #pragma once
 
 #include <span>
@@ -8,10 +8,11 @@
 
 namespace fp {
 
-// The calls of the ranks of a group, in rank order; of a send and its receive, these two. InternalError when they do
-// not belong together: the ranks of `group` have lost step.
+// Throws InternalError when calls do not match, that is, when the ranks of `group` are out of step. `calls` are those
+// of all ranks in rank order, or a send and its receive.
 void check_calls(const std::string& group, std::span<const CommCall> calls);
 
+// Number of pieces, and the execution of one of them.
 int pieces_of(std::span<const CommCall> calls);
 void move_piece(std::span<const CommCall> calls, int piece);
 

@@ -32,7 +32,7 @@ class ThreadGroup final : public Group {
 
   std::unique_ptr<Operation> start(const CommCall& call) override { return post(call, 0); }
 
-  // Numbered apart from the messages of a pair, as the ranks beyond its last.
+  // Numbered separately from the tensor messages of a pair, by adding size() to the ranks.
   void exchange(std::span<const HostMessage> messages) override {
     std::vector<std::unique_ptr<Operation>> under_way;
     for (const HostMessage& m : messages) {
@@ -63,7 +63,7 @@ class ThreadGroup final : public Group {
   std::vector<int> ranks_;
   Meeting& meeting_;
   std::shared_ptr<OpenRounds> open_;
-  std::map<std::pair<int, int>, int64_t> posted_;  // by sender and receiver; -1: collective
+  std::map<std::pair<int, int>, int64_t> posted_;  // calls posted, by (sender, receiver); -1: collective
 };
 
 class ThreadWorld final : public World {
@@ -91,7 +91,7 @@ void run_rank(Meeting& meeting, int rank, int size, const std::function<void(Wor
   } catch (const std::exception& e) {
     meeting.fail(rank, e.what(), false);
   } catch (...) {
-    meeting.fail(rank, "an exception of no known type", false);
+    meeting.fail(rank, "an exception of unknown type", false);
   }
 }
 
@@ -108,7 +108,7 @@ void run_thread_ranks(int size, const std::function<void(World&)>& body) {
           set_threads(threads);
           run_rank(meeting, rank, size, body);
         });
-    } catch (const std::exception& e) {  // no more threads: those that run must not wait for the others
+    } catch (const std::exception& e) {  // a thread could not be started: the running ones must not wait for it
       meeting.fail(static_cast<int>(ranks.size()), e.what(), false);
     }
   }

@@ -1,18 +1,18 @@
 #include "data/tokenizer/added_tokens.h"
 
-#include "data/regex.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
+#include "data/text/regex.h"
 
 namespace fp {
 namespace {
 
-// Unicode's White_Space.
+// Unicode's White_Space property.
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// \w of Unicode's regular expressions (UTS 18).
+// \w as defined for Unicode regular expressions (UTS 18).
 bool is_word(std::string_view character) {
   static const Regex word(R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}])");
   return !character.empty() && RegexMatcher(word).occurs_in(character);
@@ -20,7 +20,7 @@ bool is_word(std::string_view character) {
 
 std::string_view first_character(std::string_view text) { return text.substr(0, utf8_character(text)); }
 
-// Empty where the last bytes are no well-formed character.
+// Returns an empty view when the last bytes are no well-formed character.
 std::string_view last_character(std::string_view text) {
   for (size_t n = 1; n <= 4 && n <= text.size(); ++n)
     if (const auto tail = text.substr(text.size() - n); utf8_character(tail) == n) return tail;

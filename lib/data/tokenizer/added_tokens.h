@@ -1,4 +1,4 @@
-// Added tokens: texts such as "<|user|>" that become one id before any other step sees them.
+// Added tokens: texts such as "<|user|>" that are replaced by one id before any other step sees them.
 #pragma once
 
 #include <algorithm>
@@ -14,23 +14,23 @@ namespace fp {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool special = false;      // stands for no text when decoded
-  bool normalized = false;   // looked for after normalization, in its normalized form
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the white space before it along
-  bool rstrip = false;       // and after it
+  bool special = false;      // decodes to no text
+  bool normalized = false;   // matched after normalization, in its normalized form
+  bool single_word = false;  // matched only where no word character is adjacent
+  bool lstrip = false;       // the match includes the white space before it
+  bool rstrip = false;       // the match includes the white space after it
 };
 
-// Finds added tokens in a text: leftmost, longest first.
+// Finds added tokens in a text: the leftmost match first, and the longest of several at one position.
 class AddedTokenFinder {
  public:
-  // `written` is what is looked for; not empty.
+  // Adds a token. `written` is the text to match; it must not be empty.
   void add(const AddedToken& token, std::string_view written) {
     matcher_.add(written, static_cast<int32_t>(tokens_.size()));
     tokens_.push_back(token);
   }
 
-  // Appends the ids of the tokens in `text` and calls f(segment, at_start) for what lies between them, in order.
+  // Appends the ids of the tokens in `text`, and calls f(segment, at_start) for the text between them, in order.
   template <class F>
   void around(std::string_view text, bool at_start, std::vector<int32_t>& ids, F&& f) const {
     if (matcher_.empty()) return f(text, at_start);
@@ -48,8 +48,9 @@ class AddedTokenFinder {
       if (token.lstrip) begin = std::max(done, begin - white_space_before(text.substr(0, begin)));
       if (token.rstrip) end += white_space_after(text.substr(end));
       if (done < begin) f(text.substr(done, begin - done), at_start && done == 0);
-      if (begin < end) ids.push_back(token.id);  // else the token before has taken all of it along
-      // Not beyond `end`, although a token that begins with white space may begin before it: as Hugging Face has it.
+      if (begin < end) ids.push_back(token.id);  // else the white space of the previous token includes it
+      // As in Hugging Face's tokenizers, the search continues at `end` even though a token that begins with white space
+      // could begin earlier.
       done = end;
     }
     if (done < text.size()) f(text.substr(done), at_start && done == 0);

@@ -45,7 +45,7 @@ std::optional<std::string> base64_decode(std::string_view text) {
       if (k + 1 < digits)
         bytes += static_cast<char>(byte);
       else if (byte != 0)
-        return std::nullopt;  // bits that no byte holds
+        return std::nullopt;  // unused bits must be zero
     }
   }
   return bytes;

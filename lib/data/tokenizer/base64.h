@@ -8,7 +8,7 @@
 namespace fp {
 
 std::string base64_encode(std::string_view bytes);
-// Nothing when `text` is not the base64 form of some bytes.
+// Returns nothing when `text` is not the base64 form of any bytes.
 std::optional<std::string> base64_decode(std::string_view text);
 
 }  // namespace fp

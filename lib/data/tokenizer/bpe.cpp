@@ -4,14 +4,14 @@
 #include <limits>
 
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace fp {
 namespace {
 
 using Candidate = BpeModel::Scratch::Candidate;
 
-// For the heap functions, which keep the greatest element in front.
+// The order for the heap functions, which keep the greatest element first.
 bool comes_later(const Candidate& a, const Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
 }
@@ -90,8 +90,8 @@ void BpeModel::join(Scratch& s) const {
     const Candidate best = s.heap.back();
     s.heap.pop_back();
     auto& left = s.symbols[static_cast<size_t>(best.position)];
-    // Entries are not removed when a merge overtakes them: they no longer describe what stands there. Id -1 is a symbol
-    // that was swallowed by its left neighbour.
+    // Outdated entries stay in the heap and are skipped here. Id -1 marks a symbol that was merged into its left
+    // neighbour.
     if (left.id != best.pair.first || left.next < 0) continue;
     auto& right = s.symbols[static_cast<size_t>(left.next)];
     if (right.id != best.pair.second) continue;

@@ -1,6 +1,6 @@
-// Byte-pair encoding of one word: start from its symbols (bytes, or characters), then join the adjacent pair of lowest
-// rank, leftmost first, until no pair of the table is left. Byte-level BPE, tiktoken and SentencePiece's BPE are this
-// one machine with different tables.
+// Byte-pair encoding of one word: starts from its symbols (bytes or characters) and repeatedly joins the adjacent pair
+// of lowest rank, leftmost first, until no pair is in the merge table. Byte-level BPE, tiktoken and SentencePiece's BPE
+// are this algorithm with different tables.
 #pragma once
 
 #include <array>
@@ -18,28 +18,28 @@
 
 namespace fp {
 
-// Token ids are below this. The symbol of a character that is no token is kMaxTokenIds + its code point.
+// Token ids are below this. The symbol of a character that is not a token is kMaxTokenIds + its code point.
 inline constexpr int32_t kMaxTokenIds = 1 << 24;
 
 struct Merge {
   TokenPair pair;
-  int32_t id = 0;    // of the joined token
-  int32_t rank = 0;  // lower ones first; equal ranks from left to right
+  int32_t id = 0;    // id of the joined token
+  int32_t rank = 0;  // lower ranks first; equal ranks from left to right
 };
 
 struct BpeRules {
   enum class Symbols { bytes, characters };
   Symbols symbols = Symbols::bytes;
-  // Bytes: the token of each byte value. Characters: the tokens that spell a character that is no token itself, or -1
-  // throughout: such a character is `unknown` then.
+  // Symbols::bytes: the token of each byte value. Symbols::characters: the tokens that spell a character that is not a
+  // token itself, or -1 throughout: such a character is then encoded as `unknown`.
   std::array<int32_t, 256> byte_ids{};
-  std::vector<std::pair<char32_t, int32_t>> characters;      // the tokens of single characters
+  std::vector<std::pair<char32_t, int32_t>> characters;      // tokens of single characters
   std::vector<Merge> merges;                                 // each pair at most once
-  std::optional<int32_t> unknown;                            // must be there where it can be needed
-  bool fuse_unknown = false;                                 // a run of unknown characters is one token
-  std::vector<std::pair<std::string, int32_t>> whole_words;  // words that are emitted as they are (ignore_merges)
-  std::vector<std::pair<std::string, int32_t>> frozen;  // found before all else, never merged (user-defined pieces)
-  std::vector<int32_t> unused;                          // joined on the way, but taken apart again at the end
+  std::optional<int32_t> unknown;                            // required where a character can be unknown
+  bool fuse_unknown = false;                                 // a run of unknown characters becomes one token
+  std::vector<std::pair<std::string, int32_t>> whole_words;  // words encoded without merges (ignore_merges)
+  std::vector<std::pair<std::string, int32_t>> frozen;       // matched first, never merged (user-defined pieces)
+  std::vector<int32_t> unused;                               // intermediate tokens that are split again at the end
 };
 
 class BpeModel {
@@ -56,14 +56,15 @@ class BpeModel {
     };
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
-    std::unordered_map<int32_t, TokenPair> halves;  // of unused tokens, as last seen
+    std::unordered_map<int32_t, TokenPair> halves;  // the last merge that gave each unused token
     std::vector<int32_t> pending;
   };
 
   BpeModel() = default;
   explicit BpeModel(const BpeRules& rules);
 
-  // Appends the ids of `word`, which has less than 2^31 bytes; where symbols are characters it is well-formed UTF-8.
+  // Appends the ids of `word`, which must be shorter than 2^31 bytes and, where symbols are characters, well-formed
+  // UTF-8.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/tokenizer/word_cache.h"
-#include "data/utf8.h"
 
 namespace fp {
 namespace {
 
-// Names that published tokenizers give the tokens that end and begin a document, in order of preference.
+// The names of the tokens that end and begin a document in published tokenizers, in order of preference.
 constexpr std::array kEndOfText = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 constexpr std::array kBeginOfText = {"<|begin_of_text|>", "<s>", "<bos>"};
 
@@ -23,7 +23,7 @@ std::optional<int32_t> find_named(const std::vector<AddedToken>& added, const st
   return std::nullopt;
 }
 
-// Whether kSpaceMark, or the space that it decodes to, stands behind another character.
+// Returns whether kSpaceMark, or the space it decodes to, follows another character.
 bool mark_inside(std::string_view text) {
   bool other = false;
   while (!text.empty()) {
@@ -35,7 +35,7 @@ bool mark_inside(std::string_view text) {
   return false;
 }
 
-// `text` with U+FFFD for each byte that belongs to no well-formed character.
+// Returns `text` with U+FFFD for each byte that belongs to no well-formed character.
 std::string with_replacement_characters(std::string_view text) {
   std::string result;
   utf8_stretches(
@@ -74,7 +74,7 @@ class BpeTokenizer::TextEncoder : public Encoder {
   }
 
  private:
-  // The steps see well-formed text only; a stretch of other bytes is a word of its own.
+  // The steps process only well-formed text; a run of other bytes is a word of its own.
   void append_segment(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
     const auto well_formed = [&](std::string_view valid) { append_valid(valid, std::exchange(at_start, false), ids); };
     utf8_stretches(text, well_formed, [&](std::string_view broken) { append_word(broken, ids); });
@@ -146,11 +146,11 @@ BpeTokenizer::BpeTokenizer(TokenizerDefinition definition, std::string serialize
                     where, fmt::join(kEndOfText, ", ")));
 }
 
-// Then text may be cut before each run of marks, which makes words short enough to remember.
+// If so, text may be split before each run of marks, which gives words short enough for the cache.
 bool BpeTokenizer::mark_only_begins_words() const {
   const BpeRules& rules = definition_.rules;
   if (rules.symbols == BpeRules::Symbols::bytes || !rules.whole_words.empty() || !rules.unused.empty()) return false;
-  // A mark that is no token could be part of a fused run of unknown characters.
+  // A mark without a token could become part of a fused run of unknown characters.
   const bool known = std::any_of(rules.characters.begin(), rules.characters.end(),
                                  [](const auto& c) { return c.first == utf8_decode(kSpaceMark); });
   return known &&

@@ -1,4 +1,4 @@
-// The tokenizer that runs a TokenizerDefinition: added tokens, normalization, pre-tokenization, byte-pair encoding.
+// A tokenizer that executes a TokenizerDefinition: added tokens, normalization, pre-tokenization, byte-pair encoding.
 #pragma once
 
 #include <memory>
@@ -7,15 +7,15 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizer.h"
 #include "data/tokenizer/definition.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace fp {
 
 class BpeTokenizer : public Tokenizer {
  public:
-  // DataError naming `where` when two added tokens have the same id or content, or when no token ends a document.
-  // `serialized` is kept as the file form.
+  // Throws DataError naming `where` when two added tokens have the same id or content, or when no token ends a
+  // document. `serialized` is kept as the file form.
   BpeTokenizer(TokenizerDefinition definition, std::string serialized, const std::string& where);
 
   std::unique_ptr<Encoder> make_encoder(SpecialText special) const override;
@@ -40,7 +40,7 @@ class BpeTokenizer : public Tokenizer {
   BpeModel model_;
   StringMap<int32_t> special_ids_;
   AddedTokenFinder early_, late_;  // before and after normalization
-  bool cut_at_marks_;              // words begin at runs of kSpaceMark: no merge crosses into one
+  bool cut_at_marks_;              // no merge crosses the beginning of a run of kSpaceMark
 };
 
 }  // namespace fp

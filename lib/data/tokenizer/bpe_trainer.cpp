@@ -11,8 +11,8 @@
 namespace fp {
 namespace {
 
-// All words stand side by side in one array of symbols, linked within each word. For every pair the places where it was
-// seen are kept, so a merge costs as much as the pair has occurrences, however long the words are.
+// All words are in one array of symbols, linked within each word. The positions of every pair are kept, so the cost of
+// a merge is proportional to the occurrences of the pair, whatever the length of the words.
 class Trainer {
  public:
   Trainer(const WordCounts& words, const BpeTrainerOptions& options) : options_(options) {
@@ -43,7 +43,7 @@ class Trainer {
   }
 
  private:
-  using Place = uint32_t;  // index of a symbol
+  using Place = uint32_t;  // index into symbols_
   static constexpr Place kNone = std::numeric_limits<Place>::max();
   static constexpr int32_t kSwallowed = -1, kNotJoined = -1;
   struct Symbol {
@@ -53,9 +53,9 @@ class Trainer {
   };
   struct Occurrences {
     uint64_t count = 0;
-    uint64_t grown_in = 0;        // the round (counted from 1) that last made it more frequent
-    int32_t joined = kNotJoined;  // the token that a merge made of it
-    std::vector<Place> places;    // of the left symbol; some may be out of date
+    uint64_t grown_in = 0;        // the last round (counted from 1) in which it became more frequent
+    int32_t joined = kNotJoined;  // the token that it was merged into
+    std::vector<Place> places;    // of the left symbol; some may be outdated
   };
   struct Candidate {
     uint64_t count;
@@ -71,8 +71,8 @@ class Trainer {
     return it->second;
   }
 
-  // The token that `pair` joins to; a new merge unless it is one already. Two merges can give the same bytes, and so
-  // the same token: only then can a pair that was merged away come up again.
+  // Returns the token of `pair`, adding a merge if there is none. A merged pair can become frequent again only when two
+  // merges give the same bytes and thus the same token.
   int32_t token_of(TokenPair pair) {
     int32_t& joined = pairs_.insert(pair).first->joined;
     if (joined == kNotJoined) {
@@ -128,8 +128,8 @@ class Trainer {
     heap_.push_back({count, pair});
     std::push_heap(heap_.begin(), heap_.end());
   }
-  // The most frequent pair. Counts in the heap may be out of date, but only too high: such an entry is put back
-  // corrected.
+  // Returns the most frequent pair. Outdated counts in the heap are always too high; such entries are corrected and
+  // pushed again.
   std::optional<TokenPair> pop() {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end());

@@ -1,5 +1,4 @@
-// Learns a byte-level BPE vocabulary from counted words: again and again the most frequent adjacent pair becomes a
-// token.
+// Trains a byte-level BPE vocabulary from word counts: the most frequent adjacent pair repeatedly becomes a token.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +14,34 @@
 
 namespace fp {
 
-// How often each word (piece of the pre-tokenizer) occurs.
+// The number of occurrences of each word (a piece of the pre-tokenizer).
 using WordCounts = StringMap<uint64_t>;
 
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;                                        // 256 bytes + merges + the end-of-text token
-  uint64_t min_frequency = 2;                                    // pairs seen less often are not merged
-  std::function<void(int64_t done, int64_t total)> on_progress;  // optional, called now and then
+  uint64_t min_frequency = 2;                                    // rarer pairs are not merged
+  std::function<void(int64_t done, int64_t total)> on_progress;  // optional; called periodically
 };
 
-// ConfigError when vocab_size is below 257.
+// Throws ConfigError when vocab_size is below 257.
 void check(const BpeTrainerOptions& options);
 
 inline constexpr const char* kEndOfTextToken = "<|endoftext|>";
 
-// Adds the words of `text`, cut by GPT-2's pattern, to `counts`. `splitter` must hold that pattern.
+// Splits `text` by GPT-2's pattern, which `splitter` must hold, and adds its words to `counts`.
 void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& counts);
 
 struct TrainedBpe {
-  std::vector<std::string>
-      tokens;                 // the bytes of each, by id: 256 in GPT-2's order, then the merges as they are learned
+  // The bytes of each token, by id: the 256 byte values in GPT-2's order, then the merges as they are learned.
+  std::vector<std::string> tokens;
   std::vector<Merge> merges;  // by rank
 };
 
-// Equally frequent pairs are taken in the order of their ids, so the result depends on the counts alone.
-// ConfigError as check(); DataError when the words do not hold that many pairs.
+// Trains a vocabulary. Equally frequent pairs are merged in the order of their ids, so the result depends on the counts
+// only. Throws ConfigError as check() does, and DataError when the words do not contain enough pairs.
 TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
 
-// The tokenizer.json form; the end-of-text token has the id after the last token's.
+// Converts to the form that write_tokenizer_json() takes. The end-of-text token has the id after the last token's.
 Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained);
 
 }  // namespace fp

@@ -1,6 +1,6 @@
 #include "data/tokenizer/byte_alphabet.h"
 
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace fp {
 

@@ -1,9 +1,9 @@
-// The simplest tokenizer: an id per byte value, and one that ends a document.
+// The simplest tokenizer: one id per byte value, and one that ends a document.
 #pragma once
 
 #include <array>
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace fp {
 
@@ -13,7 +13,7 @@ class ByteTokenizer : public Tokenizer {
   static constexpr int kVersion = 1;
 
   ByteTokenizer();
-  // There are no written-out special tokens: both ways to read them are the same.
+  // No special token has a written form, so both values of SpecialText have the same effect.
   std::unique_ptr<Encoder> make_encoder(SpecialText special) const override;
   int32_t vocab_size() const override { return 257; }
   int32_t eot() const override { return 256; }

@@ -1,4 +1,4 @@
-// What a tokenizer file says, whatever its format: the one value that every parser makes and BpeTokenizer runs.
+// The content of a tokenizer file, independent of its format: every parser returns one, and BpeTokenizer executes it.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +14,22 @@
 
 namespace fp {
 
-// SentencePiece writes spaces as this character.
+// The character (U+2581) that represents a space in SentencePiece models.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// Ids may leave holes, but a small file must not ask for a large table: ids of a file that lists `tokens` are below
-// this.
-inline size_t most_ids(size_t tokens) { return std::min(static_cast<size_t>(kMaxTokenIds), 16 * tokens + 131072); }
+// Ids need not be contiguous, but a small file must not demand a large table: the ids of a file that lists `tokens`
+// tokens must be below this.
+inline size_t max_ids(size_t tokens) { return std::min(static_cast<size_t>(kMaxTokenIds), 16 * tokens + 131072); }
 
 struct TokenizerDefinition {
   std::string kind;                                // Tokenizer::kind()
-  std::vector<std::optional<std::string>> tokens;  // by id: what it decodes to; nothing where there is no such id
+  std::vector<std::optional<std::string>> tokens;  // by id: the text it decodes to; nothing for an unused id
   BpeRules rules;
   std::vector<AddedToken> added;
   std::vector<TextStep> normalizer, pre_tokenizer;
   std::vector<int32_t> prefix_ids, suffix_ids;
   std::string dummy_prefix;
-  std::optional<int32_t> bos, eot;  // nothing: found among the added tokens by their usual names
+  std::optional<int32_t> bos, eot;  // nothing: the added token with one of the usual names
 };
 
 }  // namespace fp

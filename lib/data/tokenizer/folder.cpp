@@ -1,12 +1,13 @@
-// Hugging Face folders: which file holds the tokenizer, and what the files beside it add.
+// Loads tokenizers from Hugging Face folders: finds the main file and applies the additions of the files beside it.
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
-#include "base/filesystem.h"
+#include "base/utf8.h"
 #include "data/tokenizer/source.h"
 #include "data/tokenizer/tiktoken.h"
 #include "data/tokenizer/tokenizer_json.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -14,17 +15,17 @@ namespace {
 namespace fs = std::filesystem;
 using Format = TokenizerSource::Format;
 
-// A JSON file that may be absent: null then.
+// An optional JSON file; null when it is absent.
 struct JsonFile {
   explicit JsonFile(const fs::path& path)
-      : where(path.string()), document(fs::exists(path) ? parse_json(read_file(path), where) : Json()) {}
+      : where(path.string()), document(fs::exists(path) ? read_json(path, kVocabularyJson) : Json()) {}
   JsonValue root() const { return {document, where}; }
 
   std::string where;
   Json document;
 };
 
-// "..." or {"content": "..."}, as tokenizer_config.json writes a token.
+// Reads a token of tokenizer_config.json: "..." or {"content": "..."}.
 std::optional<std::string> token_content(const JsonValue& json) {
   if (json.is_null()) return std::nullopt;
   return json.json().is_object() ? json.at("content").text() : json.text();
@@ -34,11 +35,11 @@ int32_t id_of_key(const std::string& key, const JsonValue& json) {
   int32_t id = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
   if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxTokenIds)
-    json.fail(fmt::format("a key that is no id below {}", kMaxTokenIds));
+    json.fail(fmt::format("the key is not an id below {}", kMaxTokenIds));
   return id;
 }
 
-// Of tokenizer_config.json's added_tokens_decoder, else of added_tokens.json, which has no flags.
+// Reads added_tokens_decoder of tokenizer_config.json, else added_tokens.json, which has no flags.
 std::vector<AddedToken> read_added_tokens(const JsonValue& config, const fs::path& folder) {
   std::vector<AddedToken> added;
   if (const JsonValue decoder = config.get("added_tokens_decoder"); !decoder.is_null()) {
@@ -59,7 +60,7 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& config, const fs::pat
   return added;
 }
 
-// vocab.json and merges.txt, as a tokenizer.json.
+// Converts vocab.json and merges.txt to a tokenizer.json.
 TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::string>& eos) {
   Gpt2Vocabulary vocabulary;
   const JsonFile vocab(folder / "vocab.json");
@@ -73,6 +74,8 @@ TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::strin
   std::sort(vocabulary.vocab.begin(), vocabulary.vocab.end(),
             [](const auto& a, const auto& b) { return a.second < b.second; });
   const std::string text = read_file(folder / "merges.txt");
+  if (const size_t valid = utf8_valid_prefix(text); valid != text.size())
+    throw DataError(fmt::format("{}: is not UTF-8 from byte {} on", (folder / "merges.txt").string(), valid));
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -122,7 +125,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   const std::string type = config.get("tokenizer_class").is_null() ? "" : config.at("tokenizer_class").text();
   TokenizerSource source = read_main_file(folder, eos);
   if (source.format == Format::tokenizer_json) {
-    // It is complete, so the config matters only where it names another token; most often it does not.
+    // tokenizer.json is complete, so the config matters only in the rare case that it names other tokens.
     auto tokenizer = make_tokenizer(source, where);
     const bool same_eos = !eos || tokenizer->special_id(*eos) == tokenizer->eot();
     const bool same_bos = !bos || bos == eos || tokenizer->special_id(*bos) == tokenizer->bos();
@@ -136,7 +139,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   }
   source.eos_token = eos;
   source.bos_token = bos;
-  // A folder that names no class is a Llama's, as for transformers, which puts <s> first unless told otherwise.
+  // Like transformers, treat a folder without a class as Llama's, which puts <s> first by default.
   if (source.format == Format::sentencepiece && type.empty() && config.get("add_bos_token").is_null()) {
     if (!bos && make_tokenizer(source, where)->special_id("<s>")) source.bos_token = "<s>";
     source.add_bos = source.bos_token.has_value();

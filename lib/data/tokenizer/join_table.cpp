@@ -1,8 +1,8 @@
 #include "data/tokenizer/join_table.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/tokenizer/string_map.h"
-#include "data/utf8.h"
 
 namespace fp {
 

@@ -1,5 +1,5 @@
-// The pair table of vocabularies that rank tokens instead of pairs (tiktoken, SentencePiece): two neighbours may be
-// joined where their concatenation is a token.
+// Builds the merge table of vocabularies that rank tokens instead of pairs (tiktoken, SentencePiece): two neighbours
+// may be joined where their concatenation is a token.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ struct RankedToken {
   int32_t rank = 0;
 };
 
-// Bounds the work for one token; those of published vocabularies have 128 bytes at most.
+// Limits the work for one token; published vocabularies have tokens of at most 128 bytes.
 inline constexpr size_t kMaxTokenBytes = 1024;
 
-// Every cut of every token into two halves that are symbols: tokens, or (characters) single characters that are none.
-// Texts are unique, at most kMaxTokenBytes long, and well-formed UTF-8 where symbols are characters.
+// Returns a merge for every split of every token into two halves that are symbols: tokens, or (Symbols::characters)
+// single characters that are not tokens. Texts must be unique, at most kMaxTokenBytes long, and well-formed UTF-8 where
+// symbols are characters.
 std::vector<Merge> join_table(const std::vector<RankedToken>& tokens, BpeRules::Symbols symbols);
 
 }  // namespace fp

@@ -61,12 +61,4 @@ std::string JsonValue::type() const {
   return type.is_null() ? "" : type.text();
 }
 
-Json parse_json(std::string_view text, const std::string& where) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& e) {
-    throw DataError(fmt::format("{}: not JSON: {}", where, e.what()));
-  }
-}
-
 }  // namespace fp

@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/regex.h"
+#include "data/text/regex.h"
 
 namespace fp {
 namespace {
 
-// Word characters as Oniguruma defines them; outside a class Latin-1's superscripts and fractions too.
+// Word characters as Oniguruma defines them; outside a character class also Latin-1's superscripts and fractions.
 constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 constexpr std::string_view kLatin1Numbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
@@ -52,7 +52,7 @@ class Translator {
     in_class_ = true;
     const size_t opening = next_is(1, '^') ? 2 : 1;
     put(opening);
-    if (next_is(0, ']')) put(1);  // a literal one
+    if (next_is(0, ']')) put(1);  // a literal ]
   }
   void class_character(char c) {
     if (c == '[') fail("a class or POSIX name inside a class; legal: single characters, ranges, \\p{...}");
@@ -61,16 +61,16 @@ class Translator {
     put(1);
   }
 
-  // Letters that Oniguruma also finds in one character: "ss" in U+00DF, the others in ligatures.
+  // Letters that Oniguruma also matches with one character: "ss" with U+00DF, the others with ligatures.
   void check_folds() const {
     for (size_t i = at_; i + 1 < in_.size(); ++i) {
       const auto lower = [&](size_t k) { return static_cast<char>(std::tolower(static_cast<unsigned char>(in_[k]))); };
       for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"})
-        if (lower(i) == pair[0] && lower(i + 1) == pair[1]) fail(fmt::format("\"{}\" behind (?i", pair));
+        if (lower(i) == pair[0] && lower(i + 1) == pair[1]) fail(fmt::format("\"{}\" after (?i", pair));
     }
   }
 
-  // The letters of (?i) or (?i:...): i means the same to both, m and s do not.
+  // The options of (?i) or (?i:...): i has the same meaning in both syntaxes, m and s do not.
   void group() {
     if (next_is(1, '*')) fail("'(*', which only PCRE2 knows");
     size_t end = at_ + 2;
@@ -83,7 +83,7 @@ class Translator {
     put(1);
   }
 
-  // {n}, {n,} and {n,m} mean the same to both; {,n} and a sign behind the brace do not.
+  // {n}, {n,} and {n,m} have the same meaning in both syntaxes; {,n} and a sign after the brace do not.
   void braces() {
     const size_t close = in_.find('}', at_);
     const std::string inside = close == std::string::npos ? "" : in_.substr(at_ + 1, close - at_ - 1);
@@ -157,7 +157,7 @@ class Translator {
     out_ += "\\x{" + digits + "}";
     at_ += 6;
   }
-  // A script's name alone means its extensions too in PCRE2, and only the script itself in Oniguruma.
+  // In PCRE2 a script's name alone includes the script extensions; in Oniguruma it does not.
   void property() {
     const size_t close = next_is(2, '{') ? in_.find('}', at_) : std::string::npos;
     if (close == std::string::npos) fail("\\p needs a name in braces");

@@ -1,14 +1,14 @@
-// The regular expressions of tokenizer.json are written for Oniguruma in its Ruby syntax; PCRE2 runs them here.
+// Translates the regular expressions of tokenizer.json, which are in Oniguruma's Ruby syntax, for PCRE2.
 #pragma once
 
 #include <string>
 
 namespace fp {
 
-// `pattern` for class Regex, so that it matches what Oniguruma matches. What means something else in Ruby's syntax is
-// translated (\s \S \w \W \h \H \v \uHHHH, script names, line anchors) or refused with a ConfigError that says what
-// and where ({n,m}+ and {n}?, {,n}, set operations, options but i, letters behind (?i that are also one character, \b
-// and other escapes).
+// Returns a pattern with which class Regex matches exactly what Oniguruma matches with `pattern`. Constructs that
+// differ in Ruby's syntax are translated (\s \S \w \W \h \H \v \uHHHH, script names, line anchors) or refused with a
+// ConfigError that names the construct and its position ({n,m}+ and {n}?, {,n}, set operations, options other than i,
+// letters after (?i that are also one character, \b and other escapes).
 std::string translate_oniguruma(const std::string& pattern);
 
 }  // namespace fp

@@ -18,12 +18,12 @@ class PairMap {
 
   size_t size() const { return size_; }
 
-  // Null when absent. The pointer is good until the next insertion.
+  // Returns null when absent. The pointer is valid until the next insertion.
   const Value* find(TokenPair pair) const {
     const Slot& slot = slots_[probe(key_of(pair))];
     return slot.key == kEmpty ? nullptr : &slot.value;
   }
-  // Inserts a default value when absent; `second` says whether it did.
+  // Returns the value of a pair and whether it was absent, in which case a default value is inserted.
   std::pair<Value*, bool> insert(TokenPair pair) {
     if ((size_ + 1) * 2 > slots_.size()) rehash(size_ * 2 + 8);
     Slot& slot = slots_[probe(key_of(pair))];

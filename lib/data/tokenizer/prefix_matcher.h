@@ -1,4 +1,4 @@
-// Which of a set of texts does a text begin with? A trie over bytes.
+// Finds the longest of a set of texts that is a prefix of a given text. A trie over bytes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class PrefixMatcher {
     int32_t value = -1;
   };
 
-  // `text` is not empty, `value` not negative. Of equal texts the first one stays.
+  // Adds a text, which must not be empty, with a value, which must not be negative. The first of equal texts is kept.
   void add(std::string_view text, int32_t value) {
     starts_[static_cast<uint8_t>(text[0])] = true;
     int32_t node = 0;
@@ -33,7 +33,7 @@ class PrefixMatcher {
   }
   bool empty() const { return values_.size() == 1; }
 
-  // The longest one that `text` begins with.
+  // Returns the longest text of the set that `text` begins with.
   Match longest(std::string_view text) const {
     Match best;
     if (text.empty() || !starts_[static_cast<uint8_t>(text[0])]) return best;

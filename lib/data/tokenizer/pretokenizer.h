@@ -1,22 +1,22 @@
-// Cuts text into the pieces ("words") that byte-pair merges never cross.
+// Splits text into the pieces ("words") that byte-pair merges never cross.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
-#include "data/regex.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
+#include "data/text/regex.h"
 
 namespace fp {
 
-// GPT-2's pattern. \s of the published pattern is Unicode's White_Space, which PCRE2's \s is not exactly.
+// GPT-2's pattern. The published pattern's \s is Unicode's White_Space, which differs slightly from PCRE2's \s.
 inline constexpr const char* kGpt2Pattern =
     R"('(?:[stmd]|re|ve|ll)| ?\p{L}++| ?\p{N}++| ?[^\p{White_Space}\p{L}\p{N}]++)"
     R"(|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}++)";
 
-// Splits on one thread by one pattern (null: no cut). Every byte of the text lands in exactly one piece: stretches that
-// the pattern does not match are pieces of their own, and so is each stretch of ill-formed UTF-8, which the pattern
-// never sees.
+// Splits text by one pattern (null: no split) on one thread. Every byte of the text is in exactly one piece: text that
+// the pattern does not match forms pieces of its own, and so does each run of ill-formed UTF-8, which the pattern never
+// sees.
 class PieceSplitter {
  public:
   explicit PieceSplitter(const Regex* pattern) {

@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/tokenizer/join_table.h"
 #include "data/tokenizer/tokenizer_json_steps.h"
 #include "data/tokenizer/wire_format.h"
-#include "data/utf8.h"
 
 namespace fp {
 namespace {
 
-// The field numbers and values of sentencepiece_model.proto.
+// Field numbers and values are those of sentencepiece_model.proto.
 enum PieceType : uint64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct Piece {
@@ -116,7 +116,7 @@ class Builder {
 
  private:
   void add_piece(const Piece& piece, int32_t id) {
-    if (!ids_.emplace(piece.text, id).second) fail(piece, "stands there twice");
+    if (!ids_.emplace(piece.text, id).second) fail(piece, "occurs twice");
     std::string text = piece.text;
     for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at)
       text.replace(at, kSpaceMark.size(), " ");
@@ -144,7 +144,7 @@ class Builder {
   }
   void add_joinable(const Piece& piece, int32_t id) {
     const bool character = utf8_character(piece.text) == piece.text.size();
-    // Longer unused pieces are joined and taken apart again; a character is nothing smaller, so it is unknown.
+    // Longer unused pieces are split again after merging; a single character cannot be split, so it is unknown.
     if (character && piece.type == kUnused) return;
     if (piece.type == kUnused) d_.rules.unused.push_back(id);
     if (character) d_.rules.characters.emplace_back(utf8_decode(piece.text), id);
@@ -166,7 +166,7 @@ class Builder {
     throw DataError(fmt::format("{}: piece \"{}\" {}", where_, piece.text, what));
   }
 
-  // Equal scores are equal ranks: the leftmost pair goes first then.
+  // Equal scores give equal ranks, so that the leftmost pair is merged first.
   void rank_by_score() {
     const auto score = [&](const RankedToken& token) { return model_.pieces[static_cast<size_t>(token.id)].score; };
     std::stable_sort(ranked_.begin(), ranked_.end(), [&](const auto& a, const auto& b) { return score(a) > score(b); });
@@ -192,7 +192,7 @@ class Builder {
 
 }  // namespace
 
-// A model begins with its first piece, a message.
+// A model begins with the first piece, which is a message of field 1.
 bool looks_like_sentencepiece(std::string_view content) { return content.starts_with('\n'); }
 
 TokenizerDefinition parse_sentencepiece(const TokenizerSource& source, const std::string& where) {
@@ -200,7 +200,7 @@ TokenizerDefinition parse_sentencepiece(const TokenizerSource& source, const std
   Builder builder(model, where);
   TokenizerDefinition d = builder.build();
   add_tokens_of(source, builder.ids(), where, d);
-  // phi-3's <|endoftext|> comes before the control piece.
+  // <|endoftext|> (phi-3) takes precedence over the control piece.
   const bool has_usual = std::any_of(d.added.begin(), d.added.end(),
                                      [](const AddedToken& token) { return token.content == "<|endoftext|>"; });
   for (const AddedToken& token : d.added)

@@ -1,4 +1,4 @@
-// SentencePiece's .model files: a protobuf with the pieces, the training settings and the normalization.
+// Parses SentencePiece's .model files: a protobuf with the pieces, the training settings and the normalization.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@ namespace fp {
 
 bool looks_like_sentencepiece(std::string_view content);
 
-// BPE models with identity normalization: flags add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces,
-// byte_fallback; pieces of every type. Each stretch between added tokens gets a dummy prefix, as in the tokenizer.json
-// of these models. Control pieces and the unknown piece are special added tokens. DataError for unigram, word and char
-// models, a character map (such as nmt_nfkc's), treat_whitespace_as_suffix, and malformed files.
+// Parses a BPE model with identity normalization, with the flags add_dummy_prefix, remove_extra_whitespaces,
+// escape_whitespaces and byte_fallback, and pieces of every type. Each segment between added tokens gets a dummy
+// prefix, as in the tokenizer.json of these models. Control pieces and the unknown piece are added tokens; control
+// pieces are special. Throws DataError for unigram, word and char models, a character map (such as nmt_nfkc's),
+// treat_whitespace_as_suffix, and malformed files.
 TokenizerDefinition parse_sentencepiece(const TokenizerSource& source, const std::string& where);
 
 }  // namespace fp

@@ -59,7 +59,7 @@ TokenizerDefinition parse_definition(const TokenizerSource& source, const std::s
   return parse_tokenizer_json(source.data, where);
 }
 
-// The added token that tokenizer_config.json names.
+// Returns the id of the added token that tokenizer_config.json names.
 std::optional<int32_t> named(const TokenizerDefinition& definition, const std::optional<std::string>& content,
                              const char* role, const std::string& where) {
   if (!content) return std::nullopt;
@@ -73,9 +73,9 @@ std::optional<int32_t> named(const TokenizerDefinition& definition, const std::o
 TokenizerSource recognise_tokenizer(std::string content, const std::string& where) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && (content[first] == '{' || content[first] == '[')) {
-    // Only the wrapper is parsed here; it begins with its type.
+    // Only the wrapper is parsed here; its type is its first field.
     if (content.find(kWrapperType) < 64) {
-      const Json document = parse_json(content, where);
+      const Json document = parse_json(content, where, kVocabularyJson);
       const JsonValue root(document, where);
       if (root.json().is_object() && root.type() == kWrapperType) return unwrap(root);
     }
@@ -125,7 +125,7 @@ void add_tokens_of(const TokenizerSource& source, const StringMap<int32_t>& list
                    TokenizerDefinition& definition) {
   static const Json null;
   const JsonValue json(null, where);
-  const size_t most = most_ids(listed.size() + source.added.size());
+  const size_t most = max_ids(listed.size() + source.added.size());
   std::unordered_map<int32_t, size_t> known;
   for (size_t i = 0; i < definition.added.size(); ++i) known.emplace(definition.added[i].id, i);
   for (const AddedToken& token : source.added) {
@@ -135,7 +135,7 @@ void add_tokens_of(const TokenizerSource& source, const StringMap<int32_t>& list
     const auto it = listed.find(token.content);
     const auto same = known.find(token.id);
     if (same != known.end() && definition.added[same->second].content == token.content)
-      definition.added[same->second] = token;  // the file's flags take the place of the usual ones
+      definition.added[same->second] = token;  // the file's flags replace the default ones
     else
       add_token(definition, token, token.content, it != listed.end() ? std::optional(it->second) : std::nullopt, json);
   }

@@ -1,5 +1,5 @@
-// Where a tokenizer came from: the main file, and what the files beside it add. Its serialized form is one text, so
-// that a checkpoint carries everything.
+// The files that a tokenizer was read from: the main file and additions from the files beside it. They serialize to one
+// text, so that a checkpoint carries the whole tokenizer.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokenizer.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/definition.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace fp {
 
@@ -19,14 +19,14 @@ struct TokenizerSource {
   enum class Format { tokenizer_json, sentencepiece, tiktoken };
   Format format = Format::tokenizer_json;
   std::string data;  // the main file
-  // SentencePiece and tiktoken: from added_tokens.json and tokenizer_config.json.
+  // SentencePiece and tiktoken only: from added_tokens.json and tokenizer_config.json.
   std::vector<AddedToken> added;
   bool add_bos = false, add_eos = false;
   // Contents of added tokens.
   std::optional<std::string> bos_token, eos_token;
 };
 
-// A main file with nothing beside it.
+// Returns the source of a main file without additions.
 inline TokenizerSource source_of(TokenizerSource::Format format, std::string data) {
   TokenizerSource source;
   source.format = format;
@@ -34,16 +34,18 @@ inline TokenizerSource source_of(TokenizerSource::Format format, std::string dat
   return source;
 }
 
-// The source of a file's content, or of what serialize() wrote. DataError when it is none of the known formats.
+// Parses the content of a file, or the result of serialize(). Throws DataError when it is not in a known format.
 TokenizerSource recognise_tokenizer(std::string content, const std::string& where);
-// A tokenizer.json with nothing added is its own serialized form; the others are JSON around the main file.
+// Returns one text that recognise_tokenizer() reads. A tokenizer.json without additions is its own serialized form; the
+// others are JSON around the main file.
 std::string serialize(const TokenizerSource& source);
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSource& source, const std::string& where);
 
-// A Hugging Face folder (load_tokenizer says which files).
+// Loads the tokenizer of a Hugging Face folder (load_tokenizer() lists the files).
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::filesystem::path& folder);
 
-// Adds what the source's other files say to a definition whose vocabulary lists `listed` contents.
+// Adds the added tokens of `source` to a definition. `listed` maps the texts of the vocabulary to their ids. Throws
+// DataError naming `where` for an id that is too large or conflicts.
 void add_tokens_of(const TokenizerSource& source, const StringMap<int32_t>& listed, const std::string& where,
                    TokenizerDefinition& definition);
 

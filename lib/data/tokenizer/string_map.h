@@ -1,4 +1,4 @@
-// Hash maps from text that can be asked with a view.
+// Hash maps with string keys that can be looked up with a string_view.
 #pragma once
 
 #include <xxhash.h>

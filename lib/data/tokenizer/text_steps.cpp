@@ -19,7 +19,7 @@ std::string nfc(std::string_view text) {
   return {reinterpret_cast<const char*>(result), static_cast<size_t>(length)};
 }
 
-// U+2581 at the end goes as well: SentencePiece strips after it has turned spaces into that mark.
+// Also removes U+2581 at the end, because SentencePiece strips after it has replaced spaces by that mark.
 std::string collapse_spaces(std::string_view text) {
   constexpr std::string_view kMark = "\u2581";
   for (;;) {

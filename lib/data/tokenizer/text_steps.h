@@ -1,6 +1,6 @@
-// What happens to text before byte-pair encoding: the normalizers and pre-tokenizers of tokenizer.json, and
-// SentencePiece's normalization, as one list of steps. A step changes a text or cuts it into pieces; each piece goes
-// through the steps that follow.
+// The steps applied to text before byte-pair encoding: the normalizers and pre-tokenizers of tokenizer.json, and
+// SentencePiece's normalization, as one list. A step changes a text or splits it into pieces; each piece goes through
+// the following steps.
 #pragma once
 
 #include <memory>
@@ -9,29 +9,29 @@
 #include <string_view>
 #include <vector>
 
-#include "data/regex.h"
+#include "data/text/regex.h"
 
 namespace fp {
 
 struct TextStep {
   enum class Kind {
-    collapse_spaces,  // SentencePiece's remove_extra_whitespaces: none at the ends, single ones inside
+    collapse_spaces,  // SentencePiece's remove_extra_whitespaces: no spaces at the ends, single ones inside
     nfc,              // Unicode normalization form C
-    replace,          // every match by `content`
-    prepend,          // `content` in front of a text that is not empty
+    replace,          // replaces every match by `content`
+    prepend,          // puts `content` before a text that is not empty
     split,
   };
   enum class Prepend { always, unless_there, at_start_unless_there };
-  // What a split does with its matches; they and the stretches between them are the pieces otherwise.
+  // The treatment of a split's matches. The text between matches always forms pieces; a merged match joins one of them.
   enum class Matches { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
   Kind kind = Kind::nfc;
-  std::string literal;                   // replace, split: what is looked for, unless there is a pattern
-  std::shared_ptr<const Regex> pattern;  // null: the literal
+  std::string literal;                   // replace, split: the text to match, unless there is a pattern
+  std::shared_ptr<const Regex> pattern;  // null: `literal` is matched
   std::string content;
   Prepend prepend = Prepend::always;
   Matches matches = Matches::isolated;
-  bool invert = false;  // split: what does not match counts as match
+  bool invert = false;  // split: matches and the text between them exchange roles
 };
 
 inline TextStep prepend_step(std::string content, TextStep::Prepend when) {
@@ -55,13 +55,13 @@ inline TextStep split_step(std::shared_ptr<const Regex> pattern) {
   return step;
 }
 
-// Runs a list of steps on one thread; the list must outlive it.
+// Runs a list of steps on one thread. The list must outlive it.
 class StepRunner {
  public:
   explicit StepRunner(const std::vector<TextStep>& steps);
 
-  // Calls f(piece, at_start) for each piece of `text`, which is well-formed UTF-8, from left to right; no piece is
-  // empty. `at_start`: nothing of the original text stands before it. A piece is good until f returns.
+  // Calls f(piece, at_start) for each piece of `text`, which must be well-formed UTF-8, from left to right; no piece is
+  // empty. `at_start`: no part of the original text precedes it. A piece is valid until f returns.
   template <class F>
   void run(std::string_view text, bool at_start, F&& f) {
     go(0, text, at_start, f);
@@ -81,13 +81,13 @@ class StepRunner {
       go(i + 1, text.substr(piece.begin, piece.end - piece.begin), at_start && piece.begin == 0, f);
     });
   }
-  // Pieces of text by step i, merged as the step says.
+  // Calls f for the pieces of `text` by step i, merged as its `matches` say.
   template <class F>
   void split(size_t i, std::string_view text, F&& f) {
     using Matches = TextStep::Matches;
     const TextStep& step = steps_[i];
     if (step.matches == Matches::isolated) return parts(i, text, [&](Span part, bool) { f(part); });
-    Span held{0, 0};  // may still grow by what follows; empty: none
+    Span held{0, 0};  // the last piece, which the next part may still extend; empty: none
     bool held_is_match = false;
     parts(i, text, [&](Span part, bool match) {
       const bool joins = held.end > 0 && (step.matches == Matches::contiguous             ? held_is_match == match
@@ -103,7 +103,7 @@ class StepRunner {
     });
     if (held.end > 0) f(held);
   }
-  // Matches of step i and the stretches between them.
+  // Calls f(span, is_match) for the matches of step i and the text between them.
   template <class F>
   void parts(size_t i, std::string_view text, F&& f) {
     const bool invert = steps_[i].invert;
@@ -121,8 +121,8 @@ class StepRunner {
   std::string_view changed(size_t i, std::string_view text, bool at_start);
 
   const std::vector<TextStep>& steps_;
-  std::vector<std::optional<RegexMatcher>> matchers_;  // one a step
-  std::vector<std::string> buffers_;                   // one a step
+  std::vector<std::optional<RegexMatcher>> matchers_;  // one per step
+  std::vector<std::string> buffers_;                   // one per step
 };
 
 }  // namespace fp

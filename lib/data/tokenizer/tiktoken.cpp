@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kGpt2Ranks = 50256, kCl100kRanks = 100256, kLlama3Ranks = 128000;
 
-// "base64 rank", both there; the rank as text.
+// Splits "base64 rank" into its parts; returns false when one is missing.
 bool split_line(std::string_view line, std::string_view& token, std::string_view& rank) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos || space == 0) return false;
@@ -115,13 +115,13 @@ TokenizerDefinition parse_tiktoken(const TokenizerSource& source, const std::str
   d.kind = "tiktoken BPE";
   d.rules.byte_ids.fill(-1);
   StringMap<int32_t> listed;
-  const size_t most = most_ids(ranks.size());
+  const size_t most = max_ids(ranks.size());
   for (const RankedToken& token : ranks) {
     const auto id = static_cast<size_t>(token.id);
     if (id >= most) throw DataError(fmt::format("{}: rank {} in a file of {} ranks", where, id, ranks.size()));
     if (d.tokens.size() <= id) d.tokens.resize(id + 1);
     if (d.tokens[id] || !listed.emplace(token.text, token.id).second)
-      throw DataError(fmt::format("{}: rank {} or its token stands there twice", where, id));
+      throw DataError(fmt::format("{}: rank {} or its token occurs twice", where, id));
     d.tokens[id] = token.text;
     if (token.text.size() == 1) d.rules.byte_ids[static_cast<uint8_t>(token.text[0])] = token.id;
     d.rules.whole_words.emplace_back(token.text, token.id);

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/tokenizer_json_steps.h"
-#include "data/utf8.h"
 
 namespace fp {
 namespace {
@@ -16,7 +16,7 @@ class Parser {
   explicit Parser(const std::string& where) : where_(where) {}
 
   TokenizerDefinition parse(const std::string& text) {
-    const Json document = parse_json(text, where_);
+    const Json document = parse_json(text, where_, kVocabularyJson);
     const JsonValue root(document, where_);
     root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
                "decoder", "model"});
@@ -24,14 +24,15 @@ class Parser {
       version.need(version.json() == "1.0", "\"1.0\"");
     for (const char* field : {"truncation", "padding"})
       if (!root.get(field).is_null())
-        log::warning("{}: {} is not null: it has no effect here, texts are neither cut nor padded", where_, field);
+        log::warning("{}: {} is not null: it has no effect here, texts are neither truncated nor padded", where_,
+                     field);
     read_text_steps(root);
     const JsonValue added = root.get("added_tokens");
     if (!added.is_null()) added.need(added.json().is_array(), "an array");
     read_model(root.at("model"), added.size());
     for (size_t i = 0; i < added.size(); ++i) {
       const AddedToken token = read_added_token(added[i], added[i].at("id").id());
-      need_modest(token.id, added[i].at("id"));
+      check_id_limit(token.id, added[i].at("id"));
       const auto it = ids_.find(token.content);
       add_token(definition_, token, byte_level() ? token.content : decoder_.text_of(token.content),
                 it != ids_.end() ? std::optional(it->second) : std::nullopt, added[i]);
@@ -46,7 +47,7 @@ class Parser {
   void read_text_steps(const JsonValue& root) {
     definition_.normalizer = read_normalizer(root.get("normalizer"));
     PreTokenizer pre = read_pre_tokenizer(root.get("pre_tokenizer"));
-    // What Prepend put there counts as start too, in ways that depend on the offsets that tokenizers keeps.
+    // Refused because Hugging Face counts prepended text as the start depending on offsets, which are not tracked here.
     const auto& steps = definition_.normalizer;
     const bool prepends = std::any_of(steps.begin(), steps.end(),
                                       [](const TextStep& step) { return step.kind == TextStep::Kind::prepend; });
@@ -88,29 +89,28 @@ class Parser {
         if (const auto word = symbols_of(token)) definition_.rules.whole_words.emplace_back(*word, id);
   }
 
-  // The text that the model sees where this token stands; nothing for one that no text is.
+  // Returns the text that the model sees for a token; nothing for a token that no text can produce.
   std::optional<std::string> symbols_of(const std::string& token) const {
     return byte_level() ? alphabet_.from_printable(token) : std::optional(token);
   }
 
   void read_vocab(const JsonValue& vocab, size_t added) {
     vocab.need(vocab.json().is_object() && !vocab.json().empty(), "an object of token: id");
-    most_ids_ = most_ids(vocab.size() + added);
+    max_ids_ = max_ids(vocab.size() + added);
     vocab.for_each_field([&](const std::string& token, const JsonValue& value) {
       const int32_t id = value.id();
-      need_modest(id, value);
+      check_id_limit(id, value);
       auto& tokens = definition_.tokens;
       if (tokens.size() <= static_cast<size_t>(id)) tokens.resize(static_cast<size_t>(id) + 1);
       if (tokens[static_cast<size_t>(id)]) value.fail(fmt::format("id {} is taken twice", id));
-      // Tokens outside the byte alphabet are added tokens listed here too: their text is plain.
+      // Tokens outside the byte alphabet are added tokens that the vocabulary lists as plain text.
       tokens[static_cast<size_t>(id)] =
           byte_level() ? alphabet_.from_printable(token).value_or(token) : decoder_.text_of(token);
       ids_.emplace(token, id);
     });
   }
-  void need_modest(int32_t id, const JsonValue& json) const {
-    json.need(static_cast<size_t>(id) < most_ids_,
-              fmt::format("ids below {} in a file of this many tokens", most_ids_));
+  void check_id_limit(int32_t id, const JsonValue& json) const {
+    json.need(static_cast<size_t>(id) < max_ids_, fmt::format("ids below {} in a file of this many tokens", max_ids_));
   }
   int32_t token_id(const std::string& token, const JsonValue& json) const {
     const auto it = ids_.find(token);
@@ -175,7 +175,7 @@ class Parser {
     return {text.substr(0, space), text.substr(space + 1)};
   }
 
-  // Every id that the post-processor adds is a token.
+  // Requires that every id of the post-processor is a token.
   void check_ids(const JsonValue& root) const {
     for (const auto* ids : {&definition_.prefix_ids, &definition_.suffix_ids})
       for (const int32_t id : *ids)
@@ -188,8 +188,8 @@ class Parser {
   ByteAlphabet alphabet_;
   TokenDecoder decoder_;
   TokenizerDefinition definition_;
-  StringMap<int32_t> ids_;  // of model.vocab
-  size_t most_ids_ = 0;
+  StringMap<int32_t> ids_;  // model.vocab
+  size_t max_ids_ = 0;
 };
 
 }  // namespace

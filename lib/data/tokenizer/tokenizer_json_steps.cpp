@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxSteps = 64;
 
-// Calls f for a component, or for each component of a Sequence (its list is called `list`), in order.
+// Calls f for a component, or for each component of a Sequence in order; `list` is the field that holds them.
 void flatten(const JsonValue& json, const char* list, const std::function<void(const JsonValue&)>& f, int depth = 0) {
   if (json.is_null()) return;
   if (json.type() != "Sequence") return f(json);
@@ -25,10 +25,10 @@ void flatten(const JsonValue& json, const char* list, const std::function<void(c
   for (size_t i = 0; i < items.size(); ++i) flatten(items[i], list, f, depth + 1);
 }
 
-// How many times longer a text can become by replacing what has at least `from` bytes by `to`.
+// Returns the factor by which a text can grow when matches of at least `from` bytes are replaced by `to`.
 size_t growth(size_t from, const std::string& to) { return std::max<size_t>(1, (to.size() + from - 1) / from); }
 
-// A small file must not make huge texts: the steps together multiply the length by this at most.
+// Limits the product of the growth factors of all steps, so that a small file cannot produce huge texts.
 constexpr size_t kMaxGrowth = 64;
 size_t check_growth(size_t so_far, size_t by, const JsonValue& json) {
   json.need(by <= kMaxGrowth && so_far * by <= kMaxGrowth,
@@ -45,7 +45,7 @@ void check_growth(const std::vector<TextStep>& steps, const JsonValue& json) {
   }
 }
 
-// Reads {"String": "..."} or {"Regex": "..."} into what the step looks for.
+// Reads {"String": "..."} or {"Regex": "..."} as the text or pattern of a step.
 void read_pattern(const JsonValue& json, TextStep& step) {
   json.only({"String", "Regex"});
   json.need(json.json().size() == 1, "{\"String\": \"...\"} or {\"Regex\": \"...\"}");
@@ -65,7 +65,7 @@ void read_pattern(const JsonValue& json, TextStep& step) {
 
 void add_byte_level(const JsonValue& json, std::vector<TextStep>& steps) {
   json.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  json.get("trim_offsets").flag(true);  // offsets are never asked for
+  json.get("trim_offsets").flag(true);  // irrelevant: offsets are not computed
   if (json.get("add_prefix_space").flag(true)) steps.push_back(prepend_step(" ", TextStep::Prepend::unless_there));
   if (json.get("use_regex").flag(true)) steps.push_back(split_step(std::make_shared<Regex>(kGpt2Pattern)));
 }
@@ -90,8 +90,8 @@ void add_split(const JsonValue& json, std::vector<TextStep>& steps) {
   steps.push_back(std::move(step));
 }
 
-// The replacement of a Metaspace and whether (and when) it is put in front. Files written before tokenizers 0.14 have
-// add_prefix_space instead of prepend_scheme.
+// The replacement of a Metaspace and when it is prepended. Files from before tokenizers 0.14 have add_prefix_space
+// instead of prepend_scheme.
 struct Metaspace {
   std::string replacement;
   std::string scheme;  // always | first | never
@@ -128,7 +128,7 @@ void add_metaspace(const JsonValue& json, std::vector<TextStep>& steps) {
   }
 }
 
-// Ids of the special tokens of a template, before and after the text.
+// Reads the ids that a template puts before and after the text.
 void wrap_template(const JsonValue& json, PostProcessor& result) {
   json.only({"type", "single", "pair", "special_tokens"});  // pairs of texts are never encoded
   const JsonValue single = json.at("single"), tokens = json.at("special_tokens");

@@ -1,4 +1,5 @@
-// The parts of a tokenizer.json around its model. Every type and setting that is not named here is a DataError.
+// Reads the components of a tokenizer.json other than its model. Every type or setting that is not listed here is
+// refused with a DataError.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@
 
 namespace fp {
 
-// null, Sequence, Prepend, Replace{String|Regex}, NFC.
+// Reads the normalizer: null, Sequence, Prepend, Replace{String|Regex}, NFC.
 std::vector<TextStep> read_normalizer(const JsonValue& json);
 
 struct PreTokenizer {
   std::vector<TextStep> steps;
-  bool byte_level = false;  // the model's vocabulary is written in GPT-2's byte alphabet
+  bool byte_level = false;  // the model's vocabulary is in GPT-2's byte alphabet
 };
-// null, Sequence, ByteLevel (last of all), Split{String|Regex}, Metaspace.
+// Reads the pre-tokenizer: null, Sequence, ByteLevel (last only), Split{String|Regex}, Metaspace.
 PreTokenizer read_pre_tokenizer(const JsonValue& json);
 
 struct PostProcessor {
-  std::vector<int32_t> prefix_ids, suffix_ids;  // of a single text
+  std::vector<int32_t> prefix_ids, suffix_ids;  // before and after a single text
 };
-// null, Sequence, ByteLevel, TemplateProcessing.
+// Reads the post-processor: null, Sequence, ByteLevel, TemplateProcessing.
 PostProcessor read_post_processor(const JsonValue& json);
 
 struct TokenDecoder {
@@ -31,17 +32,18 @@ struct TokenDecoder {
     std::string from, to;
   };
   std::vector<Replacement> replacements;
-  bool byte_fallback = false;  // "<0x0A>" is the byte 10
+  bool byte_fallback = false;  // "<0x0A>" decodes to the byte 10
   bool byte_level = false;
-  std::string dummy_prefix;  // dropped once from the start of the whole text
+  std::string dummy_prefix;  // removed once from the start of the whole text
 
-  // What a token of a character vocabulary stands for inside a text.
+  // Returns the text that a token of a character vocabulary decodes to.
   std::string text_of(std::string token) const;
 };
-// ByteLevel alone, or Sequence, Replace{String}, ByteFallback, Fuse, Strip{" ", start 0 or 1, stop 0}, Metaspace.
+// Reads the decoder: ByteLevel alone, or Sequence, Replace{String}, ByteFallback, Fuse, Strip{" ", start 0 or 1, stop
+// 0}, Metaspace.
 TokenDecoder read_decoder(const JsonValue& json);
 
-// The byte value of "<0x0A>"; -1 for anything else.
+// Returns the byte value of a fallback token such as "<0x0A>"; -1 for any other text.
 int byte_of_fallback_token(std::string_view token);
 std::string fallback_token_of(int byte);
 

@@ -64,7 +64,7 @@ uint64_t WireReader::integer() const {
 float WireReader::number() const {
   if (type_ != k32) fail(fmt::format("field {} is not a 32-bit number", field_));
   float value = 0;
-  std::memcpy(&value, bytes_.data(), sizeof(value));  // little endian, as every machine this runs on
+  std::memcpy(&value, bytes_.data(), sizeof(value));  // little endian, like all supported machines
   return value;
 }
 

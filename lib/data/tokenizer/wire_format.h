@@ -1,4 +1,4 @@
-// Reads protobuf's wire format: a message is a row of (field number, value). Nothing is copied, every length is
+// Reads protobuf's wire format: a message is a sequence of (field number, value). Nothing is copied; every length is
 // checked.
 #pragma once
 
@@ -10,19 +10,20 @@ namespace fp {
 
 class WireReader {
  public:
-  // `where` names the file in errors; `offset` is where `message` begins in it.
+  // `where` names the file in errors; `offset` is the position of `message` in it. Keeps references to both texts.
   WireReader(std::string_view message, const std::string& where, size_t offset = 0)
       : message_(message), where_(where), offset_(offset) {}
 
-  // Goes to the next field; false at the end. DataError when the message is malformed. The value is one of:
+  // Advances to the next field; returns false at the end. Throws DataError when the message is malformed. The functions
+  // below return the value of the field, or call fail() when it has another type.
   bool next();
   uint32_t field() const { return field_; }
   uint64_t integer() const;        // varint
   float number() const;            // 32 bits
-  std::string_view bytes() const;  // string or message inside
+  std::string_view bytes() const;  // string or nested message
   WireReader message() const;      // bytes() as a message
 
-  // DataError: "<where>, byte <n>: <what>".
+  // Throws DataError: "<where>, byte <n>: <what>".
   [[noreturn]] void fail(const std::string& what) const;
 
  private:

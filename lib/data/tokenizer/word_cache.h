@@ -1,4 +1,5 @@
-// Remembers the ids of short words. Natural text repeats its words so often that this is most of the encoding speed.
+// A cache of the ids of short words. Natural text repeats its words so often that most of the encoding speed depends on
+// it.
 #pragma once
 
 #include <xxhash.h>
@@ -11,12 +12,12 @@
 
 namespace fp {
 
-// Direct-mapped: each word has one slot, and a new word takes the slot of the old one. One thread only.
+// Direct-mapped: each word has one slot, and a new word replaces the old one. Not thread-safe.
 class WordCache {
  public:
   WordCache() : slots_(kSlots) {}
 
-  // The cached ids, or an empty span (no word encodes to nothing).
+  // Returns the cached ids, or an empty span (no word encodes to zero ids).
   std::span<const int32_t> find(std::string_view word) const {
     if (word.size() > kMaxBytes) return {};
     const Slot& slot = slots_[index_of(word)];

@@ -5,8 +5,7 @@ namespace fp {
 std::string write_tokenizer_json(const Gpt2Vocabulary& vocabulary) {
   using Ordered = nlohmann::ordered_json;
   Ordered vocab = Ordered::object(), merges = Ordered::array();
-  // Written straight into the underlying sequence: operator[] of an ordered_json looks through all keys before it adds
-  // one.
+  // Appends to the underlying vector, because operator[] of an ordered_json searches all keys first.
   auto& entries = vocab.get_ref<Ordered::object_t&>();
   for (const auto& [token, id] : vocabulary.vocab) entries.push_back({token, id});
   for (const auto& [left, right] : vocabulary.merges) merges.push_back(left + " " + right);

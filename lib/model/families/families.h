@@ -14,7 +14,7 @@ ModelIds declare_llama(const ModelSection&, ParamTable&);
 ModelIds declare_phi3(const ModelSection&, ParamTable&);
 ModelIds declare_phi3small(const ModelSection&, ParamTable&);
 
-// What the families share: one model's dimensions and the init rules.
+// Helper to declare a model's parameters, shared by the families: dimensions, cuts and init rules.
 struct Declare {
   const ModelSection& m;
   ParamTable& table;
@@ -22,7 +22,7 @@ struct Declare {
   int64_t q_rows() const { return m.heads * m.head_dim; }
   int64_t kv_rows() const { return m.kv_heads * m.head_dim; }
   InitRule normal() const { return {InitRule::Kind::normal, m.init_std}; }
-  // Of projections that write into the residual stream.
+  // Init rule of projections that write into the residual stream.
   InitRule residual() const;
   Partition vocabulary() const;
   Partition heads_then_heads() const;  // [Q | K | V], each cut by its heads
@@ -32,9 +32,9 @@ struct Declare {
   ParamId vector(const std::string& name, int64_t n, InitRule::Kind kind, int layer, const Partition& cut = {}) const {
     return table.add(name, {n}, cut, {kind, 0.0}, layer);
   }
-  // gain and, with_bias, bias of a norm called `name`.
+  // Declares the gain and, `with_bias`, the bias of a norm called `name`.
   NormIds norm(const std::string& name, bool with_bias, int layer) const;
-  // A (out, in) weight; with_bias adds `name.bias`. Row-parallel weights (dim 1) keep a replicated bias.
+  // Declares an (out, in) weight; `with_bias` adds `name.bias`. The bias of row-parallel weights (dim 1) is replicated.
   LinearIds linear(const std::string& name, int64_t out, int64_t in, const Partition&, const InitRule&, bool with_bias,
                    int layer) const;
 };

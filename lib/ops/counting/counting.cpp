@@ -9,8 +9,7 @@
 namespace fp {
 namespace {
 
-// Arithmetic of one element of the element-wise ops, as written in their definitions (exp, tanh, sqrt, a division: 1
-// each).
+// FLOPs per element of the element-wise ops, counted from their definitions (exp, tanh, sqrt, a division: 1 each).
 constexpr double kNormFlops = 8, kNormBackwardInputFlops = 11, kNormBackwardWeightFlops = 5;
 constexpr double kRotationFlops = 3, kDropoutFlops = 1, kSoftmaxFlops = 4, kLossBackwardFlops = 4, kAdamwFlops = 15;
 
@@ -112,7 +111,7 @@ class Counter final : public CountingOps {
   void embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
                  const Tensor& positions_table, double) override {
     checks::embedding(y, ids, table, positions, positions_table);
-    const double tables = positions_table ? 2 : 1;  // of a table only the rows of the tokens are read
+    const double tables = positions_table ? 2 : 1;  // only the rows of the tokens are read
     count("embedding", y.dtype, count_of(y) * tables, bytes_of(ids, positions) + bytes_of(y) * (1 + tables));
   }
   void embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double) override {
@@ -183,7 +182,7 @@ class Counter final : public CountingOps {
                           const Tensor& sample_ids, const AttentionSpec& spec) override {
     checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
     need_scratch(q, k, doc_start, spec, true);
-    // Five GEMMs (scores again, dv, dp, dq, dk) where the forward pass has two.
+    // Five GEMMs (recomputed scores, dv, dp, dq, dk), where the forward pass has two.
     count("attention_backward", dq.dtype, 2.5 * core_flops(q, k, spec),
           bytes_of(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids));
   }
@@ -216,9 +215,10 @@ class Counter final : public CountingOps {
     count("sum_squares", x.dtype, 2 * elements, elements * static_cast<double>(size_of(x.dtype)) + bytes_of(sums));
   }
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-             const AdamW& spec) override {
-    checks::adamw(param, m, v, grad, weights, spec);
-    count("adamw", param.dtype, kAdamwFlops * count_of(param), 2 * bytes_of(param, m, v) + bytes_of(grad, weights));
+             const AdamW& spec, const AdamWSums& sums) override {
+    checks::adamw(param, m, v, grad, weights, spec, sums);
+    count("adamw", param.dtype, kAdamwFlops * count_of(param),
+          2 * bytes_of(param, m, v) + bytes_of(grad, weights, sums.gradient, sums.bits));
   }
 
  private:
@@ -235,7 +235,7 @@ class Counter final : public CountingOps {
     if (observer_ != nullptr) observer_->called(work);
   }
 
-  // M rows of `tokens`, a layer of N outputs and K inputs.
+  // Counts a product of M rows of `tokens` with a layer of N outputs and K inputs.
   void gemm(const char* op, const Tensor& tokens, int64_t N, int64_t K, double bytes) {
     const int64_t M = tokens.rows();
     const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
@@ -264,7 +264,7 @@ class Counter final : public CountingOps {
                     bool backward) {
     if (device_ == nullptr) return;
     scratch_ = std::max(scratch_, device_->attention_scratch(q, k, doc_start, spec, backward));
-    // A batch without borders of documents comes without doc_start, and another implementation may take it.
+    // A batch of single documents has no doc_start, and another implementation may run it.
     if (doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(q, k, {}, spec, backward));
     attention_.insert(device_->explain_attention(q, k, doc_start, spec));
   }
@@ -273,7 +273,7 @@ class Counter final : public CountingOps {
   std::optional<DeviceMemory> memory_;
   OpObserver* observer_ = nullptr;
   Counts counts_;
-  // Where in counts_: their names are not made anew for every call.
+  // Pointers into counts_, so that names are not built for every call.
   std::map<std::string_view, OpCount*> by_op_;
   std::map<std::tuple<std::string_view, int64_t, int64_t, int64_t, DType>, OpCount*> by_shape_;
   size_t scratch_ = 0;

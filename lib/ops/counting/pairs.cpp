@@ -6,7 +6,7 @@
 namespace fp {
 namespace {
 
-// Sum over p of queries of the number of keys n <= p - shift.
+// Sum, over the queries p, of the number of keys n <= p - shift.
 int64_t keys_below(Range queries, Range keys, int64_t shift) {
   const int64_t length = keys.end - keys.begin;
   // Sum of clamp(t, 0, length) over all t <= last.

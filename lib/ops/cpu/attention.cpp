@@ -11,7 +11,7 @@
 namespace fp {
 namespace {
 
-constexpr int64_t kFewQueries = 4;  // for which packing the keys costs more than it saves
+constexpr int64_t kFewQueries = 4;  // up to this many, packing the keys costs more than it saves
 
 cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
                                   const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& s) {
@@ -42,7 +42,7 @@ cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor
           .threads = max_threads()};
 }
 
-// One key a head.
+// One Philox key per head.
 std::vector<uint32_t> dropout_keys(const AttentionSpec& s, int64_t heads) {
   std::vector<uint32_t> keys;
   if (s.dropout.p == 0.0) return keys;
@@ -81,7 +81,7 @@ void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
   const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && spec.dropout.p == 0.0;
-  const auto scratch = scratch_.lend(decode ? k_.attention_decode_scratch(args) : k_.attention_scratch(args));
+  const auto scratch = scratch_.acquire(decode ? k_.attention_decode_scratch(args) : k_.attention_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   decode ? k_.attention_decode(args) : k_.attention(args);
@@ -98,7 +98,7 @@ void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor
   checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
   cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
   const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
-  const auto scratch = scratch_.lend(k_.attention_backward_scratch(args));
+  const auto scratch = scratch_.acquire(k_.attention_backward_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   args.d_o = d_o.data;

@@ -1,5 +1,5 @@
-// The CPU backend: checks a call, describes it to the kernels of this CPU's instruction set (kernels.h), lends scratch.
-// One file per family of ops.
+// The CPU backend. An op checks its call, translates it to the arguments of the kernels for this CPU's instruction set
+// (kernels.h) and provides their scratch memory. One file per family of ops.
 #pragma once
 
 #include "ops/cpu/kernels.h"
@@ -27,7 +27,7 @@ class CpuOps final : public Ops {
   void bit_sums(const Tensor& sums, const Tensor& x) override;
   void piece_sums(const Tensor& sums, const Tensor& x) override;
   void synchronize() override {}
-  void weights_changed() override {}  // weights are packed as they are used: nothing is kept
+  void weights_changed() override {}  // weights are packed when they are used; nothing is cached
 
   void linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) override;
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) override;
@@ -71,7 +71,7 @@ class CpuOps final : public Ops {
 
   void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) override;
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-             const AdamW&) override;
+             const AdamW&, const AdamWSums&) override;
 
  private:
   void gemm(cpu::GemmArgs);

@@ -1,4 +1,4 @@
-// A dropout stream as the kernels take it.
+// Converts a dropout stream (Dropout) into the arguments of the CPU kernels.
 #pragma once
 
 #include "ops/cpu/kernels.h"

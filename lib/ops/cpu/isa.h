@@ -1,4 +1,4 @@
-// The instruction sets the kernels are compiled for, and which one this process uses.
+// The instruction sets that the kernels are compiled for, and the choice of the one that this process uses.
 #pragma once
 
 #include <string_view>
@@ -12,11 +12,11 @@ constexpr std::string_view name_of(Isa isa) {
   return names[static_cast<int>(isa)];
 }
 
-// The best that this CPU and this build offer.
+// Returns the best instruction set that both this CPU and this build support.
 Isa best_isa();
 
-// best_isa(), or the lower one named by the environment variable FPTRAIN_ISA. ConfigError for an unknown name or one
-// that this CPU does not offer.
+// Returns best_isa(), or the lower one named by the environment variable FPTRAIN_ISA. Throws ConfigError for an unknown
+// name and for one that this CPU does not support.
 Isa chosen_isa();
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// The kernels of each instruction set. AMX has its own where tiles multiply, and else those of AVX512_BF16.
+// The kernel table of each instruction set. AMX has its own kernels for matrix products, else those of AVX512_BF16.
 #include "ops/cpu/kernels.h"
 
 namespace fp::cpu {

@@ -1,6 +1,6 @@
-// The kernels of one instruction set, as a table of functions over plain memory. A kernel splits its own work over the
-// threads (base/parallel.h) in a way that no result depends on their number. `bf16` says which compute type the
-// untyped addresses hold; shapes and meaning are those of ops.h, checked by the caller.
+// The CPU kernels of one instruction set, as a table of functions over plain memory. A kernel divides its own work over
+// the threads (base/parallel.h) such that no result depends on their number. `bf16` is true when the untyped pointers
+// hold bf16, false when they hold f32; shapes and meaning are those of ops.h and are checked by the caller.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace fp::cpu {
 
 struct DropoutArgs {
-  float p = 0, kept = 1;  // kept values are scaled by this
+  float p = 0, kept = 1;  // kept values are multiplied by `kept`
   uint32_t key[2] = {};
 };
 
@@ -48,11 +48,11 @@ struct NormArgs {
 struct NormBackwardArgs {
   bool bf16 = false, layernorm = false, add = false;
   int64_t rows = 0, cols = 0;
-  void* dx = nullptr;                                       // backward of the input
-  float *dgain = nullptr, *dbias = nullptr;                 // backward of the weights; dbias may be null
-  const void *dy = nullptr, *x = nullptr, *gain = nullptr;  // gain: backward of the input only
+  void* dx = nullptr;                                       // input gradient
+  float *dgain = nullptr, *dbias = nullptr;                 // weight gradients; dbias may be null
+  const void *dy = nullptr, *x = nullptr, *gain = nullptr;  // gain: for the input gradient only
   const float* stats = nullptr;
-  float* partial = nullptr;  // backward of the weights: 2 * row_chunks(rows) * cols
+  float* partial = nullptr;  // scratch for the weight gradients: 2 * row_chunks(rows) * cols floats
 };
 
 struct BiasBackwardArgs {
@@ -60,19 +60,19 @@ struct BiasBackwardArgs {
   int64_t rows = 0, cols = 0;
   float* db = nullptr;
   const void* dy = nullptr;
-  float* partial = nullptr;  // row_chunks(rows) * cols
+  float* partial = nullptr;  // scratch: row_chunks(rows) * cols floats
 };
 
-// Column sums are formed of partial sums over this many rows, added in order.
+// Column sums are partial sums over kRowChunk rows each, added in order.
 constexpr int64_t kRowChunk = 128;
 constexpr int64_t row_chunks(int64_t rows) { return (rows + kRowChunk - 1) / kRowChunk; }
 
 struct ActivationArgs {
   bool bf16 = false;
-  int kind = 0;                // of Activation
-  int64_t rows = 0, cols = 0;  // of y
+  int kind = 0;                // an Activation
+  int64_t rows = 0, cols = 0;  // shape of the op's output
   float limit = 0;
-  void* y = nullptr;  // forward: y; backward: dx
+  void* y = nullptr;  // destination: y forward, dx backward
   const void *x = nullptr, *dy = nullptr;
 };
 
@@ -83,7 +83,7 @@ struct ElementwiseArgs {
   const void *a = nullptr, *b = nullptr;
 };
 
-// The first elements of the columns, and from one row to the next.
+// y and x point at the first column to write and to read; y_cols and x_cols are the row strides in elements.
 struct CopyColumnsArgs {
   bool bf16 = false, add = false;
   int64_t rows = 0, count = 0, y_cols = 0, x_cols = 0;
@@ -107,11 +107,12 @@ struct DropoutTensorArgs {
   DropoutArgs dropout;
 };
 
-// Rows of qkv <-> q, k, v. Column arithmetic of ops.h' HeadLayout as a first column and steps.
+// Splits rows of qkv into q, k, v, or joins them (backward). The columns of HeadLayout (ops.h) are given as first
+// columns and steps.
 struct QkvArgs {
   bool bf16 = false, backward = false;
   int64_t rows = 0, columns = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int64_t group_step = 0, head_step = 0;  // of q: from one kv head to the next, from one query head to the next within
+  int64_t group_step = 0, head_step = 0;  // columns of q from one kv head's group to the next, and between its heads
   int64_t k_first = 0, v_first = 0, kv_step = 0;
   void *q = nullptr, *k = nullptr, *v = nullptr, *qkv = nullptr;
   const float *cos = nullptr, *sin = nullptr;  // null: no rotation
@@ -142,14 +143,14 @@ constexpr int64_t kMaxDecodeHead = 256;
 struct LossArgs {
   bool bf16 = false;
   int64_t rows = 0, cols = 0;
-  int64_t live = 0;  // columns that are valid ids, from the first
+  int64_t live = 0;  // number of leading columns that are valid ids
   int64_t first_id = 0;
   float logit_scale = 0;
   void* logits = nullptr;
   const int32_t* targets = nullptr;
   const int32_t* masked = nullptr;  // global ids
   int64_t masked_count = 0;
-  float* stats = nullptr;  // statistics: [rows,3]
+  float* stats = nullptr;  // [rows,3]
   const float* loss = nullptr;
   float scale = 0, z_loss = 0;  // backward
 };
@@ -159,11 +160,16 @@ struct AdamWArgs {
   float *param = nullptr, *m = nullptr, *v = nullptr;
   const float* grad = nullptr;
   void* weights = nullptr;  // bf16 copy, may be null
+  // Both null or both set. For each block of `block` elements: piece_sums() of grad (2 numbers), and bit_sums() of
+  // param, m, v and weights (8 words, of which the last 2 are not written without weights).
+  int64_t block = 0;
+  double* gradient_sums = nullptr;
+  uint32_t* bit_sums = nullptr;
   float lr = 0, beta1 = 0, beta2 = 0, one_minus_beta1 = 0, one_minus_beta2 = 0, eps = 0, weight_decay = 0,
         m_correction = 0, v_correction = 0, grad_scale = 0;
 };
 
-// One block of a sum of squares: sums[i] = sum over x[offset, offset + count).
+// A range of elements of an array that are summed together.
 struct Block {
   int64_t offset = 0, count = 0;
 };
@@ -171,9 +177,9 @@ struct Block {
 // c[m,n] (+)= sum over k of a(m,k) b(n,k) + bias[n]. An operand is stored [rows,k] (k contiguous) or, transposed,
 // [k,rows].
 struct GemmArgs {
-  bool bf16 = false;  // of a, b, bias
+  bool bf16 = false;  // type of a, b and bias
   bool a_transposed = false, b_transposed = false;
-  bool c_bf16 = false, add = false;  // add: to an f32 c
+  bool c_bf16 = false, add = false;  // add: only to an f32 c
   int64_t m = 0, n = 0, k = 0;
   const void *a = nullptr, *b = nullptr, *bias = nullptr;  // bias may be null
   void* c = nullptr;
@@ -198,7 +204,7 @@ struct Kernels {
   void (*qkv)(const QkvArgs&);
   size_t (*attention_scratch)(const AttentionArgs&);
   void (*attention)(const AttentionArgs&);
-  // For a few queries without dropout, head size kMaxDecodeHead at most.
+  // Attention forward for a few queries, without dropout, head size at most kMaxDecodeHead.
   size_t (*attention_decode_scratch)(const AttentionArgs&);
   void (*attention_decode)(const AttentionArgs&);
   size_t (*attention_backward_scratch)(const AttentionArgs&);
@@ -207,14 +213,15 @@ struct Kernels {
   void (*cross_entropy_backward)(const LossArgs&);
   void (*sum_squares)(double* sums, const float* x, const Block* blocks, int64_t count);
   void (*adamw)(const AdamWArgs&);
-  // Of each block its two sums; what bit_sums weighs counts from the block's first element.
+  // Two sums for each block; the index that weights the second of bit_sums counts from the block's first element.
   void (*bit_sums)(uint32_t* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
   void (*piece_sums)(double* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
   size_t (*gemm_scratch)(const GemmArgs&);
   void (*gemm)(const GemmArgs&);
-  void (*gemv)(const GemmArgs&);  // for a few rows of a, nothing transposed nor added to, no scratch
+  void (*gemv)(const GemmArgs&);  // for a few rows of a; no transposed operand, no add, no scratch
 };
 
+// Returns the kernels compiled for an instruction set.
 const Kernels& kernels(Isa);
 
 }  // namespace fp::cpu

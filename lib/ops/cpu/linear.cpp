@@ -1,4 +1,4 @@
-// Matrix products: oneDNN where it is the faster one, otherwise the kernels of kernels/gemm.cpp.
+// Matrix products: by oneDNN where it is faster, otherwise by the kernels of kernels/gemm.cpp.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -8,7 +8,7 @@
 namespace fp {
 namespace {
 
-constexpr int64_t kFewRows = 4;  // tokens for which reading the weights is all the work
+constexpr int64_t kFewRows = 4;  // up to this many tokens, reading the weights dominates
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void CpuOps::gemm(cpu::GemmArgs g) {
   if (g.m <= kFewRows && !g.a_transposed && !g.b_transposed && !g.add) return k_.gemv(g);
   if (onednn_.prefers(g)) return onednn_.gemm(g, scratch_);
   g.threads = max_threads();
-  const auto scratch = scratch_.lend(k_.gemm_scratch(g));
+  const auto scratch = scratch_.acquire(k_.gemm_scratch(g));
   g.scratch = scratch.data();
   k_.gemm(g);
 }
@@ -64,7 +64,7 @@ void CpuOps::linear_backward_weight(const Tensor& dw, const Tensor& dy, const Te
 
 void CpuOps::bias_backward(const Tensor& db, const Tensor& dy, Write write) {
   checks::bias_backward(db, dy);
-  const auto partial = scratch_.lend(static_cast<size_t>(cpu::row_chunks(dy.rows()) * dy.cols()) * sizeof(float));
+  const auto partial = scratch_.acquire(static_cast<size_t>(cpu::row_chunks(dy.rows()) * dy.cols()) * sizeof(float));
   k_.bias_backward({.bf16 = dy.dtype == DType::bf16,
                     .add = write == Write::add,
                     .rows = dy.rows(),

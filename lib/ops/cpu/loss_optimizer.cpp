@@ -6,11 +6,10 @@
 #include "base/parallel.h"
 #include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/sum_blocks.h"
 
 namespace fp {
 namespace {
-
-constexpr int64_t kSquareBlock = int64_t{1} << 15;  // elements of a partial sum
 
 cpu::LossArgs loss_args(const Tensor& logits, const Tensor& targets, const Vocabulary& v) {
   return {.bf16 = logits.dtype == DType::bf16,
@@ -85,22 +84,23 @@ void CpuOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, co
 void CpuOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) {
   checks::sum_squares(sums, x, segments);
   std::vector<cpu::Block> blocks;
-  for (const Segment& s : segments)
-    for (int64_t i = 0; i < s.count; i += kSquareBlock)
-      blocks.push_back({s.offset + i, std::min(kSquareBlock, s.count - i)});
+  for (const Segment& s : segments) cpu::append_blocks(blocks, s.offset, s.count);
   std::vector<double> partial(blocks.size());
   k_.sum_squares(partial.data(), x.ptr<float>(), blocks.data(), static_cast<int64_t>(blocks.size()));
   auto next = partial.begin();
   for (size_t s = 0; s < segments.size(); ++s) {
     double total = 0.0;
-    for (int64_t i = 0; i < segments[s].count; i += kSquareBlock) total += *next++;
+    for (size_t i = 0; i < cpu::blocks_in(segments[s].count); ++i) total += *next++;
     sums.ptr<float>()[s] = static_cast<float>(total);
   }
 }
 
 void CpuOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-                   const AdamW& a) {
-  checks::adamw(param, m, v, grad, weights, a);
+                   const AdamW& a, const AdamWSums& sums) {
+  checks::adamw(param, m, v, grad, weights, a, sums);
+  const size_t blocks = cpu::blocks_in(param.elements());
+  std::vector<double> gradient(sums.gradient ? 2 * blocks : 0);
+  std::vector<uint32_t> bits(sums.bits ? 8 * blocks : 0);
   const auto step = static_cast<double>(a.step);
   const auto f = [](double x) { return static_cast<float>(x); };
   k_.adamw({.count = param.elements(),
@@ -109,6 +109,9 @@ void CpuOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const 
             .v = v.ptr<float>(),
             .grad = grad.ptr<float>(),
             .weights = weights.data,
+            .block = cpu::kSumBlock,
+            .gradient_sums = sums.gradient ? gradient.data() : nullptr,
+            .bit_sums = sums.bits ? bits.data() : nullptr,
             .lr = f(a.lr),
             .beta1 = f(a.beta1),
             .beta2 = f(a.beta2),
@@ -119,6 +122,9 @@ void CpuOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const 
             .m_correction = f(1.0 / (1.0 - std::pow(a.beta1, step))),
             .v_correction = f(1.0 / (1.0 - std::pow(a.beta2, step))),
             .grad_scale = f(a.grad_scale)});
+  if (sums.gradient) cpu::fold_piece_sums(sums.gradient.ptr<float>(), gradient.data(), blocks);
+  for (size_t k = 0; sums.bits && k < 8; k += 2)
+    cpu::fold_bit_sums(sums.bits.ptr<int32_t>() + k, bits.data() + k, blocks, 8);
 }
 
 }  // namespace fp

@@ -9,7 +9,7 @@
 
 namespace fp::cpu {
 
-// OneDnn::Impl holds these two, so they have names with linkage.
+// OneDnn::Impl has members of these two types, so they are not in the anonymous namespace.
 using OneDnnKey = std::tuple<bool, bool, bool, bool, bool, bool, int64_t, int64_t, int64_t, int>;
 
 struct OneDnnProduct {
@@ -27,8 +27,7 @@ dnnl::memory::desc matrix(int64_t rows, int64_t cols, Type type, bool transposed
   return {{rows, cols}, type, transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1}};
 }
 
-// One at a time in the whole process: oneDNN keeps what it has made in a cache of its own, behind locks that race
-// detectors do not see.
+// Primitives are created one at a time in the process: oneDNN caches them behind locks that race detectors do not see.
 OneDnnProduct make_product(const dnnl::engine& engine, const GemmArgs& g) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
@@ -63,7 +62,7 @@ struct OneDnn::Impl {
   std::mutex mutex;
   std::map<OneDnnKey, OneDnnProduct> products;
 
-  // A primitive is made for the number of threads it will run on.
+  // A primitive is created for the number of threads that run it.
   const OneDnnProduct& product(const GemmArgs& g) {
     const OneDnnKey key{g.bf16, g.a_transposed, g.b_transposed, g.c_bf16, g.add, g.bias != nullptr, g.m, g.n,
                         g.k,    max_threads()};
@@ -76,7 +75,7 @@ struct OneDnn::Impl {
 OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::amx && has_amx()) {}
 OneDnn::~OneDnn() = default;
 
-// Tiles hold pairs of bf16: oneDNN 2.6.3 sets them up wrongly for an odd K, and the processor then refuses to multiply.
+// Tiles hold pairs of bf16: oneDNN 2.6.3 configures them wrongly for an odd K, and the multiplication then faults.
 bool OneDnn::prefers(const GemmArgs& g) const { return amx_ && g.bf16 && g.k % 2 == 0; }
 
 void OneDnn::gemm(const GemmArgs& g, ScratchPool& pool) {
@@ -84,7 +83,7 @@ void OneDnn::gemm(const GemmArgs& g, ScratchPool& pool) {
   const auto memory = [&](const dnnl::memory::desc& d, const void* data) {
     return dnnl::memory(d, impl_->engine, const_cast<void*>(data));
   };
-  const auto scratch = pool.lend(p.description.scratchpad_desc().get_size());
+  const auto scratch = pool.acquire(p.description.scratchpad_desc().get_size());
   std::unordered_map<int, dnnl::memory> arguments{
       {DNNL_ARG_SRC, memory(p.description.src_desc(), g.a)},
       {DNNL_ARG_WEIGHTS, memory(p.description.weights_desc(), g.b)},

@@ -1,4 +1,4 @@
-// Matrix products by oneDNN: primitives made once for each shape and kept. Thread-safe.
+// Matrix products by oneDNN. Primitives are created once for each shape and cached. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@ namespace fp::cpu {
 
 class OneDnn {
  public:
-  // `isa` caps this backend: below amx oneDNN is left aside.
+  // `isa` is the instruction set of this backend: below amx, oneDNN is not used.
   explicit OneDnn(Isa isa);
   ~OneDnn();
 
-  // Whether oneDNN multiplies bf16 with AMX.
+  // Returns whether oneDNN multiplies bf16 with AMX.
   bool amx() const { return amx_; }
 
-  // Whether oneDNN is the faster implementation of this product on this CPU.
+  // Returns whether oneDNN is the faster implementation of this product on this CPU.
   bool prefers(const GemmArgs&) const;
 
-  // scratch and threads of the arguments are not used.
+  // Computes the product. The arguments' `scratch` and `threads` are ignored; scratch comes from the pool.
   void gemm(const GemmArgs&, ScratchPool&);
 
  private:

@@ -1,4 +1,4 @@
-// Runs of neighbouring elements and columns copied to their places, and the search for what is not finite.
+// permute and copy_columns, as copies of contiguous runs, and find_nonfinite.
 #include <cmath>
 #include <cstring>
 

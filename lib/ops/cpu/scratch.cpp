@@ -6,15 +6,15 @@
 namespace fp::cpu {
 namespace {
 
-void release(std::byte* data) { ::operator delete (data, std::align_val_t{ScratchPool::kAlignment}); }
+void free_aligned(std::byte* data) { ::operator delete (data, std::align_val_t{ScratchPool::kAlignment}); }
 
 }  // namespace
 
 ScratchPool::~ScratchPool() {
-  for (const auto& [data, bytes] : free_) release(data);
+  for (const auto& [data, bytes] : free_) free_aligned(data);
 }
 
-ScratchPool::Loan ScratchPool::lend(size_t bytes) {
+ScratchPool::Buffer ScratchPool::acquire(size_t bytes) {
   bytes = std::max(bytes, kAlignment);
   {
     const std::lock_guard lock(mutex_);
@@ -24,13 +24,13 @@ ScratchPool::Loan ScratchPool::lend(size_t bytes) {
       const auto [data, size] = *largest;
       free_.erase(largest);
       if (size >= bytes) return {*this, data, size};
-      release(data);
+      free_aligned(data);
     }
   }
   return {*this, static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})), bytes};
 }
 
-void ScratchPool::give_back(std::byte* data, size_t bytes) {
+void ScratchPool::release(std::byte* data, size_t bytes) {
   const std::lock_guard lock(mutex_);
   free_.emplace_back(data, bytes);
 }

@@ -1,5 +1,4 @@
-// Temporary memory of ops: buffers that are kept and lent again, so that a training step allocates nothing.
-// Thread-safe.
+// Temporary memory of ops: a pool of buffers that are reused, so that a training step allocates nothing. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +13,13 @@ class ScratchPool {
  public:
   static constexpr size_t kAlignment = 64;
 
-  // A buffer on loan; given back when it goes.
-  class Loan {
+  // Owns a buffer of the pool until destroyed, which returns it.
+  class Buffer {
    public:
-    Loan(ScratchPool& pool, std::byte* data, size_t bytes) : pool_(pool), data_(data), bytes_(bytes) {}
-    ~Loan() { pool_.give_back(data_, bytes_); }
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
+    Buffer(ScratchPool& pool, std::byte* data, size_t bytes) : pool_(pool), data_(data), bytes_(bytes) {}
+    ~Buffer() { pool_.release(data_, bytes_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
     std::byte* data() const { return data_; }
     template <class T>
     T* as() const {
@@ -38,12 +37,12 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  // At least `bytes` uninitialised bytes. A kept buffer that is too small is replaced, so that the pool holds as many
-  // buffers as were ever on loan at once.
-  Loan lend(size_t bytes);
+  // Returns a buffer of at least `bytes` uninitialised bytes. A pooled buffer that is too small is replaced, so the
+  // pool never holds more buffers than were in use at once.
+  Buffer acquire(size_t bytes);
 
  private:
-  void give_back(std::byte* data, size_t bytes);
+  void release(std::byte* data, size_t bytes);
 
   std::mutex mutex_;
   std::vector<std::pair<std::byte*, size_t>> free_;

@@ -1,4 +1,4 @@
-// The ops in which every token stands alone: embedding, norm, activation, add, dropout, split_qkv.
+// The token-local ops, which never mix tokens: embedding, norm, activation, add, dropout, split_qkv.
 #include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
@@ -111,7 +111,7 @@ void CpuOps::norm_backward_input(const Tensor& dx, const Tensor& dy, const Tenso
 void CpuOps::norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                                   const Tensor& stats, const NormSpec& spec, Write write) {
   checks::norm_backward_weight(dgain, dbias, dy, x, stats);
-  const auto partial = scratch_.lend(static_cast<size_t>(2 * cpu::row_chunks(x.rows()) * x.cols()) * sizeof(float));
+  const auto partial = scratch_.acquire(static_cast<size_t>(2 * cpu::row_chunks(x.rows()) * x.cols()) * sizeof(float));
   k_.norm_backward_weight({.bf16 = is_bf16(x),
                            .layernorm = spec.kind == Norm::layernorm,
                            .add = write == Write::add,

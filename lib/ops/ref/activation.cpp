@@ -9,7 +9,7 @@ using ref::Values;
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// A function's value and its derivatives by its one or two arguments.
+// Value of a function, and its derivatives by its one or two arguments.
 struct Activated {
   double y, da, db;
 };

@@ -7,7 +7,7 @@ namespace {
 
 using ref::Values;
 
-// Columns of a slice that count.
+// Valid columns of a slice.
 std::vector<bool> live_columns(int64_t columns, const Vocabulary& vocabulary) {
   std::vector<bool> live(static_cast<size_t>(columns), true);
   for (int64_t c = 0; c < columns; ++c) live[c] = vocabulary.first_id + c < vocabulary.valid_ids;

@@ -25,7 +25,7 @@ void RefOps::cast(const Tensor& dst, const Tensor& src) {
   ref::store(dst, ref::load(src));
 }
 
-// Element by element: the place in x of an element of y, dimension by dimension.
+// Element by element: computes the index in x of each element of y from its indices.
 void RefOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
   checks::permute(y, x, order);
   const int rank = x.shape.rank();

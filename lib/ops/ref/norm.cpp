@@ -14,7 +14,7 @@ void RefOps::norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const
   Values S = ref::load(x);
   if (residual) {
     const Values R = ref::load(residual);
-    // What is normalised is the sum as stored, so that the backward pass sees the same values.
+    // The stored (rounded) sum is normalised, so that the backward pass sees the same values.
     for (int64_t i = 0; i < M * h; ++i) S[i] = ref::rounded(S[i] + R[i], x.dtype);
     ref::store(sum, S);
   }
@@ -43,7 +43,7 @@ void RefOps::norm_backward_input(const Tensor& dx, const Tensor& dy, const Tenso
   Values DX(static_cast<size_t>(M * h));
   for (int64_t m = 0; m < M; ++m) {
     const double mean = S[2 * m], inverse_std = S[2 * m + 1];
-    double mean_g = 0.0, mean_gn = 0.0;  // of g = dy*gain, and of g times the normalised value
+    double mean_g = 0.0, mean_gn = 0.0;  // means of g = dy*gain and of g times the normalised value
     for (int64_t c = 0; c < h; ++c) {
       const double g = DY[m * h + c] * G[c], n = (X[m * h + c] - mean) * inverse_std;
       if (spec.kind == Norm::layernorm) mean_g += g / static_cast<double>(h);

@@ -19,8 +19,8 @@ void RefOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const Se
 }
 
 void RefOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-                   const AdamW& a) {
-  checks::adamw(param, m, v, grad, weights, a);
+                   const AdamW& a, const AdamWSums& sums) {
+  checks::adamw(param, m, v, grad, weights, a, sums);
   Values P = ref::load(param), first = ref::load(m), second = ref::load(v);
   const Values G = ref::load(grad);
   const double correction1 = 1.0 - std::pow(a.beta1, static_cast<double>(a.step));
@@ -34,7 +34,13 @@ void RefOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const 
   ref::store(param, P);
   ref::store(m, first);
   ref::store(v, second);
-  if (weights) ref::store(weights, ref::load(param));  // a copy of what param now holds
+  if (weights) ref::store(weights, ref::load(param));  // a copy of the new param
+  if (sums.gradient) piece_sums(sums.gradient, grad);
+  if (!sums.bits) return;
+  zero(sums.bits);
+  const Tensor* const written[] = {&param, &m, &v, &weights};
+  for (int64_t i = 0; i < 4; ++i)
+    if (*written[i]) bit_sums(sums.bits.slice(i, 1).reshaped({2}), *written[i]);
 }
 
 }  // namespace fp

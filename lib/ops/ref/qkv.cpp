@@ -7,7 +7,7 @@ namespace {
 
 using ref::Values;
 
-// Moves head vectors between the fused columns and one tensor per kind, rotating q and k on the way.
+// Copies head vectors between the fused columns and the tensors q, k, v, and rotates q and k.
 class HeadMover {
  public:
   HeadMover(const HeadLayout& layout, const Rope& rope, const Tensor& positions, const char* op) : layout_(layout) {

@@ -1,4 +1,5 @@
-// The oracle: every op as plain loops over doubles, stored once. One file per family of ops.
+// The reference backend, the oracle of the tests: every op as plain loops in double, rounded once when stored. One file
+// per family of ops.
 #pragma once
 
 #include <vector>
@@ -67,7 +68,7 @@ class RefOps : public Ops {
 
   void sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) override;
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-             const AdamW&) override;
+             const AdamW&, const AdamWSums&) override;
 };
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// Tensors as vectors of doubles: read whole, computed on, and rounded once when stored.
+// Tensors as vectors of doubles: loaded whole, and rounded once when stored.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ using Values = std::vector<double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Nearest bf16 of a double, without the double rounding of going through float.
+// Rounds a double to the nearest bf16, without the double rounding of going through float.
 inline bf16 nearest_bf16(double x) {
   float f = static_cast<float>(x);
   const bool tie = (std::bit_cast<uint32_t>(f) & 0xffffu) == 0x8000u;
@@ -22,12 +22,12 @@ inline bf16 nearest_bf16(double x) {
   return bf16(f);
 }
 
-// `x` as it reads back after being stored as `dtype`.
+// Returns `x` rounded to `dtype`.
 inline double rounded(double x, DType dtype) {
   return dtype == DType::bf16 ? static_cast<double>(nearest_bf16(x)) : static_cast<double>(static_cast<float>(x));
 }
 
-// An empty tensor gives an empty vector.
+// Returns the elements of a tensor; an empty tensor gives an empty vector.
 inline Values load(const Tensor& t) {
   const auto n = static_cast<size_t>(t.elements());
   if (t.dtype == DType::bf16) return Values(t.ptr<bf16>(), t.ptr<bf16>() + n);
@@ -47,7 +47,7 @@ inline void store(const Tensor& t, const Values& x, Write write = Write::set) {
   }
 }
 
-// Indices, checked to lie in [low, high).
+// Returns indices, checked to lie in [low, high).
 inline std::vector<int64_t> load_ids(const char* op, const char* what, const Tensor& t, int64_t low, int64_t high) {
   std::vector<int64_t> ids(t.ptr<int32_t>(), t.ptr<int32_t>() + t.elements());
   for (const int64_t id : ids)
@@ -55,7 +55,7 @@ inline std::vector<int64_t> load_ids(const char* op, const char* what, const Ten
   return ids;
 }
 
-// The two words of a sample's global index.
+// The two words of a sample's global index; 0 where there are no sample ids.
 struct SampleId {
   uint32_t low = 0, high = 0;
 };

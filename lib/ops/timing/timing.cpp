@@ -171,8 +171,8 @@ class Timing final : public TimingOps {
     timed("sum_squares", [&] { inner_->sum_squares(sums, x, segments); });
   }
   void adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-             const AdamW& spec) override {
-    timed("adamw", [&] { inner_->adamw(param, m, v, grad, weights, spec); });
+             const AdamW& spec, const AdamWSums& sums) override {
+    timed("adamw", [&] { inner_->adamw(param, m, v, grad, weights, spec, sums); });
   }
 
  private:

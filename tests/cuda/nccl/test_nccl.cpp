@@ -1,5 +1,5 @@
-// NCCL's groups under the suite of worlds, over a libnccl that needs no GPU (stub/nccl_stub.cpp): which calls are made,
-// with what, on which stream. What the real library does with them takes GPUs.
+// The suite of worlds on NCCL groups, over a libnccl that needs no GPU (stub/nccl_stub.cpp): it tests which calls are
+// made, with which arguments, on which stream. The real library needs GPUs.
 #include <dlfcn.h>
 
 #include <array>
@@ -10,7 +10,7 @@
 #include "cuda/comm/nccl_group.h"
 #include "cuda/stub/nccl_stub.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 using namespace fp::cuda;
@@ -22,7 +22,7 @@ Function* stub(const char* name) {
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-// The computation is the test's own thread: what waits, waits there.
+// The computation is the test's own thread: waits block it.
 class ThreadStream final : public NcclStream {
  public:
   cudaStream_t get() const override { return stream_; }
@@ -78,7 +78,7 @@ void* device_address(void* host) { return host; }
 
 namespace {
 
-TEST_CASE("an error of NCCL aborts the communicator, and is told in its own words") {
+TEST_CASE("an NCCL error aborts the communicator, and the exception has NCCL's text") {
   std::string first, second;
   const int before = stub<decltype(nccl_stub_aborted)>("nccl_stub_aborted")();
   CHECK_THROWS_AS(fp::run_thread_ranks(2,
@@ -107,4 +107,4 @@ TEST_CASE("an error of NCCL aborts the communicator, and is told in its own word
 }
 
 }  // namespace
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,11 +1,11 @@
-// What the watch over communicators makes of marks that the test reaches; no GPU and no NCCL take part.
+// NcclWatch and LaneProgress with marks that the test sets; without a GPU and without NCCL.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
 
 #include "cuda/comm/nccl_watch.h"
 
-namespace fp_test {
+namespace fp::test {
 namespace {
 
 using namespace fp;
@@ -18,29 +18,29 @@ struct TestMark final : StreamMark {
   std::shared_ptr<std::atomic<bool>> reached_flag;
 };
 
-constexpr std::chrono::milliseconds kNever = std::chrono::hours(1000);  // the test looks itself
+constexpr std::chrono::milliseconds kNever = std::chrono::hours(1000);  // the test polls itself
 
 }  // namespace
 
-TEST_CASE("a lane has finished the calls whose marks the device has come to, in their order") {
+TEST_CASE("a lane counts calls as finished when the device reaches their marks, in order") {
   LaneProgress lane("data@0", [] { return std::string(); });
   std::vector<std::shared_ptr<std::atomic<bool>>> flags;
   for (int i = 0; i < 3; ++i) {
     flags.push_back(std::make_shared<std::atomic<bool>>(false));
     lane.issued(std::make_unique<TestMark>(flags.back()));
   }
-  CHECK(lane.look() == CommRecord::Lane{"data@0", 3, 0});
-  *flags[1] = true;  // not before the first
-  CHECK(lane.look() == CommRecord::Lane{"data@0", 3, 0});
+  CHECK(lane.poll() == CommRecord::Lane{"data@0", 3, 0});
+  *flags[1] = true;  // does not count before the first
+  CHECK(lane.poll() == CommRecord::Lane{"data@0", 3, 0});
   *flags[0] = true;
-  CHECK(lane.look() == CommRecord::Lane{"data@0", 3, 2});
+  CHECK(lane.poll() == CommRecord::Lane{"data@0", 3, 2});
   *flags[2] = true;
-  CHECK(lane.look() == CommRecord::Lane{"data@0", 3, 3});
-  lane.issued(nullptr);  // nothing is known of it
-  CHECK(lane.look() == CommRecord::Lane{"data@0", 4, 4});
+  CHECK(lane.poll() == CommRecord::Lane{"data@0", 3, 3});
+  lane.issued(nullptr);  // its end cannot be observed
+  CHECK(lane.poll() == CommRecord::Lane{"data@0", 4, 4});
 }
 
-TEST_CASE("the watch tells the record how far lanes are, and of the first error") {
+TEST_CASE("NcclWatch records the progress of lanes and the first error") {
   CommRecord record;
   std::string error;
   const auto lane = std::make_shared<LaneProgress>("data@0", [&] { return error; });
@@ -49,20 +49,20 @@ TEST_CASE("the watch tells the record how far lanes are, and of the first error"
   watch.add(lane);
   lane->issued(std::make_unique<TestMark>(std::make_shared<std::atomic<bool>>(false)));
   const uint64_t before = record.activity().progress;
-  watch.look();
+  watch.poll();
   CHECK(record.activity().lanes == Lanes{{"data@0", 1, 0}});
   CHECK(record.activity().progress == before + 1);
-  watch.look();
+  watch.poll();
   CHECK(record.activity().progress == before + 1);  // nothing has changed
   CHECK(record.activity().error.empty());
   error = "NCCL: remote process exited";
-  watch.look();
+  watch.poll();
   error = "another";
-  watch.look();
+  watch.poll();
   CHECK(record.activity().error == "NCCL: remote process exited");
   watch.remove(lane.get());
-  watch.look();
+  watch.poll();
   CHECK(record.activity().lanes.empty());
 }
 
-}  // namespace fp_test
+}  // namespace fp::test

@@ -1,6 +1,7 @@
-// A libcuda.so.1 without a GPU, for one purpose: cuDNN compiles the kernels of a plan by itself, for a GPU that is only
-// described, and then hands them to the driver. This one takes them and does nothing; every other call fails.
-// Signatures do not matter: results come back in a register, and only handles are written through the first argument.
+// A libcuda.so.1 without a GPU, for one purpose: cuDNN compiles the kernels of a plan itself, for a GPU that is only
+// described, and then loads them into the driver. This one accepts them and does nothing; every other call fails.
+// Signatures do not matter: results are returned in a register, and only handles are written through the first
+// argument.
 namespace {
 
 constexpr int kSuccess = 0, kStubLibrary = 34;  // CUDA_ERROR_STUB_LIBRARY

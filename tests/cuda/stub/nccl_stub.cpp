@@ -1,7 +1,7 @@
 // A libnccl.so.2 without a GPU: ranks are threads of this process, tensors are host memory, a stream is a thread that
-// works through what is put on it. As strict as NCCL may be: calls of a non-blocking communicator answer "in progress",
-// a second one before that has been polled away is refused, a send ends only when it is received, and the first of two
-// ranks stays in progress until they are connected, which takes both.
+// executes its queue. It is as strict as NCCL may be: calls on a non-blocking communicator return "in progress", a
+// second call before that has been polled is refused, a send ends only when it is received, and the first of two ranks
+// stays in progress until both have connected.
 #include "nccl_stub.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 #include "base/dtype.h"
 
-// One end of a connection: of which communicator, from whom, to whom, and whether it is the sender's.
+// One end of a connection: communicator, sender, receiver, and whether it is the sender's end.
 using End = std::tuple<std::string, int, int, bool>;
 
 struct ncclComm {
@@ -107,7 +107,7 @@ std::vector<std::vector<char>> gather(const ncclComm& c, const void* mine, size_
   return all;
 }
 
-// Elements [first, first + count) of all, in rank order, rounded once.
+// Reduces elements [first, first + count) of all ranks in rank order, rounded once.
 template <class T>
 void reduce(T* to, const std::vector<std::vector<char>>& all, size_t first, size_t count, ncclRedOp_t op) {
   for (size_t i = 0; i < count; ++i) {
@@ -141,7 +141,7 @@ bool connected(ncclComm& c) {
   return c.awaited.empty();
 }
 
-// What a call must answer before it may be put anywhere.
+// Checks that a call on the communicator is allowed now; else returns the error.
 ncclResult_t admit(ncclComm* c) {
   if (c->in_progress > 0 && group_comm != c) return ncclInvalidUsage;
   if (fail_next.exchange(false)) return ncclRemoteError;
@@ -155,7 +155,7 @@ ncclResult_t put(ncclComm* c, cudaStream_t stream, Work work) {
   return ncclInProgress;
 }
 
-// Sends and receives of a group run together.
+// Sends and receives of an NCCL group run at the same time.
 ncclResult_t put_pair(ncclComm* c, cudaStream_t stream, std::vector<Work>& queue, Work work) {
   if (depth == 0) return put(c, stream, std::move(work));
   if (group_comm == nullptr)
@@ -169,7 +169,7 @@ ncclResult_t put_pair(ncclComm* c, cudaStream_t stream, std::vector<Work>& queue
 }  // namespace
 
 cudaStream_t nccl_stub_stream() {
-  auto* stream = new Stream;  // as long as the process, and so is its thread
+  auto* stream = new Stream;  // never freed: its thread runs until the process ends
   std::thread([stream] { stream->run(); }).detach();
   return reinterpret_cast<cudaStream_t>(stream);
 }
@@ -207,7 +207,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t c) {
   c->in_progress = 2;
   return ncclInProgress;
 }
-ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }  // streams may still name it
+ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }  // not freed: streams may still refer to it
 ncclResult_t ncclCommAbort(ncclComm_t) {
   ++aborted;
   return ncclSuccess;

@@ -1,4 +1,4 @@
-// What a test may ask of the libnccl of nccl_stub.cpp besides NCCL's own interface.
+// Test interface of the libnccl in nccl_stub.cpp, beside NCCL's own.
 #pragma once
 
 #include <nccl.h>
@@ -6,12 +6,12 @@
 #include <cstdint>
 
 extern "C" {
-// A stream runs what is put on it in order, beside the caller.
+// Creates a stream, which runs its work in order on a thread of its own.
 cudaStream_t nccl_stub_stream();
-// What has been put on the stream so far; and returns when that is done.
+// nccl_stub_mark() marks the work put on the stream so far; nccl_stub_wait() returns when the marked work is done.
 uint64_t nccl_stub_mark(cudaStream_t);
 void nccl_stub_wait(cudaStream_t, uint64_t mark);
-// The next communication put on any stream fails with ncclRemoteError.
+// Makes the next communication put on any stream fail with ncclRemoteError.
 void nccl_stub_fail_next();
-int nccl_stub_aborted();  // communicators so far
+int nccl_stub_aborted();  // number of communicators aborted so far
 }

@@ -1,5 +1,5 @@
-// What -fsanitize=thread calls before every access of the kernel sources. These are the names of the sanitizer's
-// runtime; its own library is not linked.
+// The functions that -fsanitize=thread calls before every access of the kernel sources. These are the names of the
+// sanitizer's runtime; its own library is not linked.
 #include <cstddef>
 
 #include "cuda_host/memory.h"

@@ -23,7 +23,7 @@ std::shared_ptr<std::byte> Device::allocate(size_t bytes) { return host::allocat
 
 std::byte* Device::scratch(size_t bytes) {
   FP_CHECK(bytes <= state_->scratch_bytes, "{} bytes of scratch wanted, {} reserved", bytes, state_->scratch_bytes);
-  state_->scratch = host::allocate(bytes);  // fresh, so that what an earlier call left is not read
+  state_->scratch = host::allocate(bytes);  // unwritten, so that reads of an earlier call's data are reported
   return state_->scratch.get();
 }
 void Device::reserve_scratch(size_t bytes) { state_->scratch_bytes = std::max(state_->scratch_bytes, bytes); }

@@ -41,10 +41,10 @@ struct Random {
 
 struct Problems {
   std::string text;
-  std::set<std::string> kinds;  // of this launch
+  std::set<std::string> kinds;  // kinds of problems of this launch
 } problems;
 
-// All threads' stacks, in one piece so that an address on one of them is known at a glance.
+// The stacks of all threads, in one allocation so that is_stack() is a range check.
 struct Stacks {
   std::byte* base;
   Stacks()
@@ -75,9 +75,9 @@ struct Copy {
 struct Thread {
   Place place;
   context::fiber fiber, scheduler;
-  const char* waits_at = nullptr;  // the place in the source; null: runs or is ready
+  const char* waits_at = nullptr;  // place in the source; null: running or ready
   bool done = false;
-  std::deque<std::vector<Copy>> groups;  // of asynchronous copies; the last one is open
+  std::deque<std::vector<Copy>> groups;  // groups of asynchronous copies; the last one is open
 };
 
 struct WarpOperation {
@@ -91,7 +91,7 @@ struct StaticArray {
   size_t offset;
 };
 
-// One block at a time.
+// The running block; there is one at a time.
 struct Block {
   std::string kernel;
   const std::function<void()>* body = nullptr;

@@ -1,5 +1,5 @@
-// cuda/runtime/gemm.h on the CPU: plain loops with sums in double. What is tested through it is how the ops describe
-// their products, not the products.
+// cuda/runtime/gemm.h on the CPU: plain loops with sums in double. It tests how the ops describe their products, not
+// the products themselves.
 #include "cuda/runtime/gemm.h"
 
 #include <cmath>

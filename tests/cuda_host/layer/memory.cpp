@@ -17,7 +17,7 @@ Phases phases;
 
 namespace {
 
-constexpr size_t kGranule = 2;  // bytes with one shadow
+constexpr size_t kGranule = 2;  // bytes per shadow
 constexpr size_t kRegion = size_t{4} << 30, kGap = 64 * 1024;
 constexpr uint16_t kSeveralWarps = 0xffff, kSeveralInWarp = 0x8000;
 
@@ -25,10 +25,10 @@ enum class State : uint8_t { closed, unwritten, written, forbidden_unwritten, fo
 
 struct Shadow {
   uint32_t write_phase, read_phase;
-  uint16_t writer, reader;  // threads of the block; readers also as one of the kSeveral... marks
+  uint16_t writer, reader;  // thread in the block; a reader may also be one of the kSeveral... marks
   uint8_t write_warp_phase, read_warp_phase;
   State state;
-  bool atomic;  // the last write
+  bool atomic;  // whether the last write was atomic
 };
 static_assert(sizeof(Shadow) == 16);
 
@@ -39,7 +39,7 @@ T* reserve(size_t bytes) {
   return static_cast<T*>(p);
 }
 
-// A range of addresses with its shadow. Shared memory lies behind the device memory in one range.
+// A range of addresses with its shadow. Shared memory follows the device memory in one range.
 struct Region {
   std::byte* base = reserve<std::byte>(kRegion + kSharedBytes);
   Shadow* shadow = reserve<Shadow>((kRegion + kSharedBytes) / kGranule * sizeof(Shadow));
@@ -50,7 +50,7 @@ struct Region {
   size_t offset(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base); }
 };
 Region& region() {
-  static Region& r = *new Region;  // outlives the devices in other statics, which give memory back when they go
+  static Region& r = *new Region;  // never destroyed: devices in other statics free their memory at exit
   return r;
 }
 
@@ -78,7 +78,7 @@ struct Toucher {
   uint8_t warp_phase;
 };
 
-// Whether what `other` did in `phase` is ordered before what `me` does now.
+// Returns whether the access of `other` in `phase` is ordered before the present one of `me`.
 bool ordered(uint32_t phase, uint16_t other, uint8_t other_warp_phase, const Toucher& me) {
   if (phase < phases.launch_first) return true;               // an earlier launch, or the host
   if (phase < phases.block_first) return false;               // another block of this launch
@@ -102,8 +102,8 @@ void note_read(Shadow& s, const Toucher& me) {
   s.read_warp_phase = me.warp_phase;
 }
 
-// The first thing wrong with an access, or null.
-const char* judge(Shadow& s, Access access, const Toucher& me) {
+// Returns the first problem of an access, or null.
+const char* find_problem(Shadow& s, Access access, const Toucher& me) {
   if (s.state != State::unwritten && s.state != State::written) return "access out of bounds";
   const bool writes = access != Access::read;
   if (access != Access::write && s.state == State::unwritten) return "read of memory that nothing wrote";
@@ -177,12 +177,12 @@ void touch(const void* address, size_t bytes, Access access) {
   const Place* place = current;
   if (place == nullptr || is_stack(address)) return;
   Region& r = region();
-  if (!r.holds(address)) return;  // constants and what the launch passed by value
+  if (!r.holds(address)) return;  // constants, and kernel arguments passed by value
   const size_t offset = r.offset(address);
   const Toucher me{static_cast<uint16_t>(place->linear), static_cast<uint16_t>(place->warp()),
                    static_cast<uint8_t>(phases.warp[place->warp()])};
   for (size_t i = offset / kGranule; i < (offset + bytes + kGranule - 1) / kGranule; ++i)
-    if (const char* problem = judge(r.shadow[i], access, me))
+    if (const char* problem = find_problem(r.shadow[i], access, me))
       return complain(problem, (access == Access::read ? "read of " : "write of ") + describe(offset));
 }
 

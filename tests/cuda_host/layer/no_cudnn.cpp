@@ -1,4 +1,4 @@
-// There is no cuDNN on the CPU: the list of implementations begins with fptrain's own.
+// The CPU has no cuDNN: the list of implementations begins with fptrain's own kernels.
 #include "cuda/ops/attention/attention.h"
 
 namespace fp::cuda {

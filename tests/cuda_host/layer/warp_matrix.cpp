@@ -1,4 +1,4 @@
-// The CPU's side of cuda/device/mma.h: fragments of 32 lanes gathered to matrices, and back.
+// The CPU version of cuda/device/mma.h: gathers the fragments of 32 lanes into matrices, and scatters them again.
 #include "cuda/device/mma.h"
 #include "cuda_host/memory.h"
 

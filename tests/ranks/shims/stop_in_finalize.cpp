@@ -1,4 +1,4 @@
-// Loaded before fptrain's own libraries: rank 1 is stopped when it wants to take leave of MPI.
+// Preloaded into fptrain: stops rank 1 when it calls MPI_Finalize.
 #include <dlfcn.h>
 #include <signal.h>
 

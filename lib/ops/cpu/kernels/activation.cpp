@@ -17,7 +17,7 @@ FP_INLINE Vf gelu_slope(Vf x) {
   return s + x * s * (1.0f - s) * (kGeluLinear + 3.0f * kGeluCubic * x2);
 }
 
-// Limits hold for finite values only; infinities pass. No limit: limit = 0.
+// Masks of the lanes to clamp. Only finite values are clamped, infinities pass. limit = 0: no limit.
 FP_INLINE Vi above(Vf x, float limit) { return (x > limit) & (x < __builtin_inff()) & splat_int(limit > 0 ? -1 : 0); }
 FP_INLINE Vi below(Vf x, float limit) { return (x < -limit) & (x > -__builtin_inff()) & splat_int(limit > 0 ? -1 : 0); }
 
@@ -36,7 +36,7 @@ FP_INLINE Gegelu gegelu(Vf a, Vf b, float limit) {
   return g;
 }
 
-// Pairs (even, odd) of 2 * lanes elements, or of the first 2 * n.
+// Loads the even and the odd elements of 2 * kLanes elements, or of the first 2 * n.
 template <class T>
 FP_INLINE void load_pairs(const T* p, Vf& even, Vf& odd, Full) {
   const Vf lo = load(p), hi = load(p + kLanes);

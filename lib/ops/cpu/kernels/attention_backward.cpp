@@ -1,4 +1,4 @@
-// Attention backward. One thread takes all of a (sample, kv head), so dk and dv are summed in one place, in order:
+// Attention backward. One thread handles all of a (sample, kv head), so dk and dv are summed in one place, in order:
 //   for each query head of the group, for each block of 64 keys, for each block of 64 queries that sees it:
 //     P^T = exp2(K Q^T scale log2(e) - lse);  dS^T = P^T (V dO^T - D),  D = rowsum(dO O)
 //     dV += P^T dO;  dK += dS^T Q;  dQ^T += K^T dS^T
@@ -11,13 +11,13 @@ namespace {
 
 struct BackwardWorkspace {
   int64_t row_words, key_words, d_pad, q_blocks, k_blocks;
-  // Of the kv head: rows of words, and K transposed by block of keys.
+  // For the kv head: rows of words, and K transposed by block of keys.
   Word *k, *v, *k_across;
   float *dk, *dv;  // [k_len][d_pad]
-  // Of the query head, by block of queries: transposed, and words across the queries.
+  // For the query head, by block of queries: transposed, and words across the queries.
   Word *q_transposed, *do_transposed, *q_across, *do_across;
   float *lse, *delta, *dq;  // lse in units of log2; +infinity for lanes without a query
-  // Of a tile.
+  // For one tile.
   float *scores, *dp, *factors;
   Word *p_along, *ds_along, *ds_across, *rows;
 };
@@ -98,7 +98,7 @@ void pack_queries(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b,
   memset(w.dq + block * d * kQueries, 0, static_cast<size_t>(d * kQueries) * sizeof(float));
 }
 
-// Scores and dP of a tile -> P and dS as words.
+// Computes P and dS, as words, from the scores and dP of a tile.
 template <class Unit>
 void differentiate_tile(const AttentionArgs& a, const BackwardWorkspace& w, const QueryBlock& q, int64_t h, int64_t n,
                         int64_t count, bool masked) {

@@ -1,5 +1,5 @@
-// Attention of a few queries (generation against a cache): keys and values are read once, where they lie. The keys of a
-// query are cut into chunks of fixed size for the threads; the chunks' results are merged in order.
+// Attention for a few queries (generation with a KV cache): keys and values are read once, without packing. The keys of
+// a query are divided into chunks of fixed size for the threads; the results of the chunks are merged in order.
 #include "ops/cpu/kernels/attention_tile.h"
 #include "ops/cpu/kernels/table.h"
 
@@ -18,7 +18,7 @@ struct Query {
       : b(index / (a.heads * a.q_len)), h(index / a.q_len % a.heads), i(index % a.q_len) {}
 };
 
-// The head columns of a row lie in f32 at `q`, with zeros up to a whole vector.
+// `q` holds the head columns of a row in f32, padded with zeros to a whole vector.
 template <class T>
 FP_INLINE float dot(const float* q, const T* k, int64_t d) {
   Vf total{};

@@ -7,9 +7,10 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-constexpr int64_t kPackedBytes = int64_t{32} << 20;  // packed keys and values at a time, or those of one head
+constexpr int64_t kPackedBytes = int64_t{32} << 20;  // limit on packed keys and values, but at least one head's
 
-// Keys as rows of words, values transposed by block of keys: of (sample, kv head) pairs [first, first + count).
+// Packed operands of the (sample, kv head) pairs [first, first + count): keys as rows of words, values transposed by
+// block of keys.
 struct Packed {
   int64_t row_words, key_words, blocks, count;
   Word *k, *v;
@@ -47,7 +48,7 @@ ForwardWorkspace cut_forward_workspace(const AttentionArgs& a, Cutter& cutter) {
   return w;
 }
 
-// Packs block `block` of pair `pair` of kv heads.
+// Packs block `block` of the (sample, kv head) pair `pair`.
 template <class Unit, class T>
 void pack_block(const AttentionArgs& a, const Packed& p, Word* temporary, int64_t slot, int64_t pair, int64_t block) {
   const int64_t b = pair / a.kv_heads, kv = pair % a.kv_heads, d = a.head_dim;
@@ -59,12 +60,13 @@ void pack_block(const AttentionArgs& a, const Packed& p, Word* temporary, int64_
   transpose(p.v + (slot * p.blocks + block) * d * p.key_words, p.key_words, temporary, d, words<Unit>(count), d);
 }
 
-// Maximum and sum of each query so far, in units of log2; and what the last block's maximum did to them.
+// Running maximum and sum of each query, in units of log2, and the factor by which the last block's maximum rescaled
+// them.
 struct Softmax {
   float top[kQueries], total[kQueries], correction[kQueries];
 };
 
-// Scores of `count` keys at positions from n on -> probabilities as words across the keys.
+// Computes the probabilities, as words across the keys, from the scores of `count` keys at positions from n on.
 template <class Unit>
 void softmax_block(const AttentionArgs& a, const QueryBlock& q, const ForwardWorkspace& w, Softmax& s, int64_t head,
                    int64_t n, int64_t count, bool masked) {
@@ -111,7 +113,7 @@ void write_output(const AttentionArgs& a, const QueryBlock& q, const ForwardWork
   for (int64_t i = 0; i < q.count; ++i) {
     T* o = static_cast<T*>(a.o) + ((b * a.q_len + q.first + i) * a.heads + h) * d;
     columns(d, [&](int64_t c, auto part) { store(o + c, load(w.out + i * d + c, part), part); });
-    // A sum of 0 has seen no key: the logarithm is -infinity, as it should be.
+    // A query that sees no key has a sum of 0, whose logarithm is -infinity as required.
     a.lse[(b * a.heads + h) * a.q_len + q.first + i] =
         static_cast<float>(static_cast<double>(s.top[i]) * kLn2 + __builtin_log(static_cast<double>(s.total[i])));
   }
@@ -164,7 +166,7 @@ void run_forward(const AttentionArgs& a) {
       pack_block<Unit, T>(a, packed, reinterpret_cast<Word*>(workspace_of(thread).o), i / packed.blocks,
                           pair + i / packed.blocks, i % packed.blocks);
     });
-    // The last queries see the most keys: they go first.
+    // The last queries see the most keys, so they are started first.
     parallel_each(count * group * q_blocks, [&](int64_t i, int thread) {
       const int64_t q_block = q_blocks - 1 - i / (count * group), slot = i % (count * group) / group;
       const int64_t b = (pair + slot) / a.kv_heads, h = (pair + slot) % a.kv_heads * group + i % group;

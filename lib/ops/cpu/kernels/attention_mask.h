@@ -1,6 +1,7 @@
-// Which keys the queries of a block see. For a query at position p and a key at n:
+// The attention mask for blocks of queries and keys. A query at position p sees a key at position n when
 //   n <= p < upper(n)  and  n >= start(p),
-// start being the later of its document's start and its window's, upper the end of the blocksparse neighbourhood of n.
+// where start(p) is the later of the starts of its document and of its window, and upper(n) the end of the blocksparse
+// neighbourhood of n.
 #pragma once
 
 #include "ops/cpu/kernels.h"
@@ -8,8 +9,8 @@
 
 namespace fp::cpu::FP_ISA {
 
-constexpr int64_t kQueries = 64;  // queries of a block: the lanes of a tile
-constexpr int64_t kKeys = 64;     // keys of a block: the rows of a tile
+constexpr int64_t kQueries = 64;  // queries in a block: the lanes of a tile
+constexpr int64_t kKeys = 64;     // keys in a block: the rows of a tile
 constexpr int kVectors = kQueries / kLanes;
 
 enum class Visibility { none, some, all };
@@ -46,7 +47,7 @@ FP_INLINE int64_t upper_bound(const AttentionArgs& a, int64_t head, int64_t n) {
   return smaller(INT32_MAX, (kb + a.local_blocks) * a.block);
 }
 
-// Of the keys [first, first + count).
+// Returns whether none, some or all pairs of these queries and the keys [first, first + count) are visible.
 FP_INLINE Visibility visibility(const AttentionArgs& a, const QueryBlock& q, int64_t head, int64_t first,
                                 int64_t count) {
   const int64_t n0 = a.k_offset + first, n1 = n0 + count - 1;
@@ -61,7 +62,7 @@ FP_INLINE Visibility visibility(const AttentionArgs& a, const QueryBlock& q, int
   return n1 <= q.p_min && n0 >= q.start_max && lowest > q.p_max ? Visibility::all : Visibility::some;
 }
 
-// Lanes of vector v that see the key at position n.
+// Returns the mask of the lanes of vector v that see the key at position n.
 FP_INLINE Vi sees(const QueryBlock& q, int v, int64_t n, int64_t upper) {
   Vi p, s;
   memcpy(&p, q.position + v * kLanes, sizeof p);

@@ -1,7 +1,7 @@
-// What attention forward and backward share: packing, dropout factors of a tile, scratch arithmetic.
+// Helpers shared by attention forward and backward: packing, and the dropout factors of a tile.
 //
-// Tiles are transposed: rows are keys (or head columns), lanes are queries. Row statistics then are plain vectors, the
-// causal mask a comparison of lanes, four keys of one Philox block four rows; nothing is summed across lanes.
+// Tiles are transposed: rows are keys (or head columns), lanes are queries. Row statistics are then plain vectors, the
+// causal mask is a comparison of lanes, the four keys of a Philox block are four rows, and no sum crosses lanes.
 #pragma once
 
 #include "ops/cpu/kernels/attention_mask.h"
@@ -24,7 +24,8 @@ FP_INLINE const T* key_row(const void* k, const AttentionArgs& a, int64_t b, int
   return static_cast<const T*>(k) + ((b * a.k_len + j) * a.kv_heads + kv) * a.head_dim;
 }
 
-// Rows i of a matrix with stride `stride`, transposed: dst[words(d)][ld], from `count` rows; lanes beyond are 0.
+// Packs the transpose of `count` rows of a matrix with row stride `stride` into dst[words(d)][ld]; lanes from `count`
+// on are 0. `rows` is scratch for ld * words(d) words.
 template <class Unit, class T>
 FP_INLINE void pack_transposed(Word* dst, int64_t ld, Word* rows, const T* src, int64_t stride, int64_t count,
                                int64_t d) {
@@ -34,7 +35,7 @@ FP_INLINE void pack_transposed(Word* dst, int64_t ld, Word* rows, const T* src, 
   transpose(dst, ld, rows, w, ld, w);
 }
 
-// Words across the rows: dst[words(count)][ld], columns beyond d are 0.
+// Packs `count` rows with words across the rows into dst[words(count)][ld]; columns from d on are 0.
 template <class Unit, class T>
 FP_INLINE void pack_rows_across(Word* dst, int64_t ld, const T* src, int64_t stride, int64_t count, int64_t d) {
   for (int64_t i = 0; i < count; i += Unit::kPerWord) {
@@ -44,7 +45,7 @@ FP_INLINE void pack_rows_across(Word* dst, int64_t ld, const T* src, int64_t str
   }
 }
 
-// Dropout factors [count][kQueries] of keys at positions n ... n + count - 1.
+// Writes the dropout factors [count][kQueries] of the keys at positions n ... n + count - 1.
 [[maybe_unused]] static void dropout_tile(float* dst, const AttentionArgs& a, const QueryBlock& q, int64_t b, int64_t h,
                                           int64_t n, int64_t count) {
   const auto low = static_cast<uint32_t>(a.sample_ids[2 * b]), high = static_cast<uint32_t>(a.sample_ids[2 * b + 1]);

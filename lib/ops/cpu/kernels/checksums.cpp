@@ -1,44 +1,18 @@
-// Checksums: of bit patterns, modulo 2^32, and of values, in short f32 blocks whose sums are added up in double. Bound
-// by memory.
+// Checksums of bit patterns, modulo 2^32, and of values, in short f32 blocks whose sums are added up in double. Memory
+// bound.
+#include "ops/cpu/kernels/bit_sum.h"
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 
 namespace fp::cpu::FP_ISA {
 namespace {
 
-FP_INLINE Vu load_words(const uint32_t* p) {
-  Vu v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-FP_INLINE Vu load_words(const uint16_t* p) {
-  Vh v;
-  memcpy(&v, p, sizeof v);
-  return __builtin_convertvector(v, Vu);
-}
-
-// With rows of kLanes words, `plain` adds up the words of a lane and `prefix` the values that `plain` took: the word of
-// row r is R - r times in it after R rows, which weighs words by their row without a product.
 template <class Word>
 void block_bits(uint32_t* sums, const Word* x, int64_t n) {
-  Vu plain = splat_bits(0), prefix = splat_bits(0);
+  BitSum sum;
   const int64_t rows = n / kLanes;
-  for (int64_t r = 0; r < rows; ++r) {
-    plain += load_words(x + r * kLanes);
-    prefix += plain;
-  }
-  uint32_t sum = 0, weighted = 0;
-  for (int i = 0; i < kLanes; ++i) {
-    const uint32_t by_row = static_cast<uint32_t>(rows) * plain[i] - prefix[i];
-    sum += plain[i];
-    weighted += 2 * kLanes * by_row + (2 * static_cast<uint32_t>(i) + 1) * plain[i];
-  }
-  for (int64_t i = rows * kLanes; i < n; ++i) {
-    sum += x[i];
-    weighted += (2 * static_cast<uint32_t>(i) + 1) * x[i];
-  }
-  sums[0] = sum;
-  sums[1] = weighted;
+  for (int64_t r = 0; r < rows; ++r) sum.add(load_row(x + r * kLanes));
+  sum.finish(sums, x, rows, n);
 }
 
 template <class T>
@@ -51,7 +25,7 @@ void block_values(double* sums, const T* x, int64_t n) {
     columns(here, [&](int64_t c, auto w) {
       const Vf v = load(x + from + c, w);
       plain += v;
-      magnitudes += as_float(as_bits(v) & 0x7fffffffu);
+      magnitudes += magnitude_of(v);
     });
     for (int i = 0; i < kLanes; ++i) {
       sums[0] += static_cast<double>(plain[i]);

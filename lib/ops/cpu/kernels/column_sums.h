@@ -1,14 +1,14 @@
-// Sums over the rows of a matrix: partial sums of kRowChunk rows each, then the partial sums in order. The cut depends
-// on the shape alone, so the result does not depend on the threads.
+// Column sums of a matrix: partial sums of kRowChunk rows each, then the sum of the partial sums in order. The chunks
+// depend only on the shape, so the result does not depend on the number of threads.
 #pragma once
 
 #include "ops/cpu/kernels/dispatch.h"
 
 namespace fp::cpu::FP_ISA {
 
-constexpr int64_t kStrip = 512;  // columns of a piece of work: their partial sums stay in the first-level cache
+constexpr int64_t kStrip = 512;  // columns in a work item: their partial sums stay in the first-level cache
 
-// row(chunk, r, first, last) for every row r of a chunk in order, columns [first, last).
+// Calls row(chunk, r, first, last) for every row r of a chunk in order, with columns [first, last).
 template <class F>
 FP_INLINE void sum_chunks(int64_t rows, int64_t cols, F&& row) {
   const int64_t strips = (cols + kStrip - 1) / kStrip;

@@ -1,4 +1,4 @@
-// Storage types by a flag, and parallel loops whose bodies stay in this instruction set's namespace.
+// Dispatch on the storage type, and parallel loops whose bodies stay in this instruction set's namespace.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace fp::cpu::FP_ISA {
 
-// f(T{}) with T = bf16 or float.
+// Calls f(T{}) with T = bf16 or float.
 template <class F>
 FP_INLINE void with_type(bool is_bf16, F&& f) {
   if (is_bf16)
@@ -18,10 +18,10 @@ FP_INLINE void with_type(bool is_bf16, F&& f) {
     f(float{});
 }
 
-// Rows a thread takes at a time, so that a piece is worth its dispatch.
+// Rows that a thread takes at a time: enough work to be worth dispatching.
 FP_INLINE int64_t row_grain(int64_t cols) { return larger(1, 4096 / larger(cols, 1)); }
 
-// f(i) for i in [0, n), in any order, one at a time to whichever thread is free: for work of uneven size.
+// Calls f(i) for i in [0, n), in any order, one at a time on whichever thread is free: for work of uneven size.
 template <class F>
 FP_INLINE void parallel_each(int64_t n, F&& f) {
   int64_t next = 0;
@@ -32,7 +32,7 @@ FP_INLINE void parallel_each(int64_t n, F&& f) {
 
 FP_INLINE int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-// Hands out pieces of a scratch buffer, 64-byte aligned; with a null base it only counts.
+// Allocates 64-byte aligned pieces of a scratch buffer; with a null base it only counts the bytes.
 struct Cutter {
   std::byte* base;
   size_t used = 0;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-// Factors of elements 4*block ... of one token, 4*kLanes of them, in order.
+// Computes the dropout factors of 4*kLanes elements of one token, from element 4*block on, in order.
 FP_INLINE void factors(Vf out[4], const DropoutArgs& d, uint32_t block, uint32_t token, const int32_t* sample) {
   Vu counter = splat_bits(block);
   for (int i = 0; i < kLanes; ++i) counter[i] += static_cast<uint32_t>(i);

@@ -6,7 +6,7 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-// Null where there is no row: no table, or -1.
+// Returns null when there is no row: no table, or index -1.
 template <class T>
 FP_INLINE const T* row_of(const void* table, const int32_t* rows, int64_t r, int64_t cols) {
   return rows == nullptr || rows[r] < 0 ? nullptr : static_cast<const T*>(table) + rows[r] * cols;

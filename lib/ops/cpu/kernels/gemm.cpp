@@ -1,8 +1,8 @@
 // Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
 //
-// a is packed for all threads in blocks of kLanes rows [k][kLanes]; a piece of work is one panel of kLanes * kPanel
-// columns of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers
-// over the whole depth (kDepth words at most), so no sum depends on how the work was cut.
+// a is packed for all threads in blocks of kLanes rows [k][kLanes]. A work item is one panel of kLanes * kPanel columns
+// of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers over the
+// whole depth (at most kDepth words), so no sum depends on how the work was divided.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 #include "ops/cpu/kernels/units.h"
@@ -15,11 +15,11 @@ constexpr int kRows = kLanes == 16 ? 8 : 4;   // rows of a tile
 constexpr int64_t kColumns = kPanel * kLanes;
 constexpr int64_t kDepth = 2048;     // words of k at a time
 constexpr int64_t kRowBlock = 2048;  // rows of a packed at a time
-constexpr int64_t kRowPart = 128;    // rows of a smallest piece of work
+constexpr int64_t kRowPart = 128;    // fewest rows of a work item
 constexpr int64_t kStripes = 16;     // blocks of kLanes rows that are packed together
-constexpr int64_t kStaged = 256;     // words of a row staged before they are transposed
+constexpr int64_t kGathered = 256;   // words of a row gathered before they are transposed
 
-// An operand: element (row, k) with row the free and k the summed index.
+// An operand with elements (row, k), where row is the free and k the summed index.
 template <class T>
 struct Operand {
   const T* data;
@@ -27,11 +27,11 @@ struct Operand {
   int64_t rows, depth;
 };
 
-// Words [0, count) of rows [row, row + width), transposed: dst[word * ld + i]. Rows beyond the last are 0.
+// Packs words [0, count) of rows [row, row + width), transposed, into dst[word * ld + i]. Rows beyond the last are 0.
 template <class Unit, class T>
 void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64_t width, int64_t k, int64_t count) {
   constexpr bool kStoredAsWords = sizeof(T) * Unit::kPerWord == sizeof(Word);
-  Word staged[kLanes * kStaged];
+  Word gathered[kLanes * kGathered];
   for (int64_t i = 0; i < width; i += kLanes) {
     const int64_t live = larger(0, smaller(kLanes, o.rows - row - i));
     const T* src = o.data + (row + i) * o.depth + k;
@@ -39,21 +39,21 @@ void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64
       transpose(dst + i, ld, reinterpret_cast<const Word*>(src), o.depth / Unit::kPerWord, kLanes, count);
       continue;
     }
-    for (int64_t w = 0; w < count; w += kStaged) {
-      const int64_t first = w * Unit::kPerWord, n = smaller(kStaged, count - w);
+    for (int64_t w = 0; w < count; w += kGathered) {
+      const int64_t first = w * Unit::kPerWord, n = smaller(kGathered, count - w);
       for (int64_t r = 0; r < kLanes; ++r) {
         if (r < live)
-          pack_row<Unit>(staged + r * kStaged, src + r * o.depth + first,
+          pack_row<Unit>(gathered + r * kGathered, src + r * o.depth + first,
                          smaller(n * Unit::kPerWord, o.depth - k - first));
         else
-          memset(staged + r * kStaged, 0, static_cast<size_t>(n) * sizeof(Word));
+          memset(gathered + r * kGathered, 0, static_cast<size_t>(n) * sizeof(Word));
       }
-      transpose(dst + w * ld + i, ld, staged, kStaged, kLanes, n);
+      transpose(dst + w * ld + i, ld, gathered, kGathered, kLanes, n);
     }
   }
 }
 
-// The same of a transposed operand, for `panels` panels of kWidth rows each, one after the other in dst.
+// Packs a transposed operand in the same way: `panels` panels of kWidth rows each, one after the other in dst.
 template <class Unit, int kWidth, class T>
 void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
   for (int64_t w = 0; w < count; ++w) {
@@ -74,7 +74,7 @@ void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels
   }
 }
 
-// Panels of kWidth rows from `row` on, each [count][kWidth].
+// Packs panels of kWidth rows from `row` on, each [count][kWidth].
 template <class Unit, int kWidth, class T>
 void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
   if (o.transposed) return pack_columns_of<Unit, kWidth>(dst, o, row, panels, k, count);
@@ -82,11 +82,11 @@ void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k
     pack_rows_of<Unit>(dst + p * count * kWidth, kWidth, o, row + p * kWidth, kWidth, k, count);
 }
 
-// What becomes of a tile: where it goes and what is added.
+// Destination of a tile and what is added to it.
 struct Destination {
   float* sums;  // f32 destination or running sums; null: bf16 only
   int64_t ld_sums;
-  bool add;       // to sums
+  bool add;       // add to sums instead of overwriting them
   bf16* rounded;  // bf16 destination, once the sums are complete; null: none
   int64_t ld;
   const float* bias;  // null: none
@@ -146,11 +146,11 @@ void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destinatio
 }
 
 struct Plan {
-  int64_t depth, row_block;  // words of k, rows of a at a time
+  int64_t depth, row_block;  // words of k and rows of a at a time
   Word* a;
-  Word* b;  // of thread 0; b_words to the next
+  Word* b;  // packed panel of thread 0; that of the next thread is b_words further
   int64_t b_words;
-  float* sums;  // running sums of a bf16 destination when k is taken in several pieces
+  float* sums;  // running sums of a bf16 destination when k is processed in several pieces
   float* bias;  // in f32
 };
 
@@ -171,7 +171,7 @@ Plan cut(const GemmArgs& g, Cutter& cutter) {
   return p;
 }
 
-// Rows [first, first + rows) of c, words [word, word + depth) of k.
+// Adds words [word, word + depth) of k to rows [first, first + rows) of c.
 template <class Unit, class T>
 void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t rows, int64_t word, int64_t depth) {
   const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k},
@@ -193,7 +193,7 @@ void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t row
     d.sums = static_cast<float*>(g.c) + first * g.n;
     d.ld_sums = g.n;
   }
-  // Many threads and few panels: the rows are shared out, too, in parts that are worth packing the panel for.
+  // With many threads and few panels the rows are divided, too, in parts large enough to pay for packing the panel.
   const int64_t panels = blocks_of(g.n, kColumns);
   const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(rows, kRowPart));
   const int64_t part_rows = round_up(blocks_of(rows, parts), kLanes);

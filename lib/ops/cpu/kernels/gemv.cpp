@@ -1,5 +1,5 @@
-// Products with few rows of a (generation, one token a sample): every row of b is read once, where it lies, and summed
-// along itself. Bound by the memory that b is in; packing it would cost several times that.
+// Products with few rows of a (generation, one token per sample): every row of b is read once, without packing, and
+// summed along itself. Bound by reading b; packing it would cost several times that.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 #include "ops/cpu/kernels/units.h"
@@ -7,7 +7,7 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-constexpr int kTogether = 4;  // rows of b whose sums are formed at once
+constexpr int kTogether = 4;  // rows of b that are summed at once
 
 template <class T>
 FP_INLINE Vf mac(Vf sum, const T* a, const T* b) {
@@ -38,7 +38,7 @@ FP_INLINE void store_one(const GemmArgs& g, int64_t row, int64_t n, float x) {
     static_cast<float*>(g.c)[row * g.n + n] = x;
 }
 
-// Rows [n, n + count) of b with row `row` of a.
+// Computes the products of row `row` of a with rows [n, n + count) of b.
 template <class T, int count>
 FP_INLINE void dot_rows(const GemmArgs& g, int64_t row, int64_t n) {
   const T* a = static_cast<const T*>(g.a) + row * g.k;

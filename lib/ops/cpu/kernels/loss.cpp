@@ -1,5 +1,5 @@
-// Softmax statistics and the gradient of the cross entropy over rows of logits: one pass over memory each. A row goes
-// through the first-level cache in pieces, as f32 scores with dead columns at -infinity.
+// Softmax statistics and the gradient of the cross entropy over rows of logits, each in one pass over memory. A row is
+// processed in pieces that fit the first-level cache, as f32 scores with excluded columns at -infinity.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/math.h"
 #include "ops/cpu/kernels/table.h"
@@ -38,7 +38,7 @@ FP_INLINE void stats_row(const LossArgs& a, int64_t r) {
       total *= exp(splat(top - piece_top))[0];
       top = piece_top;
     }
-    // No live score so far, or only NaN: the sum tells.
+    // With no valid score so far, or only NaN, the base is 0; a NaN shows in the sum.
     const float base = top == kNone ? 0.0f : top;
     Vf s0{}, s1{};
     for (int64_t c = 0; c < count; c += 2 * kLanes) {

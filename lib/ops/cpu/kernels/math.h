@@ -5,18 +5,18 @@
 
 namespace fp::cpu::FP_ISA {
 
-// Nearest integer of |x| < 2^22, by the rounding of an addition.
+// Rounds to the nearest integer, for |x| < 2^22, by the rounding of an addition.
 FP_INLINE Vf nearest(Vf x) {
   const Vf magic = splat(0x1.8p23f);
   return (x + magic) - magic;
 }
 
-// p * 2^n for integral n in [-126, 128] and p in [0.7, 1.5].
+// Returns p * 2^n for integral n in [-126, 128] and p in [0.7, 1.5].
 FP_INLINE Vf scale_by_power(Vf p, Vf n) {
   return as_float(as_bits(p) + (reinterpret_cast<Vu>(__builtin_convertvector(n, Vi)) << 23));
 }
 
-// Results below 2^-125 are flushed to 0.
+// Returns e^x; results below 2^-125 are flushed to 0.
 FP_INLINE Vf exp(Vf x) {
   const Vf lowest = splat(-86.6f), highest = splat(88.72f);
   const Vf clamped = x < lowest ? lowest : (x > highest ? highest : x);
@@ -32,7 +32,7 @@ FP_INLINE Vf exp(Vf x) {
   return x < lowest ? Vf{} : (x > highest ? splat(__builtin_inff()) : y);
 }
 
-// 2^x for x <= 1, as attention's probabilities need it: 0 below -125.
+// Returns 2^x for x <= 1, as the probabilities of attention need it; 0 for x below -125.
 FP_INLINE Vf exp2_small(Vf x) {
   const Vf lowest = splat(-125.0f);
   const Vf clamped = x < lowest ? lowest : x;

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, a row at a time: a row of activations stays in the first-level cache over the passes.
+// LayerNorm and RMSNorm, one row at a time, which stays in the first-level cache over the passes.
 #include "ops/cpu/kernels/column_sums.h"
 #include "ops/cpu/kernels/table.h"
 

@@ -1,4 +1,4 @@
-// Philox4x32-10 (base/philox.h) on vectors of counters, and the dropout factors made of it: the same bits.
+// Philox4x32-10 on vectors of counters, with the same bits as base/philox.h, and dropout factors from it.
 #pragma once
 
 #include "ops/cpu/kernels.h"
@@ -48,7 +48,7 @@ FP_INLINE Words philox(Vu c0, Vu c1, Vu c2, Vu c3, uint32_t k0, uint32_t k1) {
   return {{c0, c1, c2, c3}};
 }
 
-// 0 where dropped, 1/(1-p) where kept.
+// Returns 0 where dropped, `kept` (1/(1-p)) where kept.
 FP_INLINE Vf dropout_factors(Vu bits, float p, float kept) {
   const Vf u = (__builtin_convertvector(reinterpret_cast<Vi>(bits >> 8), Vf) + 0.5f) * 0x1p-24f;
   return u < p ? Vf{} : splat(kept);

@@ -1,4 +1,4 @@
-// Between the fused projection [M, (H+2K)d] and q, k, v [M, heads, d], with the rotary embedding on the way.
+// Copies between the fused projection [M, (H+2K)d] and q, k, v [M, heads, d], and applies the rotary embedding.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 
@@ -10,7 +10,7 @@ FP_INLINE void copy_head(T* dst, const T* src, int64_t d) {
   memcpy(dst, src, static_cast<size_t>(d) * sizeof(T));
 }
 
-// Halves (i, i + d/2) turned by the angle, or, with sign = -1, back.
+// Rotates the halves (i, i + d/2) by the angle, or back with sign = -1.
 template <class T>
 FP_INLINE void rotate_head(T* dst, const T* src, int64_t d, const float* cos, const float* sin, float sign) {
   const int64_t half = d / 2;

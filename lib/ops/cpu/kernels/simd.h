@@ -1,6 +1,6 @@
-// Vectors of 32-bit lanes, as wide as the instruction set this file is compiled for, from the compiler's vector
-// extensions. Everything here is always inlined: nothing may become a function that another instruction set's code
-// could call.
+// Vectors of 32-bit lanes, as wide as the instruction set that this file is compiled for, by the compiler's vector
+// extensions. Everything here is always inlined, so that nothing becomes a function that code for another instruction
+// set could call.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,8 @@ FP_INLINE Vf as_float(Vu x) { return reinterpret_cast<Vf>(x); }
 FP_INLINE Vu as_bits(Vf x) { return reinterpret_cast<Vu>(x); }
 FP_INLINE Vf max(Vf a, Vf b) { return a > b ? a : b; }
 
+FP_INLINE Vf magnitude_of(Vf x) { return as_float(as_bits(x) & 0x7fffffffu); }
+
 FP_INLINE Vf sqrt(Vf x) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Vf>(_mm512_sqrt_ps(reinterpret_cast<__m512>(x)));
@@ -52,8 +54,8 @@ FP_INLINE Vf sqrt(Vf x) {
 #endif
 }
 
-// bf16 in the low halves of 32-bit words <-> float. Rounds to nearest even as fp::bf16 does, NaN stays NaN;
-// the instruction for it takes denormal numbers as 0.
+// Conversions between float and bf16 in the low halves of 32-bit words. They round to nearest even as fp::bf16 does,
+// and NaN stays NaN; the AVX512-BF16 instruction treats denormal numbers as 0.
 FP_INLINE Vf from_bf16(Vh h) { return as_float(__builtin_convertvector(h, Vu) << 16); }
 FP_INLINE Vu round_bf16_bits(Vf x) {
 #ifdef __AVX512BF16__
@@ -111,14 +113,14 @@ FP_INLINE void store(bf16* p, Vf x, Part t) {
   for (int i = 0; i < t.n; ++i) p[i] = v[i];
 }
 
-// The value as storage type T would hold it.
+// Returns the value rounded to storage type T.
 template <class T>
 FP_INLINE Vf rounded(Vf x) {
   if constexpr (sizeof(T) == 4) return x;
   return as_float(round_bf16_bits(x) << 16);
 }
 
-// f(column, Full or Part) over n columns.
+// Calls f(column, Full or Part) over n columns.
 template <class F>
 FP_INLINE void columns(int64_t n, F&& f) {
   int64_t c = 0;
@@ -126,14 +128,14 @@ FP_INLINE void columns(int64_t n, F&& f) {
   if (c < n) f(c, Part{static_cast<int>(n - c)});
 }
 
-// Keeps the lanes of a Part, zeroes the others (for sums of values that are not 0 there).
+// Keeps the lanes of a Part and zeroes the others (for sums of values that are not 0 there).
 FP_INLINE Vf keep(Vf x, Full) { return x; }
 FP_INLINE Vf keep(Vf x, Part t) {
   for (int i = t.n; i < kLanes; ++i) x[i] = 0;
   return x;
 }
 
-// Sum of the lanes, always in the same order: halves onto halves.
+// Returns the sum of the lanes, always in the same order: halves onto halves.
 FP_INLINE float sum(Vf x) {
   float v[kLanes];
   store(v, x);
@@ -147,7 +149,7 @@ FP_INLINE float max_lane(Vf x) {
   return m;
 }
 
-// zip: a0 b0 a1 b1 ... of the lower (upper) halves; evens and odds of the elements of a|b.
+// zip_lo, zip_hi: a0 b0 a1 b1 ... of the lower and upper halves; evens, odds: the even and odd elements of a|b.
 #if defined(__AVX512F__)
 FP_INLINE Vu zip_lo(Vu a, Vu b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

@@ -1,4 +1,4 @@
-// The functions that every instruction set defines, gathered by table.cpp.
+// The kernel functions that are compiled for every instruction set; table.cpp collects them into a Kernels table.
 #pragma once
 
 #include "ops/cpu/kernels.h"

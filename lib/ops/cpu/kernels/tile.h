@@ -1,5 +1,5 @@
 // Register tiles of matrix products: c[m][lanes] (+)= a[m][k] b[k][lanes] on words (units.h). A tile keeps its sums in
-// registers over the whole k, so a result depends on k's order alone, never on how m and the lanes were cut.
+// registers over the whole k, so a result depends only on the order of k, never on how m and the lanes were divided.
 #pragma once
 
 #include "ops/cpu/kernels/tile_amx.h"
@@ -21,8 +21,8 @@ struct Product2d {
   const Word* b;
   int64_t ldb;
   int64_t k;            // words
-  bool add;             // c is added to, after it was multiplied by
-  const float* factor;  // one factor a lane; null: 1
+  bool add;             // add to c instead of overwriting it
+  const float* factor;  // one factor per lane, by which c is multiplied first; null: 1
 };
 
 template <class Unit, int M, int V>
@@ -65,7 +65,7 @@ FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
 }
 
 #ifdef __AMX_BF16__
-// What is left of k after whole steps of 16 words is added last.
+// The remainder of k after whole steps of 16 words is added last.
 [[maybe_unused]] static void multiply_by_tiles(const Product2d& p, int64_t m, int64_t vectors) {
   if (p.factor != nullptr)
     for (int64_t i = 0; i < m; ++i)
@@ -86,7 +86,7 @@ FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
 }
 #endif
 
-// m rows, so many vectors of lanes. Words of bf16 want a TileSession around it.
+// Multiplies m rows and `vectors` vectors of lanes. With bf16 words a TileSession must be alive.
 template <class Unit>
 FP_INLINE void multiply(const Product2d& p, int64_t m, int64_t vectors) {
 #ifdef __AMX_BF16__

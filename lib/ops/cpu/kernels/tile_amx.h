@@ -1,5 +1,5 @@
 // Products of bf16 words by AMX: a tile register holds 16 rows of 64 bytes, so one instruction adds the products of 16
-// words of k to 16 x 16 sums. Four tiles of sums are kept at a time. As in tile.h a sum depends on k's order alone.
+// words of k to 16 x 16 sums. Four tiles of sums are kept at a time. As in tile.h a sum depends only on the order of k.
 #pragma once
 
 #include "ops/cpu/kernels/units.h"
@@ -8,7 +8,7 @@
 
 namespace fp::cpu::FP_ISA {
 
-// Operand of LDTILECFG: bytes of a row and rows of each tile.
+// Operand of LDTILECFG: bytes per row and number of rows of each tile.
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {};
@@ -16,7 +16,7 @@ struct alignas(64) TileShapes {
 };
 
 // Tiles 0 to 3: sums of `upper` and `lower` rows, of 16 lanes each; 4 and 5: a, upper and lower rows of `words` words;
-// 6 and 7: b, so many rows of 16 lanes.
+// 6 and 7: b, `words` rows of 16 lanes.
 FP_INLINE void shape_tiles(int64_t upper, int64_t lower, int64_t words) {
   TileShapes s;
   const auto set = [&](int tile, int64_t rows, int64_t row_words) {
@@ -29,7 +29,7 @@ FP_INLINE void shape_tiles(int64_t upper, int64_t lower, int64_t words) {
   __asm__ volatile("ldtilecfg %0" : : "m"(s));
 }
 
-// While one lives its thread has tiles in their usual shape: 16 rows, 16 words.
+// While a session is alive, the tiles of its thread have their usual shape: 16 rows, 16 words.
 struct TileSession {
   TileSession() { shape_tiles(16, 16, 16); }
   ~TileSession() { _tile_release(); }
@@ -41,7 +41,7 @@ struct TileBlock {
   float* c;
   const Word *a, *b;
   int64_t ldc, lda, ldb;  // words
-  int64_t steps, words;   // of k: so many steps of so many words
+  int64_t steps, words;   // k is `steps` steps of `words` words
   bool add;
 };
 
@@ -81,7 +81,8 @@ FP_INLINE void tile_block(const TileBlock& t) {
   if constexpr (kLower && kRight) _tile_stored(3, low + 16, ldc);
 }
 
-// All of c, for `steps` steps of k. The intrinsics do not say what memory they read, so what was stored must be there.
+// Computes all of c for `steps` steps of k. The tile loads do not declare the memory they read, so the barrier makes
+// sure that earlier stores are complete.
 FP_INLINE void add_steps(TileBlock whole, int64_t m, int64_t vectors) {
   __asm__ volatile("" : : : "memory");
   bool usual = true;

@@ -1,5 +1,5 @@
 // Operands of inner products in 32-bit words: one f32, or two bf16 that are neighbours along the summed dimension. With
-// either, a multiply-accumulate takes one word of a (the same for all lanes) and a vector of words of b.
+// both, a multiply-accumulate takes one word of a (the same for all lanes) and a vector of words of b.
 #pragma once
 
 #include "ops/cpu/kernels/simd.h"
@@ -30,7 +30,7 @@ using Bf16Storage = Bf16Unit;
 using Bf16Storage = F32Unit;  // bf16 operands are widened when they are packed
 #endif
 
-// How operands of storage type T are packed.
+// The unit in which operands of storage type T are packed.
 template <class T>
 struct UnitOf {
   using type = F32Unit;
@@ -53,7 +53,7 @@ FP_INLINE Vu load_words(const Word* p) {
 }
 FP_INLINE void store_words(Word* p, Vu v) { memcpy(p, &v, sizeof v); }
 
-// 16-bit patterns of bf16 values, one a word.
+// Loads the 16-bit patterns of bf16 values, one per word.
 FP_INLINE Vu load_halves(const bf16* p, Full) {
   Vh v;
   memcpy(&v, p, sizeof v);
@@ -69,7 +69,7 @@ FP_INLINE void store_words(Word* p, Vu v, Part t) {
   for (int i = 0; i < t.n; ++i) p[i] = v[i];
 }
 
-// One row, summed along itself: words(n) words.
+// Packs one row that is summed along itself into words(n) words.
 template <class Unit, class T>
 FP_INLINE void pack_row(Word* dst, const T* src, int64_t n) {
   if constexpr (Unit::kPerWord == 2) {
@@ -80,7 +80,7 @@ FP_INLINE void pack_row(Word* dst, const T* src, int64_t n) {
   }
 }
 
-// kPerWord rows summed across: n words. `second` is null when the first is the last row.
+// Packs kPerWord rows that are summed across into n words. `second` is null when `first` is the last row.
 template <class Unit, class T>
 FP_INLINE void pack_across(Word* dst, const T* first, const T* second, int64_t n) {
   if constexpr (Unit::kPerWord == 2) {
@@ -93,7 +93,7 @@ FP_INLINE void pack_across(Word* dst, const T* first, const T* second, int64_t n
   }
 }
 
-// The words of two rows of results that are summed across next.
+// Stores the words of two rows of results that are next summed across.
 template <class Unit>
 FP_INLINE void store_across(Word* dst, int64_t ld, Vf first, Vf second) {
 #ifdef __AVX512BF16__
@@ -111,7 +111,7 @@ FP_INLINE void store_across(Word* dst, int64_t ld, Vf first, Vf second) {
   store_words(dst + ld, as_bits(second));
 }
 
-// The words of one row of results, kLanes values, that is summed along itself.
+// Stores the words of one row of results, kLanes values, that is next summed along itself.
 template <class Unit>
 FP_INLINE void store_along(Word* dst, Vf x) {
 #ifdef __AVX512BF16__
@@ -124,7 +124,7 @@ FP_INLINE void store_along(Word* dst, Vf x) {
   store_words(dst, as_bits(x));
 }
 
-// dst[c][r] = src[r][c] of a square of kLanes words: log2(kLanes) rounds of zips.
+// Transposes a square of kLanes x kLanes words, dst[c][r] = src[r][c], in log2(kLanes) rounds of zips.
 FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t lds) {
   Vu a[kLanes], b[kLanes];
   for (int i = 0; i < kLanes; ++i) a[i] = load_words(src + i * lds);
@@ -138,7 +138,7 @@ FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t
   for (int i = 0; i < kLanes; ++i) store_words(dst + i * ldd, a[i]);
 }
 
-// A word of a matrix whose rows may start at any element, so at half a word.
+// Loads a word that may be unaligned: rows start at any element, that is, possibly at half a word.
 FP_INLINE Word load_word(const Word* p) {
   Word w;
   memcpy(&w, p, sizeof w);

@@ -1,0 +1,42 @@
+#include "bench/step_rig.h"
+
+#include "base/philox.h"
+#include "dryrun/setup.h"
+
+namespace fp {
+
+std::vector<Batch> random_batches(const RunSpec& spec) {
+  std::vector<Batch> batches(static_cast<size_t>(spec.train.global_batch / spec.train.micro_batch));
+  uint64_t state = spec.run.seed;
+  for (Batch& b : batches) {
+    b.resize(spec.train.micro_batch, spec.data.seq_len);
+    for (int64_t i = 0; i < b.n * b.seq_len; ++i) {
+      const auto at = static_cast<size_t>(i);
+      b.tokens[at] = static_cast<int32_t>(Philox::mix(state++) % static_cast<uint64_t>(spec.model.vocab));
+      b.targets[at] = static_cast<int32_t>(Philox::mix(state++) % static_cast<uint64_t>(spec.model.vocab));
+      b.positions[at] = static_cast<int32_t>(i % b.seq_len);
+      b.doc_start[at] = 0;
+    }
+    for (size_t i = 0; i < b.sample_ids.size(); ++i) b.sample_ids[i] = i;
+  }
+  return batches;
+}
+
+StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops)
+    : spec_(spec),
+      groups_(make_self_groups()),
+      model_(spec.model, model_options(spec), ops, arena, groups_),
+      executor_(model_, executor_options(spec)),
+      batches_(random_batches(spec)),
+      ops_(ops) {}
+
+void StepRig::initialize() { model_.params().initialize(ops_, spec_.run.seed); }
+
+void StepRig::step() {
+  executor_.accumulate(batches_);
+  const GradientNorm g = executor_.gradient_norm();
+  executor_.update(spec_.optimizer, 1e-4, ++count_, g.norm);
+  ops_.synchronize();
+}
+
+}  // namespace fp

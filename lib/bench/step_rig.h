@@ -1,0 +1,36 @@
+// A model that trains on random tokens, for benchmarks; also runs without memory on counting ops.
+#pragma once
+
+#include <vector>
+
+#include "config/run_spec.h"
+#include "data/sampling/batch.h"
+#include "exec/executor.h"
+#include "model/model.h"
+#include "tensor/arena.h"
+
+namespace fp {
+
+// Returns one step's micro-batches, filled with random tokens.
+std::vector<Batch> random_batches(const RunSpec&);
+
+// Runs on one rank. The spec's model must have its vocabulary; spec, arena and ops must outlive this.
+class StepRig {
+ public:
+  StepRig(const RunSpec&, Arena&, Ops&);
+  // Initialises the weights. Call it first, except on counting ops, which do not need it.
+  void initialize();
+  // Runs forward, backward, clipping and update; returns when the device is done.
+  void step();
+
+ private:
+  const RunSpec& spec_;
+  Groups groups_;
+  Model model_;
+  Executor executor_;
+  std::vector<Batch> batches_;
+  Ops& ops_;
+  int64_t count_ = 0;
+};
+
+}  // namespace fp

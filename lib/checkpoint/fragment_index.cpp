@@ -1,0 +1,86 @@
+#include "checkpoint/fragment_index.h"
+
+#include "checkpoint/index.h"
+#include "io/retry.h"
+
+namespace fp {
+namespace {
+
+h5::File open_index(const Checkpoint& c) { return open_hdf5(c.folder() / CheckpointManifest::kIndexName); }
+
+// A manipulated shape must not make the loader allocate terabytes: tensors cannot be larger than the files.
+void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t>& bytes_of_ranks) {
+  uint64_t left = 0;
+  for (const auto& [rank, bytes] : bytes_of_ranks) left += bytes;
+  for (const CheckpointParam& p : c.manifest().parameters) {
+    const uint64_t bytes = static_cast<uint64_t>(p.shape.elements()) * sizeof(float);
+    for (size_t kind = 0; kind < p.fingerprints.size(); ++kind) {
+      if (bytes > left)
+        throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and what comes before",
+                                    c.folder().string(), p.name, p.shape.str()));
+      left -= bytes;
+    }
+  }
+}
+
+}  // namespace
+
+OlderFormatError::OlderFormatError(const std::filesystem::path& checkpoint)
+    : ConfigError(fmt::format(
+          "{0}: was saved by a version of fptrain that did not write {1}, so only HDF5 can locate its tensors, and a "
+          "manipulated file can crash HDF5 or lead it astray. If you trust its source: add --hdf5, or rewrite it with "
+          "`fptrain checkpoint consolidate --hdf5 {0} --output COPY`",
+          checkpoint.string(), CheckpointManifest::kTableName)) {}
+
+FragmentIndex::FragmentIndex(const Checkpoint& c) : checkpoint_(c) {
+  for (const CheckpointFile& f : c.manifest().files)
+    if (const auto rank = rank_of_file(f.name)) bytes_[*rank] = f.bytes;
+  require_tensors_fit_files(c, bytes_);
+  if (c.manifest().file(CheckpointManifest::kTableName) != nullptr) {
+    table_ = FragmentTable::read(c.folder(), c.manifest());
+    return;
+  }
+  if (!c.allows_hdf5()) throw OlderFormatError(c.folder());
+  index_ = with_retries([&] { return open_index(c); });
+}
+
+std::vector<StoredFragment> FragmentIndex::fragments_by_hdf5(const CheckpointParam& param, StateKind kind) const {
+  return with_retries([&] {
+    try {
+      return read_fragments(*index_, param, kind);
+    } catch (const InfrastructureError&) {
+      index_ = open_index(checkpoint_);  // for the next attempt
+      throw;
+    }
+  });
+}
+
+void FragmentIndex::require_inside_files(const std::vector<StoredFragment>& fragments,
+                                         const std::string& tensor) const {
+  for (const StoredFragment& f : fragments) {
+    const auto file = bytes_.find(f.rank);
+    if (file == bytes_.end())
+      throw DataError(fmt::format("{}: the index places a part of {} in {}, which is not a file of the checkpoint",
+                                  checkpoint_.folder().string(), tensor, rank_file_name(f.rank)));
+    const uint64_t bytes = static_cast<uint64_t>(f.box.count.elements()) * sizeof(float);
+    const auto offset = static_cast<uint64_t>(f.offset);
+    if (f.offset < 0 || bytes > file->second || offset > file->second - bytes)
+      throw DataError(fmt::format("{}: the index places {} bytes of {} at byte {} of {}, which has {}",
+                                  checkpoint_.folder().string(), bytes, tensor, f.offset, rank_file_name(f.rank),
+                                  file->second));
+  }
+}
+
+std::vector<StoredFragment> FragmentIndex::fragments(const CheckpointParam& param, StateKind kind) const {
+  const std::string tensor = dataset_name(param.name, kind);
+  if (!param.fingerprints.contains(kind))
+    throw DataError(fmt::format("{}: has no {} of {}", checkpoint_.folder().string(), name_of(kind), param.name));
+  std::vector<StoredFragment> parts = table_ ? table_->fragments(param, kind) : fragments_by_hdf5(param, kind);
+  if (const std::string fault = tiling_error(param.shape, parts); !fault.empty())
+    throw DataError(
+        fmt::format("{}: the parts of {} are not the whole tensor: {}", checkpoint_.folder().string(), tensor, fault));
+  require_inside_files(parts, tensor);
+  return parts;
+}
+
+}  // namespace fp

@@ -1,0 +1,60 @@
+#include "config/choices.h"
+
+namespace fp {
+
+EnumNames names_of(Family) {
+  static constexpr std::string_view kNames[] = {"gpt", "llama", "phi3", "phi3small"};
+  return kNames;
+}
+
+EnumNames names_of(RopeKind) {
+  static constexpr std::string_view kNames[] = {"none", "standard", "linear", "llama3", "longrope"};
+  return kNames;
+}
+
+EnumNames names_of(DType) {
+  static constexpr std::string_view kNames[] = {name_of(DType::f32), name_of(DType::bf16)};
+  return kNames;
+}
+
+EnumNames names_of(Recompute) {
+  static constexpr std::string_view kNames[] = {"none", "selective", "full"};
+  return kNames;
+}
+
+EnumNames names_of(Objective) {
+  static constexpr std::string_view kNames[] = {"pretrain", "sft", "dpo"};
+  return kNames;
+}
+
+EnumNames names_of(Nonfinite) {
+  static constexpr std::string_view kNames[] = {"stop", "skip"};
+  return kNames;
+}
+
+EnumNames names_of(LearningRateSchedule) {
+  static constexpr std::string_view kNames[] = {"cosine", "linear", "constant", "wsd"};
+  return kNames;
+}
+
+EnumNames names_of(DecayShape) {
+  static constexpr std::string_view kNames[] = {"minus_sqrt", "linear", "cosine", "exponential"};
+  return kNames;
+}
+
+EnumNames names_of(Sampling) {
+  static constexpr std::string_view kNames[] = {"packed", "documents"};
+  return kNames;
+}
+
+EnumNames names_of(LongDocuments) {
+  static constexpr std::string_view kNames[] = {"error", "truncate", "drop"};
+  return kNames;
+}
+
+EnumNames names_of(Permissions) {
+  static constexpr std::string_view kNames[] = {"umask", "private", "group"};
+  return kNames;
+}
+
+}  // namespace fp

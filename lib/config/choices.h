@@ -1,0 +1,52 @@
+// The values that keys of a run spec choose from. names_of() returns them as they are written in YAML.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/enum_names.h"
+
+namespace fp {
+
+enum class Family { gpt, llama, phi3, phi3small };
+EnumNames names_of(Family);
+
+enum class RopeKind { none, standard, linear, llama3, longrope };
+EnumNames names_of(RopeKind);
+
+// The types that a run computes or adds gradients in: the first enumerators of DType.
+EnumNames names_of(DType);
+
+// Which activations are kept for the backward pass; the others are recomputed. All values give the same numbers.
+enum class Recompute : uint8_t {
+  none,       // keep everything
+  selective,  // recompute norms and activation functions: cheap to compute, large to keep
+  full,       // keep each block's input only
+};
+EnumNames names_of(Recompute);
+
+enum class Objective { pretrain, sft, dpo };
+EnumNames names_of(Objective);
+
+// The reaction to a loss or gradient that is not finite.
+enum class Nonfinite { stop, skip };
+EnumNames names_of(Nonfinite);
+
+enum class LearningRateSchedule { cosine, linear, constant, wsd };
+EnumNames names_of(LearningRateSchedule);
+
+enum class DecayShape { minus_sqrt, linear, cosine, exponential };
+EnumNames names_of(DecayShape);
+
+enum class Sampling { packed, documents };
+EnumNames names_of(Sampling);
+
+// The treatment of documents with more targets than a sample.
+enum class LongDocuments { error, truncate, drop };
+EnumNames names_of(LongDocuments);
+
+// Who may read the files of a run. `owner` is written "private".
+enum class Permissions { umask, owner, group };
+EnumNames names_of(Permissions);
+
+}  // namespace fp

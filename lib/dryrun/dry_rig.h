@@ -1,0 +1,35 @@
+// One rank of a dry run: the model and the executor on counting ops and an arena without memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/counting.h"
+#include "dryrun/dry_run.h"
+#include "dryrun/setup.h"
+#include "exec/executor.h"
+#include "ops/counting.h"
+#include "sharding/pipeline_plan.h"
+
+namespace fp {
+
+struct DryRig {
+  // `spec` must be resolved, with its vocabulary, and `plan` its result of plan_pipeline().
+  DryRig(const RunSpec& spec, const PipelinePlan& plan, CountingOps& ops, const Mesh& mesh, int rank)
+      : world(make_counting_world(rank, mesh.size())),
+        groups(make_groups(*world, mesh)),
+        model(spec.model, model_options(spec, plan, groups.at.pp), ops, arena, groups),
+        executor(model, executor_options(spec, plan)),
+        batch(shape_only(spec)) {}
+
+  std::vector<Batch> batches(int n) const { return std::vector<Batch>(static_cast<size_t>(n), batch); }
+
+  Arena arena;
+  std::unique_ptr<CountingWorld> world;
+  Groups groups;
+  Model model;
+  Executor executor;
+  Batch batch;
+};
+
+}  // namespace fp

@@ -1,0 +1,210 @@
+#include "dryrun/dry_run.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "dryrun/device_reserve.h"
+#include "dryrun/dry_rig.h"
+#include "dryrun/memory_watch.h"
+#include "dryrun/setup.h"
+
+namespace fp {
+namespace {
+
+double gib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30); }
+
+std::string describe(const Moment& m, int micro_batches) {
+  std::string text = m.evaluates ? "evaluation, " : "";
+  if (m.batch >= 0 && !m.evaluates) text += fmt::format("micro-batch {} of {}, ", m.batch + 1, micro_batches);
+  text += m.what;
+  if (m.layer >= 0) text += fmt::format(" of layer {}", m.layer);
+  return text;
+}
+
+// Dry run of one rank of a mesh.
+class DryRank {
+ public:
+  DryRank(const RunSpec& spec, const PipelinePlan& pipeline, CountingOps& ops, const Mesh& mesh, int rank)
+      : spec_(spec), ops_(ops), rig_(spec, pipeline, ops, mesh, rank), sizes_(step_sizes(spec.train, mesh.dp())) {}
+
+  Prediction run() {
+    Prediction p;
+    p.parameters = rig_.model.table().logical_parameters();
+    run_passes(p);
+    run_update(p);
+    run_evaluation();
+    p.arena_bytes = rig_.arena.peak();
+    p.used_bytes = std::max(used_, rig_.arena.most_in_use());
+    p.by_class = rig_.arena.by_class_at_peak();
+    p.moment = describe(rig_.arena.moment_of_peak(), sizes_.back());
+    p.scratch_bytes = ops_.scratch_bytes();
+    p.own_bytes = ops_.own_bytes();
+    p.on_host = !ops_.device_memory();
+    if (p.on_host)
+      p.host_bytes = rig_.world->scratch_peak();
+    else
+      p.reserved_bytes = device_reserve(rig_.world->communicators());
+    p.staging_bytes = staging_bytes(spec_, rig_.model.table());
+    p.attention = ops_.attention_choices();
+    return p;
+  }
+
+ private:
+  template <class Work>
+  TrafficTable traffic_of(const Work& work) {
+    rig_.world->record().reset_traffic();
+    work();
+    return rig_.world->record().traffic();
+  }
+  void accumulate(int micro_batches) { rig_.executor.accumulate(rig_.batches(micro_batches)); }
+
+  // In a pipeline all micro-batches may differ. Without one, only the first and the last do: the others are like the
+  // second.
+  void run_passes(Prediction& p) {
+    const int micro_batches = sizes_.back();
+    const bool whole = rig_.executor.pipeline_ranks() > 1;
+    const size_t before = rig_.arena.in_use();
+    ops_.reset();
+    p.counted = whole ? micro_batches : 1;
+    p.traffic = traffic_of([&] { accumulate(static_cast<int>(p.counted)); });
+    p.passes = ops_.counts();
+    FP_CHECK(rig_.arena.in_use() == before, "a step leaves {} bytes behind", rig_.arena.in_use() - before);
+    if (whole) {
+      for (size_t i = 0; i + 1 < sizes_.size(); ++i) accumulate(sizes_[i]);
+    } else if (micro_batches > 1) {
+      for (const auto& [key, t] : traffic_of([&] { accumulate(2); })) {
+        Traffic& sum = p.traffic[key];
+        sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
+               sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
+      }
+    }
+  }
+
+  void run_update(Prediction& p) {
+    ops_.reset();
+    const TrafficTable traffic = traffic_of([&] {
+      rig_.executor.gradient_norm();
+      rig_.executor.update(spec_.optimizer, 1e-3, 1, 1.0);
+    });
+    p.update = ops_.counts();
+    for (const auto& [key, t] : traffic) {
+      p.traffic[key].calls += t.calls;
+      p.traffic[key].bytes += t.bytes;
+    }
+  }
+
+  // Fewer batches use no more memory but may fragment the arena differently, by less than the memory in use: run them
+  // only where that could raise the peak.
+  void run_evaluation() {
+    const std::vector<Batch> batches = rig_.batches(rig_.executor.evaluation_batches());
+    const size_t before = rig_.arena.in_use();
+    used_ = rig_.arena.most_in_use();
+    rig_.arena.mark();
+    rig_.executor.evaluate(batches);
+    if (before + 2 * (rig_.arena.most_in_use() - before) <= rig_.arena.peak()) return;
+    for (size_t n = batches.size() - 1; n > 0; --n) rig_.executor.evaluate(std::span(batches).first(n));
+  }
+
+  const RunSpec& spec_;
+  CountingOps& ops_;
+  DryRig rig_;
+  std::vector<int> sizes_;
+  size_t used_ = 0;  // before the evaluation
+};
+
+}  // namespace
+
+Batch shape_only(const RunSpec& spec) {
+  Batch b;
+  const int64_t rows = spec.train.objective == Objective::dpo ? 2 : 1;  // per sample
+  b.resize(rows * spec.train.micro_batch, spec.data.seq_len);
+  if (rows == 2) b.reference_logp.assign(static_cast<size_t>(b.n), 0.0);
+  if (spec.data.mask_documents) b.doc_start.back() = 1;
+  return b;
+}
+
+Prediction dry_run(const RunSpec& spec, const PipelinePlan& pipeline, CountingOps& ops, const Mesh& mesh, int rank) {
+  return DryRank(spec, pipeline, ops, mesh, rank).run();
+}
+
+Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps& ops, const Mesh& mesh, int rank) {
+  RunSpec resolved = spec;
+  resolved.model = section;
+  return dry_run(resolved, plan_pipeline(resolved), ops, mesh, rank);
+}
+
+std::string_view largest_class(const Prediction& p) {
+  const auto most = std::max_element(p.by_class.begin(), p.by_class.end());
+  if (p.on_host && p.staging_bytes > *most) return "staging of saves";
+  return *most > 0 ? name_of(static_cast<MemoryClass>(most - p.by_class.begin())) : "";
+}
+
+namespace {
+
+// Returns advice for a rank that lacks this many bytes; empty when background saves do not need that much.
+std::string spare_staging(const Prediction& p, size_t missing) {
+  if (!p.on_host || p.staging_bytes < missing || missing == 0) return "";
+  return fmt::format("; {}", kSpareStaging);
+}
+
+}  // namespace
+
+MemoryNeed memory_need_of(const Prediction& p) { return {p.required_bytes(), p.reserved_bytes, 1}; }
+
+void require_fit(const Prediction& p, const MemoryNeed& need, const Ops& device) {
+  const int64_t available = MemoryWatch::available(device, need.sharers);
+  if (available <= 0 || need.bytes <= static_cast<size_t>(available)) return;
+  const size_t missing = need.bytes - static_cast<size_t>(available);
+  const std::string reserved =
+      need.reserved == 0 ? ""
+                         : fmt::format(" (of which {:.2f} GiB are reserved for what NCCL, cuBLAS and cuDNN allocate)",
+                                       gib(need.reserved));
+  throw ConfigError(
+      fmt::format("{} {:.2f} GiB of memory{}, mostly {}; {:.2f} GiB are available on {}, {:.2f} GiB too few{}",
+                  need.sharers > 1 ? fmt::format("the {} ranks that share it need", need.sharers) : "this run needs",
+                  gib(need.bytes), reserved, largest_class(p), gib(static_cast<size_t>(available)), device.name(),
+                  gib(missing), spare_staging(p, missing / static_cast<size_t>(need.sharers))));
+}
+
+std::string describe(const Prediction& p, const RunSpec& spec) {
+  std::string text = fmt::format("parameters            {:>12}\n\nmemory at the peak of a step, GiB\n", p.parameters);
+  size_t sum = 0;
+  for (int c = 0; c < kMemoryClasses; ++c) {
+    const size_t bytes = p.by_class[static_cast<size_t>(c)];
+    sum += bytes;
+    if (bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", name_of(static_cast<MemoryClass>(c)), gib(bytes));
+  }
+  if (p.arena_bytes > sum) text += fmt::format("  {:<20}{:>12.3f}\n", "gaps", gib(p.arena_bytes - sum));
+  text += fmt::format("  {:<20}{:>12.3f}\n", "arena", gib(p.arena_bytes));
+  text += fmt::format("  reached in            {}\n", p.moment);
+  if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
+  if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
+  if (p.reserved_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "kept for libraries", gib(p.reserved_bytes));
+  if (p.staging_bytes > 0)
+    text += fmt::format("  {:<20}{:>12.3f}{}\n", "staging of saves", gib(p.staging_bytes),
+                        p.on_host ? "" : "  of host memory");
+  text += '\n';
+  const auto n = static_cast<double>(p.counted);
+  const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
+  text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);
+  text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.passes.flops() / n / 1e12,
+                      "of these in GEMMs", p.passes.gemm_flops() / n / 1e12);
+  text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.passes.flops() / n / tokens / 1e9);
+  text += fmt::format("micro-batches a step  {:>12}\n",
+                      spec.train.global_batch / spec.train.micro_batch / std::max<int64_t>(spec.parallel.data, 1));
+  if (p.traffic.empty()) return text;
+  text += "\nsent by the rank in a step\n";
+  for (const auto& [key, t] : p.traffic)
+    if (key.second != CommKind::host && key.second != CommKind::recv)
+      text += fmt::format("  {:<34}{:>12.3f} MiB in {} calls\n", fmt::format("{}: {}", key.first, name_of(key.second)),
+                          static_cast<double>(t.bytes) / (1 << 20), t.calls);
+  return text;
+}
+
+std::string explain(const Prediction& p) {
+  std::string text;
+  for (const std::string& how : p.attention) text += fmt::format("attention is run by   {}\n", how);
+  return text;
+}
+
+}  // namespace fp

@@ -1,0 +1,74 @@
+#include "dryrun/setup.h"
+
+#include "checkpoint/staging.h"
+
+namespace fp {
+
+ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
+  ModelSection m = section;
+  if (m.vocab == 0) m.vocab = tokenizer_vocab;
+  return m;
+}
+
+ModelOptions model_options(const RunSpec& spec) {
+  ModelOptions o;
+  o.compute = spec.precision.compute;
+  o.gradients = spec.precision.gradients;
+  o.zero_stage = static_cast<int>(spec.parallel.zero_stage);
+  o.megatron_sp = spec.parallel.megatron_sp;
+  o.recompute = spec.memory.recompute;
+  o.seed = spec.run.seed;
+  o.positions = spec.data.seq_len;
+  return o;
+}
+
+ExecutorOptions executor_options(const RunSpec& spec) {
+  ExecutorOptions o;
+  o.loss = {spec.train.z_loss, spec.memory.loss_chunk_tokens};
+  if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
+  o.check_sums = spec.train.check_sums;
+  if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
+  return o;
+}
+
+ModelOptions model_options(const RunSpec& spec, const PipelinePlan& plan, int pipeline_rank) {
+  ModelOptions o = model_options(spec);
+  o.held = held_by(plan.stages, plan.placement, pipeline_rank);
+  const std::vector<Recompute>& by_stage = spec.parallel.pipeline.recompute;
+  for (size_t s = 0; s < by_stage.size(); ++s)
+    o.layer_recompute.insert(o.layer_recompute.end(), static_cast<size_t>(plan.stages[s].layers), by_stage[s]);
+  return o;
+}
+
+ExecutorOptions executor_options(const RunSpec& spec, const PipelinePlan& plan) {
+  ExecutorOptions o = executor_options(spec);
+  o.pipeline = plan;
+  return o;
+}
+
+std::vector<int> step_sizes(const TrainSection& t, int data_ranks) {
+  const int64_t each = t.micro_batch * data_ranks;
+  std::vector<int> sizes;
+  if (t.ramp_start_batch > 0)
+    for (int64_t b = t.ramp_start_batch; b < t.global_batch; b += t.ramp_increment)
+      sizes.push_back(static_cast<int>(b / each));
+  sizes.push_back(static_cast<int>(t.global_batch / each));
+  return sizes;
+}
+
+bool saves_in_background(const RunSpec& spec) {
+  return spec.checkpoint.asynchronous && spec.checkpoint.every > 0 && spec.checkpoint.every < spec.train.steps;
+}
+
+size_t staging_bytes(const RunSpec& spec, const ParamTable& table) {
+  if (!saves_in_background(spec)) return 0;
+  return Staging::bytes_for(table, static_cast<size_t>(spec.checkpoint.staging_mib) << 20);
+}
+
+std::string describe_model(const ModelSection& m) {
+  const std::string kv = m.kv_heads != m.heads ? fmt::format(" ({} kv)", m.kv_heads) : "";
+  return fmt::format("{}, {} layers x {}, {} heads{} of {}, ffn {}, vocabulary {}", m.family, m.layers, m.hidden,
+                     m.heads, kv, m.head_dim, m.ffn, m.vocab);
+}
+
+}  // namespace fp

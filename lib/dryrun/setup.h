@@ -1,0 +1,31 @@
+// Derives the options of the model and the executor from a run spec.
+#pragma once
+
+#include "config/run_spec.h"
+#include "exec/executor.h"
+#include "model/model.h"
+
+namespace fp {
+
+// Returns the model section with `vocab` filled in from the tokenizer where the spec does not set it.
+ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
+
+// For a whole model on one rank.
+ModelOptions model_options(const RunSpec&);
+ExecutorOptions executor_options(const RunSpec&);
+// For a rank of a pipeline: the part of the model that it holds, and the plan of its steps.
+ModelOptions model_options(const RunSpec&, const PipelinePlan&, int pipeline_rank);
+ExecutorOptions executor_options(const RunSpec&, const PipelinePlan&);
+
+// Returns the numbers of micro-batches per data-parallel rank that the steps of a run have: one number, or those of a
+// batch-size ramp, ascending.
+std::vector<int> step_sizes(const TrainSection&, int data_ranks);
+
+// Return whether a run saves in the background, and the bytes of host memory that this takes on a rank.
+bool saves_in_background(const RunSpec&);
+size_t staging_bytes(const RunSpec&, const ParamTable&);
+
+// Returns "llama, 4 layers x 256, 8 heads (2 kv) of 32, ffn 688, vocabulary 4096".
+std::string describe_model(const ModelSection&);
+
+}  // namespace fp

@@ -1,0 +1,57 @@
+// The source of a model's weights: a checkpoint, or another program's files read in place.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "config/run_spec.h"
+#include "interop/companions.h"
+#include "interop/foreign_model.h"
+
+namespace fp {
+
+class WeightSource {
+ public:
+  // Opens a checkpoint, a checkpoints folder or run directory (the newest valid checkpoint), a Hugging Face folder, a
+  // .safetensors file with config.json beside it, or an llm.c model file. Reads no weights yet. `verify` applies to
+  // checkpoints.
+  explicit WeightSource(const std::filesystem::path&, Checkpoint::Verify verify = Checkpoint::Verify::all_but_tensors);
+
+  // The spec of the training run; for another program's files the defaults with their model section.
+  const RunSpec& spec() const { return spec_; }
+  const std::filesystem::path& path() const { return path_; }
+  int64_t step() const { return checkpoint_ ? checkpoint_->manifest().step : 0; }
+  const std::string& tokenizer_json() const { return state_.tokenizer_json; }  // empty: none
+  const std::map<std::string, std::string>& carried() const { return state_.carried; }
+
+  // Returns the ids that end a generated text (stop_ids_of()).
+  std::vector<int32_t> stop_ids() const { return stop_ids_of(state_); }
+
+  // Returns a hash that changes with the weights.
+  std::string identity() const;
+
+  // Loads the weights into the store and sets the moments to 0. Throws DataError when the parameters differ from the
+  // store's, or when the store holds the whole model and the loaded values are not those that were saved. Returns the
+  // fingerprints of the parameters that this rank owns.
+  Fingerprints load(ParamStore&, Ops&) const;
+  // Nothing for another program's files.
+  const std::optional<Checkpoint>& checkpoint() const { return checkpoint_; }
+
+ private:
+  std::filesystem::path path_;
+  std::optional<Checkpoint> checkpoint_;
+  std::unique_ptr<ForeignModel> foreign_;
+  RunSpec spec_;
+  TrainState state_;  // for another program's files: only the tokenizer and the carried files
+};
+
+// Throws ConfigError naming every setting of the section that interprets the source's weights differently from the
+// source's own description; with `changes_allowed` logs a warning instead.
+void require_same_model(const ModelSection&, const WeightSource&, bool changes_allowed);
+
+}  // namespace fp

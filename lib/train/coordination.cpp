@@ -1,0 +1,253 @@
+#include "train/coordination.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/log.h"
+#include "checkpoint/folder.h"
+#include "dryrun/device_reserve.h"
+#include "dryrun/memory_watch.h"
+#include "io/filesystem.h"
+#include "io/json.h"
+#include "io/retry.h"
+#include "launch/placement.h"
+#include "train/resume.h"
+
+namespace fp {
+
+namespace {
+
+// The result of rank `whose`, or its error, on all ranks.
+std::string result_of_rank(Group& world, int whose, const RankResult& mine) {
+  try {
+    return RankResult::parse(world.broadcast(mine.serialize(), whose)).value();
+  } catch (UserError& e) {
+    if (world.rank() != whose && e.code() == ExitCode::infrastructure) e.blame_another_rank();
+    throw;
+  }
+}
+
+}  // namespace
+
+void throw_on_all_ranks(Group& world, const RankResult& mine) {
+  int failed = world.lowest_with(mine.code == ExitCode::infrastructure);
+  if (failed < 0) failed = world.lowest_with(!mine.ok());
+  if (failed >= 0) result_of_rank(world, failed, mine);
+}
+
+std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
+  return result_of_rank(world, 0, world.rank() == 0 ? run_and_catch(work) : RankResult());
+}
+
+namespace {
+
+// Returns the result of `work` on this rank, or throws on all ranks when any fails.
+std::string alone_unless_any_fails(Group& world, const std::function<std::string()>& work) {
+  const auto where = [&] {
+    return world.size() == 1 ? std::string() : fmt::format("rank {} on {}: ", world.rank(), host_name());
+  };
+  const RankResult mine = run_and_catch([&] {
+    try {
+      return work();
+    } catch (const CommError&) {
+      throw;
+    } catch (const AccessError& e) {  // whether a file is valid is for rank 0 to decide
+      if (world.rank() == 0) throw DataError(where() + e.what(), e.code());
+      throw InfrastructureError(where() + e.what());
+    } catch (const DataError& e) {
+      throw DataError(where() + e.what(), e.code());
+    } catch (const UserError& e) {
+      throw UserError(e.code(), where() + e.what());
+    }
+  });
+  throw_on_all_ranks(world, mine);
+  return mine.value();
+}
+
+// Like on_all_ranks, for work without a result.
+void do_on_all_ranks(Group& world, const std::function<void()>& work) {
+  alone_unless_any_fails(world, [&] {
+    work();
+    return std::string();
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work) {
+  return world.all_gather(alone_unless_any_fails(world, work));
+}
+
+namespace {
+
+bool lies_in(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints_dir) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(checkpoint / ".").lexically_normal().parent_path();
+  return std::filesystem::equivalent(folder.parent_path(), checkpoints_dir, error) && !error;
+}
+
+}  // namespace
+
+std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                            const ParamTable& table, Group& world,
+                                            const std::set<std::filesystem::path>& skip) {
+  std::optional<Checkpoint> chosen;
+  const std::string folder = on_rank_0(world, [&] {
+    chosen = checkpoint_to_resume(resume, checkpoints_dir, table, skip);
+    return chosen ? chosen->folder().string() : std::string();
+  });
+  if (folder.empty()) return chosen;
+  do_on_all_ranks(world, [&] {
+    if (!chosen) chosen = Checkpoint::open(folder, Checkpoint::Verify::manifest);
+  });
+  if (!chosen->needs_hdf5() || !lies_in(chosen->folder(), checkpoints_dir)) return chosen;
+  chosen->allow_hdf5();
+  if (world.rank() == 0)
+    log::warning(
+        "{}: was saved by a version of fptrain that did not write {}; HDF5 reads it, because this is the run's own "
+        "folder",
+        chosen->folder().string(), CheckpointManifest::kTableName);
+  return chosen;
+}
+
+TrainState state_on_all_ranks(const Checkpoint& checkpoint, Group& world) {
+  TrainState state = checkpoint.position();
+  on_rank_0(world, [&] {
+    state = checkpoint.state();
+    return std::string();
+  });
+  return state;
+}
+
+namespace {
+
+// Compares the fingerprints summed over all ranks with the saved ones. A single rank has done so while loading.
+void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateKind> kinds,
+           Group& world) {
+  if (world.size() == 1) return;
+  std::vector<uint64_t> flat;
+  for (KindPrints& of_param : prints)
+    for (const StateKind kind : kinds) flat.push_back(of_param[kind]);
+  world.all_reduce(std::span(flat));
+  auto sum = flat.begin();
+  for (KindPrints& of_param : prints)
+    for (const StateKind kind : kinds) of_param[kind] = *sum++;
+  on_rank_0(world, [&] {
+    check_fingerprints(checkpoint, table, prints);
+    return std::string();
+  });
+}
+
+}  // namespace
+
+void load_on_all_ranks(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
+  Fingerprints mine;
+  do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
+  prove(checkpoint, store.table(), std::move(mine), kStateKinds, world);
+}
+
+std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
+  for (bool again = false;; again = true) {
+    try {
+      load_on_all_ranks(checkpoint, store, ops, world);
+      return {};
+    } catch (const DataError& e) {
+      const std::string damage = on_rank_0(world, [&] {
+        try {
+          Checkpoint::open(checkpoint.folder());
+        } catch (const AccessError&) {
+          throw;
+        } catch (const DataError& d) {
+          return std::string(d.what());
+        }
+        return std::string();
+      });
+      if (!damage.empty()) return LoadDamage{damage, false};
+      if (again) return LoadDamage{e.what(), true};
+      if (world.rank() == 0)
+        log::warning("{}\nbut its files are what was saved, as rank 0 sees them: loading once more", e.what());
+    }
+  }
+}
+
+WeightSource open_on_all_ranks(const std::filesystem::path& path, Group& world) {
+  std::optional<WeightSource> source;
+  const std::string found = on_rank_0(world, [&] { return source.emplace(path).path().string(); });
+  do_on_all_ranks(world, [&] {
+    if (!source) source.emplace(found, Checkpoint::Verify::manifest);
+  });
+  return *std::move(source);
+}
+
+void load_on_all_ranks(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
+  Fingerprints mine;
+  do_on_all_ranks(world, [&] { mine = source.load(store, ops); });
+  constexpr std::array kWeights = {StateKind::param};
+  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
+}
+
+std::string gather_memory_report(const MemoryPeaks& m, Group& world) {
+  const std::vector<std::string> all = world.gather(nlohmann::json{
+      {"rank", world.rank()},
+      {"predicted_arena", m.predicted_arena},
+      {"arena_peak", m.arena_peak},
+      {"predicted_resident", m.predicted_resident},
+      {"resident_peak", m.resident_peak}}.dump());
+  if (world.rank() != 0) return {};
+  std::string text;
+  for (const std::string& of_rank : all) text += (text.empty() ? "[" : ",\n ") + of_rank;
+  return text + "]\n";
+}
+
+namespace {
+
+// Throws when the staging areas of a host's ranks, which are on GPUs, need more than its memory.
+void require_staging(const Prediction& p, size_t of_host, int ranks) {
+  const int64_t available = MemoryWatch::available_on_host(ranks);
+  if (p.on_host || available <= 0 || of_host <= static_cast<size_t>(available)) return;
+  const auto gib = [](auto bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  throw ConfigError(
+      fmt::format("the saves of all ranks of {} pass through {:.2f} GiB of its host memory, {:.2f} GiB are available; "
+                  "set checkpoint.staging_mib (0 = all, here {} MiB a rank), or checkpoint.asynchronous=false",
+                  host_name(), gib(of_host), gib(available), p.staging_bytes >> 20));
+}
+
+}  // namespace
+
+void require_fit_on_all_ranks(const Prediction& p, const Ops& device, Group& world,
+                              const std::function<std::string()>& advice) {
+  const std::string host = host_name(), shared = host + " " + device.device_id();  // identifies the memory
+  size_t staging = 0;
+  int neighbours = 0;
+  MemoryNeed need{0, 0, 0};
+  for (const std::string& text :
+       world.all_gather(nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared, p.reserved_bytes}.dump())) {
+    const nlohmann::json of_rank = parse_json(text, "the memory of a rank", kJsonOfRanks);
+    if (of_rank[2] == host) {
+      staging += of_rank[1].get<size_t>();
+      ++neighbours;
+    }
+    if (of_rank[3] != shared) continue;
+    need.bytes += of_rank[0].get<size_t>();
+    need.reserved += of_rank[4].get<size_t>();
+    ++need.sharers;
+  }
+  // NCCL refuses two ranks on one GPU, so their tensors travel through host memory.
+  if (need.sharers > 1 && !p.on_host) need.reserved = static_cast<size_t>(need.sharers) * device_reserve({});
+  need.bytes += need.reserved;
+  const RankResult verdict = run_and_catch([&] {
+    require_fit(p, need, device);
+    require_staging(p, staging, neighbours);
+    return std::string();
+  });
+  try {
+    throw_on_all_ranks(world, verdict);
+  } catch (const ConfigError& e) {
+    if (!advice) throw;
+    throw ConfigError(fmt::format("{}; {}", e.what(), on_rank_0(world, advice)));
+  }
+}
+
+}  // namespace fp

@@ -1,0 +1,75 @@
+// Operations that all ranks of a run perform together outside its steps. Every rank must call each function that takes
+// a Group; an error on one rank is thrown on all, with the same message.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "comm/comm.h"
+#include "dryrun/dry_run.h"
+#include "interop/weight_source.h"
+#include "train/rank_result.h"
+
+namespace fp {
+
+// Runs `work` on every rank and returns all results, in rank order, on all ranks. A UserError of any rank is thrown on
+// all, with its rank and host. On ranks other than 0 an AccessError becomes an InfrastructureError: whether a file
+// exists and is valid is for rank 0 to decide.
+std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work);
+
+// Throws on all ranks the error of the lowest rank that has one. Infrastructure errors come first: when a rank
+// could not read a file, nothing is known about its content. Returns when no rank has an error.
+void throw_on_all_ranks(Group& world, const RankResult& mine);
+
+// Runs `work` on rank 0 and returns its result on all ranks; a UserError there is thrown on all.
+std::string on_rank_0(Group& world, const std::function<std::string()>& work);
+
+// Returns the result of checkpoint_to_resume(), called on rank 0, on all ranks. A checkpoint without index.bin in the
+// run's own folder is read by HDF5, with a warning: whoever can write there gains nothing from a manipulated file.
+std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                            const ParamTable& table, Group& world,
+                                            const std::set<std::filesystem::path>& skip = {});
+
+// Loads the checkpoint into the stores of all ranks. Throws DataError when it cannot be read, or when the fingerprints
+// over all ranks differ from those that were saved. Compute weights of other shards are not set: gathering them is left
+// to the caller.
+void load_on_all_ranks(const Checkpoint&, ParamStore&, Ops&, Group& world);
+
+// Why a checkpoint cannot be loaded although all its files could be read.
+struct LoadDamage {
+  std::string text;
+  bool files_match = false;  // with their hashes: it was saved damaged, which only a load detects
+};
+// Like load_on_all_ranks(const Checkpoint&, ...), but loads a second time when the first load fails while all files
+// have their hashes: a temporary fault of a disk or node must not cost a checkpoint. Returns nullopt when the stores
+// are filled. Files that cannot be read are never damage: their error is thrown.
+std::optional<LoadDamage> load_or_find_damage(const Checkpoint&, ParamStore&, Ops&, Group& world);
+
+// Returns the state that a resumed run continues from: on rank 0 Checkpoint::state(), on the others
+// Checkpoint::position().
+TrainState state_on_all_ranks(const Checkpoint&, Group& world);
+
+// Opens the weight source that rank 0 finds at `path` on all ranks: in a run that still saves, each rank might find a
+// different latest checkpoint.
+WeightSource open_on_all_ranks(const std::filesystem::path&, Group& world);
+// Loads the weights of a source into the stores of all ranks. Throws DataError as above.
+void load_on_all_ranks(const WeightSource&, ParamStore&, Ops&, Group& world);
+
+// Predicted and measured memory of a rank, in bytes: the arena's high-water mark, and the resident memory.
+struct MemoryPeaks {
+  int64_t predicted_arena = 0, arena_peak = 0;
+  int64_t predicted_resident = 0, resident_peak = 0;  // on a GPU: the used device memory
+};
+// Returns the values of all ranks as JSON on rank 0, and an empty text on the others.
+std::string gather_memory_report(const MemoryPeaks&, Group& world);
+
+// Throws ConfigError when the ranks that share a device need more memory than it has, or the saves of a host's ranks
+// more than its memory. `advice` is called on rank 0 and returns text on what would fit, for the message.
+void require_fit_on_all_ranks(const Prediction&, const Ops&, Group& world,
+                              const std::function<std::string()>& advice = {});
+
+}  // namespace fp

@@ -1,0 +1,13 @@
+#include "base/error.h"
+#include "config/load.h"
+#include "target.h"
+
+// An accepted run spec can be dumped, and parsing the dump gives an equal one.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  fp_fuzz::accept_or_refuse([&] {
+    const fp::RunSpec spec = fp::parse_run_spec(fp_fuzz::text_of(data, size), "input");
+    const std::string text = fp::dump(spec);
+    FP_CHECK(fp::parse_run_spec(text, "dump") == spec, "the dump says something else:\n{}", text);
+  });
+  return 0;
+}

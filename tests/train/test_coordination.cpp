@@ -1,0 +1,145 @@
+// Loads by all ranks, mostly by a single one here: real damage and temporary failures.
+#include "checkpoint/fixture.h"
+#include "comm/backends.h"
+#include "io/retry.h"
+#include "train/coordination.h"
+#include "train/resume.h"
+
+namespace fp::test {
+namespace {
+
+struct TogetherRig {
+  MemoryFolder dir;
+  State state{small_table()};
+  World world{0, 1};
+  std::shared_ptr<Group> group = world.group("world", {0});
+  std::filesystem::path folder = save(dir.path, state, 1, 7);
+  Checkpoint checkpoint = Checkpoint::open(folder);
+  State loaded{small_table()};
+};
+
+TEST_CASE("a load of a good checkpoint finds no damage") {
+  TogetherRig rig;
+  CHECK_FALSE(load_or_find_damage(rig.checkpoint, rig.loaded.store, *rig.loaded.ops, *rig.group));
+  CHECK(rig.loaded.wrong(7) == 0);
+}
+
+TEST_CASE("a load of a damaged checkpoint names the file") {
+  TogetherRig rig;
+  std::string content = read_file(rig.folder / "rank-00000.h5");
+  content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x10);
+  write_text(rig.folder / "rank-00000.h5", content);
+  const auto damage = load_or_find_damage(rig.checkpoint, rig.loaded.store, *rig.loaded.ops, *rig.group);
+  REQUIRE(damage);
+  CHECK_FALSE(damage->files_match);
+  CHECK(contains(damage->text, "rank-00000.h5: content differs from what was saved"));
+}
+
+TEST_CASE("a checkpoint with intact files but wrong tensors is damaged after the second load") {
+  TogetherRig rig;
+  alter_sealed(rig.folder);
+  const Checkpoint checkpoint = Checkpoint::open(rig.folder);
+  std::optional<LoadDamage> damage;
+  const std::string text = logged(rig.dir.path / "log.txt", [&] {
+    damage = load_or_find_damage(checkpoint, rig.loaded.store, *rig.loaded.ops, *rig.group);
+  });
+  REQUIRE(damage);
+  CHECK(damage->files_match);
+  CHECK(contains(damage->text, "these tensors are not what was saved"));
+  CHECK(contains(text, "its files are what was saved, as rank 0 sees them: loading once more"));
+}
+
+TEST_CASE("a file that one rank cannot read is an error on all ranks, not damage") {
+  const MemoryFolder dir;
+  State whole(small_table());
+  const std::filesystem::path folder = save(dir.path, whole, 1, 7);
+  set_retry_wait([](std::chrono::milliseconds) {});
+  std::atomic<int> failed = 0;
+  FailingReads reads;
+  run_thread_ranks(3, [&](World& world) {
+    const auto group = world.group("world", {0, 1, 2});
+    const Checkpoint checkpoint = Checkpoint::open(folder);
+    group->barrier();
+    if (world.rank() == 0) reads.break_file(folder / "rank-00000.h5");
+    group->barrier();
+    State state(small_table(3, world.rank()));
+    try {
+      load_or_find_damage(checkpoint, state.store, *state.ops, *group);
+    } catch (const InfrastructureError& e) {
+      failed += contains(e.what(), "rank 0 on ") && contains(e.what(), "Input/output error");
+    }
+  });
+  set_retry_wait({});
+  CHECK(failed == 3);
+}
+
+TEST_CASE("a checkpoint that one rank cannot open is an error on all ranks") {
+  const MemoryFolder dir;
+  State whole(small_table());
+  save(dir.path, whole, 1, 7);
+  const std::filesystem::path manifest = dir.path / "step-00000001" / "manifest.json";
+  std::atomic<int> failed = 0, passed = 0;
+  // The checkpoint disappears after rank 0 has chosen it.
+  set_retry_wait([](std::chrono::milliseconds) {});
+  run_thread_ranks(3, [&](World& world) {
+    const auto group = world.group("world", {0, 1, 2});
+    const ParamTable table = small_table();
+    if (choose_checkpoint("auto", dir.path, table, *group)) ++passed;
+    group->barrier();
+    if (world.rank() == 0) std::filesystem::rename(manifest, dir.path / "kept");
+    group->barrier();
+    try {
+      on_all_ranks(*group, [&] {
+        if (world.rank() > 0) Checkpoint::open(dir.path / "step-00000001", Checkpoint::Verify::manifest);
+        return std::string();
+      });
+    } catch (const DataError& e) {
+      failed += contains(e.what(), "rank 1 on ") && contains(e.what(), "it has no manifest.json");
+    }
+  });
+  set_retry_wait({});
+  CHECK(passed == 3);
+  CHECK(failed == 3);
+}
+
+TEST_CASE("a run reads only its own older checkpoints by HDF5, with a warning") {
+  TogetherRig rig;
+  make_older(rig.folder);
+  const auto loads = [&](const std::string& resume, const std::filesystem::path& own) {
+    std::optional<Checkpoint> chosen;
+    const std::string text = logged(rig.dir.path / "log.txt",
+                                    [&] { chosen = choose_checkpoint(resume, own, rig.loaded.table, *rig.group); });
+    REQUIRE(chosen);
+    CHECK(contains(text, "did not write index.bin; HDF5 reads it") == chosen->allows_hdf5());
+    rig.loaded.poison();
+    try {
+      load_on_all_ranks(*chosen, rig.loaded.store, *rig.loaded.ops, *rig.group);
+    } catch (const ConfigError& e) {
+      CHECK(contains(e.what(), "add --hdf5"));
+      return false;
+    }
+    CHECK(rig.loaded.wrong(7) == 0);
+    return true;
+  };
+  CHECK(loads("auto", rig.dir.path));
+  CHECK(loads(rig.folder.string() + "/", rig.dir.path));
+  CHECK_FALSE(loads(rig.folder.string(), rig.dir.path / "another"));
+}
+
+TEST_CASE("a run does not resume from before a checkpoint of a later format") {
+  const MemoryFolder dir;
+  State state(small_table());
+  for (const int64_t step : {1, 2, 3}) save(dir.path, state, step, 7);
+  for (const char* name : {"step-00000002", "step-00000003"}) make_newer(dir.path / name);
+  try {
+    checkpoint_to_resume("auto", dir.path, state.table);
+    FAIL("one was chosen");
+  } catch (const ConfigError& e) {
+    CHECK(contains(e.what(), "step-00000003: is of format version 7, this program reads version 1"));
+    CHECK(contains(e.what(), "--resume " + (dir.path / "step-00000001").string() + " and --set run.directory=ANOTHER"));
+  }
+  CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001", "step-00000002", "step-00000003"});
+}
+
+}  // namespace
+}  // namespace fp::test
