@@ -59,7 +59,7 @@ TEST_CASE("a rank missing from a communication is identified and all ranks print
   CHECK(o.says("\n  rank 3: step 12, phase step, working since all_reduce of data #344\n"));
   for (int rank = 0; rank < kWatchedRanks; ++rank) CHECK(o.count(fmt::format("[rank {}]   ", rank)) > 3);
   CHECK(o.says("forget_the_all_reduce(fp::test::RankContext)"));
-  CHECK(o.after_fault_s > kTimeout);
+  CHECK(o.after_fault_s > kTimeout - kHeartbeat / 2);  // the hub adds up heartbeats, which rounds
   CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 
