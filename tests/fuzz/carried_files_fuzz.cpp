@@ -29,7 +29,7 @@ void use(const fp::TrainState& state) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(carried_files) {
   fp_fuzz::silence_log();
   const std::string text(fp_fuzz::text_of(data, size));
   for (const std::string name : {"config.json", "generation_config.json", fp::ForeignModel::kOriginName}) {

@@ -5,7 +5,7 @@
 
 // Inputs lack the manifest's last line, its hash, which is computed here, as an attacker could. An accepted manifest
 // names only files inside the folder and round-trips.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(checkpoint_manifest) {
   const std::string text(fp_fuzz::text_of(data, size));
   const std::string sealed = text + fmt::format("  \"xxh3\": \"{}\"\n}}\n", fp::hash_bytes(text.data(), text.size()));
   for (const std::string& content : {text, sealed}) {

@@ -27,7 +27,7 @@ void require_each_once(const fp::CheckpointParam& param, const std::vector<fp::S
 
 // Arbitrary numbers as index.bin of a checkpoint with three tensors. An accepted table serializes to the same bytes,
 // and a tensor that is reported as complete has each element exactly once.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(checkpoint_table) {
   const std::vector<fp::CheckpointParam> parameters = {
       {"embed.weight", {4, 6}, {{StateKind::param, 1}, {StateKind::exp_avg, 2}, {StateKind::exp_avg_sq, 3}}},
       {"norm.weight", {5}, {{StateKind::param, 4}}},

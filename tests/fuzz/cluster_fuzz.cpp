@@ -3,7 +3,7 @@
 #include "target.h"
 
 // An accepted cluster description can be dumped, and parsing the dump gives an equal one.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(cluster) {
   fp_fuzz::accept_or_refuse([&] {
     const fp::ClusterSpec cluster = fp::parse_cluster(fp_fuzz::text_of(data, size), "input");
     const std::string text = fp::dump(cluster);

@@ -53,7 +53,7 @@ void prepare(const std::filesystem::path& file, const std::string& documents, fp
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(corpus) {
   using fp::DataKind;
   const std::string_view text = fp_fuzz::text_of(data, size);
   fp_fuzz::clear_scratch();

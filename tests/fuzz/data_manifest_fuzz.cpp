@@ -3,7 +3,7 @@
 #include "target.h"
 
 // The whole manifest is parsed before its hash is verified. An accepted manifest was, by its hash, written by fptrain.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(data_manifest) {
   fp_fuzz::write_scratch(fp::Manifest::kFileName, fp_fuzz::text_of(data, size));
   fp_fuzz::accept_or_refuse([&] {
     const fp::Manifest m = fp::read_manifest(fp_fuzz::scratch());

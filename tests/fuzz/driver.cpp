@@ -1,4 +1,4 @@
-// Runs a fuzz target on files and on mutations of them, in a child process. The current input is in shared memory, so
+// Runs one of the linked fuzz targets on files and on mutations of them, in a child process. The current input is in shared memory, so
 // that it is available however the child ends.
 #include <fcntl.h>
 #include <signal.h>
@@ -31,17 +31,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUsage =
-    "usage: %s [--iterations N | --minutes M] [--seed S|random] [--seconds-each T] [--state FILE] [--finds FOLDER] "
+    "usage: %s TARGET [--iterations N | --minutes M] [--seed S|random] [--seconds-each T] [--state FILE] [--finds FOLDER] "
     "FILE|FOLDER...\n"
     "Runs each file once, then mutations of them: the first N, or as many as M minutes allow. An input that fails,\n"
     "or takes T seconds, ends the run with code 1. It is written to FOLDER (default: .) under the name that is "
     "printed;\n"
     "as the only argument it fails again. A run that SIGTERM or SIGINT stops (code 75) resumes from its state file.\n";
 
+std::map<std::string, Target>& targets() {
+  static std::map<std::string, Target> map;
+  return map;
+}
+
 constexpr int kInterrupted = 75;
 constexpr int64_t kMemory = int64_t{256} << 20;  // maximum bytes for one input
 
 struct Options {
+  Target target = nullptr;
   uint64_t iterations = 0;
   double minutes = 0;
   std::optional<uint64_t> seed;
@@ -65,7 +71,14 @@ Options parse(int argc, char** argv) {
       {"--seconds-each", [&](const std::string& v) { o.seconds_each = static_cast<unsigned>(std::stoul(v)); }},
       {"--state", [&](const std::string& v) { o.state = v; }},
       {"--finds", [&](const std::string& v) { o.finds = v; }}};
-  for (int i = 1; i < argc; ++i) {
+  const auto target = targets().find(argc > 1 ? argv[1] : "");
+  if (target == targets().end()) {
+    std::string names;
+    for (const auto& [name, run] : targets()) names += " " + name;
+    fail_usage(argv[0], fmt::format("no target '{}'; there are:{}", argc > 1 ? argv[1] : "", names));
+  }
+  o.target = target->second;
+  for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     if (const auto option = options.find(word); option != options.end()) {
       if (++i == argc) fail_usage(argv[0], word + " needs a value");
@@ -117,11 +130,11 @@ int64_t peak_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-// Runs the target; returns false when it fails in a way that can be reported here.
-bool survives(std::string_view input) {
+// Runs a target; returns false when it fails in a way that can be reported here.
+bool survives(Target target, std::string_view input) {
   const int64_t before = peak_bytes();
   try {
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+    target(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   } catch (const std::exception& e) {
     std::fprintf(stderr, "threw %s: %s\n", typeid(e).name(), e.what());
     return false;
@@ -190,7 +203,7 @@ class Run {
       shared_->bytes = input.size();
       std::memcpy(shared_->input(), input.data(), input.size());
       ::alarm(o_.seconds_each);
-      if (!survives({shared_->input(), input.size()})) ::_exit(1);
+      if (!survives(o_.target, {shared_->input(), input.size()})) ::_exit(1);
     }
     ::alarm(0);
     shared_->done = true;
@@ -250,6 +263,9 @@ class Run {
 };
 
 }  // namespace
+
+bool add_target(const char* name, Target target) { return targets().emplace(name, target).second; }
+
 }  // namespace fp_fuzz
 
 // Defaults for options that ASAN_OPTIONS does not set. No input needs so large an allocation, and a large quarantine of

@@ -3,9 +3,10 @@
 #include "base/error.h"
 #include "config/hf/hf_config.h"
 #include "config/model_facts.h"
+#include "target.h"
 
 // An accepted config.json can be written, and reading it again gives an equal model.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(hf_config) {
   try {
     const fp::ModelSection m = fp::model_from_hf_config({reinterpret_cast<const char*>(data), size}, "config.json");
     fp::ModelSection again = fp::model_from_hf_config(fp::to_hf_config(m).dump(), "written");

@@ -31,7 +31,7 @@ void receive(std::string_view input, fp::LifelineEnd self) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(lifeline_handshake) {
   for (const fp::LifelineEnd self : {fp::LifelineEnd::hub, fp::LifelineEnd::spoke})
     receive(fp_fuzz::text_of(data, size), self);
   return 0;

@@ -8,7 +8,7 @@
 
 // Any line as a message between ranks: encoding and decoding it again gives an equal message. The fields of a heartbeat
 // may have any value.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(lifeline_message) {
   const std::string_view text = fp_fuzz::text_of(data, size);
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

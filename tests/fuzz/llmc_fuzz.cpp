@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "data/formats/flat_dataset.h"
 #include "data/formats/multiple_choice.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(llmc) {
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
     const fp::LlmcHeader h = fp::read_llmc_header(fp::BytesInMemory(bytes), "input");

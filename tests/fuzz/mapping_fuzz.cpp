@@ -3,9 +3,10 @@
 #include "base/error.h"
 #include "config/mapping/mapping.h"
 #include "config/mapping/name_pattern.h"
+#include "target.h"
 
 // An accepted mapping is invertible: a name determines its rule and the numbers in it.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(mapping) {
   try {
     const fp::MappingSpec mapping = fp::parse_mapping({reinterpret_cast<const char*>(data), size}, "input");
     for (const fp::MappingRule& rule : mapping.rules) {

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "data/formats/megatron.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(megatron_idx) {
   try {
     const fp::BytesInMemory bytes(std::as_bytes(std::span(data, size)));
     const fp::MegatronIndex index(bytes, "input");

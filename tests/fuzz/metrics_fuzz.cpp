@@ -20,7 +20,7 @@ void check_line(std::string_view line) {
 }  // namespace
 
 // Arbitrary bytes as metrics.jsonl: accepted metrics can be plotted, and a run can resume with any file.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(metrics) {
   fp_fuzz::silence_log();
   fp_fuzz::clear_scratch();
   const std::string_view text = fp_fuzz::text_of(data, size);

@@ -7,7 +7,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(planted) {
   const std::string_view text = fp_fuzz::text_of(data, size);
   const auto asked = [&](std::string_view request) { return text.find(request) != std::string_view::npos; };
   fp_fuzz::accept_or_refuse([&] {

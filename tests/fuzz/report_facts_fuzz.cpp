@@ -6,7 +6,7 @@
 
 // Arbitrary bytes as report.json of a run directory: an accepted report round-trips and can be plotted; any other is
 // set aside.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(report_facts) {
   fp_fuzz::silence_log();
   fp_fuzz::clear_scratch();
   const std::filesystem::path& folder = fp_fuzz::scratch();

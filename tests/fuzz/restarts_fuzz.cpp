@@ -4,7 +4,7 @@
 
 // Arbitrary bytes as restarts.json of a Slurm job: whatever the file contains, the next start uses what is valid and
 // adds its own entry.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(restarts) {
   fp_fuzz::silence_log();
   fp_fuzz::clear_scratch();
   const auto file = fp_fuzz::write_scratch("restarts.json", fp_fuzz::text_of(data, size));

@@ -7,7 +7,7 @@
 #include "train/resume.h"
 
 // JSON that training reads when it resumes: `extra` of a checkpoint's manifest, and the batch of a probe.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(resume_state) {
   const std::string_view text = fp_fuzz::text_of(data, size);
   fp::TrainState state;
   state.extra = nlohmann::json::parse(text, nullptr, false);

@@ -3,7 +3,7 @@
 #include "target.h"
 
 // An accepted run spec can be dumped, and parsing the dump gives an equal one.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(run_spec) {
   fp_fuzz::accept_or_refuse([&] {
     const fp::RunSpec spec = fp::parse_run_spec(fp_fuzz::text_of(data, size), "input");
     const std::string text = fp::dump(spec);

@@ -3,9 +3,10 @@
 
 #include "base/error.h"
 #include "interop/safetensors.h"
+#include "target.h"
 
 // An accepted header can be written, and reading it again gives an equal one.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(safetensors) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   // The data is never read, so the file may be as long as the header's first tensors need.
   for (const uint64_t file_bytes : {uint64_t{size}, uint64_t{size} + 24, uint64_t{1} << 40}) try {

@@ -21,7 +21,7 @@ void write_safetensors(const std::string& file, const std::vector<std::string>& 
 
 // Arbitrary bytes as model.safetensors.index.json beside two valid files with three tensors. An accepted index names no
 // file outside the folder, and each of its tensors can be read.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(safetensors_index) {
   static const bool ready =
       (write_safetensors("model-1.safetensors", {"a", "b"}), write_safetensors("model-2.safetensors", {"c"}), true);
   static_cast<void>(ready);

@@ -8,6 +8,7 @@
 #include "pipeline/memory.h"
 #include "pipeline/text.h"
 #include "pipeline/verify.h"
+#include "target.h"
 
 namespace {
 
@@ -20,7 +21,7 @@ void check_lowered(const fp::Schedule& s, const fp::LoweringOptions& options) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(schedule_csv) {
   try {
     const fp::Schedule s = fp::schedule_from_csv(std::string(reinterpret_cast<const char*>(data), size), "input");
     const fp::Schedule again = fp::schedule_from_csv(fp::to_csv(s), "input");

@@ -3,8 +3,9 @@
 
 #include "base/error.h"
 #include "data/tokenizer/source.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(sentencepiece) {
   const std::string model(reinterpret_cast<const char*>(data), size);
   try {
     const auto tokenizer = fp::make_tokenizer(fp::source_of(fp::TokenizerSource::Format::sentencepiece, model), "fuzz");

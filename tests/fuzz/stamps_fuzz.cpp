@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "data/formats/stamps.h"
 #include "io/filesystem.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(stamps) {
   const std::string lines(reinterpret_cast<const char*>(data), size);
   fp::Stamps::parse(lines);
   const fp::Stamps sealed = fp::Stamps::parse(lines + "end " + fp::hash_bytes(lines.data(), lines.size()) + "\n");

@@ -16,9 +16,23 @@
 #include "base/error.h"
 #include "base/log.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// FP_FUZZ_TARGET(name) { ... } defines a target: a function of `const uint8_t* data` and `size_t size` that returns 0.
+// With libFuzzer each target is an executable; in other builds fuzz_parsers holds all of them (driver.cpp).
+#ifdef FP_LIBFUZZER
+#define FP_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
+#else
+#define FP_FUZZ_TARGET(name)                                                   \
+  static int run_##name(const uint8_t* data, size_t size);                     \
+  static const bool added_##name = ::fp_fuzz::add_target(#name, &run_##name);  \
+  static int run_##name([[maybe_unused]] const uint8_t* data, [[maybe_unused]] size_t size)
+#endif
 
 namespace fp_fuzz {
+
+using Target = int (*)(const uint8_t* data, size_t size);
+
+// Makes a target known to the driver under a name. Returns true.
+bool add_target(const char* name, Target);
 
 inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};

@@ -1,4 +1,4 @@
-"""The fuzz driver reports targets that crash, throw, hang or exhaust memory. argv[1] is a target that does so on request."""
+"""The fuzz driver reports targets that crash, throw, hang or exhaust memory. argv[1] has a target, "planted", that does so on request."""
 import pathlib
 import re
 import signal
@@ -21,7 +21,7 @@ class DriverTest(unittest.TestCase):
         (self.work / "corpus" / "one").write_bytes(text)
 
     def run_driver(self, *options, inputs="corpus"):
-        done = subprocess.run([PROGRAM, *options, inputs], cwd=self.work, stdout=subprocess.PIPE,
+        done = subprocess.run([PROGRAM, "planted", *options, inputs], cwd=self.work, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
         return done.returncode, done.stdout.decode(errors="replace")
 
@@ -66,7 +66,7 @@ class DriverTest(unittest.TestCase):
 
     def test_a_stopped_run_is_resumed_with_its_seed(self):
         self.add(b"sound")
-        command = [PROGRAM, "--minutes", "100", "--seed", "random", "--state", "state", "corpus"]
+        command = [PROGRAM, "planted", "--minutes", "100", "--seed", "random", "--state", "state", "corpus"]
         with subprocess.Popen(command, cwd=self.work, stdout=subprocess.PIPE) as process:
             seed = process.stdout.readline().split()[1]
             process.send_signal(signal.SIGTERM)

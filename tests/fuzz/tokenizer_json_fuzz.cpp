@@ -4,8 +4,9 @@
 
 #include "base/error.h"
 #include "data/tokenizer/tokenizer.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(tokenizer_json) {
   try {
     const auto tokenizer = fp::parse_tokenizer(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
     for (const auto special : {fp::SpecialText::as_token, fp::SpecialText::as_text})

@@ -8,7 +8,7 @@
 
 // A Hugging Face folder with vocab.json and merges.txt, and with tokenizer_config.json and added_tokens.json if an
 // input has that many parts. Parts are separated by NUL bytes, which none of these files may contain.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FP_FUZZ_TARGET(vocab_merges) {
   constexpr std::array kNames = {"vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json"};
   fp_fuzz::clear_scratch();
   std::string_view rest = fp_fuzz::text_of(data, size);
