@@ -10,7 +10,10 @@ namespace fp {
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda", "ref"};
 
 std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank) {
-  set_threads(threads);
+  if (threads == 0)
+    set_threads_by_load();
+  else
+    set_threads(threads);
   if (device == "cpu") return make_cpu_ops();
   if (device == "ref") return make_ref_ops();
   FP_CHECK(device == "auto" || device == "cuda", "device '{}'", device);

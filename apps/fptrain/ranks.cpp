@@ -162,8 +162,8 @@ Ops& Ranks::open_device(const RunSpec& spec) {
     throw CommError(failure->text);  // the failure is another rank's
   }
   check_gpu_sharing(places, spec.parallel.allow_gpu_sharing);
-  if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (mesh_.size() == 1) return *ops_;
+  if (spec.run.threads == 0) set_threads(threads_of(places, world_->rank()));
   if (world_->rank() == 0)
     log::info("{} ranks: {}\n{}", mesh_.size(),
               spec.parallel.open.empty() ? describe(spec.parallel) : "parallel plan not chosen yet",

@@ -3,11 +3,16 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/core_load.h"
+
 namespace fp {
 namespace {
+
+thread_local std::optional<CoreLoad> load;
 
 int available_cores() {
   cpu_set_t set;
@@ -24,7 +29,7 @@ thread_local bool inside = false;
 
 #ifdef __SANITIZE_THREAD__
 
-void set_threads(int threads) {
+static void use_threads(int threads) {
   thread_count = threads > 0 ? threads : available_cores();
   omp_set_num_threads(1);  // oneDNN's own regions run on one thread: libgomp's barriers are invisible to the sanitizer
 }
@@ -50,7 +55,7 @@ void detail::run_parallel(void (*body)(void*, int, int), void* context) {
 
 #else
 
-void set_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : available_cores()); }
+static void use_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : available_cores()); }
 
 int max_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
@@ -61,5 +66,25 @@ void detail::run_parallel(void (*body)(void*, int, int), void* context) {
 }
 
 #endif
+
+void set_threads(int threads) {
+  load.reset();
+  use_threads(threads);
+}
+
+void set_threads_by_load() {
+  set_threads(0);
+  load.emplace(available_cores());
+}
+
+int follow_load() { return follow_load(CoreLoad::kWindow); }
+
+int follow_load(double window_s) {
+  if (!load) return 0;
+  const int before = max_threads(), threads = load->update(window_s);
+  if (threads == before) return 0;
+  use_threads(threads);
+  return threads;
+}
 
 }  // namespace fp

@@ -14,6 +14,14 @@ namespace fp {
 void set_threads(int threads);
 int max_threads();
 
+// Sets one thread per core that this process may run on, and lets follow_load() change the number.
+void set_threads_by_load();
+// Sets one thread per core that other programs leave free, if set_threads_by_load() was the last setting of the calling
+// thread; otherwise it has no effect. Measures at most every half second, or as often as `window_s` says: call it
+// between steps. Returns the number of threads if it changed, otherwise 0.
+int follow_load();
+int follow_load(double window_s);
+
 namespace detail {
 void run_parallel(void (*body)(void* context, int thread, int threads), void* context);
 }

@@ -19,7 +19,10 @@ void declare(Fields& f, RunSection& s) {
                 "plain loops, the reference for tests; very slow.",
          .choices = {"auto", "cpu", "cuda", "ref"}});
   f.add("threads", s.threads,
-        {.doc = "Compute threads. 0: one per core that this process may use.", .min = 0, .max = 4096});
+        {.doc = "Compute threads. 0: one per core that this process may use; a run of one rank computes with fewer "
+                "while other programs use its cores. The number never changes results.",
+         .min = 0,
+         .max = 4096});
   f.add("permissions", s.permissions,
         {.doc = "Who may read the files of the run: its directory, checkpoints, metrics, log and reports, on every "
                 "rank. `umask`: given by the umask of the process. `private`: only the user (folders 0700, files "

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/parallel.h"
+
 namespace fp {
 
 EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
@@ -14,6 +16,7 @@ EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, 
   const int64_t rounds = (batches + ranks - 1) / ranks;
   LossSums total;
   for (int64_t round = 0; round < rounds;) {
+    follow_load();
     const int64_t begin = round;
     size_t n = 0;
     for (; n < together.size() && round < rounds; ++n, ++round) {

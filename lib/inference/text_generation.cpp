@@ -6,10 +6,13 @@
 #include <numeric>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/philox.h"
 
 namespace fp {
 namespace {
+
+constexpr double kLoadWindow = 0.05;  // seconds; a text may take less than the usual window
 
 struct Candidate {
   double p;
@@ -77,6 +80,7 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
   StreamingDecoder text(tokenizer, prompt.empty());
   std::vector<float> logits;
   while (result.new_tokens < options.max_tokens) {
+    follow_load(kLoadWindow);
     const std::span<const float> all = decoder.append(tokens);
     logits.assign(all.begin(), all.end());
     for (size_t i = 0; i < logits.size(); ++i)  // many models have more ids than their tokenizer has tokens

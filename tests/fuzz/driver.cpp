@@ -1,5 +1,5 @@
-// Runs one of the linked fuzz targets on files and on mutations of them, in a child process. The current input is in shared memory, so
-// that it is available however the child ends.
+// Runs one of the linked fuzz targets on files and on mutations of them, in a child process. The current input is in
+// shared memory, so that it is available however the child ends.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -31,7 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUsage =
-    "usage: %s TARGET [--iterations N | --minutes M] [--seed S|random] [--seconds-each T] [--state FILE] [--finds FOLDER] "
+    "usage: %s TARGET [--iterations N | --minutes M] [--seed S|random] [--seconds-each T] [--state FILE] [--finds "
+    "FOLDER] "
     "FILE|FOLDER...\n"
     "Runs each file once, then mutations of them: the first N, or as many as M minutes allow. An input that fails,\n"
     "or takes T seconds, ends the run with code 1. It is written to FOLDER (default: .) under the name that is "

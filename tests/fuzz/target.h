@@ -21,9 +21,9 @@
 #ifdef FP_LIBFUZZER
 #define FP_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
 #else
-#define FP_FUZZ_TARGET(name)                                                   \
-  static int run_##name(const uint8_t* data, size_t size);                     \
-  static const bool added_##name = ::fp_fuzz::add_target(#name, &run_##name);  \
+#define FP_FUZZ_TARGET(name)                                                  \
+  static int run_##name(const uint8_t* data, size_t size);                    \
+  static const bool added_##name = ::fp_fuzz::add_target(#name, &run_##name); \
   static int run_##name([[maybe_unused]] const uint8_t* data, [[maybe_unused]] size_t size)
 #endif
 

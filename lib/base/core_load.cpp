@@ -1,0 +1,74 @@
+#include "base/core_load.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace fp {
+
+std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s) {
+  // cpuN user nice system idle iowait irq softirq steal ...
+  constexpr size_t kIdle = 3, kWaiting = 4, kFields = 8;
+  std::istringstream lines{std::string(proc_stat)};
+  double ticks = 0;
+  bool any = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("cpu") || line.size() < 4 || line[3] == ' ') continue;
+    std::istringstream fields(line.substr(3));
+    size_t core = 0;
+    fields >> core;
+    if (!fields || core >= allowed.size() || !allowed[core]) continue;
+    any = true;
+    double value = 0;
+    for (size_t i = 0; i < kFields && fields >> value; ++i) {
+      if (i != kIdle && i != kWaiting) ticks += value;
+    }
+  }
+  if (!any) return {};
+  return ticks / ticks_per_s;
+}
+
+std::optional<CpuTimes> read_cpu_times() {
+  cpu_set_t set;
+  timespec own{};
+  std::ifstream in("/proc/stat");
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in || ::sched_getaffinity(0, sizeof(set), &set) != 0 || ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0)
+    return {};
+  std::vector<bool> allowed(CPU_SETSIZE);
+  for (size_t core = 0; core < allowed.size(); ++core) allowed[core] = CPU_ISSET(core, &set);
+  const auto busy = busy_seconds(text.str(), allowed, static_cast<double>(::sysconf(_SC_CLK_TCK)));
+  if (!busy) return {};
+  return CpuTimes{*busy, static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec),
+                  std::chrono::steady_clock::now()};
+}
+
+int free_cores(int cores, const CpuTimes& before, const CpuTimes& now) {
+  constexpr double kCountsAsOne = 0.4;
+  const double passed = std::chrono::duration<double>(now.at - before.at).count();
+  if (passed <= 0) return cores;
+  const double others = (now.busy_s - before.busy_s - (now.own_s - before.own_s)) / passed;
+  return std::clamp(cores - static_cast<int>(std::floor(others + 1 - kCountsAsOne)), 1, cores);
+}
+
+CoreLoad::CoreLoad(int cores, std::function<std::optional<CpuTimes>()> read)
+    : cores_(cores), free_(cores), read_(std::move(read)), last_(read_()) {}
+
+int CoreLoad::update(double window_s) {
+  if (!last_) return cores_;
+  if (std::chrono::duration<double>(std::chrono::steady_clock::now() - last_->at).count() < window_s) return free_;
+  const auto now = read_();
+  if (!now) return free_;
+  free_ = free_cores(cores_, *last_, *now);
+  last_ = now;
+  return free_;
+}
+
+}  // namespace fp

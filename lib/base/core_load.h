@@ -1,0 +1,46 @@
+// Measures how many cores other programs use, so that compute threads need not share a core. Parallel loops wait for
+// their slowest thread: one that shares its core makes all of them half as fast.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace fp {
+
+// Processor time in seconds, summed over the cores that this process may use.
+struct CpuTimes {
+  double busy_s = 0;  // of all programs, and time that a hypervisor gave to other machines
+  double own_s = 0;   // of this process
+  std::chrono::steady_clock::time_point at{};
+};
+
+// Reads the times so far. Empty where the kernel does not tell.
+std::optional<CpuTimes> read_cpu_times();
+
+// Returns the busy seconds of the cores with `allowed[core]` in the text of /proc/stat; empty if none of them is there.
+std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s);
+
+// Returns the number of `cores`, at least one, that other programs left free between two readings. A program that uses
+// 0.4 of a core counts as using all of it.
+int free_cores(int cores, const CpuTimes& before, const CpuTimes& now);
+
+// Follows the load of the machine.
+class CoreLoad {
+ public:
+  static constexpr double kWindow = 0.5;  // seconds between two measurements
+
+  explicit CoreLoad(int cores, std::function<std::optional<CpuTimes>()> read = read_cpu_times);
+
+  // Returns the number of free cores. Measures if the last measurement is at least kWindow ago, or at least `window_s`.
+  int update(double window_s = kWindow);
+
+ private:
+  int cores_, free_;
+  std::function<std::optional<CpuTimes>()> read_;
+  std::optional<CpuTimes> last_;
+};
+
+}  // namespace fp
