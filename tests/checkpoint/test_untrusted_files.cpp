@@ -16,12 +16,12 @@ using std::filesystem::path;
 
 const std::string kNorm = "model.layers.0.input_layernorm.weight", kNormWeights = kNorm + "/param";
 
-struct UnauthenticatedPeer {
+struct PlantedCheckpoint {
   MemoryFolder dir;
   path folder = test::save_ranks(dir.path, 1, 2, 1, 1);
   path secret = dir.path / "secret";
 
-  UnauthenticatedPeer() { write_text(secret, std::string(4096, 'S')); }
+  PlantedCheckpoint() { write_text(secret, std::string(4096, 'S')); }
 
   // Moves a file of the checkpoint elsewhere and leaves a link in its place.
   void lead_away(const std::string& name) const {
@@ -35,7 +35,7 @@ struct UnauthenticatedPeer {
 };
 
 TEST_CASE("a symbolic link in a checkpoint is refused even if its target has the right content") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   for (const std::string& name : names_in(s.folder)) {
     CAPTURE(name);
     s.lead_away(name);
@@ -47,7 +47,7 @@ TEST_CASE("a symbolic link in a checkpoint is refused even if its target has the
 }
 
 TEST_CASE("a file that has become a symbolic link since the checkpoint was verified is not followed") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   const Checkpoint checkpoint = Checkpoint::open(s.folder);
   State state(small_table());
   for (const std::string name : {"rank-00001.h5", "index.bin"}) {
@@ -65,7 +65,7 @@ TEST_CASE("a file that has become a symbolic link since the checkpoint was verif
 }
 
 TEST_CASE("a checkpoint folder may itself be a symbolic link") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   std::filesystem::create_directory_symlink(s.folder, s.dir.path / "link");
   State state(small_table());
   load_checkpoint(s.dir.path / "link", state.store, *state.ops);
@@ -74,7 +74,7 @@ TEST_CASE("a checkpoint folder may itself be a symbolic link") {
 }
 
 TEST_CASE("a named pipe in a checkpoint is refused without blocking") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   for (const std::string& name : names_in(s.folder)) {
     CAPTURE(name);
     const std::string content = read_file(s.folder / name);
@@ -130,7 +130,7 @@ std::string refusal_by_hdf5(const path& folder) {
 }
 
 TEST_CASE("external storage in an index reveals nothing of the file that it names") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   alter_hdf5(s.folder, "index.h5", [&](hid_t file) {
     replace_dataset(file, kNormWeights, [&](hid_t dcpl, hid_t) { H5Pset_external(dcpl, s.secret.c_str(), 0, 64); });
   });
@@ -158,7 +158,7 @@ TEST_CASE("virtual datasets may only map the right datasets of the checkpoint's 
                                                         {"rank-00000.h5", kNorm + "/exp_avg/0"},
                                                         {"rank-00000.h5", "/" + own}}) {
     CAPTURE(source, dataset);
-    const UnauthenticatedPeer s;
+    const PlantedCheckpoint s;
     alter_hdf5(s.folder, "index.h5", [&, from = source, name = dataset](hid_t file) {
       replace_dataset(file, kNormWeights, [&](hid_t dcpl, hid_t space) {
         REQUIRE(H5Pset_virtual(dcpl, space, from.c_str(), name.c_str(), space) >= 0);
@@ -173,7 +173,7 @@ TEST_CASE("HDF5 links other than hard links are refused") {
   for (const std::string file : {"index.h5", "rank-00000.h5"})
     for (const bool external : {false, true}) {
       CAPTURE(file, external);
-      const UnauthenticatedPeer s;
+      const PlantedCheckpoint s;
       alter_hdf5(s.folder, file, [&](hid_t id) {
         REQUIRE(H5Lmove(id, kNorm.c_str(), id, "moved", H5P_DEFAULT, H5P_DEFAULT) >= 0);
         if (external)
@@ -187,7 +187,7 @@ TEST_CASE("HDF5 links other than hard links are refused") {
 }
 
 TEST_CASE("a rank file with moved datasets fails HDF5 verification and is read correctly without HDF5") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   alter_hdf5(s.folder, "rank-00000.h5", [&](hid_t file) {
     replace_dataset(file, kNormWeights + "/0",
                     [&](hid_t dcpl, hid_t) { H5Pset_external(dcpl, s.secret.c_str(), 0, 64); });
@@ -197,7 +197,7 @@ TEST_CASE("a rank file with moved datasets fails HDF5 verification and is read c
 }
 
 TEST_CASE("an index that maps other elements for HDF5 is detected") {
-  const UnauthenticatedPeer s;
+  const PlantedCheckpoint s;
   alter_hdf5(s.folder, "index.h5", [&](hid_t file) {
     replace_dataset(file, kNormWeights, [&](hid_t dcpl, hid_t space) {
       REQUIRE(H5Pset_virtual(dcpl, space, "rank-00001.h5", (kNormWeights + "/0").c_str(), space) >= 0);

@@ -18,7 +18,6 @@
 #include "support/skip.h"
 
 using namespace fp::test;
-using namespace fp::test;
 
 namespace {
 

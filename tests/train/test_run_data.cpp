@@ -1,10 +1,13 @@
 // Verification of a run's data, shared among its ranks.
 #include <sys/stat.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "comm/backends.h"
 #include "data/formats/data_file.h"
 #include "data/formats/manifest.h"
@@ -94,11 +97,28 @@ std::string start_error(const fs::path& folder) {
   return "no error";
 }
 
+// FPTRAIN_TEST_DATA_GIB asks for another size, such as 64.
 TEST_CASE("ranks verify 2 GiB of data once, shared between them, and nothing at the second start") {
+  const char* asked = std::getenv("FPTRAIN_TEST_DATA_GIB");
+  const uint64_t blocks = (asked == nullptr ? 2 : std::stoull(asked)) << 10;
   const TemporaryFolder folder;
-  const Manifest m = sparse_folder(folder / "data", 4, 512 * kHashedBlock);
-  CHECK(bytes_to_start(folder / "data") == 2048 * kHashedBlock + m.train.index.bytes);
+  const Manifest m = sparse_folder(folder / "data", 4, blocks / 4 * kHashedBlock);
+  CHECK(bytes_to_start(folder / "data") == blocks * kHashedBlock + m.train.index.bytes);
   CHECK(bytes_to_start(folder / "data") == 0);
+}
+
+// The watchdog ends a run whose set-up reports no progress for watchdog.setup_s, however much data there is.
+TEST_CASE("ranks report progress for every MiB of data that they verify") {
+  const TemporaryFolder folder;
+  sparse_folder(folder / "data", 4, 32 * kHashedBlock);
+  std::atomic<uint64_t> reports{0};
+  set_progress_hook([&] { ++reports; });
+  bytes_to_start(folder / "data");
+  CHECK(reports >= 128);
+  reports = 0;
+  bytes_to_start(folder / "data");
+  set_progress_hook({});
+  CHECK(reports < 128);
 }
 
 TEST_CASE("only changed shards are verified again, shared by all ranks") {
