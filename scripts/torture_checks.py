@@ -6,7 +6,7 @@ import subprocess
 
 
 def visible(directory):
-    """Steps of the checkpoints that can be seen; saves and deletions that go on have hidden names."""
+    """Steps of the checkpoints that can be seen; saves and deletions in progress have hidden names."""
     try:
         names = os.listdir(directory / "checkpoints")
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from torture_faults import Told
 
 
 class Injured(Told):
-    """The run goes on from the checkpoint before, or refuses to: where there is none, or the newest is of a later
+    """The run continues from the previous checkpoint, or refuses to: where there is none, or the newest is of a later
     version. What was damaged is put back or, once something newer has been saved, removed."""
 
     KINDS = {"newest checkpoint: a bit flipped": 1, "newest checkpoint: cut off": 1, "newest checkpoint: resealed": 1,

@@ -120,7 +120,7 @@ void submit(const RunSpec& spec, const fs::path& directory, const std::string& s
   const auto answer = run_program({"sbatch", "--parsable", file.string()}, std::chrono::minutes(2));
   if (!answer)
     throw ConfigError(
-        fmt::format("sbatch could not be started, or gave no answer in two minutes; submit {} where Slurm "
+        fmt::format("sbatch could not be started, or did not answer within two minutes; submit {} where Slurm "
                     "is: sbatch {}",
                     file.string(), shell_word(file.string())));
   if (answer->code != 0)

@@ -30,7 +30,7 @@ void plan_together(Ranks& ranks, TrainRequest& request, const std::function<Clus
     return to_text(plan_training(request.spec, size, cluster(), request.resume != "none"));
   };
   const Planned planned = planned_from_text(ranks.decide(decide));
-  request.spec = planned.spec;
+  if (planned.plan) request.spec = with_plan(std::move(request.spec), *planned.plan);
   request.forecast = planned.forecast;
 }
 

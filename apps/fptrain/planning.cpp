@@ -105,17 +105,17 @@ std::string missing_cluster_message() {
 Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster, bool resumes) {
   const RunSpec whole = with_vocab_of_data(spec);
   Estimator estimator(cluster);
-  if (spec.parallel.open.empty()) return {spec, forecast(whole, ranks, cluster, estimator)};
+  if (spec.parallel.open.empty()) return {std::nullopt, forecast(whole, ranks, cluster, estimator)};
   if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks) : std::nullopt) {
     log::info("plan for {} rank{}, kept from the start of the run: {}", ranks, ranks == 1 ? "" : "s",
               describe(*before));
-    return {with_plan(spec, *before), forecast(with_plan(whole, *before), ranks, cluster, estimator)};
+    return {before, forecast(with_plan(whole, *before), ranks, cluster, estimator)};
   }
   const Search found = search(whole, ranks, cluster, estimator);
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   log::info("plan for {} rank{} of {}: {}\n{}", ranks, ranks == 1 ? "" : "s", cluster.name, describe(found.best->plan),
             describe_search(found));
-  return {with_plan(spec, found.best->plan), forecast_of(found.best->estimate, cluster)};
+  return {found.best->plan, forecast_of(found.best->estimate, cluster)};
 }
 
 std::string nearest_here(const RunSpec& spec, int ranks, int ranks_per_node, const Ops& ops) {
@@ -125,17 +125,23 @@ std::string nearest_here(const RunSpec& spec, int ranks, int ranks_per_node, con
 }
 
 std::string to_text(const Planned& p) {
-  nlohmann::json j = {{"spec", dump(p.spec)}};
-  if (p.forecast) j["forecast"] = {p.forecast->cluster, p.forecast->step_s, p.forecast->tokens_per_s, p.forecast->json};
+  nlohmann::json j = nlohmann::json::object();
+  if (p.plan) j["plan"] = to_json(*p.plan);
+  if (p.forecast)
+    j["forecast"] = {{"cluster", p.forecast->cluster},
+                     {"step_s", p.forecast->step_s},
+                     {"tokens_per_s", p.forecast->tokens_per_s},
+                     {"json", p.forecast->json}};
   return j.dump();
 }
 
 Planned planned_from_text(const std::string& text) {
   const nlohmann::json j = parse_json(text, "rank 0's plan", kJsonOfRanks);
-  Planned p{parse_run_spec(j["spec"].get<std::string>(), ""), {}};
+  Planned p;
+  if (j.contains("plan")) p.plan = plan_from_json(j["plan"]);
   if (j.contains("forecast")) {
     const auto& f = j["forecast"];
-    p.forecast = Forecast{f[0], f[1], f[2], f[3]};
+    p.forecast = Forecast{f["cluster"], f["step_s"], f["tokens_per_s"], f["json"]};
   }
   return p;
 }

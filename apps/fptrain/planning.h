@@ -7,6 +7,7 @@
 #include "config/cluster/cluster.h"
 #include "config/run_spec.h"
 #include "ops/ops.h"
+#include "planner/plan.h"
 #include "train/comparison.h"
 
 namespace fp {
@@ -21,9 +22,9 @@ std::optional<ClusterSpec> cluster_for(const RunSpec&, const std::string& named 
 // Returns the error message of `fptrain plan` for a spec with open keys and no cluster description.
 std::string missing_cluster_message();
 
-// A spec without open keys, and the prediction for it, if there is one.
+// The plan for the open keys of a spec, and the prediction for it, if there is one.
 struct Planned {
-  RunSpec spec;
+  std::optional<Plan> plan;  // nullopt: the spec has no open keys
   std::optional<Forecast> forecast;
 };
 // Chooses the open keys of a spec for `ranks` ranks of a cluster and predicts its time. With `resumes`, keeps the plan

@@ -25,8 +25,7 @@ template <class Function>
 void find(Function& function, void* library, const char* name, const char* soname) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr)
-    throw ConfigError(
-        fmt::format("{} has no function {}: it is not the version of CUDA 13; {}", soname, name, dlerror()));
+    throw ConfigError(fmt::format("{} has no function {}: it does not belong to CUDA 13; {}", soname, name, dlerror()));
 }
 
 CublasLt load_cublas_lt() {

@@ -12,12 +12,12 @@ namespace fp {
 
 // Processor time in seconds, summed over the cores that this process may use.
 struct CpuTimes {
-  double busy_s = 0;  // of all programs, and time that a hypervisor gave to other machines
+  double busy_s = 0;  // busy time of all programs, including steal time
   double own_s = 0;   // of this process
   std::chrono::steady_clock::time_point at{};
 };
 
-// Reads the times so far. Empty where the kernel does not tell.
+// Reads the current CPU times; nullopt if /proc/stat is not available.
 std::optional<CpuTimes> read_cpu_times();
 
 // Returns the busy seconds of the cores with `allowed[core]` in the text of /proc/stat; empty if none of them is there.

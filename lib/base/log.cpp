@@ -73,9 +73,7 @@ void append_to_file(State& s, Level level, const std::string& line) {
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   const std::string stamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ} ", fmt::gmtime(now));
   std::string text = stamp + line + "\n";
-  if (s.left_out > 0)
-    text = fmt::format("{}{} lines are missing here: the disk did not accept any for too long\n{}", stamp, s.left_out,
-                       text);
+  if (s.left_out > 0) text = fmt::format("{}{} lines omitted: the disk did not respond\n{}", stamp, s.left_out, text);
   const bool taken = s.queue->post([file = s.file, text] {
     if (file->open) file->descriptor = std::exchange(file->open, nullptr)();
     if (file->descriptor.is_open()) write_whole(file->descriptor.get(), text);

@@ -34,8 +34,8 @@ std::filesystem::path publish(const std::filesystem::path& hidden);
 // Renames a damaged checkpoint so that no run resumes from it or replaces it. Returns its new path.
 std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
 
-// Finishes or undoes what a killed run left half done. Call this at the start of a run, before loading anything, and
-// only while holding the run's lease (io/lease.h).
+// Completes or rolls back operations that a killed run left unfinished. Call this at the start of a run, before loading
+// anything, and only while holding the run's lease (io/lease.h).
 void clean_leftovers(const std::filesystem::path& checkpoints_dir);
 
 // Returns the newest checkpoint that verifies and, given a table, holds that table's parameters. Newer ones that do not

@@ -16,7 +16,7 @@ void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t
     const uint64_t bytes = static_cast<uint64_t>(p.shape.elements()) * sizeof(float);
     for (size_t kind = 0; kind < p.fingerprints.size(); ++kind) {
       if (bytes > left)
-        throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and what comes before",
+        throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and the tensors before it",
                                     c.folder().string(), p.name, p.shape.str()));
       left -= bytes;
     }

@@ -15,7 +15,7 @@ constexpr size_t kPiece = size_t{1} << 18;  // bytes that stay in a core's cache
 
 [[noreturn]] void fail_comparison(const std::filesystem::path& path, const std::string& what) {
   throw DataError(fmt::format(
-      "{}: what was written is not what was in memory: {}; the memory, the disk or another process altered it",
+      "{}: the file differs from the data in memory: {}; the memory, the disk or another process altered it",
       path.string(), what));
 }
 

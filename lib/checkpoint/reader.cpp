@@ -196,7 +196,7 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
   }
   if (!problems.empty())
     throw DataError(
-        fmt::format("{}: these tensors are not what was saved:{}", checkpoint.folder().string(), lines(problems)));
+        fmt::format("{}: these tensors differ from the saved ones:{}", checkpoint.folder().string(), lines(problems)));
 }
 
 TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {

@@ -281,7 +281,7 @@ void declare(Fields& f, RunSpec& s) {
   f.add("parallel", s.parallel, {.doc = "How ranks divide the work."});
   f.add("memory", s.memory, {.doc = "Trade-offs between memory and time."});
   f.add("precision", s.precision, {.doc = "Number formats."});
-  f.add("checkpoint", s.checkpoint, {.doc = "When to save and what to keep."});
+  f.add("checkpoint", s.checkpoint, {.doc = "Frequency of saves and retention of checkpoints."});
   f.add("logging", s.logging, {.doc = "Logs and metrics written while training."});
   f.add("eval", s.eval, {.doc = "Evaluation on held-out text."});
   f.add(

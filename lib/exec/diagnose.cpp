@@ -2,12 +2,14 @@
 // on the device. All ranks search to the end, as they communicate on the way; the finding that is first in the order of
 // computation is reported.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "exec/device_batch.h"
 #include "exec/executor.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -147,15 +149,18 @@ void Search::gradients(std::span<const Batch> micro_batches) {
 
 // Returns the first finding of all ranks, with its rank if there are several.
 std::string agree(const std::optional<Finding>& mine, Group& world) {
-  const std::vector<std::string> all = world.all_gather(mine ? fmt::format("{:015d} {}", mine->order, mine->text) : "");
-  std::string best;
+  const nlohmann::json own = mine ? nlohmann::json{{"order", mine->order}, {"text", mine->text}} : nlohmann::json();
+  const std::vector<std::string> all = world.all_gather(own.dump());
+  std::optional<Finding> first;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty() || (!best.empty() && all[r].substr(0, 15) >= best.substr(0, 15))) continue;
-    best = all[r] + (all.size() > 1 ? fmt::format("; on rank {}", r) : "");
+    const nlohmann::json of_rank = parse_json(all[r], "the finding of a rank", kJsonOfRanks);
+    if (of_rank.is_null() || (first && of_rank["order"] >= first->order)) continue;
+    const std::string where = all.size() > 1 ? fmt::format("; on rank {}", r) : "";
+    first = {of_rank["order"].get<int64_t>(), of_rank["text"].get<std::string>() + where};
   }
-  if (best.empty())
+  if (!first)
     return "every tensor of the repeated step is finite: the fault did not happen again (suspect the hardware)";
-  return best.substr(16);
+  return first->text;
 }
 
 // Runs the micro-batches one after another through the stages of the first pipe.

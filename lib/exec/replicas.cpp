@@ -4,10 +4,12 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <sstream>
+#include <nlohmann/json.hpp>
+#include <tuple>
 #include <vector>
 
 #include "io/filesystem.h"
+#include "io/json.h"
 
 namespace fp {
 namespace {
@@ -21,16 +23,17 @@ struct Copy {
   StateSums::Piece piece{};
 };
 
-// Returns a line "hash first count name" for each copy.
-std::string lines_of(const std::vector<Copy>& copies, Ops& ops) {
-  std::string all;
+// Returns the name, range and content hash of each copy, to be compared with those of other ranks.
+std::string hashes_of(const std::vector<Copy>& copies, Ops& ops) {
+  nlohmann::json all = nlohmann::json::array();
   std::vector<std::byte> host;
   for (const Copy& c : copies) {
     host.resize(c.tensor.bytes());
     ops.copy_out(host.data(), c.tensor);
-    all += fmt::format("{} {} {} {}\n", hash_bytes(host.data(), host.size()), c.first, c.count, c.name);
+    all.push_back(
+        {{"name", c.name}, {"first", c.first}, {"count", c.count}, {"hash", hash_bytes(host.data(), host.size())}});
   }
-  return all;
+  return all.dump();
 }
 
 // The ranges of each parameter that `pick` returns, as far as this rank keeps them. `whole_only`: leaves out state that
@@ -131,19 +134,16 @@ std::string difference(const Comparison& c, Ops& ops) {
     std::string hash;
     int rank = 0;
   };
-  std::map<std::string, Seen> first;
-  const std::vector<std::string> all = c.group->all_gather(lines_of(c.mine.copies(), ops));
-  for (size_t r = 0; r < all.size(); ++r) {
-    std::istringstream of_rank(all[r]);
-    for (std::string line; std::getline(of_rank, line);) {
-      const size_t space = line.find(' ');
-      const auto [it, is_new] = first.emplace(line.substr(space), Seen{line.substr(0, space), c.world_ranks[r]});
-      if (!is_new && it->second.hash != line.substr(0, space))
-        return fmt::format("{} on rank {} is not what rank {} holds",
-                           line.substr(line.find(' ', line.find(' ', space + 1) + 1) + 1), c.world_ranks[r],
-                           it->second.rank);
+  std::map<std::tuple<std::string, int64_t, int64_t>, Seen> first;
+  const std::vector<std::string> all = c.group->all_gather(hashes_of(c.mine.copies(), ops));
+  for (size_t r = 0; r < all.size(); ++r)
+    for (const nlohmann::json& copy : parse_json(all[r], "the hashes of a rank", kJsonOfRanks)) {
+      const auto name = copy["name"].get<std::string>(), hash = copy["hash"].get<std::string>();
+      const auto [it, is_new] = first.emplace(
+          std::tuple(name, copy["first"].get<int64_t>(), copy["count"].get<int64_t>()), Seen{hash, c.world_ranks[r]});
+      if (!is_new && it->second.hash != hash)
+        return fmt::format("{} on rank {} is not what rank {} holds", name, c.world_ranks[r], it->second.rank);
     }
-  }
   return {};
 }
 

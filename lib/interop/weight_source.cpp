@@ -46,7 +46,7 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   const std::vector<std::string> found = model_differences(section, source.spec().model);
   if (found.empty()) return;
   const std::string text =
-      fmt::format("{}: describes another model than this run:\n  {}", source.path().string(), fmt::join(found, "\n  "));
+      fmt::format("{}: differs from the model of this run:\n  {}", source.path().string(), fmt::join(found, "\n  "));
   if (!changes_allowed)
     throw ConfigError(text + "\nuse it as model.preset, or set model.init_changes: true if this is intended");
   log::warning("{}", text);

@@ -182,7 +182,7 @@ void Lease::acquire(Patience patience) {
       first = seen;
       system_.wait(kPollInterval, {});
     } else if (take_over(*seen, verdict)) {
-      log::warning("{}: taken over from {}, which is gone", file_.string(), described(seen->holder));
+      log::warning("{}: taken over from {}, which no longer runs", file_.string(), described(seen->holder));
       break;
     }
   }
@@ -251,10 +251,10 @@ void Lease::require() const {
     lost_ = !seen || seen->holder.nonce != self_.nonce;
   }
   if (!lost_) return;
-  throw LeaseLost(fmt::format(
-      "{}: this run no longer holds its folder: {}; it stops, and leaves what is there as it is", file_.string(),
-      seen ? "it was not renewed in time, and taken over by " + described(seen->holder)
-           : "the file was removed, or taken over by another run"));
+  throw LeaseLost(fmt::format("{}: this run no longer holds its folder: {}; it stops without changing the folder",
+                              file_.string(),
+                              seen ? "it was not renewed in time, and taken over by " + described(seen->holder)
+                                   : "the file was removed, or taken over by another run"));
 }
 
 void Lease::renew() {

@@ -24,7 +24,7 @@ class EarlyStop {
   std::optional<SignalHandlers> handlers_;
 };
 
-// Returns whether this process was told to stop, by a signal or by another rank, and is about to end.
+// Returns whether this process received a stop request, by signal or from another rank, and is about to end.
 bool stopping_early();
 // Sets stopping_early() and logs as a signal would, but does not end the process.
 void stop_early();

@@ -90,7 +90,7 @@ Fault parse_fault(std::string_view text) {
   if (slow && (!has_ms || has_rank || has_step)) refuse(text, "slow takes ms, and neither rank nor step");
   if (!slow && has_ms) refuse(text, "ms is for slow");
   const bool flip = has_kind && fault.kind == Fault::Kind::flip;
-  if (has_flip && !flip) refuse(text, "what, element and bit are for flip");
+  if (has_flip && !flip) refuse(text, "what, element and bit require kind=flip");
   if (flip && (fault.what.empty() || fault.phase != "step")) refuse(text, "flip takes what, and no phase but step");
   if (!slow && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
   return fault;

@@ -26,7 +26,7 @@ class Hub final : public Member {
     bool local = false;  // its process is visible from this one
     // Set while its connection is broken; the rank may reconnect.
     struct Loss {
-      double since_s;  // in awake_s(); updated while steps continue although it is not heard
+      double since_s;  // in awake_s(); updated while steps continue without heartbeats from it
       int64_t step;    // rank 0's step at that time
     };
     std::optional<Loss> loss;

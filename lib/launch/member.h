@@ -67,7 +67,7 @@ class Member {
 
 // Ends the process with `code` after flushing the log and the standard streams; at the latest after `flush_s` seconds.
 [[noreturn]] void leave(int code, double flush_s = EndLimits{}.flush_s);
-// Ends the process after so many seconds of real time, whatever happens.
+// Ends the process after `seconds` of real time, unconditionally.
 void leave_after(double seconds, int code);
 // Logs an error. If a thread that is stuck in a write holds the log for longer than `within_s`, the line is written to
 // stderr only, or dropped if that would block.

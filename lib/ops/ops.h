@@ -168,7 +168,7 @@ class Ops {
   // which are linear.
   virtual void piece_sums(const Tensor& sums, const Tensor& x) = 0;
   virtual void synchronize() = 0;
-  // Tells the backend that weights have changed: any cached copy in another layout is stale.
+  // Notifies the backend that weights have changed; it drops cached copies in other layouts.
   virtual void weights_changed() = 0;
 
   // ---- linear: y[M,N] = x[M,K] w[N,K]^T + bias[N] -------------------------------------------------------------------

@@ -8,7 +8,7 @@
 
 namespace fp {
 
-// A parameter's range of the flat buffers.
+// The range of a parameter in the flat buffers.
 struct ParamRange {
   Segment segment;
   bool decay = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "sharding/arrange.h"
 
@@ -41,6 +42,29 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.recompute = plan.recompute;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
   return s;
+}
+
+nlohmann::json to_json(const Plan& p) {
+  return {{"tensor", p.tensor},
+          {"sequence", p.sequence},
+          {"pipeline", p.pipeline},
+          {"data", p.data},
+          {"schedule", p.schedule},
+          {"chunks", p.chunks},
+          {"w_pass", p.w_pass},
+          {"megatron_sp", p.megatron_sp},
+          {"zero_stage", p.zero_stage},
+          {"micro_batch", p.micro_batch},
+          {"recompute", name_of(p.recompute)},
+          {"loss_chunk_tokens", p.loss_chunk_tokens}};
+}
+
+Plan plan_from_json(const nlohmann::json& j) {
+  const auto recompute = named<Recompute>(j.at("recompute").get<std::string>());
+  FP_CHECK(recompute, "recompute {}", j.at("recompute").dump());
+  return {j.at("tensor"),     j.at("sequence"),    j.at("pipeline"), j.at("data"),
+          j.at("schedule"),   j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
+          j.at("zero_stage"), j.at("micro_batch"), *recompute,       j.at("loss_chunk_tokens")};
 }
 
 std::string describe(const Plan& plan) {

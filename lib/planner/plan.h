@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "config/run_spec.h"
@@ -25,6 +26,10 @@ struct Plan {
 Plan plan_of(const RunSpec&);
 // Returns the spec with the keys of the plan, and no keys left open.
 RunSpec with_plan(RunSpec, const Plan&);
+
+// Converts a plan to an object with a member for each of its fields, and back.
+nlohmann::json to_json(const Plan&);
+Plan plan_from_json(const nlohmann::json&);
 
 // Returns a description such as "tensor 8 x data 2, ZeRO 1, micro-batch 4, recompute selective".
 std::string describe(const Plan&);

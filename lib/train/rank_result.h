@@ -18,7 +18,7 @@ struct RankResult {
   // Returns the result, or throws the error as an exception of its kind.
   const std::string& value() const;
 
-  // Text for another rank; parse() reads it back.
+  // Serializes the result; parse() is the inverse.
   std::string serialize() const;
   static RankResult parse(const std::string& serialized);
 };

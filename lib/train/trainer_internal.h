@@ -92,7 +92,7 @@ class Trainer {
   std::vector<std::string> setup_events_;  // events of set-up, about damaged checkpoints
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
-  bool load_logged_ = false;  // that other programs use the machine
+  bool load_logged_ = false;     // whether the message about other programs was logged
   std::vector<double> step_ms_;  // of the first 1000 steps of this start
   int64_t sent_ = 0;             // bytes, in the last step
   Clock::time_point started_ = Clock::now();

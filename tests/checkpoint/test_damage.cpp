@@ -130,7 +130,7 @@ TEST_CASE("a manifest cannot name files outside its folder") {
   }
 }
 
-TEST_CASE("tensors that differ from what was saved are named although every file is intact") {
+TEST_CASE("changed tensors are named even if all files are intact") {
   const Saved saved;
   CheckpointManifest m = read_checkpoint_manifest(saved.checkpoint);
   m.parameters[2].fingerprints[StateKind::exp_avg] ^= 1;

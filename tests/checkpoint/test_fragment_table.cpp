@@ -184,7 +184,7 @@ TEST_CASE("an index.bin that points to other bytes is detected") {
   CHECK(contains(data_error([&] { verify_tensors(checkpoint); }),
                  "index.bin leads to other tensors than were saved:\n  param of "));
   State state(small_table());
-  CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "not what was saved"));
+  CHECK(contains(data_error([&] { checkpoint.load(state.store, *state.ops); }), "differ from the saved ones"));
 }
 
 TEST_CASE("an index.bin that changed after the checkpoint was verified is detected") {

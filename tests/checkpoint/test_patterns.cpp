@@ -35,7 +35,7 @@ TEST_CASE("patterns of a tied model on a pipeline of tensor-parallel ranks") {
   CHECK(of["h.1.attn.c_proj.bias"] == "replicated");
 }
 
-TEST_CASE("patterns of fused projections and of kv heads that several ranks hold") {
+TEST_CASE("universal patterns cover fused projections and replicated kv heads") {
   auto of = patterns_of(
       "{family: phi3, layers: 1, hidden: 24, heads: 6, kv_heads: 2, ffn: 20, vocab: 128, pad_vocab_to: 8, "
       "tied_embeddings: false}",

@@ -39,7 +39,7 @@ TEST_CASE("a tensor altered between memory and hash fails the save, which leaves
     error = data_error([&] { save(dir.path, state, 2, 2); });
   }
   CHECK(contains(error, "checkpoint of step 2 not saved (earlier ones are intact)"));
-  CHECK(contains(error, "what was written is not what was in memory: param of model.embed_tokens.weight"));
+  CHECK(contains(error, "the file differs from the data in memory: param of model.embed_tokens.weight"));
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001"});
   save(dir.path, state, 3, 3);
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001", "step-00000003"});

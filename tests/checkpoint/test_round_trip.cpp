@@ -133,9 +133,13 @@ void check_round_trips(const std::string& model) {
   }
 }
 
-TEST_CASE("any mesh loads what any other has saved: tied, vocabulary of 50257", "[slow]") { check_round_trips(kGpt); }
-TEST_CASE("any mesh loads what any other has saved: tied, shared kv heads") { check_round_trips(kLlama); }
-TEST_CASE("any mesh loads what any other has saved: untied, fused projections", "[slow]") { check_round_trips(kPhi3); }
+TEST_CASE("a checkpoint of any mesh loads on any other mesh: tied, vocabulary of 50257", "[slow]") {
+  check_round_trips(kGpt);
+}
+TEST_CASE("a checkpoint of any mesh loads on any other mesh: tied, shared kv heads") { check_round_trips(kLlama); }
+TEST_CASE("a checkpoint of any mesh loads on any other mesh: untied, fused projections", "[slow]") {
+  check_round_trips(kPhi3);
+}
 
 TEST_CASE("the round-trip check detects a load without moments") {
   const MemoryFolder dir;

@@ -112,7 +112,7 @@ TEST_CASE("a word of three letters is nearest to words with the same letters or 
   CHECK(nearest("bf6", {"bf16", "fp32"}) == "bf16");
 }
 
-TEST_CASE("a syntax error of YAML says what to do", "[config]") {
+TEST_CASE("the message for a YAML syntax error suggests a fix", "[config]") {
   const auto error_of_text = [](const std::string& text) {
     try {
       parse_run_spec(text, "run.yaml");

@@ -6,7 +6,7 @@
 
 using namespace fp;
 
-TEST_CASE("norm refuses rows that exceed shared memory, and says how much there is") {
+TEST_CASE("norm refuses rows that exceed shared memory, and reports its size") {
   CudaOps ops(0);
   const auto at = [](const Shape& s) { return Tensor(reinterpret_cast<void*>(uintptr_t{1} << 60), DType::f32, s); };
   const Tensor x = at({3, 60000}), gain = at({60000}), stats = at({3, 2});

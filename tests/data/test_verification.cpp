@@ -135,7 +135,7 @@ TEST_CASE("ranks read equal amounts that together cover everything") {
   CHECK(most <= std::max(sum / 8 + 100, m.train.index.bytes));  // the longest range
 }
 
-TEST_CASE("a folder of an older program has the samples and the identity of a new one") {
+TEST_CASE("a folder from an older version has the same samples and identity") {
   const TemporaryFolder dir;
   prepare_folder(dir, false);
   const auto content = [&] {

@@ -84,7 +84,7 @@ TEST_CASE("a log file that is a symbolic link is not written and warned about on
   CHECK_THAT(fp::read_file(folder / "other.txt"), Catch::Contains("another line\n"));
 }
 
-TEST_CASE("a log file for errors alone is made with the first error") {
+TEST_CASE("an error-only log file is created at the first error") {
   const TemporaryFolder folder;
   fp::log_errors_to_file(folder / "log.txt");
   fp::log::warning("a warning");

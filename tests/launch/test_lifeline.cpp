@@ -180,7 +180,7 @@ TEST_CASE("a failure ends ranks whose main thread is stuck in a write to the log
   CHECK(o.codes == all(3, 3));
 }
 
-TEST_CASE("a rank that is told to stop early ends all ranks with code 75 and one line") {
+TEST_CASE("a rank that receives a stop request ends all ranks with code 75 and one line") {
   for (const int signal : {SIGINT, SIGUSR1})
     for (const int told : {0, 3}) {
       CAPTURE(signal, told);
@@ -203,7 +203,7 @@ TEST_CASE("a rank that is told to stop early ends all ranks with code 75 and one
     }
 }
 
-TEST_CASE("a rank that is told to stop early does not wait for a rank 0 that does not answer") {
+TEST_CASE("a rank that receives a stop request does not wait for a rank 0 that does not answer") {
   const RanksOutcome o = run_ranks(2, lifeline_options,
                                    [](RankContext c) {
                                      const EarlyStop early;

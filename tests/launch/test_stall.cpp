@@ -70,7 +70,7 @@ TEST_CASE("a silent rank stalls the run once those that wait for it exceed their
   CHECK_FALSE(stalled({working(0, 1), silent(waiting(1, 1e6))}));
 }
 
-TEST_CASE("the odd ranks out are those most likely to cause the stall") {
+TEST_CASE("outliers are the ranks most likely to cause the stall") {
   CHECK(odd({working(0, 11)}).empty());
   CHECK(odd({waiting(0, 11), waiting(1, 11)}).empty());
   CHECK(odd({working(0, 11), working(1, 11)}).empty());
@@ -99,7 +99,7 @@ TEST_CASE("the stall report lists the activity of all ranks with identical ranks
   CHECK_THAT(describe_stall(ranks), Contains("All ranks wait alike"));
 }
 
-TEST_CASE("message fields carry any text") {
+TEST_CASE("message fields can contain any bytes") {
   const PeerMessage odd_text{"fail", {"", "tab\tline\nback\\slash\\t", "", "end"}};
   CHECK(encode(odd_text).find('\n') == std::string::npos);
   CHECK(decode(encode(odd_text)) == odd_text);

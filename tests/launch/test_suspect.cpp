@@ -51,7 +51,7 @@ TEST_CASE("a suspect node is recorded for the batch script of the job") {
   CHECK(read_file(folder.path / "victim") == "12 0 n2\n12 1 n3\n");
 }
 
-TEST_CASE("a lifeline reports the node of a rank that is gone and rank 0's too") {
+TEST_CASE("a lifeline reports the nodes of a lost rank and of rank 0") {
   for (const int killed : {0, 3}) {
     CAPTURE(killed);
     const TemporaryFolder folder;

@@ -97,7 +97,7 @@ TEST_CASE("adamw agrees with the oracle") {
         }
 }
 
-TEST_CASE("the sums that adamw computes are those of its arrays, and do not change its results") {
+TEST_CASE("the sums returned by adamw equal those of its arrays and do not affect results") {
   std::vector<Backend> every = backends();
   every.push_back(oracle());
   for (const int64_t n : {1, 15, 64, 1030, 32768, 70003})

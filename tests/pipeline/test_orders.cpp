@@ -80,7 +80,7 @@ const Published kPublished[] = {
 
 }  // namespace
 
-TEST_CASE("orders are those of the papers", "[schedule]") {
+TEST_CASE("generated orders equal those in the papers", "[schedule]") {
   for (const Published& x : kPublished) {
     CAPTURE(x.kind, x.rank);
     const Schedule s =

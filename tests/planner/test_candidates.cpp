@@ -120,3 +120,9 @@ TEST_CASE("candidates keep tensor parallelism within nodes and state within devi
   CHECK(!Candidates(spec, 96, cluster).leads().empty());
   CHECK(Candidates(spec, 16, cluster).leads().empty());
 }
+
+TEST_CASE("a plan is the same after conversion to JSON and back") {
+  const Plan plan{2, 3, 4, 5, "zb-v", 6, true, true, 2, 7, Recompute::full, 512};
+  CHECK(plan_from_json(to_json(plan)) == plan);
+  CHECK(plan_from_json(to_json(Plan())) == Plan());
+}

@@ -27,7 +27,7 @@ std::vector<std::string> in_set_up(const RanksWorkspace& w, const std::string& n
 
 }  // namespace
 
-TEST_CASE("ranks that are all signalled to stop in set-up end at once", "[ranks]") {
+TEST_CASE("a stop signal to all ranks in set-up ends the run at once", "[ranks]") {
   const RanksWorkspace w;
   Job job(with_fault(kNoFurther, w.train(w.spec("llama"), "early", Layout{}, {"--set", "parallel=auto"})));
   Job two(in_set_up(w, "two"));

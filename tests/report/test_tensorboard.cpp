@@ -48,7 +48,7 @@ TEST_CASE("CRC-32C matches the published check values") {
   CHECK(crc32c("") == 0u);
 }
 
-TEST_CASE("event records match the known bytes") {
+TEST_CASE("event records equal reference bytes") {
   CHECK(hex(event_record(version_event(1700000000.0))) ==
         "1800000000000000a37f4b220900000040fc54d9411a0d627261696e2e4576656e743a32eced8f9d");
   CHECK(hex(event_record(scalar_event(1700000001.0, 1, {{"loss", 2.5f}}))) ==

@@ -62,7 +62,7 @@ class NightlyTest(unittest.TestCase):
         self.addCleanup(setattr, nightly, "wait", wait)
         part = nightly_parts.Part("saves", 1, "", f"true && python3 -c '{SAVES}'")
         self.assertEqual(self.run_parts(part), [False])
-        self.assertEqual(nightly.rows()["saves"][3], "goes on next time; at it")
+        self.assertEqual(nightly.rows()["saves"][3], "continues next time; at it")
 
     def test_every_part_has_a_unique_name_and_fits(self):
         parts = nightly_parts.parts()

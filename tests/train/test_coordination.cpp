@@ -45,7 +45,7 @@ TEST_CASE("a checkpoint with intact files but wrong tensors is damaged after the
   });
   REQUIRE(damage);
   CHECK(damage->files_match);
-  CHECK(contains(damage->text, "these tensors are not what was saved"));
+  CHECK(contains(damage->text, "these tensors differ from the saved ones"));
   CHECK(contains(text, "its files are what was saved, as rank 0 sees them: loading once more"));
 }
 

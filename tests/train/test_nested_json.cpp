@@ -110,7 +110,7 @@ TEST_CASE("a tokenizer with deeply nested values is refused") {
   });
 }
 
-TEST_CASE("a corpus line with deeply nested values is refused by file and line") {
+TEST_CASE("a corpus line with deeply nested values is refused with its file and line") {
   check_refused(R"({"text": "", "meta": @})", [](const std::string& text) {
     CorpusOptions options;
     options.files = {written("lines.jsonl", "{\"text\": \"fine\"}\n" + text + "\n")};

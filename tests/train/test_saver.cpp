@@ -183,7 +183,7 @@ TEST_CASE("a corrupted copy of a rank file fails its save, and the next one succ
   rig.saver.finish();
   rig.outcomes = rig.saver.take_outcomes();
   REQUIRE(rig.outcomes.size() == 2);
-  CHECK_THAT(rig.outcomes[0].error, Catch::Contains("rank-00000.h5: what was written is not what was in memory"));
+  CHECK_THAT(rig.outcomes[0].error, Catch::Contains("rank-00000.h5: the file differs from the data in memory"));
   CHECK(rig.outcomes[1].error.empty());
   CHECK(checkpoints_in(rig.dir.path).size() == 1);
   CHECK(rig.holds(2));

@@ -64,7 +64,7 @@ class HeadMask {
     const int p = m_.q_offset + i, s = window_start(p);
     return {p, doc_start_ == nullptr || doc_start_[i] < s ? s : doc_start_[i]};
   }
-  // A key beyond the last is seen by no query.
+  // No query attends to a key beyond the last.
   __device__ __forceinline__ Key key(int j) const {
     const int n = m_.k_offset + j;
     return {n, j < m_.keys ? upper(n) : 0};

@@ -70,8 +70,8 @@ std::shared_ptr<DataFile::Page> DataFile::read_checked(uint64_t page_number) con
   Page whole(std::min(kHashedBlock, bytes_ - begin));
   read_past_cache(begin, whole);
   if (hash_of_block(whole) != hashes_[block])
-    throw DataError(fmt::format("{}: altered: bytes {} to {} do not match the hash that was taken of them", name_,
-                                begin, begin + whole.size() - 1));
+    throw DataError(fmt::format("{}: altered: bytes {} to {} do not match their stored hash", name_, begin,
+                                begin + whole.size() - 1));
   {
     const std::lock_guard lock(mutex_);
     checked_[block] = true;

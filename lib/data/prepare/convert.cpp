@@ -15,7 +15,7 @@ void check_target(const ConvertOptions& options) {
   const auto refuse = [&](const fs::path& path) {
     throw ConfigError(fmt::format("--out {}: exists already; choose another name or pass --overwrite", path.string()));
   };
-  if (options.out.empty()) throw ConfigError("--out: name what is to be written");
+  if (options.out.empty()) throw ConfigError("--out is required: the path to write");
   if (options.to == "megatron") {
     for (const char* ending : {".bin", ".idx"})
       if (const fs::path path = fs::path(options.out) += ending; fs::exists(path) && !options.overwrite) refuse(path);

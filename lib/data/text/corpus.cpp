@@ -32,10 +32,10 @@ bool is_json_lines(const std::filesystem::path& path, const std::string& format)
   const std::string extension = name.extension().string();
   if (extension == ".jsonl" || extension == ".ndjson") return true;
   if (extension == ".txt" || extension == ".text" || extension == ".md" || extension.empty()) return false;
-  throw ConfigError(
-      fmt::format("{}: '{}' does not tell the format: use .txt, .text, .md or no ending for text, .jsonl or "
-                  ".ndjson for JSON lines (each also with .gz or .zst), or say --format text|jsonl",
-                  path.string(), extension));
+  throw ConfigError(fmt::format(
+      "{}: '{}' does not have an extension of a known format: use .txt, .text, .md or no ending for text, .jsonl or "
+      ".ndjson for JSON lines (each also with .gz or .zst), or say --format text|jsonl",
+      path.string(), extension));
 }
 
 }  // namespace
