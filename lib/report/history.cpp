@@ -22,8 +22,15 @@ void Extent::add(const Extent& other) {
 
 void History::add(const StepMetrics& m) {
   Bucket bucket{m.step, m.step, m.tokens, {}};
-  const std::array<double, kChannels> values{
-      m.loss, m.lr, m.grad_norm, m.tokens_per_s, m.mfu, m.step_ms, static_cast<double>(m.peak_bytes)};
+  const std::array<double, kChannels> values{m.loss,
+                                             m.lr,
+                                             m.grad_norm,
+                                             m.tokens_per_s,
+                                             m.mfu,
+                                             m.step_ms,
+                                             static_cast<double>(m.peak_bytes),
+                                             m.accuracy.value_or(StepMetrics::kUnknown),
+                                             m.margin.value_or(StepMetrics::kUnknown)};
   for (size_t i = 0; i < kChannels; ++i) bucket.channels[i].add(values[i]);
   ++steps_;
   if (!first_) first_ = m;
@@ -82,20 +89,35 @@ void History::thin_evaluations() {
   evaluations_ = std::move(kept);
 }
 
+bool History::knows_mfu() const {
+  constexpr int64_t kFew = 3;
+  int64_t known = 0;
+  for (const Bucket& b : buckets_) known += b[Channel::mfu].count;
+  return known >= kFew && buckets_.back()[Channel::mfu].count > 0;
+}
+
 std::vector<double> History::smoothed(Channel channel) const {
+  constexpr double kReach = 10;  // half-lives
   std::vector<double> smooth;
   if (buckets_.empty()) return smooth;
-  const double longest = std::max(1.0, static_cast<double>(last_->step - first_->step) / 80);
-  // Numerator and denominator decay together, so the average is unbiased from the first step on, also after gaps.
-  double sum = 0, weight = 0, first = buckets_.front().middle(), previous = first;
-  for (const Bucket& b : buckets_) {
-    // Short at first, while the curve falls fast: a long half-life would lag behind it.
-    const double half_life = std::clamp((b.middle() - first) / 12, 1.0, longest);
-    const double decay = std::exp2(-(b.middle() - previous) / half_life);
-    previous = b.middle();
-    sum = sum * decay + b[channel].sum;
-    weight = weight * decay + static_cast<double>(b[channel].count);
-    smooth.push_back(weight > 0 ? sum / weight : StepMetrics::kUnknown);
+  const double first = buckets_.front().middle(), longest = std::max(1.0, (buckets_.back().middle() - first) / 80);
+  size_t begin = 0, end = 0;
+  for (const Bucket& here : buckets_) {
+    const double at = here.middle();
+    // Short at first, while the curve falls fast.
+    const double half_life = std::min((at - first) / 12, longest);
+    while (at - buckets_[begin].middle() > kReach * half_life) ++begin;
+    while (end < buckets_.size() && buckets_[end].middle() - at <= kReach * half_life) ++end;
+    double sum = 0, weights = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const Extent& e = buckets_[i][channel];
+      const double distance = std::abs(buckets_[i].middle() - at);
+      const double weight = distance > 0 ? std::exp2(-distance / half_life) : 1;
+      sum += weight * e.sum;
+      weights += weight * static_cast<double>(e.count);
+    }
+    const double before = smooth.empty() ? StepMetrics::kUnknown : smooth.back();
+    smooth.push_back(weights > 0 ? sum / weights : before);
   }
   return smooth;
 }

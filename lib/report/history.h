@@ -12,8 +12,8 @@
 
 namespace fp {
 
-enum class Channel { loss, lr, grad_norm, tokens_per_s, mfu, step_ms, peak_bytes };
-constexpr size_t kChannels = 7;
+enum class Channel { loss, lr, grad_norm, tokens_per_s, mfu, step_ms, peak_bytes, accuracy, margin };
+constexpr size_t kChannels = 9;
 
 // Minimum, maximum, sum and count of the finite values of neighbouring steps.
 struct Extent {
@@ -46,9 +46,16 @@ class History {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   // The steps with an evaluation, downsampled in the same way.
   const std::vector<StepMetrics>& evaluations() const { return evaluations_; }
-  // Returns the exponential moving average of a channel, one value per bucket. The half-life grows with the step, up to
-  // 1/80 of the run.
+  // Returns the moving average of a channel, one value per bucket, over the steps before and after it, so that it does
+  // not lag. Weights halve with a distance that grows with the step, up to 1/80 of the run, and add up to 1 also at the
+  // ends, where one side is missing. Where no value is near, that
+  // of the bucket before.
   std::vector<double> smoothed(Channel channel) const;
+
+  // True if the steps train on pairs of answers (DPO).
+  bool is_of_pairs() const { return last_ && last_->accuracy.has_value(); }
+  // True if MFU is known for the last steps, and for more than a few.
+  bool knows_mfu() const;
 
   int64_t steps() const { return steps_; }  // lines read
   const std::optional<StepMetrics>& first() const { return first_; }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -50,8 +51,16 @@ const std::array<Field, 22> kFields{{{"step", &StepMetrics::step},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 
-// Each item of sent_bytes has its own key: "sent_bytes.data.all_reduce".
+// Each item of a map has its own key: "sent_bytes.data.all_reduce", "val_loss.books". Labels have no escaped
+// characters.
 constexpr std::string_view kSentPrefix = "sent_bytes.";
+
+struct MapField {
+  std::string_view prefix;
+  std::map<std::string, double> StepMetrics::*member;
+};
+const std::array<MapField, 2> kMaps{
+    {{"val_loss.", &StepMetrics::val_loss_of}, {"val_bits_per_byte.", &StepMetrics::val_bits_per_byte_of}}};
 
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
@@ -83,6 +92,11 @@ class LineParser {
       if (key.starts_with(kSentPrefix)) {
         const auto [at, is_new] = metrics.sent_bytes.emplace(key.substr(kSentPrefix.size()), 0);
         if (!is_new || !number(at->second)) return false;
+      } else if (const auto map =
+                     std::ranges::find_if(kMaps, [&](const MapField& m) { return key.starts_with(m.prefix); });
+                 map != kMaps.end()) {
+        const auto [at, is_new] = (metrics.*(map->member)).emplace(key.substr(map->prefix.size()), 0.0);
+        if (!is_new || !real(at->second)) return false;
       } else if (const Field* field = find(key); is_second(field) || !value(field, metrics)) {
         return false;
       }
@@ -286,6 +300,9 @@ std::string to_json_line(const StepMetrics& metrics) {
     const std::string text = text_of(field, metrics);
     if (!text.empty()) line += fmt::format("{}\"{}\":{}", line.size() > 1 ? "," : "", field.key, text);
   }
+  for (const MapField& map : kMaps)
+    for (const auto& [label, value] : metrics.*(map.member))
+      line += fmt::format(",\"{}{}\":{}", map.prefix, label, number(value, 9));
   for (const auto& [what, bytes] : metrics.sent_bytes) line += fmt::format(",\"{}{}\":{}", kSentPrefix, what, bytes);
   return line + "}";
 }

@@ -28,13 +28,16 @@ struct StepMetrics {
   int64_t tokens = 0;           // tokens trained on since the run began, this step included
   double tokens_per_s = 0;      // of this step
   double step_ms = 0;           // wall time of this step, evaluation and saving excluded
-  double mfu = kUnknown;        // model FLOPs utilisation, 0..1; null when the machine's peak is unknown
+  double mfu = kUnknown;        // model FLOPs utilisation, 0..1; null when the machine's peak is unknown, and in the
+                                // first step of a start, which warms up
   int64_t peak_bytes = 0;       // peak memory of this process so far
   int64_t consumed_samples = 0;
   double elapsed_s = 0;            // wall time since the run began, evaluation and saving included, summed over resumes
   std::optional<double> val_loss;  // nats per token on the held-out split; only on steps that evaluate
   std::optional<double> val_perplexity;     // exp(val_loss)
   std::optional<double> val_bits_per_byte;  // per byte of the held-out text, comparable between tokenizers
+  // The same of each validation dataset, by label, if there are several.
+  std::map<std::string, double> val_loss_of, val_bits_per_byte_of;
   // Only with train.objective dpo, for the step's batch and for held-out pairs: mean reward margin, beta * (margin
   // against the reference), and the fraction of pairs whose margin is positive.
   std::optional<double> margin, accuracy, val_margin, val_accuracy;

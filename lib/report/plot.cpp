@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -111,12 +112,67 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor, escape_markup(text));
 }
 
+// A short text inside the plotting area, with the places where it may be, the best one first.
+struct Note {
+  std::string text;
+  struct Place {
+    double x, y;  // of the baseline
+    bool ends;    // at x, instead of beginning there
+  };
+  std::vector<Place> places;
+};
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+Box box_of(const Note& note, const Note::Place& p) {
+  const double width = 6.2 * static_cast<double>(note.text.size());  // letters of 11 pixels are about so wide
+  return {p.ends ? p.x - width : p.x, p.y - 11, p.ends ? p.x : p.x + width, p.y + 4};
+}
+
+// True if a line through the points passes through the box.
+bool crosses(const PlotFrame& f, const std::vector<double>& x, const std::vector<double>& y, const Box& box) {
+  for (size_t i = 1; i < x.size() && i < y.size(); ++i) {
+    if (!std::isfinite(y[i - 1]) || !std::isfinite(y[i])) continue;
+    const double x0 = f.at_x(x[i - 1]), x1 = f.at_x(x[i]), y0 = f.at_y(y[i - 1]), y1 = f.at_y(y[i]);
+    if (x1 < box.left || x0 > box.right) continue;
+    const auto at = [&](double px) {
+      return x1 > x0 ? y0 + (y1 - y0) * std::clamp((px - x0) / (x1 - x0), 0.0, 1.0) : y1;
+    };
+    const auto [low, high] = std::minmax({at(box.left), at(box.right)});
+    if (high >= box.top && low <= box.bottom) return true;
+  }
+  return false;
+}
+
+bool is_free(const Plot& plot, const PlotFrame& f, const Box& box) {
+  if (box.top < 0 || box.bottom > f.top + f.height) return false;
+  return std::ranges::none_of(plot.curves, [&](const Curve& c) {
+    return !c.readout && std::ranges::any_of(std::array{&c.y, &c.low, &c.high},
+                                             [&](const auto* y) { return crosses(f, c.x, *y, box); });
+  });
+}
+
+// Draws the note at its first place that no curve passes through; if there is none, at the first.
+std::string draw_note(const Plot& plot, const PlotFrame& f, const Note& note) {
+  const auto found =
+      std::ranges::find_if(note.places, [&](const auto& p) { return is_free(plot, f, box_of(note, p)); });
+  const Note::Place& p = found == note.places.end() ? note.places.front() : *found;
+  return fmt::format("<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", p.x, p.y,
+                     p.ends ? "end" : "start", escape_markup(note.text));
+}
+
+// No share is above 100 %.
+bool is_possible(double tick, NumberFormat format) { return format != NumberFormat::percent || tick < 1 + 1e-9; }
+
 std::string draw_axes(const Plot& plot, const PlotFrame& f) {
   std::string svg;
   const double right = f.left + f.width, bottom = f.top + f.height;
   for (const double tick : linear_ticks(f.y, static_cast<int>(f.height / kTickSpacing)))
-    svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", f.left, f.at_y(tick), right) +
-           label(f.left - 8, f.at_y(tick) + 4, "end", format_tick(tick, plot.format));
+    if (is_possible(tick, plot.format))
+      svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", f.left, f.at_y(tick), right) +
+             label(f.left - 8, f.at_y(tick) + 4, "end", format_tick(tick, plot.format));
   for (const double tick : f.log_x ? log_ticks(f.x) : linear_ticks(f.x, static_cast<int>(f.width / 90)))
     svg += fmt::format("<path class=\"tick\" d=\"M{:.1f} {:.1f}v5\"/>", f.at_x(tick), bottom) +
            label(f.at_x(tick), bottom + 18, "middle", format_tick(tick, NumberFormat::count));
@@ -124,7 +180,8 @@ std::string draw_axes(const Plot& plot, const PlotFrame& f) {
   if (plot.right_ratio <= 0) return svg;
   const AxisRange scaled{f.y.low * plot.right_ratio, f.y.high * plot.right_ratio};
   for (const double tick : linear_ticks(scaled, static_cast<int>(f.height / kTickSpacing)))
-    svg += label(right + 8, f.at_y(tick / plot.right_ratio) + 4, "start", format_tick(tick, plot.right_format));
+    if (is_possible(tick, plot.right_format))
+      svg += label(right + 8, f.at_y(tick / plot.right_ratio) + 4, "start", format_tick(tick, plot.right_format));
   return svg;
 }
 
@@ -140,10 +197,13 @@ std::string draw_clipped_note(const Plot& plot, const PlotFrame& f) {
       }
   }
   std::string svg;
-  const double right = f.left + f.width - 4;
-  if (std::isfinite(above)) svg += label(right, f.top + 11, "end", "↑ peaks to " + format_number(above, plot.format));
-  if (std::isfinite(below))
-    svg += label(right, f.top + f.height - 6, "end", "↓ dips to " + format_number(below, plot.format));
+  const double left = f.left + 6, middle = f.left + f.width / 2, right = f.left + f.width - 4;
+  const auto note = [&](const char* what, double value, double y) {
+    return draw_note(
+        plot, f, {what + format_number(value, plot.format), {{right, y, true}, {middle, y, false}, {left, y, false}}});
+  };
+  if (std::isfinite(above)) svg += note("↑ peaks to ", above, f.top + 12);
+  if (std::isfinite(below)) svg += note("↓ dips to ", below, f.top + f.height - 6);
   return svg;
 }
 
@@ -161,7 +221,12 @@ std::string draw(const Plot& plot, const PlotFrame& f, const std::string& clip_i
   svg += "</g>";
   if (!plot.marks.empty())
     svg += label(f.at_x(plot.marks.front()) + 5, f.top + f.height - 8, "start", plot.marks_label);
-  if (plot.limit) svg += label(f.left + 6, f.at_y(*plot.limit) - 6, "start", plot.limit_label);
+  if (plot.limit) {
+    const double y = f.at_y(*plot.limit), left = f.left + 6, right = f.left + f.width - 4;
+    svg += draw_note(
+        plot, f,
+        {plot.limit_label, {{left, y - 6, false}, {right, y - 6, true}, {left, y + 14, false}, {right, y + 14, true}}});
+  }
   return svg + draw_clipped_note(plot, f);
 }
 

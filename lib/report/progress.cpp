@@ -59,6 +59,7 @@ std::vector<Part> parts_of(const ProgressState& s, const TerminalStyle& style) {
   parts.push_back({6, fmt::format("{:3.0f}%", std::floor(fraction * 100))});
   parts.push_back({0, fmt::format("step {}/{}", m.step, s.total_steps)});
   parts.push_back({0, fmt::format("loss {:.4f}", m.loss)});
+  if (m.accuracy) parts.push_back({3, fmt::format("acc {:.0f}%", 100 * *m.accuracy)});
   if (s.val_bits_per_byte) {
     parts.push_back({3, fmt::format("bpb {:.4f}", *s.val_bits_per_byte)});
   } else if (s.val_loss) {
@@ -109,15 +110,32 @@ std::string live_line(const ProgressState& state, const TerminalStyle& style) {
   }
 }
 
+namespace {
+
+// Returns "books 2.2131, chat 1.9702".
+std::string losses_of_datasets(const StepMetrics& m) {
+  std::string text;
+  for (const auto& [label, loss] : m.val_loss_of)
+    text += fmt::format("{}{} {:.5g}", text.empty() ? "" : ", ", label, loss);
+  return text;
+}
+
+}  // namespace
+
 std::string plain_line(const ProgressState& s) {
   const StepMetrics& m = s.now;
   std::string line =
-      fmt::format("step {}/{} | loss {:.9g} | lr {:.3e} | grad norm {:.4g} | {} tok/s | {:.1f} ms/step", m.step,
+      fmt::format("step {}/{} | loss {:.5g} | lr {:.3e} | grad norm {:.4g} | {} tok/s | {:.1f} ms/step", m.step,
                   s.total_steps, m.loss, m.lr, m.grad_norm, human_count(m.tokens_per_s), m.step_ms);
   if (std::isfinite(m.mfu)) line += fmt::format(" | MFU {:.1f}%", 100 * m.mfu);
-  if (m.val_loss) line += fmt::format(" | val loss {:.9g}", *m.val_loss);
+  if (m.accuracy) line += fmt::format(" | accuracy {:.1f}%", 100 * *m.accuracy);
+  if (m.margin) line += fmt::format(" | margin {:.4g}", *m.margin);
+  if (m.val_loss) line += fmt::format(" | val loss {:.5g}", *m.val_loss);
+  if (!m.val_loss_of.empty()) line += fmt::format(" ({})", losses_of_datasets(m));
   if (m.val_perplexity) line += fmt::format(" | val ppl {:.4g}", *m.val_perplexity);
-  if (m.val_bits_per_byte) line += fmt::format(" | val {:.5f} bits/byte", *m.val_bits_per_byte);
+  if (m.val_bits_per_byte) line += fmt::format(" | val {:.4f} bits/byte", *m.val_bits_per_byte);
+  if (m.val_accuracy) line += fmt::format(" | val accuracy {:.1f}%", 100 * *m.val_accuracy);
+  if (m.val_margin) line += fmt::format(" | val margin {:.4g}", *m.val_margin);
   if (m.skipped) line += " | update skipped";
   return line + fmt::format(" | ETA {}", human_duration(s.eta_s));
 }

@@ -58,6 +58,15 @@ std::vector<Tile> headline(const RunFacts& facts, const History& h) {
                                  static_cast<double>(last.tokens) / static_cast<double>(facts.parameters))});
   tiles.push_back({"Training loss", fmt::format("{:.4f}", h.smoothed(Channel::loss).back()),
                    fmt::format("{:.4f} at step {}", first.loss, first.step)});
+  if (h.is_of_pairs()) {
+    const auto percent = [](double share) { return fmt::format("{:.1f}%", 100 * share); };
+    tiles.push_back(
+        {"Accuracy", percent(h.smoothed(Channel::accuracy).back()),
+         last.val_accuracy ? percent(*last.val_accuracy) + " of held-out pairs" : "of the pairs trained on"});
+    tiles.push_back(
+        {"Reward margin", fmt::format("{:.4g}", h.smoothed(Channel::margin).back()),
+         last.val_margin ? fmt::format("{:.4g} for held-out pairs", *last.val_margin) : "of the pairs trained on"});
+  }
   if (h.best_evaluation()) {
     const StepMetrics &now = h.evaluations().back(), &best = *h.best_evaluation();
     const bool bits = now.val_bits_per_byte && best.val_bits_per_byte;
@@ -78,7 +87,7 @@ std::vector<Tile> headline(const RunFacts& facts, const History& h) {
   }
   tiles.push_back(
       {"Tokens/s", human_count(speed.mean()),
-       mfu.count > 0 ? fmt::format("{:.1f}% MFU", 100 * mfu.mean()) : fmt::format("{:.4g} ms a step", ms.mean())});
+       h.knows_mfu() ? fmt::format("{:.1f}% MFU", 100 * mfu.mean()) : fmt::format("{:.4g} ms a step", ms.mean())});
   return tiles;
 }
 
@@ -151,6 +160,16 @@ std::string rows_html(const std::vector<std::pair<std::string, std::string>>& ro
   for (const auto& [name, value] : rows)
     html += fmt::format("<tr><th>{}</th><td>{}</td></tr>", escape_markup(name), escape_markup(value));
   return html + "</table>";
+}
+
+// Says what the run trains, from where and for how long.
+std::string run_html(const RunFacts& facts) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& [name, value] :
+       {std::pair{"objective", facts.objective}, std::pair{"initial weights", facts.initial_weights},
+        std::pair{"length", facts.length}})
+    if (!value.empty()) rows.emplace_back(name, value);
+  return rows.empty() ? "" : "<section class=\"card\"><h2>Run</h2>" + rows_html(rows) + "</section>\n";
 }
 
 std::string machine_html(const MachineFacts& machine) {
@@ -228,7 +247,8 @@ std::string report_page(const RunFacts& facts, const History& history, const Run
       "<div class=\"switch\"><output id=\"at\"></output>"
       "<label><input type=\"checkbox\" id=\"logx\"/>logarithmic steps</label></div>\n<section class=\"plots\">\n";
   for (const Plot& plot : plots) html += figure_html(plot);
-  html += sample_html(facts) + events_html(facts, history) + machine_html(facts.machine) + "</section>\n";
+  html +=
+      sample_html(facts) + run_html(facts) + events_html(facts, history) + machine_html(facts.machine) + "</section>\n";
   html += details_html("Run spec, resolved", texts.spec) + details_html("Plan", texts.plan);
   html += fmt::format("<footer>fptrain {} · {} logged steps · written {} UTC</footer>\n</main>\n",
                       escape_markup(facts.version), history.steps(), utc_time(now));
@@ -239,7 +259,7 @@ std::string report_page(const RunFacts& facts, const History& history, const Run
 }
 
 std::string loss_picture(const RunFacts& facts, const History& history) {
-  Plot plot = loss_plot(history);
+  Plot plot = loss_plot(facts, history);
   plot.width = 860;
   plot.height = 320;
   std::string subtitle = facts.model;
@@ -248,7 +268,8 @@ std::string loss_picture(const RunFacts& facts, const History& history) {
       subtitle += fmt::format("{}{}{}", subtitle.empty() ? "" : " · ", t.value, t.name == "Tokens" ? " tokens" : "");
   if (history.best_evaluation() && history.best_evaluation()->val_bits_per_byte)
     subtitle += fmt::format(" · {:.3f} bits per byte held out", *history.best_evaluation()->val_bits_per_byte);
-  return render_svg_file(plot, facts.name + ": loss, nats per token", subtitle);
+  const std::string title = fmt::format("{}: l{}", facts.name, plot.title.substr(1));  // "Loss, ..." in a sentence
+  return render_svg_file(plot, title, subtitle);
 }
 
 void write_report(const fs::path& run_directory, const RunFacts& facts) {

@@ -14,12 +14,14 @@ constexpr std::string_view kDark =
 constexpr std::string_view kPlotStyle = R"(
 .c-train{--c:var(--blue)}.c-raw{--c:var(--blue)}.c-val{--c:var(--orange)}.c-lr{--c:var(--violet)}
 .c-grad{--c:var(--teal)}.c-speed{--c:var(--green)}.c-memory{--c:var(--red)}
+.c-set0{--c:var(--violet)}.c-set1{--c:var(--teal)}.c-set2{--c:var(--green)}.c-set3{--c:var(--red)}.c-set4{--c:var(--blue)}
 .grid{stroke:var(--grid);fill:none}.axis,.tick{stroke:var(--line);fill:none}
 .line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 .line.faint{stroke-width:1;opacity:.38}.band{fill:var(--c);stroke:none;opacity:.16}
 .dot{fill:var(--c)}.dot.faint{opacity:.38}.mark{stroke:var(--mute);stroke-dasharray:2 4;fill:none}
 .limit{stroke:var(--mute);stroke-dasharray:6 4;fill:none}
 svg text{fill:var(--mute);font:11px ui-sans-serif,system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;font-variant-numeric:tabular-nums}
+svg .note{paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}
 )";
 
 constexpr std::string_view kPageStyle = R"(

@@ -22,6 +22,9 @@ void visit_facts(Facts& f, Visit&& visit) {
   visit("model", f.model);
   visit("data", f.data);
   visit("compute", f.compute);
+  visit("objective", f.objective);
+  visit("initial_weights", f.initial_weights);
+  visit("length", f.length);
   visit("version", f.version);
   visit("parameters", f.parameters);
   visit("total_steps", f.total_steps);

@@ -23,6 +23,9 @@ struct RunFacts {
   std::string model;                       // one line: family and shape
   std::string data;                        // one line: corpus and tokenizer
   std::string compute;                     // one line: device, threads, precision
+  std::string objective;                   // name of train.objective; empty: unknown
+  std::string initial_weights;             // where they come from; empty: unknown
+  std::string length;                      // one line: steps, tokens, epochs
   std::string version;                     // version of fptrain
   int64_t parameters = 0;                  // 0: unknown
   int64_t total_steps = 0;                 // 0: unknown

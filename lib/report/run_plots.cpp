@@ -1,6 +1,10 @@
 #include "report/run_plots.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "base/human_text.h"
 
@@ -60,23 +64,60 @@ Curve evaluation_curve(const History& history, std::optional<double> StepMetrics
   return c;
 }
 
-bool has_values(const Curve& curve) {
-  return std::any_of(curve.y.begin(), curve.y.end(), [](double y) { return std::isfinite(y); });
+// Returns one curve for each validation dataset, by label; `member` is the map of a step's values.
+std::vector<Curve> dataset_curves(const History& history, std::map<std::string, double> StepMetrics::*member,
+                                  const char* key) {
+  std::map<std::string, Curve> curves;
+  for (const StepMetrics& e : history.evaluations())
+    for (const auto& [label, value] : e.*member) {
+      Curve& c = curves[label];
+      c.x.push_back(static_cast<double>(e.step));
+      c.y.push_back(value);
+    }
+  constexpr size_t kColours = 5;  // of .c-set in the style
+  std::vector<Curve> list;
+  for (auto& [label, c] : curves) {
+    c.key = fmt::format("{}_{}", key, list.size());
+    c.label = label;
+    c.style = fmt::format("c-set{}", list.size() % kColours);
+    list.push_back(std::move(c));
+  }
+  return list;
 }
 
+void append(Plot& plot, std::vector<Curve> curves) {
+  for (Curve& c : curves) plot.curves.push_back(std::move(c));
+}
+
+// Without curves if there was no evaluation of text.
 Plot validation_plot(const History& history) {
   Plot plot;
   plot.title = "Validation, bits per byte";
   Curve bits = evaluation_curve(history, &StepMetrics::val_bits_per_byte, "bpb", "held-out text");
   Curve perplexity = evaluation_curve(history, &StepMetrics::val_perplexity, "ppl", "perplexity");
+  if (bits.x.empty() && perplexity.x.empty()) return plot;
   if (bits.x.empty()) {
     plot.title = "Validation, perplexity";
     perplexity.label = "held-out text";
   } else {
+    std::vector<Curve> of_datasets = dataset_curves(history, &StepMetrics::val_bits_per_byte_of, "bpb");
+    if (!of_datasets.empty()) bits.label = "all held-out text";
     plot.curves.push_back(std::move(bits));
+    append(plot, std::move(of_datasets));
     perplexity.readout = NumberFormat::plain;
   }
   plot.curves.push_back(std::move(perplexity));
+  return plot;
+}
+
+Plot pairs_plot(const History& history, Channel channel, std::optional<double> StepMetrics::*validation,
+                const std::string& key, const char* title, NumberFormat format) {
+  Plot plot;
+  plot.title = title;
+  plot.format = format;
+  add_smoothed(plot, history, channel, (key + "_raw").c_str(), "each step", key.c_str(), "smoothed", "c-train");
+  Curve held_out = evaluation_curve(history, validation, ("val_" + key).c_str(), "validation");
+  if (!held_out.x.empty()) plot.curves.push_back(std::move(held_out));
   return plot;
 }
 
@@ -94,7 +135,7 @@ Plot throughput_plot(const RunFacts& facts, const History& history) {
     speed_sum += b[Channel::tokens_per_s].sum;
   }
   // Utilisation is throughput times a constant of the model and machine, so one curve serves two axes.
-  if (has_values(mfu) && speed_sum > 0) {
+  if (history.knows_mfu() && speed_sum > 0) {
     plot.right_ratio = mfu_sum / speed_sum;
     mfu.readout = NumberFormat::percent;
     plot.curves.push_back(std::move(mfu));
@@ -127,20 +168,29 @@ Plot memory_plot(const RunFacts& facts, const History& history) {
 
 }  // namespace
 
-Plot loss_plot(const History& history) {
+Plot loss_plot(const RunFacts& facts, const History& history) {
   Plot plot;
-  plot.title = "Loss, nats per token";
+  plot.title = history.is_of_pairs()      ? "Loss, mean of pairs"
+               : facts.objective == "sft" ? "Loss, nats per token of answers"
+                                          : "Loss, nats per token";
   plot.width = 1160;
   plot.height = 340;
   add_smoothed(plot, history, Channel::loss, "loss", "each step", "smooth", "smoothed", "c-train");
   Curve validation = evaluation_curve(history, &StepMetrics::val_loss, "val", "validation");
   if (!validation.x.empty()) plot.curves.push_back(std::move(validation));
+  if (history.is_of_pairs()) append(plot, dataset_curves(history, &StepMetrics::val_loss_of, "val"));
   return plot;
 }
 
 std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
-  std::vector<Plot> plots{loss_plot(history)};
-  if (!history.evaluations().empty()) plots.push_back(validation_plot(history));
+  std::vector<Plot> plots{loss_plot(facts, history)};
+  if (Plot validation = validation_plot(history); !validation.curves.empty()) plots.push_back(std::move(validation));
+  if (history.is_of_pairs()) {
+    plots.push_back(pairs_plot(history, Channel::accuracy, &StepMetrics::val_accuracy, "accuracy",
+                               "Accuracy, pairs with the chosen answer preferred", NumberFormat::percent));
+    plots.push_back(
+        pairs_plot(history, Channel::margin, &StepMetrics::val_margin, "margin", "Reward margin", NumberFormat::plain));
+  }
   Plot rate;
   rate.title = "Learning rate";
   rate.format = NumberFormat::scientific;

@@ -9,8 +9,9 @@
 
 namespace fp {
 
-// Returns the plot of the loss of every step, its moving average and the validation loss.
-Plot loss_plot(const History& history);
+// Returns the plot of the loss of every step, its moving average and the validation loss. Its title says what is
+// averaged, which depends on the objective.
+Plot loss_plot(const RunFacts& facts, const History& history);
 
 // Returns all plots of the page, the loss first.
 std::vector<Plot> run_plots(const RunFacts& facts, const History& history);

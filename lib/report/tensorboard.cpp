@@ -145,6 +145,12 @@ void EventWriter::append(const StepMetrics& m) {
   if (m.val_margin) scalars.emplace_back("validation/reward_margin", f(*m.val_margin));
   if (m.val_accuracy) scalars.emplace_back("validation/preference_accuracy", f(*m.val_accuracy));
   if (m.val_bits_per_byte) scalars.emplace_back("validation/bits_per_byte", f(*m.val_bits_per_byte));
+  std::vector<std::string> tags;  // of datasets; `scalars` only refers to its tags
+  tags.reserve(m.val_loss_of.size() + m.val_bits_per_byte_of.size());
+  for (const auto& [label, loss] : m.val_loss_of)
+    scalars.emplace_back(tags.emplace_back("validation/loss/" + label), f(loss));
+  for (const auto& [label, bits] : m.val_bits_per_byte_of)
+    scalars.emplace_back(tags.emplace_back("validation/bits_per_byte/" + label), f(bits));
   write(scalar_event(unix_seconds(), m.step, scalars));
 }
 

@@ -66,6 +66,25 @@ TEST_CASE("a metrics line is JSON with the documented keys and survives a round 
   CHECK(back->skipped);
 }
 
+TEST_CASE("the losses of several validation datasets have a key each") {
+  StepMetrics m = metrics_at(7);
+  m.val_loss = 2.5;
+  m.val_loss_of = {{"books", 2.25}, {"a b/c.d", StepMetrics::kUnknown}};
+  m.val_bits_per_byte_of = {{"books", 0.75}};
+  const std::string line = to_json_line(m);
+  const nlohmann::json j = nlohmann::json::parse(line);
+  CHECK(j["val_loss.books"] == 2.25);
+  CHECK(j["val_loss.a b/c.d"].is_null());
+  CHECK(j["val_bits_per_byte.books"] == 0.75);
+  const auto back = parse_json_line(line);
+  REQUIRE(back);
+  CHECK(back->val_loss_of.at("books") == 2.25);
+  CHECK(std::isnan(back->val_loss_of.at("a b/c.d")));
+  CHECK(to_json_line(*back) == line);
+  CHECK_FALSE(parse_json_line(R"({"step":1,"loss":2,"val_loss.a":1,"val_loss.a":2})"));
+  CHECK_FALSE(parse_json_line(R"({"step":1,"loss":2,"val_loss.a":"x"})"));
+}
+
 TEST_CASE("nine significant digits distinguish any two fp32 losses") {
   const auto words = Philox::block({1, 2, 3, 4}, {5, 6});
   for (uint32_t i = 0; i < 1000; ++i) {

@@ -129,6 +129,59 @@ TEST_CASE("bands, limits, marks, right axes and read-outs are drawn as requested
   CHECK(frame_of(plot, false).y.high < 50);
 }
 
+namespace {
+
+// Returns the position of the note with this text.
+std::pair<double, double> place_of(const std::string& svg, const std::string& text) {
+  for (const auto& e : parse_strictly(svg))
+    if (e.name == "text" && e.text.find(text) != std::string::npos)
+      return {std::stod(e.attributes.at("x")), std::stod(e.attributes.at("y"))};
+  FAIL("no text " + text);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a label keeps off the curves") {
+  Plot plot = line_plot({1, 50, 100}, {39, 39, 39});
+  plot.from_zero = true;
+  plot.limit = 40;
+  plot.limit_label = "predicted";
+  const PlotFrame f = frame_of(plot, false);
+  // The curve runs just below the line: the label is above it.
+  CHECK(place_of(render_svg(plot, false, "lin"), "predicted").second < f.at_y(40));
+  // It runs above the line on the left: the label is above the line on the right.
+  plot.curves[0].y = {41, 41, 20};
+  const PlotFrame g = frame_of(plot, false);
+  const auto [x, y] = place_of(render_svg(plot, false, "lin"), "predicted");
+  CHECK(x > g.left + g.width / 2);
+  CHECK(y < g.at_y(40));
+  // It runs above the line everywhere: the label is below it.
+  plot.curves[0].y = {41, 41, 41};
+  CHECK(place_of(render_svg(plot, false, "lin"), "predicted").second > frame_of(plot, false).at_y(40));
+}
+
+TEST_CASE("the note of a dip keeps off a curve that ends at the bottom") {
+  std::vector<double> x, y;
+  for (int i = 0; i < 1000; ++i) {
+    x.push_back(i);
+    y.push_back(i == 300 ? -500.0 : 10 - 0.01 * i);
+  }
+  Plot plot = line_plot(x, y);
+  plot.curves[0].faint = true;
+  const PlotFrame f = frame_of(plot, false);
+  CHECK(place_of(render_svg(plot, false, "lin"), "dips to -500").first < f.left + f.width / 2 + 1);
+}
+
+TEST_CASE("no axis of shares goes over 100 %") {
+  Plot plot = line_plot({1, 2, 3}, {100, 150, 120});
+  plot.from_zero = true;
+  plot.right_ratio = 0.01;
+  const std::string svg = render_svg(plot, false, "lin");
+  CHECK(svg.find(">100%<") != std::string::npos);
+  CHECK(svg.find(">150%<") == std::string::npos);
+}
+
 TEST_CASE("escaped markup is valid UTF-8") {
   CHECK(escape_markup("a<b>&\"c'") == "a&lt;b&gt;&amp;&quot;c&#39;");
   CHECK(escape_markup("tab\tline\n") == "tab\tline\n");

@@ -96,6 +96,20 @@ TEST_CASE("unknown values are not shown") {
   CHECK_THAT(live_line(s, {200, false, false}), Contains("val 3.0000"));
 }
 
+TEST_CASE("preferences show accuracy and margin, and mixtures the loss of each dataset") {
+  ProgressState s = state_at(1, 10);
+  s.now.accuracy = 0.875;
+  s.now.margin = 1.25;
+  CHECK_THAT(live_line(s, {200, false, false}), Contains("acc 88%"));
+  CHECK_THAT(plain_line(s), Contains("| accuracy 87.5% | margin 1.25 |") && !Contains("val"));
+  s.now.val_loss = 2.5;
+  s.now.val_accuracy = 0.75;
+  s.now.val_margin = 0.5;
+  CHECK_THAT(plain_line(s), Contains("| val loss 2.5 | val accuracy 75.0% | val margin 0.5 |"));
+  s.now.val_loss_of = {{"books", 2.25}, {"chat", 2.75}};
+  CHECK_THAT(plain_line(s), Contains("| val loss 2.5 (books 2.25, chat 2.75) |"));
+}
+
 TEST_CASE("plain lines are logged every console_every steps, at the end and at events") {
   const fp::test::TemporaryFolder dir;
   log_to_file(dir.path / "log.txt");
@@ -119,7 +133,7 @@ TEST_CASE("plain lines are logged every console_every steps, at the end and at e
     const bool expected = step == 10 || step == 13 || step == 17 || step == 20 || step == 25;
     CHECK((text.find(fmt::format("step {}/25 ", step)) != std::string::npos) == expected);
   }
-  CHECK_THAT(text, Contains("loss 2.71828182 |") && Contains("val loss 2.5") && Contains("update skipped"));
+  CHECK_THAT(text, Contains("loss 2.7183 |") && Contains("val loss 2.5") && Contains("update skipped"));
   CHECK_THAT(text, !Contains("\x1b"));
 }
 

@@ -113,6 +113,59 @@ TEST_CASE("the page is well-formed, self-contained and complete") {
     if (e.attributes.contains("data-curve")) CHECK(data["curves"].contains(e.attributes.at("data-curve")));
 }
 
+TEST_CASE("the page of preferences shows accuracy and margin, and no loss of tokens") {
+  History h;
+  for (int64_t step = 1; step <= 20; ++step) {
+    StepMetrics m = step_at(step, 20);
+    m.accuracy = 0.5 + 0.02 * static_cast<double>(step);
+    m.margin = 0.1 * static_cast<double>(step);
+    m.val_perplexity.reset();
+    m.val_bits_per_byte.reset();
+    if (m.val_loss) m.val_accuracy = 0.75, m.val_margin = 1.5;
+    h.add(m);
+  }
+  const std::string page = report_page(some_facts(), h, {}, 0);
+  const auto elements = parse_strictly(page);
+  CHECK_THAT(page, Contains("Loss, mean of pairs") && Contains("Accuracy, pairs with") && Contains("Reward margin"));
+  CHECK_THAT(page, !Contains("nats per token") && !Contains("perplexity") && !Contains("bits per byte"));
+  CHECK_THAT(text_of(elements, "section", "tiles"),
+             Contains("75.0% of held-out pairs") && Contains("1.5 for held-out pairs") && Contains("Validation loss"));
+  const nlohmann::json data = data_of(elements);
+  CHECK(data["curves"]["val_accuracy"]["y"].size() == 10);
+  CHECK_THAT(loss_picture(some_facts(), h), Contains("tiny: loss, mean of pairs"));
+}
+
+TEST_CASE("the page of a mixture has a validation curve for each dataset") {
+  History h;
+  for (int64_t step = 1; step <= 20; ++step) {
+    StepMetrics m = step_at(step, 20);
+    if (m.val_loss) m.val_bits_per_byte_of = {{"books", 1.25}, {"a <b>", 1.5}};
+    h.add(m);
+  }
+  RunFacts facts = some_facts();
+  facts.objective = "sft";
+  facts.initial_weights = "from models/llama";
+  facts.length = "20 steps x 4 x 16 = 1.28k tokens";
+  const std::string page = report_page(facts, h, {}, 0);
+  const auto elements = parse_strictly(page);
+  CHECK_THAT(page,
+             Contains("all held-out text") && Contains("a &lt;b&gt;") && Contains("Loss, nats per token of answers"));
+  CHECK_THAT(page, Contains("from models/llama") && Contains("1.28k tokens"));
+  const nlohmann::json data = data_of(elements);
+  CHECK(data["curves"]["bpb_1"]["y"][0] == 1.25);
+}
+
+TEST_CASE("one value of MFU at the start shows neither a number nor an axis") {
+  History h;
+  for (int64_t step = 1; step <= 20; ++step) {
+    StepMetrics m = step_at(step, 20);
+    m.mfu = step == 1 ? 0.69 : StepMetrics::kUnknown;
+    h.add(m);
+  }
+  CHECK_THAT(report_page(some_facts(), h, {}, 0), !Contains("MFU"));
+  CHECK_THAT(report_page(some_facts(), history_of(20), {}, 0), Contains("% MFU"));
+}
+
 TEST_CASE("text from users and models is escaped everywhere on the page") {
   const std::string evil = "</pre><script>alert('x')</script>&amp;\"--><!-- \x01\xff";
   RunFacts facts = some_facts();
