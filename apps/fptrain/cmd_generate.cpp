@@ -68,7 +68,7 @@ void run_generate(GenerateArguments& a) {
       });
   std::fputs("\n", stdout);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  log::info("{} prompt tokens, {} new tokens in {:.2f} s ({:.1f} tokens/s){}", r.prompt_tokens, r.new_tokens,
+  log::info("{} prompt tokens, {} new tokens in {:.3g} s ({:.1f} tokens/s){}", r.prompt_tokens, r.new_tokens,
             seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
             r.stopped ? ", ended by the model" : "");
 }

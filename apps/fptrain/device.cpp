@@ -1,5 +1,7 @@
 #include "device.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parallel.h"
@@ -9,7 +11,16 @@ namespace fp {
 
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda", "ref"};
 
-std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank) {
+namespace {
+
+bool has_gpu() {
+  std::error_code unknown;
+  return std::filesystem::exists("/dev/nvidiactl", unknown) || std::filesystem::exists("/proc/driver/nvidia", unknown);
+}
+
+}  // namespace
+
+std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank, bool says_why) {
   if (threads == 0)
     set_threads_by_load();
   else
@@ -20,7 +31,7 @@ std::unique_ptr<Ops> open_device(const std::string& device, int threads, int loc
   const int index = cuda_unavailable(local_rank).empty() ? local_rank : 0;
   const std::string missing = cuda_unavailable(index);
   if (missing.empty() || device == "cuda") return make_cuda_ops(index);
-  log::info("device: cpu, as no GPU can be used: {}", missing);
+  if (says_why || has_gpu()) log::info("device: cpu, as no GPU can be used: {}", missing);
   return make_cpu_ops();
 }
 

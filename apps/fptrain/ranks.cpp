@@ -33,6 +33,15 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
           {"step", w.step_s},   {"evaluation", w.evaluation_s}, {"save", w.save_s}};
 }
 
+void warn_of_threads(int threads) {
+  const int cores = available_cores();
+  if (threads > cores && log::rank() == 0)
+    log::warning(
+        "run.threads = {}, but this process may use {} core{}: threads that share a core make a run slower "
+        "(0: one thread per core)",
+        threads, cores, cores == 1 ? "" : "s");
+}
+
 }  // namespace
 
 Ranks::Ranks() : environment_(read_environment()) { allow_all_descriptors(); }
@@ -141,8 +150,9 @@ std::function<void(const std::string&)> Ranks::suspect() const {
 // Returns this rank's place with its device, or the reason why it has none: other ranks may have theirs.
 RankPlace Ranks::find_device(const RunSpec& spec) {
   std::string missing;
+  warn_of_threads(spec.run.threads);
   try {
-    ops_ = fp::open_device(spec.run.device, spec.run.threads, environment_.local_rank);
+    ops_ = fp::open_device(spec.run.device, spec.run.threads, environment_.local_rank, true);
   } catch (const ConfigError& e) {
     missing = e.what();
   }

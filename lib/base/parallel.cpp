@@ -10,7 +10,13 @@
 #include "base/core_load.h"
 
 namespace fp {
+
+#ifdef __SANITIZE_THREAD__
 namespace {
+thread_local int thread_count = 0;
+thread_local bool inside = false;
+}  // namespace
+#endif
 
 thread_local std::optional<CoreLoad> load;
 
@@ -19,13 +25,6 @@ int available_cores() {
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
 }
-
-#ifdef __SANITIZE_THREAD__
-thread_local int thread_count = 0;
-thread_local bool inside = false;
-#endif
-
-}  // namespace
 
 #ifdef __SANITIZE_THREAD__
 

@@ -13,6 +13,8 @@ namespace fp {
 // restores the default: the number of cores this process may run on.
 void set_threads(int threads);
 int max_threads();
+// Returns the number of cores that this process may run on.
+int available_cores();
 
 // Sets one thread per core that this process may run on, and lets follow_load() change the number.
 void set_threads_by_load();

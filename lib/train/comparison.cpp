@@ -11,10 +11,11 @@ namespace {
 
 constexpr size_t kWarmUp = 2;  // steps
 
+// Empty for a value that was not predicted.
 std::string row(const std::string& what, double predicted, double measured, int digits) {
-  const std::string off = predicted > 0 ? fmt::format("{:>+9.1f} %", 100 * (measured / predicted - 1)) : std::string();
-  return fmt::format("\n  {:<26}{:>14}{:>14.{}f}{}", what,
-                     predicted > 0 ? fmt::format("{:.{}f}", predicted, digits) : "not known", measured, digits, off);
+  if (predicted <= 0) return "";
+  return fmt::format("\n  {:<26}{:>14.{}f}{:>14.{}f}{:>+9.1f} %", what, predicted, digits, measured, digits,
+                     100 * (measured / predicted - 1));
 }
 
 }  // namespace
@@ -35,9 +36,8 @@ std::string compare_with_prediction(const PredictedRun& p, const MeasuredRun& t)
               median(steps), 2);
   text += row("peak memory, MiB", static_cast<double>(p.peak_bytes) / (1 << 20),
               static_cast<double>(t.peak_bytes) / (1 << 20), 1);
-  if (p.sent_bytes > 0)
-    text += row("sent in a step, MiB", static_cast<double>(p.sent_bytes) / (1 << 20),
-                static_cast<double>(t.sent_bytes) / (1 << 20), 3);
+  text += row("sent in a step, MiB", static_cast<double>(p.sent_bytes) / (1 << 20),
+              static_cast<double>(t.sent_bytes) / (1 << 20), 3);
   return text;
 }
 

@@ -33,7 +33,7 @@ struct PredictedRun {
   int64_t sent_bytes = 0;
 };
 
-// Returns a table of predicted and measured values for the log. Empty when no step was run.
+// Returns a table of the predicted values and their measurements for the log. Empty when no step was run.
 std::string compare_with_prediction(const PredictedRun&, const MeasuredRun&);
 
 }  // namespace fp

@@ -37,6 +37,13 @@ TEST_CASE("device auto logs in one line that it takes the CPU and why", "[cli]")
   const size_t first = o.output.find("device: cpu, as no GPU can be used: ");
   REQUIRE(first != std::string::npos);
   CHECK(o.output.find("device: cpu", first + 1) == std::string::npos);
+  // Other commands say it only where there is a GPU that they do not use.
+  const Outcome text = without_gpu(
+      fptrain({"generate", "--checkpoint", w.run_directory("r").string(), "--prompt", "a", "--max-tokens", "1"}));
+  CAPTURE(text.output);
+  CHECK(text.code == 0);
+  const bool has_gpu = std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/proc/driver/nvidia");
+  CHECK((text.output.find("device: cpu") != std::string::npos) == has_gpu);
 }
 
 TEST_CASE("plan reports the memory of a run and its attention implementation", "[cli]") {

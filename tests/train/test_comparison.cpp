@@ -16,6 +16,6 @@ TEST_CASE("the end of a run reports predicted and measured values", "[train]") {
 TEST_CASE("unknown predictions are not compared", "[train]") {
   CHECK(compare_with_prediction({{}, 100, 0}, {{}, 100, 0}).empty());
   const std::string text = compare_with_prediction({{}, 100 << 20, 0}, {{20}, 100 << 20, 0});
-  CHECK_THAT(text, Catch::Contains("not known         20.00"));
+  CHECK_THAT(text, !Catch::Contains("step, ms") && !Catch::Contains("not known"));
   CHECK_THAT(text, !Catch::Contains("sent"));
 }
