@@ -1,11 +1,13 @@
 // fptrain config show|check|schema|docs|presets
 #include <cstdio>
 
+#include "base/shown.h"
 #include "commands.h"
 #include "config/fields/reference.h"
 #include "config/load.h"
 #include "config/model_facts.h"
 #include "config/preset.h"
+#include "data/sampling/epochs.h"
 #include "io/filesystem.h"
 
 namespace fp {
@@ -32,18 +34,25 @@ RunSpec read_spec(const ConfigArguments& a) {
   return parse_run_spec("{}", "defaults", a.sets, DataFolders::must_exist);
 }
 
-// Returns YAML comments with the size of the model and the FLOPs per token.
+// Returns a YAML comment with the length of the run; empty for a spec that names no data.
+std::string length(const RunSpec& spec) {
+  return spec.data.train.empty() ? "" : fmt::format("# {}\n", printable(describe_length(spec)));
+}
+
+// Returns YAML comments with the size of the model, the FLOPs per token and the length of the run.
 std::string facts(const RunSpec& spec) {
   const ModelSection& m = spec.model;
   if (m.vocab == 0)
     return fmt::format("# {} parameters besides the embeddings: the vocabulary comes from the tokenizer of the data\n",
-                       grouped(parameter_count(m, 0)));
+                       grouped(parameter_count(m, 0))) +
+           length(spec);
   std::string text = fmt::format("# {} parameters", grouped(parameter_count(m)));
   if (padded_vocab(m) != m.vocab)
     text += fmt::format(", {} with the vocabulary padded to {}", grouped(parameter_count(m, padded_vocab(m))),
                         padded_vocab(m));
-  return text + fmt::format("\n# {:.5g} FLOPs per token, forward and backward, at {} tokens per sample\n",
-                            model_flops_per_token(m, spec.data.seq_len), spec.data.seq_len);
+  text += fmt::format("\n# {:.5g} FLOPs per token, forward and backward, at {} tokens per sample\n",
+                      model_flops_per_token(m, spec.data.seq_len), spec.data.seq_len);
+  return text + length(spec);
 }
 
 void write_text(const ConfigArguments& a, const std::string& text) {
@@ -81,14 +90,14 @@ void add_config_command(cli::App& app, CommandResult&) {
       config->add_subcommand("show", "Print the spec with every value that will be used, and the model's size");
   add_spec_options(show, a);
   show->callback([a] {
-    const RunSpec spec = read_spec(*a);
+    const RunSpec spec = with_steps_of_data(read_spec(*a));
     std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
   });
 
   cli::App* check = config->add_subcommand("check", "Print OK, or all mistakes of the spec (exit code 2)");
   add_spec_options(check, a);
   check->callback([a] {
-    read_spec(*a);
+    with_steps_of_data(read_spec(*a));
     std::printf("%s: OK\n", a->file.empty() ? "spec" : a->file.c_str());
   });
 

@@ -1,9 +1,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/human_text.h"
+#include "base/shown.h"
+#include "base/stopwatch.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/open_keys.h"
@@ -55,6 +59,50 @@ void run_multiple_choice(const EvalArguments& a) {
                share(r.correct), share(r.correct_normalized));
 }
 
+// On a terminal: how much is done and how long the rest takes.
+class EvalProgress {
+ public:
+  explicit EvalProgress(int64_t total) : total_(total) {}
+  void show(int64_t done) const {
+    if (!watched_) return;
+    const double left_s = seconds_since(start_) * static_cast<double>(total_ - done) / static_cast<double>(done);
+    fmt::print(stderr, "\r\x1b[K{} of {} samples, {} left", done, total_, human_duration(left_s));
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (watched_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  const bool watched_ = ::isatty(STDERR_FILENO) == 1;
+  const int64_t total_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+nlohmann::json json_of(const HeldOutLoss& r) {
+  return {{"val_loss", r.loss},
+          {"val_perplexity", r.perplexity},
+          {"val_bits_per_byte", r.bits_per_byte},
+          {"tokens", r.tokens}};
+}
+
+std::string text_of(const HeldOutLoss& r) {
+  return fmt::format("loss {:.5g}, perplexity {:.5g}, {:.5g} bits per byte over {} tokens", r.loss, r.perplexity,
+                     r.bits_per_byte, r.tokens);
+}
+
+void print_result(const EvaluationResult& r, int64_t step, bool json) {
+  if (json) {
+    nlohmann::json j = json_of(r);
+    j["step"] = step;
+    for (const auto& [label, of_dataset] : r.datasets) j["datasets"][label] = json_of(of_dataset);
+    fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("step {}: {}\n", step, text_of(r));
+  for (const auto& [label, of_dataset] : r.datasets) fmt::print("  {}: {}\n", printable(label), text_of(of_dataset));
+}
+
 void run_eval(const EvalArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
   constexpr std::array<std::string_view, 1> kNeeded = {"micro_batch"};
@@ -79,17 +127,11 @@ void run_eval(const EvalArguments& a) {
   use.seq_len = spec.data.seq_len;
   loaded.load(use, *ops, *counting, groups);
   sampler.check_vocab(loaded.spec().model.vocab);
-  const EvaluationResult r = evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups);
-  if (a.json)
-    fmt::print("{}\n", nlohmann::json{{"val_loss", r.loss},
-                                      {"val_perplexity", r.perplexity},
-                                      {"val_bits_per_byte", r.bits_per_byte},
-                                      {"tokens", r.tokens},
-                                      {"step", loaded.source().step()}}
-                           .dump());
-  else
-    fmt::print("step {}: loss {:.9g}, perplexity {:.6g}, {:.6g} bits per byte over {} tokens\n", loaded.source().step(),
-               r.loss, r.perplexity, r.bits_per_byte, r.tokens);
+  EvalProgress progress(sampler.size());
+  const EvaluationResult r = evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {},
+                                      [&](int64_t done) { progress.show(done); });
+  progress.clear();
+  print_result(r, loaded.source().step(), a.json);
 }
 
 }  // namespace

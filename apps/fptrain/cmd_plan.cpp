@@ -7,6 +7,7 @@
 #include "base/shown.h"
 #include "commands.h"
 #include "config/load.h"
+#include "data/sampling/epochs.h"
 #include "device.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/memory_watch.h"
@@ -27,10 +28,11 @@ struct PlanArguments {
   int ranks = 0, alternatives = 5;
 };
 
-// The data are opened only if the spec takes the vocabulary from them.
+// The data have to be there only if the spec takes the vocabulary or the number of steps from them.
 RunSpec read_plan_spec(const PlanArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
-  return spec.model.vocab > 0 ? spec : with_vocab_of_data(load_run_spec(a.file, a.sets));
+  if (spec.model.vocab > 0 && spec.train.epochs == 0) return spec;
+  return with_vocab_of_data(with_steps_of_data(load_run_spec(a.file, a.sets)));
 }
 
 // Returns the number of ranks to plan for: as requested, or the product of the degrees.
@@ -84,7 +86,8 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
     j["alternatives"] = nlohmann::json::array();
     fmt::print("{}\n", j.dump(2));
   } else {
-    fmt::print("{}\ndevice                {:>12}\n", describe_model(spec.model), ops->name());
+    fmt::print("{}\n{}\ndevice                {:>12}\n", describe_model(spec.model), printable(describe_length(spec)),
+               ops->name());
     if (mesh.size() > 1)
       fmt::print("ranks                 {:>12}   {}; the figures below are for rank {}, which needs most memory\n",
                  mesh.size(), describe(spec.parallel), rank);
@@ -158,7 +161,7 @@ void run_plan(const PlanArguments& a) {
   if (!cluster) return plan_here(a, spec);
   const int ranks = ranks_of(spec.parallel, a.ranks);
   if (!a.json) {
-    fmt::print("{}\n", describe_model(spec.model));
+    fmt::print("{}\n{}\n", describe_model(spec.model), printable(describe_length(spec)));
     if (spec.parallel.open.empty() && ranks > 1) fmt::print("{} ranks: {}\n", ranks, describe(spec.parallel));
   }
   if (spec.parallel.open.empty())

@@ -10,6 +10,7 @@
 #include "base/shown.h"
 #include "commands.h"
 #include "config/load.h"
+#include "data/sampling/epochs.h"
 #include "io/filesystem.h"
 #include "io/writable_folder.h"
 #include "job_sizes.h"
@@ -134,8 +135,9 @@ void submit(const RunSpec& spec, const fs::path& directory, const std::string& s
 void run_submit(const SubmitArguments& a) {
   if (a.faults) allow_faults();
   check_fault_request();  // sbatch passes the environment on to the job
-  const RunSpec spec = load_run_spec(a.file, a.sets);
+  RunSpec spec = load_run_spec(a.file, a.sets);
   validate_for_training(spec);
+  spec = with_steps_of_data(std::move(spec));
   const BatchJob job = job_of(a, spec);
   check_sizes(spec, job.min_nodes, job.max_nodes, job.ranks_per_node);
   const std::string script = batch_script(job);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "config/load.h"
+#include "data/sampling/epochs.h"
 #include "dryrun/memory_watch.h"
 #include "hdf5_flag.h"
 #include "io/filesystem.h"
@@ -40,6 +41,7 @@ RankResult read_spec(TrainRequest& request, const std::string& file, const std::
     try {
       RunSpec spec = load_run_spec(file, sets);
       validate_for_training(spec);
+      spec = with_steps_of_data(std::move(spec));
       apply_permissions(spec);
       check_and_record_start(spec, log::rank() == 0);
       request.spec = std::move(spec);

@@ -10,15 +10,16 @@
 #include "base/core_load.h"
 
 namespace fp {
+namespace {
 
 #ifdef __SANITIZE_THREAD__
-namespace {
 thread_local int thread_count = 0;
 thread_local bool inside = false;
-}  // namespace
 #endif
 
 thread_local std::optional<CoreLoad> load;
+
+}  // namespace
 
 int available_cores() {
   cpu_set_t set;

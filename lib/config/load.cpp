@@ -1,6 +1,7 @@
 #include "config/load.h"
 
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "config/fields/decode.h"
@@ -8,6 +9,7 @@
 #include "config/open_keys.h"
 #include "config/overrides.h"
 #include "config/preset.h"
+#include "config/run_length.h"
 #include "config/run_spec_fields.h"
 #include "config/validate.h"
 #include "config/yaml/document.h"
@@ -144,6 +146,7 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   Written written;
   decode(root, fields_of(spec), written, problems);
   resolve_open_keys(spec, written);
+  if (spec.train.epochs > 0) written.open.emplace("train.steps");  // known once the data are
   try {
     if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
       spec.parallel.cluster = file.string();
@@ -153,6 +156,7 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   if (folders == DataFolders::must_exist) check_data_paths(spec, check);
   if (whole) {  // without its preset or a set, a spec may seem to contradict itself
     check_before_resolve(spec, check);
+    check_run_length(spec, check);
     resolve(spec);
     check_model(spec.model, check);
     check_run(spec, check);
@@ -194,6 +198,7 @@ void resolve(RunSpec& spec) {
   if (m.ffn == 0 && m.family == Family::gpt) m.ffn = 4 * m.hidden;
   if (m.family == Family::gpt && m.rope.kind == RopeKind::standard) m.rope.kind = RopeKind::none;
   if (spec.run.directory.empty()) spec.run.directory = "runs/" + spec.run.name;
+  if (spec.train.tokens > 0) spec.train.steps = steps_of_tokens(spec, std::exchange(spec.train.tokens, 0));
 }
 
 }  // namespace fp

@@ -31,7 +31,8 @@ RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::
 ModelSection load_preset(const std::string& name);
 
 // Fills in the keys that follow from others: kv_heads, head_dim, gpt's ffn and position encoding, model.name,
-// run.directory. Clears model.preset, whose values the spec already contains. Idempotent.
+// run.directory, and train.steps from train.tokens. Clears model.preset and train.tokens, whose values the spec then
+// contains in other keys. Idempotent. train.epochs stays (data/sampling/epochs.h).
 void resolve(RunSpec& spec);
 
 // Checks a resolved spec that was made or changed by code, as a file is checked. Throws ConfigError with all problems.

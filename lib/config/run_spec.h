@@ -100,7 +100,7 @@ struct DatasetSpec {
 
 struct DataSection {
   std::vector<DatasetSpec> train;  // one or more, mixed by weight
-  std::string validation;          // optional extra dataset; default: the held-out split of the training folders
+  std::string validation;          // dataset to evaluate on; default: the held-out split of the training folders
   std::string validation_format = "auto";  // as data.train[].format
   std::string tokenizer;                   // tokenizer of datasets without their own; default: none is needed
   Sampling sampling = Sampling::packed;
@@ -149,6 +149,8 @@ struct TrainSection {
   Objective objective = Objective::pretrain;
   DpoSpec dpo;
   int64_t steps = 1000;
+  int64_t tokens = 0;            // another way to give `steps`; 0: not used, and always so once resolved
+  double epochs = 0;             // another way to give `steps`; 0: not used, and always so once the data are known
   int64_t global_batch = 8;      // samples per optimizer step
   int64_t micro_batch = 8;       // samples per forward pass on one rank
   int64_t ramp_start_batch = 0;  // batch-size ramp: first global batch; 0: no ramp
@@ -233,8 +235,11 @@ struct LoggingSection {
 };
 
 struct EvalSection {
-  int64_t every = 0;     // steps; 0: only at the end
-  int64_t samples = 64;  // held-out samples per evaluation; 0: all
+  int64_t every = 0;                // steps; 0: only at the end
+  int64_t samples = 64;             // held-out samples per evaluation; 0: all
+  std::string sample_prompt;        // text that the model continues at each evaluation; empty: no sample text
+  int64_t sample_tokens = 100;      // at most, after the prompt
+  double sample_temperature = 0.8;  // 0: always the most likely token
 
   bool operator==(const EvalSection&) const = default;
 };

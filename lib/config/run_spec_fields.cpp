@@ -3,6 +3,12 @@
 namespace fp {
 
 constexpr double kMaxCount = 1e15;  // steps, samples
+// global_batch / (micro_batch x parallel.data) micro-batches are accumulated.
+const std::vector<std::string_view> kAccumulation = {"gradient_accumulation_steps", "gradient_accumulation",
+                                                     "grad_accum_steps", "accumulate_grad_batches"};
+const std::vector<std::string_view> kPerRank = {
+    "gradient_accumulation_steps", "gradient_accumulation",       "grad_accum_steps",
+    "accumulate_grad_batches",     "per_device_train_batch_size", "micro_batch_size"};
 const std::vector<std::string_view> kDataFormats = {"auto", "prepared", "megatron", "llmc", "nanogpt"};
 
 void declare(Fields& f, RunSection& s) {
@@ -48,8 +54,11 @@ void declare(Fields& f, DatasetSpec& s) {
 
 void declare(Fields& f, DataSection& s) {
   f.add("train", s.train, {.doc = "One or more datasets, mixed by weight. Needed to train."});
-  f.add("validation", s.validation,
-        {.doc = "Dataset to evaluate on, with all its documents. Empty: the held-out split of the training folders."});
+  f.add(
+      "validation", s.validation,
+      {.doc = "Dataset to evaluate on: of a prepared folder its held-out split, or all of it if it holds nothing out; "
+              "of another format all of it. What is also trained on is refused. Empty: the held-out split of each "
+              "training folder."});
   f.add("validation_format", s.validation_format,
         {.doc = "Format of `validation`, as `data.train[].format`.", .choices = kDataFormats});
   f.add("tokenizer", s.tokenizer,
@@ -132,25 +141,54 @@ void declare(Fields& f, DpoSpec& s) {
                 "log-probabilities are computed once and kept in the run directory."});
 }
 
+namespace {
+
+void declare_length(Fields& f, TrainSection& s) {
+  f.add("steps", s.steps,
+        {.doc = "Optimizer steps. `tokens` and `epochs` are other ways to say it.",
+         .unit = "steps",
+         .min = 1,
+         .max = kMaxCount});
+  f.add("tokens", s.tokens,
+        {.doc = "Instead of `steps`: the first number of steps that trains on at least so many tokens, padding "
+                "included. 0: not used; a resolved spec has the steps.",
+         .unit = "tokens",
+         .min = 0,
+         .max = kMaxCount,
+         .elsewhere = {"max_tokens", "train_tokens"}});
+  f.add("epochs", s.epochs,
+        {.doc = "Instead of `steps`: the first number of steps with so many times the samples of `data.train`. Of "
+                "several datasets the samples are added up; their weights still decide how often each is seen. 0: not "
+                "used; a resolved spec has the steps.",
+         .unit = "epochs",
+         .min = 0,
+         .max = 1e6,
+         .elsewhere = {"num_train_epochs", "num_epochs", "max_epochs", "n_epochs"}});
+}
+
+}  // namespace
+
 void declare(Fields& f, TrainSection& s) {
   f.add("objective", s.objective,
         {.doc = "`pretrain`: predict every token. `sft`: predict only the answers of conversations, which the data "
                 "must mark (`fptrain data prepare --chat`). `dpo`: prefer chosen answers to rejected ones (`data "
                 "prepare --preferences`); a sample is then a pair."});
   f.add("dpo", s.dpo, {.doc = "Direct preference optimisation."});
-  f.add("steps", s.steps, {.doc = "Optimizer steps.", .unit = "steps", .min = 1, .max = kMaxCount});
+  declare_length(f, s);
   f.add(
       "global_batch", s.global_batch,
       {.doc =
            "Samples per optimizer step, a multiple of micro_batch. The gradients of the micro-batches are accumulated.",
        .unit = "samples",
        .min = 1,
-       .max = 1e9});
+       .max = 1e9,
+       .elsewhere = kAccumulation});
   f.add("micro_batch", s.micro_batch,
         {.doc = "Samples per forward and backward pass of a rank. Larger is faster until memory runs out.",
          .unit = "samples",
          .min = 1,
-         .max = 1e9});
+         .max = 1e9,
+         .elsewhere = kPerRank});
   f.add(
       "ramp_start_batch", s.ramp_start_batch,
       {.doc = "Batch-size ramp: global batch of the first step. 0: no ramp.", .unit = "samples", .min = 0, .max = 1e9});
@@ -177,7 +215,7 @@ void declare(Fields& f, TrainSection& s) {
          .min = 1,
          .max = kMaxCount});
   f.add("max_minutes", s.max_minutes,
-        {.doc = "Save and stop after this time. 0: no limit.", .unit = "minutes", .min = 0});
+        {.doc = "Evaluate, save and stop after this time. 0: no limit.", .unit = "minutes", .min = 0});
   f.add("check_replicas", s.check_replicas,
         {.doc = "Interval at which replicas of the state on several ranks are compared; the run stops if they differ. "
                 "0: only before saves (checkpoint.check_replicas).",
@@ -266,9 +304,28 @@ void declare(Fields& f, LoggingSection& s) {
 
 void declare(Fields& f, EvalSection& s) {
   f.add("every", s.every,
-        {.doc = "Steps between evaluations. 0: only at the end.", .unit = "steps", .min = 0, .max = kMaxCount});
+        {.doc = "Steps between evaluations. 0: only at the end, which is the last step or that of train.max_minutes. A "
+                "run that a signal or the end of its job stops is not evaluated: its time belongs to the save.",
+         .unit = "steps",
+         .min = 0,
+         .max = kMaxCount});
   f.add("samples", s.samples,
-        {.doc = "Held-out samples per evaluation. 0: all.", .unit = "samples", .min = 0, .max = kMaxCount});
+        {.doc = "Held-out samples per evaluation, spread evenly over the held-out text of all datasets. 0: all.",
+         .unit = "samples",
+         .min = 0,
+         .max = kMaxCount});
+  f.add("sample_prompt", s.sample_prompt,
+        {.doc = "Text that the model continues at each evaluation, for the log and the report. Needs the whole model "
+                "on each rank: `parallel` may only have `data`, with zero_stage 0 to 2. Empty: no sample text."});
+  f.add("sample_tokens", s.sample_tokens,
+        {.doc = "Tokens that continue `sample_prompt`, at most; with the prompt not more than data.seq_len.",
+         .unit = "tokens",
+         .min = 1,
+         .max = kMaxIds});
+  f.add("sample_temperature", s.sample_temperature,
+        {.doc = "Temperature of the sample text; run.seed is its seed. 0: always the most likely token.",
+         .min = 0,
+         .max = 100});
 }
 
 void declare(Fields& f, RunSpec& s) {

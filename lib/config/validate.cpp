@@ -196,7 +196,46 @@ void check_checkpoint(const CheckpointSection& c, Checker& check) {
       fmt::format("checkpoint.node_local = {} must be an absolute path: it is the same on every node", c.node_local));
 }
 
+// The model continues the prompt on a rank by itself, which needs all weights.
+void check_sample_text(const RunSpec& s, Checker& check) {
+  const ParallelSection& p = s.parallel;
+  const EvalSection unused;
+  if (s.eval.sample_prompt.empty()) {
+    for (const auto& [key, used] :
+         {std::pair{"eval.sample_tokens", s.eval.sample_tokens != unused.sample_tokens},
+          std::pair{"eval.sample_temperature", s.eval.sample_temperature != unused.sample_temperature}})
+      check.require(!used, {key, "eval.sample_prompt"},
+                    fmt::format("{} has no effect without eval.sample_prompt; remove it", key));
+    return;
+  }
+  check.require(
+      p.tensor == 1 && p.sequence == 1 && p.pipeline.ranks == 1 && p.zero_stage <= 2,
+      {"eval.sample_prompt", "parallel.tensor", "parallel.sequence", "parallel.pipeline.ranks", "parallel.zero_stage"},
+      fmt::format("eval.sample_prompt needs the whole model on each rank: parallel.tensor, sequence and "
+                  "pipeline.ranks = 1 and zero_stage at most 2, not {}, {}, {} and {}; `fptrain generate` "
+                  "writes text from any checkpoint of this run",
+                  p.tensor, p.sequence, p.pipeline.ranks, p.zero_stage));
+  check.require(
+      s.eval.sample_tokens < s.data.seq_len, {"eval.sample_tokens", "data.seq_len", "eval.sample_prompt"},
+      fmt::format("eval.sample_tokens = {} leaves no space for eval.sample_prompt in data.seq_len = {} tokens",
+                  s.eval.sample_tokens, s.data.seq_len));
+}
+
 }  // namespace
+
+void check_run_length(const RunSpec& spec, Checker& check) {
+  const TrainSection& t = spec.train;
+  check.require(t.tokens == 0 || t.epochs == 0, {"train.tokens", "train.epochs"},
+                fmt::format("train.tokens = {} and train.epochs = {} both say how long the run is; remove one",
+                            t.tokens, t.epochs));
+  if (!check.written("train.steps")) return;
+  check.require(t.tokens == 0, {"train.tokens"},
+                fmt::format("train.tokens = {} and train.steps = {} both say how long the run is; remove one", t.tokens,
+                            t.steps));
+  check.require(t.epochs == 0, {"train.epochs"},
+                fmt::format("train.epochs = {} and train.steps = {} both say how long the run is; remove one", t.epochs,
+                            t.steps));
+}
 
 void check_run(const RunSpec& spec, Checker& check) {
   check.require(!spec.run.name.empty(), {"run.name"}, "run.name must not be empty");
@@ -207,6 +246,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_objective(spec, check);
   check_precision(spec.precision, check);
   check_checkpoint(spec.checkpoint, check);
+  check_sample_text(spec, check);
 }
 
 void check_data_paths(const RunSpec& spec, Checker& check) {
@@ -234,6 +274,7 @@ void validate(const RunSpec& spec) {
   check_values(fields_of(checked), fields_of(defaults), {}, written, problems);
   Checker check(written, "", problems);
   check_before_resolve(checked, check);
+  check_run_length(checked, check);
   resolve(checked);
   check_model(checked.model, check);
   check_run(checked, check);

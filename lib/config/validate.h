@@ -32,6 +32,8 @@ class Checker {
 
 // Checks a spec as written for values that resolve() would overwrite.
 void check_before_resolve(const RunSpec& spec, Checker& check);
+// Checks that only one of train.steps, train.tokens and train.epochs is given. Call before resolve().
+void check_run_length(const RunSpec& spec, Checker& check);
 // Check a resolved spec.
 void check_model(const ModelSection& model, Checker& check);
 void check_run(const RunSpec& spec, Checker& check);

@@ -1,12 +1,14 @@
 #include "dryrun/dry_run.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "dryrun/device_reserve.h"
 #include "dryrun/dry_rig.h"
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
+#include "model/decoder.h"
 
 namespace fp {
 namespace {
@@ -33,6 +35,7 @@ class DryRank {
     run_passes(p);
     run_update(p);
     run_evaluation();
+    if (!spec_.eval.sample_prompt.empty()) run_sample_text();
     p.arena_bytes = rig_.arena.peak();
     p.used_bytes = std::max(used_, rig_.arena.most_in_use());
     p.by_class = rig_.arena.by_class_at_peak();
@@ -103,6 +106,14 @@ class DryRank {
     rig_.executor.evaluate(batches);
     if (before + 2 * (rig_.arena.most_in_use() - before) <= rig_.arena.peak()) return;
     for (size_t n = batches.size() - 1; n > 0; --n) rig_.executor.evaluate(std::span(batches).first(n));
+  }
+
+  // As Trainer::write_sample(): every token alone.
+  void run_sample_text() {
+    rig_.arena.enter({"sample text"});
+    const int64_t positions = sample_positions(spec_);
+    Decoder decoder(rig_.model, positions);
+    for (int64_t i = 0; i < positions; ++i) decoder.append(std::array<int32_t, 1>{0});
   }
 
   const RunSpec& spec_;

@@ -1,5 +1,7 @@
 #include "dryrun/setup.h"
 
+#include <algorithm>
+
 #include "checkpoint/staging.h"
 
 namespace fp {
@@ -54,6 +56,12 @@ std::vector<int> step_sizes(const TrainSection& t, int data_ranks) {
       sizes.push_back(static_cast<int>(b / each));
   sizes.push_back(static_cast<int>(t.global_batch / each));
   return sizes;
+}
+
+int64_t sample_positions(const RunSpec& spec) {
+  constexpr int64_t kPutBefore = 16;  // tokens that a tokenizer puts before a text, beyond one for each byte
+  const auto bytes = static_cast<int64_t>(spec.eval.sample_prompt.size());
+  return std::min(spec.data.seq_len, bytes + kPutBefore + spec.eval.sample_tokens);
 }
 
 bool saves_in_background(const RunSpec& spec) {

@@ -21,6 +21,10 @@ ExecutorOptions executor_options(const RunSpec&, const PipelinePlan&);
 // batch-size ramp, ascending.
 std::vector<int> step_sizes(const TrainSection&, int data_ranks);
 
+// Returns the positions that the decoder of a run's sample text holds (eval.sample_prompt), an upper bound that does
+// not depend on the tokenizer.
+int64_t sample_positions(const RunSpec&);
+
 // Return whether a run saves in the background, and the bytes of host memory that this takes on a rank.
 bool saves_in_background(const RunSpec&);
 size_t staging_bytes(const RunSpec&, const ParamTable&);

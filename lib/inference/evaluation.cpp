@@ -7,29 +7,61 @@
 #include "base/parallel.h"
 
 namespace fp {
+namespace {
 
-EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
-                          const Groups& groups, const std::function<void(uint64_t, Batch&)>& complete) {
-  std::vector<Batch> together(static_cast<size_t>(executor.evaluation_batches()));
-  // Ranks without batches left repeat the last one, uncounted: all must take part in the same collectives.
-  const int64_t batches = (sampler.size() + micro_batch - 1) / micro_batch, ranks = groups.mesh.dp();
-  const int64_t rounds = (batches + ranks - 1) / ranks;
-  LossSums total;
-  for (int64_t round = 0; round < rounds;) {
-    follow_load();
-    const int64_t begin = round;
-    size_t n = 0;
-    for (; n < together.size() && round < rounds; ++n, ++round) {
-      const int64_t first = std::min(round * ranks + groups.at.dp, batches - 1) * micro_batch;
-      sampler.fill(static_cast<uint64_t>(first), std::min(micro_batch, sampler.size() - first), together[n]);
-      if (complete) complete(static_cast<uint64_t>(first), together[n]);
+class Evaluation {
+ public:
+  Evaluation(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch, const Groups& groups,
+             const std::function<void(uint64_t, Batch&)>& complete, const std::function<void(int64_t)>& on_progress)
+      : executor_(executor),
+        sampler_(sampler),
+        micro_batch_(micro_batch),
+        groups_(groups),
+        complete_(complete),
+        on_progress_(on_progress),
+        together_(static_cast<size_t>(executor.evaluation_batches())) {}
+
+  // Returns the sums over the samples [begin, end) on all ranks. Batches that run together never mix ranges, so only
+  // the last of them can be smaller, as the dry run assumes.
+  LossSums sums_of(int64_t begin, int64_t end) {
+    const int64_t batches = (end - begin + micro_batch_ - 1) / micro_batch_, ranks = groups_.mesh.dp();
+    const int64_t rounds = (batches + ranks - 1) / ranks;
+    LossSums total;
+    for (int64_t round = 0; round < rounds;) {
+      follow_load();
+      const int64_t first_round = round;
+      size_t n = 0;
+      for (; n < together_.size() && round < rounds; ++n, ++round) {
+        // Ranks without batches left repeat the last one, uncounted: all must take part in the same collectives.
+        const int64_t batch = std::min(round * ranks + groups_.at.dp, batches - 1);
+        load(begin + batch * micro_batch_, end, together_[n]);
+      }
+      const std::vector<LossSums> losses = executor_.evaluate(std::span(together_).first(n));
+      for (size_t i = 0; i < n; ++i)
+        if ((first_round + static_cast<int64_t>(i)) * ranks + groups_.at.dp < batches) total += losses[i];
+      if (on_progress_) on_progress_(std::min(begin + round * ranks * micro_batch_, end));
     }
-    const std::vector<LossSums> losses = executor.evaluate(std::span(together).first(n));
-    for (size_t i = 0; i < n; ++i)
-      if ((begin + static_cast<int64_t>(i)) * ranks + groups.at.dp < batches) total += losses[i];
+    total.sum_over(groups_);
+    return total;
   }
-  total.sum_over(groups);
-  EvaluationResult r;
+
+ private:
+  void load(int64_t first, int64_t end, Batch& batch) const {
+    sampler_.fill(static_cast<uint64_t>(first), std::min(micro_batch_, end - first), batch);
+    if (complete_) complete_(static_cast<uint64_t>(first), batch);
+  }
+
+  Executor& executor_;
+  const ValidationSampler& sampler_;
+  const int64_t micro_batch_;
+  const Groups& groups_;
+  const std::function<void(uint64_t, Batch&)>& complete_;
+  const std::function<void(int64_t)>& on_progress_;
+  std::vector<Batch> together_;
+};
+
+HeldOutLoss means_of(const LossSums& total) {
+  HeldOutLoss r;
   const auto units = std::max(static_cast<double>(total.units), 1.0);
   r.tokens = total.units;
   r.loss = total.loss / units;
@@ -38,6 +70,26 @@ EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, 
   r.perplexity = std::exp(r.loss);
   r.bits_per_byte = total.loss / std::numbers::ln2 / std::max(static_cast<double>(total.target_bytes), 1.0);
   return r;
+}
+
+}  // namespace
+
+EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
+                          const Groups& groups, const std::function<void(uint64_t, Batch&)>& complete,
+                          const std::function<void(int64_t)>& on_progress) {
+  Evaluation evaluation(executor, sampler, micro_batch, groups, complete, on_progress);
+  const std::vector<std::string> labels = sampler.labels();
+  EvaluationResult result;
+  LossSums total;
+  for (size_t d = 0; d < labels.size(); ++d) {
+    const auto [begin, end] = sampler.samples_of(d);
+    if (begin == end) continue;
+    const LossSums sums = evaluation.sums_of(begin, end);
+    total += sums;
+    if (labels.size() > 1) result.datasets.emplace_back(labels[d], means_of(sums));
+  }
+  static_cast<HeldOutLoss&>(result) = means_of(total);
+  return result;
 }
 
 }  // namespace fp

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "data/sampling/sampler.h"
 #include "exec/executor.h"
 
 namespace fp {
 
-struct EvaluationResult {
+struct HeldOutLoss {
   double loss = 0;  // nats per token; under DPO the mean loss of the pairs
   double perplexity = 0;
   double bits_per_byte = 0;  // of the held-out text: comparable between tokenizers
@@ -17,9 +20,16 @@ struct EvaluationResult {
   double accuracy = 0;       // DPO: share of pairs with a positive margin
 };
 
-// Evaluates every sample of the sampler, `micro_batch` at a time; the last batch is smaller when they do not divide
-// evenly. `complete` is called with each batch, which holds the samples from `first` on, before it is run.
+struct EvaluationResult : HeldOutLoss {  // of all datasets together
+  // The loss of each dataset that has samples, with its label (Sampler::labels), if there are several; else empty.
+  std::vector<std::pair<std::string, HeldOutLoss>> datasets;
+};
+
+// Evaluates every sample of the sampler, dataset by dataset and `micro_batch` at a time; the last batch of a dataset is
+// smaller when they do not divide evenly. `complete` is called with each batch, which holds the samples from `first`
+// on, before it is run. `on_progress` receives the number of samples done, at the end of each round of all ranks.
 EvaluationResult evaluate(Executor&, const ValidationSampler&, int64_t micro_batch, const Groups&,
-                          const std::function<void(uint64_t first, Batch&)>& complete = {});
+                          const std::function<void(uint64_t first, Batch&)>& complete = {},
+                          const std::function<void(int64_t done)>& on_progress = {});
 
 }  // namespace fp

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/progress.h"
 
 namespace fp {
 namespace {
@@ -81,7 +82,10 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
   std::vector<float> logits;
   while (result.new_tokens < options.max_tokens) {
     follow_load(kLoadWindow);
-    const std::span<const float> all = decoder.append(tokens);
+    const size_t at_a_time = options.token_by_token ? 1 : tokens.size();
+    std::span<const float> all;
+    for (size_t i = 0; i < tokens.size(); i += at_a_time) all = decoder.append(std::span(tokens).subspan(i, at_a_time));
+    progress();
     logits.assign(all.begin(), all.end());
     for (size_t i = 0; i < logits.size(); ++i)  // many models have more ids than their tokenizer has tokens
       if (!tokenizer.is_id(static_cast<int32_t>(i))) logits[i] = -std::numeric_limits<float>::infinity();

@@ -26,6 +26,7 @@ struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 200;
   std::vector<int32_t> stop_ids;  // end the text; they are not written
+  bool token_by_token = false;    // append the prompt so, too, which needs less memory at a time
 };
 
 struct GenerationResult {

@@ -52,12 +52,4 @@ double learning_rate(const ScheduleSection& s, double lr, int64_t step, int64_t 
   throw InternalError("unknown learning-rate schedule");
 }
 
-int64_t global_batch_at(const TrainSection& t, uint64_t consumed) {
-  if (t.ramp_start_batch == 0 || consumed >= static_cast<uint64_t>(t.ramp_samples)) return t.global_batch;
-  const int64_t rises = (t.global_batch - t.ramp_start_batch) / t.ramp_increment;
-  const double interval = static_cast<double>(t.ramp_samples) / static_cast<double>(std::max<int64_t>(1, rises));
-  const auto k = static_cast<int64_t>(static_cast<double>(consumed) / interval);
-  return std::min(t.global_batch, t.ramp_start_batch + k * t.ramp_increment);
-}
-
 }  // namespace fp

@@ -1,4 +1,4 @@
-// Learning rate and batch size as pure functions of the step and the samples consumed.
+// The learning rate as a pure function of the step.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,5 @@ namespace fp {
 //   wsd     lr until the last decay_steps (or 20%) of the run, then m + (lr - m) * shape(x), shape one of
 //           linear 1-x, cosine (1+cos(pi x))/2, exponential 2*0.5^x - 1, minus_sqrt 1-sqrt(x)
 double learning_rate(const ScheduleSection&, double lr, int64_t step, int64_t steps);
-
-// Returns the number of samples in the optimizer step that starts after `consumed` samples: global_batch, or during a
-// ramp ramp_start_batch + k * ramp_increment, where k grows at equal intervals of samples until global_batch is
-// reached.
-int64_t global_batch_at(const TrainSection&, uint64_t consumed);
 
 }  // namespace fp

@@ -1,7 +1,10 @@
 #include "train/recorder.h"
 
+#include <algorithm>
+#include <fstream>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,26 @@ ProgressOptions progress_options(const RunSpec& spec, double elapsed_before) {
   ProgressOptions o{spec.train.steps, spec.logging.console_every, std::nullopt};
   if (spec.train.max_minutes > 0) o.stop_at_elapsed_s = elapsed_before + spec.train.max_minutes * 60.0;
   return o;
+}
+
+// Returns the text of the last error in a log, of rank 0 if it logged any; empty if there is none, or no log. Reads the
+// end of the file only.
+std::string last_error_in(const std::filesystem::path& log) {
+  constexpr std::streamoff kEnd = 64 << 10;
+  constexpr std::string_view kMark = "error: ";
+  if (std::error_code unknown; std::filesystem::is_symlink(log, unknown)) return "";
+  std::ifstream in(log, std::ios::binary);
+  in.seekg(0, std::ios::end);
+  in.seekg(std::max<std::streamoff>(0, in.tellg() - kEnd));
+  std::string line, of_rank_0, of_any;
+  while (std::getline(in, line)) {
+    const size_t space = line.find(' '), mark = line.find(kMark);
+    if (space == std::string::npos || mark == std::string::npos) continue;
+    const std::string who = line.substr(space + 1, mark - space - 1), text = line.substr(mark + kMark.size());
+    if (who.empty() || who == "[rank 0] ") of_rank_0 = text;
+    if (who.empty() || who.starts_with("[rank ")) of_any = text;
+  }
+  return of_rank_0.empty() ? of_any : of_rank_0;
 }
 
 }  // namespace
@@ -98,19 +121,35 @@ Recorder::Recorder(const RunSpec& spec, const std::filesystem::path& directory, 
   next_before_ = metrics.next_before();
   if (metrics.last()) step_ = metrics.last()->step;
   progress_.emplace(progress_options(spec, metrics.last() ? metrics.last()->elapsed_s : 0.0));
-  // A resumed run keeps the events of its earlier starts.
-  if (resume_step > 0 && std::filesystem::exists(directory / "report.json")) {
-    std::string broken;
-    const RunFacts before = load_facts_or_set_aside(directory, broken);
-    if (before.started > 0) facts_.started = before.started;
-    for (const RunEvent& e : before.events)
-      if (e.step <= resume_step) facts_.events.push_back(e);
-    if (!broken.empty()) event(resume_step, broken, log::Level::warning);
-  }
+  if (resume_step > 0 && std::filesystem::exists(directory / "report.json")) resume_facts(resume_step);
   if (!metrics.repair().empty()) event(resume_step, metrics.repair(), log::Level::warning);
 }
 
 Recorder::~Recorder() = default;
+
+// A resumed run keeps the events of its earlier starts.
+void Recorder::resume_facts(int64_t resume_step) {
+  std::string broken;
+  const RunFacts before = load_facts_or_set_aside(directory_, broken);
+  if (before.started > 0) facts_.started = before.started;
+  for (const RunEvent& e : before.events)
+    if (e.step <= resume_step) facts_.events.push_back(e);
+  if (before.sample_step <= resume_step) {
+    facts_.sample_step = before.sample_step;
+    facts_.sample_prompt = before.sample_prompt;
+    facts_.sample_text = before.sample_text;
+  }
+  if (!broken.empty()) event(resume_step, broken, log::Level::warning);
+  if (before.status == "failed" && !before.events.empty() && before.events.back().step > resume_step)
+    note(resume_step, fmt::format("the start before this one ended after step {} with: {}", before.events.back().step,
+                                  before.events.back().text));
+  if (before.status != "running") return;
+  std::string error = last_error_in(directory_ / "log.txt");
+  const auto is_known = [&](const RunEvent& e) { return e.text == error; };
+  if (std::ranges::any_of(before.events, is_known)) error.clear();
+  note(resume_step, error.empty() ? "the start before this one left no message: it was killed, or its machine failed"
+                                  : "the start before this one ended with: " + error);
+}
 
 bool Recorder::post(const std::string& what, std::function<void(RunFiles&)> write) {
   return queue_.post([files = files_, what, write = std::move(write)] { files->attempt(what, write); });
@@ -152,10 +191,11 @@ void Recorder::log_failures() {
 }
 
 void Recorder::event(int64_t step, const std::string& text, log::Level level) {
-  const double now = unix_seconds();
-  facts_.events.push_back({step, now, text});
+  note(step, text);
   log::write(level, text);
 }
+
+void Recorder::note(int64_t step, const std::string& text) { facts_.events.push_back({step, unix_seconds(), text}); }
 
 void Recorder::sample(int64_t step, const std::string& prompt, const std::string& text) {
   facts_.sample_step = step;

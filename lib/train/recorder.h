@@ -22,14 +22,17 @@ class RunFiles;
 class Recorder {
  public:
   // Appends to the files in the run directory after `resume_step` (0: a fresh run). Broken files of earlier starts are
-  // set aside, with an event. Later write errors, as on a full disk, are reported as events and do not end the run. At
-  // most `most_waiting` steps wait for a disk that hangs; further steps are dropped, which an event reports afterwards.
+  // set aside, with an event. Another event says why the start before ended, if it could not write that itself. Later
+  // write errors, as on a full disk, are reported as events and do not end the run. At most `most_waiting` steps wait
+  // for a disk that hangs; further steps are dropped, which an event reports afterwards.
   Recorder(const RunSpec&, const std::filesystem::path& directory, int64_t resume_step, RunFacts facts,
            size_t most_waiting = 50000);
   ~Recorder();
 
   void step(const StepMetrics&);
+  // Adds an event to the report and logs it; note() only adds it.
   void event(int64_t step, const std::string& text, log::Level = log::Level::info);
+  void note(int64_t step, const std::string& text);
   void sample(int64_t step, const std::string& prompt, const std::string& text);
   // Rewrites report.html and report.json. When several calls wait, only the last is written.
   void report(const std::string& status);
@@ -48,6 +51,7 @@ class Recorder {
   bool post(const std::string& what, std::function<void(RunFiles&)> write);
   void log_failures();
   void watch_disk();
+  void resume_facts(int64_t resume_step);
 
   std::filesystem::path directory_;
   LoggingSection logging_;

@@ -2,6 +2,8 @@
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "config/load.h"
+#include "train/changed_settings.h"
 
 namespace fp {
 namespace {
@@ -62,6 +64,42 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
                     "run.directory, remove that folder, or resume with --resume auto",
                     checkpoints_dir.string()));
   return std::nullopt;
+}
+
+namespace {
+
+// Returns how the run spec of a checkpoint describes another model than `model`; empty for a checkpoint of this model,
+// nullopt for one that cannot be compared.
+std::optional<std::string> other_model(const std::filesystem::path& folder, const ParamTable& table,
+                                       const ModelSection& model) {
+  try {
+    const Checkpoint checkpoint = Checkpoint::open(folder, Checkpoint::Verify::manifest);
+    if (checkpoint.mismatches(table).empty()) return "";
+    const RunSpec spec = parse_run_spec(checkpoint.state().config_yaml, CheckpointManifest::kConfigName);
+    if (std::string changes = model_changes(model, spec.model); !changes.empty()) return changes;
+  } catch (const UserError&) {  // checkpoint_to_resume() reports it
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void require_model_of_checkpoints(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                  const ParamTable& table, const ModelSection& model) {
+  if (resume == "none") return;
+  const std::vector<std::filesystem::path> all =
+      resume == "auto" ? checkpoints_in(checkpoints_dir) : std::vector<std::filesystem::path>{resume};
+  std::string refusal;
+  for (const std::filesystem::path& folder : all) {
+    const auto changes = other_model(folder, table, model);
+    if (!changes || changes->empty()) return;
+    if (refusal.empty())
+      refusal = fmt::format(
+          "{} holds another model than the run spec describes: {}; restore these keys, or choose "
+          "another run.directory",
+          folder.string(), *changes);
+  }
+  if (!refusal.empty()) throw ConfigError(refusal);
 }
 
 nlohmann::json data_identity(const RunSpec& spec, const Sampler& sampler) {

@@ -23,6 +23,12 @@ namespace fp {
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                                const ParamTable&, const std::set<std::filesystem::path>& skip = {});
 
+// Throws ConfigError with the keys of `model` that differ if the checkpoint that `resume` names, or with "auto" every
+// checkpoint of the folder, holds another model. Does nothing where another error is to be reported, or where a
+// checkpoint does not say by its run spec why it differs: checkpoint_to_resume() names the tensors.
+void require_model_of_checkpoints(const std::string& resume, const std::filesystem::path& checkpoints_dir,
+                                  const ParamTable&, const ModelSection& model);
+
 // Returns everything that determines the sequence of samples: contents of the data, dataset weights, seed, sequence
 // length, masking, tokenizer.
 nlohmann::json data_identity(const RunSpec&, const Sampler&);

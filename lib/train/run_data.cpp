@@ -51,6 +51,11 @@ RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
   if (holds_out(spec, train_)) {
     validation_.emplace(spec.data, spec.eval.samples, OpenOptions{Verify::changed, &sharing});
     check_objective(spec.train.objective, *validation_);
+  } else if (spec.eval.every > 0 && spec.eval.sample_prompt.empty()) {
+    throw ConfigError(
+        fmt::format("eval.every = {} has no effect: no dataset of data.train holds text out; name one in "
+                    "data.validation, prepare with --validation-fraction above 0, or remove eval.every",
+                    spec.eval.every));
   }
   if (spec.train.objective != Objective::dpo) return;
   nlohmann::json train = data_identity(spec, train_), held_out;

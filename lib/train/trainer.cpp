@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
+#include "config/run_length.h"
 #include "dryrun/setup.h"
 #include "exec/replicas.h"
 #include "io/filesystem.h"
@@ -17,17 +18,10 @@
 #include "optim/learning_rate.h"
 #include "report/signals.h"
 #include "train/coordination.h"
-#include "train/first_loss.h"
 #include "train/restarts.h"
 #include "train/trainer_internal.h"
 
 namespace fp {
-namespace {
-
-constexpr double kMetricsFirst = 1;  // seconds that a save waits for earlier metrics to be written
-constexpr double kSaveHangs = 60;    // seconds without any progress of a save
-
-}  // namespace
 
 // Only rank 0 has a recorder, which writes the output for people.
 void Trainer::event(int64_t step, const std::string& text, log::Level level) {
@@ -48,6 +42,19 @@ void Trainer::record_memory() {
 void Trainer::finish_report(const std::string& status) {
   report(status);
   if (recorder_) recorder_->finish();
+}
+// Called while an exception is handled.
+void Trainer::record_failure() {
+  if (!recorder_) return;
+  try {
+    throw;
+  } catch (const DivergedError&) {  // reported by accept()
+  } catch (const LeaseLost&) {      // the report is another run's now
+  } catch (const std::exception& e) {
+    recorder_->note(at_.step, e.what());
+    report("failed");
+  } catch (...) {
+  }
 }
 void Trainer::log_comparison() const {
   const std::string text = compare_with_prediction(
@@ -131,7 +138,8 @@ LossSums Trainer::repeated(const LossSums& first) {
   throw error;
 }
 
-void Trainer::run_step() {
+// Returns the metrics of the step, of which nothing is recorded yet.
+StepMetrics Trainer::run_step() {
   const auto start = Clock::now();
   if (lease_) lease_->require_lately();
   enter("step");
@@ -186,7 +194,7 @@ void Trainer::run_step() {
   m.tokens = at_.tokens;
   m.step_ms = seconds * 1e3;
   m.tokens_per_s = static_cast<double>(tokens) / seconds;
-  m.mfu = utilisation(m.tokens_per_s);
+  if (!step_ms_.empty()) m.mfu = utilisation(m.tokens_per_s);  // the first step of a start warms up
   m.peak_bytes = memory_->peak();
   m.consumed_samples = static_cast<int64_t>(at_.consumed);
   m.elapsed_s = at_.elapsed_s;
@@ -200,8 +208,8 @@ void Trainer::run_step() {
   for (const auto& [key, sent] : traffic)
     if (key.second != CommKind::host && key.second != CommKind::recv)
       m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
-  if (data_.has_validation() && (due(spec_.eval.every) || at_.step == spec_.train.steps)) evaluate_now(m);
-  if (recorder_) recorder_->step(m);
+  if (due(spec_.eval.every) || at_.step == spec_.train.steps) evaluate_now(m);
+  return m;
 }
 
 // Returns whether replicas will be compared after this step, so that its update computes their sums. A save after a
@@ -212,101 +220,6 @@ bool Trainer::compares_replicas(int64_t step) const {
   return falls_on(spec_.train.check_replicas) ||
          (spec_.checkpoint.check_replicas &&
           (falls_on(spec_.checkpoint.every) || (step == spec_.train.steps && spec_.checkpoint.at_end)));
-}
-
-// A rate above the peak means that the machine was busy while the peak was measured: the peak is then unknown.
-double Trainer::utilisation(double tokens_per_s) {
-  const double rate = tokens_per_s * flops_per_token_;
-  if (rate > gemm_rate_ && gemm_rate_ > 0) {
-    event(at_.step, "the machine was busy when its peak rate was measured: MFU is not known", log::Level::warning);
-    gemm_rate_ = 0;
-  }
-  return gemm_rate_ > 0 ? rate / gemm_rate_ : StepMetrics::kUnknown;
-}
-
-void Trainer::check_first_loss(double loss) {
-  if (!recorder_) return;
-  const auto& again = recorder_->next_before();
-  const auto found =
-      compare_first_loss(at_.step, loss, again ? std::optional(again->loss) : std::nullopt, at_.last_loss);
-  if (found) event(at_.step, found->text, found->suspicious ? log::Level::warning : log::Level::info);
-}
-
-void Trainer::evaluate_now(StepMetrics& m) {
-  state_sums_ = {};  // a save after the evaluation sums the state again
-  enter("evaluation");
-  const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
-  m.val_loss = r.loss;
-  if (executor_options(spec_).loss.dpo) {
-    m.val_margin = r.margin;
-    m.val_accuracy = r.accuracy;
-    return;
-  }
-  m.val_perplexity = r.perplexity;
-  m.val_bits_per_byte = r.bits_per_byte;
-}
-
-void Trainer::save(bool must_succeed) {
-  if (saved_step_ == at_.step) return;
-  enter("save");
-  // metrics.jsonl should have all steps of a checkpoint, unless the disk hangs, and with it the save.
-  if (recorder_) recorder_->flush(kMetricsFirst);
-  if (saver_->under_way()) state_sums_ = {};  // waiting for it may take long
-  if (!must_succeed && !free_for_next_save()) return;
-  if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_, state_sums_);
-  if (must_succeed)
-    saver_->save_now(state());
-  else
-    saver_->begin(state());
-  take_saves(must_succeed);
-}
-
-// Returns whether the next save can begin; if not, the one in progress hangs and this one is skipped.
-bool Trainer::free_for_next_save() {
-  const bool ready = saver_->ready_for_next(kSaveHangs);
-  take_saves();
-  if (!ready)
-    event(
-        at_.step,
-        fmt::format("the save that is due after this step is skipped, because the one in progress has made no progress "
-                    "for {:g} s; training continues",
-                    kSaveHangs),
-        log::Level::error);
-  return ready;
-}
-
-void Trainer::finish_saves() {
-  enter("save");
-  saver_->finish();
-  take_saves();
-}
-
-// Handles the results of the saves that have ended. With `must_succeed`, a failed save of this step throws.
-void Trainer::take_saves(bool must_succeed) {
-  for (const Saver::Saved& s : saver_->take_outcomes()) {
-    if (s.error.empty()) {
-      saved_step_ = s.step;
-      shutdown_time_->save_took(s.seconds);
-      if (job_ && recorder_)
-        recorder_->write_beside("restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] {
-          record_save(file, seconds);
-        });
-      log::info("saved {} ({})", s.path.string(), describe(s));
-    } else if (must_succeed && s.step == at_.step) {
-      throw DataError(s.error, s.code);
-    } else {
-      event(at_.step,
-            fmt::format("{}; training continues, the next save is due after step {}", s.error,
-                        s.step + spec_.checkpoint.every),
-            log::Level::error);
-    }
-    if (s.overran)
-      event(at_.step,
-            fmt::format("the save of step {} was not finished when the next was due, and delayed it: checkpoint.every "
-                        "= {} steps is shorter than a save takes here",
-                        s.step, spec_.checkpoint.every),
-            log::Level::warning);
-  }
 }
 
 bool Trainer::time_is_up() const {
@@ -343,19 +256,23 @@ ExitCode Trainer::run() {
     if (!stopping_early())
       log::info("{} received before the first step: nothing to save; the same command {}",
                 signal_name(static_cast<int>(reasons[0])), at_.step > 0 ? "resumes" : "begins");
+    finish_report("interrupted");
     return ExitCode::interrupted;
   }
   if (at_.step >= spec_.train.steps)
     log::info("step {} is done, and train.steps = {}: nothing is left to do", at_.step, spec_.train.steps);
   while (at_.step < spec_.train.steps) {
     const auto begin = Clock::now();
-    run_step();
+    StepMetrics m = run_step();
     shutdown_time_->step_took(seconds_since(begin));
     saver_->stuck_s();  // called every step, to know since when a save hangs
     agree();
+    const bool stop = reasons[0] > 0 || reasons[2] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
+    // The time that a signal or the end of a job leaves belongs to the save, and the run resumes.
+    if (late && !stop) evaluate_now(m);
+    if (recorder_) recorder_->step(m);
     saver_->advance(reasons[3] > 0);
     take_saves();
-    const bool stop = reasons[0] > 0 || reasons[2] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
     const std::string why = stop && leads() ? stop_reason(static_cast<int>(reasons[0])) : "";
     if (stop || late || (last && spec_.checkpoint.at_end))
       save(true);
@@ -378,12 +295,18 @@ ExitCode Trainer::run() {
   record_memory();
   log_comparison();
   finish_report("finished");
-  if (saver_->saves() > 0)
-    log::info("{} saves, the longest of {:.1f} s; training waited {:.1f} s for them ({:.1f} % of its time)",
-              saver_->saves(), saver_->longest_save(), saver_->stalled_s(),
-              100 * saver_->stalled_s() / seconds_since(started_));
-  log::info("done: {} steps, report in {}", at_.step, (directory_ / "report.html").string());
+  log_end();
   return ExitCode::ok;
+}
+
+void Trainer::log_end() const {
+  const int saves = saver_->saves();
+  const double seconds = seconds_since(started_);
+  if (saves > 0)
+    log::info("{} save{} of {:.2g} s; training waited {:.2g} s for {} ({:.1f} % of its time)", saves,
+              saves == 1 ? "" : "s, the longest", saver_->longest_save(), saver_->stalled_s(),
+              saves == 1 ? "it" : "them", 100 * saver_->stalled_s() / seconds);
+  log::info("done: {} step{}, report in {}", at_.step, at_.step == 1 ? "" : "s", (directory_ / "report.html").string());
 }
 
 ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh) {
@@ -394,6 +317,7 @@ ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counti
     return trainer.run();
   } catch (...) {
     // Notify the other ranks before destroying what may block: a save, a read of data that hangs.
+    trainer.record_failure();
     trainer.close_files();
     if (request.on_failure) request.on_failure();
     throw;

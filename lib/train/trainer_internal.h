@@ -1,4 +1,5 @@
-// The implementation of run_training(): set-up is in trainer_setup.cpp, the training loop in trainer.cpp.
+// The implementation of run_training(): set-up is in trainer_setup.cpp, the training loop in trainer.cpp, and what it
+// calls beside steps in trainer_evaluation.cpp and trainer_saves.cpp.
 #pragma once
 
 #include <chrono>
@@ -29,6 +30,8 @@ class Trainer {
  public:
   Trainer(const TrainRequest&, Ops&, CountingOps&, World&, const Mesh&);
   ExitCode run();
+  // Adds the exception that is being handled to the report.
+  void record_failure();
   // Writes the remaining records for people and closes their files.
   void close_files() { recorder_.reset(); }
 
@@ -42,14 +45,18 @@ class Trainer {
   std::optional<Checkpoint> restore(std::optional<Checkpoint>);
   void set_aside_on_all_ranks(const std::set<std::filesystem::path>& checkpoints);
   void require_same_data(const Checkpoint&) const;
-  void run_step();
+  void compare_settings(const std::string& config_yaml);
+  StepMetrics run_step();
   LossSums repeated(const LossSums& first);
   double utilisation(double tokens_per_s);
   void check_first_loss(double loss);
   void load_batches();
   void load_step(uint64_t first, std::vector<Batch>&) const;
   bool accept(const LossSums&, const GradientNorm&);
+  void require_space_for_sample() const;
   void evaluate_now(StepMetrics&);
+  void evaluate_held_out(StepMetrics&);
+  void write_sample();
   void save(bool must_succeed);
   void take_saves(bool must_succeed = false);
   bool free_for_next_save();
@@ -63,6 +70,7 @@ class Trainer {
   void finish_report(const std::string& status);
   void record_memory();
   void log_comparison() const;
+  void log_end() const;
   void enter(const char* phase);
   int64_t predicted_peak() const { return memory_->before() + static_cast<int64_t>(prediction_.device_bytes()); }
   TrainState state() const;
@@ -88,8 +96,12 @@ class Trainer {
   std::optional<Recorder> recorder_;
   Progression at_;
   StateSums state_sums_;  // of the state after the last update, if replicas are compared after it
-  int64_t saved_step_ = -1, resumed_step_ = -2;
-  std::vector<std::string> setup_events_;  // events of set-up, about damaged checkpoints
+  int64_t saved_step_ = -1, resumed_step_ = -2, evaluated_step_ = -1;
+  struct SetupEvent {
+    std::string text;
+    log::Level level = log::Level::warning;
+  };
+  std::vector<SetupEvent> setup_events_;  // of set-up, before there is a recorder
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
   bool load_logged_ = false;     // whether the message about other programs was logged

@@ -8,6 +8,7 @@
 #include "checkpoint/folder.h"
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "data/sampling/epochs.h"
 #include "dryrun/setup.h"
 #include "exec/replicas.h"
 #include "interop/weight_source.h"
@@ -17,6 +18,7 @@
 #include "launch/fault.h"
 #include "sharding/arrange.h"
 #include "train/agreement.h"
+#include "train/changed_settings.h"
 #include "train/coordination.h"
 #include "train/permissions.h"
 #include "train/restarts.h"
@@ -52,6 +54,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   require_same_facts(*groups_.world, facts_of(spec_, data_, mesh));
   data_.check_vocab(section_.vocab);
+  require_space_for_sample();
   RunSpec resolved = spec_;
   resolved.model = section_;
   pipeline_ = plan_pipeline(resolved);
@@ -81,6 +84,10 @@ void Trainer::prepare_directory() {
 void Trainer::start_or_resume() {
   ParamTable table;
   declare_parameters(section_, table);
+  on_rank_0(*groups_.world, [&] {
+    require_model_of_checkpoints(request_.resume, checkpoints_, table, section_);
+    return std::string();
+  });
   auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
   if (groups_.world->rank() != 0) log_errors_to_file(directory_ / "log.txt");
   on_rank_0(*groups_.world, [&] {
@@ -117,8 +124,12 @@ void Trainer::start_or_resume() {
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
   log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
-  for (const std::string& text : setup_events_) event(at_.step, text, log::Level::warning);
+  log::info("{}", describe_length(spec_, &data_.train()));
+  if (!data_.has_validation())
+    log::info("no text is held out, so the run has no validation loss; data.validation names a dataset for it");
+  for (const SetupEvent& e : setup_events_) event(at_.step, e.text, e.level);
   if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
+  report("running");
 }
 
 // Called on rank 0 only.
@@ -151,11 +162,12 @@ void Trainer::start_afresh() {
   require_same_model(section_, source, spec_.model.init_changes);
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();
-  log::info("initial weights from {}", source.path().string());
+  setup_events_.push_back({fmt::format("initial weights from {}", source.path().string()), log::Level::info});
   if (!source.tokenizer_json().empty() &&
       parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != data_.train().tokenizer().hash())
-    log::warning("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
-                 source.path().string());
+    setup_events_.push_back(
+        {fmt::format("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
+                     source.path().string())});
 }
 
 // Loads the state from a checkpoint, or from an earlier one if it turns out to be damaged. Returns the one loaded.
@@ -169,12 +181,11 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
     if (request_.resume != "auto") throw DataError(damage->text);
     if (leads()) log::warning("skipping a checkpoint: {}", damage->text);
     damaged.insert(checkpoint->folder());
-    setup_events_.push_back(
-        fmt::format("skipped a damaged checkpoint: {}{}", damage->text,
-                    damage->files_match
-                        ? "; its files have the hashes that were saved, but in two loads its tensors were not what was "
-                          "saved"
-                        : ""));
+    setup_events_.push_back({fmt::format(
+        "skipped a damaged checkpoint: {}{}", damage->text,
+        damage->files_match ? "; its files have the hashes that were saved, but in two loads its tensors were not what "
+                              "was saved"
+                            : "")});
   }
   if (!checkpoint) return checkpoint;
   set_aside_on_all_ranks(damaged);
@@ -183,7 +194,23 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
   at_ = Progression::from(s);
   saved_step_ = resumed_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
+  if (leads()) compare_settings(s.config_yaml);
   return checkpoint;
+}
+
+// `config_yaml`: the run spec of the checkpoint that the run resumes.
+void Trainer::compare_settings(const std::string& config_yaml) {
+  RunSpec now = spec_, before;
+  now.model = section_;
+  try {
+    before = parse_run_spec(config_yaml, CheckpointManifest::kConfigName);
+  } catch (const ConfigError& e) {
+    setup_events_.push_back({fmt::format("the settings of the checkpoint cannot be compared: {}", e.what())});
+    return;
+  }
+  if (const std::string changed = changed_settings(before, now); !changed.empty())
+    setup_events_.push_back({fmt::format("changed since step {}: {}", at_.step, changed), log::Level::info});
+  if (const auto raised = raised_learning_rate(before, now, at_.step)) setup_events_.push_back({*raised});
 }
 
 // Called only after another checkpoint could be loaded: otherwise this machine may be at fault, not the checkpoints.
@@ -195,9 +222,9 @@ void Trainer::set_aside_on_all_ranks(const std::set<std::filesystem::path>& chec
     for (const std::filesystem::path& path : checkpoints) {
       try {
         setup_events_.push_back(
-            fmt::format("{} was set aside as {}", path.string(), set_aside(path).filename().string()));
+            {fmt::format("{} was set aside as {}", path.string(), set_aside(path).filename().string())});
       } catch (const DataError& e) {
-        setup_events_.push_back(fmt::format("a damaged checkpoint cannot be set aside: {}", e.what()));
+        setup_events_.push_back({fmt::format("a damaged checkpoint cannot be set aside: {}", e.what())});
       }
     }
     return std::string();
@@ -234,8 +261,13 @@ RunFacts Trainer::facts() const {
   RunFacts f;
   f.name = spec_.run.name;
   f.model = describe_model(section_);
-  f.data = fmt::format("{} dataset(s), {} tokenizer with {} ids", data_.train().datasets().size(),
+  const size_t datasets = data_.train().datasets().size();
+  f.data = fmt::format("{} dataset{}, {} tokenizer with {} ids", datasets, datasets == 1 ? "" : "s",
                        data_.train().tokenizer().kind(), data_.train().tokenizer().vocab_size());
+  f.objective = name_of(spec_.train.objective);
+  f.initial_weights =
+      spec_.model.init_from.empty() ? fmt::format("random, seed {}", spec_.run.seed) : "from " + spec_.model.init_from;
+  f.length = describe_length(spec_, &data_.train());
   f.compute = fmt::format("{}, {}, {:.0f} GFLOP/s in large GEMMs (MFU is relative to this)", ops_.name(),
                           spec_.precision.compute, gemm_rate_ / 1e9);
   f.version = request_.version;

@@ -126,6 +126,8 @@ TEST_CASE("documents are reshuffled in each epoch and each occurs once") {
   for (const auto& order : orders) CHECK(std::set<uint64_t>(order.begin(), order.end()).size() == 30);
   CHECK(orders[0] != orders[1]);
   spec.validation = (dir / "out").string();
+  prepare_lines(dir, "other " + numbered_lines(30), "trained");
+  spec.train[0].path = (dir / "trained").string();
   const ValidationSampler all(spec, 0), some(spec, 7);
   CHECK(all.size() == 30);
   Batch whole, part;

@@ -1,5 +1,6 @@
 // Samplers are pure functions of the global sample index and use every token as specified.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <set>
@@ -140,6 +141,11 @@ TEST_CASE("datasets are mixed by weight, each in its own order and epochs") {
     CHECK(visited[{place.dataset, place.epoch}].insert(place.first_token).second);
   }
   CHECK(std::abs(counts[0] - static_cast<int>(total * 3 / 4)) <= 1);
+  const std::vector<double> epochs = mixed.epochs(total);
+  REQUIRE(epochs.size() == 2);
+  for (const int d : {0, 1})
+    CHECK(epochs[static_cast<size_t>(d)] ==
+          Approx(static_cast<double>(counts[d]) / static_cast<double>(mixed.epoch_samples(d))));
   CHECK(visited[{0, 2}].size() == mixed.epoch_samples(0));
 }
 
@@ -214,9 +220,74 @@ TEST_CASE("validation without held-out text is refused unless a dataset is named
   DataSection spec = section(dir, 16);
   CHECK_THAT(message_of<DataError>([&] { ValidationSampler(spec, 0); }), Contains("no held-out text"));
   spec.validation = (dir / "b").string();
-  const ValidationSampler sampler(spec, 0);  // all of b, both splits
-  CHECK(sampler.datasets().size() == 2);
-  CHECK(batch_of(sampler, 0, sampler.size()).target_bytes == static_cast<int64_t>(numbered_lines(30).size()) - 30);
+  const ValidationSampler sampler(spec, 0);
+  CHECK(batch_of(sampler, 0, sampler.size()).target_bytes == text_bytes(sampler, 0));
+}
+
+TEST_CASE("a folder named for validation is read where it holds text out, else whole unless it is trained on") {
+  const TemporaryFolder dir;
+  const auto none = [](PrepareOptions& o) { o.validation_fraction = 0; };
+  prepare_lines(dir, numbered_lines(30), "whole", none);
+  prepare_lines(dir, "more " + numbered_lines(30), "split", [](PrepareOptions& o) { o.validation_fraction = 0.5; });
+  const auto tokens = [&](const std::string& named, std::vector<DatasetSpec> train) {
+    DataSection spec = section(dir, 16, std::move(train));
+    spec.validation = (dir / named).string();
+    const ValidationSampler sampler(spec, 0);
+    REQUIRE(sampler.datasets().size() == 1);
+    return sampler.datasets()[0]->tokens();
+  };
+  const PreparedDataset whole(dir / "whole", Split::train), held_out(dir / "split", Split::validation);
+  CHECK(tokens("split", {{"split"}}) == held_out.tokens());
+  CHECK(tokens("split", {{"whole"}}) == held_out.tokens());
+  CHECK(tokens("whole", {{"split"}}) == whole.tokens());
+  CHECK_THAT(message_of<ConfigError>([&] {
+               tokens("whole", {{"split"}, {"whole"}});
+             }),
+             Contains("data.validation: ") && Contains("holds nothing out and is also trained on (data.train[1].path"));
+  std::filesystem::create_directory_symlink(dir / "whole", dir / "link");
+  CHECK_THAT(message_of<ConfigError>([&] { tokens("whole", {{"link"}}); }), Contains("data.train[0].path"));
+}
+
+TEST_CASE("a pattern that trains on the file named for validation is refused") {
+  const TemporaryFolder dir;
+  for (const char* name : {"text_1.bin", "text_2.bin"}) {
+    std::ofstream file(dir / name, std::ios::binary);
+    for (int i = 0; i < 100; ++i) file << static_cast<char>(i) << '\0';
+  }
+  DataSection spec = section(dir, 16, {{"text_*.bin", 1.0}});
+  spec.train[0].format = spec.validation_format = "nanogpt";
+  spec.tokenizer = "bytes";
+  spec.validation = (dir / "text_2.bin").string();
+  CHECK_THAT(message_of<ConfigError>([&] { ValidationSampler(spec, 0); }), Contains("is also trained on"));
+  spec.train[0].path = (dir / "text_1.bin").string();
+  write_text(dir / "text_2.bin", std::string(200, '\0'));
+  CHECK(ValidationSampler(spec, 0).size() == 7);
+}
+
+TEST_CASE("the samples of each validation dataset are a range, and a label tells datasets apart") {
+  const TemporaryFolder dir;
+  for (const char* folder : {"x", "y"}) std::filesystem::create_directory(dir / folder);
+  for (const char* name : {"x/a", "y/a", "b"})
+    prepare_lines(dir, name + numbered_lines(60), name, [](PrepareOptions& o) { o.validation_fraction = 0.5; });
+  const ValidationSampler some(section(dir, 16, {{"x/a", 1.0}, {"b", 1.0}, {"y/a", 1.0}}), 11);
+  CHECK(some.labels() == std::vector<std::string>{"x/a", some.labels()[1], "y/a"});
+  CHECK_THAT(some.labels()[1], Catch::EndsWith("/b"));
+  int64_t next = 0;
+  for (size_t d = 0; d < 3; ++d) {
+    const auto [begin, end] = some.samples_of(d);
+    CHECK(begin == next);
+    CHECK(end > begin);
+    next = end;
+    const ValidationSampler alone(section(dir, 16, {{std::vector<std::string>{"x/a", "b", "y/a"}[d], 1.0}}), 0);
+    const Batch all = batch_of(alone, 0, alone.size());
+    for (int64_t i = begin; i < end; ++i) {
+      const Batch one = batch_of(some, static_cast<uint64_t>(i), 1);
+      CHECK(std::search(all.targets.begin(), all.targets.end(), one.targets.begin(), one.targets.end()) !=
+            all.targets.end());
+    }
+  }
+  CHECK(next == 11);
+  CHECK(ValidationSampler(section(dir, 16, {{"b", 1.0}}), 3).labels() == std::vector<std::string>{"b"});
 }
 
 TEST_CASE("too little text, ids beyond the vocabulary and mixed tokenizers are refused before training") {

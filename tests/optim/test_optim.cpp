@@ -55,22 +55,6 @@ TEST_CASE("the learning rate follows the warm-up and each schedule", "[optim]") 
   }
 }
 
-TEST_CASE("the batch ramp rises at equal intervals and ends at the global batch", "[optim]") {
-  TrainSection t;
-  t.global_batch = 32;
-  t.micro_batch = 4;
-  CHECK(global_batch_at(t, 0) == 32);
-  t.ramp_start_batch = 8;
-  t.ramp_increment = 8;
-  t.ramp_samples = 300;  // three rises: at 100, 200, 300
-  CHECK(global_batch_at(t, 0) == 8);
-  CHECK(global_batch_at(t, 99) == 8);
-  CHECK(global_batch_at(t, 100) == 16);
-  CHECK(global_batch_at(t, 200) == 24);
-  CHECK(global_batch_at(t, 299) == 24);
-  CHECK(global_batch_at(t, 300) == 32);
-}
-
 TEST_CASE("AdamW follows its formula with decay on marked ranges only", "[optim]") {
   const auto ops = make_ref_ops();
   Arena arena(host_memory(1 << 20, false), 1 << 20);

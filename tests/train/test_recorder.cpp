@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -86,4 +88,42 @@ TEST_CASE("a write error is reported once and does not end the run") {
   const std::string report = read_file(folder.path / "report.json");
   CHECK_THAT(report, Contains("No space left on device; training continues"));
   CHECK(report.find("No space left") == report.rfind("No space left"));
+}
+
+namespace {
+
+// Returns the texts of the events in report.json after a run of 8 steps was left with this status and log, and resumed
+// from step 5.
+std::string events_after(const std::string& status, const std::string& log) {
+  const TemporaryFolder folder;
+  {
+    Recorder recorder(quiet_spec(), folder.path, 0, {});
+    for (int64_t step = 1; step <= 8; ++step) recorder.step(at_step(step));
+    if (status == "failed") recorder.note(8, "the network is down");
+    recorder.sample(4, "In the", " beginning");
+    recorder.report(status);
+    recorder.finish(kForEver);
+  }
+  fp::test::write_text(folder.path / "log.txt", log);
+  Recorder recorder(quiet_spec(), folder.path, 5, {});
+  recorder.report("finished");
+  recorder.finish(kForEver);
+  CHECK_THAT(read_file(folder.path / "report.json"), Contains(" beginning"));
+  std::string text;
+  for (const RunEvent& e : load_run_facts(folder.path).events) text += fmt::format("{}: {}\n", e.step, e.text);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run says in its report how the start before it ended") {
+  CHECK(events_after("interrupted", "") == "");
+  CHECK(events_after("failed", "") == "5: the start before this one ended after step 8 with: the network is down\n");
+  CHECK(events_after("running", "2026-01-01T00:00:00Z step 8/10\n") ==
+        "5: the start before this one left no message: it was killed, or its machine failed\n");
+  CHECK(events_after("running",
+                     "2026-01-01T00:00:00Z [rank 0] error: rank 2 (host vm, pid 7) is gone\n"
+                     "2026-01-01T00:00:01Z [rank 1] error: the connection to rank 0 is closed\n"
+                     "2026-01-01T00:00:02Z a line that has error: inside\n") ==
+        "5: the start before this one ended with: rank 2 (host vm, pid 7) is gone\n");
 }

@@ -28,9 +28,23 @@ std::string find_path(const Fields& fields, const std::string& path, const Match
   return "";
 }
 
-// Returns the key that an unknown key may stand for: one with a similar spelling, the same key in another section, or
-// one whose description contains its words ("learning_rate" for lr). Empty if there is none.
+// Appends the paths of all fields that other programs call `key`.
+void add_known_elsewhere(std::string_view key, const Fields& fields, const std::string& path, std::string& found) {
+  for (const Field& f : fields.list()) {
+    const std::string here = joined_path(path, f.key);
+    if (std::ranges::find(f.info.elsewhere, key) != f.info.elsewhere.end())
+      found += (found.empty() ? "" : "' and '") + here;
+    if (const auto* section = std::get_if<SectionRef>(&f.ref)) add_known_elsewhere(key, section->fields(), here, found);
+  }
+}
+
+// Returns the key that an unknown key may stand for: one that other programs call so, one with a similar spelling, the
+// same key in another section, or one whose description contains its words ("learning_rate" for lr). Empty if there is
+// none.
 std::string meant(std::string_view key, const Fields& fields, const Fields& all) {
+  std::string elsewhere;
+  add_known_elsewhere(key, all, "", elsewhere);
+  if (!elsewhere.empty()) return elsewhere;
   if (const auto near = nearest(key, fields.keys()); !near.empty()) return std::string(near);
   if (auto path = find_path(all, "", [&](const Field& f) { return f.key == key; }); !path.empty()) return path;
   std::string phrase(key);

@@ -28,8 +28,9 @@ struct FieldInfo {
   bool above_min = false;  // min itself is not legal
   bool below_max = false;  // max itself is not legal
   std::vector<std::string_view> choices = {};
-  bool required = false;          // no default: must be given wherever its section is
-  std::string_view empty = "[]";  // YAML text of an empty list
+  bool required = false;                         // no default: must be given wherever its section is
+  std::string_view empty = "[]";                 // YAML text of an empty list
+  std::vector<std::string_view> elsewhere = {};  // names in other programs, for "did you mean"
 };
 
 class Fields;

@@ -51,4 +51,21 @@ Mixture::Item Mixture::at(uint64_t g) const {
   return {~node, g};
 }
 
+void Mixture::count(int node, uint64_t samples, std::vector<uint64_t>& counts) const {
+  if (node < 0) {
+    counts[static_cast<size_t>(~node)] = samples;
+    return;
+  }
+  const Node& n = nodes_[static_cast<size_t>(node)];
+  const uint64_t left = left_count(samples, n.left_share);
+  count(n.left, left, counts);
+  count(n.right, samples - left, counts);
+}
+
+std::vector<uint64_t> Mixture::counts(uint64_t samples) const {
+  std::vector<uint64_t> counts(nodes_.size() + 1);  // a binary tree has one leaf more than inner nodes
+  count(root_, samples, counts);
+  return counts;
+}
+
 }  // namespace fp

@@ -22,6 +22,8 @@ class Mixture {
   // Weights must be positive and finite; only their ratios matter. Throws ConfigError otherwise.
   explicit Mixture(std::span<const double> weights);
   Item at(uint64_t g) const;
+  // Returns how many of the first `samples` samples come from each dataset.
+  std::vector<uint64_t> counts(uint64_t samples) const;
 
  private:
   struct Node {
@@ -29,6 +31,8 @@ class Mixture {
     int left, right;      // child node, or ~dataset for a leaf
   };
   int build(std::span<const double> weights, int begin, int end);
+
+  void count(int node, uint64_t samples, std::vector<uint64_t>& counts) const;
 
   std::vector<Node> nodes_;
   int root_ = 0;

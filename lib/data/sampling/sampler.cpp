@@ -1,15 +1,20 @@
 #include "data/sampling/sampler.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/sampling/permutation.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
 
 // A counter value that no round of Permutation uses.
 constexpr uint32_t kShiftRound = 0xFF;
+constexpr size_t kMostParts = 64;  // of a path
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const DataSection& spec) {
   if (spec.tokenizer.empty()) return nullptr;
@@ -31,21 +36,71 @@ std::vector<double> weights_of(const DataSection& spec) {
   return weights;
 }
 
+bool shares_a_file(const std::string& a, const std::string& b) {
+  const auto files = [](const std::string& path) {
+    const std::vector<std::filesystem::path> found = matching_files(path);
+    return found.empty() ? matching_files(path + ".idx") : found;
+  };
+  std::error_code error;
+  const std::vector<std::filesystem::path> of_b = files(b);
+  for (const std::filesystem::path& file : files(a))
+    for (const std::filesystem::path& other : of_b)
+      if (std::filesystem::equivalent(file, other, error) && !error) return true;
+  return false;
+}
+
+// `named` is all of data.validation, of which nothing is held out.
+void require_not_trained_on(const DataSection& spec, const Dataset& named) {
+  for (size_t i = 0; i < spec.train.size(); ++i) {
+    const DatasetSpec& d = spec.train[i];
+    const auto trained =
+        open_dataset({d.path, d.format, tokenizer_of(spec)}, Split::train, OpenOptions{Verify::nothing});
+    if (trained->identity() == named.identity() || shares_a_file(d.path, spec.validation))
+      throw ConfigError(
+          fmt::format("data.validation: {} holds nothing out and is also trained on (data.train[{}].path: {}): its "
+                      "loss would not be "
+                      "that of held-out text; name another dataset, or prepare it with --validation-fraction above 0",
+                      spec.validation, i, d.path));
+  }
+}
+
+std::unique_ptr<Dataset> open_named_validation(const DataSection& spec, const OpenOptions& options) {
+  const DatasetSource source{spec.validation, spec.validation_format, tokenizer_of(spec)};
+  if (auto held_out = open_dataset(source, Split::validation, options); held_out && held_out->tokens() > 0)
+    return held_out;
+  auto all = open_dataset(source, Split::train, options);
+  if (all->tokens() == 0) throw DataError(fmt::format("data.validation: {} holds no text", spec.validation));
+  require_not_trained_on(spec, *all);
+  return all;
+}
+
 std::vector<std::unique_ptr<Dataset>> open_validation(const DataSection& spec, const OpenOptions& options) {
   std::vector<std::unique_ptr<Dataset>> datasets;
-  if (spec.validation.empty()) {
+  if (spec.validation.empty())
     datasets = open_all(spec, Split::validation, options);
-  } else {
-    const DatasetSource source{spec.validation, spec.validation_format, tokenizer_of(spec)};
-    for (const Split split : {Split::train, Split::validation})
-      if (auto dataset = open_dataset(source, split, options)) datasets.push_back(std::move(dataset));
-  }
+  else
+    datasets.push_back(open_named_validation(spec, options));
   std::erase_if(datasets, [](const auto& d) { return d->tokens() == 0; });
   if (datasets.empty())
     throw DataError(
         "no held-out text: the training datasets have no validation split; prepare them with --validation-fraction "
         "above 0, or name a dataset in data.validation");
   return datasets;
+}
+
+// Returns the last `parts` parts of a path, with characters that JSON would escape replaced.
+std::string end_of_path(const std::string& path, size_t parts) {
+  std::vector<std::string> all;
+  for (const std::filesystem::path& part : std::filesystem::path(path).lexically_normal())
+    if (!part.empty()) all.push_back(part.string());
+  std::string text;
+  for (size_t i = all.size() > parts ? all.size() - parts : 0; i < all.size(); ++i)
+    text += (text.empty() || text.ends_with('/') ? "" : "/") + all[i];
+  const bool well_formed = utf8_valid_prefix(text) == text.size();
+  for (char& c : text)
+    if (c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20 || c == 0x7f || (!well_formed && (c & 0x80) != 0))
+      c = '_';
+  return text.empty() ? path : text;
 }
 
 }  // namespace
@@ -82,6 +137,18 @@ Sampler::Sampler(const DataSection& spec, std::vector<std::unique_ptr<Dataset>> 
                     datasets_.front()->name(), spec.sampling));
   for (int32_t id = 0; id < tokenizer().vocab_size(); ++id)
     token_bytes_.push_back(tokenizer().is_id(id) ? static_cast<int32_t>(tokenizer().bytes_of(id).size()) : 0);
+}
+
+std::vector<std::string> Sampler::labels() const {
+  std::vector<std::string> labels;
+  for (size_t parts = 1;; ++parts) {
+    labels.clear();
+    for (const auto& d : datasets_) labels.push_back(end_of_path(d->name(), parts));
+    if (std::set(labels.begin(), labels.end()).size() == labels.size()) return labels;
+    if (parts > kMostParts) break;
+  }
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] += fmt::format(" ({})", i);  // one folder, written in two ways
+  return labels;
 }
 
 int64_t Sampler::highest_id() const {
@@ -164,6 +231,13 @@ uint64_t TrainSampler::epoch_samples(int dataset) const {
   return documents_.empty() ? (datasets_[d]->tokens() - 1) / static_cast<uint64_t>(seq_len_) : documents_[d].size();
 }
 
+std::vector<double> TrainSampler::epochs(uint64_t samples) const {
+  std::vector<double> epochs;
+  for (const uint64_t n : mixture_.counts(samples))
+    epochs.push_back(static_cast<double>(n) / static_cast<double>(epoch_samples(static_cast<int>(epochs.size()))));
+  return epochs;
+}
+
 TrainSampler::Place TrainSampler::place(uint64_t g) const {
   const Mixture::Item item = mixture_.at(g);
   const uint64_t n = epoch_samples(item.dataset), epoch = item.index / n;
@@ -219,15 +293,34 @@ ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, con
   size_ = limit > 0 ? std::min(limit, all) : all;
 }
 
+// Returns the index among all held-out samples of the evenly spaced sample: sample * all / size, without overflow.
+uint64_t ValidationSampler::place(uint64_t sample) const {
+  const uint64_t all = first_sample_.back(), size = static_cast<uint64_t>(size_);
+  return all / size * sample + all % size * sample / size;
+}
+
+std::pair<int64_t, int64_t> ValidationSampler::samples_of(size_t dataset) const {
+  const auto first_from = [&](uint64_t place_of_first) {
+    int64_t low = 0, high = size_;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (place(static_cast<uint64_t>(middle)) >= place_of_first)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  };
+  return {first_from(first_sample_[dataset]), first_from(first_sample_[dataset + 1])};
+}
+
 void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   FP_CHECK(first + static_cast<uint64_t>(n) <= static_cast<uint64_t>(size_), "validation samples [{}, {}) of {}", first,
            first + static_cast<uint64_t>(n), size_);
   resize(n, batch);
-  const auto length = static_cast<uint64_t>(seq_len_), size = static_cast<uint64_t>(size_);
+  const auto length = static_cast<uint64_t>(seq_len_);
   for (int64_t i = 0; i < n; ++i) {
-    const uint64_t sample = first + static_cast<uint64_t>(i);
-    // sample * all / size without overflow.
-    const uint64_t all = first_sample_.back(), s = all / size * sample + all % size * sample / size;
+    const uint64_t sample = first + static_cast<uint64_t>(i), s = place(sample);
     const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), s);
     const auto d = static_cast<size_t>(after - first_sample_.begin()) - 1;
     const uint64_t index = s - first_sample_[d];

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "config/run_spec.h"
@@ -39,6 +41,9 @@ class Sampler {
   // Throws DataError when the ids of a dataset exceed a model's vocabulary of `model_vocab` entries.
   void check_vocab(int64_t model_vocab) const;
   const std::vector<std::unique_ptr<Dataset>>& datasets() const { return datasets_; }
+  // Returns a short name of each dataset, without characters that JSON escapes: the end of its path, as long as needed
+  // to tell them apart.
+  std::vector<std::string> labels() const;
 
  protected:
   // Throws DataError when the datasets have different tokenizers, and ConfigError when the spec is contradictory.
@@ -89,6 +94,8 @@ class TrainSampler : public Sampler {
   Place place(uint64_t g) const;
   // Returns the number of samples in one epoch of a dataset.
   uint64_t epoch_samples(int dataset) const;
+  // Returns how often the first `samples` samples go through each dataset.
+  std::vector<double> epochs(uint64_t samples) const;
   // For data.sampling: documents only. Fill `batch` with samples [first, first + n) of a dataset in stored order, and
   // return the (first) document of one of them.
   void fill_in_order(int dataset, uint64_t first, int64_t n, Batch& batch) const;
@@ -106,17 +113,21 @@ class TrainSampler : public Sampler {
 // targets. With mask_documents the first token of a document is not a target (no token of its document precedes it).
 class ValidationSampler : public Sampler {
  public:
-  // Opens `data.validation` if given (all its documents: of a prepared folder the training split, then the validation
-  // split), else the held-out splits of the training folders. limit > 0: uses that many samples, evenly spaced over
-  // all. Throws DataError when there are no held-out tokens.
+  // Opens `data.validation` if given, else the held-out splits of the training folders. Of data.validation it uses the
+  // held-out split, or all documents if there is none; throws ConfigError if those are also trained on. limit > 0: uses
+  // that many samples, evenly spaced over all. Throws DataError when there are no held-out tokens.
   ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options = {});
 
   // Number of samples (0 < size() <= limit when limit > 0).
   int64_t size() const { return size_; }
+  // Returns the range [first, last) of samples that come from a dataset; empty if the limit leaves none for it.
+  std::pair<int64_t, int64_t> samples_of(size_t dataset) const;
   // [first, first + n) must lie in [0, size()).
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
 
  private:
+  uint64_t place(uint64_t sample) const;
+
   std::vector<uint64_t> first_sample_;  // first sample of each dataset, then the total
   int64_t size_ = 0;
 };

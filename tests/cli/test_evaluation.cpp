@@ -1,0 +1,182 @@
+// Held-out loss of a run: what is held out, the loss of each dataset of a mixture, sample text, preferences.
+#include <catch2/catch.hpp>
+
+#include "cli/workspace.h"
+
+using namespace fp::test;
+using Catch::Contains;
+
+namespace {
+
+class Mixture : public Workspace {
+ public:
+  Mixture() {
+    std::ofstream text(root() / "other.txt");
+    for (int i = 0; i < 300; ++i) text << "Row " << i << " holds " << i * i << " and " << i % 7 << "\n";
+    text.close();
+    prepare("other", {});
+    prepare("nothing-held-out", {"--validation-fraction", "0"});
+  }
+  void prepare(const std::string& name, const std::vector<std::string>& more) const {
+    std::vector<std::string> command = fptrain({"data", "prepare", "--tokenizer", "bytes", "--documents", "line",
+                                                "--out", (root() / name).string(), (root() / "other.txt").string()});
+    command.insert(command.end() - 1, more.begin(), more.end());
+    const Outcome o = run(command);
+    if (o.code != 0) throw std::runtime_error("data prepare failed: " + o.output);
+  }
+  std::string path(const std::string& name) const { return (root() / name).string(); }
+  std::vector<std::string> both() const {
+    return {"--set", fmt::format("data.train=[{{path: '{}'}}, {{path: '{}'}}]", data().string(), path("other"))};
+  }
+};
+
+nlohmann::json last_metrics(const std::filesystem::path& run_directory) {
+  const std::string text = slurp(run_directory / "metrics.jsonl");
+  return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+}
+
+}  // namespace
+
+TEST_CASE("a mixture has the held-out loss of each dataset in log, metrics and eval", "[cli]") {
+  const Mixture w;
+  const auto spec = w.spec("gpt", "fp32");
+  auto more = w.both();
+  more.insert(more.end(), {"--set", "train.steps=4", "--set", "eval.samples=0"});
+  const Outcome o = run(w.train(spec, "r", more));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains(" (data ") && Contains(", other "));
+  const auto last = last_metrics(w.run_directory("r"));
+  const double data = last.at("val_loss.data"), other = last.at("val_loss.other"), all = last.at("val_loss");
+  CHECK(last.contains("val_bits_per_byte.other"));
+  CHECK(std::min(data, other) < all);
+  CHECK(all < std::max(data, other));
+
+  auto eval = fptrain({"eval", spec.string(), "--checkpoint", w.run_directory("r").string(), "--json"});
+  eval.insert(eval.end(), more.begin(), more.begin() + 2);
+  const Outcome e = run(eval);
+  CAPTURE(e.output);
+  REQUIRE(e.code == 0);
+  const auto j = nlohmann::json::parse(e.output);
+  CHECK(j.at("val_loss").get<double>() == Approx(all).epsilon(1e-8));
+  CHECK(j.at("datasets").at("other").at("val_loss").get<double>() == Approx(other).epsilon(1e-8));
+  CHECK(j.at("datasets").at("data").at("tokens").get<int>() + j.at("datasets").at("other").at("tokens").get<int>() ==
+        j.at("tokens").get<int>());
+  // The same folder named for validation: its held-out split alone.
+  eval.insert(eval.end(), {"--set", "data.validation=" + w.path("other")});
+  const auto alone = nlohmann::json::parse(run(eval).output);
+  CHECK(alone.at("val_loss").get<double>() == Approx(other).epsilon(1e-8));
+  CHECK_FALSE(alone.contains("datasets"));
+}
+
+TEST_CASE("evaluation without held-out text is refused", "[cli]") {
+  const Mixture w;
+  const auto spec = w.spec("gpt", "fp32");
+  const std::vector<std::string> nothing = {"--set", "data.train=[{path: '" + w.path("nothing-held-out") + "'}]",
+                                            "--set", "train.steps=3"};
+  Outcome o = run(w.train(spec, "r", nothing));
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("eval.every = 10 has no effect: no dataset of data.train holds text out") &&
+                           Contains("data.validation"));
+  auto more = nothing;
+  more.insert(more.end(), {"--set", "data.validation=" + w.path("nothing-held-out")});
+  o = run(w.train(spec, "r", more));
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("holds nothing out and is also trained on"));
+  more = nothing;
+  more.insert(more.end(), {"--set", "eval.every=0"});
+  o = run(w.train(spec, "r", more));
+  CAPTURE(o.output);
+  CHECK(o.code == 0);
+  CHECK_THAT(o.output, Contains("no text is held out, so the run has no validation loss"));
+}
+
+TEST_CASE("a run writes sample text at its evaluations, which depends on nothing but the spec", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  const std::vector<std::string> sample = {"--set", "eval.sample_prompt='Verse 7'", "--set", "eval.sample_tokens=12"};
+  const auto text_of = [&](const std::string& name, const std::vector<std::string>& more) {
+    auto all = sample;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome o = run(w.train(spec, name, all));
+    CAPTURE(o.output);
+    REQUIRE(o.code == 0);
+    CHECK_THAT(o.output, Contains("sample text after step 20: Verse 7"));
+    const auto report = nlohmann::json::parse(slurp(w.run_directory(name) / "report.json"));
+    CHECK(report.at("sample_step") == 20);
+    CHECK(report.at("sample_prompt") == "Verse 7");
+    return report.at("sample_text").get<std::string>();
+  };
+  const std::string text = text_of("a", {"--set", "logging.report=true"});
+  CHECK(text == text_of("b", {}));
+  CHECK_THAT(slurp(w.run_directory("a") / "report.html"), Contains("Sample text, step 20"));
+  // Losses are those of a run without sample text.
+  REQUIRE(run(w.train(spec, "c")).code == 0);
+  CHECK(history(w.run_directory("a")) == history(w.run_directory("c")));
+  const auto memory = nlohmann::json::parse(slurp(w.run_directory("a") / "memory.json"));
+  CHECK(memory[0].at("arena_peak") <= memory[0].at("predicted_arena"));
+}
+
+TEST_CASE("sample text that a run cannot write is refused", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& message) {
+    const Outcome o = run(w.train(spec, "r", more));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(message));
+  };
+  refused({"--set", "eval.sample_prompt=x", "--set", "eval.sample_tokens=32"},
+          "eval.sample_tokens = 32 leaves no space for eval.sample_prompt in data.seq_len = 32 tokens");
+  refused({"--set", "eval.sample_prompt=one two three", "--set", "eval.sample_tokens=20"},
+          "eval.sample_prompt has 13 tokens and eval.sample_tokens is 20: 33 together");
+  refused({"--set", "eval.sample_tokens=20"}, "eval.sample_tokens has no effect without eval.sample_prompt");
+  refused({"--set", "eval.sample_prompt=x", "--set", "eval.sample_tokens=5", "--set", "parallel.tensor=2"},
+          "eval.sample_prompt needs the whole model on each rank");
+}
+
+TEST_CASE("a run on preferences shows accuracy and margin", "[cli]") {
+  const Workspace w;
+  REQUIRE(run(fptrain({"data", "train-tokenizer", "--vocab", "257", "--out", (w.root() / "bytes.json").string(),
+                       (w.root() / "text.txt").string()}))
+              .code == 0);
+  auto tokenizer = nlohmann::json::parse(slurp(w.root() / "bytes.json"));
+  int id = 257;
+  for (const char* token : {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"})
+    tokenizer["added_tokens"].push_back({{"id", id++},
+                                         {"content", token},
+                                         {"single_word", false},
+                                         {"lstrip", false},
+                                         {"rstrip", false},
+                                         {"normalized", false},
+                                         {"special", true}});
+  std::ofstream(w.root() / "chat.json") << tokenizer.dump();
+  std::ofstream pairs(w.root() / "pairs.jsonl");
+  for (int i = 0; i < 40; ++i)
+    pairs << R"({"messages": [{"role": "user", "content": "q)" << i << R"("}], "chosen": "yes", "rejected": "no"})"
+          << "\n";
+  pairs.close();
+  const Outcome prepared =
+      run(fptrain({"data", "prepare", "--preferences", "phi3", "--tokenizer", (w.root() / "chat.json").string(),
+                   "--out", (w.root() / "pairs").string(), (w.root() / "pairs.jsonl").string()}));
+  CAPTURE(prepared.output);
+  REQUIRE(prepared.code == 0);
+  const auto spec = w.spec("llama", "fp32");
+  const std::vector<std::string> data = {"--set", "data.train=[{path: '" + (w.root() / "pairs").string() + "'}]",
+                                         "--set", "model.vocab=300",
+                                         "--set", "data.sampling=documents"};
+  REQUIRE(run(w.train(spec, "base", {"--set", "model.vocab=300", "--set", "train.steps=4"})).code == 0);
+  std::vector<std::string> more = data;
+  more.insert(more.end(),
+              {"--set", "train.objective=dpo", "--set", "train.z_loss=0", "--set", "train.steps=10", "--set",
+               "logging.report=true", "--set", "model.init_from=" + w.run_directory("base").string()});
+  const Outcome o = run(w.train(spec, "dpo", more));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Contains(" | accuracy ") && Contains(" | margin ") && Contains(" | val accuracy "));
+  CHECK_THAT(o.output, Contains("10 steps x 4 pairs x 2 x 32 = 2.56k tokens with padding"));
+  const std::string page = slurp(w.run_directory("dpo") / "report.html");
+  CHECK_THAT(page, Contains("Loss, mean of pairs") && Contains("Accuracy, pairs with") && Contains("Reward margin"));
+  CHECK_THAT(page, !Contains("nats per token") && !Contains("Validation, perplexity"));
+  CHECK_THAT(slurp(w.run_directory("dpo") / "report.json"), Contains("initial weights from"));
+}
