@@ -51,4 +51,28 @@ std::string utc_time(double unix_seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
 }
 
+std::string three_digits(double value) {
+  constexpr int kDigits = 3;
+  if (!std::isfinite(value)) return "?";
+  if (value == 0) return "0";
+  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(value))));
+  if (exponent < kDigits - 1) return fmt::format("{:.{}f}", value, kDigits - 1 - exponent);
+  const double unit = std::pow(10.0, exponent - kDigits + 1);
+  return grouped(static_cast<int64_t>(std::round(value / unit) * unit));
+}
+
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string indented_lines(const std::vector<std::string>& items) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < items.size() && i < kShown; ++i) text += "\n  " + items[i];
+  return items.size() <= kShown ? text : text + fmt::format("\n  ... and {} more", items.size() - kShown);
+}
+
 }  // namespace fp

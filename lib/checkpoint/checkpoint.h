@@ -94,10 +94,11 @@ class Checkpoint {
   TrainState position() const;
 
   // Lists how the stored parameters differ from the table's, one line each: missing, unknown, other shape. Empty when
-  // they match.
-  std::vector<std::string> mismatches(const ParamTable&) const;
-  // Throws DataError listing the mismatches, if there are any.
-  void require(const ParamTable&) const;
+  // they match. Parameters for which `any_shape` is true may have another shape.
+  using AnyShape = std::function<bool(const Param&)>;
+  std::vector<std::string> mismatches(const ParamTable&, const AnyShape& any_shape = {}) const;
+  // Throws DataError with the first mismatches and the number of others, if there are any.
+  void require(const ParamTable&, const AnyShape& any_shape = {}) const;
 
   // Loads into a store, for training or with weights only. Padding and gaps become 0; the compute weights are refreshed
   // (only this rank's shard, where master weights are sharded). Throws DataError when the parameters mismatch or, where

@@ -58,6 +58,11 @@ bool replaceable(const std::filesystem::path& existing, const std::filesystem::p
   }
 }
 
+void require_step_of_name(const Checkpoint& c) {
+  if (checkpoint_name(c.manifest().step) != c.folder().filename())
+    throw DataError(fmt::format("{}: holds step {}", c.folder().string(), c.manifest().step));
+}
+
 // Returns an unused name beside `path`.
 std::filesystem::path free_name_beside(const std::filesystem::path& path) {
   for (int i = 1;; ++i) {
@@ -139,8 +144,7 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_d
     if (skip.contains(path)) continue;
     try {
       Checkpoint checkpoint = Checkpoint::open(path, verify);
-      if (checkpoint_name(checkpoint.manifest().step) != path.filename())
-        throw DataError(fmt::format("{}: holds step {}", path.string(), checkpoint.manifest().step));
+      require_step_of_name(checkpoint);
       if (table != nullptr) checkpoint.require(*table);
       return checkpoint;
     } catch (const AccessError&) {
@@ -153,18 +157,76 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_d
 }
 
 std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
+  if (!std::filesystem::is_directory(path))
+    throw DataError(fmt::format("{}: no such folder{}", path.string(), checkpoints_nearby(path)));
   const std::filesystem::path inner = path / "checkpoints";
   return std::filesystem::is_directory(inner) ? inner : path;
 }
 
-Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify verify) {
-  if (!std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: no such folder", path.string()));
+std::string checkpoints_nearby(const std::filesystem::path& path) {
+  constexpr size_t kShown = 5;
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::absolute(path, ignored).lexically_normal();
+  while (!std::filesystem::is_directory(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  if (folder == folder.root_path()) return "";
+  std::vector<std::string> found;
+  const auto add = [&](const std::filesystem::path& where) {
+    for (const std::filesystem::path& checkpoint : checkpoints_in(where)) found.push_back(checkpoint.string());
+  };
+  try {
+    add(folder);
+    if (found.empty()) add(folder / "checkpoints");
+    std::vector<std::filesystem::path> runs;
+    if (found.empty()) runs = storage::entries_of(folder);
+    std::sort(runs.begin(), runs.end());
+    for (const std::filesystem::path& run : runs)
+      if (storage::is_folder(run) && (!checkpoints_in(run).empty() || !checkpoints_in(run / "checkpoints").empty()))
+        found.push_back(run.string());
+  } catch (const UserError&) {  // a folder that cannot be read; the caller's error matters more
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(found.size(), kShown); ++i)
+    text += fmt::format("{}{}", i == 0 ? "; there are " : ", ", found[i]);
+  return found.size() > kShown ? text + ", ..." : text;
+}
+
+namespace {
+
+// Opens the newest checkpoint of a folder that has some.
+Checkpoint open_newest(const std::filesystem::path& folder, Checkpoint::Verify verify, Older older) {
+  const std::vector<std::filesystem::path> all = checkpoints_in(folder);
+  try {
+    Checkpoint newest = Checkpoint::open(all.front(), verify);
+    require_step_of_name(newest);
+    return newest;
+  } catch (const AccessError&) {
+    throw;
+  } catch (const DataError& e) {
+    throw DataError(e.what() + advice_on_older(all.front(), older));
+  }
+}
+
+}  // namespace
+
+std::string advice_on_older(const std::filesystem::path& newest, Older older) {
+  const std::vector<std::filesystem::path> all = checkpoints_in(newest.parent_path());
+  if (all.size() < 2 || all.front() != newest) return "";
+  return fmt::format(
+      "\nit is the newest checkpoint of its run; name an older one, such as {}{}", all[1].string(),
+      older == Older::refused_without_flag ? ", or add --allow-older to use the newest one that is not damaged" : "");
+}
+
+Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify verify, Older older) {
   const std::filesystem::path folder = checkpoints_folder_at(path);
   std::error_code ignored;
-  if (std::filesystem::exists(path / CheckpointManifest::kFileName, ignored) || checkpoints_in(folder).empty())
-    return Checkpoint::open(path, verify);
-  if (auto latest = find_latest(folder, nullptr, verify)) return *std::move(latest);
+  if (std::filesystem::exists(path / CheckpointManifest::kFileName, ignored)) return Checkpoint::open(path, verify);
+  if (checkpoints_in(folder).empty()) {
+    if (checkpoint_step(path.filename().string())) return Checkpoint::open(path, verify);
+    throw DataError(fmt::format("{}: holds no checkpoint{}", path.string(), checkpoints_nearby(path)));
+  }
+  if (older != Older::allowed) return open_newest(folder, verify, older);
+  // A load could not fall back once it has begun, so every byte is read before.
+  if (auto latest = find_latest(folder)) return *std::move(latest);
   throw DataError(fmt::format("{}: holds no good checkpoint", folder.string()));
 }
 

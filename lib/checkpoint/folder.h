@@ -46,9 +46,20 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_d
                                       Checkpoint::Verify = Checkpoint::Verify::everything,
                                       const std::set<std::filesystem::path>& skip = {});
 
-// For commands: opens the checkpoint at `path`, or the latest one when `path` is a checkpoints folder or a run
-// directory.
-Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify = Checkpoint::Verify::everything);
+// The choice where the newest of several checkpoints is damaged: use an older one with a warning; or refuse, with a
+// message that names an older one, and the flag --allow-older where the command has it.
+enum class Older : uint8_t { allowed, refused, refused_without_flag };
+
+// For commands: opens the checkpoint at `path`, or the newest one when `path` is a checkpoints folder or a run
+// directory. Throws DataError that names checkpoints nearby when there is none.
+Checkpoint open_checkpoint_at(const std::filesystem::path& path, Checkpoint::Verify = Checkpoint::Verify::everything,
+                              Older = Older::refused);
+// Returns a line with what to do where the newest checkpoint of a run, chosen as such, turns out to be damaged. Empty:
+// there is no older one.
+std::string advice_on_older(const std::filesystem::path& newest, Older);
+// Returns "; there are A, B": checkpoints or runs in the folder, or in the nearest one above that exists, newest first.
+// Empty: there are none.
+std::string checkpoints_nearby(const std::filesystem::path&);
 // Returns the folder of checkpoints for such a path: `path`/checkpoints where that exists, else `path` itself.
 std::filesystem::path checkpoints_folder_at(const std::filesystem::path& path);
 

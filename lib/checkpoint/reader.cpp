@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/human_text.h"
 #include "base/parallel.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/fill.h"
@@ -16,12 +17,6 @@
 
 namespace fp {
 namespace {
-
-std::string lines(const std::vector<std::string>& list) {
-  std::string text;
-  for (const std::string& l : list) text += "\n  " + l;
-  return text;
-}
 
 // Returns what is wrong with the size of a file; empty when nothing is.
 std::string size_problem(const std::filesystem::path& path, const CheckpointFile& f) {
@@ -70,17 +65,13 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
   else
     check();
   std::erase(problems, std::string());
-  if (!problems.empty()) throw DataError(fmt::format("{}: damaged:{}", folder.string(), lines(problems)));
+  if (!problems.empty()) throw DataError(fmt::format("{}: damaged:{}", folder.string(), indented_lines(problems)));
   for (const std::exception_ptr& error : unread)
     if (error != nullptr) std::rethrow_exception(error);
   return manifest;
 }
 
 constexpr uint64_t kMostText = uint64_t{1} << 30;  // bytes of a file that is read whole
-
-bool holds_everything(const ParamTable& table) {
-  return table.tp() == 1 && table.shards() == 1 && table.held().everything();
-}
 
 }  // namespace
 
@@ -120,13 +111,13 @@ TrainState Checkpoint::state() const {
   return s;
 }
 
-std::vector<std::string> Checkpoint::mismatches(const ParamTable& table) const {
+std::vector<std::string> Checkpoint::mismatches(const ParamTable& table, const AnyShape& any_shape) const {
   std::vector<std::string> problems;
   for (const Param& p : table) {
     const CheckpointParam* stored = manifest_.parameter(p.name);
     if (stored == nullptr)
       problems.push_back(fmt::format("{} {} is not in the checkpoint", p.name, p.shape.str()));
-    else if (!(stored->shape == p.shape))
+    else if (!(stored->shape == p.shape) && !(any_shape && any_shape(p)))
       problems.push_back(
           fmt::format("{} is {} in the model but {} in the checkpoint", p.name, p.shape.str(), stored->shape.str()));
   }
@@ -136,11 +127,11 @@ std::vector<std::string> Checkpoint::mismatches(const ParamTable& table) const {
   return problems;
 }
 
-void Checkpoint::require(const ParamTable& table) const {
-  const std::vector<std::string> problems = mismatches(table);
+void Checkpoint::require(const ParamTable& table, const AnyShape& any_shape) const {
+  const std::vector<std::string> problems = mismatches(table, any_shape);
   if (!problems.empty())
-    throw DataError(
-        fmt::format("{}: holds another model than the run spec describes:{}", folder_.string(), lines(problems)));
+    throw DataError(fmt::format("{}: holds another model than the run spec describes:{}", folder_.string(),
+                                indented_lines(problems)));
 }
 
 namespace {
@@ -165,7 +156,7 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   ops.zero(store.grads());
   store.refresh_weights(ops);
   if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
-  if (holds_everything(table)) check_fingerprints(*this, table, prints);
+  if (table.holds_everything()) check_fingerprints(*this, table, prints);
   return prints;
 }
 
@@ -173,7 +164,7 @@ Fingerprints Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
   require(store.table());
   FragmentReader reader(*this);
   Fingerprints prints = load_weights_from(reader, store, ops);
-  if (holds_everything(store.table())) check_fingerprints(*this, store.table(), prints);
+  if (store.table().holds_everything()) check_fingerprints(*this, store.table(), prints);
   return prints;
 }
 
@@ -195,8 +186,8 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
         problems.push_back(fmt::format("{} of {}", name_of(kind), table[id].name));
   }
   if (!problems.empty())
-    throw DataError(
-        fmt::format("{}: these tensors differ from the saved ones:{}", checkpoint.folder().string(), lines(problems)));
+    throw DataError(fmt::format("{}: these tensors differ from the saved ones:{}", checkpoint.folder().string(),
+                                indented_lines(problems)));
 }
 
 TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {

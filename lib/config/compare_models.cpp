@@ -40,13 +40,27 @@ void compare_rope(const RopeSpec& a, const RopeSpec& b, Comparison& compare) {
 
 }  // namespace
 
-std::vector<std::string> model_differences(const ModelSection& a, const ModelSection& b) {
+std::vector<std::string> size_differences(const ModelSection& a, const ModelSection& b) {
   Comparison compare;
   compare.of("family", a.family, b.family);
+  compare.of("layers", a.layers, b.layers);
+  compare.of("hidden", a.hidden, b.hidden);
+  compare.of("ffn", a.ffn, b.ffn);
+  compare.of("tied_embeddings", a.tied_embeddings, b.tied_embeddings);
+  if (a.vocab < b.vocab) compare.of("vocab", a.vocab, b.vocab);
+  const bool learned = a.family == Family::gpt && b.family == Family::gpt;
+  if (learned && a.max_position < b.max_position) compare.of("max_position", a.max_position, b.max_position);
+  return compare.found;
+}
+
+std::vector<std::string> model_differences(const ModelSection& a, const ModelSection& b) {
+  Comparison compare;
   compare.of("heads", a.heads, b.heads);
   compare.of("kv_heads", a.kv_heads, b.kv_heads);
   compare.of("head_dim", a.head_dim, b.head_dim);
-  compare.of("max_position", a.max_position, b.max_position);
+  // It is a limit, except where longrope derives its attention factor from it.
+  if (a.rope.kind == RopeKind::longrope || b.rope.kind == RopeKind::longrope)
+    compare.of("max_position", a.max_position, b.max_position);
   compare.of("norm_eps", a.norm_eps, b.norm_eps);
   compare.of("sliding_window", a.sliding_window, b.sliding_window);
   compare.of("gegelu_limit", a.gegelu_limit, b.gegelu_limit);

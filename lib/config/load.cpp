@@ -1,5 +1,7 @@
 #include "config/load.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -38,10 +40,10 @@ const YamlNode* model_text(const YamlNode& root, std::string_view key) {
 
 const YamlNode* preset_node(const YamlNode& root) { return model_text(root, "preset"); }
 
-// Returns model.init_from if it is the only key of the section.
-const YamlNode* lone_init_node(const YamlNode& root) {
-  const YamlEntry* model = root.find("model");
-  return model != nullptr && model->value.entries.size() == 1 ? model_text(root, "init_from") : nullptr;
+// Returns whether the section gives the sizes of a model by itself, as a resolved spec does.
+bool describes_model(const YamlNode& root) {
+  return std::ranges::all_of(std::array{"family", "layers", "hidden", "heads"},
+                             [&](const char* key) { return model_text(root, key) != nullptr; });
 }
 
 // Returns the tree of a preset's file: for config.yaml of a run and a Hugging Face config.json, only its model section.
@@ -98,15 +100,18 @@ YamlNode preset_tree(const YamlNode& node, const fs::path& base, Problems& probl
   return preset;
 }
 
-// As preset_tree, for the model that a run starts from. The path is the one by which the weights will be opened.
-YamlNode init_tree(const YamlNode& node, Problems& problems) {
+// As preset_tree, for the model that a run starts from; the path is the one by which the weights will be opened. An
+// empty map where nothing describes the model: a spec that does so itself may be read without its weights.
+YamlNode init_tree(const YamlNode& node, bool described, Problems& problems) {
   const auto file = seen(node, "model.init_from", problems, [&] { return model_description_at(node.text); });
-  if (!file) return YamlNode(YamlNode::Kind::map, node.place);
-  if (!file->empty()) return read_preset(*file);
-  problems.add(node.place,
-               fmt::format("model.init_from: '{}' does not describe a model; legal: a checkpoint, run directory or "
-                           "Hugging Face folder, or any weights together with model.preset",
-                           shown(node.text)));
+  if (file && !file->empty()) return read_preset(*file);
+  std::error_code ignored;
+  if (file && !described)
+    problems.add(
+        node.place,
+        fmt::format("model.init_from: '{}' {}; legal: a checkpoint, run directory or Hugging Face folder, or "
+                    "any weights together with model.preset",
+                    shown(node.text), fs::exists(node.text, ignored) ? "does not describe a model" : "does not exist"));
   return YamlNode(YamlNode::Kind::map, node.place);
 }
 
@@ -123,15 +128,16 @@ void apply_sets(YamlNode& root, const std::vector<std::string>& sets, Problems& 
   }
 }
 
-// Returns the whole tree: the preset, overridden by the file, overridden by the sets, which may also choose the preset.
+// Returns the whole tree: the preset, or else the model that init_from names, overridden by the file, overridden by the
+// sets, which may also choose both.
 YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs::path& base, Problems& problems) {
   YamlNode chooser = root;
   Problems reported_below;
   apply_sets(chooser, sets, reported_below);
   if (const YamlNode* preset = preset_node(chooser))
     root = merged(preset_tree(*preset, base, problems), root);
-  else if (const YamlNode* init = lone_init_node(chooser))
-    root = merged(init_tree(*init, problems), root);
+  else if (const YamlNode* init = model_text(chooser, "init_from"))
+    root = merged(init_tree(*init, describes_model(chooser), problems), root);
   apply_sets(root, sets, problems);
   return root;
 }

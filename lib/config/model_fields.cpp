@@ -142,12 +142,14 @@ void declare(Fields& f, ModelSection& s) {
                 "beside it override it. A resolved spec contains the values and leaves this empty."});
   f.add("init_from", s.init_from,
         {.doc = "A checkpoint, a run directory (its newest checkpoint) or a Hugging Face folder: a fresh run starts "
-                "from these weights, without optimizer state, instead of random ones. If it is the only key of the "
-                "section, it is also the `preset`."});
+                "from these weights, without optimizer state, instead of random ones. It also gives the architecture, "
+                "unless `preset` does; keys given beside it override it. `vocab` may be larger than the model's, and "
+                "so may `max_position` of family gpt: each new row of the embedding, LM head or positions starts as "
+                "the mean of the rows that exist."});
   f.add("init_changes", s.init_changes,
-        {.doc = "Allow settings that change what the weights of `init_from` compute (rope, max_position, "
-                "sliding_window, ...) to differ from that model's own, for example to extend its context. false: a "
-                "difference is an error."});
+        {.doc = "Allow settings that change what the weights of `init_from` compute (rope, sliding_window, norm_eps, "
+                "...) to differ from that model's own, for example to extend its context. false: a difference is an "
+                "error. Dropout and a longer max_position (except for longrope) need no permission."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
   f.add(
       "family", s.family,

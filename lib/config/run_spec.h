@@ -59,7 +59,7 @@ struct MupSpec {           // phi-3-small multipliers; 1 = off
 
 struct ModelSection {
   std::string preset;         // as for find_preset; empty in a resolved spec
-  std::string init_from;      // checkpoint, run directory or Hugging Face folder whose weights a fresh run starts from
+  std::string init_from;      // checkpoint, run directory or Hugging Face folder: architecture and initial weights
   bool init_changes = false;  // settings may differ from those of init_from where the shapes agree
   std::string name;           // label in logs and reports; empty: the preset's name, or the family
   Family family = Family::gpt;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/human_text.h"
 #include "config/hf/hf_config.h"
 #include "interop/llmc.h"
 #include "io/filesystem.h"
@@ -139,9 +140,13 @@ std::vector<std::string> ForeignModel::problems_of(const ParamTable& table) cons
 void ForeignModel::require(const ParamTable& table) const {
   const std::vector<std::string> problems = problems_of(table);
   if (!problems.empty())
-    throw DataError(
-        fmt::format("{}: its tensors are not those of the model that it describes, under the mapping {}:\n  {}",
-                    path_.string(), mapping_.name, fmt::join(problems, "\n  ")));
+    throw DataError(fmt::format("{}: its tensors are not those of the model that it describes, under the mapping {}:{}",
+                                path_.string(), mapping_.name, indented_lines(problems)));
+}
+
+std::optional<Shape> ForeignModel::shape_of(const std::string& param) const {
+  const ParamId id = table_.find(param);
+  return id < 0 ? std::optional<Shape>() : table_[id].shape;
 }
 
 void ForeignModel::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,

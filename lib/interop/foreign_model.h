@@ -31,9 +31,13 @@ class ForeignModel : public TensorReader {
   // Returns the folder of the files beside the weights.
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Throws DataError listing every parameter that is missing, has the wrong shape or is not floating point, and every
-  // tensor that belongs to no parameter. Copies (of a tied embedding; of replicated parts) must be equal bit for bit.
+  // Throws DataError listing the parameters that are missing, have the wrong shape or are not floating point, and the
+  // tensors that belong to no parameter. Copies (of a tied embedding; of replicated parts) must be equal bit for bit.
   void require(const ParamTable&) const;
+  // All parameters of section().
+  const ParamTable& table() const { return table_; }
+  // Returns the shape of a parameter; nullopt: the model has none of this name.
+  std::optional<Shape> shape_of(const std::string& param) const;
   void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
 
   // Returns a hash that changes with the weights: it covers names, shapes, sizes, and a few hundred KiB of each file.

@@ -1,15 +1,15 @@
 #include "interop/weight_source.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "base/human_text.h"
 #include "base/log.h"
-#include "checkpoint/folder.h"
 #include "config/compare_models.h"
 #include "config/load.h"
+#include "interop/grown_rows.h"
 #include "interop/transfer.h"
 #include "io/filesystem.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
@@ -22,7 +22,7 @@ bool is_foreign(const std::filesystem::path& path) {
 
 }  // namespace
 
-WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify verify) : path_(path) {
+WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify verify, Older older) : path_(path) {
   if (is_foreign(path)) {
     foreign_ = std::make_unique<ForeignModel>(path);
     spec_ = spec_of(*foreign_);
@@ -30,8 +30,9 @@ WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify
     state_.carried = foreign_->carried();
     return;
   }
-  checkpoint_ = open_checkpoint_at(path, verify);
+  checkpoint_ = open_checkpoint_at(path, verify, older);
   path_ = checkpoint_->folder();
+  if (path_ != path && older != Older::allowed) advice_ = advice_on_older(path_, older);
   state_ = checkpoint_->state();
   spec_ = parse_run_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
 }
@@ -43,19 +44,58 @@ std::string WeightSource::identity() const {
 }
 
 void require_same_model(const ModelSection& section, const WeightSource& source, bool changes_allowed) {
-  const std::vector<std::string> found = model_differences(section, source.spec().model);
+  const ModelSection& there = source.spec().model;
+  const std::string where = source.path().string();
+  if (const auto sizes = size_differences(section, there); !sizes.empty())
+    throw ConfigError(
+        fmt::format("{}: its weights have other sizes than the model of this run:{}\nlegal beside model.init_from: the "
+                    "sizes of its "
+                    "model, or none; model.vocab may be larger, and so may max_position of learned positions",
+                    where, indented_lines(sizes)));
+  if (section.vocab > there.vocab)
+    log::info("model.vocab: {} ids of {}, and {} new ones whose rows begin as the mean of these", there.vocab, where,
+              section.vocab - there.vocab);
+  const std::vector<std::string> found = model_differences(section, there);
   if (found.empty()) return;
-  const std::string text =
-      fmt::format("{}: differs from the model of this run:\n  {}", source.path().string(), fmt::join(found, "\n  "));
+  const std::string text = fmt::format("{}: its weights compute something else under the settings of this run:{}",
+                                       where, indented_lines(found));
   if (!changes_allowed)
-    throw ConfigError(text + "\nuse it as model.preset, or set model.init_changes: true if this is intended");
+    throw ConfigError(text + "\nleave these keys out, or set model.init_changes: true if the change is intended");
   log::warning("{}", text);
 }
 
 Fingerprints WeightSource::load(ParamStore& store, Ops& ops) const {
-  if (checkpoint_) return checkpoint_->load_weights(store, ops);
-  foreign_->require(store.table());
-  return load_weights_from(*foreign_, store, ops);
+  try {
+    return load_any(store, ops);
+  } catch (const AccessError&) {
+    throw;
+  } catch (const DataError& e) {
+    throw DataError(e.what() + advice_, e.code());
+  }
+}
+
+Fingerprints WeightSource::load_any(ParamStore& store, Ops& ops) const {
+  const ParamTable& table = store.table();
+  if (!checkpoint_) {
+    GrownRows grown(
+        table, [&](const std::string& name) { return foreign_->shape_of(name); }, *foreign_);
+    foreign_->require(grown.empty() ? table : foreign_->table());
+    return load_weights_from(grown, store, ops);
+  }
+  const std::unique_ptr<TensorReader> stored = checkpoint_->tensors();
+  GrownRows grown(
+      table,
+      [&](const std::string& name) {
+        const CheckpointParam* p = checkpoint_->manifest().parameter(name);
+        return p == nullptr ? std::optional<Shape>() : p->shape;
+      },
+      *stored);
+  if (grown.empty()) return checkpoint_->load_weights(store, ops);
+  checkpoint_->require(table, [&](const Param& p) { return grown.contains(p.name); });
+  Fingerprints prints = load_weights_from(grown, store, ops);
+  grown.subtract_from(prints);
+  if (table.holds_everything()) check_fingerprints(*checkpoint_, table, prints);
+  return prints;
 }
 
 }  // namespace fp

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 #include "config/run_spec.h"
 #include "interop/companions.h"
 #include "interop/foreign_model.h"
@@ -17,10 +17,11 @@ namespace fp {
 
 class WeightSource {
  public:
-  // Opens a checkpoint, a checkpoints folder or run directory (the newest valid checkpoint), a Hugging Face folder, a
+  // Opens a checkpoint, a checkpoints folder or run directory (as open_checkpoint_at() does), a Hugging Face folder, a
   // .safetensors file with config.json beside it, or an llm.c model file. Reads no weights yet. `verify` applies to
   // checkpoints.
-  explicit WeightSource(const std::filesystem::path&, Checkpoint::Verify verify = Checkpoint::Verify::all_but_tensors);
+  explicit WeightSource(const std::filesystem::path&, Checkpoint::Verify verify = Checkpoint::Verify::all_but_tensors,
+                        Older = Older::refused);
 
   // The spec of the training run; for another program's files the defaults with their model section.
   const RunSpec& spec() const { return spec_; }
@@ -35,23 +36,28 @@ class WeightSource {
   // Returns a hash that changes with the weights.
   std::string identity() const;
 
-  // Loads the weights into the store and sets the moments to 0. Throws DataError when the parameters differ from the
-  // store's, or when the store holds the whole model and the loaded values are not those that were saved. Returns the
-  // fingerprints of the parameters that this rank owns.
+  // Loads the weights into the store and sets the moments to 0. Rows of a larger vocabulary or of longer learned
+  // positions become the mean of the source's rows (GrownRows). Throws DataError when the parameters differ otherwise
+  // from the store's, or when the store holds the whole model and the loaded values are not those that were saved.
+  // Returns the fingerprints of the parameters that this rank owns, without such rows.
   Fingerprints load(ParamStore&, Ops&) const;
   // Nothing for another program's files.
   const std::optional<Checkpoint>& checkpoint() const { return checkpoint_; }
 
  private:
+  Fingerprints load_any(ParamStore&, Ops&) const;
+
   std::filesystem::path path_;
   std::optional<Checkpoint> checkpoint_;
+  std::string advice_;  // if the checkpoint turns out to be damaged
   std::unique_ptr<ForeignModel> foreign_;
   RunSpec spec_;
   TrainState state_;  // for another program's files: only the tokenizer and the carried files
 };
 
-// Throws ConfigError naming every setting of the section that interprets the source's weights differently from the
-// source's own description; with `changes_allowed` logs a warning instead.
+// Throws ConfigError naming every size of the section that the source's weights do not have, and every setting under
+// which they compute something else than in the source; with `changes_allowed` logs a warning for the latter instead.
+// Logs by how much the vocabulary grows.
 void require_same_model(const ModelSection&, const WeightSource&, bool changes_allowed);
 
 }  // namespace fp

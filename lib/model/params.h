@@ -88,6 +88,8 @@ class ParamTable {
 
   const std::vector<ParamUnit>& units() const { return units_; }
   const HeldParts& held() const { return held_; }
+  // Whether this rank holds the whole model by itself.
+  bool holds_everything() const { return tp_ == 1 && shards_ == 1 && held_.everything(); }
   int unit_of(ParamId) const;  // this rank must hold the parameter
   // The units of the embedding, of the LM head (a shared embedding first), and of a layer.
   std::vector<int> embedding_units() const { return units_at(Place::embedding); }

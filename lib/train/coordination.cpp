@@ -172,9 +172,17 @@ std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, Para
   }
 }
 
-WeightSource open_on_all_ranks(const std::filesystem::path& path, Group& world) {
+WeightSource open_on_all_ranks(const std::string& key, const std::filesystem::path& path, Group& world) {
   std::optional<WeightSource> source;
-  const std::string found = on_rank_0(world, [&] { return source.emplace(path).path().string(); });
+  const std::string found = on_rank_0(world, [&] {
+    try {
+      return source.emplace(path).path().string();
+    } catch (const AccessError&) {
+      throw;
+    } catch (const DataError& e) {
+      throw DataError(fmt::format("{}: {}", key, e.what()));
+    }
+  });
   do_on_all_ranks(world, [&] {
     if (!source) source.emplace(found, Checkpoint::Verify::manifest);
   });

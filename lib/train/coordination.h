@@ -54,8 +54,8 @@ std::optional<LoadDamage> load_or_find_damage(const Checkpoint&, ParamStore&, Op
 TrainState state_on_all_ranks(const Checkpoint&, Group& world);
 
 // Opens the weight source that rank 0 finds at `path` on all ranks: in a run that still saves, each rank might find a
-// different latest checkpoint.
-WeightSource open_on_all_ranks(const std::filesystem::path&, Group& world);
+// different latest checkpoint. Errors begin with `key`, the key of the run spec that names the path.
+WeightSource open_on_all_ranks(const std::string& key, const std::filesystem::path&, Group& world);
 // Loads the weights of a source into the stores of all ranks. Throws DataError as above.
 void load_on_all_ranks(const WeightSource&, ParamStore&, Ops&, Group& world);
 

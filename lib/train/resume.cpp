@@ -50,6 +50,8 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
           fmt::format("--resume {}: a run directory; name one of the checkpoints in {}/checkpoints, or resume "
                       "it with run.directory={} and --resume auto",
                       resume, resume, resume));
+    if (std::error_code ignored; !std::filesystem::is_directory(resume, ignored))
+      throw DataError(fmt::format("--resume {}: no such folder{}", resume, checkpoints_nearby(resume)));
     Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
     if (there.empty() || *checkpoint_step(there.front().filename().string()) <= chosen.manifest().step) return chosen;

@@ -147,7 +147,9 @@ void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
   if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
-  const WeightSource source = open_on_all_ranks(named.empty() ? spec_.model.init_from : named, *groups_.world);
+  const WeightSource source = named.empty()
+                                  ? open_on_all_ranks("model.init_from", spec_.model.init_from, *groups_.world)
+                                  : open_on_all_ranks("train.dpo.reference", named, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
   if (scores->load(directory_, source.identity(), *groups_.world)) return;
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
@@ -158,7 +160,7 @@ void Trainer::find_reference(bool resuming) {
 
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
-  const WeightSource source = open_on_all_ranks(spec_.model.init_from, *groups_.world);
+  const WeightSource source = open_on_all_ranks("model.init_from", spec_.model.init_from, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();

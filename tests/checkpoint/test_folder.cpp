@@ -68,7 +68,7 @@ TEST_CASE("a checkpoint of another model is skipped when the table is known") {
   const std::string text = logged(run.log, [&] { latest = find_latest(run.checkpoints, &run.state.table); });
   CHECK(latest->manifest().step == 1);
   CHECK(contains(text, "holds another model"));
-  CHECK(contains(text, "w [3,3] is in the checkpoint but not in the model"));
+  CHECK(contains(text, "is not in the checkpoint"));
 }
 
 TEST_CASE("a path may be a checkpoint, a checkpoints folder or a run directory") {
@@ -80,10 +80,40 @@ TEST_CASE("a path may be a checkpoint, a checkpoints folder or a run directory")
   damage(run.checkpoints / "step-00000001" / "manifest.json");
   CHECK(contains(data_error([&] { open_checkpoint_at(run.checkpoints / "step-00000001"); }), "manifest.json"));
   damage(run.checkpoints / "step-00000002" / "index.h5");
-  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path); }), "holds no good checkpoint"));
-  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path / "none"); }), "no such folder"));
+  constexpr auto kAll = Checkpoint::Verify::everything;
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path, kAll, Older::allowed); }), "no good checkpoint"));
   std::filesystem::create_directory(run.dir.path / "empty");
-  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path / "empty"); }), "not a complete fptrain checkpoint"));
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path / "empty"); }), "empty: holds no checkpoint"));
+}
+
+TEST_CASE("the newest checkpoint of a run is used or named as damaged, with an older one") {
+  Run run;
+  run.save_steps({1, 2, 3});
+  std::filesystem::remove(run.checkpoints / "step-00000003" / "index.h5");
+  constexpr auto kAll = Checkpoint::Verify::everything;
+  const std::string refused = data_error([&] { open_checkpoint_at(run.dir.path); });
+  CHECK(contains(refused, "index.h5: is missing"));
+  CHECK(contains(refused, "name an older one, such as " + (run.checkpoints / "step-00000002").string()));
+  CHECK_FALSE(contains(refused, "--allow-older"));
+  CHECK(contains(data_error([&] { open_checkpoint_at(run.dir.path, kAll, Older::refused_without_flag); }),
+                 "or add --allow-older"));
+  CHECK(open_checkpoint_at(run.dir.path, kAll, Older::allowed).manifest().step == 2);
+  damage(run.checkpoints / "step-00000002" / "rank-00000.h5");  // found although a load would only check its tensors
+  CHECK(open_checkpoint_at(run.dir.path, Checkpoint::Verify::all_but_tensors, Older::allowed).manifest().step == 1);
+}
+
+TEST_CASE("a path without a checkpoint is answered with the checkpoints nearby") {
+  Run run;
+  run.save_steps({1, 2});
+  const std::string step_2 = (run.checkpoints / "step-00000002").string();
+  const auto refused = [&](const path& where) { return data_error([&] { open_checkpoint_at(where); }); };
+  CHECK(contains(refused(run.checkpoints / "step-00000009"), "step-00000009: no such folder; there are " + step_2));
+  CHECK(contains(refused(run.dir.path / "none"), "none: no such folder; there are " + step_2));
+  std::filesystem::create_directory(run.dir.path / "runs");
+  std::filesystem::rename(run.checkpoints, run.dir.path / "runs" / "first");
+  CHECK(contains(refused(run.dir.path / "runs"),
+                 "runs: holds no checkpoint; there are " + (run.dir.path / "runs" / "first").string()));
+  CHECK_FALSE(contains(refused("/nowhere/at/all"), "there are"));
 }
 
 using Names = std::vector<std::string>;

@@ -1,8 +1,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "base/error.h"
+#include "config/compare_models.h"
 #include "config/expect.h"
 #include "config/hf/hf_config.h"
 #include "config/load.h"
@@ -82,6 +84,58 @@ TEST_CASE("init_from alone defines the model and is not read again once resolved
   }
   CHECK(parse_run_spec(text, "config.yaml").model.hidden == 64);  // the folder is gone
   CHECK_THROWS_AS(parse_run_spec("model: {init_from: /nowhere/at/all}", "run.yaml"), ConfigError);
+}
+
+TEST_CASE("init_from gives the architecture, and keys beside it override it", "[config]") {
+  const Folder folder;
+  folder.write("config.json", kLlama);
+  const std::string from = "init_from: " + folder.path.string();
+  const RunSpec spec = parse_run_spec("model: {" + from + ", dropout_residual: 0.1, vocab: 512}", "run.yaml",
+                                      {"data.seq_len=64", "model.max_position=256"});
+  CHECK(spec.model.family == Family::llama);
+  CHECK(spec.model.kv_heads == 2);
+  CHECK(spec.model.dropout_residual == 0.1);
+  CHECK(spec.model.vocab == 512);
+  CHECK(spec.model.max_position == 256);
+  CHECK(parse_run_spec("model: {preset: gpt2, " + from + "}", "run.yaml").model.family == Family::gpt);
+}
+
+TEST_CASE("init_from without a description of its model is refused where the spec needs it", "[config]") {
+  const Folder folder;
+  CHECK_THAT(error_of("model: {init_from: models/none, dropout_residual: 0.1}"),
+             says("run.yaml:1:20: model.init_from: 'models/none' does not exist; legal: "));
+  CHECK_THAT(error_of("model: {init_from: " + folder.path.string() + "}"), says("does not describe a model; legal: "));
+  CHECK(error_of("model: {init_from: models/none, family: gpt, layers: 1, hidden: 32, heads: 2}").empty());
+  CHECK(error_of("model: {init_from: models/none, preset: gpt2}").empty());
+}
+
+TEST_CASE("a model that starts from another must have its sizes, but may have more ids and positions", "[config]") {
+  const ModelSection base = load_preset("gpt2");
+  const auto sizes = [&](const std::function<void(ModelSection&)>& change) {
+    ModelSection m = base;
+    change(m);
+    const std::vector<std::string> found = size_differences(m, base);
+    return found.empty() ? "" : found.front();
+  };
+  CHECK(sizes([](ModelSection& m) { m.vocab += 8; }).empty());
+  CHECK(sizes([](ModelSection& m) { m.max_position += 8; }).empty());
+  CHECK(sizes([](ModelSection& m) { m.dropout_residual = 0.5; }).empty());
+  CHECK(sizes([](ModelSection& m) { m.vocab = 100; }) == "model.vocab: 100 here, 50257 there");
+  CHECK(sizes([](ModelSection& m) { m.max_position = 100; }) == "model.max_position: 100 here, 1024 there");
+  CHECK(sizes([](ModelSection& m) { m.hidden = 96; }) == "model.hidden: 96 here, 768 there");
+}
+
+TEST_CASE("a longer maximum position changes the function only where longrope uses it", "[config]") {
+  const auto changes = [](const std::string& preset) {
+    const ModelSection base = load_preset(preset);
+    ModelSection longer = base;
+    longer.max_position *= 2;
+    longer.dropout_residual = 0.5;
+    return model_differences(longer, base).size();
+  };
+  CHECK(changes("llama-3.2-1b") == 0);
+  CHECK(changes("gpt2") == 0);
+  CHECK(changes("phi-3-mini-128k") == 1);
 }
 
 TEST_CASE("DPO needs a reference model and refuses keys without effect", "[config]") {

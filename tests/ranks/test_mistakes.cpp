@@ -34,7 +34,10 @@ TEST_CASE("a user error in a run of several ranks is reported once", "[ranks]") 
       {8, 2, {"parallel.tensor=8", "model.heads=4"}, "parallel.tensor = 8 is more than model.heads = 4"},
       {8, 2, {"parallel.sequence=8", "model.heads=4"}, "parallel.sequence = 8 is more than the 4 attention heads"},
       {4, 2, {"parallel.data=4", "data.train=[{path: /nowhere}]"}, "there is no dataset '/nowhere'"},
-      {4, 3, {"parallel.data=4", "model.init_from=/nowhere"}, "phase set-up): /nowhere: no such folder"},
+      {4,
+       3,
+       {"parallel.data=4", "model.init_from=/nowhere"},
+       "phase set-up): model.init_from: /nowhere: no such folder"},
       {4, 2, {"parallel.data=4", "run.directory=" + spec + "/run"}, "cannot create the run directory: " + spec},
   };
   for (const Case& c : cases) {

@@ -162,8 +162,7 @@ void Sampler::check_vocab(int64_t model_vocab) const {
     if (d->highest_id() >= model_vocab)
       throw DataError(
           fmt::format("{}: {} token id {}, but the model's vocabulary ends at {} (model.vocab: {}; the tokenizer of "
-                      "the data has {} "
-                      "ids)",
+                      "the data has {} ids). A larger model.vocab is legal, also beside model.init_from",
                       d->name(), d->format() == "prepared" ? "holds" : "may hold", d->highest_id(), model_vocab - 1,
                       model_vocab, d->tokenizer().vocab_size()));
 }
