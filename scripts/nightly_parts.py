@@ -24,8 +24,9 @@ TESTS = r"tests passed, \d+ tests failed|tests failed out of"
 FIXED = [
     Part("meshes", 35, "all tests of meshes and ranks, those marked [nightly] too",
          "scripts/test --all --label mesh --label ranks", TESTS),
-    Part("kernels", 12, "attention at a thousand tokens on every backend, CUDA kernels on the CPU, and 50 kills of training",
-         "scripts/test --all --label ops --label cuda_host --label cli", TESTS),
+    Part("kernels", 12, "attention at a thousand tokens on every backend, CUDA kernels on the CPU, 50 kills of training, "
+         "the memory of generation",
+         "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
          BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
     Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",

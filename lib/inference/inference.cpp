@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "dryrun/setup.h"
 
 namespace fp {
-namespace {
-
-// Returns the bytes that the model needs for `use`, found by a dry run.
-size_t memory_needed(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what,
-                     const InferenceOptions& use, CountingOps& ops, const Groups& groups) {
+size_t inference_bytes(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what,
+                       const InferenceOptions& use, CountingOps& ops, const Groups& groups) {
   Arena arena;
   Model model(section, options, ops, arena, groups);
   if (use.micro_batch > 0) {
@@ -18,17 +16,12 @@ size_t memory_needed(const ModelSection& section, const ModelOptions& options, c
     b.doc_start.back() = 1;
     Executor(model, what).evaluate(std::span(&b, 1));
   }
-  if (use.context > 0) {
-    Decoder decoder(model, use.context);
-    const std::vector<int32_t> prompt(static_cast<size_t>(use.context), 0);
-    decoder.append(prompt);
-  }
+  if (use.context > 0) Decoder::dry_run(model, use.context);
   return arena.peak();
 }
 
-}  // namespace
-
-LoadedModel::LoadedModel(const std::filesystem::path& path) : source_(path) {
+LoadedModel::LoadedModel(const std::filesystem::path& path, Older older)
+    : source_(path, Checkpoint::Verify::all_but_tensors, older) {
   if (!source_.tokenizer_json().empty())
     tokenizer_ = parse_tokenizer(source_.tokenizer_json(), (source_.path() / "tokenizer.json").string());
 }
@@ -44,13 +37,19 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   options.recompute = Recompute::none;
   options.positions = std::max(use.context, use.seq_len);
   if (use.precision) options.compute = *use.precision;
-  if (spec().model.family == Family::gpt && options.positions > spec().model.max_position)
+  const int64_t trained = spec().model.max_position;
+  if (spec().model.family == Family::gpt && options.positions > trained)
     throw ConfigError(fmt::format("a context of {} tokens was requested, but this model's learned positions end at {}",
-                                  options.positions, spec().model.max_position));
+                                  options.positions, trained));
+  if (options.positions > trained)
+    log::warning(
+        "the context of {} positions is over model.max_position = {}, up to which this model was trained: "
+        "expect poor predictions beyond position {}",
+        options.positions, trained, trained);
   // Default options: whatever objective the model was trained with, here it predicts tokens.
   ExecutorOptions what;
   what.loss.chunk_tokens = spec().memory.loss_chunk_tokens;
-  const size_t bytes = memory_needed(spec().model, options, what, use, counting, groups);
+  const size_t bytes = inference_bytes(spec().model, options, what, use, counting, groups);
   ops.reserve_scratch(counting.scratch_bytes());
   arena_ = std::make_unique<Arena>(ops.allocate(bytes), bytes);
   model_ = std::make_unique<Model>(spec().model, options, ops, *arena_, groups);

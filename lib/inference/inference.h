@@ -20,12 +20,16 @@ struct InferenceOptions {
   int64_t context = 0;  // > 0: memory for a Decoder of this many positions
 };
 
+// Returns the bytes of the arena for every call that `use` allows, found by a dry run of all of them.
+size_t inference_bytes(const ModelSection&, const ModelOptions&, const ExecutorOptions&, const InferenceOptions& use,
+                       CountingOps&, const Groups&);
+
 class LoadedModel {
  public:
   // `path` is anything that WeightSource opens. Reads the run spec and the tokenizer only.
-  explicit LoadedModel(const std::filesystem::path&);
+  explicit LoadedModel(const std::filesystem::path&, Older = Older::refused);
   // Allocates the memory that `use` needs and loads the weights. Throws ConfigError when the context is longer than the
-  // model's learned position embedding.
+  // model's learned position embedding. Warns of a context that is longer than what the model was trained for.
   void load(const InferenceOptions& use, Ops&, CountingOps&, const Groups&);
 
   const RunSpec& spec() const { return source_.spec(); }
