@@ -32,16 +32,18 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
   return paths;
 }
 
-void list(const std::string& where, CommandResult& result) {
+void list(const std::string& where, bool verify, CommandResult& result) {
   const std::vector<std::filesystem::path> paths = checkpoints_at(where);
   if (paths.empty()) return fmt::print("{}: no checkpoints\n", checkpoints_folder_at(where).string());
   fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", "checkpoint", "samples", "loss", "size", "saved", "state");
   for (const std::filesystem::path& path : paths) {
     const std::string name = path.filename().string();
     try {
-      const CheckpointManifest m = check_sizes(path);
-      fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  complete\n", name, m.consumed_samples, loss_text(m),
-                 human_bytes(static_cast<double>(m.bytes())), shown(m.created_at));
+      const Checkpoint c = Checkpoint::open(path, verify ? Checkpoint::Verify::everything : Checkpoint::Verify::sizes);
+      const CheckpointManifest& m = c.manifest();
+      fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", name, m.consumed_samples, loss_text(m),
+                 human_bytes(static_cast<double>(m.bytes())), shown(m.created_at),
+                 verify ? "complete, content verified" : "complete, content not read");
     } catch (const UserError& e) {
       fmt::print("{:<16}{}: {}\n", name, e.code() == ExitCode::bad_data ? "damaged" : "not known", printable(e.what()));
       result.code = e.code();
@@ -158,6 +160,7 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
 void add_checkpoint_command(cli::App& app, CommandResult& result) {
   struct CheckpointArguments {
     std::string path, other, param, output;
+    bool verify = false;
     Hdf5Flag hdf5;
   };
   const auto a = std::make_shared<CheckpointArguments>();
@@ -167,7 +170,8 @@ void add_checkpoint_command(cli::App& app, CommandResult& result) {
   cli::App* list_command =
       command->add_subcommand("list", "List the checkpoints of a run, newest first; exit code 3 if some are damaged");
   list_command->add_option("run", a->path, "run directory, folder of checkpoints, or one checkpoint")->required();
-  list_command->callback([a, &result] { list(a->path, result); });
+  list_command->add_flag("--verify", a->verify, "also read every file and compare it with its hash");
+  list_command->callback([a, &result] { list(a->path, a->verify, result); });
 
   cli::App* inspect_command =
       command->add_subcommand("inspect", "Show the tensors of a checkpoint, with norms and ranges");
@@ -212,8 +216,9 @@ void add_checkpoint_command(cli::App& app, CommandResult& result) {
   a->hdf5.add_to(*consolidate_command);
   consolidate_command->callback([a] {
     a->hdf5.apply();
-    consolidate(open_checkpoint_at(a->path), a->output, std::string("fptrain ") + FPTRAIN_VERSION);
-    fmt::print("{}: made and verified\n", a->output);
+    const Checkpoint c = open_checkpoint_at(a->path);
+    consolidate(c, a->output, std::string("fptrain ") + FPTRAIN_VERSION);
+    fmt::print("{}: step {}, made and verified\n", a->output, c.manifest().step);
   });
   add_checkpoint_transfer_commands(*command);
 }

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "hdf5_flag.h"
 #include "interop/transfer.h"
+#include "older_flag.h"
 
 namespace fp {
 namespace {
@@ -56,6 +57,7 @@ void add_export(cli::App& checkpoint) {
     ExportOptions o;
     double shard_gb = 5;
     Hdf5Flag hdf5;
+    OlderFlag older;
   };
   const auto a = std::make_shared<TransferArguments>();
   cli::App* command = checkpoint.add_subcommand("export", "Write a checkpoint's weights as a Hugging Face folder");
@@ -76,13 +78,15 @@ void add_export(cli::App& checkpoint) {
       ->capture_default_str()
       ->check(cli::Range(1e-6, 1e6));
   a->hdf5.add_to(*command);
+  a->older.add_to(*command);
   command->callback([a] {
     a->hdf5.apply();
     if (a->dtype != "auto")
       a->o.type = a->dtype == "f32" ? ElementType::f32 : a->dtype == "f16" ? ElementType::f16 : ElementType::bf16;
     a->o.shard_bytes = static_cast<uint64_t>(a->shard_gb * 1e9);
-    const ExportSummary s = export_model(open_checkpoint_at(a->path), a->o);
-    fmt::print("{}: {} tensors, {} in {} file{}, {}\n", a->o.to.string(), s.tensors,
+    const Checkpoint source = open_checkpoint_at(a->path, Checkpoint::Verify::everything, a->older.value());
+    const ExportSummary s = export_model(source, a->o);
+    fmt::print("{}: step {}, {} tensors, {} in {} file{}, {}\n", a->o.to.string(), source.manifest().step, s.tensors,
                human_bytes(static_cast<double>(s.bytes)), s.files, s.files == 1 ? "" : "s",
                s.tokenizer ? "with its tokenizer" : "without a tokenizer");
   });

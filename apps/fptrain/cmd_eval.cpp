@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +15,8 @@
 #include "inference/evaluation.h"
 #include "inference/inference.h"
 #include "inference/multiple_choice_eval.h"
+#include "older_flag.h"
+#include "report/work_progress.h"
 
 namespace fp {
 namespace {
@@ -27,12 +27,13 @@ struct EvalArguments {
   int64_t samples = 0, rows = 8;
   bool json = false;
   Hdf5Flag hdf5;
+  OlderFlag older;
 };
 
 void run_multiple_choice(const EvalArguments& a) {
   const auto ops = open_device(a.device, 0);
   const auto counting = make_counting_ops(ops.get());
-  LoadedModel loaded(a.checkpoint);
+  LoadedModel loaded(a.checkpoint, a.older.value());
   const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);
   InferenceOptions use;
   use.precision = named<DType>(a.precision);
@@ -40,11 +41,11 @@ void run_multiple_choice(const EvalArguments& a) {
   use.seq_len = longest_row(questions, loaded.spec().model.vocab);
   loaded.load(use, *ops, *counting, make_self_groups());
   const auto total = static_cast<int64_t>(questions.size());
-  const bool watched = ::isatty(STDERR_FILENO) == 1;
-  const MultipleChoiceResult r = evaluate_choices(loaded.executor(), questions, a.rows, use.seq_len, [&](int64_t done) {
-    if (watched) fmt::print(stderr, "\r{} of {} questions", done, total);
-  });
-  if (watched) fmt::print(stderr, "\n");
+  const MultipleChoiceResult r = [&] {
+    WorkProgress progress("questions", total);
+    return evaluate_choices(loaded.executor(), questions, a.rows, use.seq_len,
+                            [&](int64_t done) { progress.done(done); });
+  }();
   const auto share = [&](int64_t n) {
     return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(r.examples, 1));
   };
@@ -58,26 +59,6 @@ void run_multiple_choice(const EvalArguments& a) {
     fmt::print("step {}: {} questions, acc {:.4f}, acc_norm {:.4f}\n", loaded.source().step(), r.examples,
                share(r.correct), share(r.correct_normalized));
 }
-
-// On a terminal: how much is done and how long the rest takes.
-class EvalProgress {
- public:
-  explicit EvalProgress(int64_t total) : total_(total) {}
-  void show(int64_t done) const {
-    if (!watched_) return;
-    const double left_s = seconds_since(start_) * static_cast<double>(total_ - done) / static_cast<double>(done);
-    fmt::print(stderr, "\r\x1b[K{} of {} samples, {} left", done, total_, human_duration(left_s));
-    std::fflush(stderr);
-  }
-  void clear() const {
-    if (watched_) fmt::print(stderr, "\r\x1b[K");
-  }
-
- private:
-  const bool watched_ = ::isatty(STDERR_FILENO) == 1;
-  const int64_t total_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 nlohmann::json json_of(const HeldOutLoss& r) {
   return {{"val_loss", r.loss},
@@ -117,7 +98,7 @@ void run_eval(const EvalArguments& a) {
         fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "
                     "conversations (train.objective dpo writes val_loss, val_margin and val_accuracy)",
                     a.file));
-  LoadedModel loaded(a.checkpoint);
+  LoadedModel loaded(a.checkpoint, a.older.value());
   if (sampler.tokenizer().hash() != loaded.tokenizer().hash())
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",
                                 loaded.source().path().string(), a.file));
@@ -127,10 +108,11 @@ void run_eval(const EvalArguments& a) {
   use.seq_len = spec.data.seq_len;
   loaded.load(use, *ops, *counting, groups);
   sampler.check_vocab(loaded.spec().model.vocab);
-  EvalProgress progress(sampler.size());
-  const EvaluationResult r = evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {},
-                                      [&](int64_t done) { progress.show(done); });
-  progress.clear();
+  const EvaluationResult r = [&] {
+    WorkProgress progress("samples", sampler.size());
+    return evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {},
+                    [&](int64_t done) { progress.done(done); });
+  }();
   print_result(r, loaded.source().step(), a.json);
 }
 
@@ -167,6 +149,7 @@ void add_eval_command(cli::App& app, CommandResult&) {
   command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");
   a->hdf5.add_to(*command);
+  a->older.add_to(*command);
   command->callback([a] {
     a->hdf5.apply();
     if (!a->choices.empty()) return run_multiple_choice(*a);

@@ -8,6 +8,7 @@
 #include "hdf5_flag.h"
 #include "inference/inference.h"
 #include "inference/text_generation.h"
+#include "older_flag.h"
 
 namespace fp {
 namespace {
@@ -20,6 +21,7 @@ struct GenerateArguments {
   bool ignore_eot = false;
   std::vector<std::string> stops;
   Hdf5Flag hdf5;
+  OlderFlag older;
 };
 
 // Returns the tokens that end the text: end of text, the model's own end tokens, and those of --stop.
@@ -48,7 +50,7 @@ void say_factors(const RopeSpec& rope, int64_t context) {
 void run_generate(GenerateArguments& a) {
   const auto ops = open_device(a.device, a.threads);
   const auto counting = make_counting_ops(ops.get());
-  LoadedModel loaded(a.checkpoint);
+  LoadedModel loaded(a.checkpoint, a.older.value());
   const auto prompt_length = static_cast<int64_t>(prompt_tokens(loaded.tokenizer(), a.prompt).size());
   InferenceOptions use;
   use.precision = named<DType>(a.precision);
@@ -68,8 +70,8 @@ void run_generate(GenerateArguments& a) {
       });
   std::fputs("\n", stdout);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  log::info("{} prompt tokens, {} new tokens in {:.3g} s ({:.1f} tokens/s){}", r.prompt_tokens, r.new_tokens,
-            seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
+  log::info("step {}: {} prompt tokens, {} new tokens in {:.3g} s ({:.1f} tokens/s){}", loaded.source().step(),
+            r.prompt_tokens, r.new_tokens, seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
             r.stopped ? ", ended by the model" : "");
 }
 
@@ -110,6 +112,7 @@ void add_generate_command(cli::App& app, CommandResult&) {
   command->add_flag("--ignore-eot", a->ignore_eot, "continue after end-of-text and the model's own end tokens");
   command->add_option("--stop", a->stops, "special token that ends the text, such as <|end|>; repeatable");
   a->hdf5.add_to(*command);
+  a->older.add_to(*command);
   command->callback([a] {
     a->hdf5.apply();
     run_generate(*a);

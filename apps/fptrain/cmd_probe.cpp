@@ -4,6 +4,7 @@
 #include "device.h"
 #include "hdf5_flag.h"
 #include "inference/probe.h"
+#include "older_flag.h"
 
 namespace fp {
 
@@ -13,6 +14,7 @@ void add_probe_command(cli::App& app, CommandResult&) {
     int threads = 0;
     ProbeOptions o;
     Hdf5Flag hdf5;
+    OlderFlag older;
   };
   const auto a = std::make_shared<ProbeArguments>();
   cli::App* command = app.add_subcommand(
@@ -38,13 +40,15 @@ void add_probe_command(cli::App& app, CommandResult&) {
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   a->hdf5.add_to(*command);
+  a->older.add_to(*command);
   command->callback([a] {
     a->hdf5.apply();
     read_probe_batch(a->tokens, a->o);
     a->o.precision = *named<DType>(a->precision);
     const auto ops = open_device(a->device, a->threads);
     const auto counting = make_counting_ops(ops.get());
-    probe(WeightSource(a->checkpoint), a->o, *ops, *counting, make_self_groups(), a->out);
+    probe(WeightSource(a->checkpoint, Checkpoint::Verify::all_but_tensors, a->older.value()), a->o, *ops, *counting,
+          make_self_groups(), a->out);
   });
 }
 

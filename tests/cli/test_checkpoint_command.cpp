@@ -1,5 +1,6 @@
 // fptrain checkpoint list|inspect|verify|diff|consolidate on the command line.
 #include "checkpoint/fixture.h"
+#include "support/count_of.h"
 #include "support/process.h"
 
 namespace fp::test {
@@ -31,6 +32,20 @@ TEST_CASE("list shows good and damaged checkpoints of a run") {
   CHECK(contains(out.output, "damaged"));
   CHECK(contains(out.output, "index.h5: is missing"));
   CHECK(checkpoint({"list", (run.dir.path / "none").string()}).code == 3);
+}
+
+TEST_CASE("list says what it has checked, and --verify reads the content") {
+  const Run run;
+  std::string content = read_file(run.second / "rank-00000.h5");
+  content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
+  write_text(run.second / "rank-00000.h5", content);
+  const auto quick = checkpoint({"list", run.dir.path.string()});
+  CHECK(quick.code == 0);
+  CHECK(count_of(quick.output, "complete, content not read") == 2);
+  const auto thorough = checkpoint({"list", run.dir.path.string(), "--verify"});
+  CHECK(thorough.code == 3);
+  CHECK(count_of(thorough.output, "complete, content verified") == 1);
+  CHECK(contains(thorough.output, "rank-00000.h5: content differs"));
 }
 
 TEST_CASE("list shows a good or damaged checkpoint given by its path") {

@@ -84,6 +84,30 @@ TEST_CASE("a run writes checkpoints, metrics, report and log", "[cli]") {
     CHECK(b.code == 3);
     CHECK_THAT(b.output, Contains("rank-00000.h5: content differs"));
   }
+  SECTION("other commands use the newest checkpoint, or an older one only if told") {
+    const std::string directory = w.run_directory("r").string();
+    const Outcome missing = run(w.train(spec, "s", {"--resume", directory + "/checkpoints/step-00000099"}));
+    CHECK(missing.code == 3);
+    CHECK_THAT(missing.output, Contains("step-00000099: no such folder; there are ") && Contains("step-00000020, "));
+    std::filesystem::resize_file(directory + "/checkpoints/step-00000020/rank-00000.h5", 1000);
+    const auto with = [&](std::vector<std::string> command, const std::string& step_10) {
+      const Outcome refused = run(fptrain(command));
+      CAPTURE(refused.output);
+      CHECK(refused.code == 3);
+      CHECK_THAT(refused.output, Contains("step-00000020") && Contains("step-00000010, or add --allow-older"));
+      command.emplace_back("--allow-older");
+      const Outcome older = run(fptrain(command));
+      CAPTURE(older.output);
+      CHECK(older.code == 0);
+      CHECK_THAT(older.output, Contains(step_10));
+    };
+    with({"generate", "--checkpoint", directory, "--prompt", "Verse", "--max-tokens", "4", "--device", "cpu"},
+         "step 10: 5 prompt tokens");
+    const Outcome exported = run(fptrain({"checkpoint", "export", directory, "--to", (w.root() / "out").string()}));
+    CHECK(exported.code == 3);
+    CHECK_THAT(exported.output, Contains("step-00000010, or add --allow-older"));
+    with({"eval", spec.string(), "--checkpoint", directory, "--samples", "2"}, "step 10: loss");
+  }
   SECTION("only incomplete files of fptrain itself are removed") {
     const auto directory = w.run_directory("r");
     const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
@@ -175,6 +199,7 @@ TEST_CASE("user mistakes end with the documented exit code and a message", "[cli
   CHECK(attempt({"--set", "optimizer.lrr=1"}).code == 2);
   CHECK_THAT(attempt({"--set", "optimizer.lrr=1"}).output, Contains("lr"));
   CHECK(attempt({"--resume", (w.root() / "nowhere").string()}).code == 3);
+  CHECK_THAT(attempt({"--resume", (w.root() / "nowhere").string()}).output, Contains("nowhere: no such folder"));
   CHECK(attempt({"--set", "model.vocab=100"}).code == 3);  // bytes have 257 ids
   CHECK(attempt({"--set", "data.seq_len=1000000", "--set", "model.max_position=1000000"}).code != 0);
   CHECK(run(fptrain({"train"})).code == 2);
