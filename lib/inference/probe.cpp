@@ -34,19 +34,43 @@ Batch batch_of(const ProbeOptions& o, int64_t vocab) {
   return b;
 }
 
-// The model and its executor, on any device.
-struct Rig {
-  Rig(const ModelSection& section, const ModelOptions& options, const ExecutorOptions& what, Ops& ops, Arena& arena,
-      const Groups& groups)
-      : model(section, options, ops, arena, groups), executor(model, what) {}
-  Model model;
-  Executor executor;
-};
-
 ModelSection without_dropout(ModelSection m) {
   m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0;
   return m;
 }
+
+// The model and its executor, on any device, with the state that the outputs need.
+struct Rig {
+  Rig(const ModelSection& section, const ProbeOptions& o, Ops& ops, Arena& arena, const Groups& groups)
+      : model(section, model_options(o), ops, arena, groups), executor(model, executor_options(o)) {}
+
+  static ModelOptions model_options(const ProbeOptions& o) {
+    ModelOptions options;
+    options.compute = o.precision;
+    options.positions = static_cast<int64_t>(o.tokens.front().size());
+    options.training = o.gradients || o.update;
+    options.optimizer = o.update;
+    return options;
+  }
+  static ExecutorOptions executor_options(const ProbeOptions& o) {
+    ExecutorOptions what;
+    if (!o.reference_logp.empty()) what.loss.dpo = o.dpo;
+    return what;
+  }
+  // Runs the batch, backward too where gradients are needed.
+  LossSums losses(const ProbeOptions& o, const Batch& batch) {
+    const std::span<const Batch> one(&batch, 1);
+    return o.gradients || o.update ? executor.accumulate(one) : executor.evaluate(one).front();
+  }
+  void update(const ProbeOptions& o) {
+    OptimizerSection unclipped = o.optimizer;
+    unclipped.grad_clip = 0;
+    executor.update(unclipped, o.optimizer.lr, 1, 0.0);
+  }
+
+  Model model;
+  Executor executor;
+};
 
 void write_flat(h5::File& file, const std::string& group, const ParamStore& store, const Tensor& flat, Ops& ops) {
   std::vector<float> host;
@@ -107,6 +131,16 @@ void read_probe_batch(const std::filesystem::path& file, ProbeOptions& o) {
                     "has a number for each of an even number of rows");
 }
 
+size_t probe_bytes(const ModelSection& section, const ProbeOptions& o, CountingOps& ops, const Groups& groups) {
+  Arena arena;
+  Rig rig(section, o, ops, arena, groups);
+  const Batch batch = batch_of(o, section.vocab);
+  rig.executor.logits(batch);
+  rig.losses(o, batch);
+  if (o.update) rig.update(o);
+  return arena.peak();
+}
+
 void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, CountingOps& counting, const Groups& groups,
            const std::filesystem::path& out) {
   if (out.empty() || (std::filesystem::exists(out) && !std::filesystem::is_regular_file(out)))
@@ -116,35 +150,21 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
   if (section.family == Family::gpt && batch.seq_len > section.max_position)
     throw ConfigError(fmt::format("rows of {} tokens; legal: at most {}, where the model's learned positions end",
                                   batch.seq_len, section.max_position));
-  ModelOptions options;
-  options.compute = o.precision;
-  options.positions = batch.seq_len;
-  ExecutorOptions what;
-  if (!o.reference_logp.empty()) what.loss.dpo = o.dpo;
-  Arena counted;
-  {
-    Rig dry(section, options, what, counting, counted, groups);
-    dry.executor.logits(batch);
-    dry.executor.accumulate(std::span(&batch, 1));
-    dry.executor.update(o.optimizer, o.optimizer.lr, 1, 0.0);
-  }
+  const size_t bytes = probe_bytes(section, o, counting, groups);
   ops.reserve_scratch(counting.scratch_bytes());
-  Arena arena(ops.allocate(counted.peak()), counted.peak());
-  Rig rig(section, options, what, ops, arena, groups);
+  Arena arena(ops.allocate(bytes), bytes);
+  Rig rig(section, o, ops, arena, groups);
   source.load(rig.model.params(), ops);
 
   PendingPath pending(out);
   h5::File file = h5::File::create(pending.path());
   const Shape shape{batch.n, batch.seq_len, section.vocab}, origin{0, 0, 0};
   file.create_dataset("logits", shape).write({origin, shape}, rig.executor.logits(batch).data(), {shape, origin});
-  const LossSums sums = rig.executor.accumulate(std::span(&batch, 1));
-  const auto loss = static_cast<float>(sums.mean());
+  const auto loss = static_cast<float>(rig.losses(o, batch).mean());
   file.create_dataset("loss", {1}).write({{0}, {1}}, &loss, {{1}, {0}});
   if (o.gradients) write_flat(file, "gradients", rig.model.params(), rig.model.params().grads(), ops);
   if (o.update) {
-    OptimizerSection unclipped = o.optimizer;
-    unclipped.grad_clip = 0;
-    rig.executor.update(unclipped, o.optimizer.lr, 1, 0.0);
+    rig.update(o);
     write_flat(file, "updated", rig.model.params(), rig.model.params().master(), ops);
   }
   file.close();

@@ -28,6 +28,9 @@ struct ProbeOptions {
 // DataError with the location of anything else.
 void read_probe_batch(const std::filesystem::path& json_file, ProbeOptions&);
 
+// Returns the bytes of the arena for these outputs: weights, and gradients and optimizer state only where needed.
+size_t probe_bytes(const ModelSection&, const ProbeOptions&, CountingOps&, const Groups&);
+
 // Writes an HDF5 file: logits [rows, length, vocab] as they enter the softmax, loss [1], gradients/<parameter> and
 // updated/<parameter> in their logical shapes. Dropout is off. The file appears, replacing an existing one, only when
 // it is complete. Throws ConfigError for ids outside the vocabulary, and when `out` does not name a file.

@@ -7,7 +7,9 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
       table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held),
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
-          table_, StoreOptions{options.compute, options.training, options.gradients, options.zero_stage}, arena)),
+          table_,
+          StoreOptions{options.compute, options.training, options.gradients, options.zero_stage, options.optimizer},
+          arena)),
       groups_(complete_groups(groups, table_)),
       embedding_(env_),
       head_(env_) {

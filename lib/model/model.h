@@ -22,6 +22,7 @@ struct ModelOptions {
   int64_t positions = 0;                        // length of the rotary tables: that of the longest sequence
   std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
   HeldParts held = {};                          // parts of the model on this rank
+  bool optimizer = true;                        // with training; false: gradients only, no update
 };
 
 class Model {

@@ -20,8 +20,9 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
   };
   make(weights_, options.compute, 3, MemoryClass::parameters);
   if (!options.training) return;
-  if (options.compute != DType::f32) make(master_, DType::f32, 1, MemoryClass::optimizer);
+  if (options.optimizer && options.compute != DType::f32) make(master_, DType::f32, 1, MemoryClass::optimizer);
   make(grads_, options.gradients, 2, MemoryClass::gradients);
+  if (!options.optimizer) return;
   make(m_, DType::f32, 1, MemoryClass::optimizer);
   make(v_, DType::f32, 1, MemoryClass::optimizer);
 }

@@ -23,6 +23,7 @@ struct StoreOptions {
   bool training = true;          // false: weights only
   DType gradients = DType::f32;  // type in which gradients are kept between micro-batches and sent between ranks
   int zero_stage = 0;
+  bool optimizer = true;  // with training; false: gradients, but neither moments nor master weights
 };
 
 // Flat ranges that begin at element `first` of the table's flat buffers. `weights` are in the compute type, or empty in
