@@ -1,11 +1,8 @@
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/human_text.h"
 #include "base/shown.h"
-#include "base/stopwatch.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/open_keys.h"

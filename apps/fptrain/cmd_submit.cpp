@@ -17,6 +17,7 @@
 #include "launch/batch_script.h"
 #include "launch/fault.h"
 #include "launch/slurm.h"
+#include "planning.h"
 #include "train/permissions.h"
 
 namespace fp {
@@ -103,7 +104,6 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
   if (job.output.empty()) job.output = no_pattern(directory) + "/slurm-%j.log";
   if (job.gpus_per_node < 0)
     job.gpus_per_node = spec.run.device == "cuda" && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
-  read_nodes(a.nodes, job);
   read_time(a.signal_before, spec.checkpoint.time_margin_s, job);
   for (const std::string& option : job.options)
     if (!option.starts_with('-'))
@@ -132,11 +132,14 @@ void submit(const RunSpec& spec, const fs::path& directory, const std::string& s
   fmt::print("job {}: {}\n", shown(id), file.string());
 }
 
-void run_submit(const SubmitArguments& a) {
+void run_submit(SubmitArguments& a) {
   if (a.faults) allow_faults();
   check_fault_request();  // sbatch passes the environment on to the job
   RunSpec spec = load_run_spec(a.file, a.sets);
   validate_for_training(spec);
+  read_nodes(a.nodes, a.job);
+  if (leave_plan_open(spec.parallel, a.job.max_nodes * a.job.ranks_per_node, a.sets))
+    spec = load_run_spec(a.file, a.sets);
   spec = with_steps_of_data(std::move(spec));
   const BatchJob job = job_of(a, spec);
   check_sizes(spec, job.min_nodes, job.max_nodes, job.ranks_per_node);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "planner/candidates.h"
+#include "planner/search.h"
 #include "planning.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
@@ -23,12 +24,12 @@ std::string arrange_error(const RunSpec& whole, int ranks, int ranks_per_node) {
   if (!whole.parallel.open.empty()) {
     constexpr bool kAnySize = true;
     if (!Candidates(whole, ranks, nodes_of(ranks_per_node)).leads(kAnySize).empty()) return "";
-    return fmt::format("no legal plan: with train.global_batch = {}, {} heads and {} layers", whole.train.global_batch,
-                       whole.model.heads, whole.model.layers);
+    return fmt::format("no legal plan: with train.global_batch = {}, {} heads and {} layers{}",
+                       whole.train.global_batch, whole.model.heads, whole.model.layers, written_micro_batch(whole));
   }
   try {
     RunSpec spec = whole;
-    arrange(spec, ranks);
+    arrange(spec, ranks, ArrangedBy::submit);
     plan_pipeline(spec);
     return "";
   } catch (const ConfigError& e) {

@@ -16,6 +16,7 @@
 #include "io/json.h"
 #include "planner/candidates.h"
 #include "planner/report.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 namespace {
@@ -44,6 +45,7 @@ ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
   c.device = ops.device_memory() ? "cuda" : "cpu";
   c.ranks_per_node = ranks_per_node;
   c.memory_gib = static_cast<double>(MemoryWatch::available(ops, ranks_per_node)) / (1 << 30);
+  c.headroom = 0;  // as for the check that it gives advice for, of the memory that is free now
   NodeProfile n;
   n.ranks = ranks_per_node;
   n.peak_tflops_bf16 = n.peak_tflops_fp32 = 1;
@@ -93,6 +95,13 @@ std::optional<ClusterSpec> cluster_for(const RunSpec& spec, const std::string& n
                     "--write-cluster FILE` wrote, or a name in configs/clusters",
                     wanted));
   return load_cluster(file);
+}
+
+bool leave_plan_open(const ParallelSection& parallel, int ranks, std::vector<std::string>& sets) {
+  if (ranks <= 1 || !divides_nothing(parallel)) return false;
+  log::info("the run spec divides nothing over {} ranks, so its plan is chosen as with --set parallel=auto", ranks);
+  sets.emplace_back("parallel.auto=[all]");
+  return true;
 }
 
 std::string missing_cluster_message() {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/cluster/cluster.h"
 #include "config/run_spec.h"
@@ -18,6 +19,10 @@ RunSpec with_vocab_of_data(RunSpec);
 // Loads the cluster description `named`, else that of parallel.cluster. Returns nullopt if both are empty. Throws
 // ConfigError if the file does not exist.
 std::optional<ClusterSpec> cluster_for(const RunSpec&, const std::string& named = {});
+
+// For commands that plan for other ranks than their own: if the section divides nothing over several ranks, adds the
+// setting that leaves the plan to the planner, logs that, and returns true: the spec must be loaded again.
+bool leave_plan_open(const ParallelSection&, int ranks, std::vector<std::string>& sets);
 
 // Returns the error message of `fptrain plan` for a spec with open keys and no cluster description.
 std::string missing_cluster_message();

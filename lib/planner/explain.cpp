@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/open_keys.h"
 #include "planner/search.h"
 
 namespace fp {
@@ -46,6 +47,11 @@ std::string spare_staging(const RankMemory& m) {
   const int64_t of_rank = m.prediction.on_host ? static_cast<int64_t>(m.prediction.staging_bytes) : 0;
   if (m.fits() || m.bytes - of_rank > m.available || m.node_bytes - m.node_staging > m.node_available) return "";
   return fmt::format("; {}", kSpareStaging);
+}
+
+std::string written_micro_batch(const RunSpec& spec) {
+  if (spec.train.micro_batch == 1 || is_open(spec, "micro_batch")) return {};
+  return fmt::format("; train.micro_batch = {} is written: without it, the planner chooses it", spec.train.micro_batch);
 }
 
 std::string why_not(const Choice& other, const Choice& best, const ClusterSpec& cluster) {

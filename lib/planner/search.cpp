@@ -64,8 +64,8 @@ class Searcher {
     if (!estimate_cache_.first_error().empty()) throw ConfigError(estimate_cache_.first_error());
     throw ConfigError(fmt::format(
         "no values of the keys that parallel.auto leaves open make a legal plan for {} rank{}: the degrees that are "
-        "written must divide them, and train.global_batch = {} must divide by parallel.data x train.micro_batch",
-        ranks_, ranks_ == 1 ? "" : "s", spec_.train.global_batch));
+        "written must divide them, and train.global_batch = {} must divide by parallel.data x train.micro_batch{}",
+        ranks_, ranks_ == 1 ? "" : "s", spec_.train.global_batch, written_micro_batch(spec_)));
   }
 
   // A guess of how slow a plan is, which orders them in case the time runs out: groups that span nodes and pipelines

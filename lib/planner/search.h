@@ -43,6 +43,8 @@ Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, con
 std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&,
                                       double seconds = 1.5);
 
+// Returns "; train.micro_batch = 16 is written: without it, the planner chooses it", or nothing if it may choose it.
+std::string written_micro_batch(const RunSpec&);
 // Returns why `other` is not the best: "4.1 % slower: more bubble", "over by 3.20 GiB (mostly activations)".
 std::string why_not(const Choice& other, const Choice& best, const ClusterSpec&);
 // Returns needed / available memory, of the device or of the node, whichever is larger; above 1 it does not fit.

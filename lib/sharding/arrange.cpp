@@ -28,9 +28,33 @@ void check_heads(const RunSpec& spec) {
                     p.sequence, fewest, m.heads, p.tensor, fewest));
 }
 
+std::string advice_for(ArrangedBy command, int64_t ranks) {
+  switch (command) {
+    case ArrangedBy::plan:
+      return fmt::format("plan it with --ranks {}", ranks);
+    case ArrangedBy::submit:
+      return fmt::format("give nodes and ranks per node that make {}", ranks);
+    default:
+      return fmt::format("start it with `mpirun -np {}`", ranks);
+  }
+}
+
+void require_ranks(const ParallelSection& p, int ranks, ArrangedBy command) {
+  const int64_t product = p.pipeline.ranks * p.data * p.sequence * p.tensor;
+  if (product == ranks) return;
+  throw ConfigError(fmt::format(
+      "parallel: pipeline {} x data {} x sequence {} x tensor {} = {}, but this run has {} ranks; {}, or change a "
+      "degree (parallel.data: 0 takes the ranks that the others leave; parallel: auto plans them)",
+      p.pipeline.ranks, p.data, p.sequence, p.tensor, product, ranks, advice_for(command, product)));
+}
+
 }  // namespace
 
-Mesh arrange(RunSpec& spec, int ranks) {
+bool divides_nothing(const ParallelSection& p) {
+  return p.open.empty() && p.pipeline.ranks == 1 && p.data == 1 && p.sequence == 1 && p.tensor == 1;
+}
+
+Mesh arrange(RunSpec& spec, int ranks, ArrangedBy command) {
   require_planned(spec, "this command");
   ParallelSection& p = spec.parallel;
   const int64_t others = p.pipeline.ranks * p.sequence * p.tensor;
@@ -43,6 +67,7 @@ Mesh arrange(RunSpec& spec, int ranks) {
     p.data = ranks / others;
     validate(spec);
   }
+  require_ranks(p, ranks, command);
   const bool two_way = place_stages(p.pipeline).two_way;
   const Mesh mesh(static_cast<int>(p.pipeline.ranks), static_cast<int>(p.data), static_cast<int>(p.sequence),
                   static_cast<int>(p.tensor), ranks, two_way);

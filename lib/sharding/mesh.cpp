@@ -5,10 +5,8 @@ namespace fp {
 Mesh::Mesh(int pp, int dp, int sp, int tp, int world_size, bool two_way)
     : pp_(pp), dp_(dp), sp_(sp), tp_(tp), two_way_(two_way) {
   if (pp < 1 || dp < 1 || sp < 1 || tp < 1 || size() != world_size)
-    throw ConfigError(fmt::format(
-        "parallel: pipeline {} x data {} x sequence {} x tensor {} = {}, but this run has {} ranks; start it with "
-        "`mpirun -np {}`, or change a degree (parallel.data: 0 takes the ranks that the others leave)",
-        pp, dp, sp, tp, size(), world_size, size()));
+    throw ConfigError(fmt::format("parallel: pipeline {} x data {} x sequence {} x tensor {} = {}, not {} ranks", pp,
+                                  dp, sp, tp, size(), world_size));
 }
 
 std::vector<int> Mesh::world() const {

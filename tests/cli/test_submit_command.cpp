@@ -137,3 +137,16 @@ TEST_CASE("submit checks every number of nodes that the job may get", "[cli][sub
   CHECK(many.code == 2);
   CHECK_THAT(many.output, Contains("no legal plan"));
 }
+
+TEST_CASE("submit leaves the plan of a run spec that divides nothing to the planner", "[cli][submit]") {
+  const Submission submit;
+  const Outcome o = submit({"--dry-run", "--nodes", "1-2", "--ranks-per-node", "2", "--set", "train.micro_batch=1"});
+  CAPTURE(o.output);
+  CHECK(o.code == 0);
+  CHECK_THAT(o.output, Contains("as with --set parallel=auto") && Contains("--set 'parallel.auto=[all]'"));
+  CHECK_THAT(submit({"--dry-run"}).output, !Contains("parallel.auto"));  // one rank needs no plan
+  const Outcome divided = submit({"--dry-run", "--nodes", "3", "--set", "parallel.data=2"});
+  CAPTURE(divided.output);
+  CHECK(divided.code == 2);
+  CHECK_THAT(divided.output, Contains("give nodes and ranks per node that make 2") && !Contains("mpirun"));
+}
