@@ -1,5 +1,6 @@
 // fptrain plan: predicts memory, work and time of a run without running it, or chooses a plan.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "ops/counting.h"
 #include "planner/memory.h"
 #include "planner/report.h"
+#include "planner/search.h"
 #include "planning.h"
 #include "sharding/arrange.h"
 
@@ -22,15 +24,19 @@ namespace fp {
 namespace {
 
 struct PlanArguments {
-  std::string file, cluster;
+  std::string file, cluster, headroom;
   std::vector<std::string> sets;
   bool explain = false, json = false;
   int ranks = 0, alternatives = 5;
+  double seconds = SearchBudget().seconds;
 };
 
-// The data have to be there only if the spec takes the vocabulary or the number of steps from them.
-RunSpec read_plan_spec(const PlanArguments& a) {
-  const RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
+// The data have to be there only if the spec takes the vocabulary or the number of steps from them. A spec for one rank
+// leaves the plan of several to the planner.
+RunSpec read_plan_spec(PlanArguments& a) {
+  RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
+  if (leave_plan_open(spec.parallel, a.ranks, a.sets))
+    spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   if (spec.model.vocab > 0 && spec.train.epochs == 0) return spec;
   return with_vocab_of_data(with_steps_of_data(load_run_spec(a.file, a.sets)));
 }
@@ -45,6 +51,16 @@ int ranks_of(const ParallelSection& p, int requested) {
     throw ConfigError(fmt::format("parallel.{} depends on the number of ranks; give it with --ranks N",
                                   p.data == 0 ? "data = 0" : "auto"));
   return static_cast<int>(p.pipeline.ranks * p.data * p.sequence * p.tensor);
+}
+
+// Reads the fraction from a percentage, "5%" or "5".
+double read_headroom(const std::string& text) {
+  double percent = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (error != std::errc{} || (rest != "" && rest != "%") || !(percent >= 0 && percent < 100))
+    throw ConfigError(fmt::format("--headroom {}; legal: a percentage of the memory below 100, such as 5%", text));
+  return percent / 100;
 }
 
 constexpr int kRanksOfAHost = 64;
@@ -71,7 +87,7 @@ RankMemory on_this_machine(const Prediction& p, int rank, const Ops& ops) {
 void plan_here(const PlanArguments& a, RunSpec spec) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
-  const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks));
+  const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks), ArrangedBy::plan);
   const PipelinePlan pipeline = plan_pipeline(spec);
   MemorySearch search(spec, pipeline, mesh, *counting);
   const int worst = search.worst(), rank = search.roles().rank(worst);
@@ -125,7 +141,7 @@ void print_plan_json(const Estimate& e, const Search& found, const std::optional
 
 // Prints whether the plan fits in memory first, as the rest takes longer.
 void check_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
-  arrange(spec, ranks);
+  arrange(spec, ranks, ArrangedBy::plan);
   Estimator estimator(cluster);
   const RankMemory memory = estimator.memory(spec, ranks);
   if (!a.json) fmt::print("{}\n", printable(describe_memory(memory, cluster)));
@@ -143,8 +159,10 @@ void check_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSp
 void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
   Estimator estimator(cluster);
   SearchBudget budget;
+  budget.estimates =
+      std::max(static_cast<int>(budget.estimates * std::max(1.0, a.seconds / budget.seconds)), 3 * a.alternatives);
+  budget.seconds = a.seconds;
   budget.alternatives = a.alternatives;
-  budget.estimates = std::max(budget.estimates, 3 * a.alternatives);
   const Search found = search(spec, ranks, cluster, estimator, budget);
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   const Estimate& e = found.best->estimate;
@@ -152,11 +170,15 @@ void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const C
   fmt::print("{}\n", printable(describe_memory(e.memory, cluster)));
   print_estimate(e, cluster);
   fmt::print("\n{}", printable(describe_search(found)));
+  if (!found.complete) fmt::print("the search stopped after {:g} seconds; --seconds gives it more\n", a.seconds);
 }
 
-void run_plan(const PlanArguments& a) {
+void run_plan(PlanArguments& a) {
   const RunSpec spec = read_plan_spec(a);
-  const std::optional<ClusterSpec> cluster = cluster_for(spec, a.cluster);
+  std::optional<ClusterSpec> cluster = cluster_for(spec, a.cluster);
+  if (!a.headroom.empty() && !cluster)
+    throw ConfigError("--headroom needs a cluster description: --cluster FILE or parallel.cluster");
+  if (!a.headroom.empty()) cluster->headroom = read_headroom(a.headroom);
   if (!cluster && !spec.parallel.open.empty()) throw ConfigError(missing_cluster_message());
   if (!cluster) return plan_here(a, spec);
   const int ranks = ranks_of(spec.parallel, a.ranks);
@@ -186,6 +208,12 @@ void add_plan_command(cli::App& app, CommandResult&) {
   command->add_option("--cluster", a->cluster,
                       "cluster description for predicted times: a file, or a name in configs/clusters; "
                       "default: parallel.cluster");
+  command->add_option("--headroom", a->headroom,
+                      "part of the cluster's memory that a plan leaves free, such as 5%; default: headroom in the "
+                      "cluster description, where 5% is the default");
+  command->add_option("--seconds", a->seconds, "time to search in, if a plan is chosen")
+      ->capture_default_str()
+      ->check(cli::Range(0.1, 86400.0));
   command->add_flag("--explain", a->explain, "also show which implementations run and why others do not");
   command
       ->add_option("--alternatives", a->alternatives, "minimum number of runner-up plans to show, if a plan is chosen")

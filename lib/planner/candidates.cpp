@@ -9,6 +9,7 @@
 #include "config/validate.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
+#include "planner/memory.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
 
@@ -89,7 +90,8 @@ bool uses_less_memory(const Plan& b, const Plan& a) {
 Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
     : spec_(spec), given_(plan_of(spec)), ranks_(ranks), node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
   const double sharers = cluster.device == "cpu" ? static_cast<double>(node_) : 1;
-  device_bytes_ = (cluster.memory_gib / sharers - cluster.reserved_gib) * static_cast<double>(1 << 30);
+  const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
+  device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
   if (cluster.device == "cuda") device_bytes_ -= static_cast<double>(kReservedForLibraries);
 }
 

@@ -134,7 +134,7 @@ class Estimator::Impl {
     }
     most.bytes += static_cast<int64_t>(cluster_.reserved_gib * kGiB);
     if (cluster_.device == "cuda") most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
-    most.available = static_cast<int64_t>(cluster_.memory_gib * kGiB);
+    most.available = usable_bytes(cluster_, cluster_.memory_gib);
     if (cluster_.device == "cpu") {
       most.node_bytes = most.bytes * std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
       most.node_available = most.available;

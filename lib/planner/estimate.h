@@ -24,7 +24,8 @@ struct RankMemory {
   int rank = 0;
   Prediction prediction;                       // by dry run; empty in quick estimates
   int64_t bytes = 0;                           // memory that the rank needs, reserve of the device included
-  int64_t available = 0;                       // memory on its device
+  int64_t available = 0;                       // memory on its device that a plan may use
+  int64_t headroom = 0;                        // memory on its device that a plan leaves free
   int64_t node_bytes = 0, node_available = 0;  // host memory of all ranks of the node that needs most
   int64_t node_staging = 0;                    // part of node_bytes: staging areas of background saves
   bool fits() const { return bytes <= available && node_bytes <= node_available; }

@@ -120,6 +120,8 @@ int MemorySearch::worst() {
   return most;
 }
 
+int64_t usable_bytes(const ClusterSpec& cluster, double gib) { return bytes_of(gib * (1 - cluster.headroom)); }
+
 std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
   if (cluster.device != "cuda") return make_counting_ops();
   return make_counting_ops(nullptr, DeviceMemory{0, static_cast<size_t>(bytes_of(cluster.memory_gib))});
@@ -194,13 +196,14 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.rank = search.roles().rank(role);
   m.prediction = search.exact(role);
   m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
-  m.available = bytes_of(cluster.memory_gib);
+  m.available = usable_bytes(cluster, cluster.memory_gib);
+  m.headroom = bytes_of(cluster.memory_gib) - m.available;
   const bool on_gpu = cluster.device == "cuda";
   if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;
   const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
   m.node_bytes = node.bytes;
   m.node_staging = node.staging;
-  m.node_available = on_gpu ? bytes_of(cluster.host_memory_gib) : m.available;
+  m.node_available = on_gpu ? usable_bytes(cluster, cluster.host_memory_gib) : m.available;
   return m;
 }
 

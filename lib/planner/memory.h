@@ -51,6 +51,9 @@ class MemorySearch {
   std::map<int, Prediction> exact_;
 };
 
+// Returns the bytes of a cluster's memory, given in GiB, that a plan may use: without the headroom.
+int64_t usable_bytes(const ClusterSpec&, double gib);
+
 // Returns counting ops for the devices of a cluster, whatever device this host has. Memory of a GPU that is in use
 // before a run begins is in reserved_gib.
 std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec&);

@@ -1,8 +1,12 @@
 #include "planner/report.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/human_text.h"
 
 namespace fp {
 namespace {
@@ -11,8 +15,67 @@ using OrderedJson = nlohmann::ordered_json;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::string row(const std::string& name, double value, const std::string& unit) {
-  return fmt::format("  {:<26}{:>12.3f} {}\n", name, value, unit);
+std::string row(const std::string& name, const std::string& value, const std::string& note = "") {
+  return fmt::format("  {:<26}{:>12}{}{}\n", name, value, note.empty() ? "" : " ", note);
+}
+
+std::string row(const std::string& name, double value, const std::string& note = "") {
+  return row(name, three_digits(value), note);
+}
+
+// Lines in GiB whose rounded values add up to the rounded total.
+class MemoryTable {
+ public:
+  explicit MemoryTable(int64_t total) : total_(total), decimals_(gib(total) >= 1 ? 2 : gib(total) >= 0.01 ? 4 : 6) {}
+
+  void add(const std::string& name, int64_t bytes) {
+    if (bytes > 0) lines_.emplace_back(name, units(bytes));
+    rest_ -= bytes > 0 ? units(bytes) : 0;
+  }
+  // Adds what the lines leave of the total. If that is only due to rounding, the largest line takes it.
+  void add_rest(const std::string& name) {
+    const int64_t rest = units(total_) + rest_;
+    const auto largest = std::ranges::max_element(lines_, {}, [](const auto& l) { return l.second; });
+    if (rest > 0 || lines_.empty())
+      lines_.emplace_back(name, rest);
+    else
+      largest->second += rest;
+  }
+  std::string text(const std::string& note) const {
+    std::string text;
+    for (const auto& [name, value] : lines_) text += row(name, in_gib(value));
+    return text + row("all it needs", shown(total_), note);
+  }
+  std::string shown(int64_t bytes) const { return in_gib(units(bytes)); }
+
+ private:
+  // The last decimal that is shown.
+  int64_t units(int64_t bytes) const { return std::llround(gib(bytes) * std::pow(10, decimals_)); }
+  std::string in_gib(int64_t n) const {
+    return fmt::format("{:.{}f}", static_cast<double>(n) / std::pow(10, decimals_), decimals_);
+  }
+
+  int64_t total_;
+  int decimals_;
+  int64_t rest_ = 0;
+  std::vector<std::pair<std::string, int64_t>> lines_;
+};
+
+// "15.7 days": in the largest unit of which there are two or more.
+std::string long_time(double seconds) {
+  constexpr std::array<std::pair<double, std::string_view>, 3> kUnits = {
+      {{86400, "days"}, {3600, "hours"}, {60, "minutes"}}};
+  for (const auto& [length, name] : kUnits)
+    if (seconds >= 2 * length) return fmt::format("{} {}", three_digits(seconds / length), name);
+  return three_digits(seconds) + " seconds";
+}
+
+std::string describe_run(const Estimate& e, const ClusterSpec& cluster) {
+  const int64_t steps = e.spec.train.steps;
+  const double seconds = static_cast<double>(steps) * e.time.total;
+  return fmt::format("{} step{}: {}, {} {} hours, without evaluation and saves\n", grouped(steps),
+                     steps == 1 ? "" : "s", long_time(seconds), three_digits(seconds * e.ranks / 3600),
+                     cluster.device == "cuda" ? "GPU" : "rank");
 }
 
 OrderedJson or_null(double value) { return value > 0 ? OrderedJson(value) : OrderedJson(nullptr); }
@@ -20,34 +83,43 @@ OrderedJson or_null(double value) { return value > 0 ? OrderedJson(value) : Orde
 }  // namespace
 
 std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
-  std::string text = fmt::format("memory of rank {}, which needs most, GiB\n", m.rank);
+  const Prediction& p = m.prediction;
+  MemoryTable table(m.bytes);
   for (int c = 0; c < kMemoryClasses; ++c)
-    if (const size_t bytes = m.prediction.by_class[static_cast<size_t>(c)]; bytes > 0)
-      text += row(name_of(static_cast<MemoryClass>(c)), gib(static_cast<int64_t>(bytes)), "");
-  if (m.prediction.staging_bytes > 0)
-    text += row("staging of saves", gib(static_cast<int64_t>(m.prediction.staging_bytes)),
-                m.prediction.on_host ? "" : "of host memory");
-  if (m.prediction.reserved_bytes > 0)
-    text += row("kept for libraries", gib(static_cast<int64_t>(m.prediction.reserved_bytes)), "");
-  text += row("all it needs", gib(m.bytes), fmt::format("of {:.2f} on {}", gib(m.available), cluster.name));
+    table.add(name_of(static_cast<MemoryClass>(c)), static_cast<int64_t>(p.by_class[static_cast<size_t>(c)]));
+  const auto staging = static_cast<int64_t>(p.staging_bytes);
+  if (p.on_host) table.add("staging of saves", staging);
+  table.add("reserved for libraries", static_cast<int64_t>(p.reserved_bytes));
+  table.add_rest("runtime and buffers");
+  std::string text = fmt::format("memory of rank {}, which needs most, GiB\n", m.rank);
+  text += table.text(fmt::format(
+      "of {} on {}{}", table.shown(m.available), cluster.name,
+      m.headroom == 0
+          ? ""
+          : fmt::format(" ({} less {:g} % headroom)", table.shown(m.available + m.headroom), 100 * cluster.headroom)));
+  if (!p.on_host && staging > 0) text += row("beside it, staging of saves", table.shown(staging), "of host memory");
   if (m.node_bytes > 0)
-    text += row("all ranks of its node", gib(m.node_bytes), fmt::format("of {:.2f}", gib(m.node_available)));
+    text += row("all ranks of its node", table.shown(m.node_bytes),
+                fmt::format("of {}{}", table.shown(m.node_available), p.on_host ? "" : " of host memory"));
   return text + (m.fits() ? "fits\n" : overrun(m) + fmt::format(" on rank {}\n", m.rank));
 }
 
 std::string describe_time(const Estimate& e, const ClusterSpec& cluster) {
   const StepTime& t = e.time;
   std::string text = fmt::format("a step on {}, seconds\n", cluster.name);
-  text += row("compute", t.compute, "") + row("exposed communication", t.exposed, "");
-  text += row("bubble", t.bubble, "") + row("update", t.update, "") + row("all", t.total, "");
-  text += row("tokens a second", e.tokens_per_s, "");
-  return text + row("model TFLOP/s a rank", e.model_tflops, e.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * e.mfu) : "");
+  text += row("compute", t.compute) + row("exposed communication", t.exposed);
+  text += row("bubble", t.bubble) + row("update", t.update) + row("all", t.total);
+  text += row("tokens a second", e.tokens_per_s);
+  text += row("model TFLOP/s a rank", e.model_tflops, e.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * e.mfu) : "");
+  text += describe_run(e, cluster);
+  return text +
+         fmt::format("rates of {}: {}\n", cluster.name, cluster.source.empty() ? "of unknown source" : cluster.source);
 }
 
 std::string describe_search(const Search& s) {
   if (!s.best) return {};
   const auto line = [](const Choice& c, const std::string& why) {
-    return fmt::format("  {:>10.4f} s {:>8.2f} GiB  {}{}{}\n", c.estimate.time.total, gib(c.estimate.memory.bytes),
+    return fmt::format("  {:>10.4g} s {:>8.2f} GiB  {}{}{}\n", c.estimate.time.total, gib(c.estimate.memory.bytes),
                        describe(c.plan), c.exact ? "" : " (about)",
                        why.empty() ? "" : "\n" + std::string(28, ' ') + why);
   };
@@ -61,7 +133,9 @@ std::string describe_search(const Search& s) {
 }
 
 std::string describe_nearest(const Plan& plan, const std::optional<Choice>& nearest) {
-  if (!nearest) return "no similar plan that fits was found in time";
+  if (!nearest)
+    return fmt::format("no similar plan that fits was found in time; a smaller train.micro_batch than {} takes less",
+                       plan.micro_batch);
   return "nearest plan that fits: " + changed_keys(plan, nearest->plan);
 }
 
@@ -117,9 +191,13 @@ OrderedJson estimate_json(const Estimate& e) {
                    {"model_tflops_per_device", or_null(e.model_tflops)},
                    {"mfu", or_null(e.mfu)},
                    {"tokens_per_s", or_null(e.tokens_per_s)},
+                   {"steps", e.spec.train.steps},
+                   {"run_s", or_null(static_cast<double>(e.spec.train.steps) * e.time.total)},
+                   {"rank_hours", or_null(static_cast<double>(e.spec.train.steps) * e.time.total * e.ranks / 3600)},
                    {"memory", memory_json(e.memory.prediction)}};
   j["memory"]["peak_bytes"] = e.memory.bytes;
   j["memory"]["available_bytes"] = e.memory.available;
+  j["memory"]["headroom_bytes"] = e.memory.headroom;
   j["memory"]["rank"] = e.memory.rank;
   const bool shares = e.memory.node_bytes > 0;
   j["memory"]["node_bytes"] = shares ? OrderedJson(e.memory.node_bytes) : OrderedJson(nullptr);

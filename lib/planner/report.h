@@ -9,9 +9,10 @@
 
 namespace fp {
 
-// Returns a table of the memory of the rank that needs most, by class, and whether it fits.
+// Returns a table of the memory of the rank that needs most, by class, and whether it fits. The lines add up.
 std::string describe_memory(const RankMemory&, const ClusterSpec&);
-// Returns a table of the seconds of a step by part, tokens/s, TFLOP/s and MFU.
+// Returns a table of the seconds of a step by part, tokens/s, TFLOP/s and MFU, the time of the whole run, and the
+// source of the rates.
 std::string describe_time(const Estimate&, const ClusterSpec&);
 // Returns the chosen plan, the runners-up and why they lost, and what would change that; empty if nothing fits.
 std::string describe_search(const Search&);

@@ -1,5 +1,6 @@
 // fptrain plan on a cluster: messages, --json, exit codes; and fptrain train with open keys.
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "cli/workspace.h"
 
@@ -33,8 +34,10 @@ TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
   INFO(text.output);
   CHECK(text.code == 0);
   for (const char* part :
-       {"memory of rank 0", "fits\n", "compute", "exposed communication", "bubble", "update", "tokens a second", "MFU"})
+       {"memory of rank 0", "fits\n", "compute", "exposed communication", "bubble", "update", "tokens a second", "MFU",
+        "less 5 % headroom", "1,000 steps: ", " GPU hours", "rates of dgx-a100: data sheets", "not measured"})
     CHECK_THAT(text.output, Catch::Contains(part));
+  CHECK(text.output.find(" \n") == std::string::npos);
 
   const Outcome o = run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--json"}));
   INFO(o.output);
@@ -51,6 +54,45 @@ TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
   CHECK(j["model_tflops_per_device"].get<double>() > 0);
   CHECK(j["memory"].contains("peak_bytes"));
   CHECK(j["alternatives"].empty());
+}
+
+TEST_CASE("the lines of predicted memory add up, and headroom decides what fits", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "parallel: {data: 2}\n");
+  const Outcome text = run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--headroom", "10"}));
+  INFO(text.output);
+  CHECK_THAT(text.output, Catch::Contains("less 10 % headroom") && Catch::Contains("runtime and buffers"));
+  std::istringstream lines(text.output.substr(text.output.find("GiB\n") + 4));
+  long sum = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string digits = line.substr(28, 12);  // the decimals are those of the total
+    const long value = std::stol(std::string(digits).erase(digits.find('.'), 1));
+    if (line.starts_with("  all it needs")) {
+      CHECK(sum == value);
+      break;
+    }
+    sum += value;
+  }
+  const Outcome full = run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--headroom", "99.9%"}));
+  CHECK(full.code == 2);
+  CHECK_THAT(full.output, Catch::Contains("this run does not fit"));
+  CHECK_THAT(run(fptrain({"plan", spec, "--cluster", "dgx-a100", "--headroom", "5GiB"})).output,
+             Catch::Contains("--headroom 5GiB; legal: a percentage"));
+  CHECK_THAT(run(fptrain({"plan", spec, "--headroom", "5%"})).output, Catch::Contains("--headroom needs a cluster"));
+}
+
+TEST_CASE("a run spec that divides nothing is planned for several ranks", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "");
+  const Outcome o = run(fptrain({"plan", spec, "--ranks", "4", "--cluster", "dgx-a100", "--seconds", "2"}));
+  INFO(o.output);
+  CHECK(o.code == 0);
+  CHECK_THAT(o.output, Catch::Contains("as with --set parallel=auto") && Catch::Contains("chosen: "));
+  const Outcome divided = run(fptrain({"plan", spec, "--ranks", "4", "--set", "parallel.data=2"}));
+  CHECK(divided.code == 2);
+  CHECK_THAT(divided.output, Catch::Contains("plan it with --ranks 2") && !Catch::Contains("mpirun"));
+  const Outcome written = run(fptrain({"plan", spec, "--ranks", "13", "--cluster", "dgx-a100"}));
+  CHECK_THAT(written.output, Catch::Contains("train.micro_batch = 2 is written: without it, the planner chooses it"));
 }
 
 TEST_CASE("plan without a cluster predicts memory and explains how to get times", "[cli][plan]") {

@@ -101,6 +101,7 @@ TEST_CASE("the worst rank's memory is compared with the device and the node of a
       "test");
   ClusterSpec cluster;
   cluster.memory_gib = 4;
+  cluster.headroom = 0;
   cluster.reserved_gib = 1;
   cluster.ranks_per_node = 8;
   const auto ops = counting_ops_for(cluster);
@@ -122,6 +123,16 @@ TEST_CASE("the worst rank's memory is compared with the device and the node of a
   const RankMemory too_little = worst_rank_memory(spec, 20, cluster, *ops);
   CHECK_FALSE(too_little.fits());
   CHECK(too_little.missing() == most - kGiB / 8);
+  cluster.memory_gib = 8;
+  cluster.headroom = 0.5;
+  const RankMemory with_headroom = worst_rank_memory(spec, 20, cluster, *ops);
+  CHECK(with_headroom.available == 4 * kGiB);
+  CHECK(with_headroom.headroom == 4 * kGiB);
+  CHECK(with_headroom.fits());
+  cluster.headroom = 0.875;
+  CHECK_FALSE(worst_rank_memory(spec, 20, cluster, *ops).fits());
+  cluster.memory_gib = 1.125;
+  cluster.headroom = 0;
 
   cluster.device = "cpu";
   const auto on_cpu = counting_ops_for(cluster);
@@ -151,6 +162,7 @@ TEST_CASE("the staging area of saves counts for the rank on CPUs and for the hos
                 small = spec_of("{every: 100, staging_mib: 32}");
   ClusterSpec cluster;
   cluster.memory_gib = 4;
+  cluster.headroom = 0;
   cluster.ranks_per_node = 4;
   cluster.host_memory_gib = 1;
 

@@ -67,6 +67,7 @@ struct ClusterSpec {
   double memory_gib = 0;        // per device; for cpu: per node, shared by all of its ranks
   double reserved_gib = 0;      // part of memory_gib taken before a run allocates: contexts, other programs
   double host_memory_gib = 0;   // per node
+  double headroom = 0.05;       // fraction of memory_gib and host_memory_gib that plans leave free
   bool overlaps = true;         // communication proceeds while a rank computes
   double copy_gb_per_s = 0;     // within a device, read plus written
   double host_gb_per_s = 0;     // between a device and its host, in each direction

@@ -141,6 +141,12 @@ void declare(Fields& f, ClusterSpec& s) {
          .unit = kGib,
          .min = 0});
   f.add("host_memory_gib", s.host_memory_gib, {.doc = "Host memory of a node.", .unit = kGib, .min = 0});
+  f.add("headroom", s.headroom,
+        {.doc = "Fraction of memory_gib and host_memory_gib that plans leave free, for what cannot be predicted: "
+                "fragmentation, and what libraries take beyond their part. `fptrain plan --headroom` overrides it.",
+         .min = 0,
+         .max = 1,
+         .below_max = true});
   f.add("overlaps", s.overlaps,
         {.doc = "Communication overlaps with computation. false: a rank that communicates does nothing else."});
   f.add("copy_gb_per_s", s.copy_gb_per_s,
