@@ -22,8 +22,16 @@ ClusterSpec measured_cluster(const NodeFacts& facts, const DeviceRates& rates, c
   c.host_gb_per_s = rates.host_gb_per_s;
   c.disk_gb_per_s = disk.write_bytes_per_s * 1e-9;
   c.profiles = {rates.profile};
+  raise_peaks(c.profiles.front());
   c.profiles.front().links = fit_links(links);
   return c;
+}
+
+void raise_peaks(NodeProfile& p) {
+  for (const ProductRates& r : p.products) {
+    double& peak = r.compute == "bf16" ? p.peak_tflops_bf16 : p.peak_tflops_fp32;
+    peak = std::max(peak, r.tflops);
+  }
 }
 
 void require_same_machine(const ClusterSpec& before, const std::string& name, const std::string& device) {

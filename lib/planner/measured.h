@@ -20,6 +20,10 @@ struct NodeFacts {
 // Returns a description with one profile, that of the ranks that measured.
 ClusterSpec measured_cluster(const NodeFacts&, const DeviceRates&, const std::vector<LinkSample>&, const DiskRates&);
 
+// Raises the peaks to the rate of the fastest product: while others used the machine, the peak may have been measured
+// too low, and MFU would exceed 100 %.
+void raise_peaks(NodeProfile&);
+
 // Returns `now` with the profiles of `before` for other numbers of ranks. Throws ConfigError if the two describe
 // different machines.
 ClusterSpec with_earlier_profiles(ClusterSpec now, const ClusterSpec& before);

@@ -23,6 +23,16 @@ NodeFacts facts() {
 
 }  // namespace
 
+TEST_CASE("a measured peak is at least the rate of the fastest product", "[planner][measure]") {
+  DeviceRates rates;
+  rates.profile.peak_tflops_bf16 = 0.217;
+  rates.profile.peak_tflops_fp32 = 0.3;
+  rates.profile.products = {{"linear", "bf16", 0.45}, {"linear_backward_input", "bf16", 0.4}, {"linear", "fp32", 0.2}};
+  const NodeProfile p = measured_cluster(facts(), rates, {}, {}).profiles.front();
+  CHECK(p.peak_tflops_bf16 == 0.45);
+  CHECK(p.peak_tflops_fp32 == 0.3);
+}
+
 TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planner][measure]") {
   std::vector<ClusterSpec> of_ranks(2);
   std::vector<CheckedStep> steps;
@@ -47,6 +57,9 @@ TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planne
   const ClusterSpec& c = of_ranks[0];
   REQUIRE_NOTHROW(validate(c));
   CHECK(c.profiles.front() == of_ranks[1].profiles.front());
+  for (const ProductRates& r : c.profiles.front().products)
+    CHECK(r.tflops <=
+          (r.compute == "bf16" ? c.profiles.front().peak_tflops_bf16 : c.profiles.front().peak_tflops_fp32));
   CHECK(c.profiles.front().ranks == 2);
   CHECK(c.profiles.front().products.size() == 6);
   CHECK(c.profiles.front().peak_tflops_bf16 > 0);
