@@ -119,7 +119,7 @@ std::string as_text(const Schedule& s, const Timing& t, const ScheduleArguments&
        p.two_way ? "copies of the model: each stage is held by two ranks" : "copy of the model");
   line("messages", fmt::format("{:g}", t.messages_per_micro_batch),
        "between ranks, a micro-batch, forward and backward");
-  if (a.timeline || readable(s)) return text + fmt::format("\n{}", text_timeline(s, t));
+  if (a.timeline || readable(s)) return text + fmt::format("\n{}\n{}", timeline_legend(s), text_timeline(s, t));
   return text + "(--timeline prints the timeline of each rank, in long lines; --svg draws it)\n";
 }
 

@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <span>
+#include <string_view>
 
 #include "base/log.h"
 #include "config/yaml/problems.h"
@@ -82,19 +85,53 @@ std::vector<App*> App::get_subcommands() const {
 
 namespace {
 
-// Returns the error message for an unknown subcommand; empty if no subcommand is expected or given.
-std::string wrong_subcommand(const CLI::App* app) {
+// The command that the arguments lead to, and its full name.
+struct Reached {
+  const CLI::App* app;
   std::string path = "fptrain";
-  for (; !app->get_subcommands().empty(); path += " " + app->get_name()) app = app->get_subcommands().front();
-  if (app->get_require_subcommand_min() == 0) return {};
-  const std::vector<std::string> rest = app->remaining();
+};
+
+Reached reached_from(const CLI::App* app) {
+  Reached r{app};
+  for (; !r.app->get_subcommands().empty(); r.path += " " + r.app->get_name()) r.app = r.app->get_subcommands().front();
+  return r;
+}
+
+// Returns the error message for an unknown subcommand; empty if no subcommand is expected or given.
+std::string wrong_subcommand(const Reached& r) {
+  if (r.app->get_require_subcommand_min() == 0) return {};
+  const std::vector<std::string> rest = r.app->remaining();
   const auto word = std::ranges::find_if(rest, [](const std::string& w) { return !w.starts_with('-'); });
   if (word == rest.end()) return {};
   std::vector<std::string_view> legal;
-  for (const CLI::App* subcommand : app->get_subcommands({})) legal.push_back(subcommand->get_name());
+  for (const CLI::App* subcommand : r.app->get_subcommands({})) legal.push_back(subcommand->get_name());
   const std::string_view near = nearest(*word, legal);
-  return fmt::format("{} has no subcommand '{}'{}; legal: {}", path, shown(*word),
+  return fmt::format("{} has no subcommand '{}'{}; legal: {}", r.path, shown(*word),
                      near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), joined(legal));
+}
+
+// Returns advice for `--set key value`; empty if every --set has key=value.
+std::string advice_on_sets(std::span<char* const> arguments) {
+  for (size_t i = 0; i + 2 < arguments.size(); ++i) {
+    const std::string_view key = arguments[i + 1];
+    if (arguments[i] == std::string_view("--set") && key.find('=') == key.npos)
+      return fmt::format("; --set takes key=value in one word: --set {}={}", shown(key), shown(arguments[i + 2]));
+  }
+  return {};
+}
+
+// Reports a mistake; where only a subcommand is missing, the help text lists those there are.
+void report(const CLI::App* app, const CLI::ParseError& e, std::span<char* const> arguments) {
+  const Reached r = reached_from(app);
+  const std::string wrong = wrong_subcommand(r);
+  if (!wrong.empty()) return log::error("{}", wrong);
+  if (r.app->get_require_subcommand_min() > 0) std::fputs(r.app->help().c_str(), stderr);
+  std::string what = e.what();
+  if (what.ends_with(" is required") && r.app->get_require_subcommand_min() == 0) {
+    const CLI::Option* option = r.app->get_option_no_throw(what.substr(0, what.find(' ')));
+    if (option != nullptr) what += ": " + option->get_description();
+  }
+  log::error("{}: {}{}\nRun with --help for more information.", r.path, what, advice_on_sets(arguments));
 }
 
 }  // namespace
@@ -105,8 +142,10 @@ void App::parse(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     Ended ended;
     ended.is_mistake = e.get_exit_code() != 0;
-    const std::string wrong = ended.is_mistake ? wrong_subcommand(app_) : "";
-    ended.print = [this, e, wrong] { wrong.empty() ? void(app_->exit(e)) : log::error("{}", wrong); };
+    const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+    ended.print = [this, e, arguments, mistake = ended.is_mistake] {
+      mistake ? report(app_, e, arguments) : void(app_->exit(e));
+    };
     throw ended;
   }
 }

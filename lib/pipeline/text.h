@@ -20,6 +20,8 @@ Schedule load_schedule(const std::filesystem::path&);
 
 // Returns a timeline as text: a line per rank, a column per unit of time, labels with micro-batch numbers.
 std::string text_timeline(const Schedule&, const Timing&);
+// Returns a line that explains the labels of a schedule's text timeline.
+std::string timeline_legend(const Schedule&);
 // Returns a timeline as SVG: a row per rank, colours for kinds of action and chunks.
 std::string svg_timeline(const Schedule&, const Timing&, const std::string& title);
 // Returns several timings of one schedule as SVG, below each other on the same scale.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "pipeline/text.h"
 
@@ -76,6 +78,22 @@ std::string text_timeline(const Schedule& s, const Timing& t) {
     text += fmt::format("{:>3}  {}\n", r, line);
   }
   return text;
+}
+
+std::string timeline_legend(const Schedule& s) {
+  std::array<bool, 4> used{};
+  for (const std::vector<Action>& rank : s.ranks)
+    for (const Action& a : rank)
+      if (is_compute(a.kind)) used[static_cast<size_t>(a.kind)] = true;
+  constexpr std::array<std::string_view, 4> kMeanings = {"F forward", "B gradient of the input",
+                                                         "W gradient of the weights", "D whole backward"};
+  std::string text;
+  for (size_t kind = 0; kind < used.size(); ++kind)
+    if (used[kind]) text += fmt::format("{}{}", text.empty() ? "" : ", ", kMeanings[kind]);
+  text += "; the number is the micro-batch";
+  if (s.placement.chunks > 1) text += s.placement.chunks <= 26 ? ", a letter the chunk" : ", .n the chunk";
+  if (s.placement.two_way) text += ", ' the second pipe";
+  return text + "; a line is a rank";
 }
 
 }  // namespace fp

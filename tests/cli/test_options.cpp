@@ -33,7 +33,12 @@ TEST_CASE("an unknown subcommand is refused with a list of the known ones", "[cl
   refused({"bench", "oi"}, "fptrain bench has no subcommand 'oi' (did you mean 'io'?); legal: ops, ");
   refused({"xyzzy"}, "fptrain has no subcommand 'xyzzy'; legal: ");
   refused({"train", "--explan", "run.yaml"}, "--explan");
-  refused({}, "A subcommand is required");
+  refused({}, "error: fptrain: A subcommand is required");
+  refused({}, "Train the model of a run spec");  // the list of subcommands
+  refused({"data"}, "Prepare");
+  refused({"train"}, "error: fptrain train: RUN.yaml is required: run spec (YAML)");
+  refused({"train", "run.yaml", "--set", "optimizer.lr", "3e-4"},
+          "3e-4; --set takes key=value in one word: --set optimizer.lr=3e-4");
 }
 
 TEST_CASE("generate logs which longrope factors it uses and why", "[cli]") {
@@ -53,6 +58,8 @@ TEST_CASE("generate logs which longrope factors it uses and why", "[cli]") {
   };
   CHECK_THAT(said("--seed", "1"), Contains("longrope: short factors, as the context of 10 positions is within"));
   CHECK_THAT(said("--context", "17"), Contains("longrope: long factors, as the context of 17 positions is over"));
+  CHECK_THAT(said("--context", "32"), !Contains("over model.max_position"));
+  CHECK_THAT(said("--context", "33"), Contains("the context of 33 positions is over model.max_position = 32"));
   CHECK_THAT(run(fptrain({"generate", "--help"})).output, Contains("longrope"));
 }
 

@@ -28,6 +28,7 @@ TEST_CASE("schedule prints its costs and draws a picture", "[cli]") {
   CHECK_THAT(text.output, Contains("bitpipe + W pass, 4 ranks, 2 chunks each, 8 micro-batches") && Contains(" 49 ") &&
                               Contains("2.0 %") && Contains("8 8 8 8") && Contains("copies of the model"));
   CHECK_THAT(text.output, Contains("\n  3  F'0a F'1a .    F0a"));
+  CHECK_THAT(text.output, Contains("F forward, B gradient of the input, W gradient of the weights"));
 
   const TemporaryFolder folder;
   const std::string picture = (folder.path / "zb.svg").string(), page = (folder.path / "zb.txt").string();

@@ -122,6 +122,8 @@ TEST_CASE("the message for a YAML syntax error suggests a fix", "[config]") {
     return std::string();
   };
   CHECK_THAT(error_of_text("run:\n\tname: x\n"), says("run.yaml:2:") && says("indented with a tab"));
+  for (const char* text : {"train:\n  steps: 5\n\tglobal_batch: 4\n", "train:\n  steps: 5\n \teval: 4\n  x: y: z\n"})
+    CHECK_THAT(error_of_text(text), says("indented with a tab"));
   CHECK_THAT(error_of_text("run: {name: x\n"), says("a '{' or '[' above is not closed"));
   CHECK_THAT(error_of_text("data: {train: [{path: x}\n"), says("a '{' or '[' above is not closed"));
   CHECK_THAT(error_of_text("run:\n  name: x: y\n"), !says("tab") && !says("closed"));

@@ -27,6 +27,17 @@ TEST_CASE("labels distinguish chunks and pipes and join fused pairs", "[schedule
         "  1  F'0 F0  F'1 D0----- F1&D'0----- D1----- B'1 W'1\n");
 }
 
+TEST_CASE("a legend explains the labels that a timeline has", "[schedule]") {
+  CHECK(timeline_legend(generate({.kind = "1f1b", .ranks = 2, .micro_batches = 3})) ==
+        "F forward, D whole backward; the number is the micro-batch; a line is a rank");
+  CHECK(
+      timeline_legend(generate({.kind = "dualpipe", .ranks = 2, .micro_batches = 4})) ==
+      "F forward, B gradient of the input, W gradient of the weights, D whole backward; the number is the micro-batch, "
+      "' the second pipe; a line is a rank");
+  CHECK(timeline_legend(generate({.kind = "wave", .ranks = 2, .micro_batches = 1})) ==
+        "F forward, D whole backward; the number is the micro-batch, a letter the chunk; a line is a rank");
+}
+
 TEST_CASE("timelines work with uneven times and with zero times", "[schedule]") {
   const Schedule s = generate({.kind = "gpipe", .ranks = 2, .micro_batches = 1});
   Costs costs;

@@ -212,10 +212,17 @@ namespace {
 // Returns what to do about a syntax error that is reported at a line counted from 0; empty if nothing can be said.
 std::string syntax_advice(std::string_view text, int line, std::string_view message) {
   if (message.find("flow not found") != std::string_view::npos) return "; a '{' or '[' above is not closed";
-  for (; line > 0 && text.find('\n') != std::string_view::npos; --line) text.remove_prefix(text.find('\n') + 1);
-  const size_t indentation = std::min(text.find_first_not_of(" \t"), text.size());
-  const bool has_tab = text.substr(0, indentation).find('\t') != std::string_view::npos;
-  return has_tab ? "; the line is indented with a tab, and YAML allows only spaces" : "";
+  int number = 0, first = -1;  // the first line that is indented with a tab; the one reported, if that is
+  for (; !text.empty(); ++number) {
+    const std::string_view whole = text.substr(0, text.find('\n'));
+    const size_t indentation = std::min(whole.find_first_not_of(" \t"), whole.size());
+    const bool has_tab = indentation < whole.size() && whole.substr(0, indentation).find('\t') != whole.npos;
+    if (has_tab && (first < 0 || number == line)) first = number;
+    text.remove_prefix(std::min(whole.size() + 1, text.size()));
+  }
+  if (first < 0) return "";
+  return fmt::format("; {} is indented with a tab, and YAML allows only spaces",
+                     first == line ? "the line" : fmt::format("line {}", first + 1));
 }
 
 }  // namespace
