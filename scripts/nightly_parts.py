@@ -32,6 +32,9 @@ FIXED = [
     Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",
          "scripts/setup build && cmake --preset release -B build/nightly-cuda -DFPTRAIN_CUDA=ON "
          "-DFPTRAIN_CUDA_ARCHS='80;90;100' -DFPTRAIN_TESTS=OFF && cmake --build build/nightly-cuda --target fptrain", "Linking"),
+    Part("docs", 45, "the commands of README and docs/parallelism.md, with all steps of their training",
+         BUILD + "for page in README.md docs/parallelism.md; do FPTRAIN=$PWD/build/release/apps/fptrain/fptrain "
+         "python3 -B tests/docs/run_blocks.py $page --whole; done", "commands run|FAILED"),
     Part("big-data", 8, "text of some GB is prepared, inspected and trained on in bounded memory",
          BUILD + "scripts/big-data", "bounded"),
 ]
