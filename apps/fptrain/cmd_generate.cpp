@@ -1,7 +1,11 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 
 #include "base/log.h"
+#include "chat_session.h"
 #include "cmd_data.h"
 #include "commands.h"
 #include "device.h"
@@ -15,6 +19,8 @@ namespace {
 
 struct GenerateArguments {
   std::string checkpoint, prompt, precision, device = "auto";
+  bool chat = false;
+  std::string chat_template, system;
   GenerationOptions generation;
   int64_t context = 0;
   int threads = 0;
@@ -47,32 +53,64 @@ void say_factors(const RopeSpec& rope, int64_t context) {
             is_long ? "long" : "short", context, is_long ? "over" : "within", rope.original_max_position);
 }
 
+void emit(const std::string& piece) {
+  write_out(piece);
+  std::fflush(stdout);
+}
+
+// Runs `generate_text` and logs its speed. `step` is that of the checkpoint.
+template <class Generate>
+void log_generation(int64_t step, const Generate& generate_text) {
+  const auto start = std::chrono::steady_clock::now();
+  const GenerationResult r = generate_text();
+  std::fputs("\n", stdout);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  log::info("step {}: {} prompt tokens, {} new tokens in {:.3g} s ({:.1f} tokens/s){}", step, r.prompt_tokens,
+            r.new_tokens, seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
+            r.stopped ? ", ended by the model" : "");
+}
+
+// Answers --prompt, or without one each line of standard input.
+void run_chat(const GenerateArguments& a, int64_t step, ChatSession& session) {
+  if (!a.prompt.empty()) return log_generation(step, [&] { return session.answer(a.prompt, emit); });
+  const bool terminal = ::isatty(STDIN_FILENO) == 1;
+  for (std::string line;;) {
+    if (terminal) std::fputs("> ", stderr);
+    if (!std::getline(std::cin, line)) return;
+    if (!line.empty()) log_generation(step, [&] { return session.answer(line, emit); });
+  }
+}
+
+// Returns the number of positions to allocate for a prompt. A conversation on standard input gets all that the model
+// was trained with.
+int64_t positions_for(const GenerateArguments& a, const ModelSection& model, size_t prompt_tokens) {
+  if (a.context > 0) return a.context;
+  if (a.chat && a.prompt.empty()) return model.max_position;
+  const int64_t wanted = static_cast<int64_t>(prompt_tokens) + a.generation.max_tokens;
+  return model.family == Family::gpt ? std::min(wanted, model.max_position) : wanted;
+}
+
 void run_generate(GenerateArguments& a) {
+  a.chat = a.chat || !a.chat_template.empty() || !a.system.empty();
   const auto ops = open_device(a.device, a.threads);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint, a.older.value());
-  const auto prompt_length = static_cast<int64_t>(prompt_tokens(loaded.tokenizer(), a.prompt).size());
+  std::optional<ChatEncoder> chat;
+  if (a.chat) chat.emplace(loaded.tokenizer(), ChatOptions{choose_chat_format(a.chat_template, loaded.source()), true});
+  const auto prompt = chat ? first_question(*chat, a.system, a.prompt) : prompt_tokens(loaded.tokenizer(), a.prompt);
   InferenceOptions use;
   use.precision = named<DType>(a.precision);
-  use.context = a.context > 0 ? a.context : prompt_length + a.generation.max_tokens;
-  if (loaded.spec().model.family == Family::gpt && a.context == 0)
-    use.context = std::min(use.context, loaded.spec().model.max_position);
+  use.context = positions_for(a, loaded.spec().model, prompt.size());
   say_factors(loaded.spec().model.rope, use.context);
   loaded.load(use, *ops, *counting, make_self_groups());
   a.generation.stop_ids = stop_ids(a, loaded);
   Decoder decoder(loaded.model(), use.context);
-  const auto start = std::chrono::steady_clock::now();
+  if (chat) {
+    ChatSession session(decoder, loaded.tokenizer(), *chat, a.system, a.generation);
+    return run_chat(a, loaded.source().step(), session);
+  }
   write_out(a.prompt);
-  const GenerationResult r =
-      generate(decoder, loaded.tokenizer(), a.prompt, a.generation, [](const std::string& piece) {
-        write_out(piece);
-        std::fflush(stdout);
-      });
-  std::fputs("\n", stdout);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  log::info("step {}: {} prompt tokens, {} new tokens in {:.3g} s ({:.1f} tokens/s){}", loaded.source().step(),
-            r.prompt_tokens, r.new_tokens, seconds.count(), static_cast<double>(r.new_tokens) / seconds.count(),
-            r.stopped ? ", ended by the model" : "");
+  log_generation(loaded.source().step(), [&] { return generate(decoder, loaded.tokenizer(), a.prompt, a.generation, emit); });
 }
 
 }  // namespace
@@ -84,7 +122,14 @@ void add_generate_command(cli::App& app, CommandResult&) {
   command
       ->add_option("--checkpoint", a->checkpoint, "checkpoint, run directory (its newest one), or Hugging Face folder")
       ->required();
-  command->add_option("--prompt", a->prompt, "text to continue; empty: start of a document");
+  command->add_option("--prompt", a->prompt,
+                      "text to continue; empty: start of a document. With --chat: a question; empty: each line of "
+                      "standard input is one");
+  command->add_flag("--chat", a->chat, "answer as the assistant of a conversation, by the model's own chat template");
+  command->add_option("--chat-template", a->chat_template,
+                      "chat with this template instead: chatml, plain, phi3, phi3-small, llama3, a template file or a "
+                      "Hugging Face folder");
+  command->add_option("--system", a->system, "chat: the system message");
   command
       ->add_option("--max-tokens", a->generation.max_tokens,
                    "maximum number of new tokens; without --context it also sets the context")

@@ -72,13 +72,17 @@ std::vector<int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string
 
 GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const std::string& prompt,
                           const GenerationOptions& options, const std::function<void(const std::string&)>& emit) {
-  std::vector<int32_t> tokens = prompt_tokens(tokenizer, prompt);
+  return generate(decoder, tokenizer, prompt_tokens(tokenizer, prompt), prompt.empty(), options, emit);
+}
+
+GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, std::vector<int32_t> tokens, bool at_start,
+                          const GenerationOptions& options, const std::function<void(const std::string&)>& emit) {
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(tokens.size());
-  if (result.prompt_tokens >= decoder.capacity())
-    throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt", tokens.size(),
-                                  decoder.capacity()));
-  StreamingDecoder text(tokenizer, prompt.empty());
+  if (decoder.length() + result.prompt_tokens >= decoder.capacity())
+    throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt",
+                                  decoder.length() + result.prompt_tokens, decoder.capacity()));
+  StreamingDecoder text(tokenizer, at_start);
   std::vector<float> logits;
   while (result.new_tokens < options.max_tokens) {
     follow_load(kLoadWindow);
@@ -92,10 +96,12 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, const st
     const int32_t id = sample_token(logits, options.sampling, decoder.length());
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       result.stopped = true;
+      result.not_in_context.clear();
       break;
     }
     ++result.new_tokens;
     if (const std::string piece = text.push(id); !piece.empty()) emit(piece);
+    result.not_in_context = {id};
     if (decoder.length() >= decoder.capacity()) break;
     tokens = {id};
   }

@@ -31,7 +31,8 @@ struct GenerationOptions {
 
 struct GenerationResult {
   int64_t prompt_tokens = 0, new_tokens = 0;
-  bool stopped = false;  // by a stop id
+  bool stopped = false;                 // by a stop id
+  std::vector<int32_t> not_in_context;  // new tokens that the decoder has not seen yet: the last one, unless it stopped
 };
 
 // Returns the ids of a prompt: the tokens that the tokenizer puts before a text (<s>), then the text. An empty prompt
@@ -42,5 +43,9 @@ std::vector<int32_t> prompt_tokens(const Tokenizer&, const std::string& prompt);
 // never sampled. Throws ConfigError when the prompt leaves no space in the decoder's context.
 GenerationResult generate(Decoder&, const Tokenizer&, const std::string& prompt, const GenerationOptions&,
                           const std::function<void(const std::string&)>& emit);
+// The same for a prompt of at least one id, behind what the decoder holds already. The new text is `at_start` if no
+// text precedes it.
+GenerationResult generate(Decoder&, const Tokenizer&, std::vector<int32_t> prompt, bool at_start,
+                          const GenerationOptions&, const std::function<void(const std::string&)>& emit);
 
 }  // namespace fp

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "config/compare_models.h"
 #include "config/load.h"
+#include "data/text/hf_chat_template.h"
 #include "interop/grown_rows.h"
 #include "interop/transfer.h"
 #include "io/filesystem.h"
@@ -35,6 +36,13 @@ WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify
   if (path_ != path && older != Older::allowed) advice_ = advice_on_older(path_, older);
   state_ = checkpoint_->state();
   spec_ = parse_run_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
+}
+
+std::string WeightSource::chat_template() const {
+  const auto trained = state_.extra.find("chat_template");
+  if (trained != state_.extra.end() && trained->is_string()) return trained->get<std::string>();
+  const auto found = hf_chat_template(state_.carried);
+  return found ? serialize(*found) : "";
 }
 
 std::string WeightSource::identity() const {

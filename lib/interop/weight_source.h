@@ -33,6 +33,11 @@ class WeightSource {
   // Returns the ids that end a generated text (stop_ids_of()).
   std::vector<int32_t> stop_ids() const { return stop_ids_of(state_); }
 
+  // Returns the chat template (ChatOptions::format) of the conversations that the model was trained on, else that of
+  // its tokenizer's files; "" if neither is known. Throws ConfigError for a template of these files that cannot be
+  // used.
+  std::string chat_template() const;
+
   // Returns a hash that changes with the weights.
   std::string identity() const;
 

@@ -253,9 +253,14 @@ TrainState Trainer::state() const {
   s.tokenizer_json = data_.train().tokenizer().serialized();
   s.carried = carried_;
   std::set<int32_t> ends;
-  for (const auto& dataset : data_.train().datasets())
+  std::set<std::string> templates;
+  for (const auto& dataset : data_.train().datasets()) {
     if (const auto id = dataset->end_of_message()) ends.insert(*id);
+    if (const std::string t = dataset->chat_template(); !t.empty()) templates.insert(t);
+  }
   if (!ends.empty()) s.extra["end_of_message_ids"] = ends;
+  // A mixture of several templates leaves the choice to `generate --chat-template`.
+  if (templates.size() == 1) s.extra["chat_template"] = *templates.begin();
   return s;
 }
 

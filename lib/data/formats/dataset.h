@@ -50,8 +50,10 @@ class Dataset {
   virtual std::pair<uint64_t, uint64_t> document(uint64_t index) const = 0;
   // Returns how many documents form a sample: 2 in a folder of preferences (chosen, rejected), else 1.
   virtual int documents_per_sample() const { return 1; }
-  // Returns the token that ends a message in conversations; nothing for text.
+  // Returns the token that ends an answer in conversations; nothing for text.
   virtual std::optional<int32_t> end_of_message() const { return std::nullopt; }
+  // Returns the chat template of conversations (ChatOptions::format); "" for text.
+  virtual std::string chat_template() const { return {}; }
   // Returns the token that separates documents in the stream; nothing where only the document index gives boundaries.
   const std::optional<Separator>& separator() const { return separator_; }
   // Sets starts[i] to 1 where a document begins at tokens[i], else to 0; `tokens` are those of the stream from `begin`

@@ -63,7 +63,7 @@ void PreparedDataset::open_files(const OpenOptions& options) {
 
 std::optional<int32_t> PreparedDataset::end_of_message() const {
   if (manifest_.kind == DataKind::text) return std::nullopt;
-  return tokenizer().special_id(fp::end_of_message(manifest_.chat_template));
+  return end_of_answer(manifest_.chat_template, tokenizer());
 }
 
 double PreparedDataset::bytes_per_token() const {

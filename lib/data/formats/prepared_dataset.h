@@ -21,6 +21,7 @@ class PreparedDataset : public Dataset {
   std::pair<uint64_t, uint64_t> document(uint64_t index) const override;
   int documents_per_sample() const override { return manifest_.kind == DataKind::preferences ? 2 : 1; }
   std::optional<int32_t> end_of_message() const override;
+  std::string chat_template() const override { return manifest_.chat_template; }
   uint64_t held_out_tokens() const override { return manifest_.validation.tokens; }
   uint64_t text_bytes() const { return record().text_bytes; }
   // Returns the average number of bytes of text per token, end-of-text tokens included.

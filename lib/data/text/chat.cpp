@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/shown.h"
 #include "base/utf8.h"
 
 namespace fp {
@@ -28,40 +29,96 @@ std::string_view trim(std::string_view text) {
   return begin < end ? text.substr(begin, end - begin) : std::string_view();
 }
 
-std::string llama_header(const std::string& role) { return "<|start_header_id|>" + role + "<|end_header_id|>\n\n"; }
-std::string phi_header(const std::string& role) { return "<|" + role + "|>\n"; }
+// The written forms of special tokens in texts of templates: <|user|>.
+std::vector<std::string> special_tokens_in(const std::string& text) {
+  std::vector<std::string> found;
+  for (size_t begin = 0; (begin = text.find("<|", begin)) != std::string::npos; ++begin) {
+    const size_t end = text.find("|>", begin + 2);
+    const std::string token = text.substr(begin, end == std::string::npos ? end : end + 2 - begin);
+    if (end != std::string::npos && token.find_first_of(" \n<", 1) == std::string::npos) found.push_back(token);
+  }
+  return found;
+}
 
 }  // namespace
 
 ChatEncoder::ChatEncoder(const Tokenizer& tokenizer, const ChatOptions& options)
     : tokenizer_(tokenizer),
       options_(options),
-      llama_(options.format == "llama3"),
+      template_(find_chat_template(options.format)),
       tokens_(tokenizer.make_encoder(SpecialText::as_token)),
       text_(tokenizer.make_encoder(SpecialText::as_text)) {
-  if (!llama_ && options.format != "phi3" && options.format != "phi3-small")
-    throw ConfigError(fmt::format("chat template {}: legal values: phi3, phi3-small, llama3", options.format));
-  std::vector<std::string> needed = {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"};
-  if (options.format == "phi3-small") needed.push_back("<|endoftext|>");
-  if (llama_) needed = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
-  for (const std::string& token : needed)
-    if (!tokenizer.special_id(token))
-      throw DataError(fmt::format("the tokenizer has no special token {}, which the chat template {} needs", token,
-                                  options.format));
-  tokens_->append(llama_ ? llama_header("assistant") : phi_header("assistant"), header_);
-  const int32_t last = *tokenizer.special_id(llama_ ? "<|end_header_id|>" : "<|assistant|>");
-  header_control_ = static_cast<size_t>(std::find(header_.begin(), header_.end(), last) - header_.begin()) + 1;
-  end_ = *tokenizer.special_id(end_of_message(options.format));
+  require_special_tokens();
+  std::vector<Part> parts;
+  add_template(template_.assistant.after, parts);
+  std::vector<int32_t> after;
+  encode(parts, false, after);
+  if (after.empty() || (after[0] != tokenizer.eot() && tokenizer.special_text(after[0]).empty()))
+    throw DataError(
+        fmt::format("chat template {}: the text after an answer, \"{}\", does not begin with a special token of this "
+                    "tokenizer, so a "
+                    "model could not end its answers; begin it with one, or with {{eos}}",
+                    shown(options.format), shown(template_.assistant.after)));
+  end_ = after[0];
 }
 
-std::vector<ChatEncoder::Part> ChatEncoder::render(std::span<const Message> messages) const {
+void ChatEncoder::require_special_tokens() const {
+  std::vector<std::string> texts = {template_.begin};
+  for (const char* role : {"system", "user", "assistant"})
+    if (const RoleText* text = template_.role(role)) texts.insert(texts.end(), {text->before, text->after});
+  for (const std::string& text : texts)
+    for (const std::string& token : special_tokens_in(text))
+      if (!tokenizer_.special_id(token))
+        throw DataError(
+            fmt::format("the tokenizer has no special token {}, which the chat template {} needs; train-tokenizer "
+                        "--special {} makes "
+                        "one that has, and the chat template plain needs none",
+                        shown(token), shown(options_.format), shown(token)));
+}
+
+void ChatEncoder::add_template(const std::string& text, std::vector<Part>& parts) const {
+  for (size_t at = 0; at < text.size();) {
+    const size_t bos = std::min(text.find("{bos}", at), text.size()),
+                 eos = std::min(text.find("{eos}", at), text.size());
+    const size_t next = std::min(bos, eos);
+    if (next > at) parts.push_back({text.substr(at, next - at), false, std::nullopt});
+    at = next + (next < text.size() ? 5 : 0);
+    if (next == text.size()) break;
+    const auto id = next == eos ? std::optional(tokenizer_.eot()) : tokenizer_.bos();
+    if (!id)
+      throw DataError(fmt::format("the tokenizer has no token for {{bos}} of chat template {}", options_.format));
+    const std::string_view written = tokenizer_.special_text(*id);
+    parts.push_back({std::string(written), false, written.empty() ? id : std::nullopt});
+  }
+}
+
+void ChatEncoder::add_message(const Message& message, const std::string& where, std::vector<Part>& parts) const {
+  const RoleText* role = template_.role(message.role);
+  if (!role)
+    throw DataError(
+        fmt::format("{}: the chat template has no text for messages with the role {}", where, message.role));
+  add_template(role->before, parts);
+  parts.push_back({template_.trim ? std::string(trim(message.content)) : message.content, true, std::nullopt});
+  add_template(role->after, parts);
+}
+
+std::optional<Message> ChatEncoder::default_message(std::span<const Message> messages) const {
+  if (!template_.default_system || (!messages.empty() && messages[0].role == "system")) return std::nullopt;
+  return Message{"system", *template_.default_system};
+}
+
+std::vector<ChatEncoder::Part> ChatEncoder::render(std::span<const Message> messages, const std::string& where,
+                                                   std::vector<size_t>& answers) const {
   std::vector<Part> parts;
-  if (llama_) parts.push_back({"<|begin_of_text|>", false});
-  if (options_.format == "phi3-small") parts.push_back({"<|endoftext|>", false});
+  add_template(template_.begin, parts);
+  if (const auto first = default_message(messages)) add_message(*first, where, parts);
   for (const Message& m : messages) {
-    parts.push_back({llama_ ? llama_header(m.role) : phi_header(m.role), false});
-    parts.push_back({llama_ ? std::string(trim(m.content)) : m.content, true});
-    parts.push_back({llama_ ? "<|eot_id|>" : "<|end|>\n", false});
+    if (m.role == "assistant") {
+      std::vector<Part> header;
+      add_template(template_.assistant.before, header);
+      answers.push_back(parts.size() + header.size());
+    }
+    add_message(m, where, parts);
   }
   return parts;
 }
@@ -73,36 +130,7 @@ bool ChatEncoder::holds_special_text(const std::string& content) {
   return as_tokens != as_text;
 }
 
-void ChatEncoder::encode(std::span<const Part> parts, bool apart, std::vector<int32_t>& ids) {
-  std::string whole;
-  for (const Part& part : parts) {
-    whole += part.text;
-    if (apart) (part.content ? text_ : tokens_)->append(part.text, ids);
-  }
-  if (!apart) tokens_->append(whole, ids);
-}
-
-void ChatEncoder::mark_answers(std::span<const int32_t> ids, Answers answers, std::vector<uint8_t>& loss_mask) const {
-  const auto header = std::span(header_);
-  const auto begin = static_cast<std::ptrdiff_t>(loss_mask.size());
-  for (size_t i = 0; i < ids.size();) {
-    const auto rest = ids.subspan(i);
-    const auto same = std::mismatch(header.begin(), header.end(), rest.begin(), rest.end()).first - header.begin();
-    const bool answer = static_cast<size_t>(same) >= header_control_;
-    if (answer && answers == Answers::last) std::fill(loss_mask.begin() + begin, loss_mask.end(), 0);
-    const size_t before = answer ? static_cast<size_t>(same) : 1;
-    loss_mask.insert(loss_mask.end(), before, 0);
-    i += before;
-    for (bool inside = answer; inside && i < ids.size(); ++i) {
-      loss_mask.push_back(1);
-      inside = ids[i] != end_;
-    }
-  }
-}
-
-void ChatEncoder::append(std::span<const Message> messages, Answers answers, const std::string& where,
-                         std::vector<int32_t>& ids, std::vector<uint8_t>& loss_mask) {
-  const auto parts = render(messages);
+bool ChatEncoder::encode_apart(std::span<const Message> messages, const std::string& where) {
   bool apart = false;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!holds_special_text(messages[i].content)) continue;
@@ -113,14 +141,78 @@ void ChatEncoder::append(std::span<const Message> messages, Answers answers, con
                       where, i, messages[i].role));
     apart = true;
   }
-  const size_t begin = ids.size();
+  return apart;
+}
+
+void ChatEncoder::encode(std::span<const Part> parts, bool apart, std::vector<int32_t>& ids) {
+  std::string whole;
+  const auto flush = [&] {
+    if (!whole.empty()) tokens_->append(whole, ids);
+    whole.clear();
+  };
+  for (const Part& part : parts) {
+    if (part.id) {
+      flush();
+      ids.push_back(*part.id);
+    } else if (apart) {
+      (part.content ? text_ : tokens_)->append(part.text, ids);
+    } else {
+      whole += part.text;
+    }
+  }
+  flush();
+}
+
+void ChatEncoder::append(std::span<const Message> messages, Answers answers, const std::string& where,
+                         std::vector<int32_t>& ids, std::vector<uint8_t>& loss_mask) {
+  std::vector<size_t> begins;
+  const std::vector<Part> parts = render(messages, where, begins);
+  const bool apart = encode_apart(messages, where);
+  std::vector<int32_t> all, before;
+  encode(parts, apart, all);
+  std::vector<uint8_t> mask(all.size());
+  if (answers == Answers::last && !begins.empty()) begins = {begins.back()};
+  for (const size_t begin : begins) {
+    before.clear();
+    encode(std::span(parts).first(begin), apart, before);
+    auto at = std::mismatch(before.begin(), before.end(), all.begin(), all.end()).second;
+    const auto end = std::find(at, all.end(), end_);
+    if (end == all.end())
+      throw DataError(fmt::format("{}: the text of a message and the chat template form a special token", where));
+    std::fill(mask.begin() + (at - all.begin()), mask.begin() + (end - all.begin()) + 1, uint8_t{1});
+  }
+  // A template whose last token ends the text needs no second one.
+  if (all.empty() || all.back() != tokenizer_.eot()) {
+    all.push_back(tokenizer_.eot());
+    mask.push_back(0);
+  }
+  ids.insert(ids.end(), all.begin(), all.end());
+  loss_mask.insert(loss_mask.end(), mask.begin(), mask.end());
+}
+
+std::vector<int32_t> ChatEncoder::prompt(std::span<const Message> messages) {
+  std::vector<size_t> answers;
+  std::vector<Part> parts = render(messages, "the prompt", answers);
+  add_template(template_.assistant.before, parts);
+  bool apart = false;
+  for (const Message& m : messages) apart = apart || holds_special_text(m.content);
+  std::vector<int32_t> ids;
   encode(parts, apart, ids);
-  const auto added = std::span(ids).subspan(begin);
-  const auto ends = static_cast<size_t>(std::count(added.begin(), added.end(), end_));
-  FP_CHECK(ends == messages.size(), "{}: {} messages became {}", where, messages.size(), ends);
-  mark_answers(added, answers, loss_mask);
-  ids.push_back(tokenizer_.eot());
-  loss_mask.push_back(0);
+  return ids;
+}
+
+std::vector<int32_t> ChatEncoder::next_turn(const Message& message) {
+  std::vector<Part> parts;
+  add_template(template_.assistant.after, parts);
+  add_message(message, "the prompt", parts);
+  add_template(template_.assistant.before, parts);
+  std::vector<int32_t> ids;
+  encode(parts, holds_special_text(message.content), ids);
+  return ids;
+}
+
+int32_t end_of_answer(const std::string& format, const Tokenizer& tokenizer) {
+  return ChatEncoder(tokenizer, {format, true}).end_of_answer();
 }
 
 }  // namespace fp

@@ -170,6 +170,12 @@ std::optional<int32_t> BpeTokenizer::special_id(std::string_view content) const 
   return it != special_ids_.end() ? std::optional(it->second) : std::nullopt;
 }
 
+std::string_view BpeTokenizer::special_text(int32_t id) const {
+  const auto it = std::find_if(definition_.added.begin(), definition_.added.end(),
+                               [id](const AddedToken& token) { return token.id == id; });
+  return it != definition_.added.end() ? std::string_view(it->content) : std::string_view();
+}
+
 bool BpeTokenizer::is_id(int32_t id) const {
   return id >= 0 && id < vocab_size() && definition_.tokens[static_cast<size_t>(id)].has_value();
 }

@@ -23,6 +23,7 @@ class BpeTokenizer : public Tokenizer {
   int32_t eot() const override { return *definition_.eot; }
   std::optional<int32_t> bos() const override { return definition_.bos; }
   std::optional<int32_t> special_id(std::string_view content) const override;
+  std::string_view special_text(int32_t id) const override;
   std::span<const int32_t> prefix_ids() const override { return definition_.prefix_ids; }
   std::span<const int32_t> suffix_ids() const override { return definition_.suffix_ids; }
   std::string_view bytes_of(int32_t id) const override;

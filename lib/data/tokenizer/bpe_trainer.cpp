@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/pair_map.h"
 
@@ -27,7 +29,8 @@ class Trainer {
   }
 
   TrainedBpe run() {
-    const size_t wanted = static_cast<size_t>(options_.vocab_size) - 1;  // the last id is the end-of-text token
+    const size_t others = 1 + options_.special_tokens.size();  // the end-of-text token comes before the special ones
+    const size_t wanted = static_cast<size_t>(options_.vocab_size) - others;
     while (tokens_.size() < wanted) {
       if (options_.on_progress && merges_.size() % 256 == 0)
         options_.on_progress(static_cast<int64_t>(tokens_.size() - 256), static_cast<int64_t>(wanted - 256));
@@ -36,7 +39,7 @@ class Trainer {
         throw DataError(
             fmt::format("the text holds pairs for a vocabulary of {} tokens, not {}: no other pair occurs {} "
                         "times; use --vocab {} or less, a lower --min-frequency, or more text",
-                        tokens_.size() + 1, options_.vocab_size, options_.min_frequency, tokens_.size() + 1));
+                        tokens_.size() + others, options_.vocab_size, options_.min_frequency, tokens_.size() + others));
       merge(*best, token_of(*best));
     }
     return {std::move(tokens_), std::move(merges_)};
@@ -194,9 +197,19 @@ void count_words(std::string_view text, PieceSplitter& splitter, WordCounts& cou
 }
 
 void check(const BpeTrainerOptions& options) {
-  if (options.vocab_size < 257)
-    throw ConfigError(fmt::format("--vocab {}: a byte-level vocabulary has at least 257 entries (256 bytes and {})",
-                                  options.vocab_size, kEndOfTextToken));
+  const size_t special = options.special_tokens.size(), least = 257 + special;
+  if (options.vocab_size < 0 || static_cast<size_t>(options.vocab_size) < least)
+    throw ConfigError(fmt::format(
+        "--vocab {}: legal: at least {}: 256 bytes, {}{}", options.vocab_size, least, kEndOfTextToken,
+        special == 0 ? "" : fmt::format(" and {} special tokens (see --special and --no-chat-tokens)", special)));
+  std::set<std::string> seen = {kEndOfTextToken};
+  for (const std::string& token : options.special_tokens) {
+    if (token.empty()) throw ConfigError("--special: a special token has at least one character");
+    if (utf8_valid_prefix(token) != token.size())
+      throw ConfigError(fmt::format("--special {}: a special token is text in UTF-8", token));
+    if (!seen.insert(token).second)
+      throw ConfigError(fmt::format("--special {}: the tokenizer has this special token already", token));
+  }
 }
 
 TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options) {
@@ -204,7 +217,7 @@ TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options) 
   return Trainer(words, options).run();
 }
 
-Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained) {
+Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained, const std::vector<std::string>& special_tokens) {
   const ByteAlphabet alphabet;
   const auto eot = static_cast<int32_t>(trained.tokens.size());
   Gpt2Vocabulary result;
@@ -214,6 +227,12 @@ Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained) {
   for (const Merge& merge : trained.merges) result.merges.emplace_back(name(merge.pair.first), name(merge.pair.second));
   result.vocab.emplace_back(kEndOfTextToken, eot);
   result.end_of_text = {kEndOfTextToken, eot};
+  for (const std::string& token : special_tokens) {
+    if (std::any_of(result.vocab.begin(), result.vocab.end(), [&](const auto& t) { return t.first == token; }))
+      throw ConfigError(fmt::format("--special {}: the text has taught this as an ordinary token; use another", token));
+    result.special.emplace_back(token, static_cast<int32_t>(result.vocab.size()));
+    result.vocab.push_back(result.special.back());
+  }
   return result;
 }
 

@@ -18,12 +18,14 @@ namespace fp {
 using WordCounts = StringMap<uint64_t>;
 
 struct BpeTrainerOptions {
-  int32_t vocab_size = 0;                                        // 256 bytes + merges + the end-of-text token
+  int32_t vocab_size = 0;  // 256 bytes + merges + the end-of-text token + the special tokens
+  std::vector<std::string> special_tokens;
   uint64_t min_frequency = 2;                                    // rarer pairs are not merged
   std::function<void(int64_t done, int64_t total)> on_progress;  // optional; called periodically
 };
 
-// Throws ConfigError when vocab_size is below 257.
+// Throws ConfigError when vocab_size is below 257 and the number of special tokens, and when one of these is empty, is
+// repeated or is the end-of-text token.
 void check(const BpeTrainerOptions& options);
 
 inline constexpr const char* kEndOfTextToken = "<|endoftext|>";
@@ -41,7 +43,8 @@ struct TrainedBpe {
 // only. Throws ConfigError as check() does, and DataError when the words do not contain enough pairs.
 TrainedBpe train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
 
-// Converts to the form that write_tokenizer_json() takes. The end-of-text token has the id after the last token's.
-Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained);
+// Converts to the form that write_tokenizer_json() takes. The end-of-text token has the id after the last token's, and
+// the special tokens follow it.
+Gpt2Vocabulary vocabulary_of(const TrainedBpe& trained, const std::vector<std::string>& special_tokens = {});
 
 }  // namespace fp

@@ -45,6 +45,8 @@ class Tokenizer {
   virtual std::optional<int32_t> bos() const { return std::nullopt; }
   // Returns the id of the added token with the text `content` ("<|user|>"); nothing when there is none.
   virtual std::optional<int32_t> special_id(std::string_view) const { return std::nullopt; }
+  // Returns the text of an added token ("<|user|>"), also of one that decodes to nothing; "" for other tokens.
+  virtual std::string_view special_text(int32_t) const { return {}; }
   // The ids that the file demands before and after a single text (a post-processor's <s> and the like).
   virtual std::span<const int32_t> prefix_ids() const { return {}; }
   virtual std::span<const int32_t> suffix_ids() const { return {}; }

@@ -28,7 +28,8 @@ void add_token(TokenizerDefinition& definition, const AddedToken& token, std::st
 struct Gpt2Vocabulary {
   std::vector<std::pair<std::string, int32_t>> vocab;
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
-  std::pair<std::string, int32_t> end_of_text;              // the only special token; may be in `vocab` too
+  std::pair<std::string, int32_t> end_of_text;              // may be in `vocab` too
+  std::vector<std::pair<std::string, int32_t>> special;     // the other special tokens; may be in `vocab` too
 };
 // Returns the vocabulary as the text of a tokenizer.json.
 std::string write_tokenizer_json(const Gpt2Vocabulary& vocabulary);
