@@ -76,7 +76,7 @@ def prepare_chat(program, work, name):
     """Conversations or preferences, short enough for the spec's sequences, and a tokenizer that knows their roles."""
     tokenizer = work / "chat-tokenizer.json"
     if not tokenizer.exists():
-        small_runs.launch([program, "data", "train-tokenizer", "--vocab", 257, "--documents", "line", "--out", tokenizer,
+        small_runs.launch([program, "data", "train-tokenizer", "--vocab", 257, "--no-chat-tokens", "--out", tokenizer,
                            work / "text.txt"], 1)
         content = json.loads(tokenizer.read_text(encoding="utf-8"))
         content["added_tokens"] += [{"id": 257 + i, "content": f"<|{role}|>", "single_word": False, "lstrip": False,

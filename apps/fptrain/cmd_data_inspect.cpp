@@ -1,8 +1,12 @@
 // fptrain data inspect: shows and verifies a dataset of any format.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/shown.h"
@@ -14,11 +18,15 @@ namespace {
 
 constexpr Split kSplits[] = {Split::train, Split::validation};
 
+double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b); }
+
 void print_split(const Manifest& m, Split split) {
   const SplitRecord& s = m.split(split);
-  fmt::print("{:<11} {} documents, {} tokens, {} bytes of text", name_of(split), s.documents, s.tokens, s.text_bytes);
+  fmt::print("{:<11} {} document{}, {} tokens, {} bytes of text", name_of(split), s.documents,
+             s.documents == 1 ? "" : "s", s.tokens, s.text_bytes);
   if (s.tokens > 0)
-    fmt::print(", {:.3f} bytes/token", static_cast<double>(s.text_bytes) / static_cast<double>(s.tokens));
+    fmt::print(", {:.3f} bytes/token, {:.0f} tokens/document", ratio(s.text_bytes, s.tokens),
+               ratio(s.tokens, s.documents));
   fmt::print(", {} shard{}\n", s.shards.size(), s.shards.size() == 1 ? "" : "s");
 }
 
@@ -33,12 +41,76 @@ std::string text_of(const Dataset& dataset, uint64_t document) {
   return dataset.tokenizer().decode(ids_of(dataset, document));
 }
 
+// Returns a conversation with its special tokens written out and what is learned in double brackets.
+std::string marked_text_of(const Dataset& dataset, uint64_t document) {
+  const std::vector<int32_t> ids = ids_of(dataset, document);
+  std::vector<int32_t> learned(ids.size());
+  dataset.read_loss_mask(dataset.document(document).first, learned);
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const bool before = i > 0 && learned[i - 1] != 0, now = learned[i] != 0;
+    if (now != before) text += now ? "[[" : "]]";
+    const std::string_view special = dataset.tokenizer().special_text(ids[i]);
+    if (!special.empty())
+      text += special;
+    else
+      text += ids[i] == dataset.tokenizer().eot() ? "<end of text>" : dataset.tokenizer().bytes_of(ids[i]);
+  }
+  return !learned.empty() && learned.back() != 0 ? text + "]]" : text;
+}
+
+// The lengths of a split of conversations, and how many of its tokens are learned.
+struct ChatLengths {
+  uint64_t tokens = 0, learned = 0, documents = 0, longest = 0;
+};
+
+ChatLengths chat_lengths(const Dataset& dataset) {
+  ChatLengths lengths{dataset.tokens(), 0, dataset.documents(), 0};
+  std::vector<int32_t> mask;
+  for (uint64_t i = 0; i < lengths.documents; ++i) {
+    const auto [begin, end] = dataset.document(i);
+    mask.resize(end - begin);
+    dataset.read_loss_mask(begin, mask);
+    lengths.learned += static_cast<uint64_t>(std::count(mask.begin(), mask.end(), 1));
+    lengths.longest = std::max(lengths.longest, end - begin);
+  }
+  return lengths;
+}
+
+// Padding is that of data.sampling: documents, whose rows hold one document each: all tokens but the last are inputs.
+void print_chat_lengths(const Dataset& dataset, Split split, uint64_t seq_len) {
+  const ChatLengths c = chat_lengths(dataset);
+  if (c.longest < 2) return;
+  fmt::print("{:<11} {:.1f} % of the tokens are learned; the longest conversation has {} tokens\n", name_of(split),
+             100.0 * ratio(c.learned, c.tokens), c.longest);
+  const uint64_t row = seq_len > 0 ? seq_len : c.longest - 1;
+  uint64_t used = 0, longer = 0;
+  for (uint64_t i = 0; i < c.documents; ++i) {
+    const auto [begin, end] = dataset.document(i);
+    used += std::min(row, end - begin - 1);
+    longer += end - begin - 1 > row ? 1 : 0;
+  }
+  fmt::print("{:<11} one conversation per row of {} tokens ({}): {:.1f} % padding, {} longer ones\n", "", row,
+             seq_len > 0 ? "--seq-len" : "the longest", 100.0 * (1.0 - ratio(used, row * c.documents)), longer);
+}
+
 // Returns the first and last characters of a long text on one line.
 std::string excerpt(std::string text) {
   constexpr size_t kHalf = 200;
   if (text.size() > 2 * kHalf) text = text.substr(0, kHalf) + " ... " + text.substr(text.size() - kHalf);
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\n");
   return text;
+}
+
+// Returns an excerpt of a document for the screen. On a terminal, what is learned is green as well as in brackets.
+std::string shown_document(const Dataset& dataset, uint64_t document) {
+  if (!dataset.has_loss_mask()) return printable(excerpt(text_of(dataset, document)));
+  std::string text = printable(excerpt(marked_text_of(dataset, document)));
+  if (::isatty(STDOUT_FILENO) != 1) return text;
+  for (const auto& [mark, coloured] : {std::pair("[[", "\x1b[32m[["), std::pair("]]", "]]\x1b[0m")})
+    for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += std::strlen(coloured))
+      text.replace(at, 2, coloured);
+  return text + "\x1b[0m";
 }
 
 // Reads every token, which also verifies the files, and returns the highest id.
@@ -65,7 +137,7 @@ nlohmann::ordered_json facts_of(const Dataset& dataset) {
 
 struct Flags {
   DatasetArguments dataset;
-  uint64_t documents = 3;
+  uint64_t documents = 3, seq_len = 0;
   std::string dump, dump_ids;
   bool json = false;
 };
@@ -89,8 +161,10 @@ void inspect(const Flags& flags) {
   if (!prepared) print_foreign(*splits[0], flags.json);
   if (flags.json) return;
   for (size_t s = 0; s < splits.size(); ++s)
+    if (splits[s] && splits[s]->has_loss_mask()) print_chat_lengths(*splits[s], kSplits[s], flags.seq_len);
+  for (size_t s = 0; s < splits.size(); ++s)
     for (uint64_t i = 0; splits[s] && i < std::min(flags.documents, splits[s]->documents()); ++i)
-      fmt::print("{}[{}]: {}\n", name_of(kSplits[s]), i, printable(excerpt(text_of(*splits[s], i))));
+      fmt::print("{}[{}]: {}\n", name_of(kSplits[s]), i, shown_document(*splits[s], i));
   fmt::print("{}\n", prepared ? "all files match their hashes" : "all ids are in the tokenizer's vocabulary");
 }
 
@@ -111,19 +185,29 @@ void write_out(const std::string& given) {
 }
 
 void print_manifest(const Manifest& m) {
-  for (const SourceRecord& source : m.sources)
-    fmt::print("source      {} ({} bytes)\n", printable(source.name), source.bytes);
+  constexpr size_t kMostSources = 10;
+  if (m.duplicate_documents > 0)
+    fmt::print("left out    {} training documents that repeat a held-out one (--drop-repeats)\n",
+               m.duplicate_documents);
+  if (m.empty_documents > 0) fmt::print("left out    {} empty documents\n", m.empty_documents);
+  for (size_t i = 0; i < std::min(m.sources.size(), kMostSources); ++i)
+    fmt::print("source      {} ({} bytes)\n", printable(m.sources[i].name), m.sources[i].bytes);
+  if (m.sources.size() > kMostSources) fmt::print("source      ... and {} more\n", m.sources.size() - kMostSources);
   if (m.kind != DataKind::text)
     fmt::print("kind        {}, by the template {}\n", name_of(m.kind), shown(m.chat_template));
-  fmt::print("documents   by {}; {} empty ones left out\n", printable(m.documents), m.empty_documents);
+  if (m.documents == Manifest::kJsonLines || m.kind != DataKind::text)
+    fmt::print("documents   one for each JSON line{}\n", m.kind == DataKind::preferences ? " and answer" : "");
+  else
+    fmt::print("documents   by {} (--documents)\n", printable(m.documents));
   fmt::print("tokenizer   {} ids, end of text {}, highest id used {}, hash {}\n", m.vocab_size, m.eot, m.highest_id,
              shown(m.tokenizer.xxh3));
   print_split(m, Split::train);
   print_split(m, Split::validation);
   if (m.validation_split != "none")
-    fmt::print(
-        "held out    {} of the documents ({}); {} training documents left out because they repeat a held-out one\n",
-        m.validation_fraction, shown(m.validation_split), m.duplicate_documents);
+    fmt::print("held out    {} of {} documents ({}), {:.1f} % of the tokens\n", m.validation.documents,
+               m.train.documents + m.validation.documents,
+               m.validation_split == "last" ? "the last ones" : "by the hash of their text",
+               100.0 * ratio(m.validation.tokens, m.train.tokens + m.validation.tokens));
 }
 
 DatasetSource DatasetArguments::source() const {
@@ -153,6 +237,10 @@ void add_data_inspect(cli::App& data) {
   command->add_option("--show", flags->documents, "Number of documents of each split to show")
       ->check(cli::Range(uint64_t{0}, uint64_t{1} << 40))
       ->capture_default_str();
+  command
+      ->add_option("--seq-len", flags->seq_len,
+                   "Conversations: tokens per row, to show how much would be padding; 0: those of the longest one")
+      ->check(cli::Range(uint64_t{0}, uint64_t{1} << 40));
   auto* text =
       command->add_option("--dump", flags->dump, "Write all text of a split, with a line end after each document")
           ->check(cli::IsMember({"train", "validation"}));

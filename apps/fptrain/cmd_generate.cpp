@@ -110,7 +110,8 @@ void run_generate(GenerateArguments& a) {
     return run_chat(a, loaded.source().step(), session);
   }
   write_out(a.prompt);
-  log_generation(loaded.source().step(), [&] { return generate(decoder, loaded.tokenizer(), a.prompt, a.generation, emit); });
+  log_generation(loaded.source().step(),
+                 [&] { return generate(decoder, loaded.tokenizer(), a.prompt, a.generation, emit); });
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_CASE("a small file that expands to gigabytes is refused without exhausting 
   write_bomb(folder / "bomb.jsonl.zst");
   std::filesystem::copy_file(folder / "bomb.jsonl.zst", folder / "bomb.txt.zst");
   const std::string prepare =
-      "ulimit -v 1500000 && '" FP_EXECUTABLE "' data prepare --threads 1 --tokenizer bytes --out d ";
+      "ulimit -v 1500000 && '" FP_EXECUTABLE "' data prepare --threads 1 --documents line --tokenizer bytes --out d ";
   for (const std::string name : {"bomb.jsonl.zst", "bomb.txt.zst"}) {
     const Outcome o = in_folder(folder, prepare + name);
     INFO(o.output);
@@ -98,7 +98,8 @@ TEST_CASE("a small file that expands to gigabytes is refused without exhausting 
 TEST_CASE("the maximum document size is accepted with and without a unit") {
   const TemporaryFolder folder;
   std::ofstream(folder / "t.txt") << "one\n\n" << std::string(2000, 'x') << "\n";
-  const std::string prepare = "'" FP_EXECUTABLE "' data prepare --tokenizer bytes --overwrite --out d --max-document ";
+  const std::string prepare =
+      "'" FP_EXECUTABLE "' data prepare --documents blank-line --tokenizer bytes --overwrite --out d --max-document ";
   for (const std::string size : {"2000", "2KB", "2KiB", "1GiB"}) {
     CAPTURE(size);
     CHECK(in_folder(folder, prepare + size + " t.txt").code == 0);

@@ -1,5 +1,6 @@
 // Splitting text into documents, from plain, gzip, Zstandard and JSON lines files.
 #include <catch2/catch.hpp>
+#include <cctype>
 
 #include "base/error.h"
 #include "data/support.h"
@@ -38,6 +39,7 @@ Strings cut(const std::string& text, const std::string& rule, const std::string&
 TEST_CASE("plain text is split by the documents rule") {
   CHECK(cut("a\nb\n\nc", "file") == Strings{"a\nb\n\nc"});
   CHECK(cut("a\n", "file") == Strings{"a\n"});
+  CHECK(cut("\n \n", "file") == Strings{""});
   CHECK(cut("a\nb\r\n\nc", "line") == Strings{"a", "b", "", "c"});
   CHECK(cut("1\n2\n3\n4\n5\n", "lines:2") == Strings{"1\n2", "3\n4", "5"});
   CHECK(cut("\n\na\nb\n \t\n\nc\n", "blank-line") == Strings{"a\nb", "c"});
@@ -245,4 +247,35 @@ TEST_CASE("the number of empty documents in a batch is bounded") {
     documents += batch.size();
   }
   CHECK(documents == 100'000);
+}
+
+TEST_CASE("a text is divided behind a blank line, a line end or a space near the place asked for") {
+  const std::string text = std::string(50, 'a') + "\n\n" + std::string(50, 'b');
+  CHECK(cut_position(text, 54) == 52);
+  CHECK(cut_position(text, 80) == 80);  // the blank line is too far away
+  CHECK(cut_position(std::string(50, 'a') + "\n" + std::string(50, 'b'), 54) == 51);
+  CHECK(cut_position(std::string(50, 'a') + " " + std::string(50, 'b'), 54) == 51);
+  CHECK(cut_position("\u00e9\u00e9\u00e9", 3) == 2);  // never inside a character
+  CHECK(cut_position("ab", 9) == 1);
+  CHECK(cut_position("ab", 0) == 1);
+  CHECK(cut_position("a\n\n", 3) == 2);  // the second part is not empty
+}
+
+TEST_CASE("a large file is read in parts that no word crosses") {
+  const TemporaryFolder dir;
+  std::mt19937 random(4);
+  const std::string text = random_ascii(random, 5'000'000);
+  write_text(dir / "t.txt", text);
+  CorpusOptions options;
+  options.files = {dir / "t.txt"};
+  options.part_bytes = uint64_t{1} << 20;
+  const Strings parts = read_all(options);
+  CHECK(parts.size() > 2);
+  std::string joined;
+  for (const std::string& part : parts) {
+    CHECK(part.size() < 3u << 20);
+    if (!joined.empty()) CHECK((std::isspace(joined.back()) == 0 && std::isspace(part.front()) != 0));
+    joined += part;
+  }
+  CHECK(joined == text);
 }

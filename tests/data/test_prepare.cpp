@@ -49,7 +49,8 @@ size_t entries_in(const std::filesystem::path& folder) {
 
 TEST_CASE("prepared text is read back exactly, with the last documents held out") {
   const TemporaryFolder dir;
-  const Manifest m = prepare_lines(dir, "one\n\ntwo\xFF\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n", "out");
+  const Manifest m = prepare_lines(dir, "one\n\ntwo\xFF\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n", "out",
+                                   [](PrepareOptions& o) { o.corpus.allow_bytes = true; });
   CHECK(documents_of(dir / "out", Split::train) ==
         Strings{"one", "two\xFF", "three", "four", "five", "six", "seven", "eight", "nine"});
   CHECK(documents_of(dir / "out", Split::validation) == Strings{"ten"});
@@ -152,7 +153,10 @@ TEST_CASE("training documents that duplicate held-out ones are left out") {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "text " + std::to_string(i * i % 97) + "\n";
   for (const std::string split : {"last", "hash"}) {
-    const Manifest m = prepare_lines(dir, text, split, [&](PrepareOptions& o) { o.validation_split = split; });
+    const Manifest m = prepare_lines(dir, text, split, [&](PrepareOptions& o) {
+      o.validation_split = split;
+      o.drop_repeats = 1;
+    });
     const Strings train = documents_of(dir / split, Split::train),
                   held_out = documents_of(dir / split, Split::validation);
     for (const std::string& document : held_out) CHECK(std::find(train.begin(), train.end(), document) == train.end());
@@ -169,6 +173,7 @@ TEST_CASE("a prepared folder does not depend on the number of threads or on comp
   write_text(dir / "t.json", trained_json(text.substr(0, 10000), 300));
   PrepareOptions o;
   o.corpus.files = {dir / "text.txt"};
+  o.corpus.documents = "blank-line";
   o.tokenizer = (dir / "t.json").string();
   o.out = dir / "one";
   set_threads(1);
@@ -192,11 +197,12 @@ TEST_CASE("an empty or indivisible corpus is refused and leaves nothing behind")
   const TemporaryFolder dir;
   CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "", "out"); }), Contains("no text"));
   CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "\n\n\n", "out"); }), Contains("no text"));
-  CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "only\n", "out"); }), Contains("1 document "));
+  CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "only\n", "out"); }), Contains("1 document, too few"));
   CHECK_THAT(message_of<DataError>(
                  [&] { prepare_lines(dir, "a\nb\n", "out", [](PrepareOptions& o) { o.validation_fraction = 0.9; }); }),
              Contains("too few to hold out"));
-  CHECK_THAT(message_of<DataError>([&] { prepare_lines(dir, "a\na\na\n", "out"); }),
+  CHECK_THAT(message_of<DataError>(
+                 [&] { prepare_lines(dir, "a\na\na\n", "out", [](PrepareOptions& o) { o.drop_repeats = 1; }); }),
              Contains("none is left for the train split"));
   CHECK_THAT(message_of<DataError>(
                  [&] { prepare_lines(dir, "a\n", "out", [](PrepareOptions& o) { o.validation_split = "hash"; }); }),
@@ -245,4 +251,108 @@ TEST_CASE("an existing output is kept unless it may be overwritten") {
   std::filesystem::create_directory(dir / "photos");
   CHECK_THROWS_AS(prepare_lines(dir, "c\nd\n", "photos", overwrite), ConfigError);
   CHECK(entries_in(dir.path) == 3);  // text.txt, out, photos
+}
+
+TEST_CASE("short training documents that repeat held-out ones stay, and long ones go unless all may stay") {
+  const TemporaryFolder dir;
+  const std::string heading = "=head1 NAME\n", boilerplate(100, 'x');
+  std::string text;
+  for (int i = 0; i < 17; ++i) text += "line " + std::to_string(i) + "\n";
+  text += heading + boilerplate + "\n" + heading + boilerplate + "\n";  // the last two lines are held out
+  const auto left_out = [&](const std::string& out, uint64_t drop_repeats) {
+    return prepare_lines(dir, heading + text, out, [&](PrepareOptions& o) { o.drop_repeats = drop_repeats; })
+        .duplicate_documents;
+  };
+  CHECK(left_out("default", PrepareOptions().drop_repeats) == 1);
+  CHECK(left_out("all", 1) == 3);
+  CHECK(left_out("none", 0) == 0);
+}
+
+TEST_CASE("a single file is one document whose end is held out") {
+  const TemporaryFolder dir;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "Paragraph " + std::to_string(i) + " has a line\nand another.\n\n";
+  write_text(dir / "book.txt", text);
+  PrepareOptions o;
+  o.corpus.files = {dir / "book.txt"};
+  o.tokenizer = "bytes";
+  o.out = dir / "out";
+  InputReport report;
+  const Manifest m = prepare(o, &report);
+  CHECK(m.documents == "file");
+  REQUIRE(report.divided);
+  CHECK(report.divided->filename() == "book.txt");
+  const Strings train = documents_of(dir / "out", Split::train),
+                held_out = documents_of(dir / "out", Split::validation);
+  REQUIRE(train.size() == 1);
+  REQUIRE(held_out.size() == 1);
+  CHECK(train[0] + held_out[0] == text);
+  CHECK(held_out[0].starts_with("Paragraph 36 "));
+  // Ten files are enough to hold out a whole one.
+  o.corpus.files.assign(10, dir / "book.txt");
+  o.drop_repeats = 0;
+  o.out = dir / "ten";
+  CHECK(prepare(o, &report).validation.documents == 1);
+  CHECK_FALSE(report.divided);
+  CHECK(documents_of(dir / "ten", Split::validation) == Strings{text});
+}
+
+TEST_CASE("files that are not text are refused by name, and named where a little of them is not text") {
+  const TemporaryFolder dir;
+  std::mt19937 random(3);
+  write_text(dir / "good.txt", numbered_lines(100));
+  write_text(dir / "nearly.txt", numbered_lines(100) + "na\xEFve\n");
+  write_text(dir / "latin.txt",
+             "\xC4rger \xFC"
+             "ber \xD6l\n");
+  write_text(dir / "random.txt", random_bytes(random, 1000));
+  write_text(dir / "empty.txt", "");
+  PrepareOptions o;
+  o.tokenizer = "bytes";
+  for (const std::string split : {"last", "hash"}) {
+    o.validation_split = split;
+    o.corpus.documents = "line";
+    o.corpus.allow_bytes = false;
+    o.out = dir / split;
+    o.corpus.files = {dir / "good.txt", dir / "latin.txt", dir / "random.txt"};
+    CHECK_THAT(message_of<DataError>([&] { prepare(o); }), Contains("2 input files are not text in UTF-8: ") &&
+                                                               Contains("latin.txt: 3 of 13 bytes") &&
+                                                               Contains("random.txt: ") && Contains("--allow-bytes"));
+    CHECK_FALSE(std::filesystem::exists(dir / split));
+    o.corpus.allow_bytes = true;
+    InputReport report;
+    o.corpus.files = {dir / "empty.txt", dir / "good.txt", dir / "nearly.txt", dir / "latin.txt"};
+    prepare(o, &report);
+    CHECK(report.empty_files == std::vector{dir / "empty.txt"});
+    REQUIRE(report.not_text.size() == 2);
+    CHECK_THAT(report.not_text[0], Contains("nearly.txt: 1 of "));
+  }
+}
+
+TEST_CASE("the sources of a folder are told apart by their paths within it, wherever it lies") {
+  const TemporaryFolder dir;
+  std::filesystem::create_directories(dir / "docs/a");
+  std::filesystem::create_directories(dir / "docs/b");
+  for (const char* name : {"a/Simple.pm", "b/Simple.pm"}) write_text(dir / "docs" / name, numbered_lines(10));
+  PrepareOptions o;
+  o.corpus.files = {dir / "docs"};
+  o.tokenizer = "bytes";
+  o.out = dir / "out";
+  const Manifest m = prepare(o);
+  REQUIRE(m.sources.size() == 2);
+  CHECK(m.sources[0].name == "a/Simple.pm");
+  CHECK(m.sources[1].name == "b/Simple.pm");
+}
+
+TEST_CASE("JSON lines are documents whatever --documents says, and advice for them is to add lines") {
+  const TemporaryFolder dir;
+  write_text(dir / "t.jsonl", "{\"text\": \"one\"}\n");
+  PrepareOptions o;
+  o.corpus.files = {dir / "t.jsonl"};
+  o.tokenizer = "bytes";
+  o.out = dir / "out";
+  CHECK_THAT(message_of<DataError>([&] { prepare(o); }),
+             Contains("1 document") && Contains("add lines") && !Contains("blank-line"));
+  write_text(dir / "t.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  CHECK(prepare(o).documents == "json-lines");
 }

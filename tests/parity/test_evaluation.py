@@ -26,7 +26,7 @@ class Evaluation(Case):
         chat_tokenizer().save(self.path("hf/tokenizer.json"))
         with open(self.path("text.txt"), "w", encoding="utf-8") as f:
             f.write("\n\n".join(f"Line {n} of a text." for n in range(40)))
-        fptrain("data", "prepare", "--tokenizer", self.path("hf"), "--out", self.path("data"), self.path("text.txt"))
+        fptrain("data", "prepare", "--documents", "blank-line", "--tokenizer", self.path("hf"), "--out", self.path("data"), self.path("text.txt"))
         dumped = fptrain("data", "inspect", self.path("data"), "--dump-ids", "validation")
         stream = [int(x) for x in dumped.split()]
         end = chat_tokenizer().token_to_id("<|endoftext|>")
@@ -82,8 +82,8 @@ class Trained(Case):
         text = "\n\n".join(f"The {a} cat number {n} sat on the mat." for n, a in enumerate(["red", "old", "big"] * 60))
         with open(self.path("text.txt"), "w", encoding="utf-8") as f:
             f.write(text)
-        fptrain("data", "train-tokenizer", "--vocab", 300, "--out", self.path("tokenizer.json"), self.path("text.txt"))
-        fptrain("data", "prepare", "--tokenizer", self.path("tokenizer.json"), "--out", self.path("data"), self.path("text.txt"))
+        fptrain("data", "train-tokenizer", "--vocab", 300, "--no-chat-tokens", "--documents", "blank-line", "--out", self.path("tokenizer.json"), self.path("text.txt"))
+        fptrain("data", "prepare", "--documents", "blank-line", "--tokenizer", self.path("tokenizer.json"), "--out", self.path("data"), self.path("text.txt"))
         with open(self.path("run.yaml"), "w", encoding="utf-8") as f:
             json.dump({"run": {"directory": self.path("run")}, "model": model | {"max_position": 64},
                        "data": {"train": [{"path": self.path("data")}], "seq_len": 64}, "optimizer": {"lr": 0.01},

@@ -20,7 +20,7 @@ class Starting(Case):
         with open(self.path("text.txt"), "w", encoding="utf-8") as f:
             f.write("\n\n".join(f"{n}: abc" for n in range(200)))
         # 256 bytes and more: the model has 211 ids, so use a tokenizer that the model can hold.
-        fptrain("data", "prepare", "--tokenizer", "bytes", "--out", self.path("data"), self.path("text.txt"))
+        fptrain("data", "prepare", "--documents", "blank-line", "--tokenizer", "bytes", "--out", self.path("data"), self.path("text.txt"))
 
     def config(self, **changes):
         with open(self.path("hf/config.json"), encoding="utf-8") as f:

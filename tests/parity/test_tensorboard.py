@@ -12,7 +12,7 @@ class Events(Case):
     def test_scalars(self):
         with open(self.path("text.txt"), "w", encoding="utf-8") as f:
             f.write("\n\n".join(f"Line {n} of a text." for n in range(400)))
-        fptrain("data", "prepare", "--tokenizer", "bytes", "--out", self.path("data"), self.path("text.txt"))
+        fptrain("data", "prepare", "--documents", "blank-line", "--tokenizer", "bytes", "--out", self.path("data"), self.path("text.txt"))
         with open(self.path("run.yaml"), "w", encoding="utf-8") as f:
             json.dump({"run": {"directory": self.path("run")}, "data": {"train": [{"path": self.path("data")}], "seq_len": 32},
                        "model": {"family": "gpt", "layers": 1, "hidden": 32, "heads": 2, "max_position": 32},

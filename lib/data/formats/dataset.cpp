@@ -6,6 +6,8 @@
 #include "data/formats/flat_dataset.h"
 #include "data/formats/megatron.h"
 #include "data/formats/prepared_dataset.h"
+#include "data/text/byte_source.h"
+#include "data/text/inputs.h"
 #include "io/filesystem.h"
 
 namespace fp {
@@ -15,11 +17,27 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFormats = "auto, prepared, megatron, llmc, nanogpt";
 
+// Returns whether a file begins as text does. Token ids of small vocabularies hold zero bytes.
+bool is_text(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;
+  std::string block(4096, '\0');
+  block.resize(open_source(path)->read(std::span(block.data(), block.size())));
+  // The last character of a full block may be incomplete.
+  return !block.empty() && bytes_not_text(block) <= (block.size() == 4096 ? 3u : 0u);
+}
+
 std::string recognise(const std::string& path) {
   if (fs::is_directory(path)) return "prepared";
   if (is_megatron(path)) return "megatron";
   if (is_llmc(path)) return "llmc";
-  if (matching_files(path).empty()) throw DataError(fmt::format("{}: no such file or folder", path));
+  const auto files = matching_files(path);
+  if (files.empty()) throw DataError(fmt::format("{}: no such file or folder", path));
+  if (is_text(files.front()))
+    throw ConfigError(
+        fmt::format("{}: is text, not a dataset of token ids; `fptrain data prepare --tokenizer TOKENIZER --out FOLDER "
+                    "{}` makes one, "
+                    "and data.train[].path names that folder",
+                    path, path));
   throw ConfigError(
       fmt::format("{}: its format cannot be recognised (no prepared folder, no .idx beside it, no llm.c header); if it "
                   "contains raw 16-bit ids as nanoGPT writes them, set format: nanogpt; legal: {}",

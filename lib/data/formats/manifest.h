@@ -33,7 +33,7 @@ struct FileRecord {
 };
 
 struct SourceRecord {
-  std::string name;    // name of an input file of `data prepare`, without its folder
+  std::string name;    // an input file of `data prepare`: its path without the folders that all of them are in
   uint64_t bytes = 0;  // size on disk
 };
 
@@ -52,6 +52,7 @@ struct Manifest {
   // for conversations, so that a reader which does not know loss masks refuses the folder.
   int version() const { return !train.hashes.name.empty() ? 3 : kind == DataKind::text ? 1 : 2; }
   static constexpr const char* kFileName = "manifest.json";
+  static constexpr const char* kJsonLines = "json-lines";  // `documents` where all of them are JSON lines
 
   DataKind kind = DataKind::text;
   std::string chat_template;  // for conversations
@@ -61,11 +62,11 @@ struct Manifest {
   int64_t highest_id = 0;                     // highest token id in any shard
   int token_bytes = 2;                        // 2 or 4
   uint64_t shard_tokens = uint64_t{1} << 28;  // tokens in every shard of a split but its last
-  std::string documents;                      // how the text was split into documents (--documents)
+  std::string documents;                      // how the text was split into documents (--documents), or kJsonLines
   std::string validation_split;               // "last", "hash" or "none"
   double validation_fraction = 0.0;
   uint64_t empty_documents = 0;      // left out
-  uint64_t duplicate_documents = 0;  // training documents left out because the validation split holds the same text
+  uint64_t duplicate_documents = 0;  // training documents left out because they repeat a held-out one
   std::vector<SourceRecord> sources;
   SplitRecord train, validation;
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory_error.h"
 #include "base/utf8.h"
+#include "data/text/inputs.h"
 #include "io/json.h"
 
 namespace fp {
@@ -21,21 +22,6 @@ std::string_view without_line_end(std::string_view line) {
   if (line.ends_with('\n')) line.remove_suffix(1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
-}
-
-bool is_json_lines(const std::filesystem::path& path, const std::string& format) {
-  if (format == "text") return false;
-  if (format == "jsonl") return true;
-  if (format != "auto") throw ConfigError(fmt::format("--format {}: legal values: auto, text, jsonl", format));
-  std::filesystem::path name = path.filename();
-  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  const std::string extension = name.extension().string();
-  if (extension == ".jsonl" || extension == ".ndjson") return true;
-  if (extension == ".txt" || extension == ".text" || extension == ".md" || extension.empty()) return false;
-  throw ConfigError(fmt::format(
-      "{}: '{}' does not have an extension of a known format: use .txt, .text, .md or no ending for text, .jsonl or "
-      ".ndjson for JSON lines (each also with .gz or .zst), or say --format text|jsonl",
-      path.string(), extension));
 }
 
 }  // namespace
@@ -164,7 +150,8 @@ class CorpusReader::Lines {
 
 CorpusReader::CorpusReader(const CorpusOptions& options) : options_(options), rule_(options.documents) {
   if (rule_.start()) start_.emplace(*rule_.start());
-  if (options_.files.empty()) throw ConfigError("no input file is given");
+  if (options_.files.empty())
+    throw ConfigError("no input is given; name files or folders, or a list of files with --files-from");
   if (options_.max_document == 0 || options_.max_document > kLargestDocument)
     throw ConfigError(fmt::format("--max-document {}: legal: 1 to {} bytes", options_.max_document, kLargestDocument));
   for (const auto& path : options_.files) {
@@ -242,6 +229,18 @@ void CorpusReader::read_text_line(std::string_view line, DocumentBatch& batch) {
   with_memory_for(
       length, [&] { return place(document_line_); }, [&] { document_ += line; });
   ++document_lines_;
+  if (whole && options_.part_bytes > 0 && document_.size() > options_.part_bytes) take_part(line.size(), batch);
+}
+
+// Divides before the last white space among the newest bytes: GPT-2's pattern has no word that crosses such a place.
+void CorpusReader::take_part(size_t newest, DocumentBatch& batch) {
+  const auto is_space = [&](size_t at) { return is_blank({&document_[at], 1}); };
+  const size_t least = document_.size() - newest;
+  size_t at = document_.size() - 1;
+  while (at > least && !(is_space(at) && !is_space(at - 1))) --at;
+  if (at <= least) return;
+  add_item(std::string_view(document_).substr(0, at), batch);
+  document_.erase(0, at);
 }
 
 std::string CorpusReader::place(uint64_t line) const {
@@ -249,18 +248,52 @@ std::string CorpusReader::place(uint64_t line) const {
 }
 
 void CorpusReader::refuse_document(uint64_t line, const char* what) const {
-  throw DataError(fmt::format(
-      "{}: {} has more than {} bytes; legal: up to --max-document, which may be raised{}", place(line), what,
-      options_.max_document, lines_->json() ? "" : fmt::format("; the text is split by --documents {}", rule_.spec())));
+  std::string advice;
+  if (!lines_->json())
+    advice =
+        rule_.kind() == DocumentRule::Kind::file
+            ? "; a file is one document unless --documents says where documents begin: line, lines:N, blank-line or "
+              "start:REGEX"
+            : fmt::format("; the text is split by --documents {}", rule_.spec());
+  throw DataError(fmt::format("{}: {} has more than {} bytes; legal: up to --max-document, which may be raised{}",
+                              place(line), what, options_.max_document, advice));
+}
+
+void CorpusReader::add_item(std::string_view text, DocumentBatch& batch) {
+  const size_t begin = batch.bytes_.size();
+  batch.bytes_ += text;
+  batch.items_.push_back({begin, batch.bytes_.size(), document_line_, lines_->file(), false});
 }
 
 void CorpusReader::end_document(DocumentBatch& batch) {
   const bool whole = rule_.kind() == DocumentRule::Kind::file;
-  const size_t begin = batch.bytes_.size();
-  batch.bytes_ += whole ? std::string_view(document_) : without_line_end(document_);
-  batch.items_.push_back({begin, batch.bytes_.size(), document_line_, lines_->file(), false});
+  std::string_view text = whole ? std::string_view(document_) : without_line_end(document_);
+  if (whole && is_blank(text)) text = {};
+  const auto& cut = options_.cut;
+  if (cut && cut->file == lines_->file() && cut->line == document_line_) {
+    const std::string_view first = text.substr(0, cut_position(text, cut->offset));
+    add_item(first, batch);
+    document_line_ += static_cast<uint64_t>(std::count(first.begin(), first.end(), '\n'));
+    add_item(text.substr(first.size()), batch);
+  } else {
+    add_item(text, batch);
+  }
   document_.clear();
   document_line_ = document_lines_ = 0;
+}
+
+size_t cut_position(std::string_view text, size_t offset) {
+  if (text.size() < 2) return text.size();
+  offset = std::clamp<size_t>(offset, 1, text.size() - 1);
+  const size_t least = offset - std::min<size_t>(offset - 1, text.size() / 20);
+  for (const std::string_view end : {"\n\n", "\n", " "}) {
+    const size_t found = text.rfind(end, offset - 1);
+    const size_t behind = found == std::string_view::npos ? 0 : found + end.size();
+    if (behind >= least && behind < text.size()) return behind;
+  }
+  const auto continues = [&](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80; };
+  while (offset > 1 && continues(offset)) --offset;
+  return offset;
 }
 
 }  // namespace fp

@@ -21,7 +21,7 @@ namespace fp {
 class DocumentRule {
  public:
   // The rules:
-  //   "file"         a file is one document, unchanged
+  //   "file"         a file is one document, unchanged; a file of white space is an empty one
   //   "line"         each line is a document; "lines:N": each group of N lines
   //   "blank-line"   paragraphs: lines of white space separate documents and belong to none
   //   "start:REGEX"  a line in which REGEX matches begins a document
@@ -36,18 +36,35 @@ class DocumentRule {
 
  private:
   std::string spec_;
-  Kind kind_ = Kind::blank_line;
+  Kind kind_ = Kind::file;
   uint64_t lines_ = 1;
   std::shared_ptr<const Regex> start_;
 };
 
+// A document that is divided in two, so that its end can be held out: the one that begins at `line` of file `file`.
+struct DocumentCut {
+  size_t file = 0;
+  uint64_t line = 0;
+  uint64_t offset = 0;  // the first part has about this many bytes
+};
+
 struct CorpusOptions {
   std::vector<std::filesystem::path> files;    // read in this order
-  std::string documents = "blank-line";        // a DocumentRule, for plain text
+  std::string documents = "file";              // a DocumentRule, for plain text
   std::string format = "auto";                 // auto (by the file's name) | text | jsonl
   std::string text_field = "text";             // the field of a JSON line that holds the document's text
   uint64_t max_document = uint64_t{64} << 20;  // maximum number of bytes of a document's text or JSON line
+  bool allow_bytes = false;                    // accept files that are not text (TextCensus)
+  std::optional<DocumentCut> cut;
+  // > 0: documents of the rule "file" are read in parts of at least this many bytes, for uses to which documents do not
+  // matter. No word of GPT-2's pattern crosses their boundaries.
+  uint64_t part_bytes = 0;
 };
+
+// Returns where to divide `text` so that the first part has at most about `offset` bytes: behind a blank line, else
+// behind a line end or a space that is near, else behind a character. The result is from 1 to text.size() - 1 for a
+// text of at least two bytes.
+size_t cut_position(std::string_view text, size_t offset);
 
 // Consecutive documents in one buffer. Its reader must outlive it.
 class DocumentBatch {
@@ -62,6 +79,10 @@ class DocumentBatch {
   std::string_view raw(size_t i) const;
   // Returns "file:line" of document i, for messages.
   std::string place(size_t i) const;
+  // Returns the index of the document's file in CorpusOptions::files, its line, and whether it is a JSON line.
+  size_t file(size_t i) const { return items_[i].file; }
+  uint64_t line(size_t i) const { return items_[i].line; }
+  bool is_json(size_t i) const { return items_[i].json; }
   // Returns the parsed value of a JSON line. Throws DataError with file:line when it is malformed or the file does not
   // consist of JSON lines.
   nlohmann::json object(size_t i) const;
@@ -81,8 +102,8 @@ class DocumentBatch {
 
 class CorpusReader {
  public:
-  // Throws ConfigError for invalid options or a file whose format cannot be inferred from its name, and DataError for a
-  // missing file.
+  // Throws ConfigError for invalid options or a file whose name says that it is neither text nor JSON lines, and
+  // DataError for a missing file.
   explicit CorpusReader(const CorpusOptions& options);
   ~CorpusReader();
 
@@ -101,6 +122,8 @@ class CorpusReader {
   void read_line(std::string_view line, DocumentBatch& batch);
   void read_text_line(std::string_view line, DocumentBatch& batch);
   void end_document(DocumentBatch& batch);
+  void add_item(std::string_view text, DocumentBatch& batch);
+  void take_part(size_t newest, DocumentBatch& batch);
   std::string place(uint64_t line) const;  // "file:line" in the open file
   [[noreturn]] void refuse_document(uint64_t line, const char* what) const;
 
