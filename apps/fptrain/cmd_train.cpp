@@ -35,11 +35,18 @@ void plan_together(Ranks& ranks, TrainRequest& request, const std::function<Clus
   request.forecast = planned.forecast;
 }
 
-// Returns an error as a value (train/rank_result.h), since an error on one rank must end all.
-RankResult read_spec(TrainRequest& request, const std::string& file, const std::vector<std::string>& sets) {
+// A run spec as one rank sees it. Errors are values (train/rank_result.h), since an error on one rank must end all.
+struct SpecOfRank {
+  RankResult text;  // of the file
+  RankResult read;  // whether the text is a legal spec, which is in the request then
+};
+
+// Resolves the spec in `text`, that of the file on some rank.
+RankResult resolve_spec(TrainRequest& request, const std::string& text, const std::string& file,
+                        const std::vector<std::string>& sets) {
   return run_and_catch([&] {
     try {
-      RunSpec spec = load_run_spec(file, sets);
+      RunSpec spec = load_run_spec(text, file, sets);
       validate_for_training(spec);
       spec = with_steps_of_data(std::move(spec));
       apply_permissions(spec);
@@ -50,6 +57,26 @@ RankResult read_spec(TrainRequest& request, const std::string& file, const std::
     }
     return std::string();
   });
+}
+
+SpecOfRank read_spec(TrainRequest& request, const std::string& file, const std::vector<std::string>& sets) {
+  const RankResult text = run_and_catch([&] {
+    try {
+      return read_run_spec(file);
+    } catch (const std::filesystem::filesystem_error& e) {
+      throw DataError(message_of(e), exit_code_of(e.code().value()));
+    }
+  });
+  return {text, text.ok() ? resolve_spec(request, text.text, file, sets) : text};
+}
+
+// The text of rank 0 counts: a network file system may show an older one on other nodes.
+void use_text_of_rank_0(Ranks& ranks, SpecOfRank& mine, TrainRequest& request, const std::string& file,
+                        const std::vector<std::string>& sets) {
+  const RankResult of_rank_0 = RankResult::parse(ranks.all_ranks().broadcast(mine.text.serialize(), 0));
+  if (!of_rank_0.ok() || (mine.text.ok() && mine.text.text == of_rank_0.text)) return;
+  log::warning("{}: this rank sees another content than rank 0 does; that of rank 0 is used", file);
+  mine.read = resolve_spec(request, of_rank_0.text, file, sets);
 }
 
 Facts facts_of(const TrainRequest& request, bool hdf5) {
@@ -126,12 +153,13 @@ void add_train_command(cli::App& app, CommandResult& result) {
     EarlyStop early;  // handles stop signals during set-up, which may take minutes
     Ranks ranks;
     TrainRequest request{{}, a->resume, a->allow_data_change, FPTRAIN_VERSION};
-    const RankResult read = read_spec(request, a->file, a->sets);
-    if (ranks.alone()) read.value();
+    SpecOfRank spec = read_spec(request, a->file, a->sets);
+    if (ranks.alone()) spec.read.value();
     ranks.note_suspects_in(request.spec.run.directory);
     ranks.join(request.spec.watchdog);
     result.code = ranks.run([&] {
-      ranks.require_same(facts_of(request, a->hdf5.given()), read);
+      if (!ranks.alone()) use_text_of_rank_0(ranks, spec, request, a->file, a->sets);
+      ranks.require_same(facts_of(request, a->hdf5.given()), spec.read);
       const bool planned = !request.spec.parallel.cluster.empty();
       const bool measures = !request.spec.parallel.open.empty() && !planned;
       if (planned) plan_together(ranks, request, [&] { return *cluster_for(request.spec); });

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <span>
 
+#include "base/core_load.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "dryrun/memory_watch.h"
-#include "host/cpu_time.h"
 #include "host/machine.h"
 #include "launch/placement.h"
 
@@ -48,18 +49,20 @@ NodeFacts facts_of_node(const Ops& ops, const World& world, int64_t nodes) {
 }
 
 // Returns text for the source of the rates if other programs took cores from the ranks; "" if not. All ranks call this.
-std::string disturbance(const MachineLoad& load, double own_before_s, Group& all_ranks, int64_t nodes) {
-  double own = (own_cpu_seconds() - own_before_s) / load.elapsed_s(), threads = max_threads();
+std::string disturbance(const std::optional<CpuTimes>& before, Group& all_ranks, int64_t nodes) {
+  const auto now = read_cpu_times(Cores::all);
+  const double passed = before && now ? std::chrono::duration<double>(now->at - before->at).count() : 0;
+  double own = passed > 0 ? (now->own_s - before->own_s) / passed : 0, threads = max_threads();
   all_ranks.all_reduce(std::span(&own, 1));
   all_ranks.all_reduce(std::span(&threads, 1));
-  const auto busy = load.busy_cores();
-  if (!busy) return "";
+  if (passed <= 0) return "";
+  const double busy = (now->busy_s - before->busy_s) / passed;
   const double of_node = 1.0 / static_cast<double>(nodes);
-  const double taken = cores_taken(*busy, own * of_node, static_cast<int>(threads * of_node), load.cores());
+  const double taken = cores_taken(busy, own * of_node, static_cast<int>(threads * of_node), now->cores);
   return taken == 0
              ? ""
              : fmt::format("; other programs took {:.1f} of its {} cores meanwhile: measure again when it is idle",
-                           taken, load.cores());
+                           taken, now->cores);
 }
 
 }  // namespace
@@ -67,13 +70,12 @@ std::string disturbance(const MachineLoad& load, double own_before_s, Group& all
 MeasuredMachine measure_machine(Ops& ops, World& world, Group& all_ranks, bool quick) {
   const std::vector<std::string> hosts = all_ranks.all_gather(host_name());
   const auto nodes = static_cast<int64_t>(std::set<std::string>(hosts.begin(), hosts.end()).size());
-  const MachineLoad load;
-  const double own_before_s = own_cpu_seconds();
+  const auto times_before = read_cpu_times(Cores::all);
   MeasuredMachine m;
   m.links = measure_links(world, ops, hosts, quick);
   m.rates = measure_device(ops, all_ranks, static_cast<int>(world.size() / nodes), quick);
   NodeFacts facts = facts_of_node(ops, world, nodes);
-  const std::string disturbed = disturbance(load, own_before_s, all_ranks, nodes);
+  const std::string disturbed = disturbance(times_before, all_ranks, nodes);
   facts.source += disturbed;
   if (!disturbed.empty()) log::warning("the measured rates of {} are too low{}", facts.name, disturbed);
   m.cluster = measured_cluster(facts, m.rates, m.links, {});

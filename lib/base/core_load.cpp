@@ -12,29 +12,29 @@
 
 namespace fp {
 
-std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s) {
+std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s) {
   // cpuN user nice system idle iowait irq softirq steal ...
   constexpr size_t kIdle = 3, kWaiting = 4, kFields = 8;
   std::istringstream lines{std::string(proc_stat)};
   double ticks = 0;
-  bool any = false;
+  CpuTimes t;
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("cpu") || line.size() < 4 || line[3] == ' ') continue;
     std::istringstream fields(line.substr(3));
     size_t core = 0;
     fields >> core;
     if (!fields || core >= allowed.size() || !allowed[core]) continue;
-    any = true;
+    ++t.cores;
     double value = 0;
     for (size_t i = 0; i < kFields && fields >> value; ++i) {
       if (i != kIdle && i != kWaiting) ticks += value;
     }
   }
-  if (!any) return {};
-  return ticks / ticks_per_s;
+  t.busy_s = ticks / ticks_per_s;
+  return t.cores > 0 ? std::optional(t) : std::nullopt;
 }
 
-std::optional<CpuTimes> read_cpu_times() {
+std::optional<CpuTimes> read_cpu_times(Cores which) {
   cpu_set_t set;
   timespec own{};
   std::ifstream in("/proc/stat");
@@ -43,11 +43,12 @@ std::optional<CpuTimes> read_cpu_times() {
   if (!in || ::sched_getaffinity(0, sizeof(set), &set) != 0 || ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0)
     return {};
   std::vector<bool> allowed(CPU_SETSIZE);
-  for (size_t core = 0; core < allowed.size(); ++core) allowed[core] = CPU_ISSET(core, &set);
-  const auto busy = busy_seconds(text.str(), allowed, static_cast<double>(::sysconf(_SC_CLK_TCK)));
-  if (!busy) return {};
-  return CpuTimes{*busy, static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec),
-                  std::chrono::steady_clock::now()};
+  for (size_t core = 0; core < allowed.size(); ++core) allowed[core] = which == Cores::all || CPU_ISSET(core, &set);
+  auto times = busy_times(text.str(), allowed, static_cast<double>(::sysconf(_SC_CLK_TCK)));
+  if (!times) return {};
+  times->own_s = static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec);
+  times->at = std::chrono::steady_clock::now();
+  return times;
 }
 
 int free_cores(int cores, const CpuTimes& before, const CpuTimes& now) {
@@ -58,8 +59,13 @@ int free_cores(int cores, const CpuTimes& before, const CpuTimes& now) {
   return std::clamp(cores - static_cast<int>(std::floor(others + 1 - kCountsAsOne)), 1, cores);
 }
 
-CoreLoad::CoreLoad(int cores, std::function<std::optional<CpuTimes>()> read)
-    : cores_(cores), free_(cores), read_(std::move(read)), last_(read_()) {}
+double cores_taken(double busy, double own, int threads, int cores) {
+  constexpr double kMatters = 0.1;  // of our threads
+  const double taken = busy - own - std::max(cores - threads, 0);
+  return taken > kMatters * threads ? taken : 0;
+}
+
+CoreLoad::CoreLoad(int cores, Read read) : cores_(cores), free_(cores), read_(std::move(read)), last_(read_()) {}
 
 int CoreLoad::update(double window_s) {
   if (!last_) return cores_;

@@ -173,8 +173,15 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
 
 }  // namespace
 
+std::string read_run_spec(const fs::path& file) { return read_text(file); }
+
+RunSpec load_run_spec(std::string_view text, const fs::path& file, const std::vector<std::string>& sets,
+                      DataFolders folders) {
+  return read(text, file.string(), sets, folders, file.parent_path());
+}
+
 RunSpec load_run_spec(const fs::path& file, const std::vector<std::string>& sets, DataFolders folders) {
-  return read(read_text(file), file.string(), sets, folders, file.parent_path());
+  return load_run_spec(read_run_spec(file), file, sets, folders);
 }
 
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets,

@@ -21,6 +21,12 @@ enum class DataFolders { must_exist, may_be_missing };
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& sets = {},
                       DataFolders folders = DataFolders::must_exist);
 
+// Both steps of load_run_spec: the text of the file, and the spec from a text of `file`, which need not be the file's
+// content: rank 0 sends its text to ranks that may still see an older one.
+std::string read_run_spec(const std::filesystem::path& file);
+RunSpec load_run_spec(std::string_view text, const std::filesystem::path& file, const std::vector<std::string>& sets,
+                      DataFolders folders = DataFolders::must_exist);
+
 // As load_run_spec, from text; error messages use `name` in place of the file. If `name` is empty, the text was made by
 // code, and messages name keys without line numbers. Empty text is an error; `{}` is a spec of defaults.
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets = {},

@@ -19,7 +19,7 @@ constexpr size_t kMostKeys = 3;       // named in a message
 constexpr size_t kMostLetters = 200;  // of a value in a message
 
 constexpr const char* kAdvice =
-    "Each rank reads its command line, the run spec, the data and the program itself: start all of them the same way. "
+    "Each rank reads its command line, presets, the data and the program itself: start all of them the same way. "
     "If a file was written or changed a moment ago, a network file system may still show another node the old content: "
     "start again in a minute";
 

@@ -1,6 +1,6 @@
 // Checks that all ranks are about to run the same training. Each rank is started with its own command line and reads
-// the run spec, the program and the data itself: a mistake, or a network file system that still shows an old file on
-// one node, would let them train different models, and no collective would notice.
+// presets, the program and the data itself: a mistake, or a network file system that still shows an old file on one
+// node, would let them train different models, and no collective would notice. (The run spec's file is rank 0's.)
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@ using namespace fp;
 namespace {
 
 CpuTimes after(double seconds, double busy_s, double own_s) {
-  return {busy_s, own_s,
+  return {busy_s, own_s, 8,
           std::chrono::steady_clock::time_point{} +
               std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds))};
 }
@@ -26,11 +26,12 @@ TEST_CASE("busy seconds are summed over the allowed cores, without idle time and
       "intr 5\n";
   std::vector<bool> allowed(16);
   allowed[0] = true;
-  CHECK(busy_seconds(stat, allowed, 100) == 1.36);
+  CHECK(busy_times(stat, allowed, 100)->busy_s == 1.36);
   allowed[10] = true;
-  CHECK(busy_seconds(stat, allowed, 100) == 5.36);
-  CHECK_FALSE(busy_seconds(stat, std::vector<bool>(16), 100));
-  CHECK_FALSE(busy_seconds("nothing\ncpu\ncpux 1\n", std::vector<bool>(16, true), 100));
+  CHECK(busy_times(stat, allowed, 100)->busy_s == 5.36);
+  CHECK(busy_times(stat, allowed, 100)->cores == 2);
+  CHECK_FALSE(busy_times(stat, std::vector<bool>(16), 100));
+  CHECK_FALSE(busy_times("nothing\ncpu\ncpux 1\n", std::vector<bool>(16, true), 100));
 }
 
 TEST_CASE("a core counts as free when other programs use less than 0.4 of it") {
@@ -48,7 +49,7 @@ TEST_CASE("a core counts as free when other programs use less than 0.4 of it") {
 
 TEST_CASE("the load is measured over windows and kept between them") {
   const auto now = std::chrono::steady_clock::now();
-  std::vector<CpuTimes> readings{{0, 0, now}, {10, 0, now + std::chrono::seconds(10)}};
+  std::vector<CpuTimes> readings{{0, 0, 4, now}, {10, 0, 4, now + std::chrono::seconds(10)}};
   size_t next = 0;
   CoreLoad load(4, [&]() -> std::optional<CpuTimes> { return readings[next++]; });
   CHECK(load.update(1e6) == 4);
@@ -57,6 +58,13 @@ TEST_CASE("the load is measured over windows and kept between them") {
   CHECK(next == 2);
   CoreLoad unknown(4, [] { return std::optional<CpuTimes>{}; });
   CHECK(unknown.update(0) == 4);
+}
+
+TEST_CASE("other programs take cores only where none is free") {
+  CHECK(cores_taken(2.0, 1.0, 2, 2) == Approx(1.0));
+  CHECK(cores_taken(2.0, 1.9, 2, 2) == 0);   // too little to matter
+  CHECK(cores_taken(9.0, 2.0, 2, 16) == 0);  // on other cores
+  CHECK(cores_taken(16.0, 1.5, 2, 16) == Approx(0.5));
 }
 
 TEST_CASE("a fixed number of threads does not follow the load") {

@@ -1,5 +1,6 @@
 // The candidates of the search are all legal plans and no others.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/philox.h"

@@ -72,6 +72,27 @@ TEST_CASE("ranks with different command lines are refused, with the key and its 
              "optimizer.lr is 0.001 on rank 0 and 0.03 on ranks 1,3. Each rank reads its command line");
 }
 
+TEST_CASE("ranks that see another content of the run spec's file use that of rank 0", "[ranks]") {
+  const RanksWorkspace w;
+  const std::filesystem::path spec = w.spec("llama");
+  for (const char* name : {"new", "old", "missing"}) std::filesystem::create_directories(w.root() / name);
+  const std::string text = slurp(spec);
+  std::ofstream(w.root() / "new/run.yaml") << text;
+  std::ofstream(w.root() / "old/run.yaml") << text + "\nbroken: [";
+  const auto directory = w.run_directory("stale");
+  const auto in = [&](const char* folder) {
+    return RankCommand{{"train", "run.yaml", "--set", "parallel.data=3", "--set", "train.global_batch=12", "--set",
+                        "train.steps=2", "--set", "run.directory=" + directory.string()},
+                       {"-wdir", (w.root() / folder).string()}};
+  };
+  Job job(mpirun({in("new"), in("old"), in("missing")}));
+  const int code = job.wait();
+  INFO(job.output());
+  CHECK(code == 0);
+  CHECK(job.count("this rank sees another content than rank 0 does") == 2);
+  CHECK(history(directory).size() == 2);
+}
+
 TEST_CASE("ranks that find different data under the same name are refused", "[ranks]") {
   const RanksWorkspace w;
   const TwoRanks two(w);
