@@ -55,11 +55,10 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   const ModelSection& there = source.spec().model;
   const std::string where = source.path().string();
   if (const auto sizes = size_differences(section, there); !sizes.empty())
-    throw ConfigError(
-        fmt::format("{}: its weights have other sizes than the model of this run:{}\nlegal beside model.init_from: the "
-                    "sizes of its "
-                    "model, or none; model.vocab may be larger, and so may max_position of learned positions",
-                    where, indented_lines(sizes)));
+    throw ConfigError(fmt::format(
+        "{}: its weights have other sizes than the model of this run:{}\nlegal beside model.init_from: the "
+        "sizes of its model, or none; model.vocab may be larger, and so may max_position of learned positions",
+        where, indented_lines(sizes)));
   if (section.vocab > there.vocab)
     log::info("model.vocab: {} ids of {}, and {} new ones whose rows begin as the mean of these", there.vocab, where,
               section.vocab - there.vocab);

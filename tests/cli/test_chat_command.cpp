@@ -82,7 +82,10 @@ TEST_CASE("a model that was trained on conversations answers with its own templa
   CHECK_THAT(one.output, !Contains("Where?"));
   // The prompt holds more than the question: the text of the template.
   const auto prompt_tokens = [&](const std::string& arguments) {
-    return std::stoi(place.fptrain_in(generate + arguments + " --prompt 'Where?' 2>&1 >/dev/null").output);
+    const std::string log = place.fptrain_in(generate + arguments + " --prompt 'Where?' 2>&1 >/dev/null").output;
+    INFO(log);
+    REQUIRE_THAT(log, Contains(" prompt tokens"));  // after "step 2: "
+    return std::stoi(log.substr(log.rfind(": ", log.find(" prompt tokens")) + 2));
   };
   CHECK(prompt_tokens("--chat") > prompt_tokens("") + 4);
   // Each line of standard input is a turn of one conversation.

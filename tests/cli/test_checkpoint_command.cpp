@@ -90,7 +90,7 @@ TEST_CASE("consolidate copies the newest checkpoint and overwrites nothing") {
   const Run run;
   const std::string copy = (run.dir.path / "copy").string();
   const auto made = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});
-  CHECK(contains(made.output, copy + ": made and verified"));
+  CHECK(contains(made.output, copy + ": step 20, made and verified"));
   CHECK(made.code == 0);
   CHECK(checkpoint({"diff", run.second.string(), copy}).code == 0);
   const auto again = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});

@@ -137,8 +137,8 @@ TEST_CASE("sample text that a run cannot write is refused", "[cli]") {
 
 TEST_CASE("a run on preferences shows accuracy and margin", "[cli]") {
   const Workspace w;
-  REQUIRE(run(fptrain({"data", "train-tokenizer", "--vocab", "257", "--out", (w.root() / "bytes.json").string(),
-                       (w.root() / "text.txt").string()}))
+  REQUIRE(run(fptrain({"data", "train-tokenizer", "--vocab", "257", "--no-chat-tokens", "--out",
+                       (w.root() / "bytes.json").string(), (w.root() / "text.txt").string()}))
               .code == 0);
   auto tokenizer = nlohmann::json::parse(slurp(w.root() / "bytes.json"));
   int id = 257;
