@@ -54,7 +54,8 @@ TEST_CASE("small files and index.bin are read back and compared too") {
     const Watch watch([&](storage::Step step, const path& file) {
       if (step == storage::Step::sync && file.filename() == name) flip_bit(file, 3);
     });
-    CHECK(contains(data_error([&] { save(dir.path, state, 2, 2); }), std::string(name) + ": the file differs from the data"));
+    CHECK(contains(data_error([&] { save(dir.path, state, 2, 2); }),
+                   std::string(name) + ": the file differs from the data"));
   }
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001"});
 }
