@@ -22,9 +22,9 @@ const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
 CostModel::CostModel(const ClusterSpec& cluster, int ranks)
     : cluster_(&cluster), ranks_per_node_(static_cast<int>(std::min<int64_t>(ranks, cluster.ranks_per_node))) {
   if (cluster.nodes > 0 && ranks > cluster.nodes * cluster.ranks_per_node)
-    throw ConfigError(fmt::format("the cluster {} has {} nodes of {} ranks: {} ranks at most, not {}", cluster.name,
-                                  cluster.nodes, cluster.ranks_per_node, cluster.nodes * cluster.ranks_per_node,
-                                  ranks));
+    throw ConfigError(fmt::format("the cluster {} has {} node{} of {} ranks: {} ranks at most, not {}", cluster.name,
+                                  cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.ranks_per_node,
+                                  cluster.nodes * cluster.ranks_per_node, ranks));
   profile_ = profile_for(cluster, ranks_per_node_);
   if (profile_ != nullptr) return;
   std::string known;

@@ -118,3 +118,10 @@ TEST_CASE("written_keys returns exactly the keys that differ from the defaults",
   CHECK(written_keys(plan) == "parallel.tensor=2 train.micro_batch=1");
   CHECK(plan_json(plan)["keys"] == written_keys(plan));
 }
+
+TEST_CASE("a run for which no plan was found in time is told to lower train.micro_batch") {
+  Plan plan;
+  plan.micro_batch = 100000;
+  CHECK(describe_nearest(plan, {}) ==
+        "no similar plan that fits was found in time; a smaller train.micro_batch than 100000 takes less");
+}

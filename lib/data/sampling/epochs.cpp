@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "base/human_text.h"
 #include "config/load.h"
 #include "config/run_length.h"
