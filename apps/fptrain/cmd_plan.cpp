@@ -184,7 +184,11 @@ void run_plan(PlanArguments& a) {
   const int ranks = ranks_of(spec.parallel, a.ranks);
   if (!a.json) {
     fmt::print("{}\n{}\n", describe_model(spec.model), printable(describe_length(spec)));
-    if (spec.parallel.open.empty() && ranks > 1) fmt::print("{} ranks: {}\n", ranks, describe(spec.parallel));
+    if (spec.parallel.open.empty() && ranks > 1) {
+      RunSpec arranged = spec;  // with the degree that parallel.data: 0 leaves open
+      arrange(arranged, ranks, ArrangedBy::plan);
+      fmt::print("{} ranks: {}\n", ranks, describe(arranged.parallel));
+    }
   }
   if (spec.parallel.open.empty())
     check_plan(a, spec, ranks, *cluster);

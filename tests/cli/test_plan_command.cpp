@@ -56,6 +56,14 @@ TEST_CASE("plan predicts the time of a step on a cluster", "[cli][plan]") {
   CHECK(j["alternatives"].empty());
 }
 
+TEST_CASE("plan names the data degree that parallel.data: 0 leaves to the number of ranks", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const Outcome o = run(fptrain(
+      {"plan", spec_file(folder, "parallel: {data: 0, tensor: 2}\n"), "--cluster", "dgx-a100", "--ranks", "4"}));
+  INFO(o.output);
+  CHECK_THAT(o.output, Catch::Contains("4 ranks: data 2 x tensor 2"));
+}
+
 TEST_CASE("the lines of predicted memory add up, and headroom decides what fits", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "parallel: {data: 2}\n");

@@ -70,9 +70,8 @@ void ChatEncoder::require_special_tokens() const {
     for (const std::string& token : special_tokens_in(text))
       if (!tokenizer_.special_id(token))
         throw DataError(
-            fmt::format("the tokenizer has no special token {}, which the chat template {} needs; train-tokenizer "
-                        "--special {} makes "
-                        "one that has, and the chat template plain needs none",
+            fmt::format("the tokenizer has no special token {}, which the chat template {} needs; the chat template "
+                        "plain needs none, and the tokenizer of a new model has it by train-tokenizer --special {}",
                         shown(token), shown(options_.format), shown(token)));
 }
 
