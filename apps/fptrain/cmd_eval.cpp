@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/shown.h"
+#include "base/task_progress.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/open_keys.h"
@@ -13,7 +14,6 @@
 #include "inference/inference.h"
 #include "inference/multiple_choice_eval.h"
 #include "older_flag.h"
-#include "report/work_progress.h"
 
 namespace fp {
 namespace {
@@ -37,11 +37,11 @@ void run_multiple_choice(const EvalArguments& a) {
   use.micro_batch = a.rows;
   use.seq_len = longest_row(questions, loaded.spec().model.vocab);
   loaded.load(use, *ops, *counting, make_self_groups());
-  const auto total = static_cast<int64_t>(questions.size());
   const MultipleChoiceResult r = [&] {
-    WorkProgress progress("questions", total);
-    return evaluate_choices(loaded.executor(), questions, a.rows, use.seq_len,
-                            [&](int64_t done) { progress.done(done); });
+    TaskProgress progress("evaluating");
+    return evaluate_choices(loaded.executor(), questions, a.rows, use.seq_len, [&](int64_t done) {
+      progress.update(static_cast<uint64_t>(done), questions.size(), "questions", 1);
+    });
   }();
   const auto share = [&](int64_t n) {
     return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(r.examples, 1));
@@ -106,9 +106,10 @@ void run_eval(const EvalArguments& a) {
   loaded.load(use, *ops, *counting, groups);
   sampler.check_vocab(loaded.spec().model.vocab);
   const EvaluationResult r = [&] {
-    WorkProgress progress("samples", sampler.size());
-    return evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {},
-                    [&](int64_t done) { progress.done(done); });
+    TaskProgress progress("evaluating");
+    return evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {}, [&](int64_t done) {
+      progress.update(static_cast<uint64_t>(done), static_cast<uint64_t>(sampler.size()), "samples", 1);
+    });
   }();
   print_result(r, loaded.source().step(), a.json);
 }

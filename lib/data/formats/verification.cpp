@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/task_progress.h"
 #include "data/formats/data_file.h"
 #include "data/formats/stamps.h"
-#include "data/prepare/progress.h"
 #include "io/filesystem.h"
 
 namespace fp {

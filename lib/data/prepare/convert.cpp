@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/task_progress.h"
 #include "data/prepare/dataset_writer.h"
-#include "data/prepare/progress.h"
 
 namespace fp {
 namespace {

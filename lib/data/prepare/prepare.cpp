@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/task_progress.h"
 #include "data/prepare/document_encoder.h"
 #include "data/prepare/parallel_documents.h"
-#include "data/prepare/progress.h"
 #include "data/prepare/split_writer.h"
 #include "data/text/text_census.h"
 #include "data/tokenizer/tokenizer.h"

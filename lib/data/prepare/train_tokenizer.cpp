@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/task_progress.h"
 #include "data/prepare/parallel_documents.h"
-#include "data/prepare/progress.h"
 #include "data/text/text_census.h"
 #include "data/tokenizer/bpe_trainer.h"
 #include "data/tokenizer/tokenizer_json.h"

@@ -7,6 +7,10 @@
 
 namespace fp {
 
+// Returns "tokenizing: 12%, 2.5 MB/s, 2m 05s left". The rate is in `unit_size` of done per second.
+std::string progress_line(const std::string& what, uint64_t done, uint64_t total, const char* unit, double unit_size,
+                          double elapsed_s);
+
 class TaskProgress {
  public:
   explicit TaskProgress(std::string what);
