@@ -1,4 +1,4 @@
-// fptrain data tokenize | detokenize
+// fptrain data tokenize | detokenize | add-tokens
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shown.h"
 #include "cmd_data.h"
 #include "commands.h"
 #include "data/tokenizer/tokenizer.h"
@@ -49,6 +50,16 @@ void detokenize(const std::string& name, const fs::path& file) {
   write_out(tokenizer->decode(mapped.as<int32_t>()));
 }
 
+void add_tokens(const std::string& name, const std::vector<std::string>& special, const fs::path& out, bool overwrite) {
+  if (fs::exists(out) && !overwrite)
+    throw ConfigError(fmt::format("--out {}: exists already; choose another name or pass --overwrite", out.string()));
+  const auto tokenizer = load_tokenizer(name), extended = with_special_tokens(*tokenizer, special);
+  extended->save(out);
+  for (int32_t id = tokenizer->vocab_size(); id < extended->vocab_size(); ++id)
+    fmt::print("{:>8}  {}\n", id, shown(extended->special_text(id)));
+  fmt::print("{}: {} tokens\n", out.string(), extended->vocab_size());
+}
+
 }  // namespace
 
 void add_tokenize_commands(cli::App& data) {
@@ -74,6 +85,24 @@ void add_tokenize_commands(cli::App& data) {
   command->add_option("FILE", reverse->file, "32-bit little-endian ids, as `data tokenize --out` writes")->required();
   command->add_option("--tokenizer", reverse->tokenizer, kTokenizer)->required();
   command->callback([reverse] { detokenize(reverse->tokenizer, reverse->file); });
+
+  struct Extension {
+    std::string tokenizer;
+    std::vector<std::string> special;
+    fs::path out;
+    bool overwrite = false;
+  };
+  auto extension = std::make_shared<Extension>();
+  command = data.add_subcommand("add-tokens", "Add special tokens to a tokenizer, behind its other ids");
+  command->add_option("--tokenizer", extension->tokenizer, kTokenizer)->required();
+  command->add_option("--special", extension->special, "A special token, such as <|im_start|>; repeatable")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--out", extension->out, "The tokenizer file to write")->required();
+  command->add_flag("--overwrite", extension->overwrite, "Replace the file if it exists");
+  command->callback(
+      [extension] { add_tokens(extension->tokenizer, extension->special, extension->out, extension->overwrite); });
 }
 
 }  // namespace fp

@@ -122,6 +122,17 @@ TEST_CASE("a SentencePiece tokenizer round-trips through its serialized form") {
   CHECK(copy->encode("ab<|end|> \nab") == Ids{9, 11, 9});
 }
 
+TEST_CASE("special tokens are added behind the pieces of a SentencePiece model") {
+  const auto tokenizer = parse_sentencepiece(model());
+  const auto more = with_special_tokens(*tokenizer, {"<|user|>", "<|endoftext|>"});
+  CHECK(more->vocab_size() == tokenizer->vocab_size() + 2);
+  CHECK(more->eot() == tokenizer->eot());
+  CHECK(more->encode("ab<|user|>ab") == Ids{9, 10, 9});
+  const auto copy = parse_tokenizer(more->serialized(), "copy");
+  CHECK(copy->hash() == more->hash());
+  CHECK(copy->special_id("<|endoftext|>") == 11);
+}
+
 TEST_CASE("a folder with a SentencePiece model has bos as prefix unless its config says otherwise") {
   const auto prefix = [](const std::string& config, const std::string& text = model()) {
     const TemporaryFolder dir;

@@ -51,6 +51,15 @@ TEST_CASE("a rank file joins the neighbours whose concatenation has the lowest r
   CHECK(copy->encode("abc<|user|>") == Ids{258, 301});
 }
 
+TEST_CASE("special tokens are added behind those of a rank file") {
+  const TemporaryFolder dir;
+  write_text(dir / "t.tiktoken", ranks(256, {"bc", "ab", "abc", "zzz"}));
+  write_text(dir / "tokenizer_config.json", kConfig);
+  const auto more = with_special_tokens(*load_tokenizer(dir.path.string()), {"<|tool|>"});
+  CHECK(more->encode("bc<|user|><|tool|>") == Ids{256, 301, 302});
+  CHECK(parse_tokenizer(more->serialized(), "copy")->vocab_size() == 303);
+}
+
 TEST_CASE("128000 ranks are recognised as Llama 3") {
   const auto tokenizer = parse_tokenizer(ranks(128000, {"user", "\n\n"}), "tokenizer.model");
   CHECK(tokenizer->vocab_size() == 128256);

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -245,4 +246,26 @@ TEST_CASE("UTF-8 is accepted as well formed exactly as Unicode defines") {
     CHECK(utf8_character(bad) == 0);
   CHECK(utf8_valid_prefix("0123456789\u00E9\xFF"
                           "abc") == 12);
+}
+
+TEST_CASE("special tokens are added behind the ids of a tokenizer.json, which stays one") {
+  const auto tokenizer = parse_tokenizer(trained_json("the cat and the dog and the cat", 266), "t.json");
+  const int32_t first = tokenizer->vocab_size();
+  const auto more = with_special_tokens(*tokenizer, {"<|tool|>", "</s>"});
+  CHECK(nlohmann::json::parse(more->serialized()).at("model").at("type") == "BPE");
+  CHECK(more->vocab_size() == first + 2);
+  CHECK(more->eot() == tokenizer->eot());
+  CHECK(more->special_text(first) == "<|tool|>");
+  for (int32_t id = 0; id < first; ++id) CHECK(more->bytes_of(id) == tokenizer->bytes_of(id));
+  auto ids = tokenizer->encode("the cat");
+  ids.push_back(first + 1);
+  CHECK(more->encode("the cat</s>") == ids);
+  const auto message = [&](const std::vector<std::string>& tokens) {
+    return message_of<ConfigError>([&] { with_special_tokens(*tokenizer, tokens); });
+  };
+  CHECK(message({"<|endoftext|>"}) == "<|endoftext|>: is a token already");
+  CHECK(message({"<a>", "<a>"}) == "<a>: is a token already");
+  CHECK(message({""}).find("not empty") != std::string::npos);
+  CHECK(message({"\xFF"}).find("UTF-8") != std::string::npos);
+  CHECK_THROWS_AS(with_special_tokens(*load_tokenizer("bytes"), {"<a>"}), ConfigError);
 }

@@ -90,6 +90,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 // Parses the content of a tokenizer file; `where` names it in errors.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where);
 
+// Returns the tokenizer with further special tokens, which get the ids from vocab_size() on, in this order; all other
+// ids stay. Throws ConfigError for a text that is empty or is an added token already, and for the tokenizer "bytes".
+std::unique_ptr<Tokenizer> with_special_tokens(const Tokenizer&, const std::vector<std::string>& contents);
+
 // Decodes token by token for display: the bytes of an incomplete character are held back, so that every returned piece
 // is valid UTF-8 wherever the whole text is. Ill-formed bytes are returned as soon as they are known to be ill-formed.
 class StreamingDecoder {
