@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "config/load.h"
+#include "config/preset.h"
 #include "data/tokenizer/tokenizer.h"
 #include "interop/companions.h"
 #include "interop/transfer.h"
@@ -39,10 +40,20 @@ std::string tokenizer_of(const ForeignModel& model) {
   return has_tokenizer(model.folder()) ? load_tokenizer(model.folder().string())->serialized() : std::string();
 }
 
+// Throws ConfigError for a run directory, a checkpoints folder or a checkpoint of fptrain.
+void refuse_own_files(const fs::path& from) {
+  if (!fs::is_regular_file(model_description_at(from)) || model_description_at(from).extension() != ".yaml") return;
+  throw ConfigError(
+      fmt::format("--from {}: holds checkpoints of fptrain, which need no import: name it in model.init_from or with "
+                  "--checkpoint; `fptrain checkpoint export` writes it for other programs",
+                  from.string()));
+}
+
 void import_model(const ImportOptions& o) {
   std::error_code error;
   if (fs::exists(o.to, error))
     throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
+  refuse_own_files(o.from);
   ForeignModel model(o.from, o.source);
   ParamTable table;
   declare_parameters(model.section(), table);

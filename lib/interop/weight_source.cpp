@@ -4,6 +4,7 @@
 
 #include "base/human_text.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "config/compare_models.h"
 #include "config/load.h"
 #include "data/text/hf_chat_template.h"
@@ -56,8 +57,8 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   const std::string where = source.path().string();
   if (const auto sizes = size_differences(section, there); !sizes.empty())
     throw ConfigError(fmt::format(
-        "{}: its weights have other sizes than the model of this run:{}\nlegal beside model.init_from: the "
-        "sizes of its model, or none; model.vocab may be larger, and so may max_position of learned positions",
+        "{}: its weights have other sizes than the model of this run:{}\nleave these keys out: model.init_from sets "
+        "the sizes; only model.vocab may be larger, and so may max_position of learned positions",
         where, indented_lines(sizes)));
   if (section.vocab > there.vocab)
     log::info("model.vocab: {} ids of {}, and {} new ones whose rows begin as the mean of these", there.vocab, where,
@@ -69,6 +70,27 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   if (!changes_allowed)
     throw ConfigError(text + "\nleave these keys out, or set model.init_changes: true if the change is intended");
   log::warning("{}", text);
+}
+
+void require_same_ids(const WeightSource& source, const Tokenizer& of_data, bool changes_allowed) {
+  if (source.tokenizer_json().empty()) return;
+  const auto own = parse_tokenizer(source.tokenizer_json(), source.path().string());
+  if (own->hash() == of_data.hash()) return;
+  const auto text_of = [](const Tokenizer& t, int32_t id) {
+    return t.special_text(id).empty() ? t.bytes_of(id) : t.special_text(id);
+  };
+  for (int32_t id = 0; id < std::min(own->vocab_size(), of_data.vocab_size()); ++id) {
+    if (!own->is_id(id) || !of_data.is_id(id) || text_of(*own, id) == text_of(of_data, id)) continue;
+    const std::string text = fmt::format(
+        "model.init_from: {}: its tokenizer differs from that of the data: id {} is {} for the model and {} in the "
+        "data",
+        source.path().string(), id, shown(text_of(*own, id)), shown(text_of(of_data, id)));
+    if (!changes_allowed)
+      throw ConfigError(text +
+                        "; prepare the data with `--tokenizer` and the model's own one, or set "
+                        "model.init_changes: true if the change is intended");
+    return log::warning("{}", text);
+  }
 }
 
 Fingerprints WeightSource::load(ParamStore& store, Ops& ops) const {

@@ -10,6 +10,7 @@
 
 #include "checkpoint/folder.h"
 #include "config/run_spec.h"
+#include "data/tokenizer/tokenizer.h"
 #include "interop/companions.h"
 #include "interop/foreign_model.h"
 
@@ -64,5 +65,10 @@ class WeightSource {
 // which they compute something else than in the source; with `changes_allowed` logs a warning for the latter instead.
 // Logs by how much the vocabulary grows.
 void require_same_model(const ModelSection&, const WeightSource&, bool changes_allowed);
+
+// Throws ConfigError naming the first id that stands for another text in the source's tokenizer than in that of the
+// data; with `changes_allowed` logs a warning instead. Ids that only one of them has are no difference: a vocabulary
+// may grow. Checks nothing when the source has no tokenizer.
+void require_same_ids(const WeightSource&, const Tokenizer& of_data, bool changes_allowed);
 
 }  // namespace fp

@@ -162,14 +162,10 @@ void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
   const WeightSource source = open_on_all_ranks("model.init_from", spec_.model.init_from, *groups_.world);
   require_same_model(section_, source, spec_.model.init_changes);
+  require_same_ids(source, data_.train().tokenizer(), spec_.model.init_changes);
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();
   setup_events_.push_back({fmt::format("initial weights from {}", source.path().string()), log::Level::info});
-  if (!source.tokenizer_json().empty() &&
-      parse_tokenizer(source.tokenizer_json(), source.path().string())->hash() != data_.train().tokenizer().hash())
-    setup_events_.push_back(
-        {fmt::format("model.init_from: {} comes with another tokenizer than the data: its ids may mean other text",
-                     source.path().string())});
 }
 
 // Loads the state from a checkpoint, or from an earlier one if it turns out to be damaged. Returns the one loaded.

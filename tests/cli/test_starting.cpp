@@ -49,6 +49,59 @@ TEST_CASE("a run starts from another's weights with more ids, more positions and
   CHECK(nlohmann::json::parse(slurp(folder / "config.json")).at("vocab_size") == 300);
 }
 
+TEST_CASE("a run starts from another's weights with more tokens, but not with other ones", "[cli]") {
+  const Base base;
+  CAPTURE(base.trained.output);
+  REQUIRE(base.trained.code == 0);
+  const auto file = [&](const char* name) { return (base.w.root() / name).string(); };
+  const auto data = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "data");
+    const Outcome o = run(fptrain(arguments));
+    INFO(o.output);
+    REQUIRE(o.code == 0);
+  };
+  const auto start = [&](const std::string& name, const std::string& from, const std::string& changes) {
+    return run(base.start(name, ", vocab: 302, init_changes: " + changes,
+                          {"--set", "model.init_from=" + base.w.run_directory(from).string(), "--set",
+                           "data.train=[{path: " + file(name.c_str()) + "}]"}));
+  };
+  const auto prepare = [&](const std::string& tokenizer, const std::string& name) {
+    data({"prepare", "--documents", "line", "--tokenizer", file(tokenizer.c_str()), "--out", file(name.c_str()),
+          file("text.txt")});
+  };
+  data({"train-tokenizer", "--vocab", "300", "--out", file("own.json"), file("text.txt")});
+  data({"train-tokenizer", "--vocab", "299", "--no-chat-tokens", "--out", file("other.json"), file("text.txt")});
+  data({"add-tokens", "--tokenizer", file("own.json"), "--special", "<|tool|>", "--special", "<|more|>", "--out",
+        file("grown.json")});
+  prepare("own.json", "own");
+  prepare("grown.json", "grown");
+  prepare("other.json", "other");
+  REQUIRE(start("own", "base", "true").code == 0);  // "base" reads bytes
+  const Outcome grown = start("grown", "own", "false"), other = start("other", "own", "false");
+  CAPTURE(grown.output, other.output);
+  CHECK(grown.code == 0);
+  CHECK_THAT(grown.output, !Contains("tokenizer"));
+  CHECK(other.code == 2);
+  CHECK_THAT(other.output, Contains("its tokenizer differs from that of the data: id ") &&
+                               Contains("for the model and") && Contains("model.init_changes: true"));
+  const Outcome meant = start("other", "own", "true");
+  CHECK(meant.code == 0);
+  CHECK_THAT(meant.output, Contains("its tokenizer differs from that of the data"));
+}
+
+TEST_CASE("a run directory or checkpoint is not imported but used as it is", "[cli]") {
+  const Base base;
+  REQUIRE(base.trained.code == 0);
+  const auto run_directory = base.w.run_directory("base");
+  for (const auto& from : {run_directory, run_directory / "checkpoints"}) {
+    const Outcome o =
+        run(fptrain({"checkpoint", "import", "--from", from.string(), "--to", (base.w.root() / "to").string()}));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains("holds checkpoints of fptrain, which need no import: name it in model.init_from"));
+  }
+}
+
 TEST_CASE("a run that starts from another's weights must have its sizes, and its settings unless told", "[cli]") {
   const Base base;
   const auto refused = [&](const std::string& model, const std::string& message) {
