@@ -102,6 +102,9 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
   job.requeue = !a.no_requeue;
   if (job.name.empty()) job.name = spec.run.name;
   if (job.output.empty()) job.output = no_pattern(directory) + "/slurm-%j.log";
+  if (job.gpus_per_node < 0 && spec.run.device != "cuda")
+    log::info("run.device is {}: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank",
+              spec.run.device);
   if (job.gpus_per_node < 0)
     job.gpus_per_node = spec.run.device == "cuda" && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
   read_time(a.signal_before, spec.checkpoint.time_margin_s, job);
@@ -143,6 +146,7 @@ void run_submit(SubmitArguments& a) {
   spec = with_steps_of_data(std::move(spec));
   const BatchJob job = job_of(a, spec);
   check_sizes(spec, job.min_nodes, job.max_nodes, job.ranks_per_node);
+  check_memory(spec, job.min_nodes * job.ranks_per_node);
   const std::string script = batch_script(job);
   const fs::path directory = fs::absolute(spec.run.directory).lexically_normal();
   if (!a.dry_run) return submit(spec, directory, script);

@@ -1,7 +1,9 @@
 #include "job_sizes.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "planner/candidates.h"
+#include "planner/report.h"
 #include "planner/search.h"
 #include "planning.h"
 #include "sharding/arrange.h"
@@ -55,6 +57,23 @@ void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_pe
                                 whole.parallel.open.empty() && max_nodes > min_nodes
                                     ? "; with `parallel: auto` each start is planned for the nodes that it gets"
                                     : ""));
+}
+
+void check_memory(const RunSpec& spec, int ranks) {
+  const std::optional<ClusterSpec> cluster = cluster_for(spec);
+  if (!cluster)
+    return log::info("whether the run fits in memory was not checked: parallel.cluster names no cluster description");
+  RunSpec whole = with_vocab_of_data(spec);
+  Estimator estimator(*cluster);
+  if (!whole.parallel.open.empty()) {
+    const Search found = search(whole, ranks, *cluster, estimator);
+    if (!found.best) throw ConfigError(nothing_fits(found, ranks, *cluster));
+    return;
+  }
+  arrange(whole, ranks, ArrangedBy::submit);
+  const RankMemory memory = estimator.memory(whole, ranks);
+  if (memory.fits()) return;
+  throw ConfigError(does_not_fit(memory, plan_of(whole), nearest_fitting(whole, ranks, *cluster, estimator)));
 }
 
 }  // namespace fp

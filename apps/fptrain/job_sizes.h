@@ -7,7 +7,11 @@ namespace fp {
 
 // Throws ConfigError if for some number of nodes from `min_nodes` to `max_nodes` the run cannot be arranged on that
 // many nodes; the message has the reason for the first one and the numbers that are legal. A spec with open keys needs
-// a legal plan for each number of nodes; whether the plan fits in memory is only checked when the run starts.
+// a legal plan for each number of nodes.
 void check_sizes(const RunSpec&, int min_nodes, int max_nodes, int ranks_per_node);
+
+// Throws ConfigError if the run does not fit in the memory of so many ranks of the cluster that parallel.cluster
+// describes; the message has the nearest plan that fits. Without a description only logs that nothing was checked.
+void check_memory(const RunSpec&, int ranks);
 
 }  // namespace fp

@@ -91,24 +91,26 @@ std::optional<ClusterSpec> cluster_for(const RunSpec& spec, const std::string& n
   const std::filesystem::path file = find_cluster(wanted, {});
   if (file.empty())
     throw ConfigError(
-        fmt::format("there is no cluster file '{}'; give the path of one that `fptrain bench all "
-                    "--write-cluster FILE` wrote, or a name in configs/clusters",
-                    wanted));
+        fmt::format("there is no cluster description '{}'; legal: the path of a file that `fptrain bench all "
+                    "--write-cluster FILE` wrote, or a name: {}",
+                    wanted, fmt::join(cluster_names(), ", ")));
   return load_cluster(file);
 }
 
 bool leave_plan_open(const ParallelSection& parallel, int ranks, std::vector<std::string>& sets) {
   if (ranks <= 1 || !divides_nothing(parallel)) return false;
-  log::info("the run spec divides nothing over {} ranks, so its plan is chosen as with --set parallel=auto", ranks);
+  log::info("the run spec has no plan for {} ranks, so the planner chooses one, as with --set parallel=auto", ranks);
   sets.emplace_back("parallel.auto=[all]");
   return true;
 }
 
 std::string missing_cluster_message() {
-  return "parallel.auto needs a cluster description: name one in parallel.cluster or with --cluster "
-         "(`fptrain bench all --write-cluster FILE`, with mpirun for several ranks, measures this one; "
-         "configs/clusters "
-         "has others; fptrain train measures by itself)";
+  return fmt::format(
+      "the planner chooses a plan by its predicted time, which needs a cluster description: --cluster or "
+      "parallel.cluster "
+      "with a name ({}) or with a file that `fptrain bench all --write-cluster FILE` wrote (under mpirun for several "
+      "ranks). `fptrain train` measures its ranks by itself",
+      fmt::join(cluster_names(), ", "));
 }
 
 Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster, bool resumes) {

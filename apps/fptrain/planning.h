@@ -20,7 +20,7 @@ RunSpec with_vocab_of_data(RunSpec);
 // ConfigError if the file does not exist.
 std::optional<ClusterSpec> cluster_for(const RunSpec&, const std::string& named = {});
 
-// For commands that plan for other ranks than their own: if the section divides nothing over several ranks, adds the
+// For commands that plan for other ranks than their own: if the section has no plan for several ranks, adds the
 // setting that leaves the plan to the planner, logs that, and returns true: the spec must be loaded again.
 bool leave_plan_open(const ParallelSection&, int ranks, std::vector<std::string>& sets);
 

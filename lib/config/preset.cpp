@@ -62,6 +62,7 @@ fs::path find_file(const char* kind, std::string_view name, const fs::path& base
 }  // namespace
 
 std::vector<std::string> preset_names() { return names_in("models"); }
+std::vector<std::string> cluster_names() { return names_in("clusters"); }
 std::vector<std::string> mapping_names() { return names_in("mappings"); }
 
 fs::path model_description_at(const fs::path& path) {

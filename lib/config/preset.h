@@ -22,8 +22,9 @@ std::vector<std::string> preset_names();
 // not exist. Throws ConfigError, as do all functions below, if a folder may not be searched.
 std::filesystem::path find_preset(std::string_view preset, const std::filesystem::path& base);
 
-// Returns the file of `cluster`: a name in clusters/ of config_folders(), or a path as for find_preset(). Returns an
-// empty path if it does not exist.
+// As preset_names() and find_preset(), for cluster descriptions (config/cluster/cluster.h) in clusters/ of
+// config_folders().
+std::vector<std::string> cluster_names();
 std::filesystem::path find_cluster(std::string_view cluster, const std::filesystem::path& base);
 
 // As preset_names() and find_cluster(), for mapping files (config/mapping/mapping.h) in mappings/ of config_folders().

@@ -89,7 +89,7 @@ TEST_CASE("the lines of predicted memory add up, and headroom decides what fits"
   CHECK_THAT(run(fptrain({"plan", spec, "--headroom", "5%"})).output, Catch::Contains("--headroom needs a cluster"));
 }
 
-TEST_CASE("a run spec that divides nothing is planned for several ranks", "[cli][plan]") {
+TEST_CASE("a run spec without a plan is planned for several ranks", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "");
   const Outcome o = run(fptrain({"plan", spec, "--ranks", "4", "--cluster", "dgx-a100", "--seconds", "2"}));
@@ -147,9 +147,12 @@ TEST_CASE("plan refuses illegal arguments", "[cli][plan]") {
     CHECK(o.code == 2);
     CHECK_THAT(o.output, Catch::Contains(message));
   };
-  refused({"--ranks", "4"}, "parallel.auto needs a cluster description");
+  refused(
+      {"--ranks", "4"},
+      "by its predicted time, which needs a cluster description: --cluster or parallel.cluster with a name (dgx-a100");
   refused({"--cluster", "dgx-a100"}, "give it with --ranks N");
-  refused({"--cluster", "no-such", "--ranks", "4"}, "there is no cluster file 'no-such'");
+  refused({"--cluster", "no-such", "--ranks", "4"}, "there is no cluster description 'no-such'; legal: the path");
+  refused({"--cluster", "no-such", "--ranks", "4"}, "or a name: dgx-a100, dgx-a100-2021, dgx-h100, laptop");
   refused({"--cluster", "dgx-a100", "--ranks", "4", "--set", "parallel.tensor=3"},
           "no values of the keys that parallel.auto leaves open");
   const std::string closed = spec_file(folder, "");

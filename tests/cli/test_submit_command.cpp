@@ -116,6 +116,30 @@ TEST_CASE("submit refuses a time limit that allows only one step per start", "[c
   CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit is unknown
 }
 
+TEST_CASE("submit says that a job on CPUs asks for no GPUs, and that memory was not checked", "[cli][submit]") {
+  const Submission submit;
+  CHECK_THAT(
+      submit({"--dry-run"}).output,
+      Contains("run.device is cpu: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank") &&
+          Contains("fits in memory was not checked: parallel.cluster names no cluster description"));
+  const Outcome cuda = submit({"--dry-run", "--set", "run.device=cuda", "--set", "parallel.cluster=dgx-a100"});
+  CAPTURE(cuda.output);
+  CHECK(cuda.code == 0);
+  CHECK_THAT(cuda.output, !Contains("asks for no GPUs") && !Contains("was not checked"));
+}
+
+TEST_CASE("submit refuses a run that does not fit in the memory of its nodes", "[cli][submit]") {
+  const Submission submit;
+  for (const char* plan : {"parallel.zero_stage=0", "parallel=auto"}) {
+    const Outcome o =
+        submit({"--dry-run", "--set", "run.device=cuda", "--set", "model.hidden=32768", "--set", "model.layers=64",
+                "--set", "model.ffn=65536", "--set", plan, "--set", "parallel.cluster=dgx-a100"});
+    CAPTURE(plan, o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains("fit") && Contains("GiB") && !Contains("#SBATCH"));
+  }
+}
+
 TEST_CASE("submit checks every number of nodes that the job may get", "[cli][submit]") {
   const Submission submit;
   const std::vector<std::string> dry = {"--dry-run", "--set", "train.global_batch=8", "--set", "train.micro_batch=1"};
@@ -138,7 +162,7 @@ TEST_CASE("submit checks every number of nodes that the job may get", "[cli][sub
   CHECK_THAT(many.output, Contains("no legal plan"));
 }
 
-TEST_CASE("submit leaves the plan of a run spec that divides nothing to the planner", "[cli][submit]") {
+TEST_CASE("submit leaves the plan of a run spec without one to the planner", "[cli][submit]") {
   const Submission submit;
   const Outcome o = submit({"--dry-run", "--nodes", "1-2", "--ranks-per-node", "2", "--set", "train.micro_batch=1"});
   CAPTURE(o.output);
