@@ -43,7 +43,7 @@ void list(const std::string& where, bool verify, CommandResult& result) {
       const CheckpointManifest& m = c.manifest();
       fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", name, m.consumed_samples, loss_text(m),
                  human_bytes(static_cast<double>(m.bytes())), shown(m.created_at),
-                 verify ? "complete, content verified" : "complete, content not read");
+                 verify ? "complete, content verified" : "complete, content not verified");
     } catch (const UserError& e) {
       fmt::print("{:<16}{}: {}\n", name, e.code() == ExitCode::bad_data ? "damaged" : "not known", printable(e.what()));
       result.code = e.code();

@@ -67,7 +67,7 @@ void list_presets() {
     // Some presets are incomplete by themselves (phi-3-medium-128k lacks factors), so only the model section is loaded.
     const ModelSection m = load_preset(name);
     const std::string size =
-        m.vocab > 0 ? grouped(parameter_count(m)) : grouped(parameter_count(m, 0)) + " and embeddings";
+        m.vocab > 0 ? grouped(parameter_count(m)) : grouped(parameter_count(m, 0)) + " without embeddings";
     std::printf("%-20s %s\n", name.c_str(), size.c_str());
   }
 }

@@ -187,9 +187,10 @@ void write_out(const std::string& given) {
 void print_manifest(const Manifest& m) {
   constexpr size_t kMostSources = 10;
   if (m.duplicate_documents > 0)
-    fmt::print("left out    {} training documents that repeat a held-out one (--drop-repeats)\n",
-               m.duplicate_documents);
-  if (m.empty_documents > 0) fmt::print("left out    {} empty documents\n", m.empty_documents);
+    fmt::print("left out    {} training document{} with the text of a held-out one (--drop-repeats)\n",
+               m.duplicate_documents, m.duplicate_documents == 1 ? "" : "s");
+  if (m.empty_documents > 0)
+    fmt::print("left out    {} empty document{}\n", m.empty_documents, m.empty_documents == 1 ? "" : "s");
   for (size_t i = 0; i < std::min(m.sources.size(), kMostSources); ++i)
     fmt::print("source      {} ({} bytes)\n", printable(m.sources[i].name), m.sources[i].bytes);
   if (m.sources.size() > kMostSources) fmt::print("source      ... and {} more\n", m.sources.size() - kMostSources);

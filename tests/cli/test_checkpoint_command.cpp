@@ -41,7 +41,7 @@ TEST_CASE("list says what it has checked, and --verify reads the content") {
   write_text(run.second / "rank-00000.h5", content);
   const auto quick = checkpoint({"list", run.dir.path.string()});
   CHECK(quick.code == 0);
-  CHECK(count_of(quick.output, "complete, content not read") == 2);
+  CHECK(count_of(quick.output, "complete, content not verified") == 2);
   const auto thorough = checkpoint({"list", run.dir.path.string(), "--verify"});
   CHECK(thorough.code == 3);
   CHECK(count_of(thorough.output, "complete, content verified") == 1);

@@ -113,6 +113,8 @@ TEST_CASE("conversations are prepared by a template and mistakes in them reporte
   outcome = place.data(prepare + "--chat phi3");
   CHECK(outcome.code == 3);
   CHECK_THAT(outcome.output, Contains("chat.jsonl:1: no message has the role assistant"));
+  CHECK_THAT(place.data("prepare --tokenizer t.json --out out chat.jsonl --chat phi3").output,
+             Contains("chat.jsonl:1: no message has the role assistant") && !Contains("too few"));
   std::ofstream(place / "chat.jsonl")
       << R"({"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"})"
       << "\n";

@@ -56,9 +56,8 @@ TEST_CASE("a text file is one document, so recurring headings stay in the traini
   // Whatever is left out is said first.
   o = place.data("prepare --tokenizer bytes --documents blank-line --drop-repeats 1 --out q books/*.txt");
   REQUIRE(o.code == 0);
-  CHECK_THAT(o.output,
-             StartsWith("left out    ") &&
-                 Contains(" training documents that repeat a held-out one (--drop-repeats)\nsource      10.txt"));
+  CHECK_THAT(o.output, StartsWith("left out    ") &&
+                           Contains(" with the text of a held-out one (--drop-repeats)\nsource      10.txt"));
   CHECK(count(place.data("inspect q --dump train").output, "=head1 NAME\n") == 0);
 }
 
@@ -137,11 +136,18 @@ TEST_CASE("mistakes in JSON lines are reported by one line number, and advice fo
   CHECK_THAT(o.output, Contains("documents   one for each JSON line\n"));
 }
 
-TEST_CASE("a run whose data path is a text file is told to prepare it") {
+TEST_CASE("a run whose data path is text or a folder of it is told to prepare it") {
   const Workspace w;
   const Outcome o = run(
       w.train(w.spec("gpt", "fp32"), "r", {"--set", "data.train=[{path: " + (w.root() / "text.txt").string() + "}]"}));
   CHECK(o.code == 2);
   CHECK_THAT(o.output,
              Contains("text.txt: is text, not a dataset of token ids; `fptrain data prepare") && !Contains("nanogpt"));
+  std::filesystem::create_directories(w.root() / "books");
+  std::ofstream(w.root() / "books/one.txt") << "Text.\n";
+  const Outcome folder =
+      run(w.train(w.spec("gpt", "fp32"), "r", {"--set", "data.train=[{path: " + (w.root() / "books").string() + "}]"}));
+  CAPTURE(folder.output);
+  CHECK(folder.code == 2);
+  CHECK_THAT(folder.output, Contains("books: is text, not a dataset of token ids; `fptrain data prepare"));
 }

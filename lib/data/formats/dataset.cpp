@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/formats/flat_dataset.h"
+#include "data/formats/manifest.h"
 #include "data/formats/megatron.h"
 #include "data/formats/prepared_dataset.h"
 #include "data/text/byte_source.h"
@@ -26,18 +27,35 @@ bool is_text(const fs::path& path) {
   return !block.empty() && bytes_not_text(block) <= (block.size() == 4096 ? 3u : 0u);
 }
 
+[[noreturn]] void refuse_text(const std::string& path) {
+  throw ConfigError(fmt::format(
+      "{}: is text, not a dataset of token ids; `fptrain data prepare --tokenizer TOKENIZER --out FOLDER {}` "
+      "makes one, and data.train[].path names that folder",
+      path, path));
+}
+
+// Returns whether a folder is not a prepared one and contains a text file. A folder that lost its manifest has JSON
+// files only.
+bool is_folder_of_text(const fs::path& folder) {
+  constexpr int kMostFiles = 16;
+  if (fs::exists(folder / Manifest::kFileName)) return false;
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file() && entry.path().extension() != ".json" && files++ < kMostFiles && is_text(entry.path()))
+      return true;
+  return false;
+}
+
 std::string recognise(const std::string& path) {
-  if (fs::is_directory(path)) return "prepared";
+  if (fs::is_directory(path)) {
+    if (is_folder_of_text(path)) refuse_text(path);
+    return "prepared";
+  }
   if (is_megatron(path)) return "megatron";
   if (is_llmc(path)) return "llmc";
   const auto files = matching_files(path);
   if (files.empty()) throw DataError(fmt::format("{}: no such file or folder", path));
-  if (is_text(files.front()))
-    throw ConfigError(
-        fmt::format("{}: is text, not a dataset of token ids; `fptrain data prepare --tokenizer TOKENIZER --out FOLDER "
-                    "{}` makes one, "
-                    "and data.train[].path names that folder",
-                    path, path));
+  if (is_text(files.front())) refuse_text(path);
   throw ConfigError(
       fmt::format("{}: its format cannot be recognised (no prepared folder, no .idx beside it, no llm.c header); if it "
                   "contains raw 16-bit ids as nanoGPT writes them, set format: nanogpt; legal: {}",

@@ -9,6 +9,7 @@
 #include "data/prepare/document_encoder.h"
 #include "data/prepare/parallel_documents.h"
 #include "data/prepare/split_writer.h"
+#include "data/text/conversation.h"
 #include "data/text/text_census.h"
 #include "data/tokenizer/tokenizer.h"
 #include "io/filesystem.h"
@@ -110,7 +111,21 @@ class Splitter {
     census.require_text();
     const MappedFile mapped(file);
     fs::remove(file);
+    check_few_lines(mapped.size() / sizeof(uint64_t), corpus);
     choose(mapped.as<uint64_t>(), last ? cut_of(*last, mapped.as<uint64_t>().size(), bytes) : std::nullopt, corpus);
+  }
+
+  // Reads conversations that are too few to hold one out, so that a mistake in a line is reported first.
+  void check_few_lines(uint64_t documents, const CorpusOptions& corpus) const {
+    if (documents > 1 || options_.encoding.kind == DataKind::text) return;
+    CorpusReader reader(corpus);
+    for (DocumentBatch batch; reader.next(1, batch);)
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (options_.encoding.kind == DataKind::preferences)
+          parse_preference(batch.object(i), batch.place(i));
+        else
+          parse_conversation(batch.object(i), batch.place(i));
+      }
   }
 
   // Returns where to divide the last file; nothing where whole documents are held out.
