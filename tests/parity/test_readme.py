@@ -23,10 +23,25 @@ data:
 """
 
 
-def commands():
+# The tokenizer and the model of the section before.
+BOOKS = """
+run: {name: books}
+model: {family: llama, layers: 2, hidden: 32, heads: 4, ffn: 64, max_position: 256}
+data: {train: [{path: data/local/books}]}
+"""
+BEFORE = ["fptrain data train-tokenizer --vocab 280 --out tokenizer.json books",
+          "fptrain data prepare --tokenizer tokenizer.json --out data/local/books books", "fptrain train books.yaml"]
+
+
+def blocks(language):
+    """The blocks of the section in one language."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
         section = re.search(r"^## Bring your own model and data\n(.*?)^## ", f.read(), flags=re.M | re.S).group(1)
-    return [line for block in re.findall(r"```sh\n(.*?)```", section, flags=re.S) for line in block.splitlines() if line.strip()]
+    return re.findall(rf"```{language}\n(.*?)```", section, flags=re.S)
+
+
+def commands():
+    return [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
 
 
 class Readme(Case):
@@ -48,6 +63,8 @@ class Readme(Case):
 
     def make_data(self):
         self.write("continue.yaml", CONTINUE)
+        self.write("sft.yaml", blocks("yaml")[0])
+        self.write("books.yaml", BOOKS)
         for i in range(3):
             self.write(f"books/{i}.txt", "\n\n".join(f"Chapter {n} of book {i}: the sea, the sea, the sea." for n in range(40)))
         talk = [{"role": "user", "content": "Hello?"}]
@@ -75,7 +92,7 @@ class Readme(Case):
         function = f'fptrain() {{ if [ "$1" = train ]; then {FPTRAIN} "$@" {sets}; else {FPTRAIN} "$@"; fi; }}\n'
         lines = commands()
         self.assertGreater(len(lines), 10)
-        for line in lines:
+        for line in BEFORE + lines:
             with self.subTest(line):
                 done = subprocess.run(["bash", "-ec", function + line], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       check=False)
