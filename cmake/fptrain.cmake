@@ -93,7 +93,9 @@ endfunction()
 # fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
 # this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too where its tags
 # hold [slow] or [nightly].
-# A DEPS target of objects (a suite) is linked whole. The caller's FP_TEST_PROPERTIES apply to every test.
+# A DEPS target of objects (a suite) is linked whole. The caller's FP_TEST_PROPERTIES apply to every test,
+# FP_FAST_TEST_PROPERTIES to those that are neither slow nor nightly: ctest runs a test that sets up a fixture even when
+# its label is excluded.
 # RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
 function(fp_tests name)
   cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "SOURCES;DEPS" ${ARGN})
@@ -116,16 +118,15 @@ function(fp_tests name)
   endif()
   # Exit code 4 is a skip: tests/support/main.cpp.
   catch_discover_tests(test_${name} TEST_SPEC "~[slow]~[nightly]" TEST_PREFIX "${name}: "
-    PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
+    PROPERTIES LABELS ${name} SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES} ${FP_FAST_TEST_PROPERTIES})
   # catch_discover_tests cannot pass a list of labels on, so they are set when ctest reads the discovered tests.
   set(labels ${CMAKE_CURRENT_BINARY_DIR}/labels_of_${name}.cmake)
   file(WRITE ${labels} "")
-  # They do not set up a fixture: ctest runs tests that set one up even when their label is excluded.
   foreach(tag slow nightly)
     catch_discover_tests(test_${name} TEST_SPEC "[${tag}]" TEST_PREFIX "${name}: " TEST_LIST ${tag}_tests_of_${name}
       PROPERTIES SKIP_RETURN_CODE 4 ${FP_TEST_PROPERTIES})
     file(APPEND ${labels} "if(${tag}_tests_of_${name})
-  set_tests_properties(\${${tag}_tests_of_${name}} PROPERTIES LABELS \"${name};${tag}\" FIXTURES_SETUP \"\")
+  set_tests_properties(\${${tag}_tests_of_${name}} PROPERTIES LABELS \"${name};${tag}\")
 endif()\n")
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels})
