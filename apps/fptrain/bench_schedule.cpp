@@ -20,11 +20,13 @@ struct ScheduleBenchArguments {
 };
 
 std::vector<ScheduleRequest> requests_of(const ScheduleBenchArguments& a) {
-  std::vector<std::pair<std::string, bool>> kinds;  // second: with the W pass
-  for (const std::string& kind : a.kinds) kinds.emplace_back(kind, a.w_pass);
+  std::vector<std::pair<PipelineSchedule, bool>> kinds;  // second: with the W pass
+  for (const std::string& kind : a.kinds) kinds.emplace_back(schedule_kind_named(kind), a.w_pass);
   if (kinds.empty()) {
-    for (const std::string_view kind : schedule_kinds()) kinds.emplace_back(kind, false);
-    for (const char* kind : {"1f1b", "chimera", "bitpipe"}) kinds.emplace_back(kind, true);
+    for (const PipelineSchedule kind : schedule_kinds()) kinds.emplace_back(kind, false);
+    for (const PipelineSchedule kind :
+         {PipelineSchedule::one_f_one_b, PipelineSchedule::chimera, PipelineSchedule::bitpipe})
+      kinds.emplace_back(kind, true);
   }
   std::vector<ScheduleRequest> requests;
   for (const int p : a.stages)
@@ -101,7 +103,7 @@ std::vector<MeasuredSchedule> measure_schedules(const ScheduleBenchArguments& a,
   std::vector<MeasuredSchedule> all;
   for (const ScheduleRequest& r : requests) {
     const Costs costs = costs_of_request(r);
-    MeasuredSchedule m{r.kind + (r.w_pass ? "+W" : ""), generate(r, costs), {}};
+    MeasuredSchedule m{fmt::format("{}{}", r.kind, r.w_pass ? "+W" : ""), generate(r, costs), {}};
     const auto run = [&](World& ranks) {
       ScheduleTimes times = time_schedule(ranks, m.schedule, costs, a.unit_ms / 1e3, a.repeat);
       if (ranks.rank() == 0) m.times = std::move(times);

@@ -14,7 +14,8 @@ namespace fp {
 namespace {
 
 struct ScheduleArguments {
-  ScheduleRequest request{.kind = "", .ranks = 0, .micro_batches = 0};
+  std::string kind;
+  ScheduleRequest request{.ranks = 0, .micro_batches = 0};
   std::vector<double> costs = {1, 1, 1, 0};
   std::string file, svg, out;
   int slots = 0;
@@ -61,10 +62,12 @@ Schedule read_schedule(const std::string& file, const Costs& costs) {
 
 Schedule schedule_of(const ScheduleArguments& a, const Costs& costs) {
   if (!a.file.empty()) return read_schedule(a.file, costs);
-  if (a.request.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
+  if (a.kind.empty() || a.request.ranks == 0 || a.request.micro_batches == 0)
     throw ConfigError(fmt::format("give --kind, --stages and --microbatches, or --file; kinds are {}",
                                   fmt::join(schedule_kinds(), ", ")));
-  return generate(a.request, costs);
+  ScheduleRequest request = a.request;
+  request.kind = schedule_kind_named(a.kind);
+  return generate(request, costs);
 }
 
 std::string title_of(const Schedule& s, const ScheduleArguments& a) {
@@ -150,7 +153,7 @@ void add_schedule_command(cli::App& app, CommandResult&) {
   cli::App* command = app.add_subcommand("schedule", "Show a pipeline schedule: its order, bubble and memory");
   ScheduleRequest& q = a->request;
   std::vector<cli::Option*> of_request = {
-      command->add_option("--kind", q.kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
+      command->add_option("--kind", a->kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
       command->add_option("--stages", q.ranks, "ranks of the pipeline"),
       command->add_option("--microbatches", q.micro_batches, "micro-batches of a step, over all pipes"),
       command->add_option("--chunks", q.chunks, "stages of each rank; 0: the default of the kind"),

@@ -17,6 +17,13 @@ EnumNames names_of(DType) {
   return kNames;
 }
 
+EnumNames names_of(PipelineSchedule) {
+  static constexpr std::string_view kNames[] = {"gpipe",    "1f1b",      "interleaved",    "bfs",     "zb-h1",
+                                                "zb-h2",    "zb-v",      "interleaved-zb", "chimera", "bitpipe",
+                                                "dualpipe", "dualpipev", "zeropp",         "wave"};
+  return kNames;
+}
+
 EnumNames names_of(Recompute) {
   static constexpr std::string_view kNames[] = {"none", "selective", "full"};
   return kNames;

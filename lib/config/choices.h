@@ -17,6 +17,25 @@ EnumNames names_of(RopeKind);
 // The types that a run computes or adds gradients in: the first enumerators of DType.
 EnumNames names_of(DType);
 
+// Orders of the passes of a pipeline (lib/pipeline/orders.h has their sources).
+enum class PipelineSchedule : uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  bfs,
+  zb_h1,
+  zb_h2,
+  zb_v,
+  interleaved_zb,
+  chimera,
+  bitpipe,
+  dualpipe,
+  dualpipev,
+  zeropp,
+  wave,
+};
+EnumNames names_of(PipelineSchedule);
+
 // Which activations are kept for the backward pass; the others are recomputed. All values give the same numbers.
 enum class Recompute : uint8_t {
   none,       // keep everything

@@ -170,7 +170,7 @@ struct TrainSection {
 // See ScheduleRequest (pipeline/schedule.h) for what 0 means.
 struct PipelineSection {
   int64_t ranks = 1;
-  std::string schedule = "1f1b";
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::string schedule_file;
   int64_t chunks = 0, group = 0, unit_size = 0, unit_warmup = 0, window = 0;
   bool w_pass = false;

@@ -13,9 +13,7 @@ void declare(Fields& f, PipelineSection& s) {
          .max = 4096});
   f.add("schedule", s.schedule,
         {.doc = "Pipeline schedule. `fptrain schedule` shows time, bubble and memory of each, also as a picture. "
-                "chimera, bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice.",
-         .choices = {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-v", "interleaved-zb", "chimera",
-                     "bitpipe", "dualpipe", "dualpipev", "zeropp", "wave"}});
+                "chimera, bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice."});
   f.add("schedule_file", s.schedule_file,
         {.doc = "A schedule as CSV (as written by `fptrain schedule --csv`), instead of `schedule` and the keys below "
                 "that configure it. It is verified before it runs."});

@@ -140,21 +140,21 @@ void check_pipeline(const ParallelSection& parallel, Checker& check) {
   const bool alone = p.ranks == 1, file = !p.schedule_file.empty();
   const std::string beside = alone  ? "parallel.pipeline.ranks = 1"
                              : file ? "parallel.pipeline.schedule_file"
-                                    : "parallel.pipeline.schedule " + p.schedule;
+                                    : fmt::format("parallel.pipeline.schedule {}", p.schedule);
   const auto useless_with = [&](bool used, const std::string& key, const std::string& other) {
     check.require(!used, {"parallel.pipeline." + key, "parallel.pipeline.ranks", "parallel.pipeline.schedule"},
                   fmt::format("parallel.pipeline.{} has no effect with {}; remove it", key, other));
   };
   const auto useless = [&](bool used, const char* key) { useless_with(used, key, beside); };
-  const auto is_one_of = [&](std::initializer_list<const char*> kinds) {
+  const auto is_one_of = [&](std::initializer_list<PipelineSchedule> kinds) {
     return !alone && !file && std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
   useless(p.schedule != unused.schedule && (alone || file), "schedule");
   useless(p.chunks > 0 && (alone || file), "chunks");  // placement_of() checks the value for a schedule
-  useless(p.group > 0 && !is_one_of({"interleaved", "interleaved-zb"}), "group");
-  useless(p.unit_size > 0 && !is_one_of({"zeropp"}), "unit_size");
-  useless(p.unit_warmup > 0 && !is_one_of({"zeropp"}), "unit_warmup");
-  useless(p.window > 0 && !is_one_of({"wave"}), "window");
+  useless(p.group > 0 && !is_one_of({PipelineSchedule::interleaved, PipelineSchedule::interleaved_zb}), "group");
+  useless(p.unit_size > 0 && !is_one_of({PipelineSchedule::zeropp}), "unit_size");
+  useless(p.unit_warmup > 0 && !is_one_of({PipelineSchedule::zeropp}), "unit_warmup");
+  useless(p.window > 0 && !is_one_of({PipelineSchedule::wave}), "window");
   useless(p.w_pass && (alone || file), "w_pass");
   useless_with(p.memory_cap > 0 && !p.w_pass, "memory_cap", "parallel.pipeline.w_pass false");
   useless(!p.schedule_file.empty() && alone, "schedule_file");

@@ -18,8 +18,11 @@ Schedule generate(const ScheduleRequest& request) { return generate(request, Cos
 
 Schedule generate(const ScheduleRequest& request, const Costs& costs) {
   const ScheduleRequest q = complete(request);
-  const ScheduleKind& kind = find_kind(q);
-  Schedule s{.kind = q.kind, .placement = placement_of(q), .micro_batches = q.micro_batches, .ranks = {}};
+  const ScheduleKind& kind = properties_of(q.kind);
+  Schedule s{.kind = std::string(name_of(q.kind)),
+             .placement = placement_of(q),
+             .micro_batches = q.micro_batches,
+             .ranks = {}};
   if (!kind.order) {
     s.ranks = wave_orders(q, s.placement, costs);
     return s;

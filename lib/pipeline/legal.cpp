@@ -9,22 +9,35 @@ namespace fp {
 namespace {
 
 constexpr std::array kKinds = {
-    ScheduleKind{.name = "gpipe", .order = gpipe_order},
-    ScheduleKind{.name = "1f1b", .order = one_f_one_b_order},
-    ScheduleKind{.name = "interleaved", .order = interleaved_order, .chunks = 2, .any_chunks = true},
-    ScheduleKind{.name = "bfs", .order = breadth_first_order, .chunks = 2, .any_chunks = true},
-    ScheduleKind{.name = "zb-h1", .order = zb_h1_order, .split = true},
-    ScheduleKind{.name = "zb-h2", .order = zb_h2_order, .split = true},
-    ScheduleKind{.name = "zb-v", .order = zb_v_order, .chunks = 2, .zigzag = true, .split = true},
+    ScheduleKind{.kind = PipelineSchedule::gpipe, .order = gpipe_order},
+    ScheduleKind{.kind = PipelineSchedule::one_f_one_b, .order = one_f_one_b_order},
+    ScheduleKind{.kind = PipelineSchedule::interleaved, .order = interleaved_order, .chunks = 2, .any_chunks = true},
+    ScheduleKind{.kind = PipelineSchedule::bfs, .order = breadth_first_order, .chunks = 2, .any_chunks = true},
+    ScheduleKind{.kind = PipelineSchedule::zb_h1, .order = zb_h1_order, .split = true},
+    ScheduleKind{.kind = PipelineSchedule::zb_h2, .order = zb_h2_order, .split = true},
+    ScheduleKind{.kind = PipelineSchedule::zb_v, .order = zb_v_order, .chunks = 2, .zigzag = true, .split = true},
+    ScheduleKind{.kind = PipelineSchedule::interleaved_zb,
+                 .order = interleaved_zb_order,
+                 .chunks = 2,
+                 .any_chunks = true,
+                 .split = true},
+    ScheduleKind{.kind = PipelineSchedule::chimera, .order = chimera_order, .two_way = true},
     ScheduleKind{
-        .name = "interleaved-zb", .order = interleaved_zb_order, .chunks = 2, .any_chunks = true, .split = true},
-    ScheduleKind{.name = "chimera", .order = chimera_order, .two_way = true},
-    ScheduleKind{.name = "bitpipe", .order = bitpipe_order, .chunks = 2, .zigzag = true, .two_way = true},
-    ScheduleKind{.name = "dualpipe", .order = dualpipe_order, .two_way = true, .split = true},
-    ScheduleKind{.name = "dualpipev", .order = dualpipev_order, .chunks = 2, .zigzag = true, .split = true},
-    ScheduleKind{.name = "zeropp", .order = zeropp_order, .chunks = 2, .any_chunks = true, .split = true},
-    ScheduleKind{.name = "wave", .chunks = 2, .any_chunks = true, .zigzag = true},
+        .kind = PipelineSchedule::bitpipe, .order = bitpipe_order, .chunks = 2, .zigzag = true, .two_way = true},
+    ScheduleKind{.kind = PipelineSchedule::dualpipe, .order = dualpipe_order, .two_way = true, .split = true},
+    ScheduleKind{
+        .kind = PipelineSchedule::dualpipev, .order = dualpipev_order, .chunks = 2, .zigzag = true, .split = true},
+    ScheduleKind{
+        .kind = PipelineSchedule::zeropp, .order = zeropp_order, .chunks = 2, .any_chunks = true, .split = true},
+    ScheduleKind{.kind = PipelineSchedule::wave, .chunks = 2, .any_chunks = true, .zigzag = true},
 };
+
+constexpr bool in_order_of_kinds() {
+  for (size_t i = 0; i < kKinds.size(); ++i)
+    if (kKinds[i].kind != static_cast<PipelineSchedule>(i)) return false;
+  return true;
+}
+static_assert(in_order_of_kinds());
 
 [[noreturn]] void refuse(const ScheduleRequest& q, const std::string& what, const std::string& legal) {
   throw ConfigError(fmt::format("schedule {} of {} rank{} cannot have {}; use {}", q.kind, q.ranks,
@@ -80,11 +93,11 @@ void check_options(const ScheduleRequest& q, const ScheduleKind& kind) {
       throw ConfigError(fmt::format("schedule {} has no {} (is {}); it is for {}", q.kind, name, value, owners));
     if (value < 0) refuse(q, fmt::format("{} = {}", name, value), "1 or more, or 0 for its own");
   };
-  const bool groups = q.kind == "interleaved" || q.kind == "interleaved-zb";
+  const bool groups = q.kind == PipelineSchedule::interleaved || q.kind == PipelineSchedule::interleaved_zb;
   only("group", q.group, groups, "interleaved and interleaved-zb");
-  only("unit size", q.unit_size, q.kind == "zeropp", "zeropp");
-  only("warm-up", q.warmup, q.kind == "zeropp", "zeropp");
-  only("window", q.window, q.kind == "wave", "wave");
+  only("unit size", q.unit_size, q.kind == PipelineSchedule::zeropp, "zeropp");
+  only("warm-up", q.warmup, q.kind == PipelineSchedule::zeropp, "zeropp");
+  only("window", q.window, q.kind == PipelineSchedule::wave, "wave");
   only("memory cap", q.memory_cap, q.w_pass, "schedules whose weight gradients are split off");
   if (q.w_pass && kind.split)
     throw ConfigError(
@@ -131,20 +144,16 @@ void complete_zeropp(ScheduleRequest& q) {
 
 }  // namespace
 
-void refuse_cap(const std::string& kind, int cap, int least) {
+void refuse_cap(std::string_view kind, int cap, int least) {
   throw ConfigError(fmt::format("schedule {} with a memory cap of {} chunks a rank gets stuck; smallest that works: {}",
                                 kind, cap, least));
 }
 
-const ScheduleKind& find_kind(const ScheduleRequest& q) {
-  for (const ScheduleKind& kind : kKinds)
-    if (kind.name == q.kind) return kind;
-  throw ConfigError(fmt::format("there is no schedule '{}'; use {}", q.kind, fmt::join(schedule_kinds(), ", ")));
-}
+const ScheduleKind& properties_of(PipelineSchedule kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 Placement placement_of(const ScheduleRequest& request) {
   ScheduleRequest q = request;
-  const ScheduleKind& kind = find_kind(q);
+  const ScheduleKind& kind = properties_of(q.kind);
   if (q.chunks == 0) q.chunks = kind.chunks;
   check_place(q, kind);
   return {.ranks = q.ranks, .chunks = q.chunks, .zigzag = kind.zigzag, .two_way = kind.two_way};
@@ -152,7 +161,7 @@ Placement placement_of(const ScheduleRequest& request) {
 
 ScheduleRequest complete(const ScheduleRequest& request) {
   ScheduleRequest q = request;
-  const ScheduleKind& kind = find_kind(q);
+  const ScheduleKind& kind = properties_of(q.kind);
   q.chunks = placement_of(q).chunks;
   check_amount(q);
   check_options(q, kind);
@@ -169,13 +178,23 @@ ScheduleRequest complete(const ScheduleRequest& request) {
   return q;
 }
 
-const std::vector<std::string_view>& schedule_kinds() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> all;
-    for (const ScheduleKind& kind : kKinds) all.push_back(kind.name);
-    return all;
+const std::vector<PipelineSchedule>& schedule_kinds() {
+  static const std::vector<PipelineSchedule> all = [] {
+    std::vector<PipelineSchedule> kinds;
+    for (const ScheduleKind& k : kKinds) kinds.push_back(k.kind);
+    return kinds;
   }();
-  return names;
+  return all;
+}
+
+bool splits_weight_gradients(PipelineSchedule kind) { return properties_of(kind).split; }
+
+bool any_chunks(PipelineSchedule kind) { return properties_of(kind).any_chunks; }
+
+PipelineSchedule schedule_kind_named(std::string_view name) {
+  if (const auto kind = named<PipelineSchedule>(name)) return *kind;
+  throw ConfigError(
+      fmt::format("there is no schedule '{}'; use {}", name, fmt::join(names_of(PipelineSchedule()), ", ")));
 }
 
 }  // namespace fp

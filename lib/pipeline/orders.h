@@ -9,6 +9,7 @@
 //   dualpipe                   DeepSeek-V3 technical report 2024
 #pragma once
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,7 @@ using Order = std::vector<Action> (*)(const ScheduleRequest&, const Placement&, 
 
 // Properties of a schedule kind.
 struct ScheduleKind {
-  std::string_view name;
+  PipelineSchedule kind;
   Order order = nullptr;    // nullptr: wave, which generates the lists of all ranks together
   int chunks = 1;           // used when the request names none
   bool any_chunks = false;  // whether the request may name another number
@@ -65,8 +66,7 @@ struct ScheduleKind {
   bool split = false;  // weight gradients are separate actions (W) already
 };
 
-// Returns the request's kind. Throws ConfigError for an unknown name.
-const ScheduleKind& find_kind(const ScheduleRequest&);
+const ScheduleKind& properties_of(PipelineSchedule);
 
 std::vector<Action> gpipe_order(const ScheduleRequest&, const Placement&, int rank);
 std::vector<Action> one_f_one_b_order(const ScheduleRequest&, const Placement&, int rank);
@@ -87,6 +87,6 @@ std::vector<std::vector<Action>> wave_orders(const ScheduleRequest&, const Place
 // Returns the peak number of live (stage, micro-batch) pairs of a list.
 int peak_chunks(const std::vector<Action>& list);
 // Throws ConfigError: the kind needs a memory cap of `least` chunks or more.
-[[noreturn]] void refuse_cap(const std::string& kind, int cap, int least);
+[[noreturn]] void refuse_cap(std::string_view kind, int cap, int least);
 
 }  // namespace fp

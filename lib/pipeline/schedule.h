@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/choices.h"
 #include "pipeline/action.h"
 
 namespace fp {
@@ -48,7 +49,7 @@ struct Schedule {
 };
 
 struct ScheduleRequest {
-  std::string kind = "1f1b";
+  PipelineSchedule kind = PipelineSchedule::one_f_one_b;
   int ranks = 1;          // p
   int micro_batches = 1;  // m, over all pipes
   int chunks = 0;         // v; 0: the kind's default (1, or 2 where it has several). wave: 2 W
@@ -60,15 +61,24 @@ struct ScheduleRequest {
   int memory_cap = 0;     // w_pass: live chunks per rank; 0: the peak of the fused schedule on its worst rank
 };
 
-// "gpipe 1f1b interleaved bfs zb-h1 zb-h2 zb-v interleaved-zb chimera bitpipe dualpipe dualpipev zeropp wave"
-const std::vector<std::string_view>& schedule_kinds();
+// Returns all kinds in the order of their enumerators.
+const std::vector<PipelineSchedule>& schedule_kinds();
+
+// Returns the kind with this name. Throws ConfigError for an unknown name, with the known ones.
+PipelineSchedule schedule_kind_named(std::string_view name);
+
+// True if the weight gradients of the kind are separate actions (W) without a W pass.
+bool splits_weight_gradients(PipelineSchedule);
+
+// True if a request of the kind may choose its number of chunks.
+bool any_chunks(PipelineSchedule);
 
 // Returns the request with every 0 replaced by its default. Throws ConfigError, which lists the legal values, for what
 // the kind does not support.
 ScheduleRequest complete(const ScheduleRequest&);
 
-// Returns the kind's placement of stages. Throws ConfigError for an unknown kind, or for chunks or ranks that it does
-// not support, with the legal values.
+// Returns the kind's placement of stages. Throws ConfigError for chunks or ranks that it does not support, with the
+// legal values.
 Placement placement_of(const ScheduleRequest&);
 
 // Generates a schedule of compute actions only. Throws ConfigError for p, m, v or U that the kind does not support,

@@ -142,7 +142,7 @@ std::vector<std::vector<Action>> wave_orders(const ScheduleRequest& q, const Pla
   auto lists = run(cap);
   int least = cap;
   while (lists.empty()) lists = run(++least);
-  if (least > cap && q.memory_cap > 0) refuse_cap(q.kind, cap, least);
+  if (least > cap && q.memory_cap > 0) refuse_cap(name_of(q.kind), cap, least);
   return lists;
 }
 

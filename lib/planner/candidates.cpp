@@ -18,17 +18,13 @@ namespace {
 
 constexpr std::array kRecompute = {Recompute::none, Recompute::selective, Recompute::full};  // by rising effort
 // gpipe, dualpipe and wave are left out: others here take no longer and need less memory.
-constexpr std::array<std::string_view, 11> kSchedules = {"1f1b",    "interleaved", "interleaved-zb", "zb-h1",
-                                                         "zb-h2",   "zb-v",        "dualpipev",      "bfs",
-                                                         "chimera", "bitpipe",     "zeropp"};
-constexpr std::array<std::string_view, 5> kAnyChunks = {"interleaved", "interleaved-zb", "bfs", "zeropp", "wave"};
+constexpr std::array kSchedules = {
+    PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved, PipelineSchedule::interleaved_zb,
+    PipelineSchedule::zb_h1,       PipelineSchedule::zb_h2,       PipelineSchedule::zb_v,
+    PipelineSchedule::dualpipev,   PipelineSchedule::bfs,         PipelineSchedule::chimera,
+    PipelineSchedule::bitpipe,     PipelineSchedule::zeropp};
 constexpr int64_t kMostChunks = 16;
 constexpr double kUneven = 1.2;  // largest ratio of the worst stage's work to the mean that is considered
-
-template <class List, class T>
-bool contains(const List& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> list;
@@ -153,7 +149,7 @@ bool Candidates::may_fit(const Plan& p) const {
 std::vector<Plan> Candidates::leads(bool any_size) const {
   std::vector<Plan> list;
   for (Plan p : arrangements()) {
-    if (open("pipeline.schedule")) p.schedule = "1f1b";
+    if (open("pipeline.schedule")) p.schedule = PipelineSchedule::one_f_one_b;
     if (open("pipeline.w_pass")) p.w_pass = false;
     if (open("recompute")) p.recompute = Recompute::none;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
@@ -172,7 +168,7 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
 
 std::vector<int64_t> Candidates::chunks(const Plan& p) const {
   if (!open("pipeline.chunks")) return {given_.chunks};
-  if (!contains(kAnyChunks, p.schedule)) return {0};
+  if (!any_chunks(p.schedule)) return {0};
   std::vector<int64_t> list;
   for (int64_t v = 2; v <= kMostChunks && p.pipeline * v <= spec_.model.layers; ++v) {
     const int64_t stages = p.pipeline * v, most = (spec_.model.layers + stages - 1) / stages;
@@ -192,10 +188,11 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
   }
   Plan p = lead;
   const bool any = open("pipeline.schedule");
-  for (const std::string_view kind : any ? std::vector<std::string_view>(kSchedules.begin(), kSchedules.end())
-                                         : std::vector<std::string_view>{given_.schedule}) {
+  for (const PipelineSchedule kind : any ? std::vector<PipelineSchedule>(kSchedules.begin(), kSchedules.end())
+                                         : std::vector<PipelineSchedule>{given_.schedule}) {
     p.schedule = kind;
-    const bool two_way = kind == "chimera" || kind == "bitpipe";  // slow without a W pass
+    const bool two_way =
+        kind == PipelineSchedule::chimera || kind == PipelineSchedule::bitpipe;  // slow without a W pass
     std::vector<bool> passes = {given_.w_pass};
     if (open("pipeline.w_pass")) passes = any ? std::vector<bool>{two_way} : std::vector<bool>{false, true};
     for (const bool w : passes)

@@ -112,9 +112,9 @@ class Estimator::Impl {
     ScheduleRequest request = plan.request;
     request.micro_batches = micro_batches;
     const double worst = mesh.pp() == 1 || plan.from_file ? 1 : held_micro_batches(request);
-    const bool fewer = !request.w_pass && (request.kind == "1f1b" || request.kind == "zb-h1");  // on later ranks
-    const bool splits = request.w_pass || request.kind.starts_with("zb") || request.kind == "interleaved-zb" ||
-                        request.kind == "zeropp" || request.kind.starts_with("dualpipe");
+    const bool fewer = !request.w_pass && (request.kind == PipelineSchedule::one_f_one_b ||
+                                           request.kind == PipelineSchedule::zb_h1);  // on later ranks
+    const bool splits = request.w_pass || splits_weight_gradients(request.kind);
     const double attached =
         attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     RankMemory most;

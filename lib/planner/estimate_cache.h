@@ -44,7 +44,7 @@ class EstimateCache {
   const int ranks_;
   PlanEstimator& estimator_;
   std::map<Plan, Choice> known_;  // ranks = 0: not legal
-  std::map<std::pair<std::string, int64_t>, double>
+  std::map<std::pair<PipelineSchedule, int64_t>, double>
       corrections_;  // by schedule and ZeRO stage: minimum of exact / quick memory fraction
   std::string first_error_;
   int quick_estimates_ = 0, estimates_ = 0;

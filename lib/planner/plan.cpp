@@ -4,10 +4,19 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "sharding/arrange.h"
 
 namespace fp {
+
+std::strong_ordering Plan::operator<=>(const Plan& o) const {
+  const auto key = [](const Plan& p) {
+    return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
+                      p.zero_stage, p.micro_batch, p.recompute, p.loss_chunk_tokens);
+  };
+  return key(*this) <=> key(o);
+}
 
 Plan plan_of(const RunSpec& s) {
   const ParallelSection& p = s.parallel;
@@ -49,7 +58,7 @@ nlohmann::json to_json(const Plan& p) {
           {"sequence", p.sequence},
           {"pipeline", p.pipeline},
           {"data", p.data},
-          {"schedule", p.schedule},
+          {"schedule", name_of(p.schedule)},
           {"chunks", p.chunks},
           {"w_pass", p.w_pass},
           {"megatron_sp", p.megatron_sp},
@@ -62,8 +71,10 @@ nlohmann::json to_json(const Plan& p) {
 Plan plan_from_json(const nlohmann::json& j) {
   const auto recompute = named<Recompute>(j.at("recompute").get<std::string>());
   FP_CHECK(recompute, "recompute {}", j.at("recompute").dump());
+  const auto schedule = named<PipelineSchedule>(j.at("schedule").get<std::string>());
+  FP_CHECK(schedule, "schedule {}", j.at("schedule").dump());
   return {j.at("tensor"),     j.at("sequence"),    j.at("pipeline"), j.at("data"),
-          j.at("schedule"),   j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
+          *schedule,          j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
           j.at("zero_stage"), j.at("micro_batch"), *recompute,       j.at("loss_chunk_tokens")};
 }
 

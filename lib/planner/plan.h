@@ -11,7 +11,7 @@ namespace fp {
 
 struct Plan {
   int64_t tensor = 1, sequence = 1, pipeline = 1, data = 1;
-  std::string schedule = "1f1b";  // not used with a schedule file
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;  // not used with a schedule file
   int64_t chunks = 0;
   bool w_pass = false;
   bool megatron_sp = false;
@@ -20,7 +20,9 @@ struct Plan {
   Recompute recompute = Recompute::none;
   int64_t loss_chunk_tokens = 1024;
 
-  auto operator<=>(const Plan&) const = default;
+  bool operator==(const Plan&) const = default;
+  // Orders schedules by their names.
+  std::strong_ordering operator<=>(const Plan&) const;
 };
 
 Plan plan_of(const RunSpec&);

@@ -159,7 +159,7 @@ OrderedJson plan_json(const Plan& p) {
           {"sp", p.sequence},
           {"dp", p.data},
           {"zero", p.zero_stage},
-          {"schedule", p.pipeline > 1 ? OrderedJson(p.schedule) : OrderedJson(nullptr)},
+          {"schedule", p.pipeline > 1 ? OrderedJson(name_of(p.schedule)) : OrderedJson(nullptr)},
           {"chunks", p.chunks},
           {"w_pass", p.w_pass},
           {"megatron_sp", p.megatron_sp},

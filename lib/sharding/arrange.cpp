@@ -86,7 +86,8 @@ std::string describe(const ParallelSection& p) {
   add("tensor", p.tensor);
   if (text.empty()) return "one rank";
   if (p.pipeline.ranks > 1)
-    text += fmt::format(", {}{}", p.pipeline.schedule_file.empty() ? p.pipeline.schedule : p.pipeline.schedule_file,
+    text += fmt::format(", {}{}",
+                        p.pipeline.schedule_file.empty() ? name_of(p.pipeline.schedule) : p.pipeline.schedule_file,
                         p.pipeline.w_pass ? " with W pass" : "");
   if (p.megatron_sp) text += ", Megatron sequence parallelism";
   if (p.zero_stage > 0) text += fmt::format(", ZeRO {}", p.zero_stage);

@@ -68,7 +68,7 @@ Schedule PipelinePlan::step(int micro_batches) const {
   r.micro_batches = micro_batches;
   LoweringOptions how = lowering;
   try {
-    if (how.reduce_every > 0 && r.kind == "zeropp") how.reduce_every = complete(r).unit_size;
+    if (how.reduce_every > 0 && r.kind == PipelineSchedule::zeropp) how.reduce_every = complete(r).unit_size;
     return checked(generate(r, lowering.costs), how);
   } catch (const ConfigError& e) {
     throw ConfigError(

@@ -24,6 +24,7 @@ TEST_CASE("every name of an enumerator is read back as this enumerator", "[confi
   check(Family());
   check(RopeKind());
   check(DType());
+  check(PipelineSchedule());
   check(Recompute());
   check(Objective());
   check(Nonfinite());

@@ -16,33 +16,33 @@ ModelSection layered_model(const std::string& family, int64_t layers) {
 }
 
 struct Kind {
-  const char* name;
+  PipelineSchedule schedule;
   int chunks = 0;
   bool w_pass = false;
 };
 
-const std::vector<Kind> kKinds = {{"gpipe"},
-                                  {"1f1b"},
-                                  {"interleaved", 2},
-                                  {"bfs", 2},
-                                  {"zb-h1"},
-                                  {"zb-h2"},
-                                  {"zb-v"},
-                                  {"interleaved-zb", 2},
-                                  {"chimera"},
-                                  {"bitpipe"},
-                                  {"dualpipe"},
-                                  {"dualpipev"},
-                                  {"zeropp", 2},
-                                  {"wave", 4},
-                                  {"chimera", 0, true},
-                                  {"bitpipe", 0, true},
-                                  {"1f1b", 0, true}};
+const std::vector<Kind> kKinds = {{PipelineSchedule::gpipe},
+                                  {PipelineSchedule::one_f_one_b},
+                                  {PipelineSchedule::interleaved, 2},
+                                  {PipelineSchedule::bfs, 2},
+                                  {PipelineSchedule::zb_h1},
+                                  {PipelineSchedule::zb_h2},
+                                  {PipelineSchedule::zb_v},
+                                  {PipelineSchedule::interleaved_zb, 2},
+                                  {PipelineSchedule::chimera},
+                                  {PipelineSchedule::bitpipe},
+                                  {PipelineSchedule::dualpipe},
+                                  {PipelineSchedule::dualpipev},
+                                  {PipelineSchedule::zeropp, 2},
+                                  {PipelineSchedule::wave, 4},
+                                  {PipelineSchedule::chimera, 0, true},
+                                  {PipelineSchedule::bitpipe, 0, true},
+                                  {PipelineSchedule::one_f_one_b, 0, true}};
 
 MeshPlan piped(const Kind& k, int ranks, int64_t micro_batches) {
   MeshPlan p;
   p.pipeline.ranks = ranks;
-  p.pipeline.schedule = k.name;
+  p.pipeline.schedule = k.schedule;
   p.pipeline.chunks = k.chunks;
   p.pipeline.w_pass = k.w_pass;
   p.micro_batches = micro_batches;
@@ -71,7 +71,7 @@ void check_every_schedule(const std::string& family, int ranks) {
   INFO(family << ", " << ranks << " ranks");
   const ModelSection m = layered_model(family, ranks == 2 ? 7 : 9);
   const int64_t micro_batches = 2 * ranks;
-  const MeshResult one = run_mesh(m, alone(piped({"1f1b"}, ranks, micro_batches)));
+  const MeshResult one = run_mesh(m, alone(piped({PipelineSchedule::one_f_one_b}, ranks, micro_batches)));
   for (const Kind& k : kKinds) {
     Kind fitting = k;
     if (fitting.chunks * ranks > m.layers) fitting.chunks = 2;
@@ -91,8 +91,9 @@ TEST_CASE("every schedule trains every family like one rank", "[pipeline][slow]"
 
 TEST_CASE("pipelines of eight ranks train like one rank", "[pipeline][slow]") {
   const ModelSection m = layered_model("llama", 15);
-  const MeshResult one = run_mesh(m, alone(piped({"1f1b"}, 8, 16)));
-  for (const Kind& k : {Kind{"interleaved", 2}, Kind{"zb-v"}, Kind{"bitpipe", 0, true}, Kind{"zeropp", 2}})
+  const MeshResult one = run_mesh(m, alone(piped({PipelineSchedule::one_f_one_b}, 8, 16)));
+  for (const Kind& k : {Kind{PipelineSchedule::interleaved, 2}, Kind{PipelineSchedule::zb_v},
+                        Kind{PipelineSchedule::bitpipe, 0, true}, Kind{PipelineSchedule::zeropp, 2}})
     check_trains_like(m, piped(k, 8, 16), one);
 }
 
@@ -129,7 +130,8 @@ MeshPlan combined(MeshPlan p, const Combination& c) {
 void check_combinations(const std::string& family, const std::vector<Kind>& kinds, size_t every) {
   const ModelSection m = layered_model(family, 7);
   std::map<int, MeshResult> one;  // by data-parallel ranks
-  for (const int dp : {1, 2}) one[dp] = run_mesh(m, alone(combined(piped({"1f1b"}, 2, 4), {1, 1, dp, 0})));
+  for (const int dp : {1, 2})
+    one[dp] = run_mesh(m, alone(combined(piped({PipelineSchedule::one_f_one_b}, 2, 4), {1, 1, dp, 0})));
   size_t number = 0;
   for (const Kind& k : kinds)
     for (const Combination& c : kCombinations)
@@ -146,5 +148,11 @@ TEST_CASE("every schedule trains with every other parallelism", "[pipeline][nigh
 }
 
 TEST_CASE("some schedules train with other parallelism", "[pipeline][slow]") {
-  check_combinations("phi3", {{"1f1b"}, {"interleaved-zb", 2}, {"zb-v"}, {"zeropp", 2}, {"bitpipe", 0, true}}, 4);
+  check_combinations("phi3",
+                     {{PipelineSchedule::one_f_one_b},
+                      {PipelineSchedule::interleaved_zb, 2},
+                      {PipelineSchedule::zb_v},
+                      {PipelineSchedule::zeropp, 2},
+                      {PipelineSchedule::bitpipe, 0, true}},
+                     4);
 }

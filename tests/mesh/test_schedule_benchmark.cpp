@@ -7,8 +7,9 @@
 using namespace fp;
 
 TEST_CASE("a schedule of sleeping stages runs all passes in order with the requested times", "[schedule]") {
-  for (const std::string kind : {"1f1b", "zb-v", "dualpipe", "bitpipe"}) {
-    CAPTURE(kind);
+  for (const PipelineSchedule kind :
+       {PipelineSchedule::one_f_one_b, PipelineSchedule::zb_v, PipelineSchedule::dualpipe, PipelineSchedule::bitpipe}) {
+    CAPTURE(name_of(kind));
     const Schedule s = generate({.kind = kind, .ranks = 4, .micro_batches = 8});
     Costs costs;
     for (int stage = 0; stage < s.placement.stages(); ++stage) costs.by_stage.push_back({1.0 + stage % 2, 1, 0.5});

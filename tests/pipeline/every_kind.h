@@ -1,22 +1,21 @@
 // Test schedules: one of every kind, those with fused backward passes also with a W pass, and a wave of four chunks.
 #pragma once
 
-#include <set>
+#include <vector>
 
 #include "pipeline/schedule.h"
 
 namespace fp::test {
 
 inline std::vector<fp::Schedule> every_kind(int p, int m) {
-  const std::set<std::string_view> fused{"gpipe", "1f1b", "interleaved", "bfs", "chimera", "bitpipe", "wave"};
   std::vector<fp::Schedule> all;
-  for (const std::string_view name : fp::schedule_kinds()) {
-    fp::ScheduleRequest request{.kind = std::string(name), .ranks = p, .micro_batches = m};
+  for (const PipelineSchedule kind : fp::schedule_kinds()) {
+    fp::ScheduleRequest request{.kind = kind, .ranks = p, .micro_batches = m};
     all.push_back(fp::generate(request));
     request.w_pass = true;
-    if (fused.contains(name)) all.push_back(fp::generate(request));
+    if (!splits_weight_gradients(kind)) all.push_back(fp::generate(request));
   }
-  all.push_back(fp::generate({.kind = "wave", .ranks = p, .micro_batches = m, .chunks = 4}));
+  all.push_back(fp::generate({.kind = PipelineSchedule::wave, .ranks = p, .micro_batches = m, .chunks = 4}));
   return all;
 }
 

@@ -8,19 +8,19 @@
 using namespace fp;
 
 TEST_CASE("closed forms agree with simulations", "[schedule]") {
-  for (const std::string kind : {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-v", "interleaved-zb",
-                                 "chimera", "bitpipe", "dualpipe", "dualpipev", "zeropp", "wave"})
+  for (const PipelineSchedule kind : schedule_kinds())
     for (const bool w_pass : {false, true})
       for (const int p : {2, 4, 8})
         for (const int rounds : {1, 2, 4, 8}) {
-          const bool two_way = kind == "chimera" || kind == "bitpipe";
-          if ((w_pass && !two_way) || (rounds == 1 && kind.starts_with("dualpipe"))) continue;
+          const bool two_way = kind == PipelineSchedule::chimera || kind == PipelineSchedule::bitpipe;
+          const bool dual = kind == PipelineSchedule::dualpipe || kind == PipelineSchedule::dualpipev;
+          if ((w_pass && !two_way) || (rounds == 1 && dual)) continue;
           const ScheduleRequest q{.kind = kind, .ranks = p, .micro_batches = rounds * p, .w_pass = w_pass};
           const Schedule s = generate(q);
           const Timing t = simulate(s, {});
           const double v = s.placement.chunks, work = 3.0 * q.micro_batches;
-          CAPTURE(kind, w_pass, p, q.micro_batches);
-          const double slack = kind == "wave" ? 0.15 * work : 1e-9;
+          CAPTURE(name_of(kind), w_pass, p, q.micro_batches);
+          const double slack = kind == PipelineSchedule::wave ? 0.15 * work : 1e-9;
           CHECK(std::abs(t.makespan / v - work - idle_passes(q)) <= slack);
           const double most = *std::max_element(t.peak_chunks.begin(), t.peak_chunks.end()) / v;
           CHECK(held_micro_batches(q) >= most - 1e-9);

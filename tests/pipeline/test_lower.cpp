@@ -28,7 +28,7 @@ std::string without_messages(const Schedule& s, size_t r, size_t last) {
   return text;
 }
 
-Schedule of(const char* kind, int p, int m, int v = 0) {
+Schedule of(PipelineSchedule kind, int p, int m, int v = 0) {
   return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
 }
 
@@ -39,14 +39,14 @@ int count(const std::vector<Action>& list, ActionKind kind) {
 }  // namespace
 
 TEST_CASE("messages and reductions are inserted in the right places", "[schedule]") {
-  const Schedule s = lower(of("1f1b", 2, 3), {});
+  const Schedule s = lower(of(PipelineSchedule::one_f_one_b, 2, 3), {});
   CHECK(row(s, 0) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0RECV_B1 0SEND_F2 0B1 0RECV_B2 0B2 0REDUCE_GRAD");
   CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1REDUCE_GRAD 1SEND_B2");
 }
 
 TEST_CASE("a single rank sends no messages", "[schedule]") {
-  CHECK(row(lower(of("1f1b", 1, 2), {}), 0) == "0F0 0B0 0F1 0B1 0REDUCE_GRAD");
-  CHECK(row(lower(of("interleaved", 1, 1, 2), {}), 0) == "0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD");
+  CHECK(row(lower(of(PipelineSchedule::one_f_one_b, 1, 2), {}), 0) == "0F0 0B0 0F1 0B1 0REDUCE_GRAD");
+  CHECK(row(lower(of(PipelineSchedule::interleaved, 1, 1, 2), {}), 0) == "0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD");
 }
 
 TEST_CASE("lowering keeps the order of compute actions and yields a correct step for every kind", "[schedule]") {
@@ -105,7 +105,7 @@ TEST_CASE("a reduction follows its last gradient unless a two-way schedule reduc
 }
 
 TEST_CASE("pairs that run as one stay together", "[schedule]") {
-  for (const char* kind : {"dualpipe", "dualpipev"})
+  for (const PipelineSchedule kind : {PipelineSchedule::dualpipe, PipelineSchedule::dualpipev})
     for (const int resident : {2, 3}) {
       LoweringOptions options{.gather = true, .resident = resident};
       options.costs.pairs_are_one = true;
@@ -122,7 +122,7 @@ TEST_CASE("pairs that run as one stay together", "[schedule]") {
 }
 
 TEST_CASE("two-way schedules reduce while they wait and both ranks of a pair reduce in the same order", "[schedule]") {
-  const Schedule s = lower(of("bitpipe", 4, 8), {});
+  const Schedule s = lower(of(PipelineSchedule::bitpipe, 4, 8), {});
   CHECK(without_messages(s, 0, 12) ==
         "7F3 7B3 7REDUCE_GRAD u:4B2 u:3B2 u:4B3 u:3B3 0B2 4REDUCE_GRAD 3REDUCE_GRAD 0B3 0REDUCE_GRAD");
   CHECK(without_messages(s, 1, 6) == "u:2B3 1B3 6REDUCE_GRAD 5REDUCE_GRAD 2REDUCE_GRAD 1REDUCE_GRAD");
@@ -161,18 +161,18 @@ TEST_CASE("a rank gathers each stage as often as published", "[schedule]") {
   const ScheduleRequest any{.ranks = 4, .micro_batches = 16, .chunks = 4};
   Known known[] = {
       {any, {1.75, 1.5, 1.25}}, {any, {3.25, 2.5, 1.75}}, {any, {6.25, 4.5, 2.75}}, {any, {20, 4.5, 2.75}}};
-  known[0].request.kind = "bfs";
-  known[1].request.kind = known[2].request.kind = "zeropp";
+  known[0].request.kind = PipelineSchedule::bfs;
+  known[1].request.kind = known[2].request.kind = PipelineSchedule::zeropp;
   known[1].request.unit_size = 8;
   known[1].request.warmup = 2;
   known[2].request.unit_size = 4;
   known[2].request.warmup = 1;
-  known[3].request.kind = "interleaved";
+  known[3].request.kind = PipelineSchedule::interleaved;
   for (const Known& k : known)
     for (int resident = 1; resident <= 3; ++resident) {
       const LoweringOptions options{.gather = true, .resident = resident};
       const Schedule s = lower(generate(k.request), options);
-      CAPTURE(k.request.kind, k.request.unit_size, resident);
+      CAPTURE(name_of(k.request.kind), k.request.unit_size, resident);
       int gathers = 0;
       for (const auto& list : s.ranks) {
         gathers += count(list, ActionKind::gather);

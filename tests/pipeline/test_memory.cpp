@@ -82,7 +82,7 @@ class Lifetimes {
 TEST_CASE("peak memory of a pipeline of two ranks equals a hand calculation", "[schedule]") {
   // Rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
   // Rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
-  const Schedule s = lower(generate({.kind = "1f1b", .ranks = 2, .micro_batches = 2}), {});
+  const Schedule s = lower(generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 2}), {});
   const std::vector<StageBytes> bytes{{.forward = 100, .working = {10, 10, 10, 10}},
                                       {.forward = 1000, .working = {50, 50, 50, 50}, .boundary = 7}};
   // Before the end of 0B0: both activations, its gradient, and both outputs in flight.

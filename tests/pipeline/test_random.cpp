@@ -12,19 +12,19 @@ namespace {
 // Returns a random request, which may be illegal; all kinds, groups and units are equally likely.
 ScheduleRequest draw(std::mt19937& random) {
   const auto upto = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
-  ScheduleRequest q{.kind = std::string(schedule_kinds()[static_cast<size_t>(upto(13))])};
+  ScheduleRequest q{.kind = schedule_kinds()[static_cast<size_t>(upto(13))]};
   q.ranks = 1 + upto(15);
   const bool grouped = upto(1) == 1;
   q.micro_batches = grouped ? q.ranks * (1 + upto(3)) : 1 + upto(3 * q.ranks);
-  const bool chunked = q.kind == "interleaved" || q.kind == "bfs" || q.kind == "interleaved-zb" || q.kind == "zeropp";
-  if (chunked) q.chunks = upto(4);
-  if (q.kind == "wave") q.chunks = 2 * upto(2);
-  if (q.kind == "wave") q.window = upto(3 * q.ranks);
-  if (q.kind.starts_with("interleaved") && upto(1) == 1) q.group = upto(q.micro_batches);
-  if (q.kind == "zeropp" && upto(1) == 1) q.unit_size = upto(q.micro_batches);
-  if (q.kind == "zeropp") q.warmup = upto(2);
-  const bool fused = q.kind == "gpipe" || q.kind == "1f1b" || q.kind == "interleaved" || q.kind == "bfs" ||
-                     q.kind == "chimera" || q.kind == "bitpipe" || q.kind == "wave";
+  const bool wave = q.kind == PipelineSchedule::wave, zeropp = q.kind == PipelineSchedule::zeropp;
+  const bool grouping = q.kind == PipelineSchedule::interleaved || q.kind == PipelineSchedule::interleaved_zb;
+  if (any_chunks(q.kind) && !wave) q.chunks = upto(4);
+  if (wave) q.chunks = 2 * upto(2);
+  if (wave) q.window = upto(3 * q.ranks);
+  if (grouping && upto(1) == 1) q.group = upto(q.micro_batches);
+  if (zeropp && upto(1) == 1) q.unit_size = upto(q.micro_batches);
+  if (zeropp) q.warmup = upto(2);
+  const bool fused = !splits_weight_gradients(q.kind);
   q.w_pass = fused && upto(1) == 1;
   return q;
 }
@@ -57,7 +57,7 @@ TEST_CASE("ten thousand random schedules are valid and run without deadlock with
   int legal = 0, draws = 0;
   for (; legal < 10000; ++draws) {
     const ScheduleRequest q = draw(random);
-    CAPTURE(q.kind, q.ranks, q.micro_batches, q.chunks, q.group, q.unit_size, q.warmup, q.window, q.w_pass);
+    CAPTURE(name_of(q.kind), q.ranks, q.micro_batches, q.chunks, q.group, q.unit_size, q.warmup, q.window, q.w_pass);
     Schedule s;
     Costs costs;
     try {

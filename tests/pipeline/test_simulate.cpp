@@ -26,20 +26,20 @@ TEST_CASE("bubbles with a hop of a tenth of a forward pass equal published value
     ScheduleRequest request;
     double percent;
   };
-  const Known known[] = {{{.kind = "1f1b"}, 30.6},
-                         {{.kind = "interleaved"}, 19.7},
-                         {{.kind = "bfs"}, 17.5},
-                         {{.kind = "zb-h1"}, 14.9},
-                         {{.kind = "zb-h2"}, 12.1},
-                         {{.kind = "zb-v"}, 10.4},
-                         {{.kind = "interleaved-zb"}, 11.4},
-                         {{.kind = "chimera", .w_pass = true}, 7.7},
-                         {{.kind = "bitpipe"}, 18.4},
-                         {{.kind = "bitpipe", .w_pass = true}, 9.1},
-                         {{.kind = "dualpipe"}, 6.6},
-                         {{.kind = "zeropp"}, 7.0}};
+  const Known known[] = {{{.kind = PipelineSchedule::one_f_one_b}, 30.6},
+                         {{.kind = PipelineSchedule::interleaved}, 19.7},
+                         {{.kind = PipelineSchedule::bfs}, 17.5},
+                         {{.kind = PipelineSchedule::zb_h1}, 14.9},
+                         {{.kind = PipelineSchedule::zb_h2}, 12.1},
+                         {{.kind = PipelineSchedule::zb_v}, 10.4},
+                         {{.kind = PipelineSchedule::interleaved_zb}, 11.4},
+                         {{.kind = PipelineSchedule::chimera, .w_pass = true}, 7.7},
+                         {{.kind = PipelineSchedule::bitpipe}, 18.4},
+                         {{.kind = PipelineSchedule::bitpipe, .w_pass = true}, 9.1},
+                         {{.kind = PipelineSchedule::dualpipe}, 6.6},
+                         {{.kind = PipelineSchedule::zeropp}, 7.0}};
   for (const Known& k : known) {
-    CAPTURE(k.request.kind);
+    CAPTURE(name_of(k.request.kind));
     ScheduleRequest q = k.request;
     q.ranks = 4;
     q.micro_batches = 8;
@@ -121,7 +121,7 @@ TEST_CASE("gathers and reductions overlap the computation and run one after the 
 }
 
 TEST_CASE("a fused pair needs both inputs at its start and yields both outputs at its end", "[schedule]") {
-  const Schedule s = generate({.kind = "dualpipe", .ranks = 2, .micro_batches = 8});
+  const Schedule s = generate({.kind = PipelineSchedule::dualpipe, .ranks = 2, .micro_batches = 8});
   Costs costs;
   const Timing apart = simulate(s, costs);
   costs.pairs_are_one = true;
@@ -147,16 +147,16 @@ TEST_CASE("a schedule that cannot run is reported", "[schedule]") {
   CHECK_THROWS_AS(simulate(two_ranks({good, {act(forward, 1), {.kind = backward, .pipe = 1, .stage = 1}}}), {}),
                   InternalError);
   CHECK_THROWS_AS(simulate(two_ranks({good}), {}), InternalError);
-  Schedule crossed = generate({.kind = "1f1b", .ranks = 4, .micro_batches = 8});
+  Schedule crossed = generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 4, .micro_batches = 8});
   std::swap(crossed.ranks[2][0], crossed.ranks[2][3]);
   CHECK_THROWS_AS(simulate(crossed, {}), InternalError);
 }
 
 TEST_CASE("fewer messages in flight never shorten the makespan", "[schedule]") {
-  for (const std::string_view kind : schedule_kinds()) {
-    const Schedule s = generate({.kind = std::string(kind), .ranks = 4, .micro_batches = 8});
+  for (const PipelineSchedule kind : schedule_kinds()) {
+    const Schedule s = generate({.kind = kind, .ranks = 4, .micro_batches = 8});
     for (const double hop : {0.0, 0.5, 4.0}) {
-      INFO(kind << ", hop " << hop);
+      INFO(name_of(kind) << ", hop " << hop);
       Costs costs;
       costs.hop = hop;
       const Schedule lowered = lower(s, {.costs = costs});
@@ -176,7 +176,8 @@ TEST_CASE("fewer messages in flight never shorten the makespan", "[schedule]") {
   // Two ranks, breadth first, messages that take as long as four chunks: one in flight throttles the first rank.
   Costs slow;
   slow.hop = 4;
-  const Schedule s = lower(generate({.kind = "gpipe", .ranks = 2, .micro_batches = 8}), {.costs = slow});
+  const Schedule s =
+      lower(generate({.kind = PipelineSchedule::gpipe, .ranks = 2, .micro_batches = 8}), {.costs = slow});
   slow.slots = 1;
   const double one = simulate(s, slow).makespan;
   slow.slots = 0;

@@ -8,38 +8,38 @@
 using namespace fp;
 
 TEST_CASE("a text timeline has a line per rank and a column per unit of time", "[schedule]") {
-  const Schedule s = generate({.kind = "1f1b", .ranks = 2, .micro_batches = 3});
+  const Schedule s = generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 3});
   CHECK(text_timeline(s, simulate(s, {})) ==
         "  0  F0 F1 .  .  D0--- F2 D1--- .  D2---\n"
         "  1  .  F0 D0--- F1 D1--- F2 D2--- .  .\n");
 }
 
 TEST_CASE("labels distinguish chunks and pipes and join fused pairs", "[schedule]") {
-  const Schedule wave = generate({.kind = "wave", .ranks = 2, .micro_batches = 1});
+  const Schedule wave = generate({.kind = PipelineSchedule::wave, .ranks = 2, .micro_batches = 1});
   CHECK(text_timeline(wave, simulate(wave, {})) ==
         "  0  F0a .   .   F0b D0b---- .   .   .   .   D0a----\n"
         "  1  .   F0a F0b .   .   .   D0b---- D0a---- .   .\n");
   Costs costs;
   costs.pairs_are_one = true;
-  const Schedule dualpipe = generate({.kind = "dualpipe", .ranks = 2, .micro_batches = 4});
+  const Schedule dualpipe = generate({.kind = PipelineSchedule::dualpipe, .ranks = 2, .micro_batches = 4});
   CHECK(text_timeline(dualpipe, simulate(dualpipe, costs)) ==
         "  0  F0  F'0 F1  D'0---- F'1&D0----- D'1---- B1  W1\n"
         "  1  F'0 F0  F'1 D0----- F1&D'0----- D1----- B'1 W'1\n");
 }
 
 TEST_CASE("a legend explains the labels that a timeline has", "[schedule]") {
-  CHECK(timeline_legend(generate({.kind = "1f1b", .ranks = 2, .micro_batches = 3})) ==
+  CHECK(timeline_legend(generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 3})) ==
         "F forward, D whole backward; the number is the micro-batch; a line is a rank");
   CHECK(
-      timeline_legend(generate({.kind = "dualpipe", .ranks = 2, .micro_batches = 4})) ==
+      timeline_legend(generate({.kind = PipelineSchedule::dualpipe, .ranks = 2, .micro_batches = 4})) ==
       "F forward, B gradient of the input, W gradient of the weights, D whole backward; the number is the micro-batch, "
       "' the second pipe; a line is a rank");
-  CHECK(timeline_legend(generate({.kind = "wave", .ranks = 2, .micro_batches = 1})) ==
+  CHECK(timeline_legend(generate({.kind = PipelineSchedule::wave, .ranks = 2, .micro_batches = 1})) ==
         "F forward, D whole backward; the number is the micro-batch, a letter the chunk; a line is a rank");
 }
 
 TEST_CASE("timelines work with uneven times and with zero times", "[schedule]") {
-  const Schedule s = generate({.kind = "gpipe", .ranks = 2, .micro_batches = 1});
+  const Schedule s = generate({.kind = PipelineSchedule::gpipe, .ranks = 2, .micro_batches = 1});
   Costs costs;
   costs.each = {0.5, 1, 0.5};
   costs.hop = 0.5;
@@ -72,10 +72,10 @@ std::vector<Box> boxes(const std::vector<fp::test::Element>& elements) {
 }  // namespace
 
 TEST_CASE("an SVG has one box per action whose width is proportional to its duration", "[schedule]") {
-  for (const std::string_view kind : schedule_kinds())
+  for (const PipelineSchedule kind : schedule_kinds())
     for (const bool as_one : {false, true}) {
-      CAPTURE(kind, as_one);
-      const Schedule s = generate({.kind = std::string(kind), .ranks = 4, .micro_batches = 8});
+      CAPTURE(name_of(kind), as_one);
+      const Schedule s = generate({.kind = kind, .ranks = 4, .micro_batches = 8});
       Costs costs;
       costs.pairs_are_one = as_one;
       const Timing t = simulate(s, costs);
@@ -102,7 +102,7 @@ TEST_CASE("an SVG has one box per action whose width is proportional to its dura
 }
 
 TEST_CASE("several timings of a schedule are drawn below each other on one scale", "[schedule]") {
-  const Schedule s = generate({.kind = "bitpipe", .ranks = 2, .micro_batches = 2});
+  const Schedule s = generate({.kind = PipelineSchedule::bitpipe, .ranks = 2, .micro_batches = 2});
   Costs slower;
   slower.each = {2, 2, 2};
   const Timing once = simulate(s, {}), twice = simulate(s, slower);

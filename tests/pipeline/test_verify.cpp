@@ -13,7 +13,7 @@ using namespace fp::test;
 
 namespace {
 
-Schedule schedule_of(const char* kind, int p, int m, int v = 0) {
+Schedule schedule_of(PipelineSchedule kind, int p, int m, int v = 0) {
   return generate({.kind = kind, .ranks = p, .micro_batches = m, .chunks = v});
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("deadlocks of messages and of collectives are found", "[schedule]") {
   }
   SECTION("ranks of a pair that gather in different orders") {
     LoweringOptions options{.gather = true, .resident = 2};
-    Schedule s = lower(schedule_of("chimera", 2, 2), options);
+    Schedule s = lower(schedule_of(PipelineSchedule::chimera, 2, 2), options);
     REQUIRE(s.ranks[0][0].kind == ActionKind::gather);
     REQUIRE(s.ranks[0][1].kind == ActionKind::gather);
     std::swap(s.ranks[0][0], s.ranks[0][1]);
@@ -257,7 +257,7 @@ TEST_CASE("deadlocks of messages and of collectives are found", "[schedule]") {
 TEST_CASE("simulate, lower and verify take time linear in the schedule's length", "[schedule]") {
   const auto seconds_of = [](int micro_batches) {
     const std::clock_t begin = std::clock();
-    const Schedule s = schedule_of("interleaved", 64, micro_batches, 4);
+    const Schedule s = schedule_of(PipelineSchedule::interleaved, 64, micro_batches, 4);
     CHECK(simulate(s, {}).makespan == 3 * (micro_batches * 4 + 63));
     CHECK(verify(s).empty());
     const Schedule lowered = lower(s, {});

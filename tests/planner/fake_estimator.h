@@ -44,7 +44,9 @@ class FakeEstimator final : public PlanEstimator {
                      real(p.tensor * p.sequence * p.pipeline) * (1 + 100 * real(p.tensor) / tokens);
     e.time.exposed = 0.05 * e.time.compute * (real(p.tensor * p.sequence) - (p.megatron_sp ? 0.99 : 1)) +
                      (p.zero_stage >= 2 ? 0.01 * real(p.zero_stage) * micro_batches * e.time.compute : 0);
-    const double filling = p.schedule == "zb-v" ? 0.1 : p.schedule == "zb-h1" ? 0.4 : 1 / real(p.chunks + 1);
+    const double filling = p.schedule == PipelineSchedule::zb_v    ? 0.1
+                           : p.schedule == PipelineSchedule::zb_h1 ? 0.4
+                                                                   : 1 / real(p.chunks + 1);
     e.time.bubble = e.time.compute * real(p.pipeline - 1) * filling / micro_batches;
     const double parameters = real(parameter_count(s.model)) / real(p.tensor * p.pipeline);
     const double sharers = real(p.data * p.sequence);

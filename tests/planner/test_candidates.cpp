@@ -37,15 +37,16 @@ std::vector<Plan> plans_of_four(int64_t layers, int64_t global_batch) {
       for (const int64_t pipeline : {1, 2, 4})
         for (const int64_t data : {1, 2, 4})
           for (const int64_t micro_batch : {1, 2, 4, 8})
-            for (const char* kind : {"1f1b", "interleaved", "interleaved-zb", "zb-h1", "zb-h2", "zb-v", "dualpipev",
-                                     "bfs", "chimera", "bitpipe", "zeropp"})
+            for (const PipelineSchedule k :
+                 {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved, PipelineSchedule::interleaved_zb,
+                  PipelineSchedule::zb_h1, PipelineSchedule::zb_h2, PipelineSchedule::zb_v, PipelineSchedule::dualpipev,
+                  PipelineSchedule::bfs, PipelineSchedule::chimera, PipelineSchedule::bitpipe,
+                  PipelineSchedule::zeropp})
               for (const int64_t chunks : {0, 2, 3, 6}) {
                 if (micro_batch > 1 && global_batch / data / micro_batch < pipeline) continue;  // mostly bubble
-                const std::string k = kind;
-                const bool any = k == "interleaved" || k == "interleaved-zb" || k == "bfs" || k == "zeropp";
-                if (any != (chunks > 0) || layers % std::max<int64_t>(chunks * pipeline, 1) != 0) continue;
+                if (any_chunks(k) != (chunks > 0) || layers % std::max<int64_t>(chunks * pipeline, 1) != 0) continue;
                 Plan p{tensor, sequence, pipeline, data, k, chunks};
-                p.w_pass = k == "chimera" || k == "bitpipe";
+                p.w_pass = k == PipelineSchedule::chimera || k == PipelineSchedule::bitpipe;
                 p.micro_batch = micro_batch;
                 plans.push_back(p);
               }
@@ -105,7 +106,7 @@ TEST_CASE("keys that the spec sets keep their values in every candidate", "[plan
       parse_run_spec("{" + model + "parallel: {auto: [all], pipeline: {schedule: zb-v}, tensor: 2}}", "t");
   const std::vector<Plan> all = Candidates(v, 8, small_cluster()).all();
   CHECK(!all.empty());
-  for (const Plan& p : all) CHECK((p.tensor == 2 && p.schedule == "zb-v" && p.pipeline > 1));
+  for (const Plan& p : all) CHECK((p.tensor == 2 && p.schedule == PipelineSchedule::zb_v && p.pipeline > 1));
 
   const RunSpec micro = parse_run_spec("{" + model + "parallel: {auto: [micro_batch], data: 2}}", "t");
   std::set<int64_t> sizes;
@@ -123,7 +124,7 @@ TEST_CASE("candidates keep tensor parallelism within nodes and state within devi
 }
 
 TEST_CASE("a plan is the same after conversion to JSON and back") {
-  const Plan plan{2, 3, 4, 5, "zb-v", 6, true, true, 2, 7, Recompute::full, 512};
+  const Plan plan{2, 3, 4, 5, PipelineSchedule::zb_v, 6, true, true, 2, 7, Recompute::full, 512};
   CHECK(plan_from_json(to_json(plan)) == plan);
   CHECK(plan_from_json(to_json(Plan())) == Plan());
 }
