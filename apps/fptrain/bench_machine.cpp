@@ -26,7 +26,7 @@ struct MachineBenchArguments {
 class Bench {
  public:
   explicit Bench(const MachineBenchArguments& a) {
-    spec_.run.device = a.device;
+    spec_.run.device = device_named(a.device);
     spec_.run.threads = a.threads;
     const int ranks = read_environment().size;
     spec_.parallel.data = ranks;
@@ -133,7 +133,7 @@ void bench_io(const MachineBenchArguments& a) {
   const DiskRates r = benchmark_disk(a.directory, a.mib << 20);
   std::optional<CheckpointRates> c;
   if (a.checkpoint_mib > 0)
-    c = benchmark_checkpoint(a.directory, a.checkpoint_mib << 20, *open_device(a.device, a.threads));
+    c = benchmark_checkpoint(a.directory, a.checkpoint_mib << 20, *open_device(device_named(a.device), a.threads));
   if (a.json) {
     nlohmann::json j = {{"bytes", r.bytes},
                         {"write_gb_per_s", r.write_bytes_per_s * 1e-9},
@@ -171,7 +171,7 @@ ExitCode bench_all(const MachineBenchArguments& a) {
     ClusterSpec before;
     if (world.rank() == 0 && !a.file.empty() && std::filesystem::exists(a.file)) {
       before = load_cluster(a.file);
-      require_same_machine(before, host_name(), ops.device_memory() ? "cuda" : "cpu");
+      require_same_machine(before, host_name(), ops.device_memory() ? ClusterDevice::cuda : ClusterDevice::cpu);
     }
     auto [cluster, rates, links] = measure_machine(ops, world, *bench.all_ranks(), a.quick);
     if (world.rank() != 0) return;

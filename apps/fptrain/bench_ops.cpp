@@ -42,7 +42,7 @@ void compare_attention(const OpsBenchArguments& a, const OpSizes& sizes, DType c
   }
   for (const std::string name : {"cudnn", "flash", "simt"}) {
     ::setenv(kVariable, name.c_str(), 1);
-    const auto ops = open_device(a.device, a.threads);
+    const auto ops = open_device(device_named(a.device), a.threads);
     for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len}) {
       OpBenchmark b(*ops, compute, a.repeats);
       try {
@@ -62,7 +62,7 @@ OpsReport measure_ops(const OpsBenchArguments& a) {
   const OpSizes sizes(spec.model, a.model.batch * a.model.seq_len);
   OpsReport r;
   {
-    const auto ops = open_device(a.device, a.threads);
+    const auto ops = open_device(device_named(a.device), a.threads);
     r.device = ops->name();
     r.data_sheet = ops->peak_flops(compute);
     OpBenchmark b(*ops, compute, a.repeats);

@@ -83,7 +83,7 @@ void add_bench_train(cli::App& bench) {
     BenchModel model = a->model;
     model.sets.insert(model.sets.begin(), "memory.recompute=" + a->recompute);
     const RunSpec spec = bench_spec(model);
-    const auto ops = open_device(a->device, a->threads);
+    const auto ops = open_device(device_named(a->device), a->threads);
     const auto counting = make_counting_ops(ops.get());
     const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);
     if (a->json)

@@ -28,7 +28,7 @@ struct EvalArguments {
 };
 
 void run_multiple_choice(const EvalArguments& a) {
-  const auto ops = open_device(a.device, 0);
+  const auto ops = open_device(device_named(a.device), 0);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint, a.older.value());
   const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);

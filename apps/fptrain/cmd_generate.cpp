@@ -92,7 +92,7 @@ int64_t positions_for(const GenerateArguments& a, const ModelSection& model, siz
 
 void run_generate(GenerateArguments& a) {
   a.chat = a.chat || !a.chat_template.empty() || !a.system.empty();
-  const auto ops = open_device(a.device, a.threads);
+  const auto ops = open_device(device_named(a.device), a.threads);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint, a.older.value());
   std::optional<ChatEncoder> chat;

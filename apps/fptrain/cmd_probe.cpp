@@ -45,7 +45,7 @@ void add_probe_command(cli::App& app, CommandResult&) {
     a->hdf5.apply();
     read_probe_batch(a->tokens, a->o);
     a->o.precision = *named<DType>(a->precision);
-    const auto ops = open_device(a->device, a->threads);
+    const auto ops = open_device(device_named(a->device), a->threads);
     const auto counting = make_counting_ops(ops.get());
     probe(WeightSource(a->checkpoint, Checkpoint::Verify::all_but_tensors, a->older.value()), a->o, *ops, *counting,
           make_self_groups(), a->out);

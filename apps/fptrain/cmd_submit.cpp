@@ -106,7 +106,7 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
     log::info("run.device is {}: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank",
               spec.run.device);
   if (job.gpus_per_node < 0)
-    job.gpus_per_node = spec.run.device == "cuda" && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
+    job.gpus_per_node = spec.run.device == RunDevice::cuda && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
   read_time(a.signal_before, spec.checkpoint.time_margin_s, job);
   for (const std::string& option : job.options)
     if (!option.starts_with('-'))

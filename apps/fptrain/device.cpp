@@ -9,7 +9,13 @@
 
 namespace fp {
 
-const std::vector<std::string> kDevices = {"auto", "cpu", "cuda", "ref"};
+const std::vector<std::string> kDevices(names_of(RunDevice()).begin(), names_of(RunDevice()).end());
+
+RunDevice device_named(std::string_view name) {
+  const auto device = named<RunDevice>(name);
+  FP_CHECK(device, "device '{}'", name);
+  return *device;
+}
 
 namespace {
 
@@ -20,17 +26,16 @@ bool has_gpu() {
 
 }  // namespace
 
-std::unique_ptr<Ops> open_device(const std::string& device, int threads, int local_rank, bool says_why) {
+std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank, bool says_why) {
   if (threads == 0)
     set_threads_by_load();
   else
     set_threads(threads);
-  if (device == "cpu") return make_cpu_ops();
-  if (device == "ref") return make_ref_ops();
-  FP_CHECK(device == "auto" || device == "cuda", "device '{}'", device);
+  if (device == RunDevice::cpu) return make_cpu_ops();
+  if (device == RunDevice::ref) return make_ref_ops();
   const int index = cuda_unavailable(local_rank).empty() ? local_rank : 0;
   const std::string missing = cuda_unavailable(index);
-  if (missing.empty() || device == "cuda") return make_cuda_ops(index);
+  if (missing.empty() || device == RunDevice::cuda) return make_cuda_ops(index);
   if (says_why || has_gpu()) log::info("device: cpu, as no GPU can be used: {}", missing);
   return make_cpu_ops();
 }

@@ -15,7 +15,7 @@ namespace {
 ClusterSpec nodes_of(int ranks) {
   ClusterSpec c;
   c.name = "nodes of the job";
-  c.device = "cuda";  // one per rank
+  c.device = ClusterDevice::cuda;  // one per rank
   c.ranks_per_node = ranks;
   c.memory_gib = 1;
   return c;

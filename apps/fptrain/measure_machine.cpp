@@ -29,12 +29,12 @@ NodeFacts facts_of_node(const Ops& ops, const World& world, int64_t nodes) {
   const int64_t ranks = world.size() / nodes;
   NodeFacts f;
   f.name = host_name();
-  f.device = ops.device_memory() ? "cuda" : "cpu";
+  f.device = ops.device_memory() ? ClusterDevice::cuda : ClusterDevice::cpu;
   f.nodes = nodes;
   const MemoryFacts memory = inspect_memory();
   const CpuFacts cpu = inspect_cpu();
   std::vector<GpuFacts> gpus;
-  if (f.device == "cuda") inspect_libraries(gpus);
+  if (f.device == ClusterDevice::cuda) inspect_libraries(gpus);
   f.source = fmt::format("measured by fptrain {} bench all on {}: {}", FPTRAIN_VERSION, today(),
                          gpus.empty() ? cpu.model : gpus.front().name);
   const int64_t places = gpus.empty() ? cpu.usable_cores : static_cast<int64_t>(gpus.size());

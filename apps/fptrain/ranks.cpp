@@ -157,7 +157,7 @@ RankPlace Ranks::find_device(const RunSpec& spec) {
     missing = e.what();
   }
   RankPlace here = ops_ ? place_of_this_process(std::string(ops_->name()), ops_->device_id())
-                        : place_of_this_process(spec.run.device, "");
+                        : place_of_this_process(std::string(name_of(spec.run.device)), "");
   here.missing = missing;
   return here;
 }

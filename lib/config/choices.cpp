@@ -2,6 +2,11 @@
 
 namespace fp {
 
+EnumNames names_of(RunDevice) {
+  static constexpr std::string_view kNames[] = {"auto", "cpu", "cuda", "ref"};
+  return kNames;
+}
+
 EnumNames names_of(Family) {
   static constexpr std::string_view kNames[] = {"gpt", "llama", "phi3", "phi3small"};
   return kNames;

@@ -8,6 +8,10 @@
 
 namespace fp {
 
+// Device of a run. `automatic`, written "auto", is a GPU if one can be used, else the CPU.
+enum class RunDevice { automatic, cpu, cuda, ref };
+EnumNames names_of(RunDevice);
+
 enum class Family { gpt, llama, phi3, phi3small };
 EnumNames names_of(Family);
 

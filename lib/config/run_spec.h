@@ -16,8 +16,8 @@ struct RunSection {
   std::string name = "run";  // names the run in logs and reports
   std::string directory;     // run directory; empty: runs/<name>
   uint64_t seed = 1234;
-  std::string device = "auto";  // auto | cpu | cuda | ref
-  int threads = 0;              // OpenMP threads; 0: the cores this process may use
+  RunDevice device = RunDevice::automatic;
+  int threads = 0;  // OpenMP threads; 0: the cores this process may use
   Permissions permissions = Permissions::umask;
 
   bool operator==(const RunSection&) const = default;

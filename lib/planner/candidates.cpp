@@ -85,10 +85,10 @@ bool uses_less_memory(const Plan& b, const Plan& a) {
 
 Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
     : spec_(spec), given_(plan_of(spec)), ranks_(ranks), node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
-  const double sharers = cluster.device == "cpu" ? static_cast<double>(node_) : 1;
+  const double sharers = cluster.device == ClusterDevice::cpu ? static_cast<double>(node_) : 1;
   const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
   device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
-  if (cluster.device == "cuda") device_bytes_ -= static_cast<double>(kReservedForLibraries);
+  if (cluster.device == ClusterDevice::cuda) device_bytes_ -= static_cast<double>(kReservedForLibraries);
 }
 
 bool Candidates::open(std::string_view key) const { return is_open(spec_, key); }

@@ -36,7 +36,7 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
 
 // Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double parameters) {
-  if (cluster.device == "cuda" || !saves_in_background(s)) return 0;
+  if (cluster.device == ClusterDevice::cuda || !saves_in_background(s)) return 0;
   const double all = 12 * parameters, limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }
@@ -133,9 +133,10 @@ class Estimator::Impl {
       most.rank = mesh.rank_of({r, 0, 0, 0});
     }
     most.bytes += static_cast<int64_t>(cluster_.reserved_gib * kGiB);
-    if (cluster_.device == "cuda") most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
+    if (cluster_.device == ClusterDevice::cuda)
+      most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
     most.available = usable_bytes(cluster_, cluster_.memory_gib);
-    if (cluster_.device == "cpu") {
+    if (cluster_.device == ClusterDevice::cpu) {
       most.node_bytes = most.bytes * std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
       most.node_available = most.available;
     }

@@ -34,7 +34,7 @@ void raise_peaks(NodeProfile& p) {
   }
 }
 
-void require_same_machine(const ClusterSpec& before, const std::string& name, const std::string& device) {
+void require_same_machine(const ClusterSpec& before, const std::string& name, ClusterDevice device) {
   if (before.name != name || before.device != device)
     throw ConfigError(
         fmt::format("the existing cluster description is of {} ({}), this machine is {} ({}); write to another file",

@@ -11,7 +11,8 @@ namespace fp {
 
 // Properties of a node that the system reports.
 struct NodeFacts {
-  std::string name, source, device;  // as in ClusterSpec
+  std::string name, source;  // these and the next as in ClusterSpec
+  ClusterDevice device = ClusterDevice::cuda;
   int64_t nodes = 1, ranks_per_node = 1;
   double memory_gib = 0, reserved_gib = 0, host_memory_gib = 0;
   bool overlaps = false;
@@ -28,6 +29,6 @@ void raise_peaks(NodeProfile&);
 // different machines.
 ClusterSpec with_earlier_profiles(ClusterSpec now, const ClusterSpec& before);
 // Throws ConfigError if `before` describes another machine.
-void require_same_machine(const ClusterSpec& before, const std::string& name, const std::string& device);
+void require_same_machine(const ClusterSpec& before, const std::string& name, ClusterDevice device);
 
 }  // namespace fp

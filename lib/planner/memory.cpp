@@ -123,7 +123,7 @@ int MemorySearch::worst() {
 int64_t usable_bytes(const ClusterSpec& cluster, double gib) { return bytes_of(gib * (1 - cluster.headroom)); }
 
 std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
-  if (cluster.device != "cuda") return make_counting_ops();
+  if (cluster.device != ClusterDevice::cuda) return make_counting_ops();
   return make_counting_ops(nullptr, DeviceMemory{0, static_cast<size_t>(bytes_of(cluster.memory_gib))});
 }
 
@@ -134,7 +134,7 @@ namespace {
 class Nodes {
  public:
   Nodes(MemorySearch& search, const ClusterSpec& cluster, int ranks)
-      : search_(search), on_host_(cluster.device != "cuda"), reserved_(bytes_of(cluster.reserved_gib)) {
+      : search_(search), on_host_(cluster.device != ClusterDevice::cuda), reserved_(bytes_of(cluster.reserved_gib)) {
     const int each = static_cast<int>(std::min<int64_t>(ranks, cluster.ranks_per_node));
     for (int first = 0; first < ranks; first += each) {
       std::map<int, int64_t> roles;
@@ -198,7 +198,7 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
-  const bool on_gpu = cluster.device == "cuda";
+  const bool on_gpu = cluster.device == ClusterDevice::cuda;
   if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;
   const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
   m.node_bytes = node.bytes;

@@ -75,7 +75,7 @@ std::string describe_run(const Estimate& e, const ClusterSpec& cluster) {
   const double seconds = static_cast<double>(steps) * e.time.total;
   return fmt::format("{} step{}: {}, {} {} hours, without evaluation and saves\n", grouped(steps),
                      steps == 1 ? "" : "s", long_time(seconds), three_digits(seconds * e.ranks / 3600),
-                     cluster.device == "cuda" ? "GPU" : "rank");
+                     cluster.device == ClusterDevice::cuda ? "GPU" : "rank");
 }
 
 OrderedJson or_null(double value) { return value > 0 ? OrderedJson(value) : OrderedJson(nullptr); }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "config/choices.h"
+#include "config/cluster/cluster.h"
 #include "config/fields/field.h"
 #include "config/load.h"
 #include "config/run_spec_fields.h"
@@ -21,6 +22,7 @@ TEST_CASE("every name of an enumerator is read back as this enumerator", "[confi
     CHECK(named<E>("") == std::nullopt);
     CHECK(named<E>("unknown") == std::nullopt);
   };
+  check(RunDevice());
   check(Family());
   check(RopeKind());
   check(DType());
@@ -33,6 +35,7 @@ TEST_CASE("every name of an enumerator is read back as this enumerator", "[confi
   check(Sampling());
   check(LongDocuments());
   check(Permissions());
+  check(ClusterDevice());
 }
 
 TEST_CASE("the enumerators of a run spec stand for the words in YAML", "[config]") {

@@ -35,7 +35,7 @@ ClusterSpec small() {
   ClusterSpec s;
   s.name = "two cores";
   s.source = "made up: \"quoted\"";
-  s.device = "cpu";
+  s.device = ClusterDevice::cpu;
   s.nodes = 1;
   s.ranks_per_node = 2;
   s.memory_gib = 8;

@@ -15,7 +15,7 @@ namespace {
 NodeFacts facts() {
   NodeFacts f;
   f.name = "here";
-  f.device = "cpu";
+  f.device = ClusterDevice::cpu;
   f.ranks_per_node = 2;
   f.memory_gib = f.host_memory_gib = 4;
   return f;
@@ -120,7 +120,7 @@ TEST_CASE("a new profile replaces the one for the same number of ranks", "[plann
   CHECK(both.profiles[0].peak_tflops_bf16 == 7);
   CHECK(both.profiles[1] == before.profiles[1]);
   CHECK(both.ranks_per_node == 4);
-  before.device = "cpu";
+  before.device = ClusterDevice::cpu;
   CHECK_THROWS_WITH(with_earlier_profiles(now, before),
                     Catch::Contains("is of made up (cpu), this machine is made up"));
 }

@@ -134,7 +134,7 @@ TEST_CASE("the worst rank's memory is compared with the device and the node of a
   cluster.memory_gib = 1.125;
   cluster.headroom = 0;
 
-  cluster.device = "cpu";
+  cluster.device = ClusterDevice::cpu;
   const auto on_cpu = counting_ops_for(cluster);
   const RankMemory of_cpu = worst_rank_memory(spec, 20, cluster, *on_cpu);
   CHECK(of_cpu.prediction.host_bytes > 0);
@@ -166,7 +166,7 @@ TEST_CASE("the staging area of saves counts for the rank on CPUs and for the hos
   cluster.ranks_per_node = 4;
   cluster.host_memory_gib = 1;
 
-  cluster.device = "cpu";
+  cluster.device = ClusterDevice::cpu;
   const auto on_cpu = counting_ops_for(cluster);
   const RankMemory with = worst_rank_memory(beside, 4, cluster, *on_cpu),
                    without = worst_rank_memory(at_once, 4, cluster, *on_cpu);
@@ -177,7 +177,7 @@ TEST_CASE("the staging area of saves counts for the rank on CPUs and for the hos
   CHECK(with.node_bytes - without.node_bytes == 4 * (with.bytes - without.bytes));
   CHECK(worst_rank_memory(small, 4, cluster, *on_cpu).prediction.staging_bytes == size_t{32} << 20);
 
-  cluster.device = "cuda";
+  cluster.device = ClusterDevice::cuda;
   const auto on_gpu = counting_ops_for(cluster);
   const RankMemory gpu = worst_rank_memory(beside, 4, cluster, *on_gpu);
   CHECK(gpu.bytes == worst_rank_memory(at_once, 4, cluster, *on_gpu).bytes);

@@ -106,6 +106,11 @@ void check_cluster(const ClusterSpec& spec, Checker& check) {
 
 }  // namespace
 
+EnumNames names_of(ClusterDevice) {
+  static constexpr std::string_view kNames[] = {"cuda", "cpu"};
+  return kNames;
+}
+
 ClusterSpec parse_cluster(std::string_view text, const std::string& name) {
   Problems problems;
   const YamlNode root = parse_document(text, name, kCluster, Lines::shown);

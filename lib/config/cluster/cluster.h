@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
+
 namespace fp {
 
 // Rate of one of the three matrix products of a linear layer, of size `tokens` x `outputs` x `inputs`:
@@ -58,20 +60,23 @@ struct NodeProfile {
   bool operator==(const NodeProfile&) const = default;
 };
 
+enum class ClusterDevice { cuda, cpu };
+EnumNames names_of(ClusterDevice);
+
 struct ClusterSpec {
   std::string name;
-  std::string source;           // origin of the figures
-  std::string device = "cuda";  // cuda | cpu
-  int64_t nodes = 0;            // 0: any number
-  int64_t ranks_per_node = 8;   // maximum
-  double memory_gib = 0;        // per device; for cpu: per node, shared by all of its ranks
-  double reserved_gib = 0;      // part of memory_gib taken before a run allocates: contexts, other programs
-  double host_memory_gib = 0;   // per node
-  double headroom = 0.05;       // fraction of memory_gib and host_memory_gib that plans leave free
-  bool overlaps = true;         // communication proceeds while a rank computes
-  double copy_gb_per_s = 0;     // within a device, read plus written
-  double host_gb_per_s = 0;     // between a device and its host, in each direction
-  double disk_gb_per_s = 0;     // write rate per node
+  std::string source;  // origin of the figures
+  ClusterDevice device = ClusterDevice::cuda;
+  int64_t nodes = 0;           // 0: any number
+  int64_t ranks_per_node = 8;  // maximum
+  double memory_gib = 0;       // per device; for cpu: per node, shared by all of its ranks
+  double reserved_gib = 0;     // part of memory_gib taken before a run allocates: contexts, other programs
+  double host_memory_gib = 0;  // per node
+  double headroom = 0.05;      // fraction of memory_gib and host_memory_gib that plans leave free
+  bool overlaps = true;        // communication proceeds while a rank computes
+  double copy_gb_per_s = 0;    // within a device, read plus written
+  double host_gb_per_s = 0;    // between a device and its host, in each direction
+  double disk_gb_per_s = 0;    // write rate per node
   std::vector<NodeProfile> profiles;
 
   bool operator==(const ClusterSpec&) const = default;

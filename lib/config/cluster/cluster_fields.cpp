@@ -122,7 +122,7 @@ void declare(Fields& f, NodeProfile& s) {
 void declare(Fields& f, ClusterSpec& s) {
   f.add("name", s.name, {.doc = "Name of the cluster in messages and tables.", .required = true});
   f.add("source", s.source, {.doc = "Origin of the figures: how and when they were measured, or a data sheet."});
-  f.add("device", s.device, {.doc = "Device that computes.", .choices = {"cuda", "cpu"}, .required = true});
+  f.add("device", s.device, {.doc = "Device that computes.", .required = true});
   f.add("nodes", s.nodes, {.doc = "Number of nodes. 0: any number.", .min = 0, .max = kMaxNodes});
   f.add("ranks_per_node", s.ranks_per_node,
         {.doc = "Maximum number of ranks of a node. Runs fill one node after another.",
