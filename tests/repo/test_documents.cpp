@@ -119,7 +119,7 @@ TEST_CASE("every link in a document leads to a file") {
 }
 
 TEST_CASE("scripts and configs named in README and CONTRIBUTING exist") {
-  static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+(?:\.txt|\.sbatch)?))"),
+  static const std::regex script(R"((?:^|[\s`])\.?/?(scripts/[\w/-]+(?:\.txt|\.sbatch|\.py)?))"),
       config(R"(configs/[\w/.-]+\.yaml)");
   size_t scripts_seen = 0;
   for (const std::string& path : kGuides) {
@@ -127,7 +127,8 @@ TEST_CASE("scripts and configs named in README and CONTRIBUTING exist") {
     for (std::sregex_iterator it(text.begin(), text.end(), script), end; it != end; ++it, ++scripts_seen) {
       INFO(path << " names " << (*it)[1]);
       const std::string name = (*it)[1];
-      CHECK((is_executable(name) || (name.ends_with(".txt") && exists_in_project(name))));
+      const bool is_read = name.ends_with(".txt") || name.ends_with(".py");
+      CHECK((is_executable(name) || (is_read && exists_in_project(name))));
     }
     for (std::sregex_iterator it(text.begin(), text.end(), config), end; it != end; ++it) {
       INFO(path << " names " << it->str());
@@ -157,6 +158,32 @@ TEST_CASE("every file that CONTRIBUTING and the architecture page name exists") 
   CHECK(problems.report() == "");
   CHECK(named_paths("see `lib/a/b.h`, `tests/x/NAME_fuzz.cpp` and `lib/c`") ==
         std::vector<std::string>{"lib/a/b.h", "lib/c"});
+}
+
+// Returns the text of a list of CONTRIBUTING's "How to add", from its title to that of the next list.
+std::string list_to_add(const std::string& contributing, const std::string& title) {
+  const size_t begin = contributing.find("\n**" + title + ".**");
+  if (begin == std::string::npos) return "";
+  return contributing.substr(begin, contributing.find("\n**", begin + 1) - begin);
+}
+
+TEST_CASE("the lists of how to add a family and a schedule name every file that names the newest one") {
+  const std::string contributing = read_project_file("CONTRIBUTING.md");
+  Problems problems("lists");
+  for (const auto& [title, newest] : {std::pair{"A model family", "phi3small"}, {"A pipeline schedule", "dualpipev"}}) {
+    const std::string list = list_to_add(contributing, title);
+    CHECK(named_paths(list).size() > 20);
+    for (const std::string& path : project_files({"lib", "apps", "cuda", "tests", "scripts", "configs", "docs"},
+                                                 {".h", ".cpp", ".cu", ".py", ".md", ".txt", ".yaml"})) {
+      if (path == "tests/repo/test_documents.cpp" || read_project_file(path).find(newest) == std::string::npos)
+        continue;
+      if (list.find("`" + path + "`") == std::string::npos)
+        problems.add(
+            path, std::string("names ") + newest + ", but the list of CONTRIBUTING does not name the file: " + title);
+    }
+  }
+  CHECK(problems.report() == "");
+  CHECK(list_to_add("x\n**A b.** c\nd\n**E f.** g", "A b") == "\n**A b.** c\nd");
 }
 
 // Returns the fault of one documented command according to its --help; "" when it exists with all its flags. For a
