@@ -96,7 +96,7 @@ def run_step(step, deadline):
 
 
 class Section:
-    """Steps of a part that are judged together."""
+    """Steps of a part whose results are evaluated together."""
     name = ""
     parallel = 1  # steps at a time
 
@@ -107,7 +107,7 @@ class Section:
     def steps(self, context):
         raise NotImplementedError
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         """Results of [Done, ...]; good(group): all steps of that group have ended well. Failed steps are results already."""
         raise NotImplementedError
 
@@ -139,10 +139,10 @@ class Section:
         if left:
             names = ", ".join(d.step.name for d in left[:3]) + (", ..." if len(left) > 3 else "")
             results.append(Result(self.name, f"{len(left)} of {len(done)} steps", f"no time was left: {names}", "", "open"))
-        return self.judge(context, done, lambda group: not groups & {"", group}) + results
+        return self.evaluate(context, done, lambda group: not groups & {"", group}) + results
 
 
-def judged(part, check, value, limit, text, at_least=False):
+def compare_with_limit(part, check, value, limit, text, at_least=False):
     """A result whose value must not be above the limit (or below it). NaN never passes."""
     good = value >= limit if at_least else value <= limit
     return Result(part, check, text.format(value), (">= " if at_least else "<= ") + text.format(limit), "pass" if good else "fail")

@@ -43,7 +43,7 @@ class Kernels(Section):
                               "--kernel-name", f"regex:^{kernel}", "--launch-count", "2", *training], kernel, OWN_ATTENTION, limit=120)
                 for kernel in KERNELS]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for d in done:
             if good(d.step.group):
@@ -63,7 +63,7 @@ class Gaps(Section):
         return [Step("gpt2" if context.on_gpu else "gpt-nano",
                      [context.fptrain, "bench", "train", "--json", "--profile", "--device", context.device, *shape], "gaps")]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         if not good("gaps"):
             return []
         b = json.loads(done[0].out.splitlines()[-1])

@@ -5,7 +5,7 @@ import math
 import os
 import random
 
-from .common import ROOT, Result, Section, Step, judged
+from .common import ROOT, Result, Section, Step, compare_with_limit
 
 # Head sizes of 64 let tensor cores and cuDNN take part. gpt: every dropout and packed documents; llama: neither.
 FAMILIES = {
@@ -129,7 +129,7 @@ class Gradients(Section):
         with h5py.File(file) as f:
             return {"logits": f["logits"][...], **{k: v[...] for k, v in f["gradients"].items()}}
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         import numpy as np
         r, results = Runs(context), []
         for family in filter(good, FAMILIES):
@@ -143,16 +143,16 @@ class Gradients(Section):
                 name = max(truth, key=lambda n: value(n) if value(n) == value(n) else float("inf"))
                 return value(name), name
             value, name = worst(lambda n: distance(read["fp32", context.device], truth, n))
-            results.append(judged(self.name, f"{family} fp32, worst of {len(truth)} tensors ({name})", value, 1e-4, "{:.2g}"))
+            results.append(compare_with_limit(self.name, f"{family} fp32, worst of {len(truth)} tensors ({name})", value, 1e-4, "{:.2g}"))
             # Two bf16 results that each lie within e of the truth lie within 2 e of one another; a small tensor's own e
             # may be small by chance.
             half = read["bf16", context.reference]
             off = {n: distance(read["bf16", context.device], half, n) for n in truth}
             error = {n: distance(half, truth, n) for n in truth}
             value = math.hypot(*off.values()) / math.hypot(*error.values())
-            results.append(judged(self.name, f"{family} bf16, all tensors, in errors of bf16 itself", value, 2.0, "{:.2f}"))
+            results.append(compare_with_limit(self.name, f"{family} bf16, all tensors, in errors of bf16 itself", value, 2.0, "{:.2f}"))
             value, name = worst(lambda n: off[n] / max(error[n], 1e-30))
-            results.append(judged(self.name, f"{family} bf16, worst tensor ({name})", value, 4.0, "{:.2f}"))
+            results.append(compare_with_limit(self.name, f"{family} bf16, worst tensor ({name})", value, 4.0, "{:.2f}"))
         return results
 
 
@@ -163,7 +163,7 @@ class Losses(Section):
         r = Runs(context)
         return [r.data()] + [r.first(f, p, d) for f in TRAINED for p in PRECISIONS for d in (context.reference, context.device)]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         r, results = Runs(context), []
         for f in filter(good, TRAINED):
             loss = {(p, d): r.losses(f"{f}-{p}-{d}") for p in PRECISIONS for d in (context.reference, context.device)}
@@ -171,8 +171,8 @@ class Losses(Section):
             if len(truth) != STEPS or any(len(x) != STEPS for x in loss.values()):
                 results.append(Result(self.name, f, f"{[len(x) for x in loss.values()]} steps", f"{STEPS} steps", "fail"))
                 continue
-            results.append(judged(self.name, f"{f} fp32, {STEPS} steps, relative", relative_distance(loss["fp32", context.device], truth), 1e-5, "{:.2g}"))
-            results.append(judged(self.name, f"{f} bf16, {STEPS} steps, relative", relative_distance(loss["bf16", context.device], half),
+            results.append(compare_with_limit(self.name, f"{f} fp32, {STEPS} steps, relative", relative_distance(loss["fp32", context.device], truth), 1e-5, "{:.2g}"))
+            results.append(compare_with_limit(self.name, f"{f} bf16, {STEPS} steps, relative", relative_distance(loss["bf16", context.device], half),
                                   2 * relative_distance(half, truth), "{:.2g}"))
         return results
 
@@ -195,13 +195,13 @@ class Resume(Section):
                 steps += [r.first(f, "fp32", source), r.train(f"{f}-{source}-to-{target}", f, "fp32", target, r.checkpoint(f"{f}-fp32-{source}", MIDDLE))]
         return steps
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         r, results = Runs(context), []
         results += [Result(self.name, d.step.name, "the same bits", "the same bits") for d in done if d.step.group == "bits" and d.code == 0]
         for f in filter(good, TRAINED):
             for source, target in ((context.reference, context.device), (context.device, context.reference)):
                 value = relative_distance(r.losses(f"{f}-{source}-to-{target}"), r.losses(f"{f}-fp32-{source}"))
-                results.append(judged(self.name, f"{f} fp32, from {source} to {target} at step 10, relative", value, 1e-5, "{:.2g}"))
+                results.append(compare_with_limit(self.name, f"{f} fp32, from {source} to {target} at step 10, relative", value, 1e-5, "{:.2g}"))
         return results
 
 
@@ -214,5 +214,5 @@ class LongTwice(Section):
         runs, ends = r.twice()
         return [r.data(), *runs, Step("llama of 2 layers, long sequences, run twice", [context.fptrain, "checkpoint", "diff", *ends], "bits")]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         return [Result(self.name, d.step.name, "the same bits", "the same bits") for d in done if d.step.group == "bits" and good("bits")]

@@ -36,7 +36,7 @@ class Start(Section):
                 steps.append(Step(f"{name} (own kernels)", [context.suite, pattern(name)], name, OWN_ATTENTION))
         return steps
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for d in done:
             if not good(d.step.group):
@@ -67,7 +67,7 @@ class AttentionChoice(Section):
             steps.append(Step(f"{model}, T={length}", [context.fptrain, "plan", spec, "--explain", "--set", f"run.device={context.device}"], model))
         return steps
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for d in done:
             if not good(d.step.group):

@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from .common import ROOT, Result, Section, Step, judged
+from .common import ROOT, Result, Section, Step, compare_with_limit
 
 YARDSTICKS = ("copy", "copy_in", "copy_out")  # the last two cross the bus to the host
 LARGE = 64 << 20  # bytes that an op must move for its bandwidth to count: below, launch overhead dominates
@@ -31,7 +31,7 @@ class Ceilings(Section):
     def steps(self, context):
         return [Step("torch", [context.python, os.path.join(ROOT, "scripts/gpu_check/ceilings.py"), "--device", context.device], "torch", limit=300)]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         if not good("torch"):
             return []
         report = last_json(done[0])
@@ -54,7 +54,7 @@ class OpSpeed(Section):
                                                    str(batch), "--seq-len", str(length), *small], f"{model} {batch}x{length}")
                 for model, batch, length in self.shapes(context)]
 
-    def judge_one(self, name, report, on_gpu):
+    def evaluate_one(self, name, report, on_gpu):
         results = [Result(self.name, f"{name}: copy", f"{report['copy_gb_per_s']:.0f} GB/s", figure=report["copy_gb_per_s"])]
         sheet = report["data_sheet_gflops_per_s"]
         share = f", {100 * report['product_gflops_per_s'] / sheet:.0f}% of the data sheet" if sheet else ""
@@ -65,7 +65,7 @@ class OpSpeed(Section):
             check = f"{name}: {row['op']} {row['shape']}"
             result = Result(self.name, check, rate)
             if on_gpu and row["unit"] == "GB/s" and row["bytes"] >= LARGE and row["op"] not in YARDSTICKS:
-                result = judged(self.name, check, row["share"], 0.85, "{:.0%} of copy", at_least=True)
+                result = compare_with_limit(self.name, check, row["share"], 0.85, "{:.0%} of copy", at_least=True)
             result.figure = row["ms"] * 1e3
             results.append(result)
         return results
@@ -76,18 +76,18 @@ class OpSpeed(Section):
         for op in ("attention", "attention_backward"):
             pairs = [(shape, rate / rates[f"{op} [cudnn]", shape]) for (o, shape), rate in rates.items()
                      if o == f"{op} [flash]" and (f"{op} [cudnn]", shape) in rates]
-            results += [judged(self.name, f"{name}: {op} by flash, {shape}", share, 0.7, "{:.0%} of cuDNN", at_least=True) for shape, share in pairs]
+            results += [compare_with_limit(self.name, f"{name}: {op} by flash, {shape}", share, 0.7, "{:.0%} of cuDNN", at_least=True) for shape, share in pairs]
             if not pairs:
                 why = "; ".join(report["notes"]) or "not measured"
                 results.append(Result(self.name, f"{name}: {op} by flash against cuDNN", why, ">= 70% of cuDNN", "skipped"))
         return results
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for d in done:
             if good(d.step.group):
                 report = last_json(d)
-                results += self.judge_one(d.step.name, report, context.on_gpu)
+                results += self.evaluate_one(d.step.name, report, context.on_gpu)
                 results += self.own_against_cudnn(d.step.name, report) if context.on_gpu else []
         return results
 
@@ -129,14 +129,14 @@ class StepSpeed(Section):
             steps += [Step(name, command, name), Step(chunked, [*command, "--set", f"memory.loss_chunk_tokens={tokens}"], chunked)]
         return steps
 
-    def judge_one(self, context, name, b):
+    def evaluate_one(self, context, name, b):
         peak = f"{b['peak_from']} {b['peak_gflops_per_s'] / 1e3:.1f} TFLOP/s"
         memory = f"{b['peak_bytes'] / 2**30:.2f} GiB, {b['peak_bytes'] / b['predicted_bytes'] - 1:+.1%}"
         results = [Result(self.name, f"{name}: step", f"{b['step_ms']:.1f} ms, {b['tokens_per_s']:.0f} tokens/s", figure=b["step_ms"])]
         # The limits are for GPUs; on a CPU this code only runs to test it.
-        mfu = judged(self.name, f"{name}: MFU", b["mfu"], 0.55 if context.on_gpu else 0.0, "{:.1%}", at_least=True)
+        mfu = compare_with_limit(self.name, f"{name}: MFU", b["mfu"], 0.55 if context.on_gpu else 0.0, "{:.1%}", at_least=True)
         mfu.result, mfu.figure = f"{mfu.result} of {peak}", 100 * b["mfu"]
-        off = judged(self.name, f"{name}: memory off its prediction", abs(b["peak_bytes"] / b["predicted_bytes"] - 1), 0.03 if context.on_gpu else 1.0,
+        off = compare_with_limit(self.name, f"{name}: memory off its prediction", abs(b["peak_bytes"] / b["predicted_bytes"] - 1), 0.03 if context.on_gpu else 1.0,
                      "{:.1%}")
         off.result = f"{off.result} ({memory})"
         results += [mfu, off]
@@ -147,8 +147,8 @@ class StepSpeed(Section):
             results.append(Result(self.name, f"{name}: op {op}", f"{t['ms']:.2f} ms in {t['calls']} calls", figure=t["ms"]))
         return results
 
-    def judge(self, context, done, good):
-        return [r for d in done if good(d.step.group) for r in self.judge_one(context, d.step.name, last_json(d))]
+    def evaluate(self, context, done, good):
+        return [r for d in done if good(d.step.group) for r in self.evaluate_one(context, d.step.name, last_json(d))]
 
 
 class AgainstTorch(Section):
@@ -172,14 +172,14 @@ class AgainstTorch(Section):
                       "--rounds", "1", "--json", self.comparison(context, model)], model, makes=self.comparison(context, model), limit=480)
                 for model, batch, length, accumulate in COMPARED]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for d in done:
             if good(d.step.group):
                 with open(self.comparison(context, d.step.group), encoding="utf-8") as f:
                     compared = json.load(f)
                 torch = compared["pytorch"][-1]
-                result = judged(self.name, f"{d.step.name}: against PyTorch", compared["ratio"], 1.1, "{:.2f}x", at_least=True)
+                result = compare_with_limit(self.name, f"{d.step.name}: against PyTorch", compared["ratio"], 1.1, "{:.2f}x", at_least=True)
                 result.result += f" of {torch['torch']}'s {torch['tokens_per_s']:.0f} tokens/s"
                 results.append(result)
         return results

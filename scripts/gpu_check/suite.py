@@ -38,7 +38,7 @@ class Ops(Section):
                 steps.append(Step(f"{name} (own kernels)", [context.suite, pattern(name)], name, OWN_ATTENTION))
         return steps
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         passed = sum(d.code == 0 for d in done)
         slowest = max(done, key=lambda d: d.seconds, default=None)
         text = f"{passed} of {len(done)} tests passed" + (f", the longest in {slowest.seconds:.0f} s" if slowest else "")
@@ -57,7 +57,7 @@ class LongAttention(Section):
     def steps(self, context):
         return [Step(n, [context.suite, pattern(n)], n, limit=300) for n in tests_of(context, "[nightly]") if "thousand tokens" in n or context.dry_run]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         return [Result(self.name, d.step.name, f"the same bits ({d.seconds:.0f} s)", "the same bits") for d in done if good(d.step.group)]
 
 
@@ -100,7 +100,7 @@ class Sanitizer(Section):
             return "compute-sanitizer does not support this machine's GPU"
         return ""
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         results = []
         for tool in self.TOOLS:
             mine = [d for d in done if d.step.group == tool]

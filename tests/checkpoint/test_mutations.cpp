@@ -15,7 +15,7 @@ struct Verdicts {
 
 // Opens, verifies and loads the checkpoint as commands and resuming runs do. A UserError counts as a refusal; what is
 // loaded must be what was saved; anything else fails the test.
-void judge(const path& folder, Verdicts& verdicts) {
+void load_mutated(const path& folder, Verdicts& verdicts) {
   State state(small_table(1, 0, 1));
   try {
     const Checkpoint checkpoint = Checkpoint::open(folder, Checkpoint::Verify::all_but_tensors);
@@ -61,7 +61,7 @@ Verdicts verdicts_on_mutations_of(const std::string& file, int count) {
     CAPTURE(i);
     write_text(folder / file, mutated(whole, random));
     seal(folder, file);
-    judge(folder, verdicts);
+    load_mutated(folder, verdicts);
   }
   return verdicts;
 }
@@ -108,7 +108,7 @@ TEST_CASE("1000 mutated manifests are refused or read correctly") {
   for (int i = 0; i < 1000; ++i) {
     CAPTURE(i);
     write_text(file, i % 2 == 0 ? resealed(mutated(body, random) + "  \"xxh3\"") : with_other_value(whole, random));
-    judge(folder, verdicts);
+    load_mutated(folder, verdicts);
   }
   log::configure(log::Level::info, 0, 1);
   CHECK(verdicts.refused > 500);

@@ -86,7 +86,7 @@ TEST_CASE("a named pipe in a checkpoint is refused without blocking") {
   }
 }
 
-// ---- index.h5 and rank files as a stranger makes them ---------------------------------------------------------------
+// ---- index.h5 and rank files as an attacker makes them --------------------------------------------------------------
 
 // Opens an HDF5 file for writing, lets `alter` change it and corrects the checkpoint's hashes.
 void alter_hdf5(const path& folder, const std::string& file, const std::function<void(hid_t)>& alter) {

@@ -23,7 +23,7 @@ class Shell(common.Section):
     def steps(self, context):
         return [common.Step(c, ["sh", "-c", f"echo ran >>{context.path('log')}; {c}"], c, limit=5) for c in self.commands]
 
-    def judge(self, context, done, good):
+    def evaluate(self, context, done, good):
         return [common.Result(self.name, d.step.name, "well") for d in done if good(d.step.group)]
 
 
@@ -64,7 +64,7 @@ class GpuCheckTest(unittest.TestCase):
     def test_what_a_step_made_has_to_be_there_still(self):
         made = os.path.join(self.folder, "made")
         step = common.Step("make", ["sh", "-c", f"echo ran >>{self.context.path('log')}; mkdir -p {made}"], makes=made)
-        section = types.SimpleNamespace(steps=lambda _: [step], judge=lambda *_: [], unavailable=lambda _: "", name="any", parallel=1)
+        section = types.SimpleNamespace(steps=lambda _: [step], evaluate=lambda *_: [], unavailable=lambda _: "", name="any", parallel=1)
         for expected in (1, 1):
             common.Section.run(section, self.context, self.keep(), time.monotonic() + 60)
             self.assertEqual(self.lines(), expected)

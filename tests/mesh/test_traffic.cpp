@@ -106,13 +106,13 @@ TEST_CASE("ZeRO sends 2, 2, 2 and 3 times the parameters", "[mesh]") {
   const Units u = units_of(m, p);
   const int64_t n = dp * sp, g = static_cast<int64_t>(size_of(gradients)), w = static_cast<int64_t>(size_of(compute));
   const auto part = [&](int64_t elements) { return elements * (n - 1) / n; };
-  const int64_t micro = p.micro_batches, stem_again = m.tied_embeddings ? u.embedding : 0;
+  const int64_t micro = p.micro_batches, embedding_again = m.tied_embeddings ? u.embedding : 0;
   // ZeRO 0 all-reduces once per step; ZeRO 1 reduce-scatters and gathers the new weights. Sharded gradients are reduced
   // every micro-batch. ZeRO 3 gathers layers forward and backward, but embedding and LM head once (the LM head runs
   // both passes at once, the embedding needs no weights backward), and a tied embedding once more for the LM head.
   CHECK(sent(r, "data", CommKind::all_reduce) == (zero == 0 ? 2 * part(u.all) * g : 0));
   CHECK(sent(r, "data", CommKind::reduce_scatter) == (zero == 0 ? 0 : part(u.all) * g * (zero >= 2 ? micro : 1)));
-  const int64_t gathered = zero == 3 ? micro * part(2 * u.layers + u.ends + stem_again) : part(u.all);
+  const int64_t gathered = zero == 3 ? micro * part(2 * u.layers + u.ends + embedding_again) : part(u.all);
   CHECK(sent(r, "data", CommKind::all_gather) == (zero == 0 ? 0 : gathered * w));
 }
 

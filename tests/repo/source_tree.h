@@ -26,6 +26,16 @@ bool starts_with_folder(std::string_view path, std::string_view folder);
 // Returns C++ text with comments, string and character literals blanked out; line breaks and columns are kept.
 std::string strip_comments_and_literals(std::string_view text);
 
+// A `//` comment of C++ text.
+struct Comment {
+  int line = 0, column = 0;  // of its slashes, from 1
+  bool alone = false;        // no code before it on its line
+  std::string text;          // without the slashes and the spaces around it
+};
+
+// Returns the `//` comments of C++ text in order; those in literals are none.
+std::vector<Comment> comments_of(std::string_view text);
+
 // Problems found by one rule. Those listed in exceptions.txt are dropped; an exception that matches no problem is a
 // problem itself.
 class Problems {

@@ -1,4 +1,5 @@
 // Blanks out comments and literals of C++ text, so that the other checks see code only.
+#include <algorithm>
 #include <cctype>
 
 #include "repo/source_tree.h"
@@ -13,6 +14,7 @@ class Stripper {
   std::string run() {
     while (at_ < in_.size()) {
       if (looking_at("//")) {
+        comment_starts_.push_back(at_);
         blank_until(in_.find('\n', at_));
       } else if (looking_at("/*")) {
         blank_until(after(in_.find("*/", at_ + 2), 2));
@@ -28,6 +30,8 @@ class Stripper {
     }
     return out_;
   }
+  // Positions of the slashes of all comments, once run.
+  const std::vector<size_t>& comment_starts() const { return comment_starts_; }
 
  private:
   bool looking_at(std::string_view token) const { return in_.substr(at_, token.size()) == token; }
@@ -59,11 +63,32 @@ class Stripper {
 
   std::string_view in_;
   std::string out_;
+  std::vector<size_t> comment_starts_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
 std::string strip_comments_and_literals(std::string_view text) { return Stripper(text).run(); }
+
+std::vector<Comment> comments_of(std::string_view text) {
+  Stripper stripper(text);
+  stripper.run();
+  std::vector<Comment> comments;
+  int line = 1;
+  size_t counted = 0;
+  for (const size_t start : stripper.comment_starts()) {
+    line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
+                                        text.begin() + static_cast<std::ptrdiff_t>(start), '\n'));
+    counted = start;
+    const size_t line_break = text.rfind('\n', start);
+    const size_t line_start = line_break == std::string_view::npos ? 0 : line_break + 1;
+    comments.push_back({.line = line,
+                        .column = static_cast<int>(start - line_start) + 1,
+                        .alone = trim(text.substr(line_start, start - line_start)).empty(),
+                        .text = trim(text.substr(start + 2, text.find('\n', start) - start - 2))});
+  }
+  return comments;
+}
 
 }  // namespace fp::test

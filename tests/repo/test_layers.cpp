@@ -52,13 +52,13 @@ void check_includes(const std::string& file, const std::string& text, const Laye
     const std::string header = match[1];
     if (module == "apps" && header.find('/') == std::string::npos && exists_in_project(folder + header)) continue;
     const std::string target = module_of(header, layers);
-    const std::string stem = header.substr(0, header.rfind('.'));
+    const std::string without_ending = header.substr(0, header.rfind('.'));
     const std::set<std::string>& allowed = layers.at(module);
     const bool layer_under_test = module == "cuda/device" && header.starts_with("cuda_host/");  // its CPU version
     if (layer_under_test) continue;
     if (target.empty() || !exists_in_project((header.starts_with("cuda/") ? "" : "lib/") + header)) {
       problems.add(file, "includes \"" + header + "\", which is no header of lib/ (write paths from lib/)");
-    } else if (target != module && !allowed.count(target) && !allowed.count(stem)) {
+    } else if (target != module && !allowed.count(target) && !allowed.count(without_ending)) {
       problems.add(file, "includes \"" + header + "\", but " + module + " may not include " + target);
     }
   }

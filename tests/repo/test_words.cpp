@@ -51,63 +51,91 @@ void for_each_token(const std::string& text, const Use& use) {
   }
 }
 
-// A member of std::filesystem::path has a name of its own: path.stem().
-void check_identifiers(const std::string& path, const std::string& text, const Words& refused, Problems& problems) {
+bool is_refused(const std::string& word, const Words& refused) {
+  return refused.count(word) != 0 || (word.ends_with('s') && refused.count(word.substr(0, word.size() - 1)) != 0);
+}
+
+// Calls use(token, word) for each token of the text that has a refused word, once for each token. A member of
+// std::filesystem::path has a name of its own: path.stem().
+template <class Use>
+void for_each_refused(const std::string& text, const Words& refused, const Use& use) {
   Words seen;
-  for_each_token(strip_comments_and_literals(text), [&](const std::string& token, char before) {
+  for_each_token(text, [&](const std::string& token, char before) {
     if ((before == '.' && token == "stem") || !seen.insert(token).second) return;
     for (const std::string& word : words_of_identifier(token))
-      if (refused.count(word)) problems.add(path, "identifier " + token + " has the word '" + word + "'");
+      if (is_refused(word, refused)) use(token, word);
   });
 }
 
-// The text of a comment line; "" for any other line.
-std::string comment_of(const std::string& line) {
-  const std::string text = trim(line);
-  return text.starts_with("// ") ? text.substr(3) : "";
+void check_identifiers(const std::string& path, const std::string& text, const Words& refused, Problems& problems) {
+  for_each_refused(strip_comments_and_literals(text), refused, [&](const std::string& token, const std::string& word) {
+    problems.add(path, "identifier " + token + " has the word '" + word + "'");
+  });
+}
+
+// A comment goes on from the line above if that is one, too, alone or below the same column.
+bool continues(const Comment& c, const Comment& above) {
+  return c.alone && c.line == above.line + 1 && !above.text.empty() && (above.alone || c.column == above.column);
 }
 
 void check_comments(const std::string& path, const std::string& text, const Words& refused, Problems& problems) {
-  std::string before;
-  int number = 0;
-  for (const std::string& line : split_lines(text)) {
-    const std::string comment = comment_of(line), place = "line " + std::to_string(++number);
-    if (before.empty() && (comment.starts_with("Of ") || comment.starts_with("What ")))
-      problems.add(path, place + ": a comment begins with \"" + comment.substr(0, comment.find(' ')) + "\"");
-    for_each_token(comment, [&](const std::string& word, char) {
-      if (refused.count(word)) problems.add(path, place + ": the comment has the word '" + word + "'");
+  Comment above;
+  for (const Comment& c : comments_of(text)) {
+    const std::string place = "line " + std::to_string(c.line);
+    const std::string first = c.text.substr(0, c.text.find(' '));
+    if (path.ends_with(".h") && !continues(c, above) && (first == "Of" || first == "What"))
+      problems.add(path, place + ": a comment begins with \"" + first + "\"");
+    for_each_refused(c.text, refused, [&](const std::string&, const std::string& word) {
+      problems.add(path, place + ": the comment has the word '" + word + "'");
     });
-    before = comment;
+    above = c;
   }
 }
 
-TEST_CASE("identifiers and header comments use the words of the glossary") {
+// Checks a script as a whole: code, comments and texts.
+void check_script(const std::string& path, const std::string& text, const Words& refused, Problems& problems) {
+  for_each_refused(text, refused, [&](const std::string& token, const std::string& word) {
+    problems.add(path, token + " has the word '" + word + "'");
+  });
+}
+
+TEST_CASE("identifiers, comments and scripts use the words of the glossary") {
   const Words refused = refused_words(read_project_file("docs/glossary.md"));
   REQUIRE(refused.size() >= 10);
   Problems problems("words");
-  for (const std::string& path : project_files({"lib", "apps", "cuda"}, {".h", ".cpp", ".cu"})) {
+  for (const std::string& path : project_files({"lib", "apps", "cuda", "tests"}, {".h", ".cpp", ".cu"})) {
     const std::string text = read_project_file(path);
     check_identifiers(path, text, refused, problems);
-    if (path.ends_with(".h")) check_comments(path, text, refused, problems);
+    check_comments(path, text, refused, problems);
   }
+  for (const std::string& path : project_files())
+    if (starts_with_folder(path, "scripts") || (starts_with_folder(path, "tests") && path.ends_with(".py")))
+      check_script(path, read_project_file(path), refused, problems);
   CHECK(problems.report() == "");
 }
 
 TEST_CASE("the check of words finds refused words and comments without a subject") {
   const auto found = [](const std::string& text) {
     Problems problems("none");
-    check_identifiers("file", text, {"deal", "stem"}, problems);
-    check_comments("file", text, {"deal", "stem"}, problems);
+    check_identifiers("a.h", text, {"deal", "stem"}, problems);
+    check_comments("a.h", text, {"deal", "stem"}, problems);
     return problems.report();
   };
-  CHECK(
-      found("// Splits n items.\n// What is left is padding.\nint ideal = path.stem().size();  // Of no interest\n") ==
-      "");
-  CHECK(found("// Of a tensor.\nint x;\n") == "file: line 1: a comment begins with \"Of\"\n");
-  CHECK(found("int x;\n  // What it holds.\n") == "file: line 2: a comment begins with \"What\"\n");
-  CHECK(found("// We deal with it.\n") == "file: line 1: the comment has the word 'deal'\n");
-  CHECK(found("int deal_heads(int);\n") == "file: identifier deal_heads has the word 'deal'\n");
-  CHECK(found("class StemUnit;\n") == "file: identifier StemUnit has the word 'stem'\n");
+  CHECK(found("// Splits n items.\n// What is left is padding.\nint ideal = path.stem().size();  // of interest\n") ==
+        "");
+  CHECK(found("int x;  // Number of items.\n        // What is left is padding.\n") == "");
+  CHECK(found("f(\"// Of a text\", \"deal\");\n") == "");
+  CHECK(found("// Of a tensor.\nint x;\n") == "a.h: line 1: a comment begins with \"Of\"\n");
+  CHECK(found("int x;\n  // What it holds.\n") == "a.h: line 2: a comment begins with \"What\"\n");
+  CHECK(found("int x;  // What it holds.\n") == "a.h: line 1: a comment begins with \"What\"\n");
+  CHECK(found("int x;  // Number of items.\n// Of y.\n") == "a.h: line 2: a comment begins with \"Of\"\n");
+  CHECK(found("// We deal with it.\n") == "a.h: line 1: the comment has the word 'deal'\n");
+  CHECK(found("int x;  // two deals\n") == "a.h: line 1: the comment has the word 'deals'\n");
+  CHECK(found("int deal_heads(int);\n") == "a.h: identifier deal_heads has the word 'deal'\n");
+  CHECK(found("class StemsUnit;\n") == "a.h: identifier StemsUnit has the word 'stems'\n");
+  Problems script("none");
+  check_script("a.py", "def deals(p):  # a deal\n    return p.stem\n", {"deal", "stem"}, script);
+  CHECK(script.report() == "a.py: deals has the word 'deals'\na.py: deal has the word 'deal'\n");
   CHECK(refused_words("A test refuses these words: `a`,\n`bc`.\nAnd `d`.\n") == Words{"a", "bc"});
 }
 
