@@ -6,7 +6,7 @@
 
 using namespace fp;
 
-TEST_CASE("a schedule of sleeping stages runs all passes in order with the requested times", "[schedule]") {
+TEST_CASE("a schedule of sleeping stages runs all passes in order with the requested times", "[mesh]") {
   for (const PipelineSchedule kind :
        {PipelineSchedule::one_f_one_b, PipelineSchedule::zb_v, PipelineSchedule::dualpipe, PipelineSchedule::bitpipe}) {
     CAPTURE(name_of(kind));

@@ -7,7 +7,7 @@
 
 using namespace fp;
 
-TEST_CASE("closed forms agree with simulations", "[schedule]") {
+TEST_CASE("closed forms agree with simulations", "[pipeline]") {
   for (const PipelineSchedule kind : schedule_kinds())
     for (const bool w_pass : {false, true})
       for (const int p : {2, 4, 8})

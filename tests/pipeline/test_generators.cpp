@@ -86,7 +86,7 @@ const Known kKnown[] = {
 
 }  // namespace
 
-TEST_CASE("makespans and peaks equal published values", "[schedule]") {
+TEST_CASE("makespans and peaks equal published values", "[pipeline]") {
   for (const Known& k : kKnown)
     for (int i = 0; i < 3; ++i)
       for (int j = 0; j < 3; ++j) {
@@ -100,7 +100,7 @@ TEST_CASE("makespans and peaks equal published values", "[schedule]") {
       }
 }
 
-TEST_CASE("zero span bubbles and DualPipe makespans and peaks of the outer ranks are as published", "[schedule]") {
+TEST_CASE("zero span bubbles and DualPipe makespans and peaks of the outer ranks are as published", "[pipeline]") {
   for (const int p : {2, 4, 8})
     for (const int m : {2 * p, 4 * p}) {
       CAPTURE(p, m);
@@ -122,7 +122,7 @@ TEST_CASE("zero span bubbles and DualPipe makespans and peaks of the outer ranks
     }
 }
 
-TEST_CASE("published formulas hold at any size", "[schedule]") {
+TEST_CASE("published formulas hold at any size", "[pipeline]") {
   for (const int p : {1, 2, 3, 5, 6, 16})
     for (int m = 1; m <= 2 * p + 3; ++m) {
       check({.kind = PipelineSchedule::gpipe, .ranks = p, .micro_batches = m}, 3 * (m + p - 1), m);
@@ -148,7 +148,7 @@ TEST_CASE("published formulas hold at any size", "[schedule]") {
     }
 }
 
-TEST_CASE("published formulas hold for any groups and units", "[schedule]") {
+TEST_CASE("published formulas hold for any groups and units", "[pipeline]") {
   for (const int p : {1, 3, 4, 6})
     for (int m = p; m <= 3 * p; ++m)
       for (int g = p; g <= m; ++g)
@@ -171,7 +171,7 @@ TEST_CASE("published formulas hold for any groups and units", "[schedule]") {
         }
 }
 
-TEST_CASE("kinds that coincide for some parameters generate equal schedules", "[schedule]") {
+TEST_CASE("kinds that coincide for some parameters generate equal schedules", "[pipeline]") {
   const auto lists = [](ScheduleRequest q) {
     q.ranks = 4;
     q.micro_batches = 12;
@@ -185,7 +185,7 @@ TEST_CASE("kinds that coincide for some parameters generate equal schedules", "[
   CHECK(lists({.kind = PipelineSchedule::bfs, .chunks = 1}) == lists({.kind = PipelineSchedule::gpipe}));
 }
 
-TEST_CASE("a single rank alternates its passes", "[schedule]") {
+TEST_CASE("a single rank alternates its passes", "[pipeline]") {
   const Schedule s = generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 1, .micro_batches = 2});
   const std::vector<Action> expected = {{.kind = ActionKind::forward, .micro_batch = 0},
                                         {.kind = ActionKind::backward, .micro_batch = 0},
@@ -203,7 +203,7 @@ TEST_CASE("a single rank alternates its passes", "[schedule]") {
   }
 }
 
-TEST_CASE("rank_of and stage_of of a placement are inverse", "[schedule]") {
+TEST_CASE("rank_of and stage_of of a placement are inverse", "[pipeline]") {
   for (const PipelineSchedule kind : schedule_kinds()) {
     const Placement p = placement_of({.kind = kind, .ranks = 4});
     std::vector<int> copies(static_cast<size_t>(p.stages()));
@@ -221,7 +221,7 @@ TEST_CASE("rank_of and stage_of of a placement are inverse", "[schedule]") {
   CHECK(placement_of({.kind = PipelineSchedule::bitpipe, .ranks = 4}).stages_of(1) == std::vector<int>{1, 2, 5, 6});
 }
 
-TEST_CASE("forward-only schedules are valid and nearly without bubbles for every placement", "[schedule]") {
+TEST_CASE("forward-only schedules are valid and nearly without bubbles for every placement", "[pipeline]") {
   for (const PipelineSchedule kind : schedule_kinds())
     for (const int p : {2, 4, 8})
       for (const int m : {2, 6, 16}) {
@@ -237,7 +237,7 @@ TEST_CASE("forward-only schedules are valid and nearly without bubbles for every
             .messages_per_micro_batch == 6);
 }
 
-TEST_CASE("unsupported requests are refused with the legal values", "[schedule]") {
+TEST_CASE("unsupported requests are refused with the legal values", "[pipeline]") {
   const auto refused = [](const ScheduleRequest& q, const std::string& legal) {
     CHECK_THROWS_WITH(generate(q), Catch::Contains(legal));
     CHECK_THROWS_AS(generate(q), ConfigError);

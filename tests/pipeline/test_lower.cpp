@@ -38,18 +38,18 @@ int count(const std::vector<Action>& list, ActionKind kind) {
 
 }  // namespace
 
-TEST_CASE("messages and reductions are inserted in the right places", "[schedule]") {
+TEST_CASE("messages and reductions are inserted in the right places", "[pipeline]") {
   const Schedule s = lower(of(PipelineSchedule::one_f_one_b, 2, 3), {});
   CHECK(row(s, 0) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0RECV_B1 0SEND_F2 0B1 0RECV_B2 0B2 0REDUCE_GRAD");
   CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1REDUCE_GRAD 1SEND_B2");
 }
 
-TEST_CASE("a single rank sends no messages", "[schedule]") {
+TEST_CASE("a single rank sends no messages", "[pipeline]") {
   CHECK(row(lower(of(PipelineSchedule::one_f_one_b, 1, 2), {}), 0) == "0F0 0B0 0F1 0B1 0REDUCE_GRAD");
   CHECK(row(lower(of(PipelineSchedule::interleaved, 1, 1, 2), {}), 0) == "0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD");
 }
 
-TEST_CASE("lowering keeps the order of compute actions and yields a correct step for every kind", "[schedule]") {
+TEST_CASE("lowering keeps the order of compute actions and yields a correct step for every kind", "[pipeline]") {
   for (const int p : {2, 4, 6})
     for (const int m : {2 * p, 4 * p})
       for (Schedule& s : every_kind(p, m))
@@ -71,7 +71,7 @@ TEST_CASE("lowering keeps the order of compute actions and yields a correct step
           }
 }
 
-TEST_CASE("lowering does not lengthen the makespan", "[schedule]") {
+TEST_CASE("lowering does not lengthen the makespan", "[pipeline]") {
   for (const Schedule& s : every_kind(4, 8))
     for (const double hop : {0.0, 0.25, 1.5}) {
       CAPTURE(s.kind, hop);
@@ -82,7 +82,7 @@ TEST_CASE("lowering does not lengthen the makespan", "[schedule]") {
     }
 }
 
-TEST_CASE("lowering works for actions that take no time", "[schedule]") {
+TEST_CASE("lowering works for actions that take no time", "[pipeline]") {
   for (const Schedule& s : every_kind(4, 8))
     for (const StageCosts each : {StageCosts{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {1, 0, 0}}) {
       CAPTURE(s.kind, each.forward, each.backward_input, each.backward_weight);
@@ -92,7 +92,7 @@ TEST_CASE("lowering works for actions that take no time", "[schedule]") {
     }
 }
 
-TEST_CASE("a reduction follows its last gradient unless a two-way schedule reduces once per step", "[schedule]") {
+TEST_CASE("a reduction follows its last gradient unless a two-way schedule reduces once per step", "[pipeline]") {
   for (const Schedule& s : every_kind(4, 8))
     for (const int every : {0, 1, 3}) {
       if (every == 0 && s.placement.two_way) continue;
@@ -104,7 +104,7 @@ TEST_CASE("a reduction follows its last gradient unless a two-way schedule reduc
     }
 }
 
-TEST_CASE("pairs that run as one stay together", "[schedule]") {
+TEST_CASE("pairs that run as one stay together", "[pipeline]") {
   for (const PipelineSchedule kind : {PipelineSchedule::dualpipe, PipelineSchedule::dualpipev})
     for (const int resident : {2, 3}) {
       LoweringOptions options{.gather = true, .resident = resident};
@@ -121,7 +121,7 @@ TEST_CASE("pairs that run as one stay together", "[schedule]") {
     }
 }
 
-TEST_CASE("two-way schedules reduce while they wait and both ranks of a pair reduce in the same order", "[schedule]") {
+TEST_CASE("two-way schedules reduce while they wait and both ranks of a pair reduce in the same order", "[pipeline]") {
   const Schedule s = lower(of(PipelineSchedule::bitpipe, 4, 8), {});
   CHECK(without_messages(s, 0, 12) ==
         "7F3 7B3 7REDUCE_GRAD u:4B2 u:3B2 u:4B3 u:3B3 0B2 4REDUCE_GRAD 3REDUCE_GRAD 0B3 0REDUCE_GRAD");
@@ -132,7 +132,7 @@ TEST_CASE("two-way schedules reduce while they wait and both ranks of a pair red
 
 // A stage is reduced layer by layer, so the first of its two ranks waits until the second is there. Here rank 0 has
 // finished the upward pipe when rank 1 needs its output for the same stage of the other pipe.
-TEST_CASE("ranks that share a stage reduce it at the same time", "[schedule]") {
+TEST_CASE("ranks that share a stage reduce it at the same time", "[pipeline]") {
   const Schedule s = schedule_from_csv(
       "# fptrain schedule: ranks=2 chunks=1 zigzag=0 two_way=1 micro_batches=4\n"
       "u:1F0,u:1B0,u:1F1,u:1B1,0F0,0B0,0F1,0B1\n"
@@ -153,7 +153,7 @@ TEST_CASE("ranks that share a stage reduce it at the same time", "[schedule]") {
   CHECK_THAT(problems.front(), Catch::Contains("waits for ever for 1REDUCE_GRAD of rank 1"));
 }
 
-TEST_CASE("a rank gathers each stage as often as published", "[schedule]") {
+TEST_CASE("a rank gathers each stage as often as published", "[pipeline]") {
   struct Known {
     ScheduleRequest request;
     double gathers[3];  // of a stage with 1, 2, 3 at a time, mean over the ranks
@@ -182,7 +182,7 @@ TEST_CASE("a rank gathers each stage as often as published", "[schedule]") {
     }
 }
 
-TEST_CASE("a stage is gathered right after the last use of the stage that it replaces", "[schedule]") {
+TEST_CASE("a stage is gathered right after the last use of the stage that it replaces", "[pipeline]") {
   const LoweringOptions options{.gather = true, .resident = 2};
   for (const Schedule& s : every_kind(4, 8))
     for (const auto& list : lower(s, options).ranks) {

@@ -79,7 +79,7 @@ class Lifetimes {
 
 }  // namespace
 
-TEST_CASE("peak memory of a pipeline of two ranks equals a hand calculation", "[schedule]") {
+TEST_CASE("peak memory of a pipeline of two ranks equals a hand calculation", "[pipeline]") {
   // Rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
   // Rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
   const Schedule s = lower(generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 2}), {});
@@ -92,7 +92,7 @@ TEST_CASE("peak memory of a pipeline of two ranks equals a hand calculation", "[
   CHECK(peak_bytes(s, {.sends_in_flight = 2}, bytes)[1] == 1000 + 50 + 2 * 7);
 }
 
-TEST_CASE("live chunks equal those that the simulator counts", "[schedule]") {
+TEST_CASE("live chunks equal those that the simulator counts", "[pipeline]") {
   for (const Schedule& s : every_kind(4, 8)) {
     CAPTURE(s.kind);
     const std::vector<StageBytes> kept(static_cast<size_t>(s.placement.stages()), {.forward = 1, .backward = 1});
@@ -101,7 +101,7 @@ TEST_CASE("live chunks equal those that the simulator counts", "[schedule]") {
   }
 }
 
-TEST_CASE("the peak equals that computed from the lifetime of each tensor", "[schedule]") {
+TEST_CASE("the peak equals that computed from the lifetime of each tensor", "[pipeline]") {
   std::mt19937 random(3);
   const auto upto = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(random); };
   for (const Schedule& s : every_kind(4, 8))
@@ -120,7 +120,7 @@ TEST_CASE("the peak equals that computed from the lifetime of each tensor", "[sc
     }
 }
 
-TEST_CASE("a forward-only schedule keeps no activations", "[schedule]") {
+TEST_CASE("a forward-only schedule keeps no activations", "[pipeline]") {
   const Schedule s = lower(forward_only({.ranks = 2}, 8), {});
   const std::vector<StageBytes> bytes{{.forward = 100, .working = {10, 10, 10, 10}},
                                       {.forward = 1000, .working = {50, 50, 50, 50}, .boundary = 7}};

@@ -82,7 +82,7 @@ const Published kPublished[] = {
 
 }  // namespace
 
-TEST_CASE("generated orders equal those in the papers", "[schedule]") {
+TEST_CASE("generated orders equal those in the papers", "[pipeline]") {
   for (const Published& x : kPublished) {
     CAPTURE(name_of(x.kind), x.rank);
     const Schedule s =
@@ -91,7 +91,7 @@ TEST_CASE("generated orders equal those in the papers", "[schedule]") {
   }
 }
 
-TEST_CASE("the two pipes of a two-way schedule are mirror images", "[schedule]") {
+TEST_CASE("the two pipes of a two-way schedule are mirror images", "[pipeline]") {
   for (const PipelineSchedule kind : {PipelineSchedule::chimera, PipelineSchedule::bitpipe, PipelineSchedule::dualpipe})
     for (const int p : {2, 4, 6, 8}) {
       CAPTURE(name_of(kind), p);

@@ -52,7 +52,7 @@ void check_lowered(const Schedule& s, const Costs& costs, std::mt19937& random) 
 
 }  // namespace
 
-TEST_CASE("ten thousand random schedules are valid and run without deadlock with random times", "[schedule]") {
+TEST_CASE("ten thousand random schedules are valid and run without deadlock with random times", "[pipeline]") {
   std::mt19937 random(2);
   int legal = 0, draws = 0;
   for (; legal < 10000; ++draws) {

@@ -21,7 +21,7 @@ Action act(ActionKind kind, int stage, int micro_batch = 0) {
 
 }  // namespace
 
-TEST_CASE("bubbles with a hop of a tenth of a forward pass equal published values", "[schedule]") {
+TEST_CASE("bubbles with a hop of a tenth of a forward pass equal published values", "[pipeline]") {
   struct Known {
     ScheduleRequest request;
     double percent;
@@ -52,7 +52,7 @@ TEST_CASE("bubbles with a hop of a tenth of a forward pass equal published value
   }
 }
 
-TEST_CASE("stages with different times and a hop equal a hand calculation", "[schedule]") {
+TEST_CASE("stages with different times and a hop equal a hand calculation", "[pipeline]") {
   Costs costs;
   costs.by_stage = {{2, 3, 4}, {5, 6, 7}};
   costs.hop = 0.5;
@@ -69,14 +69,14 @@ TEST_CASE("stages with different times and a hop equal a hand calculation", "[sc
   CHECK(t.messages_per_micro_batch == 2);
 }
 
-TEST_CASE("a split backward pass sends the input gradient before the weight gradient is done", "[schedule]") {
+TEST_CASE("a split backward pass sends the input gradient before the weight gradient is done", "[pipeline]") {
   Schedule s = two_ranks({{act(forward, 0), act(backward, 0)}, {act(forward, 1), act(backward, 1)}});
   CHECK(simulate(s, {}).makespan == 6);
   s.ranks[1] = {act(forward, 1), act(backward_input, 1), act(backward_weight, 1)};
   CHECK(simulate(s, {}).makespan == 5);
 }
 
-TEST_CASE("a message of a lowered schedule waits for its send and its receive and costs one hop", "[schedule]") {
+TEST_CASE("a message of a lowered schedule waits for its send and its receive and costs one hop", "[pipeline]") {
   const std::vector<Action> first = {act(forward, 0), act(send_forward, 0), act(receive_backward, 0), act(backward, 0)};
   const std::vector<Action> second = {act(receive_forward, 1), act(forward, 1), act(backward, 1),
                                       act(send_backward, 1)};
@@ -102,7 +102,7 @@ TEST_CASE("a message of a lowered schedule waits for its send and its receive an
   CHECK_THROWS_AS(simulate(broken, costs), InternalError);
 }
 
-TEST_CASE("gathers and reductions overlap the computation and run one after the other", "[schedule]") {
+TEST_CASE("gathers and reductions overlap the computation and run one after the other", "[pipeline]") {
   Schedule s{.kind = "test", .placement = {.ranks = 1, .chunks = 2}, .micro_batches = 1, .ranks = {}};
   s.ranks = {{act(gather, 0, -1), act(gather, 1, -1), act(forward, 0), act(forward, 1), act(backward, 1),
               act(fp::ActionKind::free, 1, -1), act(reduce, 1, -1), act(backward, 0), act(reduce, 0, -1)}};
@@ -120,7 +120,7 @@ TEST_CASE("gathers and reductions overlap the computation and run one after the 
   CHECK_THROWS_AS(simulate(s, costs), InternalError);
 }
 
-TEST_CASE("a fused pair needs both inputs at its start and yields both outputs at its end", "[schedule]") {
+TEST_CASE("a fused pair needs both inputs at its start and yields both outputs at its end", "[pipeline]") {
   const Schedule s = generate({.kind = PipelineSchedule::dualpipe, .ranks = 2, .micro_batches = 8});
   Costs costs;
   const Timing apart = simulate(s, costs);
@@ -138,7 +138,7 @@ TEST_CASE("a fused pair needs both inputs at its start and yields both outputs a
   CHECK(pairs == 5);  // two in each of three rounds, except the very first
 }
 
-TEST_CASE("a schedule that cannot run is reported", "[schedule]") {
+TEST_CASE("a schedule that cannot run is reported", "[pipeline]") {
   const std::vector<Action> good = {act(forward, 0), act(backward, 0)};
   CHECK_THROWS_AS(simulate(two_ranks({good, {act(backward, 1), act(forward, 1)}}), {}), InternalError);
   CHECK_THROWS_AS(simulate(two_ranks({good, {act(forward, 1)}}), {}), InternalError);
@@ -152,7 +152,7 @@ TEST_CASE("a schedule that cannot run is reported", "[schedule]") {
   CHECK_THROWS_AS(simulate(crossed, {}), InternalError);
 }
 
-TEST_CASE("fewer messages in flight never shorten the makespan", "[schedule]") {
+TEST_CASE("fewer messages in flight never shorten the makespan", "[pipeline]") {
   for (const PipelineSchedule kind : schedule_kinds()) {
     const Schedule s = generate({.kind = kind, .ranks = 4, .micro_batches = 8});
     for (const double hop : {0.0, 0.5, 4.0}) {

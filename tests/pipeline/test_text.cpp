@@ -29,7 +29,7 @@ void refused(const std::string& csv, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("actions are written with PyTorch's names", "[schedule]") {
+TEST_CASE("actions are written with PyTorch's names", "[pipeline]") {
   CHECK(to_text({ActionKind::forward, 0, false, 3, 0}) == "3F0");
   CHECK(to_text({ActionKind::backward_input, 0, false, 2, 1}) == "2I1");
   CHECK(to_text({ActionKind::backward_weight, 1, false, 2, 11}) == "u:2W11");
@@ -41,7 +41,7 @@ TEST_CASE("actions are written with PyTorch's names", "[schedule]") {
   CHECK(to_text({ActionKind::reduce, 0, false, 1, -1}) == "1REDUCE_GRAD");
 }
 
-TEST_CASE("every kind of schedule survives a round trip through CSV", "[schedule]") {
+TEST_CASE("every kind of schedule survives a round trip through CSV", "[pipeline]") {
   for (const Schedule& s : every_kind(4, 8))
     for (const bool lowered : {false, true}) {
       CAPTURE(s.kind, lowered);
@@ -53,7 +53,7 @@ TEST_CASE("every kind of schedule survives a round trip through CSV", "[schedule
     }
 }
 
-TEST_CASE("PyTorch's files with idle slots and blanks and CRLF and pairs load", "[schedule]") {
+TEST_CASE("PyTorch's files with idle slots and blanks and CRLF and pairs load", "[pipeline]") {
   const Schedule s = schedule_from_csv("0F0,0F1,,,0B0,,0B1\r\n,1F0, 1B0 ,1F1,,1B1,,\r\n", "torch");
   CHECK(s.kind == "torch");
   CHECK(s.placement == Placement{.ranks = 2, .chunks = 1});
@@ -74,7 +74,7 @@ TEST_CASE("PyTorch's files with idle slots and blanks and CRLF and pairs load", 
   CHECK(there_and_back.placement == Placement{.ranks = 2, .chunks = 2, .zigzag = true});
 }
 
-TEST_CASE("cells that are no actions are refused with line and cell and the legal forms", "[schedule]") {
+TEST_CASE("cells that are no actions are refused with line and cell and the legal forms", "[pipeline]") {
   for (const char* cell : {"F0", "0X0", "0F", "0F0x", "0F-1", "-1F0", "0SEND_G0", "0UNSHARD0", "u:0UNSHARD", "v:0F0",
                            "(0F0;0B0)", "(0F0;0F1)OVERLAP_F_B", "(0F0,0B0)OVERLAP_F_B", "99999999999F0", "0f0"}) {
     CAPTURE(cell);
@@ -83,7 +83,7 @@ TEST_CASE("cells that are no actions are refused with line and cell and the lega
   refused("0F0,0Q0\n", "x.csv:1: cell 2, '0Q0': is no action; legal are 3F0, 3I0, 3W0, 3B0 (stage, kind, micro-batch)");
 }
 
-TEST_CASE("inconsistent schedule files are refused", "[schedule]") {
+TEST_CASE("inconsistent schedule files are refused", "[pipeline]") {
   refused("", "no rows of actions");
   refused("\n\n", "no rows of actions");
   refused(",,,\n", "no rows of actions");
@@ -105,7 +105,7 @@ TEST_CASE("inconsistent schedule files are refused", "[schedule]") {
           "too few for 9999 stages");
 }
 
-TEST_CASE("schedules load from files", "[schedule]") {
+TEST_CASE("schedules load from files", "[pipeline]") {
   const test::TemporaryFolder folder;
   const auto path = folder.path / "one.csv";
   CHECK_THROWS_AS(load_schedule(path), DataError);

@@ -7,14 +7,14 @@
 
 using namespace fp;
 
-TEST_CASE("a text timeline has a line per rank and a column per unit of time", "[schedule]") {
+TEST_CASE("a text timeline has a line per rank and a column per unit of time", "[pipeline]") {
   const Schedule s = generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 3});
   CHECK(text_timeline(s, simulate(s, {})) ==
         "  0  F0 F1 .  .  D0--- F2 D1--- .  D2---\n"
         "  1  .  F0 D0--- F1 D1--- F2 D2--- .  .\n");
 }
 
-TEST_CASE("labels distinguish chunks and pipes and join fused pairs", "[schedule]") {
+TEST_CASE("labels distinguish chunks and pipes and join fused pairs", "[pipeline]") {
   const Schedule wave = generate({.kind = PipelineSchedule::wave, .ranks = 2, .micro_batches = 1});
   CHECK(text_timeline(wave, simulate(wave, {})) ==
         "  0  F0a .   .   F0b D0b---- .   .   .   .   D0a----\n"
@@ -27,7 +27,7 @@ TEST_CASE("labels distinguish chunks and pipes and join fused pairs", "[schedule
         "  1  F'0 F0  F'1 D0----- F1&D'0----- D1----- B'1 W'1\n");
 }
 
-TEST_CASE("a legend explains the labels that a timeline has", "[schedule]") {
+TEST_CASE("a legend explains the labels that a timeline has", "[pipeline]") {
   CHECK(timeline_legend(generate({.kind = PipelineSchedule::one_f_one_b, .ranks = 2, .micro_batches = 3})) ==
         "F forward, D whole backward; the number is the micro-batch; a line is a rank");
   CHECK(
@@ -38,7 +38,7 @@ TEST_CASE("a legend explains the labels that a timeline has", "[schedule]") {
         "F forward, D whole backward; the number is the micro-batch, a letter the chunk; a line is a rank");
 }
 
-TEST_CASE("timelines work with uneven times and with zero times", "[schedule]") {
+TEST_CASE("timelines work with uneven times and with zero times", "[pipeline]") {
   const Schedule s = generate({.kind = PipelineSchedule::gpipe, .ranks = 2, .micro_batches = 1});
   Costs costs;
   costs.each = {0.5, 1, 0.5};
@@ -71,7 +71,7 @@ std::vector<Box> boxes(const std::vector<fp::test::Element>& elements) {
 
 }  // namespace
 
-TEST_CASE("an SVG has one box per action whose width is proportional to its duration", "[schedule]") {
+TEST_CASE("an SVG has one box per action whose width is proportional to its duration", "[pipeline]") {
   for (const PipelineSchedule kind : schedule_kinds())
     for (const bool as_one : {false, true}) {
       CAPTURE(name_of(kind), as_one);
@@ -101,7 +101,7 @@ TEST_CASE("an SVG has one box per action whose width is proportional to its dura
     }
 }
 
-TEST_CASE("several timings of a schedule are drawn below each other on one scale", "[schedule]") {
+TEST_CASE("several timings of a schedule are drawn below each other on one scale", "[pipeline]") {
   const Schedule s = generate({.kind = PipelineSchedule::bitpipe, .ranks = 2, .micro_batches = 2});
   Costs slower;
   slower.each = {2, 2, 2};

@@ -130,7 +130,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("lowered schedules of every kind are valid", "[schedule]") {
+TEST_CASE("lowered schedules of every kind are valid", "[pipeline]") {
   for (const int p : {2, 4, 8})
     for (const Schedule& s : every_kind(p, 2 * p))
       for (const bool gather : {false, true})
@@ -147,7 +147,7 @@ TEST_CASE("lowered schedules of every kind are valid", "[schedule]") {
         }
 }
 
-TEST_CASE("every inserted fault that breaks a schedule is reported", "[schedule][slow]") {
+TEST_CASE("every inserted fault that breaks a schedule is reported", "[pipeline][slow]") {
   unsigned seed = 1;
   for (const Schedule& computed : every_kind(4, 8))
     for (const bool gather : {false, true})
@@ -167,7 +167,7 @@ TEST_CASE("every inserted fault that breaks a schedule is reported", "[schedule]
       }
 }
 
-TEST_CASE("schedules that verify accepts can be lowered and run", "[schedule]") {
+TEST_CASE("schedules that verify accepts can be lowered and run", "[pipeline]") {
   unsigned seed = 1000;
   int right = 0, wrong = 0;
   for (const Schedule& s : every_kind(4, 8)) {
@@ -187,7 +187,7 @@ TEST_CASE("schedules that verify accepts can be lowered and run", "[schedule]") 
   CHECK(wrong > 2000);
 }
 
-TEST_CASE("errors name the rank, the action and what is expected", "[schedule]") {
+TEST_CASE("errors name the rank, the action and what is expected", "[pipeline]") {
   CHECK(verify_csv("0F0,0B0\n1F0,1B0\n") == Lines{});
   CHECK(verify_csv("0F0,0B0\n1B0,1F0\n") == Lines{"rank 1, action 0 (1B0): expected after action 1"});
   CHECK(verify_csv("0F0,0B0,0F1\n1F0,1B0,1F1,1B1\n") == Lines{"rank 0: 0I1 is missing", "rank 0: 0W1 is missing"});
@@ -200,7 +200,7 @@ TEST_CASE("errors name the rank, the action and what is expected", "[schedule]")
         Lines{"expected compute actions only, but there are messages, gathers or reductions"});
 }
 
-TEST_CASE("errors in messages, gathers and reductions are reported", "[schedule]") {
+TEST_CASE("errors in messages, gathers and reductions are reported", "[pipeline]") {
   const std::string first = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n";
   const std::string second = "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD\n";
   const auto faulty = [](std::string row, const std::string& from, const std::string& to) {
@@ -228,7 +228,7 @@ TEST_CASE("errors in messages, gathers and reductions are reported", "[schedule]
        {.gather = true, .resident = 1});
 }
 
-TEST_CASE("deadlocks of messages and of collectives are found", "[schedule]") {
+TEST_CASE("deadlocks of messages and of collectives are found", "[pipeline]") {
   SECTION("more sends in flight than the receiver has posted") {
     const std::string csv =
         "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2,0RECV_B3,0B3,"
@@ -254,7 +254,7 @@ TEST_CASE("deadlocks of messages and of collectives are found", "[schedule]") {
   }
 }
 
-TEST_CASE("simulate, lower and verify take time linear in the schedule's length", "[schedule]") {
+TEST_CASE("simulate, lower and verify take time linear in the schedule's length", "[pipeline]") {
   const auto seconds_of = [](int micro_batches) {
     const std::clock_t begin = std::clock();
     const Schedule s = schedule_of(PipelineSchedule::interleaved, 64, micro_batches, 4);

@@ -28,7 +28,7 @@ std::vector<std::vector<Action>> without_weights(const Schedule& s) {
 
 }  // namespace
 
-TEST_CASE("the W pass reaches the lower bounds without more memory", "[schedule]") {
+TEST_CASE("the W pass reaches the lower bounds without more memory", "[pipeline]") {
   for (const int p : {2, 4, 8, 16})
     for (const int units : {1, 2, 3, 4}) {
       const int m = p * units;
@@ -49,7 +49,7 @@ TEST_CASE("the W pass reaches the lower bounds without more memory", "[schedule]
     }
 }
 
-TEST_CASE("by default the W pass stays within the fused schedule's peak", "[schedule]") {
+TEST_CASE("by default the W pass stays within the fused schedule's peak", "[pipeline]") {
   for (const PipelineSchedule kind :
        {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved, PipelineSchedule::bfs,
         PipelineSchedule::chimera, PipelineSchedule::bitpipe, PipelineSchedule::wave})
@@ -64,7 +64,7 @@ TEST_CASE("by default the W pass stays within the fused schedule's peak", "[sche
     }
 }
 
-TEST_CASE("the W pass keeps the order of forward and backward actions", "[schedule]") {
+TEST_CASE("the W pass keeps the order of forward and backward actions", "[pipeline]") {
   std::mt19937 random(3);
   const auto time = [&] { return std::uniform_real_distribution<double>(0.1, 3)(random); };
   for (int i = 0; i < 200; ++i)
@@ -82,7 +82,7 @@ TEST_CASE("the W pass keeps the order of forward and backward actions", "[schedu
     }
 }
 
-TEST_CASE("the W pass follows the times it is given", "[schedule]") {
+TEST_CASE("the W pass follows the times it is given", "[pipeline]") {
   const Schedule fused = generate({.kind = PipelineSchedule::bitpipe, .ranks = 4, .micro_batches = 8});
   Costs costs;
   costs.hop = 0.2;
@@ -91,7 +91,7 @@ TEST_CASE("the W pass follows the times it is given", "[schedule]") {
   CHECK(fitted < 0.6 * frozen);
 }
 
-TEST_CASE("gaps too small for a weight gradient are left empty", "[schedule]") {
+TEST_CASE("gaps too small for a weight gradient are left empty", "[pipeline]") {
   for (const double hop : {0.0, 0.02, 0.1})
     for (const StageCosts each : {StageCosts{1, 1.1, 0.9}, StageCosts{1, 0.95, 1.05}, StageCosts{1, 1.3, 0.5}}) {
       Costs costs{.each = each, .by_stage = {}, .hop = hop};
@@ -103,7 +103,7 @@ TEST_CASE("gaps too small for a weight gradient are left empty", "[schedule]") {
     }
 }
 
-TEST_CASE("waves with a W pass reach 6m + p - 1 within the memory cap", "[schedule]") {
+TEST_CASE("waves with a W pass reach 6m + p - 1 within the memory cap", "[pipeline]") {
   for (const int p : {1, 2, 4, 8})
     for (const int m : {p, 2 * p, 4 * p}) {
       const ScheduleRequest q{
@@ -115,7 +115,7 @@ TEST_CASE("waves with a W pass reach 6m + p - 1 within the memory cap", "[schedu
     }
 }
 
-TEST_CASE("a memory cap that is too small is refused with the smallest that works", "[schedule]") {
+TEST_CASE("a memory cap that is too small is refused with the smallest that works", "[pipeline]") {
   const auto refused = [](ScheduleRequest q, const std::string& text) {
     q.ranks = 4;
     q.micro_batches = 8;

@@ -7,7 +7,7 @@
 
 using namespace fp;
 
-TEST_CASE("ranks and coordinates of a mesh are inverse with tensor as the fastest axis", "[plan]") {
+TEST_CASE("ranks and coordinates of a mesh are inverse with tensor as the fastest axis", "[sharding]") {
   const Mesh mesh(2, 3, 2, 4, 48);
   for (int r = 0; r < mesh.size(); ++r) CHECK(mesh.rank_of(mesh.at(r)) == r);
   CHECK(mesh.at(1) == Coordinate{0, 0, 0, 1});
@@ -42,7 +42,7 @@ void check_cover(const Shape& shape, const Partition& p, int tp, int copies) {
 
 }  // namespace
 
-TEST_CASE("the parts of all ranks cover the logical tensor", "[plan]") {
+TEST_CASE("the parts of all ranks cover the logical tensor", "[sharding]") {
   const Partition qkv = Partition::cut(0, {{32, 8, 0, 4}, {16, 4, 0, 0, true}, {16, 4, 0, 0, true}});
   for (const int tp : {1, 2, 4}) check_cover({64, 5}, qkv, tp, 1);
   check_cover({5, 24}, Partition::cut(1, {{24, 24, 0}}), 4, 1);
@@ -51,14 +51,14 @@ TEST_CASE("the parts of all ranks cover the logical tensor", "[plan]") {
   CHECK(local_shape({37, 2}, Partition::cut(0, {{37, 40, 40}}), 8, 7, "wte") == Shape{5, 2});
 }
 
-TEST_CASE("kv heads are copied when there are fewer than ranks", "[plan]") {
+TEST_CASE("kv heads are copied when there are fewer than ranks", "[sharding]") {
   const Partition kv = Partition::cut(0, {{8, 2, 0, 0, true}});
   check_cover({8, 3}, kv, 8, 4);
   CHECK(slabs({8, 3}, kv, 8, 3)[0].start[0] == 0);
   CHECK(slabs({8, 3}, kv, 8, 4)[0].start[0] == 4);
 }
 
-TEST_CASE("a fused projection is cut piece by piece", "[plan]") {
+TEST_CASE("a fused projection is cut piece by piece", "[sharding]") {
   const auto s = slabs({64, 5}, Partition::cut(0, {{32, 8, 0, 4}, {16, 4, 0, 0, true}, {16, 4, 0, 0, true}}), 2, 1);
   REQUIRE(s.size() == 3);
   CHECK((s[0].start[0] == 16 && s[0].count[0] == 16 && s[0].local_start == 0));
@@ -66,7 +66,7 @@ TEST_CASE("a fused projection is cut piece by piece", "[plan]") {
   CHECK((s[2].start[0] == 56 && s[2].count[0] == 8 && s[2].local_start == 24));
 }
 
-TEST_CASE("an uneven split gives the first ranks more", "[plan]") {
+TEST_CASE("an uneven split gives the first ranks more", "[sharding]") {
   const Partition kv = Partition::cut(0, {{40, 10, 0, 0, true}});
   check_cover({40, 2}, kv, 4, 1);
   CHECK(local_shape({40, 2}, kv, 4, 0, "k") == Shape{12, 2});
@@ -74,7 +74,7 @@ TEST_CASE("an uneven split gives the first ranks more", "[plan]") {
   check_cover({11, 2}, Partition::cut(0, {{11, 11, 0}}), 4, 1);
 }
 
-TEST_CASE("query heads stay with their kv head", "[plan]") {
+TEST_CASE("query heads stay with their kv head", "[sharding]") {
   // 6 heads, 2 kv heads, 4 ranks: two ranks for each kv head, which split its 3 heads 2 and 1.
   const int64_t first[] = {0, 2, 3, 5}, count[] = {2, 1, 2, 1};
   for (int r = 0; r < 4; ++r) {
@@ -99,12 +99,12 @@ TEST_CASE("query heads stay with their kv head", "[plan]") {
       }
 }
 
-TEST_CASE("more ranks than units are refused with the legal values", "[plan]") {
+TEST_CASE("more ranks than units are refused with the legal values", "[sharding]") {
   CHECK_THROWS_WITH(local_shape({40, 2}, Partition::cut(0, {{40, 10, 0}}), 12, 0, "q_proj"),
                     Catch::Contains("parallel.tensor = 12") && Catch::Contains("q_proj") && Catch::Contains("1 to 10"));
 }
 
-TEST_CASE("a range of local elements is a few boxes of the logical tensor", "[plan]") {
+TEST_CASE("a range of local elements is a few boxes of the logical tensor", "[sharding]") {
   const auto covered = [](const Shape& shape, const Partition& cut, int tp, int shards) {
     std::vector<int> seen(static_cast<size_t>(shape.elements()));
     const int64_t columns = shape.rank() == 2 ? shape[1] : 1;
@@ -132,7 +132,7 @@ TEST_CASE("a range of local elements is a few boxes of the logical tensor", "[pl
   covered({7, 3}, Partition::replicated(), 1, 4);
 }
 
-TEST_CASE("tokens are split over sequence-parallel and tensor-parallel ranks", "[plan]") {
+TEST_CASE("tokens are split over sequence-parallel and tensor-parallel ranks", "[sharding]") {
   for (const int sp : {1, 2, 3})
     for (const int tp : {1, 2, 4})
       for (const int64_t length : {12, 1000, 7})

@@ -6,7 +6,7 @@
 
 using namespace fp;
 
-TEST_CASE("an invalid schedule file is refused with its errors", "[plan]") {
+TEST_CASE("an invalid schedule file is refused with its errors", "[sharding]") {
   PipelinePlan plan;
   plan.from_file = schedule_from_csv("0F0,0B0\n1F0,1B0\n", "mine.csv");
   CHECK(plan.step(1).ranks.size() == 2);

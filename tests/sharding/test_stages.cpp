@@ -42,7 +42,7 @@ std::string refusal(const std::string& text, int ranks) {
 
 }  // namespace
 
-TEST_CASE("layers are cut such that the most expensive stage costs least", "[stages]") {
+TEST_CASE("layers are cut such that the most expensive stage costs least", "[sharding]") {
   for (const int64_t layers : {4, 7, 12})
     for (const int stages : {2, 3, 4, 6}) {
       const ModelSection m = model_of(fmt::format("layers: {}", layers));
@@ -63,7 +63,7 @@ TEST_CASE("layers are cut such that the most expensive stage costs least", "[sta
     }
 }
 
-TEST_CASE("the stage of a large LM head has fewer layers", "[stages]") {
+TEST_CASE("the stage of a large LM head has fewer layers", "[sharding]") {
   const ModelSection m = model_of("layers: 16, pad_vocab_to: 1");
   ModelSection large = m;
   large.vocab = 100000;
@@ -71,7 +71,7 @@ TEST_CASE("the stage of a large LM head has fewer layers", "[stages]") {
   CHECK(layers_of(cut_into_stages(large, 128, {}, 4)).back() == 0);
 }
 
-TEST_CASE("a rank holds the layers of its stages and both ranks of a two-way pair hold the same", "[stages]") {
+TEST_CASE("a rank holds the layers of its stages and both ranks of a two-way pair hold the same", "[sharding]") {
   const ModelSection m = model_of("layers: 8");
   const auto stages = cut_into_stages(m, 128, {1, 1, 1, 1, 1, 1, 1, 1}, 8);
   const Placement v{.ranks = 4, .chunks = 2, .zigzag = true};
@@ -87,7 +87,7 @@ TEST_CASE("a rank holds the layers of its stages and both ranks of a two-way pai
   CHECK(mesh.pipeline(5) == std::vector<int>{1, 5, 9, 13});
 }
 
-TEST_CASE("impossible pipelines are refused with the legal values", "[stages]") {
+TEST_CASE("impossible pipelines are refused with the legal values", "[sharding]") {
   const std::string llama = "model: {family: llama, vocab: 100, layers: 4, hidden: 32, heads: 4, ffn: 64}\n";
   const auto with = [&](const std::string& pipeline, const std::string& train = "global_batch: 8, micro_batch: 1") {
     return llama + "train: {" + train + "}\nparallel: {pipeline: {" + pipeline + "}}";
