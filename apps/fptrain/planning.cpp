@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -65,11 +64,8 @@ std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks) {
   try {
     const Plan before = plan_of(load_run_spec(file, {}, DataFolders::may_be_missing));
     if (before.tensor * before.sequence * before.pipeline * before.data != ranks) return {};
-    std::istringstream changed(changed_keys(plan_of(spec), before));
-    for (std::string key; changed >> key;) {
-      const auto changes = [&](const OpenKey& k) {
-        return is_open(spec, k.name) && key.starts_with(std::string(k.path) + "=");
-      };
+    for (const ChangedKey& key : list_changed_keys(plan_of(spec), before)) {
+      const auto changes = [&](const OpenKey& k) { return is_open(spec, k.name) && key.path == k.path; };
       if (std::none_of(open_keys().begin(), open_keys().end(), changes)) return {};
     }
     return is_legal(spec, before, ranks) ? std::optional(before) : std::nullopt;

@@ -87,10 +87,10 @@ std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const Clus
   const Plan from = plan_of(base);
   Nearest nearest(base, ranks, estimator, seconds);
   const std::vector<Plan> plans = memory_savers(from, mesh.dp() * mesh.sp());
-  for (int changes = 1; changes <= 5; ++changes) {
+  for (size_t changes = 1; changes <= 5; ++changes) {
     std::vector<Plan> with_so_many;
     for (const Plan& p : plans)
-      if (count_changed_keys(from, p) == changes) with_so_many.push_back(p);
+      if (list_changed_keys(from, p).size() == changes) with_so_many.push_back(p);
     if (auto found = nearest.fastest(with_so_many)) return found;
   }
   if (nearest.left() <= 0 || ranks == 1) return {};

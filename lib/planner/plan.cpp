@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -87,44 +86,33 @@ std::string describe(const Plan& plan) {
   return text;
 }
 
-namespace {
-
-// Calls visit(key, value in a, value in b) for each key, with values as text.
-template <class Visit>
-void compare(const Plan& a, const Plan& b, const Visit& visit) {
-  const auto each = [&](const char* key, const auto& x, const auto& y) {
-    visit(key, fmt::format("{}", x), fmt::format("{}", y));
+std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
+  std::vector<ChangedKey> changed;
+  const auto each = [&](std::string_view path, const auto& a, const auto& b) {
+    if (a != b) changed.push_back({path, fmt::format("{}", b)});
   };
-  each("parallel.tensor", a.tensor, b.tensor);
-  each("parallel.sequence", a.sequence, b.sequence);
-  each("parallel.pipeline.ranks", a.pipeline, b.pipeline);
-  each("parallel.pipeline.schedule", a.schedule, b.schedule);
-  each("parallel.pipeline.chunks", a.chunks, b.chunks);
-  each("parallel.pipeline.w_pass", a.w_pass, b.w_pass);
-  each("parallel.data", a.data, b.data);
-  each("parallel.megatron_sp", a.megatron_sp, b.megatron_sp);
-  each("parallel.zero_stage", a.zero_stage, b.zero_stage);
-  each("train.micro_batch", a.micro_batch, b.micro_batch);
-  each("memory.recompute", a.recompute, b.recompute);
-  each("memory.loss_chunk_tokens", a.loss_chunk_tokens, b.loss_chunk_tokens);
+  each("parallel.tensor", from.tensor, to.tensor);
+  each("parallel.sequence", from.sequence, to.sequence);
+  each("parallel.pipeline.ranks", from.pipeline, to.pipeline);
+  each("parallel.pipeline.schedule", from.schedule, to.schedule);
+  each("parallel.pipeline.chunks", from.chunks, to.chunks);
+  each("parallel.pipeline.w_pass", from.w_pass, to.w_pass);
+  each("parallel.data", from.data, to.data);
+  each("parallel.megatron_sp", from.megatron_sp, to.megatron_sp);
+  each("parallel.zero_stage", from.zero_stage, to.zero_stage);
+  each("train.micro_batch", from.micro_batch, to.micro_batch);
+  each("memory.recompute", from.recompute, to.recompute);
+  each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
+  return changed;
 }
-
-}  // namespace
 
 std::string changed_keys(const Plan& from, const Plan& to) {
   std::string text;
-  compare(from, to, [&](const char* key, const std::string& a, const std::string& b) {
-    if (a != b) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, b);
-  });
+  for (const ChangedKey& key : list_changed_keys(from, to))
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.path, key.value);
   return text;
 }
 
 std::string written_keys(const Plan& plan) { return changed_keys(plan_of(RunSpec()), plan); }
-
-int count_changed_keys(const Plan& from, const Plan& to) {
-  int n = 0;
-  compare(from, to, [&](const char*, const std::string& a, const std::string& b) { n += a != b; });
-  return n;
-}
 
 }  // namespace fp

@@ -4,6 +4,8 @@
 #include <compare>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "config/run_spec.h"
 
@@ -35,11 +37,17 @@ Plan plan_from_json(const nlohmann::json&);
 
 // Returns a description such as "tensor 8 x data 2, ZeRO 1, micro-batch 4, recompute selective".
 std::string describe(const Plan&);
-// Returns the keys in which `to` differs, in the form of --set: "train.micro_batch=2 memory.recompute=full".
+// A key in which two plans differ, and its new value as text.
+struct ChangedKey {
+  std::string_view path;  // dotted path in the spec: "train.micro_batch"
+  std::string value;
+};
+
+// Returns the keys in which `to` differs.
+std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to);
+// The same as text, in the form of --set: "train.micro_batch=2 memory.recompute=full".
 std::string changed_keys(const Plan& from, const Plan& to);
 // The same relative to the defaults.
 std::string written_keys(const Plan&);
-// Returns the number of keys in which the two differ.
-int count_changed_keys(const Plan& from, const Plan& to);
 
 }  // namespace fp
