@@ -94,20 +94,6 @@ double layer_flops_per_token(const ModelSection& m, int64_t layer, int64_t seq_l
 
 double head_flops_per_token(const ModelSection& m) { return 6 * static_cast<double>(m.hidden * m.vocab); }
 
-double megatron_flops_per_token(const ModelSection& m, int64_t seq_len) {
-  const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
-  return 72 * l * h * h * (1 + static_cast<double>(seq_len) / (6 * h) + static_cast<double>(m.vocab) / (12 * l * h));
-}
-
-double nanogpt_flops_per_token(const ModelSection& m, int64_t seq_len) {
-  const int64_t positions = m.family == Family::gpt ? m.max_position * m.hidden : 0;
-  return static_cast<double>(6 * (parameter_count(m) - positions) + 12 * m.layers * m.heads * m.head_dim * seq_len);
-}
-
-double llmc_flops_per_token(const ModelSection& m, int64_t seq_len) {
-  return static_cast<double>(6 * parameter_count(m, padded_vocab(m)) + 6 * m.layers * m.hidden * seq_len);
-}
-
 double longrope_attention_factor(const RopeSpec& r, int64_t max_position) {
   const double original = static_cast<double>(r.original_max_position),
                s = static_cast<double>(max_position) / original;

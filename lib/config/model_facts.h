@@ -44,13 +44,4 @@ inline double model_flops_per_token(const ModelSection& m, int64_t seq_len) {
   return flops_per_token(m, seq_len, AttentionCount::pattern);
 }
 
-// FLOPs per token as other projects count them, to compare with their figures.
-// Megatron-LM (2021) without recomputation, 72 L h^2 (1 + T/(6h) + V/(12 L h)): full attention, kv_heads = heads, ffn =
-// 4h.
-double megatron_flops_per_token(const ModelSection&, int64_t seq_len);
-// nanoGPT: 6 N + 12 L H d T, N without the position table.
-double nanogpt_flops_per_token(const ModelSection&, int64_t seq_len);
-// llm.c: 6 N + 6 L h T, N with the padded vocabulary.
-double llmc_flops_per_token(const ModelSection&, int64_t seq_len);
-
 }  // namespace fp

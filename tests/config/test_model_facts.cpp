@@ -11,6 +11,25 @@ namespace {
 
 ModelSection preset(const std::string& name) { return load_preset(name); }
 
+// FLOPs per token as other projects count them, to compare with their figures.
+// Megatron-LM (2021) without recomputation, 72 L h^2 (1 + T/(6h) + V/(12 L h)): full attention, kv_heads = heads, ffn =
+// 4h.
+double megatron_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
+  return 72 * l * h * h * (1 + static_cast<double>(seq_len) / (6 * h) + static_cast<double>(m.vocab) / (12 * l * h));
+}
+
+// nanoGPT: 6 N + 12 L H d T, N without the position table.
+double nanogpt_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  const int64_t positions = m.family == Family::gpt ? m.max_position * m.hidden : 0;
+  return static_cast<double>(6 * (parameter_count(m) - positions) + 12 * m.layers * m.heads * m.head_dim * seq_len);
+}
+
+// llm.c: 6 N + 6 L h T, N with the padded vocabulary.
+double llmc_flops_per_token(const ModelSection& m, int64_t seq_len) {
+  return static_cast<double>(6 * parameter_count(m, padded_vocab(m)) + 6 * m.layers * m.hidden * seq_len);
+}
+
 }  // namespace
 
 TEST_CASE("every preset has exactly the published number of parameters", "[config][presets]") {
