@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/markup.h"
 #include "pipeline/text.h"
 
 namespace fp {
@@ -32,21 +33,6 @@ const char* kind_name(ActionKind kind) {
 // CSS class of an action's colour: one per kind, pipe and chunk.
 std::string style_class(const Schedule& s, const Action& a) {
   return fmt::format("k{}p{}c{}", static_cast<int>(a.kind), a.pipe, a.stage / s.placement.ranks);
-}
-
-std::string escape(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else
-      safe += c;
-  }
-  return safe;
 }
 
 // One action of each colour in the picture, in the order of the legend.
@@ -88,7 +74,7 @@ class Picture {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
         "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{2}</title>\n<style>\n"
         "rect{{stroke:#fff;stroke-width:1}} text{{fill:#111}} .n{{text-anchor:middle}}\n",
-        width_, height, escape(title));
+        width_, height, escape_markup(title));
     for (const Action& a : colours_) {
       const Shade c = shade(schedule_, a);
       svg += fmt::format("rect.{0}{{fill:{1}}} text.{0}{{fill:{2}}}\n", style_class(schedule_, a), c.fill, c.ink);
@@ -96,11 +82,12 @@ class Picture {
     svg += fmt::format(
         "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\" "
         "font-size=\"14\">{}</text>\n",
-        kMargin, escape(title));
+        kMargin, escape_markup(title));
     double y = kTop;
     for (const NamedTiming& run : runs_) {
       y += heading(run);
-      if (!run.name.empty()) svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, y - 6, escape(run.name));
+      if (!run.name.empty())
+        svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, y - 6, escape_markup(run.name));
       for (size_t r = 0; r < schedule_.ranks.size(); ++r, y += kRow) svg += row(*run.timing, r, y);
     }
     for (size_t i = 0; i < colours_.size(); ++i) svg += legend_entry(i, legend);

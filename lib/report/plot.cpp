@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/human_text.h"
-#include "report/markup.h"
+#include "base/markup.h"
 #include "report/report_style.h"
 
 namespace fp {

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/human_text.h"
+#include "base/markup.h"
 #include "base/stopwatch.h"
 #include "host/doctor.h"
 #include "io/filesystem.h"
-#include "report/markup.h"
 #include "report/report_style.h"
 #include "report/run_plots.h"
 

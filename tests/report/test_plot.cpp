@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "report/markup.h"
+#include "base/markup.h"
 #include "report/plot.h"
 #include "strict_markup.h"
 #include "support/count_of.h"

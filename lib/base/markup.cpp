@@ -1,4 +1,4 @@
-#include "report/markup.h"
+#include "base/markup.h"
 
 #include <cstdint>
 
