@@ -26,6 +26,11 @@ NormIds Declare::norm(const std::string& name, bool with_bias, int layer) const 
   return ids;
 }
 
+ParamId Declare::head(ParamId embedding) const {
+  if (m.tied_embeddings) return embedding;
+  return table.add("lm_head.weight", {m.vocab, m.hidden}, vocabulary(), normal());
+}
+
 LinearIds Declare::linear(const std::string& name, int64_t out, int64_t in, const Partition& cut, const InitRule& init,
                           bool with_bias, int layer) const {
   LinearIds ids;

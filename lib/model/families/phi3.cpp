@@ -23,8 +23,7 @@ ModelIds declare_phi3(const ModelSection& m, ParamTable& table) {
     ids.blocks.push_back(b);
   }
   ids.final_norm = d.norm("model.norm", false, -1);
-  ids.head =
-      m.tied_embeddings ? ids.embedding : table.add("lm_head.weight", {m.vocab, m.hidden}, d.vocabulary(), d.normal());
+  ids.head = d.head(ids.embedding);
   return ids;
 }
 
