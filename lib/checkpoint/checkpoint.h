@@ -121,9 +121,6 @@ class Checkpoint {
 // --hdf5. Call this before reading any checkpoint.
 void allow_hdf5_for_all();
 
-// Opens and loads a checkpoint, and returns its state().
-TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore&, Ops&);
-
 // Compares fingerprints (summed over all ranks) with the manifest's. Throws DataError naming the tensors that differ.
 void check_fingerprints(const Checkpoint&, const ParamTable&, const Fingerprints&);
 

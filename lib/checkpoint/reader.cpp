@@ -190,10 +190,4 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
                                 indented_lines(problems)));
 }
 
-TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {
-  const Checkpoint checkpoint = Checkpoint::open(folder);
-  checkpoint.load(store, ops);
-  return checkpoint.state();
-}
-
 }  // namespace fp

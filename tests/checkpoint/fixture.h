@@ -178,6 +178,13 @@ inline TrainState some_state(int64_t step) {
   return s;
 }
 
+// Opens and loads a checkpoint, and returns its state().
+inline TrainState load_checkpoint(const std::filesystem::path& folder, ParamStore& store, Ops& ops) {
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  checkpoint.load(store, ops);
+  return checkpoint.state();
+}
+
 // Saves a state filled with `seed` as `step`.
 inline std::filesystem::path save(const std::filesystem::path& dir, State& state, int64_t step, uint64_t seed) {
   state.fill(seed);
