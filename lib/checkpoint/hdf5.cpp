@@ -291,16 +291,4 @@ int File::descriptor() const {
   return *static_cast<const int*>(handle);
 }
 
-std::vector<std::string> File::children(const std::string& group) const {
-  std::vector<std::string> names;
-  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
-    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
-    return 0;
-  };
-  hsize_t position = 0;
-  const Handle id(check(H5Gopen2(id_.get(), group.c_str(), H5P_DEFAULT), "open", where(group)), H5Gclose);
-  check(H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, &position, add, &names), "list", where(group));
-  return names;
-}
-
 }  // namespace fp::h5

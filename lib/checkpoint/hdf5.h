@@ -109,9 +109,6 @@ class File {
   // Returns the file descriptor of the open file, which owns it.
   int descriptor() const;
 
-  // Returns the names inside a group, sorted.
-  std::vector<std::string> children(const std::string& group) const;
-
  private:
   File(std::filesystem::path path, Handle id) : path_(std::move(path)), id_(std::move(id)) {}
   std::string where(const std::string& object) const { return path_.string() + ": " + object; }

@@ -20,6 +20,7 @@
 #include "base/philox.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/hdf5.h"
 #include "io/filesystem.h"
 #include "io/log_file.h"
 #include "io/readable_file.h"
@@ -176,6 +177,13 @@ inline TrainState some_state(int64_t step) {
   s.config_yaml = "run:\n  name: test\n";
   s.tokenizer_json = "{\"model\": {}}";
   return s;
+}
+
+// Returns the number of fragments in a group of a rank file: "0", "1", ...
+inline size_t count_fragments(const h5::File& file, const std::string& group) {
+  size_t n = 0;
+  while (file.has(group + "/" + std::to_string(n))) ++n;
+  return n;
 }
 
 // Opens and loads a checkpoint, and returns its state().

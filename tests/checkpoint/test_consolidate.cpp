@@ -24,8 +24,7 @@ TEST_CASE("a consolidated checkpoint holds the same tensors contiguously in one 
   CHECK(copy.state().extra == from.state().extra);
   const h5::File file = h5::File::open(to / "rank-00000.h5");
   for (const Param& p : small_table())
-    for (const StateKind kind : kStateKinds)
-      CHECK(file.children(p.name + "/" + name_of(kind)) == std::vector<std::string>{"0"});
+    for (const StateKind kind : kStateKinds) CHECK(count_fragments(file, p.name + "/" + name_of(kind)) == 1);
   State state(small_table(2, 1));
   copy.load(state.store, *state.ops);
   CHECK(state.wrong(1) == 0);
