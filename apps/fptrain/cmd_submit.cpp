@@ -102,9 +102,8 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
   job.requeue = !a.no_requeue;
   if (job.name.empty()) job.name = spec.run.name;
   if (job.output.empty()) job.output = no_pattern(directory) + "/slurm-%j.log";
-  if (job.gpus_per_node < 0 && spec.run.device != "cuda")
-    log::info("run.device is {}: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank",
-              spec.run.device);
+  if (job.gpus_per_node < 0 && spec.run.device == RunDevice::automatic)
+    log::info("run.device is auto: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank");
   if (job.gpus_per_node < 0)
     job.gpus_per_node = spec.run.device == RunDevice::cuda && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
   read_time(a.signal_before, spec.checkpoint.time_margin_s, job);

@@ -116,11 +116,12 @@ TEST_CASE("submit refuses a time limit that allows only one step per start", "[c
   CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit is unknown
 }
 
-TEST_CASE("submit says that a job on CPUs asks for no GPUs, and that memory was not checked", "[cli][submit]") {
+TEST_CASE("submit says that a job without run.device asks for no GPUs, and that memory was not checked", "[cli][submit]") {
   const Submission submit;
+  CHECK_THAT(submit({"--dry-run"}).output, !Contains("asks for no GPUs"));  // run.device is cpu
   CHECK_THAT(
-      submit({"--dry-run"}).output,
-      Contains("run.device is cpu: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank") &&
+      submit({"--dry-run", "--set", "run.device=auto"}).output,
+      Contains("run.device is auto: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank") &&
           Contains("fits in memory was not checked: parallel.cluster names no cluster description"));
   const Outcome cuda = submit({"--dry-run", "--set", "run.device=cuda", "--set", "parallel.cluster=dgx-a100"});
   CAPTURE(cuda.output);
