@@ -178,7 +178,7 @@ TEST_CASE("bench all writes a cluster description, keeps other profiles and refu
   REQUIRE(first.code == 0);
   CHECK(first.output.find("typical error") != first.output.npos);
   fp::ClusterSpec cluster = fp::load_cluster(file);
-  CHECK(cluster.device == ClusterDevice::cpu);
+  CHECK(cluster.device == fp::ClusterDevice::cpu);
   CHECK_FALSE(cluster.overlaps);
   REQUIRE(cluster.profiles.size() == 1);
   CHECK(cluster.profiles[0].ranks == 1);
