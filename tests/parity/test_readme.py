@@ -63,7 +63,7 @@ class Readme(Case):
 
     def make_data(self):
         self.write("continue.yaml", CONTINUE)
-        self.write("sft.yaml", blocks("yaml")[0])
+        self.write("sft.yaml", blocks("yml")[0])
         self.write("books.yaml", BOOKS)
         for i in range(3):
             self.write(f"books/{i}.txt", "\n\n".join(f"Chapter {n} of book {i}: the sea, the sea, the sea." for n in range(40)))

@@ -10,12 +10,12 @@
 namespace fp {
 namespace {
 
-// Appends to added_tokens of a tokenizer.json, and leaves the rest of the text in its order.
+// Appends to added_tokens of a tokenizer.json.
 std::string with_added(const std::string& tokenizer_json, const std::vector<AddedToken>& tokens) {
-  auto root = nlohmann::ordered_json::parse(tokenizer_json);
+  Json root = parse_json(tokenizer_json, "the tokenizer", kVocabularyJson);
   auto& added = root["added_tokens"];
-  if (!added.is_array()) added = nlohmann::ordered_json::array();
-  for (const AddedToken& token : tokens) added.push_back(nlohmann::ordered_json(added_token_json(token)));
+  if (!added.is_array()) added = Json::array();
+  for (const AddedToken& token : tokens) added.push_back(added_token_json(token));
   return root.dump(2) + "\n";
 }
 
