@@ -99,7 +99,10 @@ void add_tokenize_commands(cli::App& data) {
       ->required()
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--out", extension->out, "The tokenizer file to write")->required();
+  command
+      ->add_option("--out", extension->out,
+                   "The tokenizer file to write: a tokenizer.json, or fptrain's own format where none can hold it")
+      ->required();
   command->add_flag("--overwrite", extension->overwrite, "Replace the file if it exists");
   command->callback(
       [extension] { add_tokens(extension->tokenizer, extension->special, extension->out, extension->overwrite); });

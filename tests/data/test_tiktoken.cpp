@@ -60,6 +60,17 @@ TEST_CASE("special tokens are added behind those of a rank file") {
   CHECK(parse_tokenizer(more->serialized(), "copy")->vocab_size() == 303);
 }
 
+TEST_CASE("special tokens are added behind the usual ones of a bare rank file") {
+  const auto tokenizer = parse_tokenizer(ranks(128000, {"user", "\n\n"}), "tokenizer.model");
+  const auto more = with_special_tokens(*tokenizer, {"<|endoftext|>", "<s>"});
+  CHECK(more->vocab_size() == 128258);
+  CHECK(more->eot() == tokenizer->eot());
+  CHECK(more->bos() == tokenizer->bos());
+  CHECK(ids_of(more->prefix_ids()) == ids_of(tokenizer->prefix_ids()));
+  CHECK(more->encode("<|eot_id|><s>user") == Ids{128009, 128257, 256});
+  CHECK(parse_tokenizer(more->serialized(), "copy")->hash() == more->hash());
+}
+
 TEST_CASE("128000 ranks are recognised as Llama 3") {
   const auto tokenizer = parse_tokenizer(ranks(128000, {"user", "\n\n"}), "tokenizer.model");
   CHECK(tokenizer->vocab_size() == 128256);

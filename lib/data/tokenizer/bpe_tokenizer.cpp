@@ -129,6 +129,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDefinition definition, std::string serialize
     if (seen[id] || !special_ids_.emplace(token.content, token.id).second)
       throw DataError(fmt::format("{}: the added token {} \"{}\" is added twice", where, token.id, token.content));
     seen[id] = true;
+    special_texts_.emplace(token.id, token.content);
     if (token.normalized) {
       const std::string written = normalized(definition_.normalizer, token.content);
       if (!written.empty()) late_.add(token, written);
@@ -171,9 +172,8 @@ std::optional<int32_t> BpeTokenizer::special_id(std::string_view content) const 
 }
 
 std::string_view BpeTokenizer::special_text(int32_t id) const {
-  const auto it = std::find_if(definition_.added.begin(), definition_.added.end(),
-                               [id](const AddedToken& token) { return token.id == id; });
-  return it != definition_.added.end() ? std::string_view(it->content) : std::string_view();
+  const auto it = special_texts_.find(id);
+  return it != special_texts_.end() ? std::string_view(it->second) : std::string_view();
 }
 
 bool BpeTokenizer::is_id(int32_t id) const {

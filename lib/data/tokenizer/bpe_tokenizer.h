@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "data/tokenizer/definition.h"
 #include "data/tokenizer/tokenizer.h"
@@ -40,6 +41,7 @@ class BpeTokenizer : public Tokenizer {
   TokenizerDefinition definition_;
   BpeModel model_;
   StringMap<int32_t> special_ids_;
+  std::unordered_map<int32_t, std::string> special_texts_;
   AddedTokenFinder early_, late_;  // before and after normalization
   bool cut_at_marks_;              // no merge crosses the beginning of a run of kSpaceMark
 };

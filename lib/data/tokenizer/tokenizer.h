@@ -91,7 +91,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where);
 
 // Returns the tokenizer with further special tokens, which get the ids from vocab_size() on, in this order; all other
-// ids stay. Throws ConfigError for a text that is empty or is an added token already, and for the tokenizer "bytes".
+// ids stay, and so do eot(), bos() and prefix_ids(). Throws ConfigError for a text that is empty, not UTF-8, given
+// twice or a token already, for one that would become bos() where there is none, and for the tokenizer "bytes".
 std::unique_ptr<Tokenizer> with_special_tokens(const Tokenizer&, const std::vector<std::string>& contents);
 
 // Decodes token by token for display: the bytes of an incomplete character are held back, so that every returned piece
