@@ -148,8 +148,9 @@ void declare(Fields& f, ModelSection& s) {
                 "the mean of the rows that exist."});
   f.add("init_changes", s.init_changes,
         {.doc = "Allow settings that change what the weights of `init_from` compute (rope, sliding_window, norm_eps, "
-                "...) to differ from that model's own, for example to extend its context. false: a difference is an "
-                "error. Dropout and a longer max_position (except for longrope) need no permission."});
+                "...) to differ from that model's own, for example to extend its context, and the tokenizer of the "
+                "data to give ids other texts. false: a difference is an error. Dropout and a longer max_position "
+                "(except for longrope) need no permission."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
   f.add(
       "family", s.family,

@@ -6,6 +6,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "interop/companions.h"
 #include "interop/transfer.h"
+#include "interop/weight_source.h"
 #include "io/filesystem.h"
 #include "io/pending.h"
 #include "io/storage.h"
@@ -42,7 +43,7 @@ std::string tokenizer_of(const ForeignModel& model) {
 
 // Throws ConfigError for a run directory, a checkpoints folder or a checkpoint of fptrain.
 void refuse_own_files(const fs::path& from) {
-  if (!fs::is_regular_file(model_description_at(from)) || model_description_at(from).extension() != ".yaml") return;
+  if (is_foreign_model(from) || model_description_at(from).extension() != ".yaml") return;
   throw ConfigError(
       fmt::format("--from {}: holds checkpoints of fptrain, which need no import: name it in model.init_from or with "
                   "--checkpoint; `fptrain checkpoint export` writes it for other programs",

@@ -14,18 +14,15 @@
 #include "io/retry.h"
 
 namespace fp {
-namespace {
 
-bool is_foreign(const std::filesystem::path& path) {
+bool is_foreign_model(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ||
          (path_exists(path / "config.json") && !path_exists(path / CheckpointManifest::kFileName));
 }
 
-}  // namespace
-
 WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify verify, Older older) : path_(path) {
-  if (is_foreign(path)) {
+  if (is_foreign_model(path)) {
     foreign_ = std::make_unique<ForeignModel>(path);
     spec_ = spec_of(*foreign_);
     state_.tokenizer_json = tokenizer_of(*foreign_);
@@ -72,9 +69,11 @@ void require_same_model(const ModelSection& section, const WeightSource& source,
   log::warning("{}", text);
 }
 
-void require_same_ids(const WeightSource& source, const Tokenizer& of_data, bool changes_allowed) {
+void require_same_ids(const std::string& key, const WeightSource& source, const Tokenizer& of_data,
+                      bool changes_allowed) {
   if (source.tokenizer_json().empty()) return;
-  const auto own = parse_tokenizer(source.tokenizer_json(), source.path().string());
+  const std::string where = source.path().string();
+  const auto own = parse_tokenizer(source.tokenizer_json(), where);
   if (own->hash() == of_data.hash()) return;
   const auto text_of = [](const Tokenizer& t, int32_t id) {
     return t.special_text(id).empty() ? t.bytes_of(id) : t.special_text(id);
@@ -82,15 +81,19 @@ void require_same_ids(const WeightSource& source, const Tokenizer& of_data, bool
   for (int32_t id = 0; id < std::min(own->vocab_size(), of_data.vocab_size()); ++id) {
     if (!own->is_id(id) || !of_data.is_id(id) || text_of(*own, id) == text_of(of_data, id)) continue;
     const std::string text = fmt::format(
-        "model.init_from: {}: its tokenizer differs from that of the data: id {} is {} for the model and {} in the "
-        "data",
-        source.path().string(), id, shown(text_of(*own, id)), shown(text_of(of_data, id)));
+        "{}: {}: its tokenizer differs from that of the data: id {} is \"{}\" for the model and \"{}\" in "
+        "the data",
+        key, where, id, shown(text_of(*own, id)), shown(text_of(of_data, id)));
     if (!changes_allowed)
       throw ConfigError(text +
-                        "; prepare the data with `--tokenizer` and the model's own one, or set "
-                        "model.init_changes: true if the change is intended");
+                        "; prepare the data with the model's tokenizer (`fptrain data prepare --tokenizer PATH`), "
+                        "or set model.init_changes: true if the change is intended");
     return log::warning("{}", text);
   }
+  if (own->vocab_size() == of_data.vocab_size())
+    log::warning(
+        "{}: {}: its tokenizer has the ids of the data's but is another file, and may divide texts differently", key,
+        where);
 }
 
 Fingerprints WeightSource::load(ParamStore& store, Ops& ops) const {

@@ -67,8 +67,12 @@ class WeightSource {
 void require_same_model(const ModelSection&, const WeightSource&, bool changes_allowed);
 
 // Throws ConfigError naming the first id that stands for another text in the source's tokenizer than in that of the
-// data; with `changes_allowed` logs a warning instead. Ids that only one of them has are no difference: a vocabulary
-// may grow. Checks nothing when the source has no tokenizer.
-void require_same_ids(const WeightSource&, const Tokenizer& of_data, bool changes_allowed);
+// data; with `changes_allowed` logs a warning instead. `key` names the source in messages. Ids that only one of them
+// has are no difference: a vocabulary may grow. Logs a warning when the two have the same ids but are not the same
+// file. Checks nothing when the source has no tokenizer.
+void require_same_ids(const std::string& key, const WeightSource&, const Tokenizer& of_data, bool changes_allowed);
+
+// Returns whether a path holds another program's model and not a checkpoint or a run directory.
+bool is_foreign_model(const std::filesystem::path&);
 
 }  // namespace fp

@@ -40,6 +40,7 @@ class Trainer {
   void prepare_directory();
   void start_or_resume();
   void join_job(int64_t step);
+  WeightSource open_model(const std::string& key, const std::string& path);
   void find_reference(bool resuming);
   void start_afresh();
   std::optional<Checkpoint> restore(std::optional<Checkpoint>);

@@ -141,16 +141,25 @@ void Trainer::join_job(int64_t step) {
   job_clock_.emplace(*job_);
 }
 
+// Opens a model that must have the sizes and the token ids of this run.
+WeightSource Trainer::open_model(const std::string& key, const std::string& path) {
+  WeightSource source = open_on_all_ranks(key, path, *groups_.world);
+  require_same_model(section_, source, spec_.model.init_changes);
+  on_rank_0(*groups_.world, [&] {
+    require_same_ids(key, source, data_.train().tokenizer(), spec_.model.init_changes);
+    return std::string();
+  });
+  return source;
+}
+
 // Loads or computes DPO's scores of all answers under the reference model. A resumed run keeps the scores that it began
 // with, even if the reference model has changed since.
 void Trainer::find_reference(bool resuming) {
   ReferenceScores* scores = data_.reference();
   if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
-  const WeightSource source = named.empty()
-                                  ? open_on_all_ranks("model.init_from", spec_.model.init_from, *groups_.world)
-                                  : open_on_all_ranks("train.dpo.reference", named, *groups_.world);
-  require_same_model(section_, source, spec_.model.init_changes);
+  const WeightSource source =
+      named.empty() ? open_model("model.init_from", spec_.model.init_from) : open_model("train.dpo.reference", named);
   if (scores->load(directory_, source.identity(), *groups_.world)) return;
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   executor_->restore_weights(0);
@@ -160,9 +169,7 @@ void Trainer::find_reference(bool resuming) {
 
 void Trainer::start_afresh() {
   if (spec_.model.init_from.empty()) return model_->params().initialize(ops_, spec_.run.seed);
-  const WeightSource source = open_on_all_ranks("model.init_from", spec_.model.init_from, *groups_.world);
-  require_same_model(section_, source, spec_.model.init_changes);
-  require_same_ids(source, data_.train().tokenizer(), spec_.model.init_changes);
+  const WeightSource source = open_model("model.init_from", spec_.model.init_from);
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   carried_ = source.carried();
   setup_events_.push_back({fmt::format("initial weights from {}", source.path().string()), log::Level::info});
