@@ -102,10 +102,9 @@ bool leave_plan_open(const ParallelSection& parallel, int ranks, std::vector<std
 
 std::string missing_cluster_message() {
   return fmt::format(
-      "the planner chooses a plan by its predicted time, which needs a cluster description: --cluster or "
-      "parallel.cluster "
-      "with a name ({}) or with a file that `fptrain bench all --write-cluster FILE` wrote (under mpirun for several "
-      "ranks). `fptrain train` measures its ranks by itself",
+      "the planner chooses a plan by its predicted time, which needs a cluster description, given by --cluster or "
+      "parallel.cluster. It is a name ({}) or the path of a file that `fptrain bench all --write-cluster FILE` wrote, "
+      "under mpirun for several ranks. `fptrain train` measures its ranks by itself",
       fmt::join(cluster_names(), ", "));
 }
 

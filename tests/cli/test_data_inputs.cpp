@@ -149,5 +149,12 @@ TEST_CASE("a run whose data path is text or a folder of it is told to prepare it
       run(w.train(w.spec("gpt", "fp32"), "r", {"--set", "data.train=[{path: " + (w.root() / "books").string() + "}]"}));
   CAPTURE(folder.output);
   CHECK(folder.code == 2);
-  CHECK_THAT(folder.output, Contains("books: is text, not a dataset of token ids; `fptrain data prepare"));
+  CHECK_THAT(folder.output, Contains("books: is a folder of text, not a dataset of token ids; `fptrain data prepare"));
+  // A prepared folder without its manifest is not text, even when a run has written into it.
+  std::filesystem::remove(w.data() / "manifest.json");
+  std::ofstream(w.data() / "verified") << "text\n";
+  const Outcome damaged = run(w.train(w.spec("gpt", "fp32"), "r"));
+  CAPTURE(damaged.output);
+  CHECK(damaged.code == 3);
+  CHECK_THAT(damaged.output, Contains("manifest.json") && !Contains("is a folder of text"));
 }

@@ -147,12 +147,10 @@ TEST_CASE("plan refuses illegal arguments", "[cli][plan]") {
     CHECK(o.code == 2);
     CHECK_THAT(o.output, Catch::Contains(message));
   };
-  refused(
-      {"--ranks", "4"},
-      "by its predicted time, which needs a cluster description: --cluster or parallel.cluster with a name (dgx-a100");
+  refused({"--ranks", "4"}, "by its predicted time, which needs a cluster description");
   refused({"--cluster", "dgx-a100"}, "give it with --ranks N");
   refused({"--cluster", "no-such", "--ranks", "4"}, "there is no cluster description 'no-such'; legal: the path");
-  refused({"--cluster", "no-such", "--ranks", "4"}, "or a name: dgx-a100, dgx-a100-2021, dgx-h100, laptop");
+  refused({"--cluster", "no-such", "--ranks", "4"}, "dgx-h100");
   refused({"--cluster", "dgx-a100", "--ranks", "4", "--set", "parallel.tensor=3"},
           "no values of the keys that parallel.auto leaves open");
   const std::string closed = spec_file(folder, "");

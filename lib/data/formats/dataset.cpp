@@ -28,22 +28,25 @@ bool is_text(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_text(const std::string& path) {
-  throw ConfigError(fmt::format(
-      "{}: is text, not a dataset of token ids; `fptrain data prepare --tokenizer TOKENIZER --out FOLDER {}` "
-      "makes one, and data.train[].path names that folder",
-      path, path));
+  throw ConfigError(
+      fmt::format("{}: is {}, not a dataset of token ids; `fptrain data prepare --tokenizer TOKENIZER --out FOLDER {}` "
+                  "makes one, and "
+                  "data.train[].path names that folder",
+                  path, fs::is_directory(path) ? "a folder of text" : "text", path));
 }
 
-// Returns whether a folder is not a prepared one and contains a text file. A folder that lost its manifest has JSON
-// files only.
+// Returns whether a folder holds text to prepare. One that lost its manifest, or whose folders are prepared ones, does
+// not: it has a tokenizer.json, or they have a manifest.
 bool is_folder_of_text(const fs::path& folder) {
   constexpr int kMostFiles = 16;
-  if (fs::exists(folder / Manifest::kFileName)) return false;
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_regular_file() && entry.path().extension() != ".json" && files++ < kMostFiles && is_text(entry.path()))
-      return true;
-  return false;
+  bool text = false;
+  if (fs::exists(folder / Manifest::kFileName) || fs::exists(folder / "tokenizer.json")) return false;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && fs::exists(entry.path() / Manifest::kFileName)) return false;
+    text = text || (entry.is_regular_file() && files++ < kMostFiles && is_text(entry.path()));
+  }
+  return text;
 }
 
 std::string recognise(const std::string& path) {

@@ -111,13 +111,12 @@ class Splitter {
     census.require_text();
     const MappedFile mapped(file);
     fs::remove(file);
-    check_few_lines(mapped.size() / sizeof(uint64_t), corpus);
     choose(mapped.as<uint64_t>(), last ? cut_of(*last, mapped.as<uint64_t>().size(), bytes) : std::nullopt, corpus);
   }
 
-  // Reads conversations that are too few to hold one out, so that a mistake in a line is reported first.
-  void check_few_lines(uint64_t documents, const CorpusOptions& corpus) const {
-    if (documents > 1 || options_.encoding.kind == DataKind::text) return;
+  // Reads all conversations, so that a mistake in one is reported and not that there are too few.
+  void check_lines(const CorpusOptions& corpus) const {
+    if (options_.encoding.kind == DataKind::text) return;
     CorpusReader reader(corpus);
     for (DocumentBatch batch; reader.next(1, batch);)
       for (size_t i = 0; i < batch.size(); ++i) {
@@ -152,10 +151,12 @@ class Splitter {
     const auto held_out = static_cast<uint64_t>(std::llround(static_cast<double>(n) * options_.validation_fraction));
     documents_ = n;
     first_validation_ = n - std::max<uint64_t>(held_out, 1);
-    if (n == 1 || (n > 0 && first_validation_ == 0))
+    if (n == 1 || (n > 0 && first_validation_ == 0)) {
+      check_lines(corpus);
       throw DataError(fmt::format(
           "the text holds {} document{}, too few to hold out a fraction of {}: {} or use --validation-fraction 0", n,
           n == 1 ? "" : "s", options_.validation_fraction, advice_to_divide(options_)));
+    }
     const auto last = hashes.subspan(n > 0 ? first_validation_ : 0);
     validation_hashes_.assign(last.begin(), last.end());
     std::sort(validation_hashes_.begin(), validation_hashes_.end());
