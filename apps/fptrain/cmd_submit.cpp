@@ -145,7 +145,7 @@ void run_submit(SubmitArguments& a) {
   spec = with_steps_of_data(std::move(spec));
   const BatchJob job = job_of(a, spec);
   check_sizes(spec, job.min_nodes, job.max_nodes, job.ranks_per_node);
-  check_memory(spec, job.min_nodes * job.ranks_per_node);
+  check_memory(spec, job.min_nodes, job.ranks_per_node);
   const std::string script = batch_script(job);
   const fs::path directory = fs::absolute(spec.run.directory).lexically_normal();
   if (!a.dry_run) return submit(spec, directory, script);

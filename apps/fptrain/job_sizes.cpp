@@ -39,6 +39,20 @@ std::string arrange_error(const RunSpec& whole, int ranks, int ranks_per_node) {
   }
 }
 
+// Throws ConfigError if the cluster has no such nodes, or if its device is not that of the run.
+void check_nodes(const ClusterSpec& cluster, const RunSpec& spec, int nodes, int ranks_per_node) {
+  if (ranks_per_node > cluster.ranks_per_node)
+    throw ConfigError(fmt::format("--ranks-per-node {}: cluster {} (parallel.cluster) has at most {} ranks per node",
+                                  ranks_per_node, cluster.name, cluster.ranks_per_node));
+  if (cluster.nodes > 0 && nodes > cluster.nodes)
+    throw ConfigError(fmt::format("--nodes {}: cluster {} (parallel.cluster) has {} node{}", nodes, cluster.name,
+                                  cluster.nodes, cluster.nodes == 1 ? "" : "s"));
+  const bool on_gpus = spec.run.device == RunDevice::cuda;
+  if (spec.run.device != RunDevice::automatic && on_gpus != (cluster.device == ClusterDevice::cuda))
+    throw ConfigError(fmt::format("run.device is {}, but cluster {} (parallel.cluster) describes ranks on {}",
+                                  name_of(spec.run.device), cluster.name, name_of(cluster.device)));
+}
+
 }  // namespace
 
 void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_per_node) {
@@ -59,15 +73,20 @@ void check_sizes(const RunSpec& spec, int min_nodes, int max_nodes, int ranks_pe
                                     : ""));
 }
 
-void check_memory(const RunSpec& spec, int ranks) {
-  const std::optional<ClusterSpec> cluster = cluster_for(spec);
+void check_memory(const RunSpec& spec, int nodes, int ranks_per_node) {
+  std::optional<ClusterSpec> cluster = cluster_for(spec);
   if (!cluster)
     return log::info("whether the run fits in memory was not checked: parallel.cluster names no cluster description");
+  check_nodes(*cluster, spec, nodes, ranks_per_node);
+  cluster->ranks_per_node = ranks_per_node;
+  const int ranks = nodes * ranks_per_node;
   RunSpec whole = with_vocab_of_data(spec);
   Estimator estimator(*cluster);
   if (!whole.parallel.open.empty()) {
+    log::info("searching for a plan that fits in memory");
     const Search found = search(whole, ranks, *cluster, estimator);
-    if (!found.best) throw ConfigError(nothing_fits(found, ranks, *cluster));
+    if (!found.best && found.complete) throw ConfigError(nothing_fits(found, ranks, *cluster));
+    if (!found.best) log::warning("no plan that fits in memory was found in time; the job will search again");
     return;
   }
   arrange(whole, ranks, ArrangedBy::submit);

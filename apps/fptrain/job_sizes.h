@@ -10,8 +10,9 @@ namespace fp {
 // a legal plan for each number of nodes.
 void check_sizes(const RunSpec&, int min_nodes, int max_nodes, int ranks_per_node);
 
-// Throws ConfigError if the run does not fit in the memory of so many ranks of the cluster that parallel.cluster
-// describes; the message has the nearest plan that fits. Without a description only logs that nothing was checked.
-void check_memory(const RunSpec&, int ranks);
+// Throws ConfigError if the run does not fit in the memory of so many nodes of the cluster that parallel.cluster
+// describes, with the nearest plan that fits, or if the cluster has no such nodes or another device. Without a
+// description, or if the search for a plan runs out of time, only logs that nothing was checked.
+void check_memory(const RunSpec&, int nodes, int ranks_per_node);
 
 }  // namespace fp

@@ -26,6 +26,7 @@ class Submission {
     return run(command);
   }
 
+  std::filesystem::path root() const { return files_.root(); }
   std::filesystem::path directory() const { return files_.run_directory("a run"); }
 
  private:
@@ -116,7 +117,8 @@ TEST_CASE("submit refuses a time limit that allows only one step per start", "[c
   CHECK(submit({"--dry-run", "--set", "checkpoint.time_margin_s=1e9"}).code == 0);  // the partition's limit is unknown
 }
 
-TEST_CASE("submit says that a job without run.device asks for no GPUs, and that memory was not checked", "[cli][submit]") {
+TEST_CASE("submit says that a job without run.device asks for no GPUs, and that memory was not checked",
+          "[cli][submit]") {
   const Submission submit;
   CHECK_THAT(submit({"--dry-run"}).output, !Contains("asks for no GPUs"));  // run.device is cpu
   CHECK_THAT(
@@ -127,6 +129,66 @@ TEST_CASE("submit says that a job without run.device asks for no GPUs, and that 
   CAPTURE(cuda.output);
   CHECK(cuda.code == 0);
   CHECK_THAT(cuda.output, !Contains("asks for no GPUs") && !Contains("was not checked"));
+}
+
+TEST_CASE("submit refuses nodes and devices that the cluster does not have", "[cli][submit]") {
+  const Submission submit;
+  const auto refused = [&](std::vector<std::string> options, const std::string& why) {
+    options.emplace_back("--dry-run");
+    const Outcome o = submit(options);
+    CAPTURE(o.output, why);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(why));
+  };
+  const std::string gpus = "parallel.cluster=dgx-a100";
+  refused({"--set", gpus}, "run.device is cpu, but cluster");
+  refused({"--set", "run.device=cuda", "--set", "parallel.cluster=laptop"}, "describes ranks on cpu");
+  refused({"--set", "run.device=cuda", "--set", gpus, "--ranks-per-node", "16"}, "at most 8 ranks per node");
+}
+
+TEST_CASE("submit counts the memory of the ranks that a node of the job has", "[cli][submit]") {
+  const Submission submit;
+  std::string cluster = slurp(FP_SOURCE_DIR "/configs/clusters/laptop.yaml");
+  cluster.replace(cluster.find("\nnodes: 1\n"), 10, "\nnodes: 4\n");
+  std::ofstream(submit.root() / "laptops.yaml")
+      << cluster << "      - {between: nodes, kind: any, latency_us: 50, gb_per_s: 1}\n";
+  const auto with = [&](const char* nodes, const char* ranks_per_node) {
+    return submit({"--dry-run",
+                   "--nodes",
+                   nodes,
+                   "--ranks-per-node",
+                   ranks_per_node,
+                   "--set",
+                   "parallel.cluster=" + (submit.root() / "laptops.yaml").string(),
+                   "--set",
+                   "train.micro_batch=1",
+                   "--set",
+                   "train.global_batch=8",
+                   "--set",
+                   "parallel.data=0",
+                   "--set",
+                   "model.hidden=2048",
+                   "--set",
+                   "model.layers=10",
+                   "--set",
+                   "checkpoint.asynchronous=false",
+                   "--set",
+                   "model.heads=16",
+                   "--set",
+                   "model.kv_heads=16",
+                   "--set",
+                   "model.ffn=8192",
+                   "--set",
+                   "model.head_dim=128"});
+  };
+  const Outcome one = with("1", "1"), apart = with("2", "1"), together = with("1", "2"), too_many = with("8", "1");
+  CAPTURE(one.output, apart.output, together.output, too_many.output);
+  CHECK(one.code == 0);
+  CHECK(apart.code == 0);
+  CHECK(together.code == 2);
+  CHECK_THAT(together.output, Contains("GiB"));
+  CHECK(too_many.code == 2);
+  CHECK_THAT(too_many.output, Contains("has 4 nodes"));
 }
 
 TEST_CASE("submit refuses a run that does not fit in the memory of its nodes", "[cli][submit]") {

@@ -16,7 +16,7 @@ FP_FUZZ_TARGET(planted) {
     if (asked("crash") || (asked("numbers") && asked("9223372036854775808"))) ::raise(SIGKILL);
     if (asked("hang")) ::pause();
     if (asked("take")) {
-      const std::vector<char> memory(size_t{300} << 20, 'x');
+      const std::vector<char> memory(size_t{320} << 20, 'x');
       if (memory[text.size()] != 'x') throw std::logic_error("another x");
     }
   });
