@@ -49,4 +49,18 @@ void check_repeats(const RanksWorkspace& w, const std::filesystem::path& spec, c
   CHECK(history(first) == history(again));
 }
 
+void check_layouts(const std::string& family, const std::vector<Layout>& layouts, size_t first, size_t stride,
+                   const std::vector<std::string>& more, int steps) {
+  const RanksWorkspace w;
+  const auto spec = w.spec(family);
+  expect_success(w.train(spec, "one", {}, more));
+  for (size_t i = first; i < layouts.size(); i += stride) {
+    INFO(family << ": " << layouts[i].text());
+    const std::string name = fmt::format("many-{}", i);
+    expect_success(w.train(spec, name, layouts[i], more));
+    check_like_one(w, name, steps);
+    if (i % 3 == 2) check_repeats(w, spec, name, layouts[i], more);
+  }
+}
+
 }  // namespace fp::test

@@ -32,30 +32,15 @@ const std::vector<Layout>& mesh_layouts() {
   return list;
 }
 
-// Every `stride`-th layout, from `first` on.
-void check_meshes(const std::string& family, size_t first, size_t stride) {
-  const RanksWorkspace w;
-  const auto spec = w.spec(family);
-  expect_success(w.train(spec, "one", {}, kMeshRun));
-  for (size_t i = first; i < mesh_layouts().size(); i += stride) {
-    const Layout& layout = mesh_layouts()[i];
-    INFO(family << ": " << layout.text());
-    const std::string name = fmt::format("many-{}", i);
-    expect_success(w.train(spec, name, layout, kMeshRun));
-    check_like_one(w, name, kMeshSteps);
-    if (i % 3 == 2) check_repeats(w, spec, name, layout, kMeshRun);  // of 2, 4 and 8 ranks
-  }
-}
-
 }  // namespace
 
 TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
   const auto [family, first] = GENERATE(table<std::string, size_t>({{"gpt", 0}, {"llama", 1}, {"phi3", 2}}));
-  check_meshes(family, first, 3);
+  check_layouts(family, mesh_layouts(), first, 3, kMeshRun, kMeshSteps);
 }
 
 TEST_CASE("mpirun trains every family like one rank on any mesh", "[ranks][nightly]") {
-  check_meshes(GENERATE("gpt", "llama", "phi3"), 0, 1);
+  check_layouts(GENERATE("gpt", "llama", "phi3"), mesh_layouts(), 0, 1, kMeshRun, kMeshSteps);
 }
 
 TEST_CASE("a run resumes on another mesh", "[ranks]") {

@@ -39,30 +39,15 @@ const std::vector<Layout>& pipeline_layouts() {
   return list;
 }
 
-// Checks every `stride`th layout, beginning with `first`, and the repetition of one of them.
-void check_pipelines(const std::string& family, size_t first, size_t stride) {
-  const RanksWorkspace w;
-  const auto spec = w.spec(family);
-  expect_success(w.train(spec, "one", {}, kPipelineRun));
-  for (size_t i = first; i < pipeline_layouts().size(); i += stride) {
-    const Layout& layout = pipeline_layouts()[i];
-    INFO(family << ": " << layout.text());
-    const std::string name = fmt::format("many-{}", i);
-    expect_success(w.train(spec, name, layout, kPipelineRun));
-    check_like_one(w, name, kPipelineSteps);
-    if (i == first + stride) check_repeats(w, spec, name, layout, kPipelineRun);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("mpirun with pipelines trains like one rank", "[ranks]") {
   const auto [family, first] = GENERATE(table<std::string, size_t>({{"gpt", 0}, {"llama", 1}, {"phi3", 2}}));
-  check_pipelines(family, first, 3);
+  check_layouts(family, pipeline_layouts(), first, 3, kPipelineRun, kPipelineSteps);
 }
 
 TEST_CASE("mpirun with pipelines trains every family like one rank", "[ranks][nightly]") {
-  check_pipelines(GENERATE("gpt", "llama", "phi3"), 0, 1);
+  check_layouts(GENERATE("gpt", "llama", "phi3"), pipeline_layouts(), 0, 1, kPipelineRun, kPipelineSteps);
 }
 
 TEST_CASE("a run resumes with another pipeline", "[ranks]") {
