@@ -41,7 +41,8 @@ FLAVOURS = [
     Flavour("batch ramp", 2, ["train.ramp_start_batch=6", "train.ramp_increment=6", "train.ramp_samples=300"]),
     Flavour("observed", 2, ["eval.every=4", "eval.samples=8", "logging.report=true", "logging.tensorboard=true"]),
     Flavour("SFT", 1, ["train.objective=sft"], data="chat"),
-    Flavour("DPO", 1, ["train.objective=dpo", "data.sampling=documents", "model.init_from={work}/reference"],
+    Flavour("DPO", 1, ["train.objective=dpo", "data.sampling=documents", "model.init_from={work}/reference",
+                        "model.init_changes=true"],  # the reference model reads bytes
             data="preferences"),
 ]
 

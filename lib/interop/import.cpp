@@ -43,7 +43,7 @@ std::string tokenizer_of(const ForeignModel& model) {
 
 // Throws ConfigError for a run directory, a checkpoints folder or a checkpoint of fptrain.
 void refuse_own_files(const fs::path& from) {
-  if (is_foreign_model(from) || model_description_at(from).extension() != ".yaml") return;
+  if (!path_exists(from) || is_foreign_model(from) || model_description_at(from).extension() != ".yaml") return;
   throw ConfigError(
       fmt::format("--from {}: holds checkpoints of fptrain, which need no import: name it in model.init_from or with "
                   "--checkpoint; `fptrain checkpoint export` writes it for other programs",

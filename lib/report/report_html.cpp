@@ -76,9 +76,8 @@ std::vector<Tile> headline(const RunFacts& facts, const History& h) {
                                            : fmt::format("best {:.4f} at step {}", value(best), best.step)});
   }
   tiles.push_back({"Tokens", human_count(static_cast<double>(last.tokens)),
-                   facts.total_steps > 0 && last.step <= facts.total_steps
-                       ? fmt::format("step {} of {}", last.step, facts.total_steps)
-                       : fmt::format("step {}", last.step)});
+                   facts.total_steps > 0 ? fmt::format("step {} of {}", last.step, facts.total_steps)
+                                         : fmt::format("step {}", last.step)});
   tiles.push_back({"Time", human_duration(last.elapsed_s), "wall clock"});
   Extent speed, mfu, ms;
   for (const Bucket& b : h.buckets()) {

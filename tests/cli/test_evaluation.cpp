@@ -167,9 +167,9 @@ TEST_CASE("a run on preferences shows accuracy and margin", "[cli]") {
                                          "--set", "data.sampling=documents"};
   REQUIRE(run(w.train(spec, "base", {"--set", "model.vocab=300", "--set", "train.steps=4"})).code == 0);
   std::vector<std::string> more = data;
-  more.insert(more.end(),
-              {"--set", "train.objective=dpo", "--set", "train.z_loss=0", "--set", "train.steps=10", "--set",
-               "logging.report=true", "--set", "model.init_from=" + w.run_directory("base").string()});
+  more.insert(more.end(), {"--set", "train.objective=dpo", "--set", "train.z_loss=0", "--set", "train.steps=10",
+                           "--set", "logging.report=true", "--set", "model.init_changes=true",  // "base" reads bytes
+                           "--set", "model.init_from=" + w.run_directory("base").string()});
   const Outcome o = run(w.train(spec, "dpo", more));
   CAPTURE(o.output);
   REQUIRE(o.code == 0);

@@ -76,7 +76,7 @@ class Exports(Case):
             tokenizer.save(self.path(f"{name}/tokenizer.json"))
         self.write("hf/generation_config.json", {"eos_token_id": 2, "temperature": 0.5})
         self.write("hf/tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})
-        self.train_and_export("other", f"model.init_from={self.path('hf')}")
+        self.train_and_export("other", f"model.init_from={self.path('hf')}", "model.init_changes=true")
         ours = AutoTokenizer.from_pretrained(self.path("out"))
         self.assertEqual(ours(TEXT).input_ids, Tokenizer.from_file(self.path("other/tokenizer.json")).encode(TEXT).ids)
         self.assertEqual([self.read(f"out/{f}")["eos_token_id"] for f in ("config.json", "generation_config.json")], [256, 256])
