@@ -13,6 +13,7 @@
 #include "base/stopwatch.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/memory_watch.h"
+#include "interop/weight_source.h"
 #include "io/lease.h"
 #include "launch/slurm.h"
 #include "model/groups.h"
