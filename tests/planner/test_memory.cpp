@@ -58,7 +58,7 @@ TEST_CASE("the search finds the rank that needs most memory", "[planner][slow]")
 TEST_CASE("the search makes dry runs of few of many pipeline ranks", "[planner][slow]") {
   std::mt19937 random(5);
   Counted all;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 6; ++i) {
     const Counted c = check_search(random_run(random, {8, 16, 32}));
     all.dry_runs += c.dry_runs;
     all.roles += c.roles;
