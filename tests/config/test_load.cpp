@@ -8,6 +8,7 @@
 
 #include "config/load.h"
 #include "config/preset.h"
+#include "config/yaml/problems.h"
 #include "expect.h"
 #include "support/nobody.h"
 
