@@ -24,7 +24,7 @@ TESTS = r"tests passed, \d+ tests failed|tests failed out of"
 FIXED = [
     Part("meshes", 40, "all tests of meshes, ranks and the planner, those marked [nightly] too",
          "scripts/test --all --label mesh --label ranks --label planner", TESTS),
-    Part("kernels", 12, "attention at a thousand tokens on every backend, CUDA kernels on the CPU, 50 kills of training, "
+    Part("kernels", 12, "all cases of attention on every backend, CUDA kernels on the CPU, 50 kills of training, "
          "the memory of generation",
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",

@@ -42,27 +42,32 @@ Counted check_search(const RandomRun& r) {
   return counted;
 }
 
-}  // namespace
-
-TEST_CASE("the search finds the rank that needs most memory", "[planner][slow]") {
-  std::mt19937 random(1);
+// Checks the search on a number of random runs with pipelines of the given sizes; returns the sums.
+Counted check_searches(int runs, unsigned seed, const std::vector<int>& pipeline_ranks) {
+  std::mt19937 random(seed);
   Counted all;
-  for (int i = 0; i < 150; ++i) {
-    const Counted c = check_search(random_run(random, {1, 2, 3, 4, 6}));
+  for (int i = 0; i < runs; ++i) {
+    const Counted c = check_search(random_run(random, pipeline_ranks));
     all.dry_runs += c.dry_runs;
     all.roles += c.roles;
   }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the search finds the rank that needs most memory", "[planner][slow]") {
+  const Counted all = check_searches(150, 1, {1, 2, 3, 4, 6});
   CHECK(all.dry_runs < all.roles);
 }
 
 TEST_CASE("the search makes dry runs of few of many pipeline ranks", "[planner][slow]") {
-  std::mt19937 random(5);
-  Counted all;
-  for (int i = 0; i < 6; ++i) {
-    const Counted c = check_search(random_run(random, {8, 16, 32}));
-    all.dry_runs += c.dry_runs;
-    all.roles += c.roles;
-  }
+  const Counted all = check_searches(6, 5, {8, 16, 32});
+  CHECK(2 * all.dry_runs < all.roles);
+}
+
+TEST_CASE("the search makes dry runs of few ranks of more long pipelines", "[planner][nightly]") {
+  const Counted all = check_searches(12, 5, {8, 16, 32});
   CHECK(2 * all.dry_runs < all.roles);
 }
 

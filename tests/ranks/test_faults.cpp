@@ -25,8 +25,9 @@ const std::vector<std::string> kAtOnce{"--set", "checkpoint.asynchronous=false"}
 const std::string kGone = "is gone: killed, crashed or out of reach. Last known: step ";
 const std::string kElsewhere = "is not in the communication that others wait in";
 
-// All of these happen before the save of step 6 is complete. The first kSample have every kind and phase, and rank 0.
+// The first cases of the list: every kind of fault, every phase, and rank 0.
 constexpr size_t kSample = 6;
+// All of these happen before the save of step 6 is complete.
 const std::vector<FaultCase>& cases() {
   static const std::vector<FaultCase> list = {
       {"kill", 3, kStep, 0, {"rank 3 (host ", kGone, ", phase "}},
