@@ -62,11 +62,6 @@ TEST_CASE("the search finds the rank that needs most memory", "[planner][slow]")
 }
 
 TEST_CASE("the search makes dry runs of few of many pipeline ranks", "[planner][slow]") {
-  const Counted all = check_searches(6, 5, {8, 16, 32});
-  CHECK(2 * all.dry_runs < all.roles);
-}
-
-TEST_CASE("the search makes dry runs of few ranks of more long pipelines", "[planner][nightly]") {
   const Counted all = check_searches(12, 5, {8, 16, 32});
   CHECK(2 * all.dry_runs < all.roles);
 }
