@@ -192,7 +192,7 @@ def table(results):
         if not rows:
             continue
         count = [sum(r[1] == phase for r in rows) for phase in ("set-up", "step", "save")]
-        codes = ", ".join(str(c) for c in sorted({r[3] for r in rows}))
+        codes = ", ".join(str(c) for c in sorted({r[3] for r in rows}, key=lambda c: (c is None, c)))
         lines.append(f"| {kind} | {len(rows)} | {' | '.join(map(str, count))} | {sum(r[2] for r in rows)} | {codes} | "
                      f"{max(r[4] for r in rows):.1f} |")
     return "\n".join(lines)
