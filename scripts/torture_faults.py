@@ -62,7 +62,7 @@ class Launcher(Told):
 
 
 class FrozenAtEnd(Told):
-    """A rank freezes in MPI_Finalize: all is saved and the others know that the run has ended."""
+    """A rank freezes in MPI_Finalize, after all is saved."""
 
     KINDS = {"a rank frozen at the end": 0.5}
     SEVERAL = True
@@ -73,6 +73,9 @@ class FrozenAtEnd(Told):
 
     def prepare(self):
         self.environment = self.place.shim.environment(TORTURE_STOP=str(int(self.who * self.place.ranks)))
+
+    def codes(self):
+        return {76}
 
 
 class Unlike(Strike):

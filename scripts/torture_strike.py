@@ -6,7 +6,7 @@ import time
 import torture_checks as checks
 
 IMPATIENT = ["watchdog.heartbeat_s=0.5", "watchdog.setup_s=30", "watchdog.step_s=15", "watchdog.evaluation_s=15",
-             "watchdog.save_s=20"]
+             "watchdog.save_s=20", "watchdog.farewell_s=15"]
 FULL = r"not saved \(earlier ones are intact\)"
 SAVED = r"^saved "
 POLL = 0.0005

@@ -29,8 +29,8 @@ namespace fp {
 namespace {
 
 PhaseTimeouts timeouts(const WatchdogSection& w) {
-  return {{"start", w.setup_s}, {"set-up", w.setup_s},          {"data", w.data_s},
-          {"step", w.step_s},   {"evaluation", w.evaluation_s}, {"save", w.save_s}};
+  return {{"start", w.setup_s},           {"set-up", w.setup_s}, {"data", w.data_s},        {"step", w.step_s},
+          {"evaluation", w.evaluation_s}, {"save", w.save_s},    {"farewell", w.farewell_s}};
 }
 
 void warn_of_threads(int threads) {
@@ -46,13 +46,7 @@ void warn_of_threads(int threads) {
 
 Ranks::Ranks() : environment_(read_environment()) { allow_all_descriptors(); }
 
-// MPI_Finalize waits for all ranks, and one may never arrive. The work is done, so a deadline ends this process.
-Ranks::~Ranks() {
-  set_progress_hook({});
-  if (host_ == nullptr || environment_.size == 1 || std::uncaught_exceptions() > 0 || farewell_s_ <= 0) return;
-  std::fflush(nullptr);
-  leave_after(farewell_s_, static_cast<int>(code_));
-}
+Ranks::~Ranks() { set_progress_hook({}); }
 
 // Limits the time of collectives before the lifeline exists. Rank 0 has the shorter limit, so that it reports first.
 std::unique_ptr<Deadline> Ranks::deadline(const WatchdogSection& w) const {
@@ -127,7 +121,6 @@ void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
 
 void Ranks::join(const WatchdogSection& watchdog) {
   check_fault_request();
-  farewell_s_ = watchdog.farewell_s;
   const auto limit = deadline(watchdog);
   connect();
   set_progress_hook([this] { world_->record().tick(); });
@@ -206,12 +199,22 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) {
     return code;
   }
   try {
-    code_ = within_memory(work);
-    lifeline_->close();
-    return code_;
+    const ExitCode code = within_memory(work);
+    disconnect();
+    return code;
   } catch (...) {
     fail();
   }
+}
+
+// MPI lets no rank leave before all have arrived, so the lifeline watches this too.
+void Ranks::disconnect() {
+  std::fflush(nullptr);
+  set_progress_hook({});
+  world_->record().enter_phase("farewell", world_->record().activity().step);
+  lifeline_->report();
+  host_->disconnect();
+  lifeline_->close();
 }
 
 void Ranks::fail() {

@@ -72,6 +72,7 @@ class Ranks {
   RankPlace find_device(const RunSpec&);
   std::unique_ptr<Deadline> deadline(const WatchdogSection&) const;
   void take(const Mesh&);
+  void disconnect();
   static void expect_pipeline();
   ExitCode within_memory(const std::function<ExitCode()>& work) const;
 
@@ -83,8 +84,6 @@ class Ranks {
   std::shared_ptr<Group> all_ranks_;
   Mesh mesh_;
   std::optional<Lifeline> lifeline_;
-  double farewell_s_ = 0;
-  ExitCode code_ = ExitCode::ok;  // result of run()
 };
 
 // Configures the log by this process's rank: only rank 0 logs, except for warnings and errors. Call it first in a

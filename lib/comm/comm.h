@@ -184,6 +184,8 @@ class World {
   // Advances the communications in flight without waiting, for backends where data moves only inside calls: called
   // between long computations, by the thread that communicates. Throws CommError when one in flight has failed.
   virtual void progress() {}
+  // Disconnects this rank: returns when all ranks have called it. The groups of this world must not be used afterwards.
+  virtual void disconnect() {}
 
  protected:
   // Creates a group of more than one rank; `rank` is this rank's index in `ranks`.

@@ -60,7 +60,7 @@ class CommRecord {
   TrafficTable traffic() const;  // since the last reset
   void reset_traffic();
 
-  // Sets the phase of the run ("set-up", "step", "evaluation", "save") and its step.
+  // Sets the phase of the run ("set-up", "data", "step", "evaluation", "save", "farewell") and its step.
   void enter_phase(std::string_view phase, int64_t step);
   void tick();  // reports that the rank makes progress
   void begin_wait(const Entry&);

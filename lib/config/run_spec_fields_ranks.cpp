@@ -132,8 +132,8 @@ void declare(Fields& f, WatchdogSection& s) {
   limit("evaluation_s", s.evaluation_s, "Maximum time without progress while evaluating. 0: no limit.");
   limit("save_s", s.save_s, "Maximum time without progress while saving. 0: no limit.");
   limit("farewell_s", s.farewell_s,
-        "Time limit for ranks to disconnect at the end (MPI waits for all of them); then they exit with the run's exit "
-        "code. 0: no limit.");
+        "Maximum time for the ranks to disconnect after all work is done: MPI lets no rank leave before all have "
+        "arrived. 0: no limit.");
 }
 
 }  // namespace fp

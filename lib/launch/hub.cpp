@@ -69,6 +69,7 @@ void Hub::run() {
     tick();
     next_tick = clock_.after(options_.heartbeat_s);
   }
+  for (Rank& r : ranks_) r.channel.reset();  // lets the others leave
 }
 
 std::vector<int> Hub::descriptors() const {
@@ -78,7 +79,7 @@ std::vector<int> Hub::descriptors() const {
     fds.insert(fds.end(), more.begin(), more.end());
   }
   for (const Rank& r : ranks_) {
-    if (r.channel) fds.push_back(r.channel->fd());
+    if (r.channel && !r.done) fds.push_back(r.channel->fd());
   }
   return fds;
 }
@@ -162,7 +163,7 @@ void Hub::receive_from_ranks(const std::vector<int>& ready) {
     for (const PeerMessage& m : messages) on_message(r, m);
     if (state == PeerChannel::State::closed && !r.done) gone.push_back(r.state.rank);
     if (state == PeerChannel::State::broken && !r.done) lose(r);
-    if (state != PeerChannel::State::open || r.done) r.channel.reset();
+    if (state != PeerChannel::State::open && !r.done) r.channel.reset();
   }
   if (gone.empty()) return;
   leave_if_given_up();
@@ -289,7 +290,7 @@ std::vector<RankState> Hub::states() const {
 void Hub::warn_of_silence() {
   for (Rank& r : ranks_) {
     const double silence_s = awake_s() - r.heard_s;
-    if ((!r.channel && !r.loss) || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
+    if ((!r.channel && !r.loss) || r.done || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
     r.state.silent = true;
     log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), silence_s,
                  describe(r.state.activity));

@@ -92,6 +92,10 @@ void Member::fail(int code, const std::string& message, Blame blame) {
   for (;;) clock_.wait_readable({}, Time::max());
 }
 
+void Member::report() {
+  if (thread_.joinable()) mailbox_.post({"report", {}});
+}
+
 void Member::stop(const char* verb) {
   if (thread_.joinable()) {
     mailbox_.post({verb, {}});
@@ -155,6 +159,7 @@ std::string Lifeline::address() const { return member_->address(); }
 void Lifeline::join(const std::string& address) { member_->join(address); }
 void Lifeline::fail(int code, const std::string& message, Blame blame) { member_->fail(code, message, blame); }
 void Lifeline::watch(const CommRecord& record) { member_->watch(record); }
+void Lifeline::report() { member_->report(); }
 void Lifeline::close() { member_->close(); }
 
 }  // namespace fp

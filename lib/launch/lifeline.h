@@ -78,9 +78,11 @@ class Lifeline {
 
   // Replaces the record from which the rank's activity is read, by that of the world on its device.
   void watch(const CommRecord&);
+  // Reports this rank's activity to rank 0 at once instead of with the next heartbeat.
+  void report();
   // Ends all ranks with `code`. May be called from any thread; does not return.
   [[noreturn]] void fail(int code, const std::string& message, Blame = Blame::self);
-  // Reports that this rank is done. On rank 0 it waits until all other ranks are, and watches them until then.
+  // Reports that this rank is done, and returns when all ranks are. The ranks that are not are watched until then.
   void close();
 
  private:

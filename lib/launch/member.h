@@ -23,6 +23,7 @@ class Member {
   virtual std::string address() const { return {}; }
   virtual void join(const std::string& address) = 0;
   [[noreturn]] void fail(int code, const std::string& message, Blame);
+  void report();
   void close();
   void watch(const CommRecord& record) { record_ = &record; }
   void abandon();  // stops the thread without notifying the other ranks
@@ -51,7 +52,7 @@ class Member {
   std::atomic<const CommRecord*> record_;
   const LifelineOptions options_;
   MonotonicClock& clock_;
-  Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "bye", "leave"; a signal to stop early wakes its reader too
+  Mailbox mailbox_;  // "fail" CODE BLAME TEXT, "report", "bye", "leave"; a signal to stop early wakes its reader too
 
  private:
   void stop(const char* verb);

@@ -59,7 +59,6 @@ void Spoke::run() {
     if (loss_ && !channel_ && clock_.now() >= loss_->next_try) reconnect();
     if (stopping_early() && !stopping_) on_request({"stop", {}});
     if (clock_.now() < next_tick) continue;
-    if (closing_ && clock_.now() > give_up_) return;
     tick();
     next_tick = clock_.after(options_.heartbeat_s);
   }
@@ -120,6 +119,7 @@ void Spoke::on_message(const PeerMessage& m) {
 bool Spoke::on_request(const PeerMessage& m) {
   if (m.verb == "leave") return false;
   send(beat_of(record_.load()->activity()));
+  if (m.verb == "report") return true;
   send(m);
   give_up_ = clock_.after(kAnswer);
   if (m.verb == "stop") {

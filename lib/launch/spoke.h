@@ -47,7 +47,7 @@ class Spoke final : public Member {
   int successor_ = 1;                   // the rank that logs that rank 0 is gone
   std::optional<PeerMessage> failure_;  // this rank's, sent to the hub
   bool closing_ = false, stopping_ = false;
-  Time give_up_ = Time::max();  // deadline for the hub to answer a failure or a bye
+  Time give_up_ = Time::max();  // deadline for the hub to answer a failure
 };
 
 }  // namespace fp

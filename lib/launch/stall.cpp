@@ -84,11 +84,13 @@ std::string verdict(std::span<const RankState> ranks, const std::vector<int>& od
 }  // namespace
 
 bool is_stalled(std::span<const RankState> ranks, const PhaseTimeouts& timeouts) {
-  const auto overdue = [&](const RankState& r) {
+  const auto still_for_too_long = [&](const RankState& r) {
     const auto limit = timeouts.find(r.activity.phase);
-    return r.silent || (limit != timeouts.end() && limit->second > 0 && r.still_s > limit->second);
+    return limit != timeouts.end() && limit->second > 0 && r.still_s > limit->second;
   };
-  if (std::all_of(ranks.begin(), ranks.end(), overdue)) return !ranks.empty();
+  if (std::none_of(ranks.begin(), ranks.end(), still_for_too_long)) return false;
+  const auto overdue = [&](const RankState& r) { return r.silent || still_for_too_long(r); };
+  if (std::all_of(ranks.begin(), ranks.end(), overdue)) return true;
   const auto one = [&](bool waiting) {
     return std::any_of(ranks.begin(), ranks.end(),
                        [&](const RankState& r) { return (waits(r) && !r.silent) == waiting && overdue(r); });

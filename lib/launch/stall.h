@@ -26,9 +26,10 @@ using PhaseTimeouts = std::map<std::string, double>;
 
 // Returns whether the run is stalled. A rank is overdue when its progress counter has not changed for longer than the
 // timeout of its phase, or when it is silent. A rank whose device has not finished all calls of a communicator waits in
-// a communication, whatever its host thread does. The run is stalled when all ranks are overdue; or when both a rank
-// that waits in a communication and one that does not (it works, or is silent) are overdue. So a rank may work alone
-// while others wait for it, as long as it makes progress within its phase's timeout.
+// a communication, whatever its host thread does. The run is stalled when all ranks are overdue, not all of them only
+// because they are silent; or when both a rank that waits in a communication and one that does not (it works, or is
+// silent) are overdue. So a rank may work alone while others wait for it, as long as it makes progress within its
+// phase's timeout.
 bool is_stalled(std::span<const RankState>, const PhaseTimeouts&);
 
 // Returns the ranks to investigate first: silent ranks; else those that have not issued a call for which others wait on

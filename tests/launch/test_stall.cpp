@@ -68,6 +68,8 @@ TEST_CASE("a silent rank stalls the run once those that wait for it exceed their
   CHECK(stalled({waiting(0, 11), silent(waiting(1, 11)), working(2, 1)}));
   CHECK_FALSE(stalled({waiting(0, 9), silent(working(1, 11)), working(2, 1)}));
   CHECK_FALSE(stalled({working(0, 1), silent(waiting(1, 1e6))}));
+  CHECK_FALSE(stalled({silent(working(1, 9)), silent(working(2, 9))}));
+  CHECK(stalled({silent(working(1, 9)), silent(working(2, 11))}));
 }
 
 TEST_CASE("outliers are the ranks most likely to cause the stall") {

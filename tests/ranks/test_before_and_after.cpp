@@ -42,30 +42,35 @@ TEST_CASE("a rank that is stopped while it plans for all ranks ends the run", "[
   CHECK(job.processes().empty());
 }
 
-TEST_CASE("a rank stopped in MPI_Finalize does not delay the others or change the exit code", "[ranks]") {
+TEST_CASE("a rank stopped in MPI_Finalize ends the run, and all work is saved", "[ranks]") {
   const RanksWorkspace w;
-  const auto command = [&](const std::string& name, int steps) {
-    std::vector<std::string> c =
-        w.train(w.spec("llama"), name, {.data = 2},
-                {"--set", "watchdog.farewell_s=2", "--set", fmt::format("train.steps={}", steps)});
+  const auto command = [&](const std::string& name, int stopped, const std::string& at, int steps) {
+    std::vector<std::string> c = w.train(w.spec("llama"), name, {.data = 2},
+                                         {"--set", "watchdog.farewell_s=3", "--set", "watchdog.heartbeat_s=0.25",
+                                          "--set", fmt::format("train.steps={}", steps)});
     const auto program = std::find(c.begin(), c.end(), FP_EXECUTABLE);
-    c.insert(program, {"/usr/bin/env", std::string("LD_PRELOAD=") + FP_STOP_IN_FINALIZE});
+    c.insert(program, {"/usr/bin/env", std::string("LD_PRELOAD=") + FP_STOP_IN_FINALIZE,
+                       fmt::format("FP_STOP_RANK={}", stopped), "FP_STOP_AT=" + at});
     return c;
   };
-  Job interrupted(command("interrupted", 1000000));
+  Job interrupted(command("interrupted", 1, "begin", 1000000));
   interrupted.wait_for("step 3/");
   interrupted.signal(SIGUSR1);
   const int code = interrupted.wait();
   CAPTURE(interrupted.output());
-  CHECK(code == 75);
+  CHECK(code == 76);
   CHECK(interrupted.contains("state saved after step"));
+  CHECK(interrupted.contains("phase farewell"));
   CHECK(interrupted.processes().empty());
 
-  // mpirun reports a failure when a rank exits with 0 but without MPI_Finalize.
-  Job finished(command("finished", 12));
-  CHECK(finished.wait() == 1);
-  CAPTURE(finished.output());
-  CHECK(finished.contains("done: 12 steps"));
-  CHECK(finished.processes().empty());
-  CHECK(checkpoints(w.run_directory("finished")).back() == "step-00000012");
+  for (const auto& [stopped, at] : {std::pair{1, "begin"}, {1, "end"}, {0, "begin"}, {0, "end"}}) {
+    const std::string name = fmt::format("finished-{}-{}", stopped, at);
+    Job finished(command(name, stopped, at, 12));
+    CHECK(finished.wait() == 76);
+    CAPTURE(finished.output());
+    CHECK(finished.contains("done: 12 steps"));
+    CHECK(finished.contains(fmt::format("rank {} (host ", stopped)));
+    CHECK(finished.processes().empty());
+    CHECK(checkpoints(w.run_directory(name)).back() == "step-00000012");
+  }
 }

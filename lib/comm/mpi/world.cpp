@@ -81,11 +81,14 @@ class MpiWorld final : public World {
   MpiWorld(int rank, int size, MPI_Comm comm, int64_t largest_message)
       : World(rank, size), comm_(comm), engine_(largest_message) {}
 
-  // MPI_Finalize waits for all ranks. A failed rank skips it, and its exit without finalizing ends the job.
+  // A failed rank skips MPI_Finalize, and its exit without finalizing ends the job.
   ~MpiWorld() override {
+    if (std::uncaught_exceptions() == 0) disconnect();
+  }
+  void disconnect() override {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+    if (finalized == 0) MPI_Finalize();
   }
 
   std::string_view backend() const override { return "mpi"; }
