@@ -2,7 +2,7 @@
 """Prints the contents of an fptrain checkpoint, using only h5py; docs/checkpoint-format.md describes the format.
 
 read_checkpoint.py FOLDER               lists the parameters
-read_checkpoint.py FOLDER NAME [KIND]   prints one tensor, one row per line; KIND: param (default), exp_avg, exp_avg_sq
+read_checkpoint.py FOLDER NAME [STATE]  prints one tensor, one row per line; STATE: param (default), exp_avg, ...
 """
 import json
 import pathlib
@@ -13,7 +13,7 @@ import h5py
 import numpy
 
 
-def main(folder, name=None, kind="param"):
+def main(folder, name=None, state="param"):
     folder = pathlib.Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     # A fragment whose file is missing would read as NaN, so this is checked first.
@@ -22,13 +22,14 @@ def main(folder, name=None, kind="param"):
             sys.exit(f"{folder / file['name']}: damaged")
     if name is None:
         for p in manifest["parameters"]:
-            print(p["name"], p["shape"], *p["fingerprints"])
+            states = p["fingerprints"] if manifest["version"] == 1 else [s["name"] for s in p["states"]]
+            print(p["name"], p["shape"], *states)
         return
     with h5py.File(folder / "index.h5", "r") as index:
-        if f"{name}/{kind}" not in index:
-            sys.exit(f"{folder}: has no {kind} of {name}")
-        tensor = index[f"{name}/{kind}"][...]  # the whole logical tensor, whatever ranks wrote it
-    print(f"# {name} {kind} {list(tensor.shape)} {tensor.dtype}")
+        if f"{name}/{state}" not in index:
+            sys.exit(f"{folder}: has no {state} of {name}")
+        tensor = index[f"{name}/{state}"][...]  # the whole logical tensor, whatever ranks wrote it
+    print(f"# {name} {state} {list(tensor.shape)} {tensor.dtype}")
     numpy.savetxt(sys.stdout, tensor.reshape(tensor.shape[0], -1), fmt="%.9g")  # 9 digits: exact for fp32
 
 

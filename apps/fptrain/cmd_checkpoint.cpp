@@ -61,31 +61,43 @@ void print_header(const Checkpoint& c) {
              m.mesh.dp(), m.mesh.sp(), m.mesh.tp());
   fmt::print("  {} parameters in {} tensors, {} in {} files, {}\n", elements, m.parameters.size(),
              human_bytes(static_cast<double>(m.bytes())), m.files.size(),
-             m.has_moments() ? "with optimizer moments" : "weights only");
+             m.common_states().size() > 1 ? "with optimizer states" : "weights only");
   for (const auto& [key, value] : m.extra.items()) fmt::print("  {}: {}\n", shown(key), printable(value.dump()));
+}
+
+// The states that any parameter has, without that of the parameter itself.
+std::vector<std::string> states_beside_param(const CheckpointManifest& m) {
+  std::vector<std::string> names;
+  for (const CheckpointParam& p : m.parameters)
+    for (const StoredState& s : p.states)
+      if (s.name != kParamState && std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
+  return names;
 }
 
 void inspect_all(const Checkpoint& c) {
   FragmentReader reader(c);
   size_t width = 9;
   for (const CheckpointParam& p : c.manifest().parameters) width = std::max(width, p.name.size());
-  const std::string row = "{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}  {:>11}  {:>11}  {}{}\n";
-  fmt::print(fmt::runtime(row), "parameter", width, "shape", "norm", "min", "max", "exp_avg", "exp_avg_sq", "pattern",
-             "");
+  const std::vector<std::string> states = states_beside_param(c.manifest());
+  fmt::print("{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}", "parameter", width, "shape", "norm", "min", "max");
+  for (const std::string& state : states) fmt::print("  {:>11}", state);
+  fmt::print("  pattern\n");
   const auto patterns = universal_patterns(c);
   for (const CheckpointParam& p : c.manifest().parameters) {
-    const TensorStats s = tensor_stats(reader, p.name, StateKind::param);
+    const TensorStats s = tensor_stats(reader, p.name, kParamState);
     int64_t nonfinite = s.nonfinite;
-    const auto norm = [&](StateKind kind) -> std::string {
-      if (!p.fingerprints.contains(kind)) return "-";
-      const TensorStats moment = tensor_stats(reader, p.name, kind);
-      nonfinite += moment.nonfinite;
-      return fmt::format("{:.5g}", moment.norm);
-    };
-    const std::string m1 = norm(StateKind::exp_avg), m2 = norm(StateKind::exp_avg_sq);
-    fmt::print(fmt::runtime(row), p.name, width, p.shape.str(), fmt::format("{:.5g}", s.norm),
-               fmt::format("{:.5g}", s.min), fmt::format("{:.5g}", s.max), m1, m2,
-               patterns.contains(p.name) ? patterns.at(p.name).text() : "-",
+    fmt::print("{:<{}}  {:<16}  {:>11}  {:>11}  {:>11}", p.name, width, p.shape.str(), fmt::format("{:.5g}", s.norm),
+               fmt::format("{:.5g}", s.min), fmt::format("{:.5g}", s.max));
+    for (const std::string& state : states) {
+      if (p.find(state) == nullptr) {
+        fmt::print("  {:>11}", "-");
+        continue;
+      }
+      const TensorStats of_state = tensor_stats(reader, p.name, state);
+      nonfinite += of_state.nonfinite;
+      fmt::print("  {:>11}", fmt::format("{:.5g}", of_state.norm));
+    }
+    fmt::print("  {}{}\n", patterns.contains(p.name) ? patterns.at(p.name).text() : "-",
                nonfinite > 0 ? fmt::format("  {} non-finite", nonfinite) : "");
   }
 }
@@ -99,15 +111,15 @@ void inspect_one(const Checkpoint& c, const std::string& name) {
   fmt::print("{} {}\n", p->name, p->shape.str());
   if (const auto patterns = universal_patterns(c); patterns.contains(name))
     fmt::print("  pattern: {}\n", patterns.at(name).text());
-  for (const auto& [kind, print] : p->fingerprints) {
-    const TensorStats s = tensor_stats(reader, name, kind);
+  for (const StoredState& state : p->states) {
+    const TensorStats s = tensor_stats(reader, name, state.name);
     fmt::print("  {}: norm {:.9g}, mean {:.9g}, min {:.9g}, max {:.9g}, non-finite {} of {}, fingerprint {}\n",
-               name_of(kind), s.norm, s.mean, s.min, s.max, s.nonfinite, s.elements, hex(print));
+               state.name, s.norm, s.mean, s.min, s.max, s.nonfinite, s.elements, hex(state.fingerprint));
     std::string values;
-    for (const float x : first_elements(reader, name, kind, 8)) values += fmt::format(" {:.9g}", x);
+    for (const float x : first_elements(reader, name, state.name, 8)) values += fmt::format(" {:.9g}", x);
     fmt::print("    first:{}\n", values);
-    for (const StoredFragment& f : reader.index().fragments(*p, kind))
-      fmt::print("    {} of shape {} at {} in {}\n", dataset_name(name, kind, f.number), f.box.count.str(),
+    for (const StoredFragment& f : reader.index().fragments(*p, state.name))
+      fmt::print("    {} of shape {} at {} in {}\n", dataset_name(name, state.name, f.number), f.box.count.str(),
                  f.box.start.str(), rank_file_name(f.rank));
   }
 }
@@ -143,8 +155,8 @@ void diff(const std::string& a, const std::string& b, CommandResult& result) {
   const CheckpointDifference d = compare(open_checkpoint_at(a), open_checkpoint_at(b));
   for (const std::string& line : d.structure) fmt::print("{}\n", line);
   for (const TensorDifference& t : d.tensors)
-    fmt::print("{} of {}: {} of {} elements differ, by at most {:.9g}\n", name_of(t.kind), t.param, t.differing,
-               t.elements, t.max_abs);
+    fmt::print("{} of {}: {} of {} elements differ, by at most {:.9g}\n", t.state, t.param, t.differing, t.elements,
+               t.max_abs);
   for (const std::string& line : d.state) fmt::print("{}\n", line);
   for (const std::string& line : d.notes) fmt::print("note: {}\n", line);
   if (d.tensors.empty())

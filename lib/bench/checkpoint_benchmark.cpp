@@ -49,6 +49,7 @@ class RankState {
   RankState(const ModelSection& model, const MeshChoice& choice, int rank, Ops& ops)
       : table_(choice.tensor, rank % choice.tensor, choice.data, rank / choice.tensor) {
     declare_parameters(model, table_);
+    table_.set_slots(state_slots(OptimizerKind::adamw));
     const StoreOptions options{DType::f32, true, DType::f32, choice.zero};
     Arena dry;
     const ParamStore sizes(table_, options, dry);
@@ -65,7 +66,9 @@ class RankState {
     std::vector<float> noise(size_t{1} << 20);
     for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<float>(Philox::mix(i) >> 40) - 8e6f;
     const auto block = static_cast<int64_t>(noise.size());
-    for (const Tensor& flat : {store_->weights(), store_->moment1(), store_->moment2(), store_->grads()})
+    std::vector<Tensor> all = {store_->grads()};
+    for (int slot = 0; slot < table_.slot_count(); ++slot) all.push_back(store_->slot(slot));
+    for (const Tensor& flat : all)
       for (int64_t at = 0; at < flat.elements(); at += block)
         ops.copy_in(flat.slice(at, std::min(block, flat.elements() - at)), noise.data());
   }
@@ -115,7 +118,7 @@ class Ranks {
   static void add(Fingerprints& sums, const Fingerprints& more) {
     sums.resize(more.size());
     for (size_t i = 0; i < more.size(); ++i)
-      for (const auto& [kind, print] : more[i]) sums[i][kind] += print;
+      for (const auto& [state, print] : more[i]) sums[i][state] += print;
   }
 
   MeshChoice choice_;

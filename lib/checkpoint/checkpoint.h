@@ -100,12 +100,17 @@ class Checkpoint {
   // Throws DataError with the first mismatches and the number of others, if there are any.
   void require(const ParamTable&, const AnyShape& any_shape = {}) const;
 
+  // Throws unless every parameter is stored with the states of the table's slots: DataError when only weights are
+  // stored, ConfigError when another optimizer saved it.
+  void require_states(const ParamTable&) const;
+
   // Loads into a store, for training or with weights only. Padding and gaps become 0; the compute weights are refreshed
-  // (only this rank's shard, where master weights are sharded). Throws DataError when the parameters mismatch or, where
-  // this rank holds the whole model, when the fingerprints of what was loaded differ from those of what was saved.
-  // Returns the fingerprints of what this rank owns; summed over all ranks, pass them to check_fingerprints().
+  // (only this rank's shard, where master weights are sharded). Throws as above, and DataError when the parameters
+  // mismatch or, where this rank holds the whole model, when the fingerprints of what was loaded differ from those of
+  // what was saved. Returns the fingerprints of what this rank owns; summed over all ranks, pass them to
+  // check_fingerprints().
   Fingerprints load(ParamStore&, Ops&) const;
-  // Loads only the weights, into either kind of store; moments become 0.
+  // Loads only the weights, into either kind of store; the optimizer's states become 0.
   Fingerprints load_weights(ParamStore&, Ops&) const;
   // Returns a reader of the tensors, which index.bin locates. It must not outlive the checkpoint. This and the loads
   // throw OlderFormatError (fragment_index.h) when there is no index.bin and HDF5 is not allowed.

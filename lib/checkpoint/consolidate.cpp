@@ -1,5 +1,8 @@
 #include "checkpoint/consolidate.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/rank_file.h"
@@ -11,24 +14,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Provides whole tensors of a checkpoint, weights and moments.
+// Provides whole tensors of a checkpoint, of every state.
 class TensorBlocks : public BlockSource {
  public:
   TensorBlocks(const Checkpoint& from, const ParamTable& table)
-      : moments_(from.manifest().has_moments()), table_(table), reader_(from.tensors()) {}
-  bool has(StateKind kind) const override { return moments_ || kind == StateKind::param; }
+      : manifest_(from.manifest()), table_(table), reader_(from.tensors()) {}
+  bool has(ParamId id, int slot) const override {
+    return manifest_.parameters[static_cast<size_t>(id)].find(table_.slot_name(slot)) != nullptr;
+  }
   const float* read(const StateBlock& b) override {
     host_.resize(static_cast<size_t>(b.fragment.count.elements()));
-    reader_->read(table_[b.id].name, b.kind, box_of(b.fragment), host_.data(), dense_window(b.fragment));
+    reader_->read(table_[b.id].name, table_.slot_name(b.slot), box_of(b.fragment), host_.data(),
+                  dense_window(b.fragment));
     return host_.data();
   }
 
  private:
-  bool moments_;
+  const CheckpointManifest& manifest_;
   const ParamTable& table_;
   std::unique_ptr<TensorReader> reader_;
   std::vector<float> host_;
 };
+
+// Returns a table of whole parameters with the slots that any of them has in the checkpoint.
+ParamTable table_of(const CheckpointManifest& manifest) {
+  ParamTable whole;
+  std::vector<StateSlot> slots;
+  for (const CheckpointParam& p : manifest.parameters) {
+    whole.add(p.name, p.shape, Partition::replicated(), {});
+    for (const StoredState& s : p.states)
+      if (std::ranges::find(slots, s.name, &StateSlot::name) == slots.end()) slots.push_back({s.name, s.dtype});
+  }
+  if (!slots.empty()) whole.set_slots(std::move(slots));
+  return whole;
+}
 
 // A hidden folder beside the final one, removed by the destructor.
 struct HiddenFolder {
@@ -48,8 +67,7 @@ void consolidate(const Checkpoint& from, const fs::path& to, const std::string& 
   const fs::path target = fs::absolute(to / ".").lexically_normal().parent_path();
   if (fs::exists(fs::symlink_status(target)))
     throw ConfigError(fmt::format("{}: exists already; choose another name", to.string()));
-  ParamTable whole;
-  for (const CheckpointParam& p : from.manifest().parameters) whole.add(p.name, p.shape, Partition::replicated(), {});
+  const ParamTable whole = table_of(from.manifest());
   TensorBlocks blocks(from, whole);
   const TrainState state = from.state();
   const HiddenFolder staging(target);

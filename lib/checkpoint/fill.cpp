@@ -1,7 +1,6 @@
 #include "checkpoint/fill.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "base/parallel.h"
@@ -18,13 +17,13 @@ constexpr int64_t kPerThread = int64_t{1} << 18;  // 1 MiB
 // A box of a parameter that is read at once, and whether this rank owns it.
 struct Piece {
   ParamId id;
-  StateKind kind;
+  int slot;
   Fragment fragment;
   bool owned = false;
 };
 
 // Appends the part as pieces, each of which is owned entirely or not at all.
-void add_pieces(const ParamTable& table, const ParamPart& part, StateKind kind, std::vector<Piece>& pieces) {
+void add_pieces(const ParamTable& table, const ParamPart& part, int slot, std::vector<Piece>& pieces) {
   std::vector<Segment> owned;  // of the local tensor
   for (const Fragment& f : table.owned(part.id)) owned.push_back({f.offset, f.count.elements()});
   std::ranges::sort(owned, {}, &Segment::offset);
@@ -34,7 +33,7 @@ void add_pieces(const ParamTable& table, const ParamPart& part, StateKind kind, 
     if (end > at)
       for (const Fragment& whole : table.fragments_of({part.id, at, end - at}))
         for (const Fragment& f : chunks(whole, kPerThread * max_threads()))
-          pieces.push_back({part.id, kind, f, is_owned});
+          pieces.push_back({part.id, slot, f, is_owned});
     at = std::max(at, end);
   };
   for (const Segment& s : owned) {
@@ -47,38 +46,43 @@ void add_pieces(const ParamTable& table, const ParamPart& part, StateKind kind, 
 class Filler {
  public:
   Filler(ParamStore& store, Ops& ops, TensorReader& reader)
-      : store_(store), table_(store.table()), ops_(ops), reader_(reader), prints_(table_.size()) {}
+      : store_(store),
+        table_(store.table()),
+        ops_(ops),
+        reader_(reader),
+        prints_(table_.size()),
+        filled_(store.table().slots().size()) {}
 
-  void fill(const ParamUnit& unit, std::span<const StateKind> kinds) {
-    const std::vector<Piece> pieces = in_order(unit, kinds);
+  void fill(const ParamUnit& unit, std::span<const int> slots) {
+    const std::vector<Piece> pieces = in_order(unit, slots);
     std::vector<ReadJob> jobs;
     for (const Piece& p : pieces)
-      jobs.push_back({table_[p.id].name, p.kind, p.fragment, in_host_memory(ops_, tensor_of(p))});
+      jobs.push_back({table_[p.id].name, table_.slot_name(p.slot), p.fragment, in_host_memory(ops_, tensor_of(p))});
     ReadAhead numbers(reader_, std::move(jobs));
     for (const Piece& p : pieces) {
       take(p, numbers.next());
       progress();
     }
-    for (const StateKind kind : kinds) clear_rest(unit, kind);
+    for (const int slot : slots) clear_rest(unit, slot);
   }
   Fingerprints take_prints() { return std::move(prints_); }
 
  private:
-  static size_t index(StateKind kind) { return static_cast<size_t>(kind); }
+  static size_t index(int slot) { return static_cast<size_t>(slot); }
 
   // The pieces of a unit, in the order of rank files.
-  std::vector<Piece> in_order(const ParamUnit& unit, std::span<const StateKind> kinds) const {
+  std::vector<Piece> in_order(const ParamUnit& unit, std::span<const int> slots) const {
     std::vector<Piece> pieces;
-    std::array<std::vector<ParamPart>, kStateKinds.size()> parts;
-    for (const StateKind kind : kinds) parts[index(kind)] = table_.parts(unit, !store_.sharded(kind));
+    std::vector<std::vector<ParamPart>> parts(filled_.size());
+    for (const int slot : slots) parts[index(slot)] = table_.parts(unit, !store_.sharded(slot));
     for (ParamId id = unit.first; id <= unit.last; ++id)
-      for (const StateKind kind : kinds)
-        for (const ParamPart& part : parts[index(kind)])
-          if (part.id == id) add_pieces(table_, part, kind, pieces);
+      for (const int slot : slots)
+        for (const ParamPart& part : parts[index(slot)])
+          if (part.id == id) add_pieces(table_, part, slot, pieces);
     return pieces;
   }
   Tensor tensor_of(const Piece& p) const {
-    return store_.state(p.kind, {p.id, p.fragment.offset, p.fragment.count.elements()});
+    return store_.state(p.slot, {p.id, p.fragment.offset, p.fragment.count.elements()});
   }
 
   void take(const Piece& piece, const float* values) {
@@ -87,19 +91,20 @@ class Filler {
     const Tensor to = tensor_of(piece);
     if (values != in_host_memory(ops_, to)) copy_rounded(ops_, to, values);
     if (piece.owned)
-      prints_[static_cast<size_t>(piece.id)][piece.kind] += fingerprint(p.shape, box_of(f), values, dense_window(f));
-    filled_[index(piece.kind)].push_back({p.offset + f.offset, f.count.elements()});
+      prints_[static_cast<size_t>(piece.id)][table_.slot_name(piece.slot)] +=
+          fingerprint(p.shape, box_of(f), values, dense_window(f));
+    filled_[index(piece.slot)].push_back({p.offset + f.offset, f.count.elements()});
   }
 
   // Zeroes the elements of a unit that have not been filled.
-  void clear_rest(const ParamUnit& unit, StateKind kind) {
+  void clear_rest(const ParamUnit& unit, int slot) {
     const Segment kept =
-        store_.sharded(kind) ? table_.shard_of(unit, table_.shard()) : Segment{unit.offset, unit.elements};
-    std::vector<Segment>& filled = filled_[index(kind)];
+        store_.sharded(slot) ? table_.shard_of(unit, table_.shard()) : Segment{unit.offset, unit.elements};
+    std::vector<Segment>& filled = filled_[index(slot)];
     std::ranges::sort(filled, {}, &Segment::offset);
     int64_t at = kept.offset;
     const auto clear_to = [&](int64_t end) {
-      if (end > at) ops_.zero(store_.state(kind, Segment{at, end - at}));
+      if (end > at) ops_.zero(store_.state(slot, Segment{at, end - at}));
     };
     for (const Segment& s : filled) {
       clear_to(s.offset);
@@ -114,14 +119,14 @@ class Filler {
   Ops& ops_;
   TensorReader& reader_;
   Fingerprints prints_;
-  std::array<std::vector<Segment>, kStateKinds.size()> filled_;  // of the unit, by kind
+  std::vector<std::vector<Segment>> filled_;  // of the unit, by slot
 };
 
 }  // namespace
 
-Fingerprints fill_store(ParamStore& store, Ops& ops, std::span<const StateKind> kinds, TensorReader& reader) {
+Fingerprints fill_store(ParamStore& store, Ops& ops, std::span<const int> slots, TensorReader& reader) {
   Filler filler(store, ops, reader);
-  for (const ParamUnit& u : store.table().units()) filler.fill(u, kinds);
+  for (const ParamUnit& u : store.table().units()) filler.fill(u, slots);
   ops.synchronize();
   return filler.take_prints();
 }

@@ -7,9 +7,9 @@
 
 namespace fp {
 
-// Reads this rank's part of the given kinds of state into the store, in the order of rank files. Padding and the gaps
+// Reads this rank's part of the given slots into the store, in the order of rank files. Padding and the gaps
 // between parameters become 0. The compute weights are not refreshed. Returns the fingerprints of what this rank owns:
 // computed from the store's values where they are f32 in host memory, else from the values that were read.
-Fingerprints fill_store(ParamStore&, Ops&, std::span<const StateKind> kinds, TensorReader&);
+Fingerprints fill_store(ParamStore&, Ops&, std::span<const int> slots, TensorReader&);
 
 }  // namespace fp

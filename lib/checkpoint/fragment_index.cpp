@@ -14,7 +14,7 @@ void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t
   for (const auto& [rank, bytes] : bytes_of_ranks) left += bytes;
   for (const CheckpointParam& p : c.manifest().parameters) {
     const uint64_t bytes = static_cast<uint64_t>(p.shape.elements()) * sizeof(float);
-    for (size_t kind = 0; kind < p.fingerprints.size(); ++kind) {
+    for (size_t i = 0; i < p.states.size(); ++i) {
       if (bytes > left)
         throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and the tensors before it",
                                     c.folder().string(), p.name, p.shape.str()));
@@ -44,10 +44,11 @@ FragmentIndex::FragmentIndex(const Checkpoint& c) : checkpoint_(c) {
   index_ = with_retries([&] { return open_index(c); });
 }
 
-std::vector<StoredFragment> FragmentIndex::fragments_by_hdf5(const CheckpointParam& param, StateKind kind) const {
+std::vector<StoredFragment> FragmentIndex::fragments_by_hdf5(const CheckpointParam& param,
+                                                             const std::string& state) const {
   return with_retries([&] {
     try {
-      return read_fragments(*index_, param, kind);
+      return read_fragments(*index_, param, state);
     } catch (const InfrastructureError&) {
       index_ = open_index(checkpoint_);  // for the next attempt
       throw;
@@ -71,11 +72,11 @@ void FragmentIndex::require_inside_files(const std::vector<StoredFragment>& frag
   }
 }
 
-std::vector<StoredFragment> FragmentIndex::fragments(const CheckpointParam& param, StateKind kind) const {
-  const std::string tensor = dataset_name(param.name, kind);
-  if (!param.fingerprints.contains(kind))
-    throw DataError(fmt::format("{}: has no {} of {}", checkpoint_.folder().string(), name_of(kind), param.name));
-  std::vector<StoredFragment> parts = table_ ? table_->fragments(param, kind) : fragments_by_hdf5(param, kind);
+std::vector<StoredFragment> FragmentIndex::fragments(const CheckpointParam& param, const std::string& state) const {
+  const std::string tensor = dataset_name(param.name, state);
+  if (param.find(state) == nullptr)
+    throw DataError(fmt::format("{}: has no {} of {}", checkpoint_.folder().string(), state, param.name));
+  std::vector<StoredFragment> parts = table_ ? table_->fragments(param, state) : fragments_by_hdf5(param, state);
   if (const std::string fault = tiling_error(param.shape, parts); !fault.empty())
     throw DataError(
         fmt::format("{}: the parts of {} are not the whole tensor: {}", checkpoint_.folder().string(), tensor, fault));

@@ -27,10 +27,10 @@ class FragmentIndex {
 
   // Returns the fragments of a tensor. Throws DataError unless they lie inside rank files of the manifest and together
   // hold each element exactly once.
-  std::vector<StoredFragment> fragments(const CheckpointParam&, StateKind) const;
+  std::vector<StoredFragment> fragments(const CheckpointParam&, const std::string& state) const;
 
  private:
-  std::vector<StoredFragment> fragments_by_hdf5(const CheckpointParam&, StateKind) const;
+  std::vector<StoredFragment> fragments_by_hdf5(const CheckpointParam&, const std::string& state) const;
   void require_inside_files(const std::vector<StoredFragment>&, const std::string& tensor) const;
 
   const Checkpoint& checkpoint_;

@@ -65,14 +65,14 @@ const CheckpointParam& FragmentReader::parameter(const std::string& name) const 
   return *stored;
 }
 
-void FragmentReader::look_up(const std::string& param, StateKind kind) {
-  const std::string name = dataset_name(param, kind);
+void FragmentReader::look_up(const std::string& param, const std::string& state) {
+  const std::string name = dataset_name(param, state);
   if (name == tensor_) return;
   tensor_.clear();
   const CheckpointParam& stored = parameter(param);
   shape_ = stored.shape;
   parts_.clear();
-  const std::vector<StoredFragment> fragments = index_.fragments(stored, kind);
+  const std::vector<StoredFragment> fragments = index_.fragments(stored, state);
   for (const StoredFragment& f : fragments) parts_.push_back({f});
   std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
   int64_t end = 0;
@@ -124,9 +124,9 @@ void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data
   });
 }
 
-void FragmentReader::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
+void FragmentReader::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
                           const h5::Window& window) {
-  look_up(param, kind);
+  look_up(param, state);
   const Plane wanted = plane_of(shape_, box);
   int64_t found = 0;
   auto part = std::ranges::upper_bound(parts_, wanted.row, {}, &Part::rows_end);

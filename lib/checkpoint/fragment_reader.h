@@ -16,7 +16,8 @@ class FragmentReader : public TensorReader {
  public:
   // Must not outlive the checkpoint. Throws the same errors as FragmentIndex.
   explicit FragmentReader(const Checkpoint&);
-  void read(const std::string& param, StateKind, const h5::Box&, float* data, const h5::Window&) override;
+  void read(const std::string& param, const std::string& state, const h5::Box&, float* data,
+            const h5::Window&) override;
   // Returns the manifest's entry of a parameter. Throws DataError when the checkpoint does not have it.
   const CheckpointParam& parameter(const std::string& name) const;
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -32,7 +33,7 @@ class FragmentReader : public TensorReader {
     int rank;
     ReadableFile bytes;
   };
-  void look_up(const std::string& param, StateKind);
+  void look_up(const std::string& param, const std::string& state);
   const ReadableFile& open(int rank);
   void read_part(const Part&, const h5::Box&, float* data, const h5::Window&);
 

@@ -1,5 +1,6 @@
 #include "checkpoint/fragment_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -35,10 +36,10 @@ std::string serialize_fragments(const std::vector<IndexedParam>& parameters) {
     numbers.push_back(static_cast<uint64_t>(p.param.shape.rank()));
     for (int d = 0; d < p.param.shape.rank(); ++d) numbers.push_back(static_cast<uint64_t>(p.param.shape[d]));
     numbers.push_back(p.fragments.size());
-    for (const auto& [kind, fragments] : p.fragments) {
-      const std::vector<uint64_t> rows = rows_of(fragments);
-      numbers.push_back(static_cast<uint64_t>(kind));
-      numbers.push_back(fragments.size());
+    for (size_t i = 0; i < p.fragments.size(); ++i) {
+      const std::vector<uint64_t> rows = rows_of(p.fragments[i]);
+      numbers.push_back(i);
+      numbers.push_back(p.fragments[i].size());
       numbers.insert(numbers.end(), rows.begin(), rows.end());
     }
   }
@@ -80,20 +81,20 @@ class FragmentTable::Parser {
     for (const uint64_t number : wanted)
       if (next() != number) fail_at(at_ - 1, fmt::format("its name differs from the manifest's, {}", name));
   }
-  OfKinds rows_of_param(const CheckpointParam& p) {
+  std::vector<Rows> rows_of_param(const CheckpointParam& p) {
     expect_name(p.name);
     expect(static_cast<uint64_t>(p.shape.rank()), p.name + ": dimensions");
     for (int d = 0; d < p.shape.rank(); ++d) expect(static_cast<uint64_t>(p.shape[d]), p.name + ": shape");
-    expect(p.fingerprints.size(), p.name + ": kinds");
-    OfKinds rows;
-    for (const auto& [kind, ignored] : p.fingerprints) {
-      expect(static_cast<uint64_t>(kind), p.name + ": kind");
+    expect(p.states.size(), p.name + ": states");
+    std::vector<Rows> rows;
+    for (size_t i = 0; i < p.states.size(); ++i) {
+      expect(i, p.name + ": number of the state");
       const size_t columns = row_length(p.shape.rank());
       const uint64_t fragments = next();
       if (fragments == 0 || fragments > (numbers_.size() - at_) / columns)
         fail_at(at_ - 1, fmt::format("{}: {} fragments, but {} numbers follow, {} for each", p.name, fragments,
                                      numbers_.size() - at_, columns));
-      rows[static_cast<size_t>(kind)] = {at_, static_cast<size_t>(fragments) * columns};
+      rows.push_back({at_, static_cast<size_t>(fragments) * columns});
       at_ += static_cast<size_t>(fragments) * columns;
     }
     return rows;
@@ -124,12 +125,14 @@ FragmentTable FragmentTable::read(const std::filesystem::path& folder, const Che
   return FragmentTable(content, manifest.parameters, path.string());
 }
 
-std::vector<StoredFragment> FragmentTable::fragments(const CheckpointParam& param, StateKind kind) const {
+std::vector<StoredFragment> FragmentTable::fragments(const CheckpointParam& param, const std::string& state) const {
   const auto found = rows_.find(param.name);
-  const Rows rows = found == rows_.end() ? Rows() : found->second[static_cast<size_t>(kind)];
-  if (rows.count == 0) throw DataError(fmt::format("{}: has no {} of {}", where_, name_of(kind), param.name));
+  const auto index =
+      static_cast<size_t>(std::ranges::find(param.states, state, &StoredState::name) - param.states.begin());
+  const Rows rows = found == rows_.end() || index >= found->second.size() ? Rows() : found->second[index];
+  if (rows.count == 0) throw DataError(fmt::format("{}: has no {} of {}", where_, state, param.name));
   return fragments_in(std::span(numbers_).subspan(rows.first, rows.count), param.shape.rank(),
-                      fmt::format("{}: {}", where_, dataset_name(param.name, kind)));
+                      fmt::format("{}: {}", where_, dataset_name(param.name, state)));
 }
 
 }  // namespace fp

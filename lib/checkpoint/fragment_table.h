@@ -3,7 +3,6 @@
 // (docs/checkpoint-format.md has its layout).
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -18,7 +17,7 @@ namespace fp {
 // Returns the exact bytes of index.bin.
 std::string serialize_fragments(const std::vector<IndexedParam>&);
 
-// A parsed index.bin. Its parameters are those of the manifest, in the same order, with the same shapes and kinds.
+// A parsed index.bin. Its parameters are those of the manifest, in the same order, with the same shapes and states.
 class FragmentTable {
  public:
   // Parses `content`, read from the file `where`. Throws DataError unless it is exactly one table of these parameters.
@@ -29,19 +28,18 @@ class FragmentTable {
 
   // Returns the fragments of a tensor. Throws DataError when the table does not have it, or a number is out of range.
   // The caller must check that they make up the tensor (tiling_error).
-  std::vector<StoredFragment> fragments(const CheckpointParam&, StateKind) const;
+  std::vector<StoredFragment> fragments(const CheckpointParam&, const std::string& state) const;
 
  private:
   // Position of a tensor's rows in numbers_.
   struct Rows {
     size_t first = 0, count = 0;
   };
-  using OfKinds = std::array<Rows, kStateKinds.size()>;
   class Parser;
 
   std::string where_;
   std::vector<uint64_t> numbers_;
-  std::unordered_map<std::string, OfKinds> rows_;  // by parameter; count 0 for a kind that is not stored
+  std::unordered_map<std::string, std::vector<Rows>> rows_;  // by parameter; of each of its states, in their order
 };
 
 }  // namespace fp

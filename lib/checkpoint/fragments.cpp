@@ -10,11 +10,6 @@
 #include "model/host_view.h"
 
 namespace fp {
-std::optional<StateKind> state_kind(std::string_view name) {
-  for (const StateKind k : kStateKinds)
-    if (name == name_of(k)) return k;
-  return std::nullopt;
-}
 
 h5::Window dense_window(const Fragment& f) {
   Shape origin = f.count;
@@ -93,12 +88,12 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
   Fingerprints result(table.size());
   std::vector<float> host;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
-    for (const StateKind kind : kStateKinds) {
-      if (!store.has(kind)) continue;
-      uint64_t& sum = result[static_cast<size_t>(id)][kind];
+    for (int slot = 0; slot < table.slot_count(); ++slot) {
+      if (!store.has(slot)) continue;
+      uint64_t& sum = result[static_cast<size_t>(id)][table.slot_name(slot)];
       for (const Fragment& whole : table.owned(id))
         for (const Fragment& f : chunks(whole, kBlockElements)) {
-          const float* values = host_view(ops, store.state(kind, {id, f.offset, f.count.elements()}), host);
+          const float* values = host_view(ops, store.state(slot, {id, f.offset, f.count.elements()}), host);
           sum += fingerprint(table[id].shape, box_of(f), values, dense_window(f));
           progress();
         }

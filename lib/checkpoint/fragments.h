@@ -1,25 +1,16 @@
 // Fragments as boxes in host memory, and fingerprints of tensors that do not depend on how the tensor is divided.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/hdf5.h"
 #include "model/param_store.h"
 
 namespace fp {
-
-constexpr const char* name_of(StateKind k) {
-  constexpr std::array<const char*, 3> names = {"param", "exp_avg", "exp_avg_sq"};
-  return names[static_cast<size_t>(k)];
-}
-std::optional<StateKind> state_kind(std::string_view name);
 
 // Largest number of elements of a parameter that are copied through host memory at a time.
 constexpr int64_t kBlockElements = int64_t{2} << 20;  // 8 MiB
@@ -38,10 +29,9 @@ uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data
 // the calling thread only.
 uint64_t fingerprint(const Shape& logical, const h5::Box& box, int64_t first, std::span<const float> values);
 
-// Fingerprints of the elements that this rank owns, by parameter and by kind of state that the store has. Summed over
-// all ranks, modulo 2^64, they are the model's.
-using KindPrints = std::map<StateKind, uint64_t>;
-using Fingerprints = std::vector<KindPrints>;
+// Fingerprints of the elements that this rank owns, by parameter and by name of each state that the store has. Summed
+// over all ranks, modulo 2^64, they are the model's.
+using Fingerprints = std::vector<std::map<std::string, uint64_t>>;
 Fingerprints fingerprints(const ParamStore&, Ops&);
 
 // Formats a 64-bit number as 16 hex digits.

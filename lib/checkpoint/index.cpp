@@ -17,29 +17,32 @@ CheckpointFile read_back(const std::filesystem::path& path, const std::vector<In
   CheckpointFile file{path.filename().string(), size_of_file(path).value_or(0), hash_file(path)};
   const h5::File index = h5::File::open(path);
   for (const IndexedParam& p : parameters)
-    for (const auto& [kind, fragments] : p.fragments)
-      if (index.find_attribute(p.param.name, name_of(kind)) != rows_of(fragments))
+    for (size_t i = 0; i < p.fragments.size(); ++i) {
+      const std::string& state = p.param.states[i].name;
+      if (index.find_attribute(p.param.name, state) != rows_of(p.fragments[i]))
         throw DataError(
             fmt::format("{}: the table of {} of {} is not what was written: the memory, the disk or another "
                         "process altered it",
-                        path.string(), name_of(kind), p.param.name));
+                        path.string(), state, p.param.name));
+    }
   return file;
 }
 
-std::string where_in(const h5::File& index, const CheckpointParam& param, StateKind kind) {
-  return index.path().string() + ": " + dataset_name(param.name, kind);
+std::string where_in(const h5::File& index, const CheckpointParam& param, const std::string& state) {
+  return index.path().string() + ": " + dataset_name(param.name, state);
 }
 
 // Returns the fragment that a mapping leads to. Only the rank file has its offset.
-StoredFragment fragment_of(const h5::Mapping& m, const CheckpointParam& param, StateKind kind,
+StoredFragment fragment_of(const h5::Mapping& m, const CheckpointParam& param, const std::string& state,
                            const std::string& where) {
   const std::optional<int> rank = rank_of_file(m.file);
   int number = -1;
   const size_t slash = m.dataset.rfind('/') + 1;
   std::from_chars(m.dataset.data() + slash, m.dataset.data() + m.dataset.size(), number);
-  if (!rank || number < 0 || m.dataset != dataset_name(param.name, kind, number))
+  if (!rank || number < 0 || m.dataset != dataset_name(param.name, state, number))
     throw DataError(fmt::format("{}: leads to '{}' in '{}'; legal: '{}' in {}, its numbers any", where,
-                                shown(m.dataset), shown(m.file), dataset_name(param.name, kind, 0), rank_file_name(0)));
+                                shown(m.dataset), shown(m.file), dataset_name(param.name, state, 0),
+                                rank_file_name(0)));
   return {*rank, number, m.box, 0};
 }
 
@@ -49,14 +52,16 @@ CheckpointFile write_index(const std::filesystem::path& path, const std::vector<
   storage::announce(storage::Step::create_file, path);
   h5::File index = h5::File::create(path);
   for (const IndexedParam& p : parameters)
-    for (const auto& [kind, fragments] : p.fragments) {
+    for (size_t i = 0; i < p.fragments.size(); ++i) {
+      const std::string& state = p.param.states[i].name;
+      const std::vector<StoredFragment>& fragments = p.fragments[i];
       const std::string fault = tiling_error(p.param.shape, fragments);
-      FP_CHECK(fault.empty(), "{} of {}: {}", name_of(kind), p.param.name, fault);
+      FP_CHECK(fault.empty(), "{} of {}: {}", state, p.param.name, fault);
       std::vector<h5::Mapping> mappings;
       for (const StoredFragment& f : fragments)
-        mappings.push_back({f.box, rank_file_name(f.rank), dataset_name(p.param.name, kind, f.number)});
-      index.create_virtual(dataset_name(p.param.name, kind), p.param.shape, mappings);
-      index.set_attribute(p.param.name, name_of(kind), rows_of(fragments));
+        mappings.push_back({f.box, rank_file_name(f.rank), dataset_name(p.param.name, state, f.number)});
+      index.create_virtual(dataset_name(p.param.name, state), p.param.shape, mappings);
+      index.set_attribute(p.param.name, state, rows_of(fragments));
     }
   storage::announce(storage::Step::close, path);
   index.close();
@@ -70,31 +75,34 @@ h5::File open_hdf5(const std::filesystem::path& path) {
   return h5::File::open(path);
 }
 
-std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind) {
-  const std::string where = where_in(index, param, kind);
-  const h5::Dataset dataset = index.dataset(dataset_name(param.name, kind));
+std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param,
+                                             const std::string& state) {
+  const std::string where = where_in(index, param, state);
+  const h5::Dataset dataset = index.dataset(dataset_name(param.name, state));
   if (!dataset.is_virtual()) throw DataError(fmt::format("{}: is not a virtual dataset", where));
   if (!(dataset.shape() == param.shape))
     throw DataError(fmt::format("{}: has shape {}, should have {}", where, dataset.shape().str(), param.shape.str()));
   std::vector<StoredFragment> fragments;
-  for (const h5::Mapping& m : dataset.mappings()) fragments.push_back(fragment_of(m, param, kind, where));
+  for (const h5::Mapping& m : dataset.mappings()) fragments.push_back(fragment_of(m, param, state, where));
   return fragments;
 }
 
-int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, StateKind kind, const StoredFragment& f) {
-  const h5::Dataset dataset = rank_file.dataset(dataset_name(param.name, kind, f.number));
+int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, const std::string& state,
+                  const StoredFragment& f) {
+  const h5::Dataset dataset = rank_file.dataset(dataset_name(param.name, state, f.number));
   if (dataset.is_virtual() || !(dataset.shape() == f.box.count))
     throw DataError(fmt::format("{}: {} is not a dataset of shape {} of its own", rank_file.path().string(),
-                                dataset_name(param.name, kind, f.number), f.box.count.str()));
+                                dataset_name(param.name, state, f.number), f.box.count.str()));
   return dataset.file_offset();
 }
 
-std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind) {
-  if (const auto table = index.find_attribute(param.name, name_of(kind)))
-    return fragments_in(*table, param.shape.rank(), where_in(index, param, kind));
-  std::vector<StoredFragment> fragments = mapped_fragments(index, param, kind);
+std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param,
+                                           const std::string& state) {
+  if (const auto table = index.find_attribute(param.name, state))
+    return fragments_in(*table, param.shape.rank(), where_in(index, param, state));
+  std::vector<StoredFragment> fragments = mapped_fragments(index, param, state);
   for (StoredFragment& f : fragments) {
-    f.offset = offset_of(open_hdf5(index.path().parent_path() / rank_file_name(f.rank)), param, kind, f);
+    f.offset = offset_of(open_hdf5(index.path().parent_path() / rank_file_name(f.rank)), param, state, f);
   }
   return fragments;
 }

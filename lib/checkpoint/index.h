@@ -23,14 +23,17 @@ h5::File open_hdf5(const std::filesystem::path& file);
 // Returns the fragments of a tensor of the index, which must have this shape. The oldest indexes have no tables; for
 // those, the rank files beside the index give the offsets. The caller must check that the fragments make up the tensor
 // (tiling_error).
-std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind);
+std::vector<StoredFragment> read_fragments(const h5::File& index, const CheckpointParam& param,
+                                           const std::string& state);
 
 // Returns the fragments that HDF5 itself would read for a tensor, without their offsets. Throws DataError when the
 // dataset is not virtual, has another shape, or maps anything but fragments in rank files beside it.
-std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param, StateKind kind);
+std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param,
+                                             const std::string& state);
 
 // Returns the offset of a fragment in its rank file as HDF5 reports it. Throws DataError when the fragment is not a
 // contiguous fp32 dataset of this shape there.
-int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, StateKind kind, const StoredFragment&);
+int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, const std::string& state,
+                  const StoredFragment&);
 
 }  // namespace fp

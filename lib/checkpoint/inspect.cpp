@@ -23,10 +23,10 @@ h5::Box rows_of(const Shape& shape, int64_t first, int64_t count) {
 // The window of memory that holds exactly this box.
 h5::Window dense(const h5::Box& box) { return {box.count, rows_of(box.count, 0, 0).start}; }
 
-void read_box(FragmentReader& reader, const std::string& param, StateKind kind, const h5::Box& box,
+void read_box(FragmentReader& reader, const std::string& param, const std::string& state, const h5::Box& box,
               std::vector<float>& host) {
   host.resize(static_cast<size_t>(box.count.elements()));
-  reader.read(param, kind, box, host.data(), dense(box));
+  reader.read(param, state, box, host.data(), dense(box));
 }
 
 // Calls visit(box) for consecutive rows of a tensor that fill at most a block.
@@ -37,12 +37,13 @@ void for_each_rows(const Shape& shape, const Visit& visit) {
   for (int64_t row = 0; row < shape[0]; row += step) visit(rows_of(shape, row, std::min(step, shape[0] - row)));
 }
 
-TensorDifference compare_tensor(FragmentReader& a, FragmentReader& b, const CheckpointParam& p, StateKind kind) {
-  TensorDifference d{p.name, kind, p.shape.elements(), 0, 0.0};
+TensorDifference compare_tensor(FragmentReader& a, FragmentReader& b, const CheckpointParam& p,
+                                const std::string& state) {
+  TensorDifference d{p.name, state, p.shape.elements(), 0, 0.0};
   std::vector<float> x, y;
   for_each_rows(p.shape, [&](const h5::Box& box) {
-    read_box(a, p.name, kind, box, x);
-    read_box(b, p.name, kind, box, y);
+    read_box(a, p.name, state, box, x);
+    read_box(b, p.name, state, box, y);
     for (size_t i = 0; i < x.size(); ++i) {
       if (std::bit_cast<uint32_t>(x[i]) == std::bit_cast<uint32_t>(y[i])) continue;
       ++d.differing;
@@ -79,6 +80,15 @@ void compare_state(const CheckpointManifest& a, const CheckpointManifest& b, Che
   note(d.notes, "mesh", mesh(a.mesh), mesh(b.mesh));
 }
 
+// The states that either of two parameters has.
+std::vector<std::string> states_of(const CheckpointParam& a, const CheckpointParam& b) {
+  std::vector<std::string> names;
+  for (const StoredState& s : a.states) names.push_back(s.name);
+  for (const StoredState& s : b.states)
+    if (a.find(s.name) == nullptr) names.push_back(s.name);
+  return names;
+}
+
 void only_in(const Checkpoint& has, const Checkpoint& lacks, CheckpointDifference& d) {
   for (const CheckpointParam& p : has.manifest().parameters)
     if (lacks.manifest().parameter(p.name) == nullptr)
@@ -87,7 +97,7 @@ void only_in(const Checkpoint& has, const Checkpoint& lacks, CheckpointDifferenc
 
 }  // namespace
 
-TensorStats tensor_stats(FragmentReader& reader, const std::string& param, StateKind kind) {
+TensorStats tensor_stats(FragmentReader& reader, const std::string& param, const std::string& state) {
   const Shape& shape = reader.parameter(param).shape;
   TensorStats s;
   s.elements = shape.elements();
@@ -95,7 +105,7 @@ TensorStats tensor_stats(FragmentReader& reader, const std::string& param, State
   double sum = 0, squares = 0;
   std::vector<float> host;
   for_each_rows(shape, [&](const h5::Box& box) {
-    read_box(reader, param, kind, box, host);
+    read_box(reader, param, state, box, host);
     for (const float x : host) {
       if (!std::isfinite(x)) {
         ++s.nonfinite;
@@ -113,11 +123,12 @@ TensorStats tensor_stats(FragmentReader& reader, const std::string& param, State
   return s;
 }
 
-std::vector<float> first_elements(FragmentReader& reader, const std::string& param, StateKind kind, int64_t count) {
+std::vector<float> first_elements(FragmentReader& reader, const std::string& param, const std::string& state,
+                                  int64_t count) {
   const Shape& shape = reader.parameter(param).shape;
   const int64_t width = shape.elements() / shape[0];
   std::vector<float> host;
-  read_box(reader, param, kind, rows_of(shape, 0, std::min(shape[0], (count + width - 1) / width)), host);
+  read_box(reader, param, state, rows_of(shape, 0, std::min(shape[0], (count + width - 1) / width)), host);
   host.resize(std::min(host.size(), static_cast<size_t>(count)));
   return host;
 }
@@ -126,14 +137,14 @@ std::string differing_tensors(const Checkpoint& c, const ReadTensor& read) {
   std::vector<float> host;
   std::string bad;
   for (const CheckpointParam& p : c.manifest().parameters)
-    for (const auto& [kind, expected] : p.fingerprints) {
+    for (const auto& [state, expected, dtype] : p.states) {
       uint64_t sum = 0;
       for_each_rows(p.shape, [&](const h5::Box& box) {
         host.resize(static_cast<size_t>(box.count.elements()));
-        read(p, kind, box, host.data(), dense(box));
+        read(p, state, box, host.data(), dense(box));
         sum += fingerprint(p.shape, box, host.data(), dense(box));
       });
-      if (sum != expected) bad += fmt::format("\n  {} of {}", name_of(kind), p.name);
+      if (sum != expected) bad += fmt::format("\n  {} of {}", state, p.name);
     }
   return bad;
 }
@@ -141,8 +152,8 @@ std::string differing_tensors(const Checkpoint& c, const ReadTensor& read) {
 void verify_tensors(const Checkpoint& c) {
   FragmentReader reader(c);
   const std::string bad =
-      differing_tensors(c, [&](const CheckpointParam& p, StateKind kind, const h5::Box& box, float* data,
-                               const h5::Window& window) { reader.read(p.name, kind, box, data, window); });
+      differing_tensors(c, [&](const CheckpointParam& p, const std::string& state, const h5::Box& box, float* data,
+                               const h5::Window& window) { reader.read(p.name, state, box, data, window); });
   if (!bad.empty())
     throw DataError(fmt::format("{}: {} leads to other tensors than were saved:{}", c.folder().string(),
                                 c.needs_hdf5() ? CheckpointManifest::kIndexName : CheckpointManifest::kTableName, bad));
@@ -160,14 +171,13 @@ CheckpointDifference compare(const Checkpoint& a, const Checkpoint& b) {
       d.structure.push_back(fmt::format("{}: {} and {}", p.name, p.shape.str(), other->shape.str()));
       continue;
     }
-    for (const StateKind kind : kStateKinds) {
-      const bool in_a = p.fingerprints.contains(kind), in_b = other->fingerprints.contains(kind);
+    for (const std::string& state : states_of(p, *other)) {
+      const bool in_a = p.find(state) != nullptr, in_b = other->find(state) != nullptr;
       if (in_a != in_b)
-        d.structure.push_back(
-            fmt::format("{} of {} is only in {}", name_of(kind), p.name, (in_a ? a : b).folder().string()));
+        d.structure.push_back(fmt::format("{} of {} is only in {}", state, p.name, (in_a ? a : b).folder().string()));
       if (!in_a || !in_b) continue;
       ++d.compared;
-      TensorDifference t = compare_tensor(reader_a, reader_b, p, kind);
+      TensorDifference t = compare_tensor(reader_a, reader_b, p, state);
       if (t.differing > 0) d.tensors.push_back(std::move(t));
     }
   }

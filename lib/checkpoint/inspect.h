@@ -16,29 +16,29 @@ struct TensorStats {
   // Over the finite elements; min and max are NaN when there are none.
   double norm = 0, mean = 0, min = 0, max = 0;
 };
-TensorStats tensor_stats(FragmentReader&, const std::string& param, StateKind);
+TensorStats tensor_stats(FragmentReader&, const std::string& param, const std::string& state);
 
 // Returns the first elements in row-major order, at most `count`.
-std::vector<float> first_elements(FragmentReader&, const std::string& param, StateKind, int64_t count);
+std::vector<float> first_elements(FragmentReader&, const std::string& param, const std::string& state, int64_t count);
 
 // Reads all tensors and compares their fingerprints with the manifest's: beyond the hashes of the files, this proves
 // that index.bin leads to the right elements. Throws DataError naming the tensors that differ.
 void verify_tensors(const Checkpoint&);
 // Does the same comparison with a caller's `read`, which reads a box of a tensor. Returns one line for each tensor that
 // differs; empty when none does.
-using ReadTensor =
-    std::function<void(const CheckpointParam&, StateKind, const h5::Box&, float* data, const h5::Window&)>;
+using ReadTensor = std::function<void(const CheckpointParam&, const std::string& state, const h5::Box&, float* data,
+                                      const h5::Window&)>;
 std::string differing_tensors(const Checkpoint&, const ReadTensor& read);
 
 struct TensorDifference {
   std::string param;
-  StateKind kind = StateKind::param;
+  std::string state;
   int64_t elements = 0, differing = 0;  // differing: elements that differ in any bit
   double max_abs = 0;                   // largest difference; infinite when either element is not finite
 };
 
 struct CheckpointDifference {
-  std::vector<std::string> structure;     // parameters or moments that only one has, or whose shapes differ
+  std::vector<std::string> structure;     // parameters or states that only one has, or whose shapes differ
   std::vector<TensorDifference> tensors;  // those that differ
   std::vector<std::string> state;         // step, consumed samples, last loss
   std::vector<std::string> notes;         // differences that equal states may have: extra, config, tokenizer, mesh

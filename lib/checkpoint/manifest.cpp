@@ -28,10 +28,11 @@ std::string last_line(std::string_view before) {
 }
 
 ordered_json to_json(const CheckpointParam& p) {
-  ordered_json shape = ordered_json::array(), prints = ordered_json::object();
+  ordered_json shape = ordered_json::array(), states = ordered_json::array();
   for (int i = 0; i < p.shape.rank(); ++i) shape.push_back(p.shape[i]);
-  for (const auto& [kind, print] : p.fingerprints) prints[name_of(kind)] = hex(print);
-  return {{"name", p.name}, {"shape", shape}, {"fingerprints", prints}};
+  for (const StoredState& s : p.states)
+    states.push_back({{"name", s.name}, {"dtype", name_of(s.dtype)}, {"fingerprint", hex(s.fingerprint)}});
+  return {{"name", p.name}, {"shape", shape}, {"states", states}};
 }
 
 // Returns the whole number of a key after a range check. nlohmann's own conversions wrap and round.
@@ -50,6 +51,7 @@ Integer integer(const json& j, const std::string& what, Integer least, Integer m
 
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 constexpr size_t kLongestName = 1024;  // bytes
+constexpr size_t kMostStates = 64;     // of a parameter
 constexpr int64_t kMostRanks = int64_t{1} << 24;
 
 // Checks a name that is used in paths, of the folder or in an HDF5 file, and is shown on terminals.
@@ -58,6 +60,13 @@ std::string name_from(const json& j, const std::string& what) {
   if (name.empty() || name.size() > kLongestName || name == "." || name == ".." ||
       name.find('/') != std::string::npos || shown(name, kLongestName) != name)
     throw DataError(fmt::format("'{}' is not the name of {}", shown(name), what));
+  return name;
+}
+
+// Checks a name that HDF5 files use for datasets.
+std::string dataset_name_from(const json& j, const std::string& what) {
+  std::string name = name_from(j, what);
+  if (name.find('%') != std::string::npos) throw DataError(fmt::format("'{}' is not the name of {}", name, what));
   return name;
 }
 
@@ -82,19 +91,48 @@ Shape shape_from(const json& j, const std::string& name) {
   return shape;
 }
 
-CheckpointParam parameter_from(const json& j) {
+uint64_t fingerprint_from(const json& j, const std::string& name) {
+  return std::stoull(hex_from(j, 16, "a fingerprint of " + name), nullptr, 16);
+}
+
+// Version 1 has these states, all of them fp32, as an object.
+std::vector<StoredState> states_of_version_1(const json& prints, const std::string& name) {
+  std::vector<StoredState> states;
+  for (const char* state : {kParamState, "exp_avg", "exp_avg_sq"})
+    if (prints.contains(state)) states.push_back({state, fingerprint_from(prints.at(state), name)});
+  for (const auto& [state, ignored] : prints.items())
+    if (std::ranges::find(states, state, &StoredState::name) == states.end())
+      throw DataError(fmt::format("{} has a state of unknown kind '{}'", name, shown(state)));
+  return states;
+}
+
+StoredState state_from(const json& j, const std::string& name) {
+  StoredState s;
+  s.name = dataset_name_from(j.at("name"), "a state of " + name);
+  s.fingerprint = fingerprint_from(j.at("fingerprint"), name);
+  if (const std::string dtype = j.at("dtype").get<std::string>(); dtype != name_of(DType::f32))
+    throw DataError(
+        fmt::format("{} of {} has the type '{}'; legal: {}", s.name, name, shown(dtype), name_of(DType::f32)));
+  return s;
+}
+
+CheckpointParam parameter_from(const json& j, int version) {
   CheckpointParam p;
-  p.name = name_from(j.at("name"), "a parameter");
-  if (p.name.find('%') != std::string::npos)
-    throw DataError(fmt::format("'{}' is not the name of a parameter", p.name));
+  p.name = dataset_name_from(j.at("name"), "a parameter");
   p.shape = shape_from(j.at("shape"), p.name);
-  for (const auto& [name, print] : j.at("fingerprints").items()) {
-    const auto kind = state_kind(name);
-    if (!kind) throw DataError(fmt::format("{} has a state of unknown kind '{}'", p.name, shown(name)));
-    p.fingerprints[*kind] = std::stoull(hex_from(print, 16, "a fingerprint of " + p.name), nullptr, 16);
+  if (version == 1) {
+    p.states = states_of_version_1(j.at("fingerprints"), p.name);
+  } else {
+    for (const json& state : j.at("states")) {
+      p.states.push_back(state_from(state, p.name));
+      if (p.find(p.states.back().name) != &p.states.back())
+        throw DataError(fmt::format("{} of {} is listed twice", p.states.back().name, p.name));
+      if (p.states.size() > kMostStates)
+        throw DataError(fmt::format("{} has more than {} states", p.name, kMostStates));
+    }
   }
-  if (!p.fingerprints.contains(StateKind::param))
-    throw DataError(p.name + " has no fingerprint of the parameter itself");
+  if (p.states.empty() || p.states.front().name != kParamState)
+    throw DataError(fmt::format("the first state of {} is not the parameter itself, '{}'", p.name, kParamState));
   return p;
 }
 
@@ -132,7 +170,7 @@ void require_consistent(const CheckpointManifest& m) {
   }
 }
 
-CheckpointManifest manifest_from(const json& j) {
+CheckpointManifest manifest_from(const json& j, int version) {
   CheckpointManifest m;
   m.created_by = j.at("created_by").get<std::string>();
   m.created_at = j.at("created_at").get<std::string>();
@@ -144,7 +182,7 @@ CheckpointManifest manifest_from(const json& j) {
   m.extra = j.at("extra");
   if (!m.extra.is_object()) throw DataError(fmt::format("extra is {}; legal: an object", m.extra.type_name()));
   m.mesh = mesh_from(j.at("mesh"));
-  for (const json& p : j.at("parameters")) m.parameters.push_back(parameter_from(p));
+  for (const json& p : j.at("parameters")) m.parameters.push_back(parameter_from(p, version));
   for (const json& f : j.at("files")) m.files.push_back(file_from(f));
   require_consistent(m);
   return m;
@@ -164,11 +202,11 @@ json parsed(const std::string& text, const std::string& where, std::optional<Jso
 
 NewerFormatError::NewerFormatError(std::filesystem::path checkpoint, const std::string& version,
                                    const nlohmann::json& created_by)
-    : ConfigError(fmt::format("{}: is of format version {}, this program reads version {}: use {}, or a later one",
-                              checkpoint.string(), version, CheckpointManifest::kVersion,
-                              created_by.is_string()
-                                  ? "the program that saved it, " + shown(created_by.get<std::string>())
-                                  : "a newer fptrain")),
+    : ConfigError(
+          fmt::format("{}: is of format version {}, this program reads up to version {}: use {}, or a later one",
+                      checkpoint.string(), version, CheckpointManifest::kVersion,
+                      created_by.is_string() ? "the program that saved it, " + shown(created_by.get<std::string>())
+                                             : "a newer fptrain")),
       folder(std::move(checkpoint)) {}
 
 const CheckpointFile* CheckpointManifest::file(std::string_view name) const {
@@ -188,9 +226,18 @@ uint64_t CheckpointManifest::bytes() const {
   return sum;
 }
 
-bool CheckpointManifest::has_moments() const {
-  return std::all_of(parameters.begin(), parameters.end(),
-                     [](const CheckpointParam& p) { return p.fingerprints.size() == kStateKinds.size(); });
+const StoredState* CheckpointParam::find(std::string_view state) const {
+  const auto it = std::ranges::find(states, state, &StoredState::name);
+  return it == states.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> CheckpointManifest::common_states() const {
+  std::vector<std::string> common;
+  if (parameters.empty()) return {kParamState};
+  for (const StoredState& s : parameters.front().states)
+    if (std::ranges::all_of(parameters, [&](const CheckpointParam& p) { return p.find(s.name) != nullptr; }))
+      common.push_back(s.name);
+  return common;
 }
 
 std::string serialize(const CheckpointManifest& m) {
@@ -239,11 +286,11 @@ CheckpointManifest parse_checkpoint_manifest(const std::string& text, const std:
   const json version = j.value("version", json());
   if (version.is_number_integer() && version > CheckpointManifest::kVersion)
     throw NewerFormatError(folder, version.dump(), j.value("created_by", json()));
-  if (version != CheckpointManifest::kVersion)
-    throw DataError(fmt::format("{}: is of version {}; this program reads version {}", path.string(),
+  if (version != 1 && version != CheckpointManifest::kVersion)
+    throw DataError(fmt::format("{}: is of version {}; this program reads versions 1 to {}", path.string(),
                                 shown(version.dump()), CheckpointManifest::kVersion));
   try {
-    return manifest_from(j);
+    return manifest_from(j, version.get<int>());
   } catch (const std::bad_alloc&) {  // not a fault of the file
     throw;
   } catch (const std::exception& e) {

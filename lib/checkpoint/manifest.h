@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/shape.h"
 #include "checkpoint/fragments.h"
@@ -23,16 +25,25 @@ struct CheckpointFile {
   bool holds_tensors() const { return name.starts_with("rank-"); }
 };
 
+struct StoredState {
+  std::string name;  // of its datasets: "param", "exp_avg"
+  uint64_t fingerprint = 0;
+  DType dtype = DType::f32;
+
+  bool operator==(const StoredState&) const = default;
+};
+
 struct CheckpointParam {
   std::string name;
-  Shape shape;              // logical
-  KindPrints fingerprints;  // one for each kind that is stored; the parameter itself always is
+  Shape shape;                      // logical
+  std::vector<StoredState> states;  // the parameter itself, "param", is the first
 
+  const StoredState* find(std::string_view state) const;  // nullptr: it is not stored
   bool operator==(const CheckpointParam&) const = default;
 };
 
 struct CheckpointManifest {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;  // written; version 1 is read too
   static constexpr const char* kFileName = "manifest.json";
   static constexpr const char* kIndexName = "index.h5";
   static constexpr const char* kTableName = "index.bin";
@@ -52,8 +63,9 @@ struct CheckpointManifest {
 
   const CheckpointFile* file(std::string_view name) const;
   const CheckpointParam* parameter(std::string_view name) const;
-  uint64_t bytes() const;    // of all files
-  bool has_moments() const;  // whether moments of every parameter are stored
+  uint64_t bytes() const;  // of all files
+  // Names of the states that every parameter has, the parameter's own first.
+  std::vector<std::string> common_states() const;
 };
 
 // Returns the exact bytes of manifest.json, including its own hash.

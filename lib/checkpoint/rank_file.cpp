@@ -25,9 +25,9 @@ std::vector<uint64_t> numbers(const Shape& s) {
 class StoreBlocks : public BlockSource {
  public:
   StoreBlocks(const ParamStore& store, Ops& ops) : store_(store), ops_(ops) {}
-  bool has(StateKind kind) const override { return store_.has(kind); }
+  bool has(ParamId, int slot) const override { return store_.has(slot); }
   const float* read(const StateBlock& b) override {
-    return host_view(ops_, store_.state(b.kind, {b.id, b.fragment.offset, b.fragment.count.elements()}), host_);
+    return host_view(ops_, store_.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}), host_);
   }
 
  private:
@@ -39,10 +39,11 @@ class StoreBlocks : public BlockSource {
 class ReaderBlocks : public BlockSource {
  public:
   ReaderBlocks(const ParamTable& table, TensorReader& reader) : table_(table), reader_(reader) {}
-  bool has(StateKind kind) const override { return kind == StateKind::param; }
+  bool has(ParamId, int slot) const override { return slot == kParamSlot; }
   const float* read(const StateBlock& b) override {
     host_.resize(static_cast<size_t>(b.fragment.count.elements()));
-    reader_.read(table_[b.id].name, b.kind, box_of(b.fragment), host_.data(), dense_window(b.fragment));
+    reader_.read(table_[b.id].name, table_.slot_name(b.slot), box_of(b.fragment), host_.data(),
+                 dense_window(b.fragment));
     return host_.data();
   }
 
@@ -106,9 +107,9 @@ class Writer {
     if (owned.empty()) return;
     FP_CHECK(table_[id].name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter",
              table_[id].name);
-    for (const StateKind kind : kStateKinds)
-      if (source_.has(kind))
-        for (size_t i = 0; i < owned.size(); ++i) write(id, kind, static_cast<int>(i), owned[i]);
+    for (int slot = 0; slot < table_.slot_count(); ++slot)
+      if (source_.has(id, slot))
+        for (size_t i = 0; i < owned.size(); ++i) write(id, slot, static_cast<int>(i), owned[i]);
     file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
   }
   void finish() {
@@ -116,12 +117,13 @@ class Writer {
     writeback_.start();  // continues while the file is read back
     file_.close();
   }
-  void write(ParamId id, StateKind kind, int number, const Fragment& whole) {
-    WrittenPart part{id, kind, number, box_of(whole), 0, 0};
-    h5::Dataset dataset = file_.create_dataset(dataset_name(table_[id].name, kind, number), whole.count);
+  void write(ParamId id, int slot, int number, const Fragment& whole) {
+    WrittenPart part{id, slot, number, box_of(whole), 0, 0};
+    h5::Dataset dataset =
+        file_.create_dataset(dataset_name(table_[id].name, table_.slot_name(slot), number), whole.count);
     part.offset = dataset.file_offset();
     for (const Fragment& f : chunks(whole, kBlockElements)) {
-      const float* data = source_.read({id, kind, f});
+      const float* data = source_.read({id, slot, f});
       part.fingerprint += fingerprint(table_[id].shape, box_of(f), data, dense_window(f));
       constexpr auto kSize = static_cast<int64_t>(sizeof(float));
       const int64_t bytes = f.count.elements() * kSize;
@@ -153,14 +155,14 @@ Shape shape_from(const nlohmann::json& list) {
 
 }  // namespace
 
-void for_each_block(const ParamTable& table, const std::function<bool(StateKind)>& has,
+void for_each_block(const ParamTable& table, const std::function<bool(ParamId, int slot)>& has,
                     const std::function<void(const StateBlock&)>& visit) {
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     const std::vector<Fragment> owned = table.owned(id);
-    for (const StateKind kind : kStateKinds)
-      if (has(kind))
+    for (int slot = 0; slot < table.slot_count(); ++slot)
+      if (has(id, slot))
         for (const Fragment& whole : owned)
-          for (const Fragment& f : chunks(whole, kBlockElements)) visit({id, kind, f});
+          for (const Fragment& f : chunks(whole, kBlockElements)) visit({id, slot, f});
   }
 }
 
@@ -175,8 +177,7 @@ std::unique_ptr<BlockSource> blocks_of(const ParamTable& table, TensorReader& re
 std::string to_text(const RankFile& f) {
   nlohmann::json parts = nlohmann::json::array();
   for (const WrittenPart& p : f.parts)
-    parts.push_back({p.id, static_cast<int>(p.kind), p.number, to_json(p.box.start), to_json(p.box.count), p.offset,
-                     p.fingerprint});
+    parts.push_back({p.id, p.slot, p.number, to_json(p.box.start), to_json(p.box.count), p.offset, p.fingerprint});
   return nlohmann::json{f.rank, f.file.name, f.file.bytes, f.file.xxh3, std::move(parts)}.dump();
 }
 
@@ -184,12 +185,7 @@ RankFile rank_file_from(const std::string& text) {
   const nlohmann::json j = parse_json(text, "the file of a rank", kJsonOfRanks);
   RankFile f{j.at(0), {j.at(1), j.at(2), j.at(3)}, {}};
   for (const auto& p : j.at(4))
-    f.parts.push_back({p.at(0),
-                       static_cast<StateKind>(p.at(1).get<int>()),
-                       p.at(2),
-                       {shape_from(p.at(3)), shape_from(p.at(4))},
-                       p.at(5),
-                       p.at(6)});
+    f.parts.push_back({p.at(0), p.at(1), p.at(2), {shape_from(p.at(3)), shape_from(p.at(4))}, p.at(5), p.at(6)});
   return f;
 }
 

@@ -17,10 +17,10 @@
 
 namespace fp {
 
-// The unit in which state passes through host memory: a box of one kind of state of one parameter.
+// The unit in which state passes through host memory: a box of one state of one parameter.
 struct StateBlock {
   ParamId id;
-  StateKind kind;
+  int slot;
   Fragment fragment;
 };
 
@@ -28,14 +28,14 @@ struct StateBlock {
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
-  virtual bool has(StateKind) const = 0;
+  virtual bool has(ParamId, int slot) const = 0;
   // Returns the block's values, densely packed and valid until the next call.
   virtual const float* read(const StateBlock&) = 0;
 };
 
 // Calls `visit` for every block of the state that this rank saves, in the order of the rank file. `has` selects the
-// kinds of state.
-void for_each_block(const ParamTable&, const std::function<bool(StateKind)>& has,
+// slots of a parameter.
+void for_each_block(const ParamTable&, const std::function<bool(ParamId, int slot)>& has,
                     const std::function<void(const StateBlock&)>& visit);
 
 // Return the blocks of a store, or of tensors that a reader provides. Both keep references to their arguments.
@@ -45,8 +45,8 @@ std::unique_ptr<BlockSource> blocks_of(const ParamTable&, TensorReader&);
 // A fragment that was written into the rank file.
 struct WrittenPart {
   ParamId id = 0;
-  StateKind kind = StateKind::param;
-  int number = 0;      // among the file's fragments of this kind of this parameter
+  int slot = kParamSlot;
+  int number = 0;      // among the file's fragments of this state of this parameter
   h5::Box box;         // in the logical tensor
   int64_t offset = 0;  // in the file, in bytes
   uint64_t fingerprint = 0;

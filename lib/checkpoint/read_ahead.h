@@ -17,7 +17,7 @@ namespace fp {
 // One box to read.
 struct ReadJob {
   std::string param;
-  StateKind kind;
+  std::string state;
   Fragment fragment;    // whose box is read
   float* to = nullptr;  // destination, densely packed; null: a buffer of ReadAhead
 };

@@ -70,7 +70,8 @@ CheckpointFile read_back(const ReadableFile& reader, const ParamTable& table, co
     FP_CHECK(p->offset >= file.at(), "{}: two tensors overlap", path.string());
     file.skip_to(p->offset);
     if (fingerprint_of_next(file, table[p->id].shape, p->box) != p->fingerprint)
-      differing += fmt::format("{}{} of {}", differing.empty() ? "" : ", ", name_of(p->kind), table[p->id].name);
+      differing +=
+          fmt::format("{}{} of {}", differing.empty() ? "" : ", ", table.slot_name(p->slot), table[p->id].name);
   }
   file.skip_to(bytes);
   if (!differing.empty()) fail_comparison(path, differing);

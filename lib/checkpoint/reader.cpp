@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "base/human_text.h"
@@ -134,6 +135,20 @@ void Checkpoint::require(const ParamTable& table, const AnyShape& any_shape) con
                                 indented_lines(problems)));
 }
 
+void Checkpoint::require_states(const ParamTable& table) const {
+  const std::vector<std::string> stored = manifest_.common_states();
+  std::vector<std::string> wanted;
+  for (const StateSlot& s : table.slots()) wanted.push_back(s.name);
+  if (std::ranges::is_permutation(stored, wanted)) return;
+  if (stored.size() == 1)
+    throw DataError(
+        fmt::format("{}: holds weights only, no optimizer states: training cannot resume from it", folder_.string()));
+  throw ConfigError(
+      fmt::format("{}: holds the states {} of each parameter, but the optimizer of the run spec (optimizer.kind) keeps "
+                  "{}: resume with the optimizer that saved it, or start another run from its weights (init_from)",
+                  folder_.string(), fmt::join(stored, ", "), fmt::join(wanted, ", ")));
+}
+
 namespace {
 std::atomic<bool> hdf5_for_all = false;
 }  // namespace
@@ -148,11 +163,11 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   if (!store.options().training) return load_weights(store, ops);
   const ParamTable& table = store.table();
   require(table);
-  if (!manifest_.has_moments())
-    throw DataError(
-        fmt::format("{}: holds weights only, no optimizer moments: training cannot resume from it", folder_.string()));
+  require_states(table);
   FragmentReader reader(*this);
-  Fingerprints prints = fill_store(store, ops, kStateKinds, reader);
+  std::vector<int> slots(table.slots().size());
+  std::iota(slots.begin(), slots.end(), 0);
+  Fingerprints prints = fill_store(store, ops, slots, reader);
   ops.zero(store.grads());
   store.refresh_weights(ops);
   if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
@@ -169,10 +184,11 @@ Fingerprints Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
 }
 
 Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops) {
-  constexpr std::array kWeights = {StateKind::param};
+  constexpr std::array kWeights = {kParamSlot};
   Fingerprints prints = fill_store(store, ops, kWeights, reader);
-  for (const Tensor& flat : {store.moment1(), store.moment2(), store.grads()})
-    if (flat) ops.zero(flat);
+  if (store.grads()) ops.zero(store.grads());
+  for (int slot = kParamSlot + 1; slot < store.table().slot_count(); ++slot)
+    if (store.has(slot)) ops.zero(store.slot(slot));
   store.refresh_weights(ops);
   return prints;
 }
@@ -181,9 +197,11 @@ void check_fingerprints(const Checkpoint& checkpoint, const ParamTable& table, c
   std::vector<std::string> problems;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     const CheckpointParam* stored = checkpoint.manifest().parameter(table[id].name);
-    for (const auto& [kind, print] : prints[static_cast<size_t>(id)])
-      if (stored == nullptr || !stored->fingerprints.contains(kind) || stored->fingerprints.at(kind) != print)
-        problems.push_back(fmt::format("{} of {}", name_of(kind), table[id].name));
+    for (const auto& [state, print] : prints[static_cast<size_t>(id)]) {
+      const StoredState* saved = stored == nullptr ? nullptr : stored->find(state);
+      if (saved == nullptr || saved->fingerprint != print)
+        problems.push_back(fmt::format("{} of {}", state, table[id].name));
+    }
   }
   if (!problems.empty())
     throw DataError(fmt::format("{}: these tensors differ from the saved ones:{}", checkpoint.folder().string(),

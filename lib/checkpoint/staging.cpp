@@ -16,7 +16,7 @@ size_t bytes_of(const StateBlock& b) { return static_cast<size_t>(b.fragment.cou
 size_t Staging::bytes_for(const ParamTable& table, size_t limit) {
   size_t all = 0, largest = 0;
   for_each_block(
-      table, [](StateKind) { return true; },
+      table, [](ParamId, int) { return true; },
       [&](const StateBlock& b) {
         all += bytes_of(b);
         largest = std::max(largest, bytes_of(b));
@@ -65,14 +65,14 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
       wanted = !given_up_;
     }
     if (!wanted) return;
-    ops.copy_out(memory_at(at), store.state(b.kind, {b.id, b.fragment.offset, b.fragment.count.elements()}));
+    ops.copy_out(memory_at(at), store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}));
     const std::lock_guard lock(mutex_);
     filled_ = end;
     changed_.notify_all();
   };
   try {
     for_each_block(
-        store.table(), [&](StateKind kind) { return store.has(kind); }, copy);
+        store.table(), [&](ParamId, int slot) { return store.has(slot); }, copy);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failed_ = true;
@@ -90,7 +90,7 @@ void Staging::give_up() {
 class Staging::Blocks : public BlockSource {
  public:
   explicit Blocks(Staging& staging) : staging_(staging) {}
-  bool has(StateKind) const override { return true; }
+  bool has(ParamId, int) const override { return true; }
   const float* read(const StateBlock& b) override {
     std::unique_lock lock(staging_.mutex_);
     const uint64_t at = staging_.place(end_, bytes_of(b));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -67,12 +68,12 @@ std::optional<int> rank_of_file(std::string_view file_name) {
   return rank;
 }
 
-std::string dataset_name(const std::string& param, StateKind kind) {
-  return fmt::format("{}/{}", param, name_of(kind));
+std::string dataset_name(const std::string& param, const std::string& state) {
+  return fmt::format("{}/{}", param, state);
 }
 
-std::string dataset_name(const std::string& param, StateKind kind, int fragment) {
-  return fmt::format("{}/{}/{}", param, name_of(kind), fragment);
+std::string dataset_name(const std::string& param, const std::string& state, int fragment) {
+  return fmt::format("{}/{}/{}", param, state, fragment);
 }
 
 std::vector<uint64_t> rows_of(const std::vector<StoredFragment>& fragments) {

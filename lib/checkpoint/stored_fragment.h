@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,21 +15,22 @@ namespace fp {
 // A box of a tensor that a rank has stored, densely packed.
 struct StoredFragment {
   int rank = 0;        // whose file holds it
-  int number = 0;      // among that file's fragments of this kind of this parameter
+  int number = 0;      // among that file's fragments of this state of this parameter
   h5::Box box;         // in the logical tensor
   int64_t offset = 0;  // in the file, in bytes
 };
 
 struct IndexedParam {
   CheckpointParam param;
-  std::map<StateKind, std::vector<StoredFragment>> fragments;
+  std::vector<std::vector<StoredFragment>> fragments;  // of each of its states, in their order
 };
 
 std::string rank_file_name(int rank);                         // "rank-00003.h5"
 std::optional<int> rank_of_file(std::string_view file_name);  // nullopt for any other name
 
-std::string dataset_name(const std::string& param, StateKind kind);                // "model.norm.weight/exp_avg"
-std::string dataset_name(const std::string& param, StateKind kind, int fragment);  // "model.norm.weight/exp_avg/0"
+std::string dataset_name(const std::string& param, const std::string& state);  // "model.norm.weight/exp_avg"
+std::string dataset_name(const std::string& param, const std::string& state,
+                         int fragment);  // "model.norm.weight/exp_avg/0"
 
 // Encodes fragments as rows of integers, one row each: rank, number, offset, then the box's start and count, one
 // integer per dimension.

@@ -30,21 +30,21 @@ class Comparison {
   explicit Comparison(const Checkpoint& c)
       : checkpoint_(c), fragments_(c), index_(open_hdf5(c.folder() / CheckpointManifest::kIndexName)) {}
 
-  void compare(const CheckpointParam& p, StateKind kind) {
-    const std::vector<StoredFragment> parts = fragments_.fragments(p, kind);
-    require(sorted_rows(mapped_fragments(index_, p, kind), false) == sorted_rows(parts, false), p, kind);
-    require(sorted_rows(read_fragments(index_, p, kind), true) == sorted_rows(parts, true), p, kind);
+  void compare(const CheckpointParam& p, const std::string& state) {
+    const std::vector<StoredFragment> parts = fragments_.fragments(p, state);
+    require(sorted_rows(mapped_fragments(index_, p, state), false) == sorted_rows(parts, false), p, state);
+    require(sorted_rows(read_fragments(index_, p, state), true) == sorted_rows(parts, true), p, state);
     for (const StoredFragment& part : parts)
-      if (const h5::File& file = rank_file(part.rank); offset_of(file, p, kind, part) != part.offset)
+      if (const h5::File& file = rank_file(part.rank); offset_of(file, p, state, part) != part.offset)
         throw DataError(fmt::format("{}: {} does not begin at byte {}", file.path().string(),
-                                    dataset_name(p.name, kind, part.number), part.offset));
+                                    dataset_name(p.name, state, part.number), part.offset));
   }
 
  private:
-  void require(bool same, const CheckpointParam& p, StateKind kind) const {
+  void require(bool same, const CheckpointParam& p, const std::string& state) const {
     if (!same)
       throw DataError(fmt::format("{}: {} has other parts than in {}", index_.path().string(),
-                                  dataset_name(p.name, kind), CheckpointManifest::kTableName));
+                                  dataset_name(p.name, state), CheckpointManifest::kTableName));
   }
   const h5::File& rank_file(int rank) {
     const auto found = files_.find(rank);
@@ -65,13 +65,12 @@ void verify_with_hdf5(const Checkpoint& c) {
   {
     Comparison comparison(c);
     for (const CheckpointParam& p : c.manifest().parameters)
-      for (const auto& [kind, ignored] : p.fingerprints) comparison.compare(p, kind);
+      for (const StoredState& s : p.states) comparison.compare(p, s.name);
   }  // closes the rank files: HDF5 finds no virtual data in files that are already open
   const h5::File index = open_hdf5(c.folder() / CheckpointManifest::kIndexName);
   const std::string bad = differing_tensors(
-      c, [&](const CheckpointParam& p, StateKind kind, const h5::Box& box, float* data, const h5::Window& window) {
-        index.dataset(dataset_name(p.name, kind)).read(box, data, window);
-      });
+      c, [&](const CheckpointParam& p, const std::string& state, const h5::Box& box, float* data,
+             const h5::Window& window) { index.dataset(dataset_name(p.name, state)).read(box, data, window); });
   if (!bad.empty())
     throw DataError(fmt::format("{}: the virtual datasets of {} lead to other tensors than were saved:{}",
                                 c.folder().string(), CheckpointManifest::kIndexName, bad));

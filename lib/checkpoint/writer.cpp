@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <ctime>
 
 #include "base/log.h"
@@ -20,13 +21,20 @@ std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<Ran
       IndexedParam& c = all.at(static_cast<size_t>(p.id));
       c.param.name = table[p.id].name;
       c.param.shape = table[p.id].shape;
-      c.param.fingerprints[p.kind] += p.fingerprint;
-      c.fragments[p.kind].push_back({of_rank.rank, p.number, p.box, p.offset});
+      const StateSlot& slot = table.slots().at(static_cast<size_t>(p.slot));
+      auto state = std::ranges::find(c.param.states, slot.name, &StoredState::name);
+      if (state == c.param.states.end()) {
+        c.fragments.emplace_back();
+        state = c.param.states.insert(state, {slot.name, 0, slot.dtype});
+      }
+      state->fingerprint += p.fingerprint;
+      c.fragments[static_cast<size_t>(state - c.param.states.begin())].push_back(
+          {of_rank.rank, p.number, p.box, p.offset});
     }
   for (ParamId id = 0; id < static_cast<ParamId>(all.size()); ++id)
-    for (const auto& [kind, ignored] : all.front().fragments)
-      FP_CHECK(all[static_cast<size_t>(id)].fragments.contains(kind), "no rank wrote {} of {}", name_of(kind),
-               table[id].name);
+    FP_CHECK(!all[static_cast<size_t>(id)].param.states.empty() &&
+                 all[static_cast<size_t>(id)].param.states.front().name == kParamState,
+             "no rank wrote {}", table[id].name);
   return all;
 }
 

@@ -44,6 +44,11 @@ EnumNames names_of(Nonfinite) {
   return kNames;
 }
 
+EnumNames names_of(OptimizerKind) {
+  static constexpr std::string_view kNames[] = {"adamw"};
+  return kNames;
+}
+
 EnumNames names_of(LearningRateSchedule) {
   static constexpr std::string_view kNames[] = {"cosine", "linear", "constant", "wsd"};
   return kNames;

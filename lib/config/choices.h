@@ -55,6 +55,9 @@ EnumNames names_of(Objective);
 enum class Nonfinite { stop, skip };
 EnumNames names_of(Nonfinite);
 
+enum class OptimizerKind { adamw };
+EnumNames names_of(OptimizerKind);
+
 enum class LearningRateSchedule { cosine, linear, constant, wsd };
 EnumNames names_of(LearningRateSchedule);
 

@@ -114,7 +114,7 @@ struct DataSection {
 };
 
 struct OptimizerSection {
-  std::string kind = "adamw";
+  OptimizerKind kind = OptimizerKind::adamw;
   double lr = 6e-4;  // peak learning rate
   double beta1 = 0.9;
   double beta2 = 0.95;

@@ -15,6 +15,7 @@ ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
 ModelOptions model_options(const RunSpec& spec) {
   ModelOptions o;
   o.compute = spec.precision.compute;
+  o.optimizer = spec.optimizer.kind;
   o.gradients = spec.precision.gradients;
   o.zero_stage = static_cast<int>(spec.parallel.zero_stage);
   o.megatron_sp = spec.parallel.megatron_sp;

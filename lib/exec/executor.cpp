@@ -105,7 +105,7 @@ void Executor::flip(Flipped what, const BitFlip& flip) {
       e.ops->weights_changed();
       break;
     case Flipped::moments:
-      flip_bit(*e.ops, e.params->moment1(), flip);
+      flip_bit(*e.ops, e.params->slot(kParamSlot + 1), flip);
       break;
     case Flipped::gradients:
     case Flipped::sums:
@@ -119,19 +119,22 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const ParamStore& store = *e.params;
   e.arena->enter({"optimizer update"});
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
+  const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};
+  const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
   UpdateSums sums(e, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   const std::vector<ParamUnit>& units = model_->table().units();
   for (size_t i = 0; i < units.size(); ++i) {
     const ParamUnit& u = units[i];
-    const UnitState s = store.unit_state(u);
+    UnitState s = store.unit_state(u);
     std::vector<ParamRange> ranges;
     for (const ParamPart& p : store.kept(u)) {
       const Param& param = model_->table()[p.id];
       ranges.push_back({{param.offset + p.first - s.first, p.count}, param.decay});
     }
-    const ArenaTensor gradient = e.widened(s.gradient);
-    adamw_step(*e.ops, {s.param, s.exp_avg, s.exp_avg_sq, gradient, round_later ? Tensor{} : s.weights}, ranges, spec,
-               lr, step, clip_scale(norm, spec.grad_clip), sums.of_unit(static_cast<int>(i)));
+    const ArenaTensor gradient = e.widened(s.tensors.gradient);
+    s.tensors.gradient = gradient;
+    if (round_later) s.tensors.weights = {};
+    optimizer->update(*e.ops, s.tensors, ranges, update, sums.of_unit(static_cast<int>(i)));
   }
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   restore_weights(step);

@@ -16,11 +16,11 @@ namespace {
 
 // A piece of this rank's state that other ranks may hold too. Equal names mean the same piece.
 struct Copy {
-  std::string name;  // kind of state and parameter
+  std::string name;  // state and parameter
   int64_t first = 0, count = 0;
   Tensor tensor;
   ParamPart part;
-  StateSums::Piece piece{};
+  int slot = kParamSlot;
 };
 
 // Returns the name, range and content hash of each copy, to be compared with those of other ranks.
@@ -46,20 +46,20 @@ class Selection {
 
   std::vector<Copy> copies() const {
     std::vector<Copy> list;
-    for (const StateKind kind : kStateKinds)
-      add(list, static_cast<StateSums::Piece>(kind), store_.sharded(kind),
-          [&](const ParamPart& part) { return store_.state(kind, part); });
+    const ParamTable& table = store_.table();
+    for (int slot = 0; slot < table.slot_count(); ++slot)
+      add(list, slot == kParamSlot ? "weights" : table.slot_name(slot), slot, store_.sharded(slot),
+          [&](const ParamPart& part) { return store_.state(slot, part); });
     if (store_.compute() != DType::f32)
-      add(list, StateSums::Piece::rounded, store_.weights_sharded(),
+      add(list, "rounded weights", table.slot_count(), store_.weights_sharded(),
           [&](const ParamPart& p) { return store_.kept_weights(p); });
     return list;
   }
 
  private:
   template <class TensorOf>
-  void add(std::vector<Copy>& list, StateSums::Piece piece, bool sharded, const TensorOf& tensor_of) const {
+  void add(std::vector<Copy>& list, const std::string& name, int slot, bool sharded, const TensorOf& tensor_of) const {
     if (sharded && whole_only_) return;
-    constexpr const char* names[] = {"weights", "first moment", "second moment", "rounded weights"};
     const ParamTable& table = store_.table();
     for (const ParamUnit& u : table.units())
       for (const ParamPart& part : table.parts(u, !sharded))
@@ -68,8 +68,8 @@ class Selection {
           const int64_t end = std::min(part.first + part.count, s.offset + s.count);
           const ParamPart held{part.id, begin, end - begin};
           if (begin < end)
-            list.push_back({fmt::format("{} of {}", names[static_cast<int>(piece)], table[part.id].name),
-                            begin - s.offset, end - begin, tensor_of(held), held, piece});
+            list.push_back({fmt::format("{} of {}", name, table[part.id].name), begin - s.offset, end - begin,
+                            tensor_of(held), held, slot});
         }
   }
 
@@ -94,13 +94,13 @@ std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEn
     bool passed = false;
     for (int64_t i = 0; i < n; ++i) {
       const Copy& c = copies[static_cast<size_t>(i)];
-      if (known.find(c.part, c.piece)) continue;
+      if (known.find(c.part, c.slot)) continue;
       env.ops->bit_sums(on_device->slice(2 * i, 2), c.tensor);
       passed = true;
     }
     if (passed) env.ops->copy_out(sums.data(), on_device);
     for (size_t i = 0; i < copies.size(); ++i)
-      if (const auto found = known.find(copies[i].part, copies[i].piece)) std::ranges::copy(*found, &sums[2 * i]);
+      if (const auto found = known.find(copies[i].part, copies[i].slot)) std::ranges::copy(*found, &sums[2 * i]);
   }
   std::string all(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int32_t));
   for (const Copy& c : copies) all += fmt::format("{} {} {}\n", c.first, c.count, c.name);
@@ -183,12 +183,10 @@ std::vector<Comparison> comparisons_of(Model& model) {
 
 }  // namespace
 
-void StateSums::add(const ParamPart& p, Piece piece, const Sums& sums) {
-  sums_[{p.id, p.first, p.count, piece}] = sums;
-}
+void StateSums::add(const ParamPart& p, int slot, const Sums& sums) { sums_[{p.id, p.first, p.count, slot}] = sums; }
 
-std::optional<StateSums::Sums> StateSums::find(const ParamPart& p, Piece piece) const {
-  const auto it = sums_.find({p.id, p.first, p.count, piece});
+std::optional<StateSums::Sums> StateSums::find(const ParamPart& p, int slot) const {
+  const auto it = sums_.find({p.id, p.first, p.count, slot});
   return it == sums_.end() ? std::nullopt : std::optional(it->second);
 }
 

@@ -15,27 +15,26 @@ namespace fp {
 // state.
 class StateSums {
  public:
-  // In the order in which Ops::adamw() sums them.
-  enum class Piece : uint8_t { param, exp_avg, exp_avg_sq, rounded };
   using Sums = std::array<int32_t, 2>;
 
-  void add(const ParamPart&, Piece, const Sums&);
+  // `slot`: of the table; the number of its slots stands for the rounded weights.
+  void add(const ParamPart&, int slot, const Sums&);
   // Returns the sums of exactly this part; none if it was not summed.
-  std::optional<Sums> find(const ParamPart&, Piece) const;
+  std::optional<Sums> find(const ParamPart&, int slot) const;
   bool empty() const { return sums_.empty(); }
 
  private:
-  std::map<std::tuple<ParamId, int64_t, int64_t, Piece>, Sums> sums_;
+  std::map<std::tuple<ParamId, int64_t, int64_t, int>, Sums> sums_;
 };
 
-// Compares weights, master weights and moments over the ranks that hold copies of them: what ZeRO keeps whole over the
-// data group, replicated parameters over the tensor group, kv heads over the tensor ranks that hold copies of them, and
-// an embedding that the first and last pipeline rank share. Collective over the world; call between steps. Throws
-// DeviceError on all ranks, naming a parameter and two ranks that differ.
+// Compares weights, master weights and the optimizer's states over the ranks that hold copies of them: what ZeRO keeps
+// whole over the data group, replicated parameters over the tensor group, kv heads over the tensor ranks that hold
+// copies of them, and an embedding that the first and last pipeline rank share. Collective over the world; call between
+// steps. Throws DeviceError on all ranks, naming a parameter and two ranks that differ.
 //
 // `known`: sums of the state as it is now. The check makes one pass over the rest of the state, sends 64 bytes from
 // each rank to each group, and exchanges hashes of every parameter only on a difference. It takes 8 bytes of the arena
-// per parameter and kind of state.
+// per parameter and slot.
 void check_replicas(Model&, Ops&, const StateSums& known = {});
 
 }  // namespace fp

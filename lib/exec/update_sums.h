@@ -11,11 +11,11 @@ namespace fp {
 
 class UpdateSums {
  public:
-  // Takes 40 bytes of the arena for each parameter with `state`, 8 with `gradients`.
+  // Takes 8 bytes of the arena for each parameter and slot, and 8 more, with `state`, and 8 with `gradients`.
   UpdateSums(const ModelEnv&, bool state, bool gradients);
 
   // Returns the tensors into which the update of a unit, with ranges ParamStore::kept(), writes its sums.
-  AdamWSums of_unit(int unit) const;
+  UpdateChecksums of_unit(int unit) const;
   // After the update of all units: return the sum of each unit's gradient, and the sums of the state (`rounded`: of the
   // rounded weights too).
   std::vector<double> gradients() const;
@@ -23,9 +23,10 @@ class UpdateSums {
 
  private:
   const ModelEnv* env_;
+  int64_t rows_;  // one for each slot, and one for the rounded weights
   std::vector<ParamPart> parts_;
   std::vector<int64_t> ends_;  // by unit: end of its parts in parts_
-  ArenaTensor bits_;           // i32 [parts,4,2]
+  ArenaTensor bits_;           // i32 [parts,rows,2]
   ArenaTensor sums_;           // f32 [parts,2]
 };
 

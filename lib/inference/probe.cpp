@@ -49,7 +49,7 @@ struct Rig {
     options.compute = o.precision;
     options.positions = static_cast<int64_t>(o.tokens.front().size());
     options.training = o.gradients || o.update;
-    options.optimizer = o.update;
+    if (!o.update) options.optimizer.reset();
     return options;
   }
   static ExecutorOptions executor_options(const ProbeOptions& o) {

@@ -87,8 +87,7 @@ class ShardWriter {
   void read_stored(const Outgoing& t, int64_t first, int64_t n, int64_t columns) {
     values_.resize(static_cast<size_t>(n * columns));
     const auto read = [&](const Shape& start, const Shape& count, float* out) {
-      reader_.read(t.param.name, StateKind::param, {start, count}, out,
-                   {count, count.rank() == 2 ? Shape{0, 0} : Shape{0}});
+      reader_.read(t.param.name, kParamState, {start, count}, out, {count, count.rank() == 2 ? Shape{0, 0} : Shape{0}});
     };
     if (t.as.transform == TensorTransform::transposed) {
       box_.resize(values_.size());

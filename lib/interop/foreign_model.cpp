@@ -149,9 +149,9 @@ std::optional<Shape> ForeignModel::shape_of(const std::string& param) const {
   return id < 0 ? std::optional<Shape>() : table_[id].shape;
 }
 
-void ForeignModel::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
+void ForeignModel::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
                         const h5::Window& window) {
-  FP_CHECK(kind == StateKind::param, "another program's files hold no {}", name_of(kind));
+  FP_CHECK(state == kParamState, "another program's files hold no {}", state);
   const ParamId id = table_.find(param);
   FP_CHECK(id >= 0, "{}: no parameter of this model", param);
   assemble(layout_[id]).read(box, data, window);

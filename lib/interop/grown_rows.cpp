@@ -26,7 +26,7 @@ const std::vector<float>& GrownRows::mean_of(const std::string& param) {
   std::vector<float> block(static_cast<size_t>(std::min(step, stored[0]) * columns));
   for (int64_t first = 0; first < stored[0]; first += step) {
     const Shape count{std::min(step, stored[0] - first), columns};
-    source_.read(param, StateKind::param, {{first, 0}, count}, block.data(), {count, {0, 0}});
+    source_.read(param, kParamState, {{first, 0}, count}, block.data(), {count, {0, 0}});
     for (int64_t i = 0; i < count.elements(); ++i)
       sums[static_cast<size_t>(i % columns)] += block[static_cast<size_t>(i)];
     progress();
@@ -35,16 +35,16 @@ const std::vector<float>& GrownRows::mean_of(const std::string& param) {
   return mean;
 }
 
-void GrownRows::read(const std::string& param, StateKind kind, const h5::Box& box, float* data,
+void GrownRows::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
                      const h5::Window& window) {
   const auto grown = rows_.find(param);
   const int64_t end = box.start[0] + box.count[0], stored = grown == rows_.end() ? end : grown->second[0];
-  if (end <= stored) return source_.read(param, kind, box, data, window);
+  if (end <= stored) return source_.read(param, state, box, data, window);
   const int64_t first = std::max(box.start[0], stored);
   if (first > box.start[0]) {
     h5::Box below = box;
     below.count[0] = first - box.start[0];
-    source_.read(param, kind, below, data, window);
+    source_.read(param, state, below, data, window);
   }
   const float* mean = mean_of(param).data() + box.start[1];
   for (int64_t row = first; row < end; ++row)
@@ -63,8 +63,8 @@ void GrownRows::subtract_from(Fingerprints& prints) {
         if (box.count[0] <= 0) continue;
         std::vector<float> values(static_cast<size_t>(box.count.elements()));
         const h5::Window window{box.count, {0, 0}};
-        read(name, StateKind::param, box, values.data(), window);
-        prints[static_cast<size_t>(id)][StateKind::param] -= fingerprint(table_[id].shape, box, values.data(), window);
+        read(name, kParamState, box, values.data(), window);
+        prints[static_cast<size_t>(id)][kParamState] -= fingerprint(table_[id].shape, box, values.data(), window);
       }
   }
 }

@@ -1,15 +1,24 @@
 #include "model/model.h"
 
 namespace fp {
+namespace {
+
+// Returns the table after it has received the slots that these options need.
+const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
+  if (options.training && options.optimizer) table.set_slots(state_slots(*options.optimizer));
+  return table;
+}
+
+}  // namespace
 
 Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
     : arch_(make_architecture(section)),
       table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held),
       ids_(declare_parameters(section, table_)),
-      params_(std::make_unique<ParamStore>(
-          table_,
-          StoreOptions{options.compute, options.training, options.gradients, options.zero_stage, options.optimizer},
-          arena)),
+      params_(std::make_unique<ParamStore>(with_slots(table_, options),
+                                           StoreOptions{options.compute, options.training, options.gradients,
+                                                        options.zero_stage, options.optimizer.has_value()},
+                                           arena)),
       groups_(complete_groups(groups, table_)),
       embedding_(env_),
       head_(env_) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/block.h"
@@ -22,7 +23,8 @@ struct ModelOptions {
   int64_t positions = 0;                        // length of the rotary tables: that of the longest sequence
   std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
   HeldParts held = {};                          // parts of the model on this rank
-  bool optimizer = true;                        // with training; false: gradients only, no update
+  // With training: whose states are kept; nullopt: gradients only, no update.
+  std::optional<OptimizerKind> optimizer = OptimizerKind::adamw;
 };
 
 class Model {

@@ -11,6 +11,7 @@ namespace fp {
 ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena)
     : table_(&table),
       options_(options),
+      states_(static_cast<size_t>(table.slot_count()) - 1),
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
       written_(table.size()) {
@@ -23,8 +24,8 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
   if (options.optimizer && options.compute != DType::f32) make(master_, DType::f32, 1, MemoryClass::optimizer);
   make(grads_, options.gradients, 2, MemoryClass::gradients);
   if (!options.optimizer) return;
-  make(m_, DType::f32, 1, MemoryClass::optimizer);
-  make(v_, DType::f32, 1, MemoryClass::optimizer);
+  for (size_t i = 0; i < states_.size(); ++i) make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer);
+  state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
 }
 
 Tensor ParamStore::Flat::at(const ParamTable& table, const Segment& s) const {
@@ -71,8 +72,8 @@ Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
   return Tensor(flat.data, flat.dtype, {flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
 }
 
-const ParamStore::Flat& ParamStore::flat(StateKind kind) const {
-  return kind == StateKind::exp_avg ? m_ : kind == StateKind::exp_avg_sq ? v_ : masters();
+const ParamStore::Flat& ParamStore::flat(int slot) const {
+  return slot == kParamSlot ? masters() : states_[static_cast<size_t>(slot) - 1];
 }
 
 namespace {
@@ -81,8 +82,8 @@ Segment place_of(const ParamTable& table, const ParamPart& part) {
 }
 }  // namespace
 
-Tensor ParamStore::state(StateKind kind, const ParamPart& part) const {
-  return flat(kind).at(*table_, place_of(*table_, part));
+Tensor ParamStore::state(int slot, const ParamPart& part) const {
+  return flat(slot).at(*table_, place_of(*table_, part));
 }
 
 Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.at(*table_, place_of(*table_, part)); }
@@ -90,7 +91,10 @@ Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.a
 UnitState ParamStore::unit_state(const ParamUnit& u) const {
   const Segment s = state_sharded() ? own(u) : Segment{u.offset, u.elements};
   const auto of = [&](const Flat& flat) { return flat.at(*table_, s); };
-  return {s.offset, of(masters()), of(m_), of(v_), of(grads_), compute() == DType::f32 ? Tensor{} : of(weights_)};
+  UnitState state{s.offset, {.param = of(masters()), .states = {}, .gradient = of(grads_), .weights = {}}};
+  for (const Flat& flat : states_) state.tensors.states.push_back(of(flat));
+  if (compute() != DType::f32) state.tensors.weights = of(weights_);
+  return state;
 }
 
 void ParamStore::attach_gradients(int unit, const Tensor& memory) {
@@ -131,7 +135,9 @@ void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<fl
 }  // namespace
 
 void ParamStore::initialize(Ops& ops, uint64_t seed) {
-  for (const Tensor& flat : {weights(), master(), grads(), moment1(), moment2()})
+  std::vector<Tensor> all = {weights(), master(), grads()};
+  for (const Flat& flat : states_) all.push_back(flat.memory);
+  for (const Tensor& flat : all)
     if (flat) ops.zero(flat);  // including the gaps between parameters
   std::vector<float> host;
   for (const ParamUnit& u : table_->units())
@@ -139,7 +145,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
       for (const Fragment& whole : table_->fragments_of(part))
         for (const Fragment& box : chunks(whole, 1 << 20)) {
           fill_box((*table_)[part.id], box, seed, host);
-          copy_rounded(ops, state(StateKind::param, {part.id, box.offset, box.count.elements()}), host.data());
+          copy_rounded(ops, state(kParamSlot, {part.id, box.offset, box.count.elements()}), host.data());
           progress();
         }
   refresh_weights(ops);
@@ -149,7 +155,7 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
     if ((*table_)[id].unit < 0) continue;
     const ParamPart all{id, 0, (*table_)[id].local_elements()};
-    ops.round_stochastically(kept_weights(all), state(StateKind::param, all),
+    ops.round_stochastically(kept_weights(all), state(kParamSlot, all),
                              {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)});
   }
   ops.weights_changed();

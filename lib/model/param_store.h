@@ -1,12 +1,11 @@
 // ParamStore: a rank's parameters, gradients and optimizer state as flat buffers in table order.
 //
-// Under ZeRO some buffers hold only this rank's shard of each unit, one after the other: moments and fp32 master
-// weights from ZeRO 1, gradients from ZeRO 2, weights under ZeRO 3. In fp32 compute the weights are the master weights.
-// Gradients are kept in f32 or bf16; those not kept whole in f32 are computed, a unit at a time, in working memory that
-// the caller attaches.
+// Under ZeRO some buffers hold only this rank's shard of each unit, one after the other: the optimizer's states and
+// fp32 master weights from ZeRO 1, gradients from ZeRO 2, weights under ZeRO 3. In fp32 compute the weights are the
+// master weights. Gradients are kept in f32 or bf16; those not kept whole in f32 are computed, a unit at a time, in
+// working memory that the caller attaches.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "model/params.h"
@@ -14,23 +13,19 @@
 
 namespace fp {
 
-// The state of each parameter, in fp32, that checkpoints save: master weights and AdamW's two moments.
-enum class StateKind : uint8_t { param, exp_avg, exp_avg_sq };
-constexpr std::array<StateKind, 3> kStateKinds = {StateKind::param, StateKind::exp_avg, StateKind::exp_avg_sq};
-
 struct StoreOptions {
   DType compute = DType::bf16;
   bool training = true;          // false: weights only
   DType gradients = DType::f32;  // type in which gradients are kept between micro-batches and sent between ranks
   int zero_stage = 0;
-  bool optimizer = true;  // with training; false: gradients, but neither moments nor master weights
+  bool optimizer = true;  // with training; false: gradients, but neither master weights nor an optimizer's states
 };
 
-// Flat ranges that begin at element `first` of the table's flat buffers. `weights` are in the compute type, or empty in
-// fp32 compute.
+// Flat ranges that begin at element `first` of the table's flat buffers. The weights are in the compute type, or empty
+// in fp32 compute.
 struct UnitState {
   int64_t first = 0;
-  Tensor param, exp_avg, exp_avg_sq, gradient, weights;
+  UpdateTensors tensors;
 };
 
 class ParamStore {
@@ -49,7 +44,7 @@ class ParamStore {
 
   // Whether only this rank's shard of the buffer is kept.
   bool weights_sharded() const { return weights_.sharded; }
-  bool state_sharded() const { return m_.sharded; }
+  bool state_sharded() const { return state_sharded_; }
   bool gradients_sharded() const { return grads_.sharded; }
   // Whether gradients are computed in attached memory.
   bool uses_attached_gradients() const { return gradients_sharded() || options_.gradients != DType::f32; }
@@ -58,8 +53,8 @@ class ParamStore {
   const Tensor& weights() const { return weights_.memory; }
   const Tensor& master() const { return masters().memory; }
   const Tensor& grads() const { return grads_.memory; }
-  const Tensor& moment1() const { return m_.memory; }
-  const Tensor& moment2() const { return v_.memory; }
+  // A slot's, for example the optimizer's states from slot 1 on; empty if this store does not have it.
+  const Tensor& slot(int slot) const { return flat(slot).memory; }
   // Returns one parameter's part of a whole flat buffer.
   Tensor part(const Tensor& flat, ParamId id) const;
 
@@ -70,12 +65,12 @@ class ParamStore {
   Tensor shard_of_gradients(const ParamUnit& u) const { return grads_.at(*table_, own(u)); }
   // Returns the tensors that an update of the unit needs: of the whole unit, or of this rank's shard.
   UnitState unit_state(const ParamUnit&) const;
-  bool sharded(StateKind kind) const { return flat(kind).sharded; }
-  bool has(StateKind kind) const { return static_cast<bool>(flat(kind).memory); }
-  // Return a part of a parameter's state, or a flat range of the table's buffers, in f32 (a store without training has
-  // only the weights, in the compute type). This rank must keep it.
-  Tensor state(StateKind, const ParamPart&) const;
-  Tensor state(StateKind kind, const Segment& s) const { return flat(kind).at(*table_, s); }
+  bool sharded(int slot) const { return flat(slot).sharded; }
+  bool has(int slot) const { return static_cast<bool>(flat(slot).memory); }
+  // Return a part of a parameter's state, or a flat range of the table's buffers, in the slot's type (a store without
+  // training has only the weights, in the compute type). This rank must keep it.
+  Tensor state(int slot, const ParamPart&) const;
+  Tensor state(int slot, const Segment& s) const { return flat(slot).at(*table_, s); }
   // The same for the weights in the compute type.
   Tensor kept_weights(const ParamPart&) const;
   // Returns the parts of a unit whose state this rank keeps and updates.
@@ -95,8 +90,8 @@ class ParamStore {
   // attached memory the gaps between them.
   void finish_gradients(Ops&, int unit);
 
-  // Sets initial weights and zero moments. With sharded master weights, only this rank's shard of the compute weights
-  // is set; the caller gathers the rest.
+  // Sets initial weights and zeroes the optimizer's states. With sharded master weights, only this rank's shard of the
+  // compute weights is set; the caller gathers the rest.
   void initialize(Ops&, uint64_t seed);
   // Sets the compute weights from the master weights, after a load or an update; only this rank's shard if the master
   // weights are sharded.
@@ -111,13 +106,15 @@ class ParamStore {
     Tensor at(const ParamTable&, const Segment&) const;
   };
   const Flat& masters() const { return master_.memory ? master_ : weights_; }
-  const Flat& flat(StateKind) const;
+  const Flat& flat(int slot) const;
   Segment own(const ParamUnit& u) const { return table_->shard_of(u, table_->shard()); }
   Tensor view(const Tensor& unit_memory, const ParamUnit&, ParamId first, ParamId last) const;
 
   const ParamTable* table_;
   StoreOptions options_;
-  Flat weights_, master_, grads_, m_, v_;
+  Flat weights_, master_, grads_;
+  std::vector<Flat> states_;  // slots 1, 2, ...
+  bool state_sharded_ = false;
   std::vector<Tensor> attached_weights_, attached_gradients_;  // by unit
   std::vector<bool> written_;
 };

@@ -1,6 +1,6 @@
 // ParamTable: the single source of truth about parameters: name, logical shape, init rule, weight-decay flag, layer and
-// partition of each. Initialisation, tensor parallelism, checkpoints and import/export all read this table; nothing
-// else knows how a tensor is cut.
+// partition of each, and the states that training keeps for them. Initialisation, tensor parallelism, checkpoints and
+// import/export all read this table; nothing else knows how a tensor is cut.
 //
 // Names and logical shapes are those of the published checkpoints; weights of linear layers are (out, in).
 #pragma once
@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ops/ops.h"
+#include "optim/optimizer.h"
 #include "sharding/partition.h"
 #include "sharding/stages.h"
 
@@ -71,6 +73,13 @@ class ParamTable {
   // Shares a parameter of the embedding with the LM head (tied embeddings): a rank with the LM head alone holds a copy,
   // in a separate unit.
   void share_with_head(ParamId);
+  // Sets the states that training keeps for each element of every parameter, the parameter itself first. Initially that
+  // is the only one.
+  void set_slots(std::vector<StateSlot> slots) { slots_ = std::move(slots); }
+
+  const std::vector<StateSlot>& slots() const { return slots_; }
+  const std::string& slot_name(int slot) const { return slots_[static_cast<size_t>(slot)].name; }
+  int slot_count() const { return static_cast<int>(slots_.size()); }
 
   size_t size() const { return params_.size(); }
   const Param& operator[](ParamId id) const { return params_[static_cast<size_t>(id)]; }
@@ -131,6 +140,7 @@ class ParamTable {
   bool holds(Place, int layer) const;
   void lay_out(ParamId, bool joined);  // appends to the flat buffers
   std::vector<int> units_at(Place) const;
+  std::vector<StateSlot> slots_ = {{kParamState}};
   std::vector<Param> params_;
   std::vector<ParamUnit> units_;
   std::vector<Place> places_;  // of each parameter

@@ -1,30 +1,72 @@
-// The optimizer step over flat buffers: clipping by the gradient norm, and AdamW with weight decay on matrices only.
+// Optimizers over flat buffers. An optimizer declares the states that it keeps for each parameter and updates a unit of
+// parameters, or this rank's shard of it. Weight decay applies to matrices only; gradients are clipped by their norm.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "config/run_spec.h"
 #include "ops/ops.h"
 
 namespace fp {
 
-// The range of a parameter in the flat buffers.
+// A value that training keeps for each element of a parameter. It is addressed by its index in a list of slots; slot 0
+// is always the parameter itself in fp32 (the master weight).
+struct StateSlot {
+  std::string name;  // of its dataset in checkpoints: "param", "exp_avg"
+  DType dtype = DType::f32;
+
+  bool operator==(const StateSlot&) const = default;
+};
+
+constexpr int kParamSlot = 0;
+constexpr const char* kParamState = "param";
+
+// The range of a parameter in the tensors of an update.
 struct ParamRange {
   Segment segment;
   bool decay = false;
 };
 
-struct FlatState {
-  Tensor param, m, v, grad;  // f32, same length
-  Tensor weights;            // bf16 copy of param, or empty
+// The tensors of an update: f32 [n] each, but for the weights.
+struct UpdateTensors {
+  Tensor param;
+  std::vector<Tensor> states;  // slots 1, 2, ...
+  Tensor gradient;
+  Tensor weights;  // bf16 copy of param [n], or empty
 };
+
+struct UpdateStep {
+  double lr = 0;
+  int64_t step = 1;  // from 1
+  double grad_scale = 1;
+};
+
+// Destinations of checksums that an update computes on the way; empty ones are left out.
+struct UpdateChecksums {
+  // i32 [ranges, slots + 1, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot and then of
+  // the weights.
+  Tensor bits;
+  Tensor gradient;  // f32 [ranges, 2]: rows that add up to the gradient sums of all ranges
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual void update(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
+                      const UpdateChecksums& = {}) const = 0;
+};
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
+
+// Returns the slots of the optimizer, the parameter's own first.
+std::vector<StateSlot> state_slots(OptimizerKind);
+// Bytes of all slots of a parameter's element, which checkpoints save.
+double saved_bytes(const OptimizerSection&);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);
-
-// Runs one AdamW update; step counts from 1. `sums.bits` (i32 [ranges,4,2], or empty) receives the bit sums of each
-// range, `sums.gradient` (f32 [ranges,2], or empty) rows that add up to the gradient sums of all ranges.
-void adamw_step(Ops&, const FlatState&, std::span<const ParamRange>, const OptimizerSection&, double lr, int64_t step,
-                double grad_scale, const AdamWSums& sums = {});
 
 }  // namespace fp

@@ -27,7 +27,8 @@ std::string key_of(const RunSpec& s, Recompute recompute, int ranks_per_node) {
 // Bytes of a rank's parameters, gradients and optimizer state, which ZeRO shards over `sharers` ranks.
 double state_bytes(const RunSpec& s, double parameters, double sharers) {
   const bool narrow = s.precision.compute == DType::bf16;
-  const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == DType::bf16 ? 2 : 4, optimizer = 12;
+  const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == DType::bf16 ? 2 : 4;
+  const double optimizer = saved_bytes(s.optimizer);
   const int64_t zero = s.parallel.zero_stage;
   return parameters * (weights / (zero >= 3 ? sharers : 1) + gradients / (zero >= 2 ? sharers : 1) +
                        (narrow ? optimizer : optimizer - 4) / (zero >= 1 ? sharers : 1) +
@@ -37,7 +38,7 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
 // Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double parameters) {
   if (cluster.device == ClusterDevice::cuda || !saves_in_background(s)) return 0;
-  const double all = 12 * parameters, limit = static_cast<double>(s.checkpoint.staging_mib << 20);
+  const double all = saved_bytes(s.optimizer) * parameters, limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }
 

@@ -238,7 +238,8 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   beside(sums, (often ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
   if (spec.parallel.zero_stage == 3)
     beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
-  const double moved = weight_bytes(spec) + 32;  // masters, moments and gradients, which the norm also reads
+  // Every slot is read and written; gradients are read here and by the norm.
+  const double moved = weight_bytes(spec) + 8 * static_cast<double>(state_slots(spec.optimizer.kind).size()) + 8;
   t.update = costs.op_seconds(
       {"adamw", 0, parameters * moved / (spec.parallel.zero_stage > 0 ? sharers : 1), 0, 0, 0, DType::f32});
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)

@@ -124,16 +124,16 @@ TrainState state_on_all_ranks(const Checkpoint& checkpoint, Group& world) {
 namespace {
 
 // Compares the fingerprints summed over all ranks with the saved ones. A single rank has done so while loading.
-void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateKind> kinds,
+void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateSlot> slots,
            Group& world) {
   if (world.size() == 1) return;
   std::vector<uint64_t> flat;
-  for (KindPrints& of_param : prints)
-    for (const StateKind kind : kinds) flat.push_back(of_param[kind]);
+  for (auto& of_param : prints)
+    for (const StateSlot& slot : slots) flat.push_back(of_param[slot.name]);
   world.all_reduce(std::span(flat));
   auto sum = flat.begin();
-  for (KindPrints& of_param : prints)
-    for (const StateKind kind : kinds) of_param[kind] = *sum++;
+  for (auto& of_param : prints)
+    for (const StateSlot& slot : slots) of_param[slot.name] = *sum++;
   on_rank_0(world, [&] {
     check_fingerprints(checkpoint, table, prints);
     return std::string();
@@ -145,7 +145,7 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
 void load_on_all_ranks(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
   do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
-  prove(checkpoint, store.table(), std::move(mine), kStateKinds, world);
+  prove(checkpoint, store.table(), std::move(mine), store.table().slots(), world);
 }
 
 std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
@@ -192,8 +192,8 @@ WeightSource open_on_all_ranks(const std::string& key, const std::filesystem::pa
 void load_on_all_ranks(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
   do_on_all_ranks(world, [&] { mine = source.load(store, ops); });
-  constexpr std::array kWeights = {StateKind::param};
-  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), kWeights, world);
+  const std::vector<StateSlot> weights = {{kParamState}};
+  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), weights, world);
 }
 
 std::string gather_memory_report(const MemoryPeaks& m, Group& world) {

@@ -1,9 +1,10 @@
-// A small model with every kind of partition, whose state is a known function of name, kind and logical index.
+// A small model with every kind of partition, whose state is a known function of names and logical index.
 #pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -32,6 +33,12 @@ namespace fp::test {
 
 constexpr int64_t kAll = std::numeric_limits<int64_t>::max();  // steps
 
+// The slots of all states in these tests.
+inline const std::vector<StateSlot>& slots() {
+  static const std::vector<StateSlot> all = state_slots(OptimizerKind::adamw);
+  return all;
+}
+
 inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int shards = 1, int shard = 0) {
   constexpr int64_t hidden = 16, heads = 8, kv = 2, d = 4, ffn = 24, vocab = 37, padded = 48;
   const auto rows = [](int64_t extent, int64_t units) { return Partition::cut(0, {{extent, units, 0}}); };
@@ -48,25 +55,29 @@ inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int sha
     t.add(p + "mlp.up_proj.weight", {ffn, hidden}, rows(ffn, ffn), {}, layer, true);
     t.add(p + "mlp.down_proj.weight", {hidden, ffn}, Partition::cut(1, {{ffn, ffn, 0}}), {}, layer);
   }
+  t.set_slots(slots());
   return t;
 }
 
 // Expected elements of a tensor: arbitrary finite floats, including denormals and -0.
 class KnownValues {
  public:
-  KnownValues(const std::string& name, StateKind kind, uint64_t seed)
-      : key_(Philox::name_id(name) + seed * 7919 + static_cast<uint64_t>(kind) * 104729) {}
+  KnownValues(const std::string& name, const std::string& state, uint64_t seed)
+      : key_(Philox::name_id(name) + seed * 7919 + number_of(state) * 104729) {}
   float operator[](int64_t index) const {
     const auto bits = static_cast<uint32_t>(Philox::mix(key_ + static_cast<uint64_t>(index) * 0x10001));
     return std::bit_cast<float>((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
   }
 
  private:
+  static uint64_t number_of(const std::string& state) {
+    return static_cast<uint64_t>(std::ranges::find(slots(), state, &StateSlot::name) - slots().begin());
+  }
   uint64_t key_;
 };
 
-inline float known_value(const std::string& name, StateKind kind, int64_t index, uint64_t seed) {
-  return KnownValues(name, kind, seed)[index];
+inline float known_value(const std::string& name, const std::string& state, int64_t index, uint64_t seed) {
+  return KnownValues(name, state, seed)[index];
 }
 
 // A rank's state in its own memory: all of it or, under ZeRO, its shards.
@@ -85,14 +96,16 @@ class State {
 
   // Sets every byte to a value that no load leaves behind.
   void poison() {
-    for (const Tensor& flat : {store.weights(), store.master(), store.moment1(), store.moment2(), store.grads()})
+    std::vector<Tensor> all = {store.weights(), store.master(), store.grads()};
+    for (int slot = kParamSlot + 1; slot < table.slot_count(); ++slot) all.push_back(store.slot(slot));
+    for (const Tensor& flat : all)
       if (flat) std::memset(flat.data, 0x5a, flat.bytes());
   }
 
   // Sets every element that this rank holds to known_value(seed), and padding to 0.
   void fill(uint64_t seed) {
-    visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
-      const KnownValues values(table[id].name, kind, seed);
+    visit([&](ParamId id, int slot, int64_t first, std::span<float> local) {
+      const KnownValues values(table[id].name, table.slot_name(slot), seed);
       for (size_t i = 0; i < local.size(); ++i) {
         const int64_t index = indices_[static_cast<size_t>(id)][static_cast<size_t>(first) + i];
         local[i] = index < 0 ? 0.0f : values[index];
@@ -101,13 +114,13 @@ class State {
     store.refresh_weights(*ops);
   }
 
-  // Returns the number of elements of a kind on this rank, including padding, that differ from fill(seed). The correct
+  // Returns the number of elements of a slot on this rank, including padding, that differ from fill(seed). The correct
   // ones are marked in `seen`, if given: for each parameter, by logical index.
-  int64_t wrong(uint64_t seed, StateKind which, std::vector<std::vector<bool>>* seen = nullptr) {
+  int64_t wrong(uint64_t seed, int which, std::vector<std::vector<bool>>* seen = nullptr) {
     int64_t n = 0;
-    visit([&](ParamId id, StateKind kind, int64_t first, std::span<float> local) {
-      if (kind != which) return;
-      const KnownValues values(table[id].name, kind, seed);
+    visit([&](ParamId id, int slot, int64_t first, std::span<float> local) {
+      if (slot != which) return;
+      const KnownValues values(table[id].name, table.slot_name(slot), seed);
       for (size_t i = 0; i < local.size(); ++i) {
         const int64_t index = indices_[static_cast<size_t>(id)][static_cast<size_t>(first) + i];
         const float expected = index < 0 ? 0.0f : values[index];
@@ -121,7 +134,7 @@ class State {
   }
   int64_t wrong(uint64_t seed) {
     int64_t n = 0;
-    for (const StateKind kind : kStateKinds) n += wrong(seed, kind);
+    for (int slot = 0; slot < table.slot_count(); ++slot) n += wrong(seed, slot);
     return n;
   }
 
@@ -154,15 +167,15 @@ class State {
     return dry.peak();
   }
 
-  // Calls f(parameter, kind, first local element, elements) for all state of this rank.
+  // Calls f(parameter, slot, first local element, elements) for all state of this rank.
   template <class Visit>
   void visit(const Visit& f) {
-    for (const StateKind kind : kStateKinds)
-      if (store.has(kind))
+    for (int slot = 0; slot < table.slot_count(); ++slot)
+      if (store.has(slot))
         for (const ParamUnit& u : table.units())
-          for (const ParamPart& part : table.parts(u, !store.sharded(kind)))
-            f(part.id, kind, part.first,
-              std::span(store.state(kind, part).ptr<float>(), static_cast<size_t>(part.count)));
+          for (const ParamPart& part : table.parts(u, !store.sharded(slot)))
+            f(part.id, slot, part.first,
+              std::span(store.state(slot, part).ptr<float>(), static_cast<size_t>(part.count)));
   }
 
   std::vector<std::vector<int64_t>> indices_;  // logical indices of each parameter on this rank
@@ -267,10 +280,34 @@ inline std::string resealed(const std::string& text) {
   return before + "  \"xxh3\": \"" + hash_bytes(before.data(), before.size()) + "\"\n}\n";
 }
 
+// Replaces a manifest, with a correct hash.
+inline void reseal(const std::filesystem::path& folder, const nlohmann::json& manifest) {
+  nlohmann::json without_hash = manifest;
+  without_hash.erase("xxh3");
+  std::string text = without_hash.dump(2);
+  text.replace(text.size() - 2, 2, ",\n  \"xxh3\": \"\"\n}\n");
+  write_text(folder / "manifest.json", resealed(text));
+}
+
+inline nlohmann::json manifest_of(const std::filesystem::path& folder) {
+  return nlohmann::json::parse(read_file(folder / "manifest.json"));
+}
+
+// Rewrites the manifest as version 1 had it.
+inline void make_version_1(const std::filesystem::path& folder) {
+  nlohmann::json m = manifest_of(folder);
+  m["version"] = 1;
+  for (nlohmann::json& p : m["parameters"]) {
+    for (const nlohmann::json& s : p["states"]) p["fingerprints"][s["name"].get<std::string>()] = s["fingerprint"];
+    p.erase("states");
+  }
+  reseal(folder, m);
+}
+
 // Turns a checkpoint into an intact one of format version 7.
 inline void make_newer(const std::filesystem::path& checkpoint) {
   std::string text = read_file(checkpoint / "manifest.json");
-  const size_t at = text.find("\"version\": 1");
+  const size_t at = text.find("\"version\": 2");
   REQUIRE(at != std::string::npos);
   text[at + 11] = '7';
   write_text(checkpoint / "manifest.json", resealed(text));

@@ -19,8 +19,7 @@ const std::string kFirstLine = "fptrain table 1\n";
 
 // A tensor of shape [3, 4], whose rows two ranks hold, and one of shape [6], of which each holds half.
 std::vector<CheckpointParam> two_parameters() {
-  return {{"w", {3, 4}, {{StateKind::param, 1}, {StateKind::exp_avg, 2}}},
-          {"layer.norm", {6}, {{StateKind::param, 3}}}};
+  return {{"w", {3, 4}, {{"param", 1}, {"exp_avg", 2}}}, {"layer.norm", {6}, {{"param", 3}}}};
 }
 
 // The same as bytes of index.bin, following docs/checkpoint-format.md.
@@ -34,7 +33,7 @@ Numbers table_of_two() {
   const auto add = [&](std::initializer_list<uint64_t> numbers) { all.insert(all.end(), numbers); };
   add({2});                                    // parameters
   add({1, text("w\0\0\0\0\0\0\0"), 2, 3, 4});  // name, shape
-  add({2});                                    // kinds
+  add({2});                                    // states
   add({0, 2});                                 // param: two fragments
   add({0, 0, 2048, 0, 0, 2, 4});               // rank, number, offset, start, shape
   add({1, 0, 2048, 2, 0, 1, 4});
@@ -56,17 +55,15 @@ TEST_CASE("index.bin has the documented bytes") {
   const std::vector<CheckpointParam> parameters = two_parameters();
   const std::vector<IndexedParam> indexed = {
       {parameters[0],
-       {{StateKind::param, {{0, 0, {{0, 0}, {2, 4}}, 2048}, {1, 0, {{2, 0}, {1, 4}}, 2048}}},
-        {StateKind::exp_avg, {{1, 0, {{0, 0}, {3, 4}}, 4096}}}}},
-      {parameters[1], {{StateKind::param, {{0, 0, {{0}, {3}}, 512}, {1, 0, {{3}, {3}}, 512}}}}}};
+       {{{0, 0, {{0, 0}, {2, 4}}, 2048}, {1, 0, {{2, 0}, {1, 4}}, 2048}}, {{1, 0, {{0, 0}, {3, 4}}, 4096}}}},
+      {parameters[1], {{{0, 0, {{0}, {3}}, 512}, {1, 0, {{3}, {3}}, 512}}}}};
   const std::string content = serialize_fragments(indexed);
   CHECK(content == bytes_of(table_of_two()));
   const FragmentTable table(content, parameters, "here");
   for (const IndexedParam& p : indexed)
-    for (const auto& [kind, fragments] : p.fragments)
-      CHECK(rows_of(table.fragments(p.param, kind)) == rows_of(fragments));
-  CHECK(contains(data_error([&] { table.fragments(parameters[1], StateKind::exp_avg); }),
-                 "has no exp_avg of layer.norm"));
+    for (size_t i = 0; i < p.fragments.size(); ++i)
+      CHECK(rows_of(table.fragments(p.param, p.param.states[i].name)) == rows_of(p.fragments[i]));
+  CHECK(contains(data_error([&] { table.fragments(parameters[1], "exp_avg"); }), "has no exp_avg of layer.norm"));
 }
 
 TEST_CASE("an index.bin that does not match the manifest's parameters exactly is refused") {
@@ -95,8 +92,8 @@ TEST_CASE("an index.bin that does not match the manifest's parameters exactly is
   CHECK(contains(altered(2, 'w' | uint64_t{1} << 63), "name differs from the manifest's, w"));
   CHECK(contains(altered(3, 1), "w: dimensions: 1, but 2 in the manifest"));
   CHECK(contains(altered(4, 4), "w: shape: 4, but 3 in the manifest"));
-  CHECK(contains(altered(6, 3), "w: kinds: 3, but 2 in the manifest"));
-  CHECK(contains(altered(7, 2), "w: kind: 2, but 0 in the manifest"));
+  CHECK(contains(altered(6, 3), "w: states: 3, but 2 in the manifest"));
+  CHECK(contains(altered(7, 2), "w: number of the state: 2, but 0 in the manifest"));
   for (const uint64_t count : {uint64_t{0}, uint64_t{100}, uint64_t{1} << 61, ~uint64_t{0}})
     CHECK(contains(altered(8, count), fmt::format("at byte {}: w: {} fragments", 16 + 8 * 8, count)));
 }
@@ -111,9 +108,9 @@ TEST_CASE("out-of-range numbers of a fragment are refused") {
     Numbers numbers = table_of_two();
     numbers.at(at) = value;
     const FragmentTable table(bytes_of(numbers), parameters, "here");
-    CHECK(contains(data_error([&] { table.fragments(parameters[0], StateKind::param); }),
+    CHECK(contains(data_error([&] { table.fragments(parameters[0], "param"); }),
                    fmt::format("here: w/param: number {} of row 0 is {}; legal: at most", at - 9, value)));
-    CHECK_NOTHROW(table.fragments(parameters[1], StateKind::param));
+    CHECK_NOTHROW(table.fragments(parameters[1], "param"));
   }
 }
 
@@ -147,11 +144,13 @@ Checkpoint with_altered_table(const path& folder, const std::function<void(Store
     const FragmentIndex index(checkpoint);
     for (const CheckpointParam& p : checkpoint.manifest().parameters) {
       all.push_back({p, {}});
-      for (const StateKind kind : kStateKinds)
-        for (StoredFragment f : index.fragments(p, kind)) {
+      for (const StoredState& state : p.states) {
+        all.back().fragments.emplace_back();
+        for (StoredFragment f : index.fragments(p, state.name)) {
           alter(f);
-          all.back().fragments[kind].push_back(f);
+          all.back().fragments.back().push_back(f);
         }
+      }
     }
   }
   write_text(folder / "index.bin", serialize_fragments(all));
@@ -203,8 +202,8 @@ TEST_CASE("index.bin and index.h5 of a save agree") {
     const FragmentIndex table(checkpoint);
     const h5::File index = h5::File::open(checkpoint.folder() / "index.h5");
     for (const CheckpointParam& p : checkpoint.manifest().parameters)
-      for (const StateKind kind : kStateKinds)
-        CHECK(rows_of(table.fragments(p, kind)) == rows_of(read_fragments(index, p, kind)));
+      for (const std::string state : {"param", "exp_avg", "exp_avg_sq"})
+        CHECK(rows_of(table.fragments(p, state)) == rows_of(read_fragments(index, p, state)));
     CHECK_NOTHROW(verify_with_hdf5(checkpoint));
   }
 }

@@ -12,10 +12,11 @@ using std::filesystem::path;
 path save_values(const path& dir, const std::vector<float>& values, int64_t step = 1) {
   ParamTable table;
   table.add("w", {2, static_cast<int64_t>(values.size()) / 2}, Partition::replicated(), {});
+  table.set_slots(slots());
   State s(table);
   float scale = 1.0f;
-  for (const StateKind kind : kStateKinds) {
-    float* to = s.store.state(kind, {0, 0, s.table[0].local_elements()}).ptr<float>();
+  for (int slot = 0; slot < s.table.slot_count(); ++slot) {
+    float* to = s.store.state(slot, {0, 0, s.table[0].local_elements()}).ptr<float>();
     for (size_t i = 0; i < values.size(); ++i) to[i] = scale * values[i];
     scale *= 2.0f;
   }
@@ -28,20 +29,20 @@ TEST_CASE("statistics of a tensor") {
   const MemoryFolder dir;
   const Checkpoint c = Checkpoint::open(save_values(dir.path, {3, -4, 0, kInfinity, kNaN, 12}));
   FragmentReader reader(c);
-  const TensorStats s = tensor_stats(reader, "w", StateKind::param);
+  const TensorStats s = tensor_stats(reader, "w", "param");
   CHECK(s.elements == 6);
   CHECK(s.nonfinite == 2);
   CHECK(s.norm == 13.0);
   CHECK(s.min == -4.0);
   CHECK(s.max == 12.0);
   CHECK(s.mean == 11.0 / 4.0);
-  CHECK(tensor_stats(reader, "w", StateKind::exp_avg_sq).norm == 52.0);
-  CHECK(first_elements(reader, "w", StateKind::exp_avg, 2) == std::vector<float>{6, -8});
-  CHECK(first_elements(reader, "w", StateKind::param, 100).size() == 6);
-  const std::vector<StoredFragment> fragments = reader.index().fragments(reader.parameter("w"), StateKind::param);
+  CHECK(tensor_stats(reader, "w", "exp_avg_sq").norm == 52.0);
+  CHECK(first_elements(reader, "w", "exp_avg", 2) == std::vector<float>{6, -8});
+  CHECK(first_elements(reader, "w", "param", 100).size() == 6);
+  const std::vector<StoredFragment> fragments = reader.index().fragments(reader.parameter("w"), "param");
   REQUIRE(fragments.size() == 1);
   CHECK(rank_file_name(fragments[0].rank) == "rank-00000.h5");
-  CHECK(dataset_name("w", StateKind::param, fragments[0].number) == "w/param/0");
+  CHECK(dataset_name("w", "param", fragments[0].number) == "w/param/0");
   CHECK(fragments[0].box.count == Shape{2, 3});
 }
 
@@ -68,7 +69,7 @@ TEST_CASE("differences are counted and measured") {
   REQUIRE(d.tensors.size() == 3);
   CHECK(d.tensors[0].differing == 2);  // -0 is not 0, bit by bit
   CHECK(d.tensors[0].max_abs == 0.5);
-  CHECK(d.tensors[2].kind == StateKind::exp_avg_sq);
+  CHECK(d.tensors[2].state == "exp_avg_sq");
   CHECK(d.tensors[2].max_abs == 2.0);
   CHECK(d.state.size() == 3);  // step, samples, loss
   const Checkpoint nan = Checkpoint::open(save_values(dir.path / "nan", {1, 2, 3, kNaN}));

@@ -25,20 +25,21 @@ Checkpoint open_allowed(const path& folder) {
 }
 
 // Rewrites index.h5 with HDF5 mappings only, which `of` returns for a tensor, and corrects its hash.
-void write_without_tables(const path& folder,
-                          const std::function<std::vector<StoredFragment>(const CheckpointParam&, StateKind)>& of) {
+void write_without_tables(
+    const path& folder,
+    const std::function<std::vector<StoredFragment>(const CheckpointParam&, const std::string&)>& of) {
   const CheckpointManifest manifest = read_checkpoint_manifest(folder);
   std::vector<std::pair<std::string, std::vector<h5::Mapping>>> tensors;
   for (const CheckpointParam& p : manifest.parameters)
-    for (const StateKind kind : kStateKinds) {
-      tensors.push_back({dataset_name(p.name, kind), {}});
-      for (const StoredFragment& f : of(p, kind))
-        tensors.back().second.push_back({f.box, rank_file_name(f.rank), dataset_name(p.name, kind, f.number)});
+    for (const std::string state : {"param", "exp_avg", "exp_avg_sq"}) {
+      tensors.push_back({dataset_name(p.name, state), {}});
+      for (const StoredFragment& f : of(p, state))
+        tensors.back().second.push_back({f.box, rank_file_name(f.rank), dataset_name(p.name, state, f.number)});
     }
   std::filesystem::remove(folder / "index.h5");
   h5::File index = h5::File::create(folder / "index.h5");
   for (size_t i = 0; i < tensors.size(); ++i)
-    index.create_virtual(tensors[i].first, manifest.parameters[i / kStateKinds.size()].shape, tensors[i].second);
+    index.create_virtual(tensors[i].first, manifest.parameters[i / slots().size()].shape, tensors[i].second);
   index.close();
   seal(folder, "index.h5");
 }
@@ -85,7 +86,8 @@ TEST_CASE("an older checkpoint whose index has no tables is read through its HDF
   {
     const Checkpoint checkpoint = open_allowed(folder);
     const FragmentIndex index(checkpoint);
-    write_without_tables(folder, [&](const CheckpointParam& p, StateKind kind) { return index.fragments(p, kind); });
+    write_without_tables(folder,
+                         [&](const CheckpointParam& p, const std::string& state) { return index.fragments(p, state); });
   }
   const Checkpoint checkpoint = open_allowed(folder);
   State state(small_table());
@@ -97,7 +99,7 @@ TEST_CASE("an older index with a hole is refused") {
   const MemoryFolder dir;
   const path folder = test::save_ranks(dir.path, 1, 1, 1, 1);
   make_older(folder);
-  write_without_tables(folder, [](const CheckpointParam& p, StateKind) {
+  write_without_tables(folder, [](const CheckpointParam& p, const std::string&) {
     Shape start = p.shape;
     for (int d = 0; d < start.rank(); ++d) start[d] = 0;
     StoredFragment f{0, 0, {start, p.shape}, 0};
@@ -106,8 +108,7 @@ TEST_CASE("an older index with a hole is refused") {
   });
   const Checkpoint checkpoint = open_allowed(folder);
   FragmentReader reader(checkpoint);
-  const std::string message =
-      data_error([&] { first_elements(reader, "model.embed_tokens.weight", StateKind::param, 8); });
+  const std::string message = data_error([&] { first_elements(reader, "model.embed_tokens.weight", "param", 8); });
   CHECK(contains(message, "model.embed_tokens.weight/param/0 is not a dataset of shape [30,16]"));
 }
 

@@ -21,10 +21,10 @@ TEST_CASE("a checkpoint saved by any number of ranks is loaded by any other numb
     CHECK(state.wrong(1) == 0);
     const Fingerprints prints = fingerprints(state.store, *state.ops);
     for (size_t i = 0; i < sums.size(); ++i)
-      for (const auto& [kind, print] : prints[i]) sums[i][kind] += print;
+      for (const auto& [name, print] : prints[i]) sums[i][name] += print;
   }
   CHECK_NOTHROW(check_fingerprints(checkpoint, small_table(), sums));
-  sums[3][StateKind::param] += 1;
+  sums[3]["param"] += 1;
   CHECK_THROWS_AS(check_fingerprints(checkpoint, small_table(), sums), DataError);
 }
 
@@ -68,8 +68,8 @@ TEST_CASE("fingerprints do not depend on how a tensor is divided") {
   const CheckpointManifest other = Checkpoint::open(save_ranks(dir.path, 2, 2)).manifest();
   CHECK(one.parameters == four.parameters);
   for (size_t i = 0; i < one.parameters.size(); ++i)
-    for (const StateKind kind : kStateKinds)
-      CHECK(one.parameters[i].fingerprints.at(kind) != other.parameters[i].fingerprints.at(kind));
+    for (const std::string state : {"param", "exp_avg", "exp_avg_sq"})
+      CHECK(one.parameters[i].find(state)->fingerprint != other.parameters[i].find(state)->fingerprint);
 }
 
 TEST_CASE("a fingerprint is the documented sum") {

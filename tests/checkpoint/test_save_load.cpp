@@ -34,7 +34,7 @@ TEST_CASE("the gaps between parameters and the gradients become zero on loading"
   for (const Param& p : loaded.table) std::fill_n(in_parameter.begin() + p.offset, p.local_elements(), true);
   for (size_t i = 0; i < in_parameter.size(); ++i) {
     REQUIRE(loaded.store.grads().ptr<float>()[i] == 0.0f);
-    if (!in_parameter[i]) REQUIRE(loaded.store.moment2().ptr<float>()[i] == 0.0f);
+    if (!in_parameter[i]) REQUIRE(loaded.store.slot(2).ptr<float>()[i] == 0.0f);
   }
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("weights alone load into bf16 and fp32 stores") {
   for (ParamId id = 0; id < static_cast<ParamId>(half.table.size()); ++id) {
     const std::vector<int64_t> logical = half.logical_indices(id);
     for (size_t i = 0; i < logical.size(); ++i) {
-      const float exact = logical[i] < 0 ? 0.0f : known_value(half.table[id].name, StateKind::param, logical[i], 1);
+      const float exact = logical[i] < 0 ? 0.0f : known_value(half.table[id].name, "param", logical[i], 1);
       REQUIRE(half.store.weight(id).ptr<bf16>()[i].bits == bf16(exact).bits);
     }
   }
@@ -115,7 +115,7 @@ TEST_CASE("training does not resume from a checkpoint without moments") {
   const MemoryFolder dir;
   State weights(small_table(), DType::f32, false), training(small_table());
   const auto path = save(dir.path, weights, 1, 1);
-  CHECK(contains(data_error([&] { load_checkpoint(path, training.store, *training.ops); }), "no optimizer moments"));
+  CHECK(contains(data_error([&] { load_checkpoint(path, training.store, *training.ops); }), "no optimizer states"));
   State again(small_table(), DType::f32, false);
   load_checkpoint(path, again.store, *again.ops);
   CHECK(again.wrong(1) == 0);

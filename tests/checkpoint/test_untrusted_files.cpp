@@ -118,10 +118,10 @@ void replace_dataset(hid_t file, const std::string& name, const std::function<vo
 void require_right_without_hdf5(const path& folder) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   FragmentReader reader(checkpoint);
-  const std::vector<float> first = first_elements(reader, kNorm, StateKind::param, 16);
+  const std::vector<float> first = first_elements(reader, kNorm, "param", 16);
   for (size_t i = 0; i < first.size(); ++i)
     CHECK(std::bit_cast<uint32_t>(first[i]) ==
-          std::bit_cast<uint32_t>(known_value(kNorm, StateKind::param, static_cast<int64_t>(i), 1)));
+          std::bit_cast<uint32_t>(known_value(kNorm, "param", static_cast<int64_t>(i), 1)));
   CHECK_NOTHROW(verify_tensors(checkpoint));
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("external storage in an index reveals nothing of the file that it name
   Checkpoint older = Checkpoint::open(s.folder);
   older.allow_hdf5();
   FragmentReader reader(older);
-  CHECK(contains(data_error([&] { first_elements(reader, kNorm, StateKind::param, 16); }), "in other files"));
+  CHECK(contains(data_error([&] { first_elements(reader, kNorm, "param", 16); }), "in other files"));
 }
 
 TEST_CASE("virtual datasets may only map the right datasets of the checkpoint's rank files") {

@@ -79,7 +79,7 @@ TEST_CASE("inspect shows every tensor, or one of them") {
   const auto one = checkpoint({"inspect", run.first.string(), "--param", name});
   CHECK(one.code == 0);
   CHECK(contains(one.output, name + " [16,32]"));
-  CHECK(contains(one.output, fmt::format("first: {:.9g}", known_value(name, StateKind::param, 0, 1))));
+  CHECK(contains(one.output, fmt::format("first: {:.9g}", known_value(name, "param", 0, 1))));
   CHECK(contains(one.output, "exp_avg_sq/0 of shape [16,32] at [0,0] in rank-00000.h5"));
   const auto none = checkpoint({"inspect", run.first.string(), "--param", "o_proj"});
   CHECK(none.code == 2);

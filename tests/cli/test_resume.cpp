@@ -206,11 +206,27 @@ TEST_CASE("a corrupt checkpoint is skipped but one of a later format is not", "[
     const Outcome o = run(w.train(spec, "r"));
     CAPTURE(o.output);
     CHECK(o.code == 2);
-    CHECK_THAT(o.output, Catch::Contains("is of format version 7, this program reads version 1: use the program that "
-                                         "saved it, fptrain") &&
-                             Catch::Contains("/step-00000010 and --set run.directory=ANOTHER"));
+    CHECK_THAT(o.output,
+               Catch::Contains("is of format version 7, this program reads up to version 2: use the program that "
+                               "saved it, fptrain") &&
+                   Catch::Contains("/step-00000010 and --set run.directory=ANOTHER"));
     CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast});
   }
+}
+
+TEST_CASE("a run resumes bit-exactly from a checkpoint of format version 1", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  REQUIRE(run(w.train(spec, "r")).code == 0);
+  const auto folder = w.run_directory("r") / "checkpoints";
+  const auto last = fingerprint(folder / kLast);
+  std::filesystem::remove_all(folder / kLast);
+  fp::test::make_version_1(folder / "step-00000010");
+  const Outcome o = run(w.train(spec, "r"));
+  CAPTURE(o.output);
+  CHECK(o.code == 0);
+  CHECK_THAT(o.output, Catch::Contains("resumed from") && Catch::Contains("step-00000010"));
+  CHECK(fingerprint(folder / kLast) == last);
 }
 
 TEST_CASE("a run whose lease another host has taken ends without further writes", "[cli]") {

@@ -265,7 +265,6 @@ TEST_CASE("validate() finds the same errors as reading the dumped spec", "[confi
       [](RunSpec& s) { s.model.head_dim = 0; },
       [](RunSpec& s) { s.train.micro_batch = 0; },
       [](RunSpec& s) { s.train.micro_batch = 5, s.train.steps = -1; },
-      [](RunSpec& s) { s.optimizer.kind = "sgd"; },
       [](RunSpec& s) {
         s.parallel.open = {"tensor", "everything"};
       },

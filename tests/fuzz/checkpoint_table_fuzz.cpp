@@ -7,8 +7,6 @@
 
 namespace {
 
-using fp::StateKind;
-
 // Requires that the fragments contain each element exactly once, by counting.
 void require_each_once(const fp::CheckpointParam& param, const std::vector<fp::StoredFragment>& fragments) {
   const int64_t rows = param.shape[0], columns = param.shape.elements() / rows;
@@ -29,18 +27,18 @@ void require_each_once(const fp::CheckpointParam& param, const std::vector<fp::S
 // and a tensor that is reported as complete has each element exactly once.
 FP_FUZZ_TARGET(checkpoint_table) {
   const std::vector<fp::CheckpointParam> parameters = {
-      {"embed.weight", {4, 6}, {{StateKind::param, 1}, {StateKind::exp_avg, 2}, {StateKind::exp_avg_sq, 3}}},
-      {"norm.weight", {5}, {{StateKind::param, 4}}},
-      {"conv.weight", {2, 3, 2}, {{StateKind::param, 5}}}};
+      {"embed.weight", {4, 6}, {{"param", 1}, {"exp_avg", 2}, {"exp_avg_sq", 3}}},
+      {"norm.weight", {5}, {{"param", 4}}},
+      {"conv.weight", {2, 3, 2}, {{"param", 5}}}};
   fp_fuzz::accept_or_refuse([&] {
     const fp::FragmentTable table(fp_fuzz::text_of(data, size), parameters, "input");
     std::vector<fp::IndexedParam> indexed;
     for (const fp::CheckpointParam& p : parameters) {
       indexed.push_back({p, {}});
-      for (const auto& [kind, print] : p.fingerprints) {
-        const std::vector<fp::StoredFragment> fragments = table.fragments(p, kind);
+      for (const fp::StoredState& state : p.states) {
+        const std::vector<fp::StoredFragment> fragments = table.fragments(p, state.name);
         if (tiling_error(p.shape, fragments).empty()) require_each_once(p, fragments);
-        indexed.back().fragments[kind] = fragments;
+        indexed.back().fragments.push_back(fragments);
       }
     }
     FP_CHECK(serialize_fragments(indexed) == fp_fuzz::text_of(data, size), "not as it was written");

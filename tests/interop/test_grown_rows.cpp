@@ -16,7 +16,8 @@ namespace {
 class Formula final : public TensorReader {
  public:
   static float value(int64_t row, int64_t column) { return static_cast<float>((row * 7 + column * 3) % 11) - 4.5f; }
-  void read(const std::string&, StateKind, const h5::Box& box, float* data, const h5::Window& window) override {
+  void read(const std::string&, const std::string&, const h5::Box& box, float* data,
+            const h5::Window& window) override {
     const bool matrix = box.count.rank() == 2;
     for (int64_t i = 0; i < box.count[0]; ++i)
       for (int64_t j = 0; j < (matrix ? box.count[1] : 1); ++j) {
@@ -45,11 +46,11 @@ Gathered load(const ModelSection& m, const GrownRows::ShapeOf& shape_of, const s
     Fingerprints prints = load_weights_from(grown, store, *ops);
     grown.subtract_from(prints);
     const ParamId id = table.find(param);
-    all.print += prints[static_cast<size_t>(id)][StateKind::param];
+    all.print += prints[static_cast<size_t>(id)]["param"];
     all.values.resize(static_cast<size_t>(table[id].shape.elements()));
     for (const Fragment& f : table.owned(id)) {
       std::vector<float> part(static_cast<size_t>(f.count.elements()));
-      ops->copy_out(part.data(), store.state(StateKind::param, {id, f.offset, f.count.elements()}));
+      ops->copy_out(part.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()}));
       for (int64_t i = 0; i < f.count[0]; ++i)
         std::copy_n(part.begin() + i * f.count[1], f.count[1],
                     all.values.begin() + (f.start[0] + i) * table[id].shape[1] + f.start[1]);

@@ -41,11 +41,11 @@ std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int 
 void flip_bit(const Tensor& t, int bit = 0) { *static_cast<uint32_t*>(t.data) ^= 1u << bit; }
 
 // Returns the first element of a parameter's kept state, if this rank keeps it.
-void flip_state(ParamStore& store, const std::string& name, StateKind kind, int bit = 0) {
+void flip_state(ParamStore& store, const std::string& name, int slot, int bit = 0) {
   const ParamId id = store.table().find(name);
   for (const ParamUnit& u : store.table().units())
-    for (const ParamPart& part : store.table().parts(u, !store.sharded(kind)))
-      if (part.id == id) return flip_bit(store.state(kind, {id, part.first, 1}), bit);
+    for (const ParamPart& part : store.table().parts(u, !store.sharded(slot)))
+      if (part.id == id) return flip_bit(store.state(slot, {id, part.first, 1}), bit);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
       const UnitState s = model.params().unit_state(u);
-      ops->copy(s.gradient, s.param);
+      ops->copy(s.tensors.gradient, s.tensors.param);
     }
     before(model.params(), world.rank());
     use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
@@ -86,14 +86,14 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
             const Tensor now(memory.get(), DType::i32, {2});
             for (const ParamUnit& u : store.table().units())
               for (const ParamPart& part : store.kept(u)) {
-                const auto same = [&](StateSums::Piece piece, const Tensor& t) {
+                const auto same = [&](int slot, const Tensor& t) {
                   ops.bit_sums(now, t);
-                  return sums.find(part, piece) == StateSums::Sums{now.ptr<int32_t>()[0], now.ptr<int32_t>()[1]};
+                  return sums.find(part, slot) == StateSums::Sums{now.ptr<int32_t>()[0], now.ptr<int32_t>()[1]};
                 };
-                bool all = same(StateSums::Piece::param, store.state(StateKind::param, part)) &&
-                           same(StateSums::Piece::exp_avg, store.state(StateKind::exp_avg, part)) &&
-                           same(StateSums::Piece::exp_avg_sq, store.state(StateKind::exp_avg_sq, part));
-                if (compute == DType::bf16) all = all && same(StateSums::Piece::rounded, store.kept_weights(part));
+                const int slots = store.table().slot_count();
+                bool all = slots == 3;
+                for (int slot = 0; slot < slots; ++slot) all = all && same(slot, store.state(slot, part));
+                if (compute == DType::bf16) all = all && same(slots, store.kept_weights(part));
                 ++(all ? equal : other);
               }
           });
@@ -108,7 +108,7 @@ TEST_CASE("a bit that flipped before an update is found from the update's sums",
     after_update(
         0, DType::bf16,
         [&](ParamStore& store, int rank) {
-          if (flips && rank == 3) flip_state(store, down, StateKind::exp_avg_sq, 30);
+          if (flips && rank == 3) flip_state(store, down, 2, 30);
         },
         [](Model& model, Ops& ops, const StateSums& sums) { check_replicas(model, ops, sums); });
   };
@@ -127,22 +127,21 @@ TEST_CASE("a flipped bit of the state is reported with parameter and ranks", "[m
   using Catch::Contains;
   const std::string down = "model.layers.1.mlp.down_proj.weight";
   for (const int zero : {0, 1, 2})
-    CHECK_THAT(verdict(zero, [&](ParamStore& s) { flip_state(s, down, StateKind::param); }),
+    CHECK_THAT(verdict(zero, [&](ParamStore& s) { flip_state(s, down, kParamSlot); }),
                Contains("weights of " + down + " on rank 3 is not what rank 1 holds"));
-  CHECK_THAT(verdict(0, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg_sq); }),
-             Contains("second moment of " + down));
+  CHECK_THAT(verdict(0, [&](ParamStore& s) { flip_state(s, down, 2); }), Contains("exp_avg_sq of " + down));
   // Shards of moments have no copies in the data group, but those of replicated parameters have in the tensor group.
-  CHECK(verdict(1, [&](ParamStore& s) { flip_state(s, down, StateKind::exp_avg); }) == "no difference");
+  CHECK(verdict(1, [&](ParamStore& s) { flip_state(s, down, 1); }) == "no difference");
   // A layer's first norm is in the first shard, which ranks 0 and 1 hold.
   const std::string norm = "model.layers.0.input_layernorm.weight";
   for (const int zero : {1, 3})
     CHECK_THAT(verdict(
-                   zero, [&](ParamStore& s) { flip_state(s, norm, StateKind::exp_avg); }, 1),
-               Contains("first moment of " + norm + " on rank 1 is not what rank 0 holds"));
+                   zero, [&](ParamStore& s) { flip_state(s, norm, 1); }, 1),
+               Contains("exp_avg of " + norm + " on rank 1 is not what rank 0 holds"));
   // 2 kv heads on 4 tensor ranks: ranks 0 and 1 share one, 2 and 3 the other.
   const std::string key = "model.layers.0.self_attn.k_proj.weight";
   CHECK_THAT(verdict(
-                 0, [&](ParamStore& s) { flip_state(s, key, StateKind::param); }, 1, 4),
+                 0, [&](ParamStore& s) { flip_state(s, key, kParamSlot); }, 1, 4),
              Contains(key + " on rank "));
   // The rounded copies of bf16 weights.
   const auto flip_rounded = [&](ParamStore& s) { flip_bit(s.kept_weights({s.table().find(down), 0, 2})); };

@@ -74,7 +74,7 @@ TEST_CASE("AdamW follows its formula with decay on marked ranges only", "[optim]
   for (int i = 0; i < n; ++i) pm[i] = p0[i];
   constexpr double lr = 0.01, scale = 0.25;
   for (int step = 1; step <= 3; ++step) {
-    adamw_step(*ops, {p, m, v, g, w}, ranges, o, lr, step, scale);
+    make_optimizer(o)->update(*ops, {p, {m, v}, g, w}, ranges, {lr, step, scale});
     for (int i = 0; i < n; ++i) {
       if (i == 3) continue;
       const double gi = g0[i] * scale;

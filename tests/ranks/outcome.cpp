@@ -16,8 +16,8 @@ double worst_parameter(const Checkpoint& a, const Checkpoint& b) {
   FragmentReader of_a(a), of_b(b);
   for (const CheckpointParam& p : a.manifest().parameters) {
     const int64_t elements = p.shape.elements();
-    const auto x = first_elements(of_a, p.name, StateKind::param, elements);
-    const auto y = first_elements(of_b, p.name, StateKind::param, elements);
+    const auto x = first_elements(of_a, p.name, "param", elements);
+    const auto y = first_elements(of_b, p.name, "param", elements);
     double largest = 0, difference = 0;
     for (int64_t i = 0; i < elements; ++i) {
       largest = std::max(largest, std::abs(static_cast<double>(x[i])));
