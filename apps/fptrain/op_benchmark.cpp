@@ -42,14 +42,14 @@ void OpBenchmark::memory(const std::string& op, const std::vector<Tensor>& moved
 void OpBenchmark::copies() {
   const int64_t n = (ops_.device_memory() ? kDeviceCopy : kHostCopy) / 4;
   const Tensor x = f32({n}), y = f32({n}), b = timer_.operand(DType::bf16, {n});
-  memory("copy", {x, y}, [&] { ops_.copy(y, x); });
-  memory("zero", {y}, [&] { ops_.zero(y); });
-  memory("cast fp32 to bf16", {x, b}, [&] { ops_.cast(b, x); });
-  memory("cast bf16 to fp32", {b, y}, [&] { ops_.cast(y, b); });
+  memory("copy", {x, y}, [&] { ops_.copy({y, x}); });
+  memory("zero", {y}, [&] { ops_.zero({y}); });
+  memory("cast fp32 to bf16", {x, b}, [&] { ops_.cast({b, x}); });
+  memory("cast bf16 to fp32", {b, y}, [&] { ops_.cast({y, b}); });
   const Tensor part = y.slice(0, kHostPart);
   std::vector<std::byte> host(part.bytes());
-  memory("copy_in", {part}, [&] { ops_.copy_in(part, host.data()); });
-  memory("copy_out", {part}, [&] { ops_.copy_out(host.data(), part); });
+  memory("copy_in", {part}, [&] { ops_.copy_in({part, host.data()}); });
+  memory("copy_out", {part}, [&] { ops_.copy_out({host.data(), part}); });
   timer_.drop();
 }
 
@@ -59,7 +59,7 @@ void OpBenchmark::products(const OpSizes& s) {
                                                            {s.activation.inputs(s.ffn), s.hidden},
                                                            {s.hidden, s.ffn},
                                                            {s.vocab, s.hidden}};
-  constexpr const char* names[] = {"linear", "linear_backward_input", "linear_backward_weight"};
+  constexpr const char* names[] = {FP_PRODUCTS(FP_OP_NAME)};
   for (const auto& [n, k] : layers)
     for (const GemmKind kind : {GemmKind::forward, GemmKind::backward_input, GemmKind::backward_weight}) {
       const double flops = 2.0 * static_cast<double>(s.tokens) * static_cast<double>(n * k);
@@ -77,12 +77,15 @@ void OpBenchmark::fused_products(const OpSizes& s) {
   const Tensor d_up = f32(up.shape), d_bias = f32({inputs});
   const double flops = 2.0 * static_cast<double>(s.tokens) * static_cast<double>(inputs * s.hidden);
   const std::string shape = fmt::format("M={} N={} K={}", s.tokens, inputs, s.hidden);
-  add("linear_backward_weight_bias", shape, flops, Bound::flops,
-      [&] { ops_.linear_backward_weight_bias(d_up, d_bias, y, x, Write::set, Write::set); });
+  add("linear_backward_weight_bias", shape, flops, Bound::flops, [&] {
+    ops_.linear_backward_weight_bias({d_up, d_bias, y, x, Write::set, Write::set});
+  });
   if (s.activation.kind == Activation::gelu) {
-    add("linear_gelu", shape, flops, Bound::flops, [&] { ops_.linear_gelu(y, u, x, up, bias); });
+    add("linear_gelu", shape, flops, Bound::flops, [&] { ops_.linear_gelu({y, u, x, up, bias}); });
     add("linear_backward_input_gelu", fmt::format("M={} N={} K={}", s.tokens, s.hidden, inputs), flops, Bound::flops,
-        [&] { ops_.linear_backward_input_gelu(y, x, down, u); });
+        [&] {
+          ops_.linear_backward_input_gelu({y, x, down, u});
+        });
   }
   timer_.drop();
 }
@@ -101,11 +104,12 @@ void OpBenchmark::attention(const OpSizes& s, int64_t length, const std::string&
   const double flops = 4.0 * pairs * static_cast<double>(s.head_dim);
   const std::string shape = fmt::format("B={} T={} H={} K={} d={}", batch, length, s.heads, s.kv_heads, s.head_dim);
   ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, false));
-  add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention(o, lse, q, k, v, {}, {}, spec); });
+  add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention({o, lse, q, k, v, {}, {}, spec}); });
   // Only now, since a device may support the forward pass alone.
   ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, true));
-  add("attention_backward" + title, shape, 2.5 * flops, Bound::flops,
-      [&] { ops_.attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, {}, {}, spec); });
+  add("attention_backward" + title, shape, 2.5 * flops, Bound::flops, [&] {
+    ops_.attention_backward({dq, dk, dv, d_o, q, k, v, o, lse, {}, {}, spec});
+  });
   timer_.drop();
 }
 
@@ -115,33 +119,36 @@ void OpBenchmark::norms(const OpSizes& s) {
                sum = operand(rows_by_width);
   const Tensor gain = operand({s.hidden}), bias = s.biases ? gain : Tensor();
   const Tensor stats = f32({s.tokens, 2}), d_gain = f32({s.hidden}), d_bias = s.biases ? f32({s.hidden}) : Tensor();
-  memory("norm", {x, y, stats}, [&] { ops_.norm(y, {}, stats, x, {}, gain, bias, s.norm); });
-  memory("norm + residual", {x, y, r, sum, stats}, [&] { ops_.norm(y, sum, stats, x, r, gain, bias, s.norm); });
-  memory("norm_backward_input set", {x, y, r, stats},
-         [&] { ops_.norm_backward_input(r, y, x, stats, gain, s.norm, Write::set); });
-  memory("norm_backward_input add", {x, y, r, r, stats},
-         [&] { ops_.norm_backward_input(r, y, x, stats, gain, s.norm, Write::add); });
-  memory("norm_backward_weight", {x, y, stats},
-         [&] { ops_.norm_backward_weight(d_gain, d_bias, y, x, stats, s.norm, Write::set); });
+  memory("norm", {x, y, stats}, [&] { ops_.norm({y, {}, stats, x, {}, gain, bias, s.norm}); });
+  memory("norm + residual", {x, y, r, sum, stats}, [&] { ops_.norm({y, sum, stats, x, r, gain, bias, s.norm}); });
+  memory("norm_backward_input set", {x, y, r, stats}, [&] {
+    ops_.norm_backward_input({r, y, x, stats, gain, s.norm, Write::set});
+  });
+  memory("norm_backward_input add", {x, y, r, r, stats}, [&] {
+    ops_.norm_backward_input({r, y, x, stats, gain, s.norm, Write::add});
+  });
+  memory("norm_backward_weight", {x, y, stats}, [&] {
+    ops_.norm_backward_weight({d_gain, d_bias, y, x, stats, s.norm, Write::set});
+  });
   timer_.drop();
 }
 
 void OpBenchmark::token_local(const OpSizes& s) {
   Tensor x = operand({s.tokens, s.hidden}), y = operand(x.shape), r = operand(x.shape);
   const Tensor first = ids({s.tokens}, 1), sample = ids({1, 2}, 1);
-  memory("add", {x, y, r}, [&] { ops_.add(x, y, r); });
+  memory("add", {x, y, r}, [&] { ops_.add({x, y, r}); });
   const Tensor in = x.reshaped({1, s.tokens, s.hidden}), out = y.reshaped(in.shape);
-  memory("dropout", {in, out}, [&] { ops_.dropout(out, in, sample, 0, {.p = 0.1}); });
-  memory("find_nonfinite", {x, first}, [&] { ops_.find_nonfinite(first, x); });
+  memory("dropout", {in, out}, [&] { ops_.dropout({out, in, sample, 0, {.p = 0.1}}); });
+  memory("find_nonfinite", {x, first}, [&] { ops_.find_nonfinite({first, x}); });
   timer_.drop();
 
   constexpr const char* names[] = {" gelu", " swiglu", " gegelu"};
   const std::string kind = names[static_cast<int>(s.activation.kind)];
   x = operand({s.tokens, s.activation.inputs(s.ffn)}), y = operand({s.tokens, s.ffn}), r = operand(x.shape);
   const Tensor d_bias = f32({s.ffn});
-  memory("activation" + kind, {x, y}, [&] { ops_.activation(y, x, s.activation); });
-  memory("activation_backward" + kind, {x, y, r}, [&] { ops_.activation_backward(r, y, x, s.activation); });
-  memory("bias_backward", {y}, [&] { ops_.bias_backward(d_bias, y, Write::set); });
+  memory("activation" + kind, {x, y}, [&] { ops_.activation({y, x, s.activation}); });
+  memory("activation_backward" + kind, {x, y, r}, [&] { ops_.activation_backward({r, y, x, s.activation}); });
+  memory("bias_backward", {y}, [&] { ops_.bias_backward({d_bias, y, Write::set}); });
   timer_.drop();
 }
 
@@ -149,10 +156,11 @@ void OpBenchmark::embeddings(const OpSizes& s) {
   const Tensor tokens = ids({s.tokens}, s.vocab), y = operand({s.tokens, s.hidden});
   const Tensor table = operand({s.vocab, s.hidden}), d_table = f32(table.shape);
   // Each token reads one row; the gradient reads and writes one in fp32.
-  memory("embedding", {y, y, tokens}, [&] { ops_.embedding(y, tokens, table, {}, {}, 1.0); });
+  memory("embedding", {y, y, tokens}, [&] { ops_.embedding({y, tokens, table, {}, {}, 1.0}); });
   const double bytes = static_cast<double>(y.bytes() + tokens.bytes()) + 8.0 * static_cast<double>(y.elements());
-  add("embedding_backward", y.shape.str(), bytes, Bound::bytes,
-      [&] { ops_.embedding_backward(d_table, y, tokens, 1.0); });
+  add("embedding_backward", y.shape.str(), bytes, Bound::bytes, [&] {
+    ops_.embedding_backward({d_table, y, tokens, 1.0});
+  });
   timer_.drop();
 }
 
@@ -163,22 +171,24 @@ void OpBenchmark::heads(const OpSizes& s) {
   constexpr int64_t kPositions = 1024;
   const Tensor positions = ids({s.tokens}, kPositions);
   const Rope rope = {f32({kPositions, s.head_dim / 2}), f32({kPositions, s.head_dim / 2})};
-  memory("split_qkv", {qkv, qkv}, [&] { ops_.split_qkv(q, k, v, qkv, layout, {}, {}); });
-  memory("split_qkv + rope", {qkv, qkv}, [&] { ops_.split_qkv(q, k, v, qkv, layout, rope, positions); });
-  memory("split_qkv_backward", {qkv, qkv}, [&] { ops_.split_qkv_backward(qkv, q, k, v, layout, {}, {}); });
-  memory("split_qkv_backward + rope", {qkv, qkv},
-         [&] { ops_.split_qkv_backward(qkv, q, k, v, layout, rope, positions); });
+  memory("split_qkv", {qkv, qkv}, [&] { ops_.split_qkv({q, k, v, qkv, layout, {}, {}}); });
+  memory("split_qkv + rope", {qkv, qkv}, [&] { ops_.split_qkv({q, k, v, qkv, layout, rope, positions}); });
+  memory("split_qkv_backward", {qkv, qkv}, [&] { ops_.split_qkv_backward({qkv, q, k, v, layout, {}, {}}); });
+  memory("split_qkv_backward + rope", {qkv, qkv}, [&] {
+    ops_.split_qkv_backward({qkv, q, k, v, layout, rope, positions});
+  });
   // The layout with heads first, which all-to-all between ranks needs.
   const Tensor packed = operand({s.heads, s.tokens, s.head_dim});
   constexpr int order[] = {1, 0, 2};
-  memory("permute", {q, packed}, [&] { ops_.permute(packed, q, order); });
+  memory("permute", {q, packed}, [&] { ops_.permute({packed, q, order}); });
   const Tensor queries = packed.reshaped({s.tokens, s.heads * s.head_dim});
-  memory("copy_columns set", {q, q}, [&] { ops_.copy_columns(queries, 0, qkv, 0, queries.cols(), Write::set); });
-  memory("copy_columns add", {q, q, q}, [&] { ops_.copy_columns(queries, 0, qkv, 0, queries.cols(), Write::add); });
+  memory("copy_columns set", {q, q}, [&] { ops_.copy_columns({queries, 0, qkv, 0, queries.cols(), Write::set}); });
+  memory("copy_columns add", {q, q, q}, [&] { ops_.copy_columns({queries, 0, qkv, 0, queries.cols(), Write::add}); });
   const Tensor o_part = q.reshaped({1, s.tokens, s.heads, s.head_dim}), o = f32(o_part.shape);
   const Tensor lse = f32({1, s.heads, s.tokens}), lse_part = f32(lse.shape);
-  memory("attention_merge", {o, o, o_part, lse, lse, lse_part},
-         [&] { ops_.attention_merge(o, lse, o_part, lse_part); });
+  memory("attention_merge", {o, o, o_part, lse, lse, lse_part}, [&] {
+    ops_.attention_merge({o, lse, o_part, lse_part});
+  });
   timer_.drop();
 }
 
@@ -186,27 +196,31 @@ void OpBenchmark::loss(const OpSizes& s) {
   const Tensor targets = ids({s.tokens}, s.vocab), stats = f32({s.tokens, 3});
   const Tensor loss = f32({s.tokens, 2}), logits = operand({s.tokens, s.vocab});
   const Vocabulary vocabulary{.first_id = 0, .valid_ids = s.vocab, .masked_ids = {}};
-  memory("softmax_stats", {logits, stats}, [&] { ops_.softmax_stats(stats, logits, targets, vocabulary); });
+  memory("softmax_stats", {logits, stats}, [&] { ops_.softmax_stats({stats, logits, targets, vocabulary}); });
   const Tensor parts = f32({4, s.tokens, 3});  // parts of 4 ranks
-  memory("softmax_stats_merge", {parts, stats}, [&] { ops_.softmax_stats_merge(stats, parts); });
-  memory("cross_entropy", {stats, loss}, [&] { ops_.cross_entropy(loss, stats, targets); });
-  memory("cross_entropy_backward", {logits, logits, loss},
-         [&] { ops_.cross_entropy_backward(logits, loss, targets, vocabulary, 1e-3, 0.0); });
+  memory("softmax_stats_merge", {parts, stats}, [&] { ops_.softmax_stats_merge({stats, parts}); });
+  memory("cross_entropy", {stats, loss}, [&] { ops_.cross_entropy({loss, stats, targets}); });
+  memory("cross_entropy_backward", {logits, logits, loss}, [&] {
+    ops_.cross_entropy_backward({logits, loss, targets, vocabulary, 1e-3, 0.0});
+  });
   timer_.drop();
 }
 
 void OpBenchmark::optimizer(int64_t parameters) {
   const Tensor param = f32({parameters}), m = f32(param.shape), v = f32(param.shape), grad = f32(param.shape);
   const Tensor sums = f32({1}), weights = t_ == DType::bf16 ? operand(param.shape) : Tensor();
-  ops_.zero(v);
+  ops_.zero({v});
   const AdamW step{.lr = 1e-4, .weight_decay = 0.1};
-  memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] { ops_.adamw(param, m, v, grad, weights, step, {}); });
-  if (weights) memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically(weights, param, {}); });
+  memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] {
+    ops_.adamw({param, m, v, grad, weights, step, {}});
+  });
+  if (weights)
+    memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically({weights, param, {}}); });
   const std::vector<Segment> all = {{0, parameters}};
-  memory("sum_squares", {grad}, [&] { ops_.sum_squares(sums, grad, all); });
+  memory("sum_squares", {grad}, [&] { ops_.sum_squares({sums, grad, all}); });
   const Tensor two = f32({1, 2});
-  memory("bit_sums", {grad}, [&] { ops_.bit_sums(Tensor(two.data, DType::i32, {2}), grad); });
-  memory("piece_sums", {grad}, [&] { ops_.piece_sums(two, grad); });
+  memory("bit_sums", {grad}, [&] { ops_.bit_sums({Tensor(two.data, DType::i32, {2}), grad}); });
+  memory("piece_sums", {grad}, [&] { ops_.piece_sums({two, grad}); });
   timer_.drop();
 }
 

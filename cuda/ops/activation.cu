@@ -6,7 +6,6 @@
 #include "cuda/device/math.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -128,29 +127,27 @@ void by_kind(Activation kind, F&& f) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::activation(const Tensor& y, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation(y, x, spec);
-  if (y.elements() == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(y.cols(), {y.data, x.data}, [&](auto width) {
-      cuda::by_kind(spec.kind, [&](auto kind) {
+void CudaOps::run(const calls::Activation& call) {
+  if (call.y.elements() == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.y.cols(), {call.y.data, call.x.data}, [&](auto width) {
+      cuda::by_kind(call.spec.kind, [&](auto kind) {
         cuda::launch<cuda::activation_kernel<kind.value, T, width.value>>(
-            cuda::row_grid(y.rows(), y.cols() / width.value), stream(), y.ptr<T>(), x.ptr<T>(),
-            static_cast<int>(y.cols()), static_cast<float>(spec.limit));
+            cuda::row_grid(call.y.rows(), call.y.cols() / width.value), stream(), call.y.ptr<T>(), call.x.ptr<T>(),
+            static_cast<int>(call.y.cols()), static_cast<float>(call.spec.limit));
       });
     });
   });
 }
 
-void CudaOps::activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation_backward(dx, dy, x, spec);
-  if (dy.elements() == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(dy.cols(), {dx.data, dy.data, x.data}, [&](auto width) {
-      cuda::by_kind(spec.kind, [&](auto kind) {
+void CudaOps::run(const calls::ActivationBackward& call) {
+  if (call.dy.elements() == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.dy.cols(), {call.dx.data, call.dy.data, call.x.data}, [&](auto width) {
+      cuda::by_kind(call.spec.kind, [&](auto kind) {
         cuda::launch<cuda::activation_backward_kernel<kind.value, T, width.value>>(
-            cuda::row_grid(dy.rows(), dy.cols() / width.value), stream(), dx.ptr<T>(), dy.ptr<T>(), x.ptr<T>(),
-            static_cast<int>(dy.cols()), static_cast<float>(spec.limit));
+            cuda::row_grid(call.dy.rows(), call.dy.cols() / width.value), stream(), call.dx.ptr<T>(), call.dy.ptr<T>(),
+            call.x.ptr<T>(), static_cast<int>(call.dy.cols()), static_cast<float>(call.spec.limit));
       });
     });
   });

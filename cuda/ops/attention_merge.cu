@@ -6,7 +6,6 @@
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -59,11 +58,10 @@ void merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tenso
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
-  checks::attention_merge(o, lse, o_part, lse_part);
-  if (o.elements() == 0) return;
-  o_part.dtype == DType::bf16 ? cuda::merge<bf16>(o, lse, o_part, lse_part, stream())
-                              : cuda::merge<float>(o, lse, o_part, lse_part, stream());
+void CudaOps::run(const calls::AttentionMerge& call) {
+  if (call.o.elements() == 0) return;
+  call.o_part.dtype == DType::bf16 ? cuda::merge<bf16>(call.o, call.lse, call.o_part, call.lse_part, stream())
+                                   : cuda::merge<float>(call.o, call.lse, call.o_part, call.lse_part, stream());
 }
 
 }  // namespace fp

@@ -6,7 +6,6 @@
 #include "cuda/device/warp.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -81,32 +80,31 @@ int64_t pieces_of(int64_t count) { return (count + kPiece - 1) / kPiece; }
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::bit_sums(const Tensor& sums, const Tensor& x) {
-  checks::bit_sums(sums, x);
-  const int64_t blocks = cuda::pieces_of(x.elements());
+void CudaOps::run(const calls::BitSums& call) {
+  const int64_t blocks = cuda::pieces_of(call.x.elements());
   auto* partial = reinterpret_cast<uint32_t*>(device_.scratch(static_cast<size_t>(2 * blocks + 2) * sizeof(uint32_t)));
   const auto run = [&]<class Word>(const Word* words) {
     if (blocks > 0)
       cuda::launch<cuda::bit_piece_kernel<Word>>({static_cast<unsigned>(blocks), cuda::kSumThreads}, stream(), partial,
-                                                 words, x.elements());
+                                                 words, call.x.elements());
   };
-  x.dtype == DType::bf16 ? run(static_cast<const uint16_t*>(x.data)) : run(static_cast<const uint32_t*>(x.data));
-  cuda::launch<cuda::fold_kernel<int32_t, uint32_t>>({1, cuda::kWarp}, stream(), sums.ptr<int32_t>(),
+  call.x.dtype == DType::bf16 ? run(static_cast<const uint16_t*>(call.x.data))
+                              : run(static_cast<const uint32_t*>(call.x.data));
+  cuda::launch<cuda::fold_kernel<int32_t, uint32_t>>({1, cuda::kWarp}, stream(), call.sums.ptr<int32_t>(),
                                                      static_cast<const uint32_t*>(partial), blocks);
 }
 
-void CudaOps::piece_sums(const Tensor& sums, const Tensor& x) {
-  checks::piece_sums(sums, x);
-  const int64_t pieces = sums.rows(), each = x.elements() / pieces, blocks = cuda::pieces_of(each);
+void CudaOps::run(const calls::PieceSums& call) {
+  const int64_t pieces = call.sums.rows(), each = call.x.elements() / pieces, blocks = cuda::pieces_of(each);
   auto* partial =
       reinterpret_cast<double*>(device_.scratch(static_cast<size_t>(2 * blocks * pieces + 2) * sizeof(double)));
   if (blocks > 0)
-    cuda::by_type(x.dtype, [&]<class T>(T) {
+    cuda::by_type(call.x.dtype, [&]<class T>(T) {
       const cuda::Grid grid{{static_cast<unsigned>(blocks), static_cast<unsigned>(pieces)}, cuda::kSumThreads};
-      cuda::launch<cuda::value_piece_kernel<T>>(grid, stream(), partial, static_cast<const T*>(x.ptr<T>()), each);
+      cuda::launch<cuda::value_piece_kernel<T>>(grid, stream(), partial, static_cast<const T*>(call.x.ptr<T>()), each);
     });
   cuda::launch<cuda::fold_kernel<float, double>>({static_cast<unsigned>(pieces), cuda::kWarp}, stream(),
-                                                 sums.ptr<float>(), static_cast<const double*>(partial), blocks);
+                                                 call.sums.ptr<float>(), static_cast<const double*>(partial), blocks);
 }
 
 }  // namespace fp

@@ -7,7 +7,6 @@
 
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -43,19 +42,19 @@ __global__ void copy_columns_kernel(ColumnsArgs<T> a) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
-                           Write write) {
-  checks::copy_columns(y, y_first, x, x_first, count);
-  if (x.rows() == 0 || count == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    const cuda::ColumnsArgs<T> args{y.ptr<T>() + y_first,    x.ptr<T>() + x_first, x.rows(), y.cols(), x.cols(),
-                                    static_cast<int>(count), write == Write::add};
-    const int64_t step = std::gcd(count, std::gcd(y.cols(), x.cols()));  // every row begins at a multiple of it
+void CudaOps::run(const calls::CopyColumns& call) {
+  if (call.x.rows() == 0 || call.count == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    const cuda::ColumnsArgs<T> args{
+        call.y.ptr<T>() + call.y_first, call.x.ptr<T>() + call.x_first, call.x.rows(), call.y.cols(), call.x.cols(),
+        static_cast<int>(call.count),   call.write == Write::add};
+    const int64_t step =
+        std::gcd(call.count, std::gcd(call.y.cols(), call.x.cols()));  // every row begins at a multiple of it
     cuda::by_width<T>(step, {args.y, args.x}, [&](auto width) {
-      const auto moves = static_cast<uint64_t>(count / width.value);
+      const auto moves = static_cast<uint64_t>(call.count / width.value);
       const unsigned lanes = static_cast<unsigned>(std::bit_ceil(std::min<uint64_t>(moves, cuda::kThreads)));
       const unsigned rows = cuda::kThreads / lanes;
-      const cuda::Grid grid{static_cast<unsigned>((x.rows() + rows - 1) / rows), dim3(lanes, rows)};
+      const cuda::Grid grid{static_cast<unsigned>((call.x.rows() + rows - 1) / rows), dim3(lanes, rows)};
       cuda::launch<cuda::copy_columns_kernel<T, width.value>>(grid, stream(), args);
     });
   });

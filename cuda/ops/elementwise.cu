@@ -5,7 +5,6 @@
 // Philox calls of 4 words each. Reads 1 tensor, writes 1.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -58,36 +57,35 @@ __global__ void dropout_kernel(T* y, const T* x, const int32_t* sample_ids, int 
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::add(const Tensor& y, const Tensor& a, const Tensor& b) {
-  checks::add(y, a, b);
-  const int64_t n = y.elements();
+void CudaOps::run(const calls::Add& call) {
+  const int64_t n = call.y.elements();
   if (n == 0) return;
-  cuda::by_type(y.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(n, {y.data, a.data, b.data}, [&](auto width) {
+  cuda::by_type(call.y.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(n, {call.y.data, call.a.data, call.b.data}, [&](auto width) {
       constexpr int N = width.value;
       const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
-      cuda::launch<cuda::add_kernel<T, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(), y.ptr<T>(),
-                                           a.ptr<T>(), b.ptr<T>(), n);
+      cuda::launch<cuda::add_kernel<T, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(), call.y.ptr<T>(),
+                                           call.a.ptr<T>(), call.b.ptr<T>(), n);
     });
   });
 }
 
-void CudaOps::dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
-                      const Dropout& spec) {
-  checks::dropout(y, x, sample_ids, spec);
-  if (x.elements() == 0) return;
-  if (spec.p == 0.0) {
-    if (y.data != x.data) copy(y, x);
+void CudaOps::run(const calls::Dropout& call) {
+  if (call.x.elements() == 0) return;
+  if (call.stream.p == 0.0) {
+    if (call.y.data != call.x.data) run(calls::Copy{call.y, call.x});
     return;
   }
-  const cuda::DropoutArgs d{dropout_key(spec), static_cast<float>(spec.p), static_cast<float>(1.0 / (1.0 - spec.p)),
-                            static_cast<uint32_t>(first_token), static_cast<uint32_t>(x.shape[1])};
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(x.cols(), {y.data, x.data}, [&](auto width) {
+  const cuda::DropoutArgs d{dropout_key(call.stream), static_cast<float>(call.stream.p),
+                            static_cast<float>(1.0 / (1.0 - call.stream.p)), static_cast<uint32_t>(call.first_token),
+                            static_cast<uint32_t>(call.x.shape[1])};
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.x.cols(), {call.y.data, call.x.data}, [&](auto width) {
       constexpr int N = width.value;
-      const int64_t groups = (x.cols() + cuda::kDrawn<N> - 1) / cuda::kDrawn<N>;
-      cuda::launch<cuda::dropout_kernel<T, N>>(cuda::row_grid(x.rows(), groups), stream(), y.ptr<T>(), x.ptr<T>(),
-                                               sample_ids.ptr<int32_t>(), static_cast<int>(x.cols()), d);
+      const int64_t groups = (call.x.cols() + cuda::kDrawn<N> - 1) / cuda::kDrawn<N>;
+      cuda::launch<cuda::dropout_kernel<T, N>>(cuda::row_grid(call.x.rows(), groups), stream(), call.y.ptr<T>(),
+                                               call.x.ptr<T>(), call.sample_ids.ptr<int32_t>(),
+                                               static_cast<int>(call.x.cols()), d);
     });
   });
 }

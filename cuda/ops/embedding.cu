@@ -9,7 +9,6 @@
 // written once for each 8192 tokens.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -98,41 +97,40 @@ __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdTo
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
-                        const Tensor& positions_table, double scale) {
-  checks::embedding(y, ids, table, positions, positions_table);
-  if (y.elements() == 0) return;
-  cuda::by_type(y.dtype, [&]<class T>(T) {
-    const cuda::EmbeddingArgs<T> args{y.ptr<T>(),
-                                      ids.ptr<int32_t>(),
-                                      table.ptr<T>(),
-                                      positions ? positions.ptr<int32_t>() : nullptr,
-                                      positions ? positions_table.ptr<T>() : nullptr,
-                                      static_cast<int>(y.cols()),
-                                      static_cast<float>(scale)};
-    cuda::by_width<T>(y.cols(), {y.data, table.data, positions_table.data}, [&](auto width) {
-      cuda::launch<cuda::embedding_kernel<T, width.value>>(cuda::row_grid(y.rows(), y.cols() / width.value), stream(),
-                                                           args);
+void CudaOps::run(const calls::Embedding& call) {
+  if (call.y.elements() == 0) return;
+  cuda::by_type(call.y.dtype, [&]<class T>(T) {
+    const cuda::EmbeddingArgs<T> args{call.y.ptr<T>(),
+                                      call.ids.ptr<int32_t>(),
+                                      call.table.ptr<T>(),
+                                      call.positions ? call.positions.ptr<int32_t>() : nullptr,
+                                      call.positions ? call.positions_table.ptr<T>() : nullptr,
+                                      static_cast<int>(call.y.cols()),
+                                      static_cast<float>(call.scale)};
+    cuda::by_width<T>(call.y.cols(), {call.y.data, call.table.data, call.positions_table.data}, [&](auto width) {
+      cuda::launch<cuda::embedding_kernel<T, width.value>>(cuda::row_grid(call.y.rows(), call.y.cols() / width.value),
+                                                           stream(), args);
     });
   });
 }
 
-void CudaOps::embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) {
-  checks::embedding_backward(dtable, dy, ids);
-  if (dy.elements() == 0) return;
+void CudaOps::run(const calls::EmbeddingBackward& call) {
+  if (call.dy.elements() == 0) return;
   constexpr int64_t kPiece = 8192;
   auto* sorted = reinterpret_cast<cuda::IdToken*>(device_.scratch(kPiece * sizeof(cuda::IdToken)));
-  for (int64_t first = 0; first < dy.rows(); first += kPiece) {
-    const auto tokens = static_cast<int>(std::min(kPiece, dy.rows() - first));
+  for (int64_t first = 0; first < call.dy.rows(); first += kPiece) {
+    const auto tokens = static_cast<int>(std::min(kPiece, call.dy.rows() - first));
     const cuda::Grid grid{static_cast<unsigned>((tokens + cuda::kSorted - 1) / cuda::kSorted), cuda::kSortThreads};
-    cuda::by_width<int32_t>(cuda::kWide<int32_t>, {ids.data}, [&](auto width) {
-      cuda::launch<cuda::sort_tokens_kernel<width.value>>(grid, stream(), sorted, ids.ptr<int32_t>() + first, tokens);
+    cuda::by_width<int32_t>(cuda::kWide<int32_t>, {call.ids.data}, [&](auto width) {
+      cuda::launch<cuda::sort_tokens_kernel<width.value>>(grid, stream(), sorted, call.ids.ptr<int32_t>() + first,
+                                                          tokens);
     });
-    cuda::by_type(dy.dtype, [&]<class T>(T) {
-      cuda::by_width<T>(dy.cols(), {dy.data, dtable.data}, [&](auto width) {
+    cuda::by_type(call.dy.dtype, [&]<class T>(T) {
+      cuda::by_width<T>(call.dy.cols(), {call.dy.data, call.dtable.data}, [&](auto width) {
         cuda::launch<cuda::embedding_backward_kernel<T, width.value>>(
-            cuda::row_grid(tokens, dy.cols() / width.value), stream(), dtable.ptr<float>(),
-            dy.ptr<T>() + first * dy.cols(), sorted, tokens, static_cast<int>(dy.cols()), static_cast<float>(scale));
+            cuda::row_grid(tokens, call.dy.cols() / width.value), stream(), call.dtable.ptr<float>(),
+            call.dy.ptr<T>() + first * call.dy.cols(), sorted, tokens, static_cast<int>(call.dy.cols()),
+            static_cast<float>(call.scale));
       });
     });
   }

@@ -1,7 +1,6 @@
 // Matrix products of a linear layer by the runtime's Gemm: y = x w^T + bias, dx = dy w, dw = dy^T x. Gelu, its gradient
 // and the gradient of the bias are fused where the library supports it.
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace {
@@ -39,48 +38,33 @@ GemmCall backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Wr
 
 }  // namespace
 
-void CudaOps::linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  checks::linear(y, x, w, bias);
-  gemm_.run(forward(y, x, w, bias));
+void CudaOps::run(const calls::Linear& call) { gemm_.run(forward(call.y, call.x, call.w, call.bias)); }
+
+void CudaOps::run(const calls::LinearBackwardInput& call) { gemm_.run(backward_input(call.dx, call.dy, call.w)); }
+
+void CudaOps::run(const calls::LinearBackwardWeight& call) {
+  gemm_.run(backward_weight(call.dw, call.dy, call.x, call.write));
 }
 
-void CudaOps::linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) {
-  checks::linear_backward_input(dx, dy, w);
-  gemm_.run(backward_input(dx, dy, w));
-}
-
-void CudaOps::linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
-  checks::linear_backward_weight(dw, dy, x);
-  gemm_.run(backward_weight(dw, dy, x, write));
-}
-
-void CudaOps::linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  checks::linear(u, x, w, bias);
-  checks::activation(y, u, {Activation::gelu});
-  GemmCall g = forward(y, x, w, bias);
+void CudaOps::run(const calls::LinearGelu& call) {
+  GemmCall g = forward(call.y, call.x, call.w, call.bias);
   g.epilogue = Epilogue::gelu;
-  g.aux = u.data;
-  gemm_.takes(g) ? gemm_.run(g) : Ops::linear_gelu(y, u, x, w, bias);
+  g.aux = call.u.data;
+  gemm_.takes(g) ? gemm_.run(g) : Ops::run(call);
 }
 
-void CudaOps::linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& w, const Tensor& u) {
-  checks::linear_backward_input(du, dy, w);
-  checks::activation_backward(du, du, u, {Activation::gelu});
-  GemmCall g = backward_input(du, dy, w);
+void CudaOps::run(const calls::LinearBackwardInputGelu& call) {
+  GemmCall g = backward_input(call.du, call.dy, call.w);
   g.epilogue = Epilogue::gelu_backward;
-  g.aux = u.data;
-  gemm_.takes(g) ? gemm_.run(g) : Ops::linear_backward_input_gelu(du, dy, w, u);
+  g.aux = call.u.data;
+  gemm_.takes(g) ? gemm_.run(g) : Ops::run(call);
 }
 
-void CudaOps::linear_backward_weight_bias(const Tensor& dw, const Tensor& db, const Tensor& dy, const Tensor& x,
-                                          Write dw_write, Write db_write) {
-  checks::linear_backward_weight(dw, dy, x);
-  checks::bias_backward(db, dy);
-  GemmCall g = backward_weight(dw, dy, x, dw_write);
+void CudaOps::run(const calls::LinearBackwardWeightBias& call) {
+  GemmCall g = backward_weight(call.dw, call.dy, call.x, call.dw_write);
   g.epilogue = Epilogue::bias_gradient_of_a;
-  g.vector = db.data;
-  dw_write == db_write&& gemm_.takes(g) ? gemm_.run(g)
-                                        : Ops::linear_backward_weight_bias(dw, db, dy, x, dw_write, db_write);
+  g.vector = call.db.data;
+  call.dw_write == call.db_write&& gemm_.takes(g) ? gemm_.run(g) : Ops::run(call);
 }
 
 }  // namespace fp

@@ -10,7 +10,6 @@
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/vocabulary.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -133,40 +132,35 @@ void for_type(const Tensor& x, F&& f) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
-                            const Vocabulary& vocabulary) {
-  checks::softmax_stats(stats, logits, targets, vocabulary);
-  if (logits.rows() == 0) return;
-  const cuda::Columns c = cuda::columns_of(logits, vocabulary);
-  cuda::for_type(logits, [&]<class T, int N>() { cuda::stats<T, N>(stats, logits, targets, c, stream()); });
+void CudaOps::run(const calls::SoftmaxStats& call) {
+  if (call.logits.rows() == 0) return;
+  const cuda::Columns c = cuda::columns_of(call.logits, call.vocabulary);
+  cuda::for_type(call.logits,
+                 [&]<class T, int N>() { cuda::stats<T, N>(call.stats, call.logits, call.targets, c, stream()); });
 }
 
-void CudaOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
-  checks::softmax_stats_merge(stats, parts);
-  const auto rows = static_cast<int>(stats.rows());
+void CudaOps::run(const calls::SoftmaxStatsMerge& call) {
+  const auto rows = static_cast<int>(call.stats.rows());
   if (rows == 0) return;
-  cuda::launch<cuda::softmax_stats_merge_kernel>({static_cast<unsigned>((rows + 127) / 128), 128}, stream(),
-                                                 stats.ptr<float>(), static_cast<const float*>(parts.ptr<float>()),
-                                                 static_cast<int>(parts.shape[0]), rows);
+  cuda::launch<cuda::softmax_stats_merge_kernel>(
+      {static_cast<unsigned>((rows + 127) / 128), 128}, stream(), call.stats.ptr<float>(),
+      static_cast<const float*>(call.parts.ptr<float>()), static_cast<int>(call.parts.shape[0]), rows);
 }
 
-void CudaOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
-  checks::cross_entropy(loss, stats, targets);
-  const auto rows = static_cast<int>(loss.rows());
+void CudaOps::run(const calls::CrossEntropy& call) {
+  const auto rows = static_cast<int>(call.loss.rows());
   if (rows == 0) return;
   cuda::launch<cuda::cross_entropy_kernel>({static_cast<unsigned>((rows + 127) / 128), 128}, stream(),
-                                           loss.ptr<float>(), static_cast<const float*>(stats.ptr<float>()),
-                                           static_cast<const int32_t*>(targets.ptr<int32_t>()), rows);
+                                           call.loss.ptr<float>(), static_cast<const float*>(call.stats.ptr<float>()),
+                                           static_cast<const int32_t*>(call.targets.ptr<int32_t>()), rows);
 }
 
-void CudaOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
-                                     const Vocabulary& vocabulary, double scale, double z_loss) {
-  checks::cross_entropy_backward(logits, loss, targets, vocabulary);
-  if (logits.rows() == 0) return;
-  const cuda::Columns c = cuda::columns_of(logits, vocabulary);
-  const auto pull = static_cast<float>(scale * vocabulary.logit_scale);
-  cuda::for_type(logits, [&]<class T, int N>() {
-    cuda::backward<T, N>(logits, loss, targets, c, pull, static_cast<float>(z_loss), stream());
+void CudaOps::run(const calls::CrossEntropyBackward& call) {
+  if (call.logits.rows() == 0) return;
+  const cuda::Columns c = cuda::columns_of(call.logits, call.vocabulary);
+  const auto pull = static_cast<float>(call.scale * call.vocabulary.logit_scale);
+  cuda::for_type(call.logits, [&]<class T, int N>() {
+    cuda::backward<T, N>(call.logits, call.loss, call.targets, c, pull, static_cast<float>(call.z_loss), stream());
   });
 }
 

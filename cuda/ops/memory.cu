@@ -3,7 +3,6 @@
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -40,20 +39,18 @@ void cast(const Tensor& dst, const Tensor& src, Stream stream) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::copy_in(const Tensor& dst, const void* host) { device_.copy_in(dst.data, host, dst.bytes()); }
-void CudaOps::copy_out(void* host, const Tensor& src) { device_.copy_out(host, src.data, src.bytes()); }
-void CudaOps::copy(const Tensor& dst, const Tensor& src) {
-  checks::copy(dst, src);
-  device_.copy(dst.data, src.data, src.bytes());
-}
-void CudaOps::zero(const Tensor& x) { device_.zero(x.data, x.bytes()); }
+void CudaOps::run(const calls::CopyIn& call) { device_.copy_in(call.dst.data, call.host, call.dst.bytes()); }
+void CudaOps::run(const calls::CopyOut& call) { device_.copy_out(call.host, call.src.data, call.src.bytes()); }
+void CudaOps::run(const calls::Copy& call) { device_.copy(call.dst.data, call.src.data, call.src.bytes()); }
+void CudaOps::run(const calls::Zero& call) { device_.zero(call.x.data, call.x.bytes()); }
 
-void CudaOps::cast(const Tensor& dst, const Tensor& src) {
-  checks::cast(dst, src);
-  if (src.elements() == 0) return;
-  if (dst.dtype == DType::bf16 && src.dtype == DType::f32) return cuda::cast<bf16, float>(dst, src, stream());
-  if (dst.dtype == DType::f32 && src.dtype == DType::bf16) return cuda::cast<float, bf16>(dst, src, stream());
-  device_.copy(dst.data, src.data, src.bytes());
+void CudaOps::run(const calls::Cast& call) {
+  if (call.src.elements() == 0) return;
+  if (call.dst.dtype == DType::bf16 && call.src.dtype == DType::f32)
+    return cuda::cast<bf16, float>(call.dst, call.src, stream());
+  if (call.dst.dtype == DType::f32 && call.src.dtype == DType::bf16)
+    return cuda::cast<float, bf16>(call.dst, call.src, stream());
+  device_.copy(call.dst.data, call.src.data, call.src.bytes());
 }
 
 }  // namespace fp

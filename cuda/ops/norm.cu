@@ -4,7 +4,6 @@
 // stays in shared memory for the two passes of the statistics and the result: everything is read and written once.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -72,27 +71,27 @@ T* ptr_or_null(const Tensor& t) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
-                   const Tensor& gain, const Tensor& bias, const NormSpec& spec) {
-  checks::norm(y, sum, stats, x, residual, gain, bias, spec);
-  if (x.elements() == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    const cuda::NormArgs<T> args{y.ptr<T>(),
-                                 cuda::ptr_or_null<T>(sum),
-                                 stats.ptr<float>(),
-                                 x.ptr<T>(),
-                                 cuda::ptr_or_null<T>(residual),
-                                 gain.ptr<T>(),
-                                 cuda::ptr_or_null<T>(bias),
-                                 static_cast<int>(x.cols()),
-                                 static_cast<float>(spec.eps),
-                                 spec.kind == Norm::layernorm};
-    cuda::by_width<T>(x.cols(), {y.data, sum.data, x.data, residual.data, gain.data, bias.data}, [&](auto width) {
-      constexpr int N = width.value;
-      const auto grid = cuda::kept_row_grid("norm", x.rows(), x.cols() / N, static_cast<size_t>(x.cols()) * sizeof(T),
-                                            device_.facts());
-      cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
-    });
+void CudaOps::run(const calls::Norm& call) {
+  if (call.x.elements() == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    const cuda::NormArgs<T> args{call.y.ptr<T>(),
+                                 cuda::ptr_or_null<T>(call.sum),
+                                 call.stats.ptr<float>(),
+                                 call.x.ptr<T>(),
+                                 cuda::ptr_or_null<T>(call.residual),
+                                 call.gain.ptr<T>(),
+                                 cuda::ptr_or_null<T>(call.bias),
+                                 static_cast<int>(call.x.cols()),
+                                 static_cast<float>(call.spec.eps),
+                                 call.spec.kind == Norm::layernorm};
+    cuda::by_width<T>(
+        call.x.cols(), {call.y.data, call.sum.data, call.x.data, call.residual.data, call.gain.data, call.bias.data},
+        [&](auto width) {
+          constexpr int N = width.value;
+          const auto grid = cuda::kept_row_grid("norm", call.x.rows(), call.x.cols() / N,
+                                                static_cast<size_t>(call.x.cols()) * sizeof(T), device_.facts());
+          cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
+        });
   });
 }
 

@@ -5,7 +5,6 @@
 // Weight: dgain[c] = sum over tokens of dy * round(n), dbias[c] = sum of dy (column_sums.h). Each reads dy and x once.
 #include "cuda/ops/column_sums.h"
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -77,49 +76,46 @@ struct GainGradient {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats,
-                                  const Tensor& gain, const NormSpec& spec, Write write) {
-  checks::norm_backward_input(dx, dy, x, stats, gain);
-  if (x.elements() == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    const cuda::NormBackwardArgs<T> args{dx.ptr<T>(),
-                                         dy.ptr<T>(),
-                                         x.ptr<T>(),
-                                         gain.ptr<T>(),
-                                         stats.ptr<float>(),
-                                         static_cast<int>(x.cols()),
-                                         spec.kind == Norm::layernorm,
-                                         write == Write::add};
-    cuda::by_width<T>(x.cols(), {dx.data, dy.data, x.data, gain.data}, [&](auto width) {
+void CudaOps::run(const calls::NormBackwardInput& call) {
+  if (call.x.elements() == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    const cuda::NormBackwardArgs<T> args{call.dx.ptr<T>(),
+                                         call.dy.ptr<T>(),
+                                         call.x.ptr<T>(),
+                                         call.gain.ptr<T>(),
+                                         call.stats.ptr<float>(),
+                                         static_cast<int>(call.x.cols()),
+                                         call.spec.kind == Norm::layernorm,
+                                         call.write == Write::add};
+    cuda::by_width<T>(call.x.cols(), {call.dx.data, call.dy.data, call.x.data, call.gain.data}, [&](auto width) {
       constexpr int N = width.value;
-      const auto grid = cuda::kept_row_grid("norm_backward_input", x.rows(), x.cols() / N,
-                                            2 * static_cast<size_t>(x.cols()) * sizeof(T), device_.facts());
+      const auto grid = cuda::kept_row_grid("norm_backward_input", call.x.rows(), call.x.cols() / N,
+                                            2 * static_cast<size_t>(call.x.cols()) * sizeof(T), device_.facts());
       cuda::launch<cuda::norm_backward_kernel<T, N>>(grid, stream(), args);
     });
   });
 }
 
-void CudaOps::norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
-                                   const Tensor& stats, const NormSpec&, Write write) {
-  checks::norm_backward_weight(dgain, dbias, dy, x, stats);
-  const cuda::SumTargets out{{dgain.ptr<float>(), dbias ? dbias.ptr<float>() : nullptr}};
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(x.cols(), {dy.data, x.data}, [&](auto width) {
+void CudaOps::run(const calls::NormBackwardWeight& call) {
+  const cuda::SumTargets out{{call.dgain.ptr<float>(), call.dbias ? call.dbias.ptr<float>() : nullptr}};
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.x.cols(), {call.dy.data, call.x.data}, [&](auto width) {
       const auto sum = [&]<int Sums>(std::integral_constant<int, Sums>) {
-        const cuda::GainGradient<T, Sums> term{dy.ptr<T>(), x.ptr<T>(), stats.ptr<float>(), static_cast<int>(x.cols())};
-        cuda::column_sums<width.value>(device_, out, term, x.rows(), x.cols(), write);
+        const cuda::GainGradient<T, Sums> term{call.dy.ptr<T>(), call.x.ptr<T>(), call.stats.ptr<float>(),
+                                               static_cast<int>(call.x.cols())};
+        cuda::column_sums<width.value>(device_, out, term, call.x.rows(), call.x.cols(), call.write);
       };
-      dbias ? sum(std::integral_constant<int, 2>{}) : sum(std::integral_constant<int, 1>{});
+      call.dbias ? sum(std::integral_constant<int, 2>{}) : sum(std::integral_constant<int, 1>{});
     });
   });
 }
 
-void CudaOps::bias_backward(const Tensor& db, const Tensor& dy, Write write) {
-  checks::bias_backward(db, dy);
-  cuda::by_type(dy.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(dy.cols(), {dy.data}, [&](auto width) {
-      const cuda::Elements<T> term{dy.ptr<T>(), static_cast<int>(dy.cols())};
-      cuda::column_sums<width.value>(device_, {{db.ptr<float>(), nullptr}}, term, dy.rows(), dy.cols(), write);
+void CudaOps::run(const calls::BiasBackward& call) {
+  cuda::by_type(call.dy.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.dy.cols(), {call.dy.data}, [&](auto width) {
+      const cuda::Elements<T> term{call.dy.ptr<T>(), static_cast<int>(call.dy.cols())};
+      cuda::column_sums<width.value>(device_, {{call.db.ptr<float>(), nullptr}}, term, call.dy.rows(), call.dy.cols(),
+                                     call.write);
     });
   });
 }

@@ -10,7 +10,6 @@
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -111,41 +110,41 @@ void PieceTable::prepare(Device& device, std::span<const Segment> segments) {
 
 }  // namespace cuda
 
-void CudaOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) {
-  checks::sum_squares(sums, x, segments);
-  if (segments.empty()) return;
-  pieces_.prepare(device_, segments);
+void CudaOps::run(const calls::SumSquares& call) {
+  if (call.segments.empty()) return;
+  pieces_.prepare(device_, call.segments);
   auto* partial = reinterpret_cast<double*>(device_.scratch(static_cast<size_t>(pieces_.count()) * sizeof(double)));
   if (pieces_.count() > 0)
     cuda::launch<cuda::square_piece_kernel<4>>({static_cast<unsigned>(pieces_.count()), cuda::kThreads}, stream(),
-                                               partial, static_cast<const float*>(x.ptr<float>()), pieces_.pieces());
-  cuda::launch<cuda::square_segment_kernel>({static_cast<unsigned>(segments.size()), cuda::kWarp}, stream(),
-                                            sums.ptr<float>(), static_cast<const double*>(partial), pieces_.ranges());
+                                               partial, static_cast<const float*>(call.x.ptr<float>()),
+                                               pieces_.pieces());
+  cuda::launch<cuda::square_segment_kernel>({static_cast<unsigned>(call.segments.size()), cuda::kWarp}, stream(),
+                                            call.sums.ptr<float>(), static_cast<const double*>(partial),
+                                            pieces_.ranges());
 }
 
-void CudaOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-                    const AdamW& a, const AdamWSums& sums) {
-  checks::adamw(param, m, v, grad, weights, a, sums);
-  const int64_t n = param.elements();
-  if (sums.gradient) piece_sums(sums.gradient, grad);
-  if (sums.bits) zero(sums.bits);
+void CudaOps::run(const calls::AdamW& call) {
+  const int64_t n = call.param.elements();
+  if (call.sums.gradient) run(calls::PieceSums{call.sums.gradient, call.grad});
+  if (call.sums.bits) run(calls::Zero{call.sums.bits});
   if (n == 0) return;
-  bf16* copy = weights ? weights.ptr<bf16>() : nullptr;
-  const bool wide = n % 4 == 0 && cuda::widest<float>(4, {param.data, m.data, v.data, grad.data, copy}) > 1;
+  bf16* copy = call.weights ? call.weights.ptr<bf16>() : nullptr;
+  const bool wide =
+      n % 4 == 0 && cuda::widest<float>(4, {call.param.data, call.m.data, call.v.data, call.grad.data, copy}) > 1;
   const auto grid = [](int64_t threads) {
     return cuda::Grid{static_cast<unsigned>((threads + cuda::kThreads - 1) / cuda::kThreads), cuda::kThreads};
   };
-  const auto run = [&]<int N>() {
-    cuda::launch<cuda::adamw_kernel<N>>(grid((n + N - 1) / N), stream(), param.ptr<float>(), m.ptr<float>(),
-                                        v.ptr<float>(), static_cast<const float*>(grad.ptr<float>()), copy, n,
-                                        cuda::factors(a));
+  const auto update = [&]<int N>() {
+    cuda::launch<cuda::adamw_kernel<N>>(grid((n + N - 1) / N), stream(), call.param.ptr<float>(), call.m.ptr<float>(),
+                                        call.v.ptr<float>(), static_cast<const float*>(call.grad.ptr<float>()), copy, n,
+                                        cuda::factors(call.options));
   };
-  wide ? run.operator()<4>() : run.operator()<1>();
-  if (!sums.bits) return;
+  wide ? update.operator()<4>() : update.operator()<1>();
+  if (!call.sums.bits) return;
   // In passes of their own: only a save asks for these sums, and reading is fast compared with it.
-  const Tensor* const written[] = {&param, &m, &v, &weights};
+  const Tensor* const written[] = {&call.param, &call.m, &call.v, &call.weights};
   for (int64_t i = 0; i < 4; ++i)
-    if (*written[i]) bit_sums(sums.bits.slice(i, 1).reshaped({2}), *written[i]);
+    if (*written[i]) run(calls::BitSums{call.sums.bits.slice(i, 1).reshaped({2}), *written[i]});
 }
 
 }  // namespace fp

@@ -8,7 +8,6 @@
 
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 #include "ops/permutation.h"
 
 namespace fp {
@@ -74,23 +73,21 @@ __global__ void find_nonfinite_kernel(int32_t* first, const T* x, int cols) {
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
-  checks::permute(y, x, order);
-  if (x.elements() == 0) return;
-  const PermuteWalk p = permutation(x.shape, order);
-  size_of(x.dtype) == sizeof(int32_t) ? cuda::permute<int32_t>(y, x, p, stream())
-                                      : cuda::permute<bf16>(y, x, p, stream());
+void CudaOps::run(const calls::Permute& call) {
+  if (call.x.elements() == 0) return;
+  const PermuteWalk p = permutation(call.x.shape, call.order);
+  size_of(call.x.dtype) == sizeof(int32_t) ? cuda::permute<int32_t>(call.y, call.x, p, stream())
+                                           : cuda::permute<bf16>(call.y, call.x, p, stream());
 }
 
-void CudaOps::find_nonfinite(const Tensor& first, const Tensor& x) {
-  checks::find_nonfinite(first, x);
-  if (x.elements() == 0) return;
-  cuda::by_type(x.dtype, [&]<class T>(T) {
-    cuda::by_width<T>(x.cols(), {x.data}, [&](auto width) {
+void CudaOps::run(const calls::FindNonfinite& call) {
+  if (call.x.elements() == 0) return;
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(call.x.cols(), {call.x.data}, [&](auto width) {
       constexpr int N = width.value;
-      const cuda::Grid grid{static_cast<unsigned>(x.rows()), cuda::threads_for(x.cols() / N, 1024)};
-      cuda::launch<cuda::find_nonfinite_kernel<T, N>>(grid, stream(), first.ptr<int32_t>(), x.ptr<T>(),
-                                                      static_cast<int>(x.cols()));
+      const cuda::Grid grid{static_cast<unsigned>(call.x.rows()), cuda::threads_for(call.x.cols() / N, 1024)};
+      cuda::launch<cuda::find_nonfinite_kernel<T, N>>(grid, stream(), call.first.ptr<int32_t>(), call.x.ptr<T>(),
+                                                      static_cast<int>(call.x.cols()));
     });
   });
 }

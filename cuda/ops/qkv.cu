@@ -7,7 +7,6 @@
 // Everything is read once and written once; the heads of a token share its row of the tables through the cache.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -104,16 +103,12 @@ void move_heads(const Tensor& fused, const Tensor& q, const Tensor& k, const Ten
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
-                        const Rope& rope, const Tensor& positions) {
-  checks::split_qkv(q, k, v, qkv, layout, rope, positions);
-  cuda::move_heads<false>(qkv, q, k, v, layout, rope, positions, stream());
+void CudaOps::run(const calls::SplitQkv& call) {
+  cuda::move_heads<false>(call.qkv, call.q, call.k, call.v, call.layout, call.rope, call.positions, stream());
 }
 
-void CudaOps::split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
-                                 const HeadLayout& layout, const Rope& rope, const Tensor& positions) {
-  checks::split_qkv_backward(dqkv, dq, dk, dv, layout, rope, positions);
-  cuda::move_heads<true>(dqkv, dq, dk, dv, layout, rope, positions, stream());
+void CudaOps::run(const calls::SplitQkvBackward& call) {
+  cuda::move_heads<true>(call.dqkv, call.dq, call.dk, call.dv, call.layout, call.rope, call.positions, stream());
 }
 
 }  // namespace fp

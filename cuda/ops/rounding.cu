@@ -3,7 +3,6 @@
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace cuda {
@@ -29,17 +28,17 @@ __global__ void round_kernel(bf16* to, const float* from, int64_t count, Stochas
 }  // namespace
 }  // namespace cuda
 
-void CudaOps::round_stochastically(const Tensor& dst, const Tensor& src, const StochasticRounding& r) {
-  checks::round_stochastically(dst, src);
-  const int64_t count = src.elements(), threads = (count + cuda::kEach - 1) / cuda::kEach;
+void CudaOps::run(const calls::RoundStochastically& call) {
+  const int64_t count = call.src.elements(), threads = (count + cuda::kEach - 1) / cuda::kEach;
   if (count == 0) return;
   const cuda::Grid grid{static_cast<unsigned>((threads + cuda::kThreads - 1) / cuda::kThreads), cuda::kThreads};
-  bf16* to = dst.ptr<bf16>();
-  const float* from = src.ptr<float>();
+  bf16* to = call.dst.ptr<bf16>();
+  const float* from = call.src.ptr<float>();
   if (cuda::widest<float>(4, {to, from}) > 1)
-    cuda::launch<cuda::round_kernel<true>>(grid, stream(), to, from, count, r, rounding_key(r));
+    cuda::launch<cuda::round_kernel<true>>(grid, stream(), to, from, count, call.rounding, rounding_key(call.rounding));
   else
-    cuda::launch<cuda::round_kernel<false>>(grid, stream(), to, from, count, r, rounding_key(r));
+    cuda::launch<cuda::round_kernel<false>>(grid, stream(), to, from, count, call.rounding,
+                                            rounding_key(call.rounding));
 }
 
 }  // namespace fp

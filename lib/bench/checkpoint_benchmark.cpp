@@ -70,7 +70,7 @@ class RankState {
     for (int slot = 0; slot < table_.slot_count(); ++slot) all.push_back(store_->slot(slot));
     for (const Tensor& flat : all)
       for (int64_t at = 0; at < flat.elements(); at += block)
-        ops.copy_in(flat.slice(at, std::min(block, flat.elements() - at)), noise.data());
+        ops.copy_in({flat.slice(at, std::min(block, flat.elements() - at)), noise.data()});
   }
 
   ParamTable table_;

@@ -38,7 +38,7 @@ Tensor OpTimer::operand(DType dtype, const Shape& shape, int64_t below) {
   const std::vector<std::byte> pattern = random_values(dtype, std::min(count, kPattern), below);
   const Tensor flat = t.reshaped({count});
   for (int64_t i = 0; i < count; i += kPattern)
-    ops_.copy_in(flat.slice(i, std::min(kPattern, count - i)), pattern.data());
+    ops_.copy_in({flat.slice(i, std::min(kPattern, count - i)), pattern.data()});
   return t;
 }
 
@@ -73,9 +73,9 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
   const Tensor w = timer.operand(kind == GemmKind::backward_weight ? DType::f32 : compute, {n, k});
   const double seconds = timer.seconds(
       [&, kind = kind] {
-        if (kind == GemmKind::forward) ops.linear(y, x, w, {});
-        if (kind == GemmKind::backward_input) ops.linear_backward_input(x, y, w);
-        if (kind == GemmKind::backward_weight) ops.linear_backward_weight(w, y, x, Write::set);
+        if (kind == GemmKind::forward) ops.linear({y, x, w, {}});
+        if (kind == GemmKind::backward_input) ops.linear_backward_input({x, y, w});
+        if (kind == GemmKind::backward_weight) ops.linear_backward_weight({w, y, x, Write::set});
       },
       repeats);
   timer.drop();

@@ -37,14 +37,13 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
   r.median_seconds = median(r.step_seconds);
   r.tokens_per_s = static_cast<double>(r.tokens) / r.median_seconds;
   if (profile) {
-    const auto timed = make_timing_ops(ops);
     Arena arena(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes);
-    StepRig rig(spec, arena, *timed);
+    StepRig rig(spec, arena, ops);
     rig.initialize();
     rig.step();
-    timed->reset();
+    const OpTimes times(ops);
     r.profile_seconds = seconds_of([&] { rig.step(); });
-    r.profile = timed->timings();
+    r.profile = times.timings();
   }
   for (const auto& [call, times] : r.profile.gemms)
     r.gemm_alone_seconds += static_cast<double>(times) * time_gemm(ops, call, spec.precision.compute, 5);

@@ -65,7 +65,7 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
       wanted = !given_up_;
     }
     if (!wanted) return;
-    ops.copy_out(memory_at(at), store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}));
+    ops.copy_out({memory_at(at), store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()})});
     const std::lock_guard lock(mutex_);
     filled_ = end;
     changed_.notify_all();

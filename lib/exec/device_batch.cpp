@@ -31,7 +31,7 @@ DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
   DeviceBatch s;
   const auto put = [&](ArenaTensor& t, const Shape& shape, const std::vector<int32_t>& host) {
     t = e.arena->alloc(DType::i32, shape);
-    e.ops->copy_in(t, host.data());
+    e.ops->copy_in({t, host.data()});
   };
   const auto mine = [&](const std::vector<int32_t>& values, int32_t padding) {
     return columns_of(b, values, share.first_token, share.tokens, padding);

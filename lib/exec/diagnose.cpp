@@ -67,9 +67,9 @@ std::string list(const std::set<uint64_t>& ids) {
 // Returns which of the `rows` rows of t hold a non-finite value.
 std::vector<size_t> Search::bad_rows(const Tensor& t, int64_t rows) const {
   const ArenaTensor first = env_->arena->alloc(DType::i32, {rows});
-  env_->ops->find_nonfinite(first, t.reshaped({rows, t.elements() / rows}));
+  env_->ops->find_nonfinite({first, t.reshaped({rows, t.elements() / rows})});
   std::vector<int32_t> columns(static_cast<size_t>(rows));
-  env_->ops->copy_out(columns.data(), first);
+  env_->ops->copy_out({columns.data(), first});
   std::vector<size_t> bad;
   for (size_t i = 0; i < columns.size(); ++i)
     if (columns[i] >= 0) bad.push_back(i);

@@ -63,13 +63,13 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   for (size_t u = 0; u < owned.size(); ++u) {
     const auto n = static_cast<int64_t>(owned[u].size());
     if (n == 0) continue;
-    e.ops->sum_squares(squares->slice(at, n), e.widened(e.params->shard_of_gradients(table.units()[u])), owned[u]);
+    e.ops->sum_squares({squares->slice(at, n), e.widened(e.params->shard_of_gradients(table.units()[u])), owned[u]});
     at += n;
   }
   double sum = 0;
   if (count > 0) {
     std::vector<float> host(static_cast<size_t>(squares->elements()));
-    e.ops->copy_out(host.data(), squares);
+    e.ops->copy_out({host.data(), squares});
     for (const float s : host) sum += s;
   }
   // Tensor ranks have the same losses, so those of one are summed; a non-finite loss counts from each.
@@ -89,11 +89,11 @@ Executor::GradientMarks Executor::gradient_marks() {
   const std::vector<ParamUnit>& units = model_->table().units();
   const ArenaTensor sums = e.arena->alloc(DType::i32, {2 * static_cast<int64_t>(units.size())}, MemoryClass::workspace);
   for (size_t u = 0; u < units.size(); ++u)
-    e.ops->bit_sums(sums->slice(2 * static_cast<int64_t>(u), 2), e.params->shard_of_gradients(units[u]));
+    e.ops->bit_sums({sums->slice(2 * static_cast<int64_t>(u), 2), e.params->shard_of_gradients(units[u])});
   GradientMarks marks;
   if (gradients_.check() != nullptr) marks.given = gradients_.check()->checksums();
   marks.held.resize(2 * units.size());
-  e.ops->copy_out(marks.held.data(), sums);
+  e.ops->copy_out({marks.held.data(), sums});
   return marks;
 }
 

@@ -80,7 +80,7 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   }
   if (store.options().gradients != DType::f32) {
     ArenaTensor narrow = env_->arena->alloc(store.options().gradients, work->shape, MemoryClass::gradients);
-    env_->ops->cast(narrow, work);
+    env_->ops->cast({narrow, work});
     work = std::move(narrow);
   }
   const Segment own = store.table().shard_of(u, store.table().shard());
@@ -106,11 +106,11 @@ void GradientSync::settle() {
 
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {
   Ops& ops = *env_->ops;
-  if (first) return to.dtype == from.dtype ? ops.copy(to, from) : ops.cast(to, from);
-  if (to.dtype == DType::f32) return ops.add(to, to, from);
+  if (first) return to.dtype == from.dtype ? ops.copy({to, from}) : ops.cast({to, from});
+  if (to.dtype == DType::f32) return ops.add({to, to, from});
   const ArenaTensor sum = env_->widened(to);
-  ops.add(sum, sum, env_->widened(from));
-  ops.cast(to, sum);
+  ops.add({sum, sum, env_->widened(from)});
+  ops.cast({to, sum});
 }
 
 void GradientSync::sum_over_tensor_ranks(const ParamUnit& u, const Tensor& gradients) {
@@ -132,9 +132,9 @@ void GradientSync::sum_segments(const std::vector<Segment>& segments, const Tens
       at += s.count;
     }
   };
-  each([&](const Tensor& to, const Tensor& from) { env_->ops->copy(to, from); });
+  each([&](const Tensor& to, const Tensor& from) { env_->ops->copy({to, from}); });
   group.all_reduce(packed);
-  each([&](const Tensor& from, const Tensor& to) { env_->ops->copy(to, from); });
+  each([&](const Tensor& from, const Tensor& to) { env_->ops->copy({to, from}); });
 }
 
 }  // namespace fp

@@ -37,7 +37,7 @@ namespace {
 
 std::vector<float> to_host(Ops& ops, const Tensor& losses) {
   std::vector<float> rows(static_cast<size_t>(losses.elements()));
-  ops.copy_out(rows.data(), losses);
+  ops.copy_out({rows.data(), losses});
   return rows;
 }
 

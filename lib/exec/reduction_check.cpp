@@ -16,7 +16,7 @@ ReductionCheck::ReductionCheck(const ModelEnv& env, Group& data, Group* ends) : 
 
 void ReductionCheck::begin_step() {
   if (!sums_) return;
-  env_->ops->zero(sums_);
+  env_->ops->zero({sums_});
   std::ranges::fill(counts_, 0);
 }
 
@@ -26,13 +26,13 @@ void ReductionCheck::before(int unit, const Tensor& whole) {
   const Tensor total = sums_->slice(unit, 1);
   const bool first = counts_[static_cast<size_t>(unit)]++ == 0;
   const Tensor sums = first ? total : *addend_;
-  env_->ops->piece_sums(sums, whole);
-  if (!first) env_->ops->add(total, total, sums);
+  env_->ops->piece_sums({sums, whole});
+  if (!first) env_->ops->add({total, total, sums});
 }
 
 std::vector<float> ReductionCheck::on_host() const {
   std::vector<float> host(static_cast<size_t>(sums_->elements()));
-  env_->ops->copy_out(host.data(), sums_);
+  env_->ops->copy_out({host.data(), sums_});
   return host;
 }
 
@@ -51,9 +51,10 @@ void ReductionCheck::verify() {
   const ArenaTensor sums =
       env_->arena->alloc(DType::f32, {static_cast<int64_t>(units.size()), 2}, MemoryClass::workspace);
   for (size_t u = 0; u < units.size(); ++u)
-    env_->ops->piece_sums(sums->slice(static_cast<int64_t>(u), 1), env_->params->unit_state(units[u]).tensors.gradient);
+    env_->ops->piece_sums(
+        {sums->slice(static_cast<int64_t>(u), 1), env_->params->unit_state(units[u]).tensors.gradient});
   std::vector<float> host(2 * units.size());
-  env_->ops->copy_out(host.data(), sums);
+  env_->ops->copy_out({host.data(), sums});
   std::vector<double> received;
   for (size_t u = 0; u < units.size(); ++u) received.push_back(host[2 * u]);
   verify(received);

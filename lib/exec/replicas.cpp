@@ -29,7 +29,7 @@ std::string hashes_of(const std::vector<Copy>& copies, Ops& ops) {
   std::vector<std::byte> host;
   for (const Copy& c : copies) {
     host.resize(c.tensor.bytes());
-    ops.copy_out(host.data(), c.tensor);
+    ops.copy_out({host.data(), c.tensor});
     all.push_back(
         {{"name", c.name}, {"first", c.first}, {"count", c.count}, {"hash", hash_bytes(host.data(), host.size())}});
   }
@@ -95,10 +95,10 @@ std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEn
     for (int64_t i = 0; i < n; ++i) {
       const Copy& c = copies[static_cast<size_t>(i)];
       if (known.find(c.part, c.slot)) continue;
-      env.ops->bit_sums(on_device->slice(2 * i, 2), c.tensor);
+      env.ops->bit_sums({on_device->slice(2 * i, 2), c.tensor});
       passed = true;
     }
-    if (passed) env.ops->copy_out(sums.data(), on_device);
+    if (passed) env.ops->copy_out({sums.data(), on_device});
     for (size_t i = 0; i < copies.size(); ++i)
       if (const auto found = known.find(copies[i].part, copies[i].slot)) std::ranges::copy(*found, &sums[2 * i]);
   }

@@ -26,7 +26,7 @@ std::vector<double> UpdateSums::gradients() const {
   std::vector<double> of_units(ends_.size());
   if (!sums_) return of_units;
   std::vector<float> host(static_cast<size_t>(sums_->elements()));
-  env_->ops->copy_out(host.data(), sums_);
+  env_->ops->copy_out({host.data(), sums_});
   for (size_t u = 0, i = 0; u < ends_.size(); ++u)
     for (; i < static_cast<size_t>(ends_[u]); ++i) of_units[u] += static_cast<double>(host[2 * i]);
   return of_units;
@@ -36,7 +36,7 @@ StateSums UpdateSums::state(bool rounded) const {
   StateSums state;
   if (!bits_) return state;
   std::vector<int32_t> host(static_cast<size_t>(bits_->elements()));
-  env_->ops->copy_out(host.data(), bits_);
+  env_->ops->copy_out({host.data(), bits_});
   for (size_t i = 0; i < parts_.size(); ++i)
     for (int64_t row = 0; row < (rounded ? rows_ : rows_ - 1); ++row) {
       const int32_t* const sums = &host[2 * (i * static_cast<size_t>(rows_) + static_cast<size_t>(row))];

@@ -77,7 +77,7 @@ void write_flat(h5::File& file, const std::string& group, const ParamStore& stor
   for (ParamId id = 0; id < static_cast<ParamId>(store.table().size()); ++id) {
     const Param& p = store.table()[id];
     host.resize(static_cast<size_t>(p.local_elements()));
-    ops.copy_out(host.data(), store.part(flat, id));
+    ops.copy_out({host.data(), store.part(flat, id)});
     Shape origin = p.shape;
     for (int i = 0; i < origin.rank(); ++i) origin[i] = 0;
     file.create_dataset(group + "/" + p.name, p.shape).write({origin, p.shape}, host.data(), {p.local, origin});

@@ -35,17 +35,17 @@ void Block::project_qkv(const MicroBatch& batch, BlockState& s) const {
   s.k = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
   s.v = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
   const auto flat = [tokens](const Tensor& t) { return t.reshaped({tokens, t.shape[2], t.shape[3]}); };
-  e.ops->split_qkv(flat(s.q), flat(s.k), flat(s.v), qkv, core, e.rope, batch.positions);
+  e.ops->split_qkv({flat(s.q), flat(s.k), flat(s.v), qkv, core, e.rope, batch.positions});
 }
 
 void Block::attend(const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
   s.o = e.alloc(s.q->shape);
   s.lse = e.alloc_f32({batch.samples(), e.core.heads, batch.length()});
-  e.ops->attention(s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(batch.training));
+  e.ops->attention({s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, attention_spec(batch.training)});
   if (batch.share.tokens == batch.length()) return;
   ArenaTensor o = e.alloc({batch.samples() * batch.length(), e.core.heads * e.core.head_dim});
-  e.ops->copy(o, s.o);
+  e.ops->copy({o, s.o});
   s.o_rows = e.exchange.q_to_rows(exchange_of(batch), std::move(o));
 }
 
@@ -78,7 +78,7 @@ void Block::mlp_input(const MicroBatch& batch, BlockState& s) const {
 
 void Block::activate(const MicroBatch& batch, BlockState& s) const {
   s.g = env_->alloc({batch.rows(), ffn()});
-  env_->ops->activation(s.g, s.u, env_->arch->activation);
+  env_->ops->activation({s.g, s.u, env_->arch->activation});
 }
 
 ArenaTensor Block::mlp_output(const MicroBatch& batch, BlockState& s) const {
@@ -86,7 +86,7 @@ ArenaTensor Block::mlp_output(const MicroBatch& batch, BlockState& s) const {
   env_->linear_part(y, s.g, ids().down);
   y = env_->reduce(std::move(y), batch);
   env_->drop(y, batch, ffn_dropout());
-  env_->ops->add(y, s.x1, y);
+  env_->ops->add({y, s.x1, y});
   return y;
 }
 
@@ -132,7 +132,7 @@ void Block::recompute_activations(const MicroBatch& batch, BlockState& s) const 
 ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, const Dropout& dropout) const {
   const ModelEnv& e = *env_;
   ArenaTensor d = e.alloc(dy.shape);
-  e.ops->copy(d, dy);
+  e.ops->copy({d, dy});
   e.drop(d, batch, dropout);
   return e.whole(std::move(d), batch);
 }
@@ -146,7 +146,7 @@ ArenaTensor Block::backward_mlp(ArenaTensor dy, const MicroBatch& batch, BlockSt
   } else {
     const ArenaTensor d_g = e.alloc(s.g->shape);
     e.linear_backward_input(d_g, s.d_down, ids().down);
-    e.ops->activation_backward(s.d_u, d_g, s.u, e.arch->activation);
+    e.ops->activation_backward({s.d_u, d_g, s.u, e.arch->activation});
   }
   s.d_n2 = e.alloc({batch.rows(), e.arch->hidden});
   e.linear_backward_input(s.d_n2, s.d_u, ids().up);
@@ -164,11 +164,11 @@ void Block::backward_attention(const MicroBatch& batch, BlockState& s) const {
   ArenaTensor d_qkv;
   {
     const ArenaTensor d_q = e.alloc(s.q->shape), d_k = e.alloc(s.k->shape), d_v = e.alloc(s.v->shape);
-    e.ops->attention_backward(d_q, d_k, d_v, d_o->reshaped(s.o->shape), s.q, s.k, s.v, s.o, s.lse, batch.doc_start,
-                              batch.sample_ids, attention_spec(true));
+    e.ops->attention_backward({d_q, d_k, d_v, d_o->reshaped(s.o->shape), s.q, s.k, s.v, s.o, s.lse, batch.doc_start,
+                               batch.sample_ids, attention_spec(true)});
     d_qkv = e.alloc({tokens, e.core.columns()});
     const auto flat = [tokens](const Tensor& t) { return t.reshaped({tokens, t.shape[2], t.shape[3]}); };
-    e.ops->split_qkv_backward(d_qkv, flat(d_q), flat(d_k), flat(d_v), e.core, e.rope, batch.positions);
+    e.ops->split_qkv_backward({d_qkv, flat(d_q), flat(d_k), flat(d_v), e.core, e.rope, batch.positions});
   }
   d_o.reset();
   s.d_qkv = e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv));
@@ -215,8 +215,8 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   const ArenaTensor qkv = e.alloc({n, heads.columns()});
   e.linear(qkv, s.n1, ids().qkv);
   s.q = e.alloc({1, n, heads.heads, heads.head_dim});
-  e.ops->split_qkv(s.q->reshaped({n, heads.heads, heads.head_dim}), k_cache.slice(past, n), v_cache.slice(past, n), qkv,
-                   heads, e.rope, positions);
+  e.ops->split_qkv({s.q->reshaped({n, heads.heads, heads.head_dim}), k_cache.slice(past, n), v_cache.slice(past, n),
+                    qkv, heads, e.rope, positions});
   const auto seen = [&](const Tensor& cache) {
     return cache.slice(0, total).reshaped({1, total, heads.kv_heads, heads.head_dim});
   };
@@ -224,7 +224,7 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   s.lse = e.alloc_f32({1, heads.heads, n});
   AttentionSpec spec = attention_spec(false);
   spec.q_offset = past;
-  e.ops->attention(s.o, s.lse, s.q, seen(k_cache), seen(v_cache), {}, {}, spec);
+  e.ops->attention({s.o, s.lse, s.q, seen(k_cache), seen(v_cache), {}, {}, spec});
   mlp_input(batch, s);
   return mlp_output(batch, s);
 }

@@ -31,8 +31,8 @@ ArenaTensor Decoder::pass(std::span<const int32_t> tokens) {
   std::vector<int32_t> host(static_cast<size_t>(n));
   std::iota(host.begin(), host.end(), static_cast<int32_t>(length_));
   const ArenaTensor ids = e.arena->alloc(DType::i32, {n}), positions = e.arena->alloc(DType::i32, {n});
-  e.ops->copy_in(ids, tokens.data());
-  e.ops->copy_in(positions, host.data());
+  e.ops->copy_in({ids, tokens.data()});
+  e.ops->copy_in({positions, host.data()});
   ArenaTensor x = model_->embedding().embed(ids, positions);
   for (size_t l = 0; l < keys_.size(); ++l)
     x = model_->blocks()[l].decode(std::move(x), positions, length_, keys_[l], values_[l]);
@@ -43,7 +43,7 @@ ArenaTensor Decoder::pass(std::span<const int32_t> tokens) {
 void Decoder::compute_logits(ArenaTensor x) {
   const ModelEnv& e = model_->env();
   ArenaTensor row = e.alloc({1, model_->architecture().hidden});
-  e.ops->copy(row, x->slice(x->shape[0] - 1, 1));
+  e.ops->copy({row, x->slice(x->shape[0] - 1, 1)});
   x.reset();
   model_->head().logits(std::move(row), logits_);
 }

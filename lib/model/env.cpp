@@ -6,8 +6,8 @@ void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const L
   Write write = Write::set;
   for (ParamId id = l.first; id <= l.last; ++id) write = params->grad_write(id);
   const Tensor dw = params->grad(l.first, l.last);
-  if (l.bias < 0) return ops->linear_backward_weight(dw, dy, x, write);
-  ops->linear_backward_weight_bias(dw, params->grad(l.bias), dy, x, write, params->grad_write(l.bias));
+  if (l.bias < 0) return ops->linear_backward_weight({dw, dy, x, write});
+  ops->linear_backward_weight_bias({dw, params->grad(l.bias), dy, x, write, params->grad_write(l.bias)});
 }
 
 void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const {
@@ -17,21 +17,21 @@ void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Ten
     params->grad_write(n.bias);
     bias = params->grad(n.bias);
   }
-  ops->norm_backward_weight(params->grad(n.gain), bias, dy, x, stats, arch->norm, write);
+  ops->norm_backward_weight({params->grad(n.gain), bias, dy, x, stats, arch->norm, write});
 }
 
 void ModelEnv::drop(const Tensor& x, const MicroBatch& batch, const Dropout& d) const {
   if (!batch.training || d.p <= 0) return;
   for (const TokenRun& r : batch.runs) {
     const Tensor view = x.slice(r.row, r.samples * r.tokens).reshaped({r.samples, r.tokens, x.cols()});
-    ops->dropout(view, view, batch.sample_ids.slice(r.sample, r.samples), r.first_token, d);
+    ops->dropout({view, view, batch.sample_ids.slice(r.sample, r.samples), r.first_token, d});
   }
 }
 
 ArenaTensor ModelEnv::widened(const Tensor& x) const {
   if (x.dtype == DType::f32) return {nullptr, x};
   ArenaTensor wide = alloc_f32(x.shape);
-  ops->cast(wide, x);
+  ops->cast({wide, x});
   return wide;
 }
 

@@ -66,30 +66,30 @@ struct ModelEnv {
   ArenaTensor reduce(ArenaTensor x, const MicroBatch&) const;
 
   void linear(const Tensor& y, const Tensor& x, const LinearIds& l) const {
-    ops->linear(y, x, params->weight(l.first, l.last), weight(l.bias));
+    ops->linear({y, x, params->weight(l.first, l.last), weight(l.bias)});
   }
   // Computes this rank's addend of a row-parallel product; one rank adds the bias.
   void linear_part(const Tensor& y, const Tensor& x, const LinearIds& l) const {
     const bool biased = params->table().adds_to_sum();
-    ops->linear(y, x, params->weight(l.first, l.last), biased ? weight(l.bias) : Tensor{});
+    ops->linear({y, x, params->weight(l.first, l.last), biased ? weight(l.bias) : Tensor{}});
   }
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const LinearIds& l) const {
-    ops->linear_backward_input(dx, dy, params->weight(l.first, l.last));
+    ops->linear_backward_input({dx, dy, params->weight(l.first, l.last)});
   }
   void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const LinearIds& l) const {
-    ops->linear_gelu(y, u, x, params->weight(l.first, l.last), weight(l.bias));
+    ops->linear_gelu({y, u, x, params->weight(l.first, l.last), weight(l.bias)});
   }
   void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& u, const LinearIds& l) const {
-    ops->linear_backward_input_gelu(du, dy, params->weight(l.first, l.last), u);
+    ops->linear_backward_input_gelu({du, dy, params->weight(l.first, l.last), u});
   }
   void linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const;
   void norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
             const NormIds& n) const {
-    ops->norm(y, sum, stats, x, residual, weight(n.gain), weight(n.bias), arch->norm);
+    ops->norm({y, sum, stats, x, residual, weight(n.gain), weight(n.bias), arch->norm});
   }
   void norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n,
                            Write w) const {
-    ops->norm_backward_input(dx, dy, x, stats, weight(n.gain), arch->norm, w);
+    ops->norm_backward_input({dx, dy, x, stats, weight(n.gain), arch->norm, w});
   }
   void norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const;
 

@@ -63,7 +63,7 @@ ArenaTensor HeadExchange::to_core(const Place& p, ArenaTensor x, const Cut& cut)
     const Tensor piece = packed->slice(at, sends[r]).reshaped({rows, cut.count(r)});
     int64_t column = 0;
     for (const Columns& c : cut.of_rank[r]) {
-      p.ops->copy_columns(piece, column, x, c.first, c.count, Write::set);
+      p.ops->copy_columns({piece, column, x, c.first, c.count, Write::set});
       column += c.count;
     }
     at += sends[r];
@@ -78,7 +78,7 @@ ArenaTensor HeadExchange::to_core(const Place& p, ArenaTensor x, const Cut& cut)
   }
   const ArenaTensor received = p.arena->alloc(packed->dtype, by_rank);
   p.group->start_all_to_all(received, packed, sends, recvs).wait();
-  p.ops->permute(core->reshaped({by_rank[1], by_rank[0], by_rank[2], by_rank[3]}), received, kSwapRanksAndSamples);
+  p.ops->permute({core->reshaped({by_rank[1], by_rank[0], by_rank[2], by_rank[3]}), received, kSwapRanksAndSamples});
   return core;
 }
 
@@ -89,7 +89,7 @@ ArenaTensor HeadExchange::to_rows(const Place& p, ArenaTensor x, const Cut& cut)
   if (p.share.samples > 1) {
     const Shape by_sample{p.share.samples, static_cast<int64_t>(ranks), p.share.tokens, mine};
     ArenaTensor by_rank = p.arena->alloc(x->dtype, {by_sample[1], by_sample[0], by_sample[2], by_sample[3]});
-    p.ops->permute(by_rank, x->reshaped(by_sample), kSwapRanksAndSamples);
+    p.ops->permute({by_rank, x->reshaped(by_sample), kSwapRanksAndSamples});
     x = std::move(by_rank);
   }
   const std::vector<int64_t> recvs = pieces(cut, rows);
@@ -106,7 +106,8 @@ ArenaTensor HeadExchange::to_rows(const Place& p, ArenaTensor x, const Cut& cut)
     int64_t column = 0;
     for (const Columns& c : cut.of_rank[r]) {
       // Gradients of the copies of a kv head are added in rank order.
-      p.ops->copy_columns(y, c.first, piece, column, c.count, written.insert(c.first).second ? Write::set : Write::add);
+      p.ops->copy_columns(
+          {y, c.first, piece, column, c.count, written.insert(c.first).second ? Write::set : Write::add});
       column += c.count;
     }
     at += recvs[r];

@@ -17,16 +17,16 @@ inline float* in_host_memory(const Ops& ops, const Tensor& t) {
 inline const float* host_view(Ops& ops, const Tensor& t, std::vector<float>& staging) {
   if (const float* values = in_host_memory(ops, t)) return values;
   staging.resize(static_cast<size_t>(t.elements()));
-  ops.copy_out(staging.data(), t);
+  ops.copy_out({staging.data(), t});
   return staging.data();
 }
 
 // Copies values to a tensor, rounded to nearest even if it is bf16.
 inline void copy_rounded(Ops& ops, const Tensor& to, const float* values) {
-  if (to.dtype == DType::f32) return ops.copy_in(to, values);
+  if (to.dtype == DType::f32) return ops.copy_in({to, values});
   std::vector<bf16> rounded(static_cast<size_t>(to.elements()));
   std::transform(values, values + rounded.size(), rounded.begin(), [](float x) { return bf16(x); });
-  ops.copy_in(to, rounded.data());
+  ops.copy_in({to, rounded.data()});
 }
 
 }  // namespace fp

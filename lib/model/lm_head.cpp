@@ -37,15 +37,15 @@ void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, co
 ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& vocabulary) {
   const int64_t count = c.n.shape[0], ranks = e.tokens.tensor;
   ArenaTensor logits = e.arena->alloc(e.params->compute(), {count, e.vocabulary.count}, MemoryClass::logits);
-  e.ops->linear(logits, c.n, e.weight(e.ids->head), {});
+  e.ops->linear({logits, c.n, e.weight(e.ids->head), {}});
   const ArenaTensor stats = e.alloc_f32({count, 3});
-  e.ops->softmax_stats(stats, logits, c.targets, vocabulary);
+  e.ops->softmax_stats({stats, logits, c.targets, vocabulary});
   if (ranks > 1) {
     const ArenaTensor parts = e.alloc_f32({ranks, count, 3});
     e.tensor->all_gather(parts, stats);
-    e.ops->softmax_stats_merge(stats, parts);
+    e.ops->softmax_stats_merge({stats, parts});
   }
-  e.ops->cross_entropy(c.loss, stats, c.targets);
+  e.ops->cross_entropy({c.loss, stats, c.targets});
   return logits;
 }
 
@@ -72,7 +72,7 @@ ArenaTensor LmHead::forward_backward(ArenaTensor x, const MicroBatch& batch, con
   const LinearIds head{e.ids->head, e.ids->head, -1};
   for_chunks(n, batch, loss, spec, [&](const Chunk& c) {
     const ArenaTensor logits = chunk_loss(e, c, vocabulary());
-    e.ops->cross_entropy_backward(logits, c.loss, c.targets, vocabulary(), c.scale, spec.z_loss);
+    e.ops->cross_entropy_backward({logits, c.loss, c.targets, vocabulary(), c.scale, spec.z_loss});
     e.linear_backward_input(dn->slice(c.first, c.n.shape[0]), logits, head);
     e.linear_backward_weight(logits, c.n, head);
   });
@@ -92,11 +92,11 @@ void LmHead::logits(ArenaTensor x, std::span<float> out) const {
   const ArenaTensor stats = e.alloc_f32({m, 2}), n = e.alloc(x->shape);
   e.norm(n, {}, stats, x, {}, e.ids->final_norm);
   const ArenaTensor rows = e.arena->alloc(e.params->compute(), {m, padded}, MemoryClass::logits);
-  e.ops->linear(rows, n, e.weight(e.ids->head), {});
+  e.ops->linear({rows, n, e.weight(e.ids->head), {}});
   const ArenaTensor rows32 = e.alloc_f32(rows->shape);
-  rows->dtype == DType::f32 ? e.ops->copy(rows32, rows) : e.ops->cast(rows32, rows);
+  rows->dtype == DType::f32 ? e.ops->copy({rows32, rows}) : e.ops->cast({rows32, rows});
   std::vector<float> host(static_cast<size_t>(m * padded));
-  e.ops->copy_out(host.data(), rows32);
+  e.ops->copy_out({host.data(), rows32});
   for (int64_t i = 0; i < m; ++i) {
     const auto row = out.subspan(static_cast<size_t>(i * vocab), static_cast<size_t>(vocab));
     std::transform(host.begin() + i * padded, host.begin() + i * padded + vocab, row.begin(),

@@ -58,15 +58,15 @@ void Model::upload_tables(const ModelOptions& options) {
     if (!env_.arena->dry()) {
       const RopeTable table =
           make_rope_table(arch_.rope, arch_.heads.head_dim, arch_.max_position, options.positions, options.positions);
-      env_.ops->copy_in(cos_, table.cos.data());
-      env_.ops->copy_in(sin_, table.sin.data());
+      env_.ops->copy_in({cos_, table.cos.data()});
+      env_.ops->copy_in({sin_, table.sin.data()});
     }
   }
   if (!arch_.masked_ids.empty()) {
     const std::vector<int32_t> ids(arch_.masked_ids.begin(), arch_.masked_ids.end());
     masked_ids_ = env_.arena->alloc(DType::i32, {static_cast<int64_t>(ids.size())});
     env_.masked_ids = masked_ids_;
-    env_.ops->copy_in(masked_ids_, ids.data());
+    env_.ops->copy_in({masked_ids_, ids.data()});
   }
 }
 

@@ -114,9 +114,9 @@ void ParamStore::begin_step() { written_.assign(table_->size(), false); }
 void ParamStore::finish_gradients(Ops& ops, int unit) {
   const ParamUnit& u = table_->units()[static_cast<size_t>(unit)];
   for (ParamId id = u.first; id <= u.last; ++id)
-    if (!written_[static_cast<size_t>(id)]) ops.zero(grad(id));
+    if (!written_[static_cast<size_t>(id)]) ops.zero({grad(id)});
   if (const Tensor attached = attached_gradients(unit))
-    for (const Segment& gap : table_->gaps(u)) ops.zero(attached.slice(gap.offset - u.offset, gap.count));
+    for (const Segment& gap : table_->gaps(u)) ops.zero({attached.slice(gap.offset - u.offset, gap.count)});
 }
 
 namespace {
@@ -138,7 +138,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
   std::vector<Tensor> all = {weights(), master(), grads()};
   for (const Flat& flat : states_) all.push_back(flat.memory);
   for (const Tensor& flat : all)
-    if (flat) ops.zero(flat);  // including the gaps between parameters
+    if (flat) ops.zero({flat});  // including the gaps between parameters
   std::vector<float> host;
   for (const ParamUnit& u : table_->units())
     for (const ParamPart& part : table_->parts(u, !masters().sharded))
@@ -155,8 +155,9 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
     if ((*table_)[id].unit < 0) continue;
     const ParamPart all{id, 0, (*table_)[id].local_elements()};
-    ops.round_stochastically(kept_weights(all), state(kParamSlot, all),
-                             {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)});
+    ops.round_stochastically({kept_weights(all),
+                              state(kParamSlot, all),
+                              {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)}});
   }
   ops.weights_changed();
 }
@@ -165,7 +166,7 @@ void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
     for (const ParamUnit& u : table_->units()) {
       const Segment s = master_.sharded ? own(u) : Segment{u.offset, u.elements};
-      ops.cast(weights_.at(*table_, s), master_.at(*table_, s));
+      ops.cast({weights_.at(*table_, s), master_.at(*table_, s)});
     }
   ops.weights_changed();
 }

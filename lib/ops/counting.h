@@ -15,23 +15,7 @@ namespace fp {
 
 struct OpCount {
   int64_t calls = 0;
-  double flops = 0;  // multiply-adds count 2; element-wise arithmetic counts what it does, roughly
-  double bytes = 0;  // read plus written, each operand once
-};
-
-// The work of one call.
-struct OpWork {
-  std::string_view op;          // "linear", "attention_backward", ...
-  double flops = 0, bytes = 0;  // as in OpCount
-  int64_t m = 0, n = 0, k = 0;  // matrix product: tokens, outputs and inputs of the layer; else 0
-  DType dtype = DType::f32;     // type of the tensor that is computed; of a matrix product, of its activations
-};
-
-// Receives every call, in order. The time model implements it.
-class OpObserver {
- public:
-  virtual ~OpObserver() = default;
-  virtual void called(const OpWork&) = 0;
+  double flops = 0, bytes = 0;  // as in OpWork
 };
 
 struct Counts {
@@ -47,8 +31,6 @@ class CountingOps : public Ops {
  public:
   virtual const Counts& counts() const = 0;
   virtual void reset() = 0;  // sets all counts to zero
-  // Sends all later calls to the observer, which must outlive its use; null stops that.
-  virtual void observe(OpObserver*) = 0;
   // Largest scratch, in bytes, that the device would need for any call so far, and the memory beside tensors that it
   // would hold with that much scratch reserved. reset() changes neither.
   virtual size_t scratch_bytes() const = 0;

@@ -1,25 +1,66 @@
 #include "ops/ops.h"
 
+#include <array>
+#include <tuple>
+
 #include "tensor/arena.h"
 
 namespace fp {
+namespace {
+
+// A fused call has parts, which are checked and counted one by one.
+template <class Call>
+concept Fused = requires(const Call& call) {
+  call.parts();
+};
+
+template <class Call>
+void check_parts(const Call& call) {
+  if constexpr (Fused<Call>)
+    std::apply([](const auto&... part) { (check(part), ...); }, call.parts());
+  else
+    check(call);
+}
+
+template <class Call>
+auto works_of(const Call& call) {
+  if constexpr (Fused<Call>)
+    return std::apply([](const auto&... part) { return std::array{cost(part)...}; }, call.parts());
+  else
+    return std::array{cost(call)};
+}
+
+}  // namespace
 
 std::shared_ptr<std::byte> Ops::allocate(size_t bytes, bool huge_pages) { return host_memory(bytes, huge_pages); }
 
-void Ops::linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  linear(u, x, w, bias);
-  activation(y, u, {Activation::gelu});
+template <class Call>
+void Ops::issue(const Call& call) {
+  check_parts(call);
+  if (observers_.empty()) return run(call);
+  for (OpObserver* const o : observers_) o->starts(op_name(call));
+  run(call);
+  const auto works = works_of(call);
+  for (OpObserver* const o : observers_) o->ended(op_name(call), works);
 }
 
-void Ops::linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& w, const Tensor& u) {
-  linear_backward_input(du, dy, w);
-  activation_backward(du, du, u, {Activation::gelu});
-}
+#define FP_OP(Call, name) \
+  void Ops::name(const calls::Call& call) { issue(call); }
+FP_OPS(FP_OP)
+#undef FP_OP
 
-void Ops::linear_backward_weight_bias(const Tensor& dw, const Tensor& db, const Tensor& dy, const Tensor& x,
-                                      Write dw_write, Write db_write) {
-  linear_backward_weight(dw, dy, x, dw_write);
-  bias_backward(db, dy, db_write);
+#define FP_OP(Call, name)                                                        \
+  void Ops::run(const calls::Call& call) {                                       \
+    std::apply([this](const auto&... part) { (run(part), ...); }, call.parts()); \
+  }
+FP_FUSED_OPS(FP_OP)
+#undef FP_OP
+
+void Ops::weights_changed() {
+  constexpr std::string_view kName = "weights_changed";
+  for (OpObserver* const o : observers_) o->starts(kName);
+  drop_copies_of_weights();
+  for (OpObserver* const o : observers_) o->ended(kName, {});
 }
 
 }  // namespace fp

@@ -7,7 +7,7 @@ void AdamWOptimizer::update(Ops& ops, const UpdateTensors& t, std::span<const Pa
   const auto part = [](const Tensor& whole, const Segment& s) {
     return whole ? whole.slice(s.offset, s.count) : Tensor{};
   };
-  if (sums.gradient) ops.zero(sums.gradient);
+  if (sums.gradient) ops.zero({sums.gradient});
   for (size_t i = 0; i < ranges.size();) {
     const Segment row{static_cast<int64_t>(i), 1};
     const AdamWSums of_call{part(sums.gradient, row), sums.bits ? part(sums.bits, row).reshaped({4, 2}) : Tensor{}};
@@ -20,8 +20,8 @@ void AdamWOptimizer::update(Ops& ops, const UpdateTensors& t, std::span<const Pa
       s.count += ranges[i].segment.count;
     const AdamW update{step.lr,   spec_.beta1,    spec_.beta2, spec_.eps, decay ? spec_.weight_decay : 0.0,
                        step.step, step.grad_scale};
-    ops.adamw(part(t.param, s), part(t.states[0], s), part(t.states[1], s), part(t.gradient, s), part(t.weights, s),
-              update, of_call);
+    ops.adamw({part(t.param, s), part(t.states[0], s), part(t.states[1], s), part(t.gradient, s), part(t.weights, s),
+               update, of_call});
   }
 }
 

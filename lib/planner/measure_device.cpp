@@ -59,33 +59,6 @@ RunSpec spec_of(const Probe& p, DType compute, int64_t scale) {
   return spec;
 }
 
-struct WorkLog : OpObserver {
-  std::vector<OpWork> works;
-  void called(const OpWork& w) override { works.push_back(w); }
-};
-
-// The works of a step in order.
-std::vector<OpWork> works_of_step(const RunSpec& spec) {
-  const auto counting = make_counting_ops();
-  Arena arena;
-  StepRig rig(spec, arena, *counting);
-  rig.step();
-  WorkLog log;
-  counting->observe(&log);
-  rig.step();
-  counting->observe(nullptr);
-  return log.works;
-}
-
-// The ops as which counting ops record one call of the Ops interface.
-std::vector<std::string_view> counted_as(std::string_view call) {
-  if (call == "weights_changed") return {};
-  if (call == "linear_gelu") return {"linear", "activation"};
-  if (call == "linear_backward_input_gelu") return {"linear_backward_input", "activation_backward"};
-  if (call == "linear_backward_weight_bias") return {"linear_backward_weight", "bias_backward"};
-  return {call};
-}
-
 using WorkKey = std::vector<std::tuple<std::string_view, double, double, int64_t, int64_t, int64_t, DType>>;
 
 WorkKey key_of(const std::vector<OpWork>& works) {
@@ -94,24 +67,16 @@ WorkKey key_of(const std::vector<OpWork>& works) {
   return key;
 }
 
-// Combines the counted works and the timed calls of a step; equal calls become one sample with their mean time.
-std::vector<OpSample> zip(const std::vector<OpWork>& works, const std::vector<TimedCall>& calls,
-                          const std::vector<std::vector<double>>& seconds) {
+// Returns the works and mean times of the timed calls of a step; equal calls become one sample.
+std::vector<OpSample> samples_of(const std::vector<TimedCall>& calls, const std::vector<std::vector<double>>& seconds) {
   std::map<WorkKey, OpSample> samples;
-  size_t next = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
-    OpSample s;
-    for (const std::string_view op : counted_as(calls[i].op)) {
-      FP_CHECK(next < works.size() && works[next].op == op, "call {} of a step is {}, counted as {}", i, op,
-               next < works.size() ? works[next].op : "nothing");
-      s.works.push_back(works[next++]);
-    }
-    if (s.works.empty()) continue;
-    OpSample& sum = samples.try_emplace(key_of(s.works), OpSample{s.works, 0, 0}).first->second;
+    const std::vector<OpWork>& works = calls[i].works;
+    if (works.empty()) continue;
+    OpSample& sum = samples.try_emplace(key_of(works), OpSample{works, 0, 0}).first->second;
     sum.seconds += median(seconds[i]);
     ++sum.calls;
   }
-  FP_CHECK(next == works.size(), "{} ops were counted, {} timed", works.size(), next);
   std::vector<OpSample> list;
   for (auto& [key, s] : samples) {
     s.seconds /= static_cast<double>(s.calls);
@@ -152,13 +117,12 @@ class Measurement {
         fmt::format("{} {} x {}, {} x {} tokens, {}", probe.family == Family::gpt ? "gpt" : "llama", spec.model.layers,
                     spec.model.hidden, spec.train.micro_batch, spec.data.seq_len, compute);
     log::info("measuring {}", name);
-    works.push_back(works_of_step(spec));
     const auto counting = make_counting_ops(&ops_);
     const Prediction need = dry_run(spec, spec.model, *counting);
     ops_.reserve_scratch(need.scratch_bytes);
     Arena arena(ops_.allocate(need.arena_bytes, spec.memory.huge_pages), need.arena_bytes);
-    const auto timed = make_timing_ops(ops_);
-    StepRig rig(spec, arena, *timed);
+    StepRig rig(spec, arena, ops_);
+    OpTimes times(ops_);
     rig.initialize();
     rig.step();
     together_.barrier();
@@ -167,7 +131,7 @@ class Measurement {
     std::vector<TimedCall> calls;
     std::vector<std::vector<double>> seconds;
     std::vector<double> whole;
-    timed->log_to(&calls);
+    times.log_to(&calls);
     together_.barrier();
     for (int i = 0; i < count; ++i) {
       calls.clear();
@@ -175,7 +139,9 @@ class Measurement {
       seconds.resize(calls.size());
       for (size_t c = 0; c < calls.size(); ++c) seconds[c].push_back(own_seconds(calls[c].seconds));
     }
-    std::vector<OpSample> of_step = zip(works.back(), calls, seconds);
+    std::vector<OpWork>& of_calls = works.emplace_back();
+    for (const TimedCall& c : calls) of_calls.insert(of_calls.end(), c.works.begin(), c.works.end());
+    std::vector<OpSample> of_step = samples_of(calls, seconds);
     const double step = average(median(whole));
     average(of_step, step);
     if (fitted) samples.insert(samples.end(), of_step.begin(), of_step.end());
@@ -214,7 +180,7 @@ class Measurement {
     std::vector<double> seconds(201);
     for (double& s : seconds)
       s = seconds_of([&] {
-        ops_.zero(one);
+        ops_.zero({one});
         ops_.synchronize();
       });
     return median(seconds);
@@ -235,8 +201,8 @@ std::pair<double, double> copy_rates(Ops& ops, bool quick) {
   const Tensor part = y.slice(0, n / 4);
   std::vector<std::byte> host(part.bytes());
   const int repeats = quick ? 1 : 5;
-  const double copy = timer.seconds([&] { ops.copy(y, x); }, repeats);
-  const double in = timer.seconds([&] { ops.copy_in(part, host.data()); }, repeats);
+  const double copy = timer.seconds([&] { ops.copy({y, x}); }, repeats);
+  const double in = timer.seconds([&] { ops.copy_in({part, host.data()}); }, repeats);
   const auto moved = static_cast<double>(x.bytes() + y.bytes()), taken = static_cast<double>(part.bytes());
   timer.drop();
   return {moved / copy, taken / in};

@@ -94,7 +94,7 @@ class Links {
 
   ArenaTensor zeros(int64_t elements) {
     ArenaTensor t = arena_.alloc(DType::f32, {elements});
-    ops_.zero(t);
+    ops_.zero({t});
     return t;
   }
 

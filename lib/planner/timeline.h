@@ -14,7 +14,10 @@ class Timeline : public OpObserver, public CommObserver {
  public:
   explicit Timeline(const CostModel& costs) : costs_(&costs) {}
 
-  void called(const OpWork&) override;
+  void called(const OpWork&);
+  void ended(std::string_view, std::span<const OpWork> works) override {
+    for (const OpWork& w : works) called(w);
+  }
   // Communications of one group run one after the other, independent of those of other groups. Returns the end time.
   double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
   void waited(double end) override;
@@ -31,18 +34,19 @@ class Timeline : public OpObserver, public CommObserver {
 // Attaches a timeline to ops and world for its lifetime.
 class Watch {
  public:
-  Watch(Timeline& t, CountingOps& ops, CountingWorld& world) : ops_(ops), world_(world) {
-    ops.observe(&t);
+  Watch(Timeline& t, CountingOps& ops, CountingWorld& world) : timeline_(t), ops_(ops), world_(world) {
+    ops.observe(t);
     world.observe(&t);
   }
   ~Watch() {
-    ops_.observe(nullptr);
+    ops_.stop_observing(timeline_);
     world_.observe(nullptr);
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
  private:
+  Timeline& timeline_;
   CountingOps& ops_;
   CountingWorld& world_;
 };

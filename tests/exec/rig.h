@@ -27,7 +27,7 @@ struct Rig {
 
   std::vector<float> host(const Tensor& t) {
     std::vector<float> v(static_cast<size_t>(t.elements()));
-    ops->copy_out(v.data(), t);
+    ops->copy_out({v.data(), t});
     return v;
   }
 };

@@ -31,11 +31,11 @@ void write_gradient(ParamStore& store, Ops& ops, Arena& arena, ParamId id, int r
   std::vector<float> values(static_cast<size_t>(to.elements()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = gradient(rank, micro_batch, id, static_cast<int64_t>(i));
   const ArenaTensor from = arena.alloc(DType::f32, to.shape);
-  ops.copy_in(from, values.data());
+  ops.copy_in({from, values.data()});
   if (store.grad_write(id) == Write::set)
-    ops.copy(to, from);
+    ops.copy({to, from});
   else
-    ops.add(to, to, from);
+    ops.add({to, to, from});
 }
 
 // The gradient of a unit that this rank keeps, and the flat element at which it begins.
@@ -44,7 +44,7 @@ std::pair<std::vector<float>, int64_t> kept_gradient(const ParamStore& store, Op
   const Segment own = store.table().shard_of(u, store.table().shard());
   const Tensor kept = store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u);
   std::vector<float> values(static_cast<size_t>(kept.elements()));
-  ops.copy_out(values.data(), model.env().widened(kept));
+  ops.copy_out({values.data(), model.env().widened(kept)});
   return {values, store.state_sharded() ? own.offset : u.offset};
 }
 

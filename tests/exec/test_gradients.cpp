@@ -19,7 +19,7 @@ double objective(Rig& rig, std::span<const Batch> batches, double z) {
 void move(Rig& rig, const std::vector<float>& base, const std::vector<float>& direction, double step) {
   std::vector<float> moved(base.size());
   for (size_t i = 0; i < base.size(); ++i) moved[i] = static_cast<float>(base[i] + step * direction[i]);
-  rig.ops->copy_in(rig.model.params().master(), moved.data());
+  rig.ops->copy_in({rig.model.params().master(), moved.data()});
   rig.model.params().refresh_weights(*rig.ops);
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("diagnose names the first non-finite tensor", "[exec]") {
     const ParamId id = rig.model.table().find("model.layers.1.mlp.down_proj.weight");
     std::vector<float> w = rig.host(rig.model.params().weight(id));
     w[5] = std::nanf("");
-    rig.ops->copy_in(rig.model.params().weight(id), w.data());
+    rig.ops->copy_in({rig.model.params().weight(id), w.data()});
     CHECK_FALSE(std::isfinite(rig.executor.accumulate(batches).mean()));
     CHECK_THAT(rig.executor.diagnose(batches), Catch::Contains("model.layers.1.mlp.down_proj.weight (layer 1)"));
   }
@@ -136,7 +136,7 @@ TEST_CASE("diagnose names the first non-finite tensor", "[exec]") {
     const ParamId id = rig.model.table().find("model.layers.0.mlp.up_proj.weight");
     std::vector<float> w = rig.host(rig.model.params().weight(id));
     for (float& v : w) v = 3e38f;
-    rig.ops->copy_in(rig.model.params().weight(id), w.data());
+    rig.ops->copy_in({rig.model.params().weight(id), w.data()});
     rig.executor.accumulate(batches);
     CHECK_FALSE(rig.executor.gradient_norm().finite);
     const std::string text = rig.executor.diagnose(batches);
@@ -165,7 +165,7 @@ TEST_CASE("the gradient of DPO agrees with its loss", "[exec]") {
   const auto loss_at = [&](double step) {
     std::vector<float> moved(w.size());
     for (size_t i = 0; i < w.size(); ++i) moved[i] = static_cast<float>(w[i] + step * g[i]);
-    rig.ops->copy_in(rig.model.params().master(), moved.data());
+    rig.ops->copy_in({rig.model.params().master(), moved.data()});
     rig.ops->weights_changed();
     LossSums total;
     for (const Batch& b : batches) total += rig.executor.evaluate(std::span(&b, 1))[0];

@@ -43,7 +43,7 @@ struct GatherRank {
       initial_values(model.table()[id], 5, 0, expected);
       std::vector<float> values(static_cast<size_t>(w.elements()));
       expected.resize(values.size());  // padding of the vocabulary is 0
-      ops->copy_out(values.data(), w);
+      ops->copy_out({values.data(), w});
       if (values != expected) return false;
     }
     return true;
@@ -115,12 +115,12 @@ TEST_CASE("WeightGather completes the weights of all ranks after an update under
           for (const ParamUnit& u : r.model.table().units()) {
             const Tensor whole = r.model.params().unit_weights(u);
             std::vector<float> values(static_cast<size_t>(whole.elements()));
-            r.ops->copy_out(values.data(), whole);
+            r.ops->copy_out({values.data(), whole});
             const Segment own = r.model.table().shard_of(u, r.model.table().shard());
             for (int64_t i = 0; i < u.elements; ++i)
               if (i < own.offset - u.offset || i >= own.offset - u.offset + own.count)
                 values[static_cast<size_t>(i)] = 1e9F;
-            r.ops->copy_in(whole, values.data());
+            r.ops->copy_in({whole, values.data()});
           }
           r.weights.all_gather_updated();
           for (int u = 0; u < r.units(); ++u)

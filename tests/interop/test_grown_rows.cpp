@@ -50,7 +50,7 @@ Gathered load(const ModelSection& m, const GrownRows::ShapeOf& shape_of, const s
     all.values.resize(static_cast<size_t>(table[id].shape.elements()));
     for (const Fragment& f : table.owned(id)) {
       std::vector<float> part(static_cast<size_t>(f.count.elements()));
-      ops->copy_out(part.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()}));
+      ops->copy_out({part.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()})});
       for (int64_t i = 0; i < f.count[0]; ++i)
         std::copy_n(part.begin() + i * f.count[1], f.count[1],
                     all.values.begin() + (f.start[0] + i) * table[id].shape[1] + f.start[1]);

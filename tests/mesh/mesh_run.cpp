@@ -60,7 +60,7 @@ void collect(const ParamStore& store, Ops& ops, MeshResult& result) {
     const int64_t columns = p.shape.rank() == 2 ? p.shape[1] : 1;
     for (const Fragment& f : table.owned(id)) {
       host.resize(static_cast<size_t>(f.count.elements()));
-      ops.copy_out(host.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()}));
+      ops.copy_out({host.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()})});
       const int64_t width = p.shape.rank() == 2 ? f.count[1] : 1, first = p.shape.rank() == 2 ? f.start[1] : 0;
       for (int64_t y = 0; y < f.count[0]; ++y)
         std::copy_n(host.begin() + y * width, width, whole.begin() + (f.start[0] + y) * columns + first);

@@ -67,7 +67,7 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
       const UnitState s = model.params().unit_state(u);
-      ops->copy(s.tensors.gradient, s.tensors.param);
+      ops->copy({s.tensors.gradient, s.tensors.param});
     }
     before(model.params(), world.rank());
     use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
@@ -87,7 +87,7 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
             for (const ParamUnit& u : store.table().units())
               for (const ParamPart& part : store.kept(u)) {
                 const auto same = [&](int slot, const Tensor& t) {
-                  ops.bit_sums(now, t);
+                  ops.bit_sums({now, t});
                   return sums.find(part, slot) == StateSums::Sums{now.ptr<int32_t>()[0], now.ptr<int32_t>()[1]};
                 };
                 const int slots = store.table().slot_count();

@@ -47,7 +47,7 @@ TEST_CASE("initial values follow the init rule and do not depend on the partitio
     ParamStore store(table, {DType::f32}, arena);
     store.initialize(*ops, 7);
     std::vector<float> v(static_cast<size_t>(table[table.find(name)].local_elements()));
-    ops->copy_out(v.data(), store.weight(table.find(name)));
+    ops->copy_out({v.data(), store.weight(table.find(name))});
     return v;
   };
   const auto deviation = [](const std::vector<float>& v, size_t n) {

@@ -17,8 +17,11 @@ void* other_side(const void* address) { return reinterpret_cast<void*>(reinterpr
 
 struct FarOps final : fp::RefOps {
   std::optional<fp::DeviceMemory> device_memory() const override { return fp::DeviceMemory{}; }
-  void copy_in(const fp::Tensor& to, const void* host) override { std::memcpy(other_side(to.data), host, to.bytes()); }
-  void copy_out(void* host, const fp::Tensor& x) override { std::memcpy(host, other_side(x.data), x.bytes()); }
+
+ protected:
+  using RefOps::run;
+  void run(const fp::calls::CopyIn& c) override { std::memcpy(other_side(c.dst.data), c.host, c.dst.bytes()); }
+  void run(const fp::calls::CopyOut& c) override { std::memcpy(c.host, other_side(c.src.data), c.src.bytes()); }
 };
 
 bool on_device() { return std::getenv("FP_TEST_DEVICE") != nullptr; }

@@ -21,9 +21,9 @@ struct AttentionOperands {
   enum class Pass : uint8_t { forward, backward };
   AttentionOperands(Case& c, const AttentionCase& a, Pass pass);
 
-  void forward(Ops& ops) const { ops.attention(*o, *lse, *q, *k, *v, *doc_start, *sample_ids, a.spec); }
+  void forward(Ops& ops) const { ops.attention({*o, *lse, *q, *k, *v, *doc_start, *sample_ids, a.spec}); }
   void backward(Ops& ops) const {
-    ops.attention_backward(*dq, *dk, *dv, *d_o, *q, *k, *v, *o, *lse, *doc_start, *sample_ids, a.spec);
+    ops.attention_backward({*dq, *dk, *dv, *d_o, *q, *k, *v, *o, *lse, *doc_start, *sample_ids, a.spec});
   }
   void bound_forward() const;
   void bound_backward() const;

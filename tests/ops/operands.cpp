@@ -103,7 +103,7 @@ class Case::Placement {
       block.before.assign(block.total, kPoison);
       if (o.role != Role::output)
         std::ranges::copy(encode(o), block.before.begin() + static_cast<int64_t>(block.front));
-      backend_.ops->copy_in(block.whole(), block.before.data());
+      backend_.ops->copy_in({block.whole(), block.before.data()});
       o.tensor = Tensor(static_cast<std::byte*>(block.memory.get()) + block.front, o.dtype, o.shape);
       if (o.role == Role::output) backend_.mark(o.tensor.data, block.bytes, Mark::unwritten);
       blocks_.push_back(std::move(block));
@@ -124,7 +124,7 @@ class Case::Placement {
     if (left_out(o)) return {};
     guard(block, false);
     std::vector<std::byte> now(block.total);
-    backend_.ops->copy_out(now.data(), block.whole());
+    backend_.ops->copy_out({now.data(), block.whole()});
     guard(block, true);
     const auto begin = static_cast<int64_t>(block.front), end = begin + static_cast<int64_t>(block.bytes);
     INFO("operand " << o.name);

@@ -59,7 +59,7 @@ TEST_CASE("activation agrees with the oracle") {
                         : spec.kind == Activation::swiglu ? sigmoid_error(a) * a * b
                                                           : sigmoid_error(1.702 * a) * a * (b + 1.0);
         });
-        c.check([&](Ops& ops) { ops.activation(y, x, spec); });
+        c.check([&](Ops& ops) { ops.activation({y, x, spec}); });
       }
   });
 }
@@ -85,7 +85,7 @@ TEST_CASE("activation_backward agrees with the oracle") {
             dx.bound[j] = sigmoid_error(steep) * d * a;
           }
         });
-        c.check([&](Ops& ops) { ops.activation_backward(dx, dy, x, spec); });
+        c.check([&](Ops& ops) { ops.activation_backward({dx, dy, x, spec}); });
       }
   });
 }
@@ -122,8 +122,8 @@ TEST_CASE("activations saturate without NaN or infinity") {
         dx.bound[j] = sigmoid_error(1.702 * a) * a;
       });
       c.check([&](Ops& ops) {
-        ops.activation(y, x, spec);
-        ops.activation_backward(dx, dy, x, spec);
+        ops.activation({y, x, spec});
+        ops.activation_backward({dx, dy, x, spec});
       });
       for (const double v : y.expected) CHECK(std::isfinite(v));
       for (const double v : dx.expected) CHECK(std::isfinite(v));
@@ -139,7 +139,7 @@ TEST_CASE("gegelu passes infinities and clamps finite values") {
       c.input("x", DType::f32, {1, 10}, [&](double, int64_t i) { return content[static_cast<size_t>(i)]; });
   Operand& y = c.output("y", DType::f32, {1, 5});
   y.bound.assign(5, sigmoid_error(40.0) * 20.0);
-  c.check([&](Ops& ops) { ops.activation(y, x, {Activation::gegelu, 20.0}); });
+  c.check([&](Ops& ops) { ops.activation({y, x, {Activation::gegelu, 20.0}}); });
   const double s = 1.0 / (1.0 + std::exp(-1.702));
   CHECK(y.expected[0] == infinity);
   CHECK(y.expected[1] == Approx(20.0 * 1.5));
@@ -158,7 +158,7 @@ TEST_CASE("add agrees with the oracle, also in place") {
         Operand& b = alias == 3 ? a : alias == 2 ? c.inout("b", t, {n}) : c.input("b", t, {n});
         Operand& y = alias == 0 ? c.output("y", t, {n}) : alias == 2 ? b : a;
         for (int64_t i = 0; i < n; ++i) y.bound.push_back(kUnit * (std::abs(a.value[i]) + std::abs(b.value[i])));
-        c.check([&](Ops& ops) { ops.add(y, a, b); });
+        c.check([&](Ops& ops) { ops.add({y, a, b}); });
       }
   });
 }
@@ -177,17 +177,20 @@ TEST_CASE("dropout drops the elements that Philox selects") {
           const Operand& ids = c.ids("sample_ids", {B, 2}, samples);
           Operand& y = in_place ? x : c.output("y", t, {B, T, C});
           for (const double v : x.value) y.bound.push_back(2 * kUnit * std::abs(v) / (1.0 - p));
-          c.check([&](Ops& ops) { ops.dropout(y, x, ids, 17, spec); },
-                  [&](const Backend&) {
-                    const Philox::Key key = dropout_key(spec);
-                    for (int64_t i = 0; i < B * T * C; ++i) {
-                      const auto b = static_cast<size_t>(i / (T * C));
-                      const float factor = dropout_factor(
-                          spec, key, static_cast<uint32_t>(i % C), static_cast<uint32_t>(17 + i / C % T),
-                          static_cast<uint32_t>(samples[2 * b]), static_cast<uint32_t>(samples[2 * b + 1]));
-                      if ((y.result[i] == 0.0) != (p > 0.0 && factor == 0.0f)) FAIL("element " << i);
-                    }
-                  });
+          c.check(
+              [&](Ops& ops) {
+                ops.dropout({y, x, ids, 17, spec});
+              },
+              [&](const Backend&) {
+                const Philox::Key key = dropout_key(spec);
+                for (int64_t i = 0; i < B * T * C; ++i) {
+                  const auto b = static_cast<size_t>(i / (T * C));
+                  const float factor =
+                      dropout_factor(spec, key, static_cast<uint32_t>(i % C), static_cast<uint32_t>(17 + i / C % T),
+                                     static_cast<uint32_t>(samples[2 * b]), static_cast<uint32_t>(samples[2 * b + 1]));
+                  if ((y.result[i] == 0.0) != (p > 0.0 && factor == 0.0f)) FAIL("element " << i);
+                }
+              });
         }
       }
   });
@@ -200,7 +203,7 @@ TEST_CASE("dropout keeps the expected fraction of elements") {
   const Operand& x = c.input("x", DType::f32, {B, T, C}, constant(1.0));
   const Operand& ids = c.ids("sample_ids", {B, 2}, {0, 0, 1, 0});
   const Operand& y = c.output("y", DType::f32, {B, T, C});
-  c.run(oracle(), [&](Ops& ops) { ops.dropout(y, x, ids, 0, spec); });
+  c.run(oracle(), [&](Ops& ops) { ops.dropout({y, x, ids, 0, spec}); });
   const auto dropped = static_cast<double>(std::count(y.result.begin(), y.result.end(), 0.0));
   const double n = static_cast<double>(B * T * C), deviation = std::sqrt(n * 0.3 * 0.7);
   CHECK(std::abs(dropped - 0.3 * n) < 5 * deviation);

@@ -139,9 +139,9 @@ TEST_CASE("attention over chunks of keys, merged, equals attention over all keys
       c.run(backend, [&](Ops& ops) {
         all.backward(ops);
         for (const Part& p : parts) {
-          ops.attention(*p.o, *p.lse, *all.q, *p.k, *p.v, *all.doc_start, *all.sample_ids, p.spec);
-          ops.attention_backward(*p.dq, *p.dk, *p.dv, *all.d_o, *all.q, *p.k, *p.v, *all.o, *all.lse, *all.doc_start,
-                                 *all.sample_ids, p.spec);
+          ops.attention({*p.o, *p.lse, *all.q, *p.k, *p.v, *all.doc_start, *all.sample_ids, p.spec});
+          ops.attention_backward({*p.dq, *p.dk, *p.dv, *all.d_o, *all.q, *p.k, *p.v, *all.o, *all.lse, *all.doc_start,
+                                  *all.sample_ids, p.spec});
         }
       });
       // Forward: weights exp(lse_part - lse). Backward: dq is the sum of the parts; dk and dv lie side by side.

@@ -41,7 +41,7 @@ void check_merge(const Extent& e, DType part_type) {
       o.bound[i] = (own + part) * (3 * kFunction + kUnit * apart);
     }
   }
-  c.check([&](Ops& ops) { ops.attention_merge(o, lse, o_part, lse_part); });
+  c.check([&](Ops& ops) { ops.attention_merge({o, lse, o_part, lse_part}); });
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ TEST_CASE("attention over two parts of the keys, merged on the device, equals at
     spec.k_offset = first;
     const Tensor k = all.k->tensor.reshaped(rows).slice(first, count),
                  v = all.v->tensor.reshaped(rows).slice(first, count);
-    ops.attention(to, to_lse, *all.q, k.reshaped(keys), v.reshaped(keys), {}, {}, spec);
+    ops.attention({to, to_lse, *all.q, k.reshaped(keys), v.reshaped(keys), {}, {}, spec});
   };
   std::vector<Backend> every = backends();
   every.push_back(oracle());
@@ -86,7 +86,7 @@ TEST_CASE("attention over two parts of the keys, merged on the device, equals at
       all.forward(ops);
       attend(ops, o, lse, kCut, kLength - kCut);  // the first queries see none of these
       attend(ops, o_part, part, 0, kCut);
-      ops.attention_merge(o, lse, o_part, part);
+      ops.attention_merge({o, lse, o_part, part});
     });
     double worst = 0.0;
     for (size_t i = 0; i < o.result.size(); ++i) worst = std::max(worst, std::abs(o.result[i] - all.o->result[i]));

@@ -22,7 +22,7 @@ TEST_CASE("bit_sums agrees with the oracle") {
       Case c;
       const Operand& x = c.input("x", t, {n});
       const Operand& sums = c.output("sums", DType::i32, {2});
-      c.check([&](Ops& ops) { ops.bit_sums(sums, x); });
+      c.check([&](Ops& ops) { ops.bit_sums({sums, x}); });
     }
   });
 }
@@ -33,7 +33,7 @@ TEST_CASE("bit_sums changes with each element, and with the order of elements") 
     Case c;
     const Operand& x = c.input("x", DType::f32, {n}, fill);
     const Operand& sums = c.output("sums", DType::i32, {2});
-    c.run(oracle(), [&](Ops& ops) { ops.bit_sums(sums, x); });
+    c.run(oracle(), [&](Ops& ops) { ops.bit_sums({sums, x}); });
     return sums.result;
   };
   const std::vector<double> plain = sums_of([](double, int64_t i) { return static_cast<double>(i); });
@@ -60,7 +60,7 @@ TEST_CASE("piece_sums agrees with the oracle") {
           const double bound = sum_error(std::min(n, kLongestRun), magnitude);
           sums.bound.insert(sums.bound.end(), {bound, bound});
         }
-        c.check([&](Ops& ops) { ops.piece_sums(sums, x); });
+        c.check([&](Ops& ops) { ops.piece_sums({sums, x}); });
       }
   });
 }
@@ -72,7 +72,7 @@ TEST_CASE("piece_sums is not finite for pieces with a non-finite element") {
     const Operand& sums = c.output("sums", DType::f32, {2, 2});
     for (const Backend& backend : backends()) {
       INFO(backend.name);
-      c.run(backend, [&](Ops& ops) { ops.piece_sums(sums, x); });
+      c.run(backend, [&](Ops& ops) { ops.piece_sums({sums, x}); });
       CHECK(std::isfinite(sums.result[0]));
       CHECK(!std::isfinite(sums.result[2]));
       CHECK(!std::isfinite(sums.result[3]));

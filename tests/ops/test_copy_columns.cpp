@@ -43,8 +43,11 @@ TEST_CASE("copy_columns agrees with the oracle") {
                 static_cast<float>(x.value[m * p.x_columns + p.x_first + i] + (write == Write::add ? to : 0.0));
             to = t == DType::bf16 ? static_cast<float>(bf16(sum)) : sum;
           }
-        c.check([&](Ops& ops) { ops.copy_columns(y, p.y_first, x, p.x_first, p.count, write); },
-                [&](const Backend&) { CHECK(y.result == exact); });
+        c.check(
+            [&](Ops& ops) {
+              ops.copy_columns({y, p.y_first, x, p.x_first, p.count, write});
+            },
+            [&](const Backend&) { CHECK(y.result == exact); });
       }
   });
 }
@@ -57,15 +60,18 @@ TEST_CASE("copy_columns overwrites NaN and copies NaN unchanged") {
     const std::vector<double> values{nan, -infinity, -0.0, smallest};
     const Operand& x = c.input("x", t, {3, 4}, [&](double, int64_t i) { return values[static_cast<size_t>(i % 4)]; });
     Operand& y = c.inout("y", t, {3, 8}, constant(nan));
-    c.check([&](Ops& ops) { ops.copy_columns(y, 4, x, 0, 4, Write::set); },
-            [&](const Backend&) {
-              for (size_t i = 0; i < 24; i += 8) {
-                CHECK(std::isnan(y.result[i + 3]));
-                CHECK(std::isnan(y.result[i + 4]));
-                CHECK(y.result[i + 5] == -infinity);
-                CHECK((y.result[i + 6] == 0.0 && std::signbit(y.result[i + 6])));
-                CHECK(y.result[i + 7] == smallest);
-              }
-            });
+    c.check(
+        [&](Ops& ops) {
+          ops.copy_columns({y, 4, x, 0, 4, Write::set});
+        },
+        [&](const Backend&) {
+          for (size_t i = 0; i < 24; i += 8) {
+            CHECK(std::isnan(y.result[i + 3]));
+            CHECK(std::isnan(y.result[i + 4]));
+            CHECK(y.result[i + 5] == -infinity);
+            CHECK((y.result[i + 6] == 0.0 && std::signbit(y.result[i + 6])));
+            CHECK(y.result[i + 7] == smallest);
+          }
+        });
   });
 }

@@ -16,7 +16,7 @@ double attention_flops(CountingOps& ops, const AttentionSpec& spec, int64_t B, i
                        int64_t d) {
   ops.reset();
   const Tensor q = somewhere(DType::bf16, {B, Tq, H, d}), k = somewhere(DType::bf16, {B, Tk, H, d});
-  ops.attention(q, somewhere(DType::f32, {B, H, Tq}), q, k, k, {}, {}, spec);
+  ops.attention({q, somewhere(DType::f32, {B, H, Tq}), q, k, k, {}, {}, spec});
   return ops.counts().by_op.at("attention").flops;
 }
 
@@ -35,10 +35,10 @@ TEST_CASE("counting: a linear layer costs 2MNK in each of its three passes") {
   const int64_t M = 1024, N = 768, K = 512;
   const Tensor x = somewhere(DType::bf16, {2, 512, K}), y = somewhere(DType::bf16, {2, 512, N}),
                w = somewhere(DType::bf16, {N, K});
-  ops->linear(y, x, w, somewhere(DType::bf16, {N}));
-  ops->linear(y, x, w, {});
-  ops->linear_backward_input(x, y, w);
-  ops->linear_backward_weight(somewhere(DType::f32, {N, K}), y, x, Write::add);
+  ops->linear({y, x, w, somewhere(DType::bf16, {N})});
+  ops->linear({y, x, w, {}});
+  ops->linear_backward_input({x, y, w});
+  ops->linear_backward_weight({somewhere(DType::f32, {N, K}), y, x, Write::add});
   const Counts& counts = ops->counts();
   const double each = 2.0 * M * N * K;
   CHECK(counts.gemm_flops() == 4 * each);
@@ -102,7 +102,7 @@ TEST_CASE("counting: a million tokens, forward and backward") {
   CHECK(attention_flops(*ops, sparse, 1, T, T, H, d) < 0.2 * 4.0 * d * H * causal);
   ops->reset();
   const Tensor q = somewhere(DType::bf16, {1, T, H, d}), k = somewhere(DType::bf16, {1, T, 8, d});
-  ops->attention_backward(q, k, k, q, q, k, k, q, somewhere(DType::f32, {1, H, T}), {}, {}, {});
+  ops->attention_backward({q, k, k, q, q, k, k, q, somewhere(DType::f32, {1, H, T}), {}, {}, {}});
   CHECK(ops->counts().flops() == 10.0 * d * H * causal);
   CHECK(ops->counts().bytes() == 2.0 * (4.0 * T * H * d + 4.0 * T * 8 * d) + 4.0 * H * T);
 }
@@ -120,37 +120,37 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   const auto qkv = make(DType::bf16, {M, 3 * h}), q = make(DType::bf16, {M, 2, 8}), k = make(DType::bf16, {M, 2, 8});
   const auto cos = make(DType::f32, {T, 4}), flat = make(DType::f32, {64}), norms = make(DType::f32, {1});
   const HeadLayout layout{2, 2, 8, false};
-  ops->copy_in(x, nullptr);
-  ops->copy_out(nullptr, x);
-  ops->copy(x, y);
-  ops->zero(x);
-  ops->cast(dgain, gain);
-  ops->permute(y, x, std::vector<int>{0, 1, 2});
-  ops->copy_columns(wide, h, x, 0, h, Write::add);
-  ops->find_nonfinite(ids, logits);
-  ops->bit_sums(make(DType::i32, {2}), x);
-  ops->piece_sums(make(DType::f32, {4, 2}), x);
-  ops->bias_backward(dgain, x, Write::add);
-  ops->embedding(y, ids, table, ids, table, 1.0);
-  ops->embedding_backward(dtable, y, ids, 1.0);
-  ops->norm(y, x, stats, x, y, gain, gain, {});
-  ops->norm_backward_input(x, y, x, stats, gain, {}, Write::add);
-  ops->norm_backward_weight(dgain, dgain, y, x, stats, {}, Write::set);
-  ops->activation(x, wide, {Activation::swiglu, 0});
-  ops->activation_backward(wide, x, wide, {Activation::gegelu, 20});
-  ops->add(x, x, y);
-  ops->dropout(x, x, samples, 0, {0.1});
-  ops->split_qkv(q, k, k, qkv, layout, {cos, cos}, ids);
-  ops->split_qkv_backward(qkv, q, k, k, layout, {cos, cos}, ids);
+  ops->copy_in({x, nullptr});
+  ops->copy_out({nullptr, x});
+  ops->copy({x, y});
+  ops->zero({x});
+  ops->cast({dgain, gain});
+  ops->permute({y, x, std::vector<int>{0, 1, 2}});
+  ops->copy_columns({wide, h, x, 0, h, Write::add});
+  ops->find_nonfinite({ids, logits});
+  ops->bit_sums({make(DType::i32, {2}), x});
+  ops->piece_sums({make(DType::f32, {4, 2}), x});
+  ops->bias_backward({dgain, x, Write::add});
+  ops->embedding({y, ids, table, ids, table, 1.0});
+  ops->embedding_backward({dtable, y, ids, 1.0});
+  ops->norm({y, x, stats, x, y, gain, gain, {}});
+  ops->norm_backward_input({x, y, x, stats, gain, {}, Write::add});
+  ops->norm_backward_weight({dgain, dgain, y, x, stats, {}, Write::set});
+  ops->activation({x, wide, {Activation::swiglu, 0}});
+  ops->activation_backward({wide, x, wide, {Activation::gegelu, 20}});
+  ops->add({x, x, y});
+  ops->dropout({x, x, samples, 0, {0.1}});
+  ops->split_qkv({q, k, k, qkv, layout, {cos, cos}, ids});
+  ops->split_qkv_backward({qkv, q, k, k, layout, {cos, cos}, ids});
   const auto heads = make(DType::f32, {1, T, 2, 8}), lse = make(DType::f32, {1, 2, T});
-  ops->attention_merge(heads, lse, heads, lse);
-  ops->softmax_stats(loss_stats, logits, ids, {0, V, {}, 1.0});
-  ops->softmax_stats_merge(loss_stats, make(DType::f32, {2, M, 3}));
-  ops->cross_entropy(stats, loss_stats, ids);
-  ops->cross_entropy_backward(logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0);
+  ops->attention_merge({heads, lse, heads, lse});
+  ops->softmax_stats({loss_stats, logits, ids, {0, V, {}, 1.0}});
+  ops->softmax_stats_merge({loss_stats, make(DType::f32, {2, M, 3})});
+  ops->cross_entropy({stats, loss_stats, ids});
+  ops->cross_entropy_backward({logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0});
   const std::vector<Segment> segments{{0, 64}};
-  ops->sum_squares(norms, flat, segments);
-  ops->adamw(flat, flat, flat, flat, {}, {}, {});
+  ops->sum_squares({norms, flat, segments});
+  ops->adamw({flat, flat, flat, flat, {}, {}, {}});
   const Counts& counts = ops->counts();
   CHECK(counts.by_op.size() == 29);
   for (const auto& [name, count] : counts.by_op) {

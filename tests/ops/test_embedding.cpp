@@ -45,7 +45,7 @@ TEST_CASE("embedding agrees with the oracle") {
               if (with_positions && places[m] >= 0) sum += std::abs(positions_table.value[places[m] * h + i]);
               y.bound[m * h + i] = 2 * kUnit * sum;
             }
-          c.check([&](Ops& ops) { ops.embedding(y, ids, table, positions, positions_table, scale); });
+          c.check([&](Ops& ops) { ops.embedding({y, ids, table, positions, positions_table, scale}); });
         }
   });
 }
@@ -72,7 +72,7 @@ TEST_CASE("embedding_backward agrees with the oracle") {
         }
         for (int64_t i = 0; i < V * h; ++i)
           dtable.bound.push_back(uses[i / h] == 0 ? 0.0 : sum_error(uses[i / h], magnitude[i]));
-        c.check([&](Ops& ops) { ops.embedding_backward(dtable, dy, ids, scale); });
+        c.check([&](Ops& ops) { ops.embedding_backward({dtable, dy, ids, scale}); });
       }
   });
 }
@@ -99,12 +99,12 @@ TEST_CASE("embeddings from row slices of a table add up to those of the whole ta
       }));
     }
     const auto call = [&](Ops& ops) {
-      ops.embedding(y, ids, table, {}, {}, 3.0);
-      ops.embedding_backward(dtable, dy, ids, 3.0);
+      ops.embedding({y, ids, table, {}, {}, 3.0});
+      ops.embedding_backward({dtable, dy, ids, 3.0});
       for (size_t rank = 0; rank < own_ids.size(); ++rank) {
         const Tensor rows = table.tensor.slice(static_cast<int64_t>(rank) * kRows, kRows);
-        ops.embedding(*own_y[rank], *own_ids[rank], rows, {}, {}, 3.0);
-        ops.embedding_backward(*own_gradient[rank], dy, *own_ids[rank], 3.0);
+        ops.embedding({*own_y[rank], *own_ids[rank], rows, {}, {}, 3.0});
+        ops.embedding_backward({*own_gradient[rank], dy, *own_ids[rank], 3.0});
       }
     };
     std::vector<Backend> every = backends();

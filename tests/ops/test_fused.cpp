@@ -38,7 +38,7 @@ TEST_CASE("linear_gelu agrees with the oracle") {
         const double rounding = unit_of(t) * 8.0 * std::sqrt(static_cast<double>(s.K + 1));
         y.bound.assign(y.value.size(),
                        through_gelu(error, 2 * rounding, t) + 8 * kFunction * 8.0 * std::sqrt(s.K + 1.0));
-        c.check([&](Ops& ops) { ops.linear_gelu(y, u, x, w, bias); });
+        c.check([&](Ops& ops) { ops.linear_gelu({y, u, x, w, bias}); });
       }
   });
 }
@@ -54,7 +54,7 @@ TEST_CASE("linear_backward_input_gelu agrees with the oracle") {
       Operand& du = c.output("du", t, {s.M, s.K});
       const double error = sum_error(s.N, largest_sum(s.N)), size = 8.0 * std::sqrt(static_cast<double>(s.N));
       du.bound.assign(du.value.size(), through_gelu(error, 2 * unit_of(t) * size, t) + 32 * kFunction * size);
-      c.check([&](Ops& ops) { ops.linear_backward_input_gelu(du, dy, w, u); });
+      c.check([&](Ops& ops) { ops.linear_backward_input_gelu({du, dy, w, u}); });
     }
   });
 }
@@ -72,7 +72,7 @@ TEST_CASE("linear_backward_weight_bias agrees with the oracle") {
           Operand& db = c.destination("db", DType::f32, {s.N}, db_write);
           dw.bound.assign(dw.value.size(), sum_error(s.M + 1, largest_sum(s.M + 1)));
           db.bound.assign(db.value.size(), sum_error(s.M + 1, largest_sum(s.M + 1)));
-          c.check([&](Ops& ops) { ops.linear_backward_weight_bias(dw, db, dy, x, dw_write, db_write); });
+          c.check([&](Ops& ops) { ops.linear_backward_weight_bias({dw, db, dy, x, dw_write, db_write}); });
         }
   });
 }

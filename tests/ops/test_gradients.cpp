@@ -23,14 +23,17 @@ TEST_CASE("gradient of linear") {
   const Operand &y = c.output("y", kF32, {M, N}), &dy = c.input("dy", kF32, {M, N});
   const Operand &dx = c.output("dx", kF32, {M, K}), &dw = c.output("dw", kF32, {N, K}), &db = c.output("db", kF32, {N});
   c.run(oracle(), [&](Ops& ops) {
-    ops.linear_backward_input(dx, dy, w);
-    ops.linear_backward_weight(dw, dy, x, Write::set);
-    ops.bias_backward(db, dy, Write::set);
-    check_gradients([&] { ops.linear(y, x, w, bias); },
-                    [&] {
-                      return weighted({{&y, &dy}});
-                    },
-                    {{&x, &dx}, {&w, &dw}, {&bias, &db}});
+    ops.linear_backward_input({dx, dy, w});
+    ops.linear_backward_weight({dw, dy, x, Write::set});
+    ops.bias_backward({db, dy, Write::set});
+    check_gradients(
+        [&] {
+          ops.linear({y, x, w, bias});
+        },
+        [&] {
+          return weighted({{&y, &dy}});
+        },
+        {{&x, &dx}, {&w, &dw}, {&bias, &db}});
   });
 }
 
@@ -43,13 +46,16 @@ TEST_CASE("gradient of embedding, of ids and of positions") {
   const Operand& dtable = c.inout("dtable", kF32, {V, h}, constant(0.0));
   const Operand& dplaces = c.inout("dpositions", kF32, {P, h}, constant(0.0));
   c.run(oracle(), [&](Ops& ops) {
-    ops.embedding_backward(dtable, dy, ids, 10.0);
-    ops.embedding_backward(dplaces, dy, positions, 1.0);
-    check_gradients([&] { ops.embedding(y, ids, table, positions, places, 10.0); },
-                    [&] {
-                      return weighted({{&y, &dy}});
-                    },
-                    {{&table, &dtable}, {&places, &dplaces}});
+    ops.embedding_backward({dtable, dy, ids, 10.0});
+    ops.embedding_backward({dplaces, dy, positions, 1.0});
+    check_gradients(
+        [&] {
+          ops.embedding({y, ids, table, positions, places, 10.0});
+        },
+        [&] {
+          return weighted({{&y, &dy}});
+        },
+        {{&table, &dtable}, {&places, &dplaces}});
   });
 }
 
@@ -68,11 +74,11 @@ TEST_CASE("gradient of norm, with and without residual and bias") {
       const Operand &dy = c.input("dy", kF32, {M, h}), &dx = c.output("dx", kF32, {M, h});
       const Operand &dgain = c.output("dgain", kF32, {h}), &dbias = full ? c.output("dbias", kF32, {h}) : c.none();
       c.run(oracle(), [&](Ops& ops) {
-        const auto forward = [&] { ops.norm(y, sum, stats, x, residual, gain, bias, spec); };
+        const auto forward = [&] { ops.norm({y, sum, stats, x, residual, gain, bias, spec}); };
         forward();
         const Tensor& normed = full ? sum.tensor : x.tensor;
-        ops.norm_backward_input(dx, dy, normed, stats, gain, spec, Write::set);
-        ops.norm_backward_weight(dgain, dbias, dy, normed, stats, spec, Write::set);
+        ops.norm_backward_input({dx, dy, normed, stats, gain, spec, Write::set});
+        ops.norm_backward_weight({dgain, dbias, dy, normed, stats, spec, Write::set});
         std::vector<Variable> variables{{&x, &dx}, {&gain, &dgain}};
         if (full) variables.insert(variables.end(), {{&residual, &dx}, {&bias, &dbias}});
         check_gradients(
@@ -97,8 +103,8 @@ TEST_CASE("gradient of the activations") {
     const Operand &y = c.output("y", kF32, {M, f}), &dy = c.input("dy", kF32, {M, f});
     const Operand& dx = c.output("dx", kF32, {M, spec.inputs(f)});
     c.run(oracle(), [&](Ops& ops) {
-      ops.activation_backward(dx, dy, x, spec);
-      check_gradients([&] { ops.activation(y, x, spec); }, [&] { return weighted({{&y, &dy}}); }, {{&x, &dx}});
+      ops.activation_backward({dx, dy, x, spec});
+      check_gradients([&] { ops.activation({y, x, spec}); }, [&] { return weighted({{&y, &dy}}); }, {{&x, &dx}});
     });
   }
 }
@@ -111,8 +117,8 @@ TEST_CASE("gradient of dropout is dropout of the gradient") {
   const Operand &y = c.output("y", kF32, {B, T, C}), &dx = c.output("dx", kF32, {B, T, C});
   const Operand& samples = c.ids("sample_ids", {B, 2}, {7, 0, 9, 1});
   c.run(oracle(), [&](Ops& ops) {
-    ops.dropout(dx, dy, samples, 4, spec);
-    check_gradients([&] { ops.dropout(y, x, samples, 4, spec); }, [&] { return weighted({{&y, &dy}}); }, {{&x, &dx}});
+    ops.dropout({dx, dy, samples, 4, spec});
+    check_gradients([&] { ops.dropout({y, x, samples, 4, spec}); }, [&] { return weighted({{&y, &dy}}); }, {{&x, &dx}});
   });
 }
 
@@ -133,10 +139,10 @@ TEST_CASE("gradient of the QKV split, all layouts, with and without rotation") {
                     &sin = rotate ? c.input("sin", kF32, {9, 3}) : c.none();
       const Operand& positions = rotate ? c.ids("positions", {M}, {8, 0, 3}) : c.none();
       c.run(oracle(), [&](Ops& ops) {
-        ops.split_qkv_backward(dqkv, dq, dk, dv, layout, {cos, sin}, positions);
+        ops.split_qkv_backward({dqkv, dq, dk, dv, layout, {cos, sin}, positions});
         check_gradients(
             [&] {
-              ops.split_qkv(q, k, v, qkv, layout, {cos, sin}, positions);
+              ops.split_qkv({q, k, v, qkv, layout, {cos, sin}, positions});
             },
             [&] {
               return weighted({{&q, &dq}, {&k, &dk}, {&v, &dv}});
@@ -160,12 +166,12 @@ TEST_CASE("gradient of the cross entropy, with z-loss, scale and masked columns"
       c.run(oracle(), [&](Ops& ops) {
         const Vocabulary vocabulary{0, valid, masked, logit_scale};
         const auto forward = [&] {
-          ops.softmax_stats(stats, logits, targets, vocabulary);
-          ops.cross_entropy(loss, stats, targets);
+          ops.softmax_stats({stats, logits, targets, vocabulary});
+          ops.cross_entropy({loss, stats, targets});
         };
         forward();
-        ops.copy(gradient, logits);
-        ops.cross_entropy_backward(gradient, loss, targets, vocabulary, scale, z_loss);
+        ops.copy({gradient, logits});
+        ops.cross_entropy_backward({gradient, loss, targets, vocabulary, scale, z_loss});
         const auto terms = [&] {
           std::vector<double> all;
           for (int64_t r = 0; r < C; ++r) {
@@ -196,10 +202,10 @@ TEST_CASE("the oracle adds to the destination with Write::add") {
       const auto to = [&](size_t i) -> const Tensor& {
         return write == Write::set ? pairs[i].first->tensor : pairs[i].second->tensor;
       };
-      ops.linear_backward_weight(to(0), dy, x, write);
-      ops.bias_backward(to(1), dy, write);
-      ops.norm_backward_input(to(2), dy, x, stats, gain, spec, write);
-      ops.norm_backward_weight(to(3), to(4), dy, x, stats, spec, write);
+      ops.linear_backward_weight({to(0), dy, x, write});
+      ops.bias_backward({to(1), dy, write});
+      ops.norm_backward_input({to(2), dy, x, stats, gain, spec, write});
+      ops.norm_backward_weight({to(3), to(4), dy, x, stats, spec, write});
     }
   });
   for (const auto& [set, added] : pairs)

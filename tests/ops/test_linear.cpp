@@ -53,7 +53,7 @@ TEST_CASE("linear agrees with the oracle") {
             y, s.M, s.N, s.K + (with_bias ? 1 : 0),
             [&](int64_t m, int64_t k) { return k < s.K ? x.value[m * s.K + k] : 1.0; },
             [&](int64_t k, int64_t n) { return k < s.K ? w.value[n * s.K + k] : bias.value[n]; });
-        c.check([&](Ops& ops) { ops.linear(y, x, w, bias); });
+        c.check([&](Ops& ops) { ops.linear({y, x, w, bias}); });
       }
   });
 }
@@ -69,7 +69,7 @@ TEST_CASE("linear_backward_input agrees with the oracle") {
       bound_product(
           dx, s.M, s.K, s.N, [&](int64_t m, int64_t n) { return dy.value[m * s.N + n]; },
           [&](int64_t n, int64_t k) { return w.value[n * s.K + k]; });
-      c.check([&](Ops& ops) { ops.linear_backward_input(dx, dy, w); });
+      c.check([&](Ops& ops) { ops.linear_backward_input({dx, dy, w}); });
     }
   });
 }
@@ -86,7 +86,7 @@ TEST_CASE("linear_backward_weight agrees with the oracle") {
         bound_product(
             dw, s.N, s.K, s.M, [&](int64_t n, int64_t m) { return dy.value[m * s.N + n]; },
             [&](int64_t m, int64_t k) { return x.value[m * s.K + k]; });
-        c.check([&](Ops& ops) { ops.linear_backward_weight(dw, dy, x, write); });
+        c.check([&](Ops& ops) { ops.linear_backward_weight({dw, dy, x, write}); });
       }
   });
 }
@@ -102,7 +102,7 @@ TEST_CASE("bias_backward agrees with the oracle") {
         bound_product(
             db, 1, s.N, s.M, [](int64_t, int64_t) { return 1.0; },
             [&](int64_t m, int64_t n) { return dy.value[m * s.N + n]; });
-        c.check([&](Ops& ops) { ops.bias_backward(db, dy, write); });
+        c.check([&](Ops& ops) { ops.bias_backward({db, dy, write}); });
       }
   });
 }
@@ -115,7 +115,7 @@ TEST_CASE("linear takes activations of any number of dimensions") {
   bound_product(
       y, 6, 4, 5, [&](int64_t m, int64_t k) { return x.value[m * 5 + k]; },
       [&](int64_t k, int64_t n) { return w.value[n * 5 + k]; });
-  c.check([&](Ops& ops) { ops.linear(y, x, w, Tensor()); });
+  c.check([&](Ops& ops) { ops.linear({y, x, w, Tensor()}); });
 }
 
 TEST_CASE("linear uses the new weights after weights_changed") {
@@ -137,12 +137,12 @@ TEST_CASE("linear uses the new weights after weights_changed") {
         dx, kRows, kIn, kOut, [&](int64_t m, int64_t n) { return dy.value[m * kOut + n]; },
         [&](int64_t n, int64_t k) { return other.value[n * kIn + k]; });
     c.check([&](Ops& ops) {
-      ops.linear(before, x, w, Tensor());
-      ops.linear_backward_input(dx, dy, w);
-      ops.copy(w, other);
+      ops.linear({before, x, w, Tensor()});
+      ops.linear_backward_input({dx, dy, w});
+      ops.copy({w, other});
       ops.weights_changed();
-      ops.linear(y, x, w, Tensor());
-      ops.linear_backward_input(dx, dy, w);
+      ops.linear({y, x, w, Tensor()});
+      ops.linear_backward_input({dx, dy, w});
     });
   });
 }

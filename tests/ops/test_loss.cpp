@@ -98,7 +98,7 @@ TEST_CASE("softmax_stats agrees with the oracle") {
         stats.bound.insert(stats.bound.end(), {live > 0 ? o.logit_error(maximum) : 0.0, sum_bound,
                                                here ? o.logit_error(o.logit(r, static_cast<int64_t>(target))) : 0.0});
       }
-      c.check([&](Ops& ops) { ops.softmax_stats(stats, *o.logits, *o.targets, o.vocabulary()); });
+      c.check([&](Ops& ops) { ops.softmax_stats({stats, *o.logits, *o.targets, o.vocabulary()}); });
     }
   });
 }
@@ -122,10 +122,10 @@ TEST_CASE("logits of -infinity have probability zero, also in a row of -infinity
     gradient.bound.assign(static_cast<size_t>(2 * V), 100 * kFunction);
     const Vocabulary vocabulary{0, V, Tensor(), 1.0};
     c.check([&](Ops& ops) {
-      ops.softmax_stats(stats, logits, targets, vocabulary);
-      ops.cross_entropy(loss, stats.tensor.slice(0, 2), targets.tensor.slice(0, 2));
-      ops.copy(gradient, logits.tensor.slice(0, 2));
-      ops.cross_entropy_backward(gradient, loss, targets.tensor.slice(0, 2), vocabulary, 1.0, 0.0);
+      ops.softmax_stats({stats, logits, targets, vocabulary});
+      ops.cross_entropy({loss, stats.tensor.slice(0, 2), targets.tensor.slice(0, 2)});
+      ops.copy({gradient, logits.tensor.slice(0, 2)});
+      ops.cross_entropy_backward({gradient, loss, targets.tensor.slice(0, 2), vocabulary, 1.0, 0.0});
     });
     CHECK(stats.expected[6] == -kInfinity);
     CHECK(stats.expected[7] == 0.0);
@@ -149,7 +149,7 @@ TEST_CASE("cross_entropy agrees with the oracle") {
     const double error = kFunction * (log_sum + 1.0);
     loss.bound.insert(loss.bound.end(), {error + kUnit * step, error + kUnit * std::abs(rows[r][0])});
   }
-  c.check([&](Ops& ops) { ops.cross_entropy(loss, stats, targets); });
+  c.check([&](Ops& ops) { ops.cross_entropy({loss, stats, targets}); });
   CHECK(loss.expected[1] == Approx(3.0 + std::log(17.5)));
   CHECK(loss.expected[10] == 0.0);
   CHECK(loss.expected[11] == 0.0);
@@ -186,8 +186,9 @@ TEST_CASE("cross_entropy_backward agrees with the oracle") {
             logits.bound.push_back(counts ? factor * (softmax * z * (error + 4 * kUnit) + 4 * kUnit * onehot) : 0.0);
           }
         }
-        c.check(
-            [&](Ops& ops) { ops.cross_entropy_backward(*o.logits, loss, *o.targets, o.vocabulary(), scale, z_loss); });
+        c.check([&](Ops& ops) {
+          ops.cross_entropy_backward({*o.logits, loss, *o.targets, o.vocabulary(), scale, z_loss});
+        });
       }
   });
 }
@@ -211,8 +212,8 @@ TEST_CASE("a NaN or infinite logit makes the loss of its row not finite, and of 
         for (const Backend& backend : every) {
           INFO(backend.name);
           c.run(backend, [&](Ops& ops) {
-            ops.softmax_stats(stats, logits, targets, {0, V, Tensor(), 1.0});
-            ops.cross_entropy(loss, stats, targets);
+            ops.softmax_stats({stats, logits, targets, {0, V, Tensor(), 1.0}});
+            ops.cross_entropy({loss, stats, targets});
           });
           CHECK(std::isfinite(loss.result[0]));
           CHECK(!std::isfinite(loss.result[2]));

@@ -35,7 +35,7 @@ TEST_CASE("softmax_stats_merge agrees with the oracle") {
         }
         stats.bound.insert(stats.bound.end(), {0.0, bound + sum_error(P, total), 0.0});
       }
-      c.check([&](Ops& ops) { ops.softmax_stats_merge(stats, parts); });
+      c.check([&](Ops& ops) { ops.softmax_stats_merge({stats, parts}); });
       if (C > 6) {
         CHECK(stats.expected[18] == -kInfinity);
         CHECK(stats.expected[19] == 0.0);
@@ -65,12 +65,12 @@ TEST_CASE("the merged loss of vocabulary slices is the loss of the whole vocabul
   for (const Backend& backend : every) {
     INFO(backend.name);
     c.run(backend, [&](Ops& ops) {
-      ops.softmax_stats(stats, logits, targets, {0, valid, masked, 0.5});
-      ops.cross_entropy(loss, stats, targets);
+      ops.softmax_stats({stats, logits, targets, {0, valid, masked, 0.5}});
+      ops.cross_entropy({loss, stats, targets});
       for (int64_t s = 0; s < 3; ++s)
-        ops.softmax_stats(parts.tensor.slice(s, 1), *slices[s], targets, {s * 20, valid, masked, 0.5});
-      ops.softmax_stats_merge(merged, parts);
-      ops.cross_entropy(merged_loss, merged, targets);
+        ops.softmax_stats({parts.tensor.slice(s, 1), *slices[s], targets, {s * 20, valid, masked, 0.5}});
+      ops.softmax_stats_merge({merged, parts});
+      ops.cross_entropy({merged_loss, merged, targets});
     });
     for (int64_t r = 0; r < C; ++r) {
       for (int64_t i = 2 * r; i < 2 * r + 2; ++i)
@@ -104,10 +104,10 @@ TEST_CASE("a not finite slice makes the loss of its row not finite, and of no ot
       for (const Backend& backend : every) {
         INFO(backend.name);
         c.run(backend, [&](Ops& ops) {
-          ops.softmax_stats(parts.tensor.slice(0, 1), first, targets, {0, 2 * V, Tensor(), 1.0});
-          ops.softmax_stats(parts.tensor.slice(1, 1), second, targets, {V, 2 * V, Tensor(), 1.0});
-          ops.softmax_stats_merge(stats, parts);
-          ops.cross_entropy(loss, stats, targets);
+          ops.softmax_stats({parts.tensor.slice(0, 1), first, targets, {0, 2 * V, Tensor(), 1.0}});
+          ops.softmax_stats({parts.tensor.slice(1, 1), second, targets, {V, 2 * V, Tensor(), 1.0}});
+          ops.softmax_stats_merge({stats, parts});
+          ops.cross_entropy({loss, stats, targets});
         });
         CHECK(std::isfinite(loss.result[0]));
         CHECK(!std::isfinite(loss.result[2]));

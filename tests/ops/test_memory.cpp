@@ -16,8 +16,8 @@ TEST_CASE("copy and zero agree with the oracle") {
       const Operand& copied = c.output("copied", t, {n});
       const Operand& zeroed = c.output("zeroed", t, {n});
       c.check([&](Ops& ops) {
-        ops.copy(copied, source);
-        ops.zero(zeroed);
+        ops.copy({copied, source});
+        ops.zero({zeroed});
       });
       CHECK(copied.expected == source.value);
       CHECK(zeroed.expected == std::vector<double>(static_cast<size_t>(n), 0.0));
@@ -31,8 +31,8 @@ TEST_CASE("copies to and from the host keep every byte") {
     INFO(backend.name);
     const auto memory = backend.allocate(bytes.size());
     const Tensor t(memory.get(), DType::u8, {257});
-    backend.ops->copy_in(t, bytes.data());
-    backend.ops->copy_out(back.data(), t);
+    backend.ops->copy_in({t, bytes.data()});
+    backend.ops->copy_out({back.data(), t});
     CHECK(back == bytes);
   }
 }
@@ -66,8 +66,8 @@ TEST_CASE("cast rounds to nearest even and keeps special values") {
     const Operand& wide = c.output("wide", DType::f32, {n});
     c.check(
         [&](Ops& ops) {
-          ops.cast(narrow, x);
-          ops.cast(wide, narrow);
+          ops.cast({narrow, x});
+          ops.cast({wide, narrow});
         },
         [&](const Backend&) {
           for (size_t i = 0; i < x.value.size(); ++i) {

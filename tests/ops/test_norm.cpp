@@ -72,7 +72,7 @@ TEST_CASE("norm agrees with the oracle") {
           const Operand& sum = full ? c.output("sum", t, {s.M, s.h}) : c.none();
           Operand& stats = c.output("stats", DType::f32, {s.M, 2});
           Operand& y = c.output("y", t, {s.M, s.h});
-          const auto call = [&](Ops& ops) { ops.norm(y, sum, stats, x, residual, gain, bias, spec); };
+          const auto call = [&](Ops& ops) { ops.norm({y, sum, stats, x, residual, gain, bias, spec}); };
           c.run(oracle(), call);
           const std::vector<double>& normed = full ? sum.result : x.value;
           stats.bound.resize(stats.value.size());
@@ -105,13 +105,16 @@ TEST_CASE("norm rounds the normalised value before the gain") {
     stats.bound.assign(stats.value.size(), 1e-5);
     // One spacing of the normalised value and one of the result: looser than the check below.
     for (int64_t i = 0; i < M * h; ++i) y.bound.push_back(std::abs(gain.value[i % h]) * 0x1p-5);
-    c.check([&](Ops& ops) { ops.norm(y, Tensor(), stats, x, Tensor(), gain, Tensor(), spec); },
-            [&](const Backend&) {
-              // Rounded once at the end, more than a tenth of the results would differ; rounding at a tie is rare.
-              int64_t different = 0;
-              for (size_t i = 0; i < y.result.size(); ++i) different += y.result[i] != y.expected[i];
-              CHECK(different <= M * h / 100);
-            });
+    c.check(
+        [&](Ops& ops) {
+          ops.norm({y, Tensor(), stats, x, Tensor(), gain, Tensor(), spec});
+        },
+        [&](const Backend&) {
+          // Rounded once at the end, more than a tenth of the results would differ; rounding at a tie is rare.
+          int64_t different = 0;
+          for (size_t i = 0; i < y.result.size(); ++i) different += y.result[i] != y.expected[i];
+          CHECK(different <= M * h / 100);
+        });
   }
 }
 
@@ -130,7 +133,7 @@ TEST_CASE("norm: the sum may alias an operand") {
       stats.bound.assign(stats.value.size(), sum_error(h, 2.0));
       for (int64_t i = 0; i < M * h; ++i) y.bound.push_back(unit_of(t) * 8 + sum_error(h, 8.0));
       c.check([&](Ops& ops) {
-        ops.norm(y, over_x ? x.tensor : residual.tensor, stats, x, residual, gain, Tensor(), spec);
+        ops.norm({y, over_x ? x.tensor : residual.tensor, stats, x, residual, gain, Tensor(), spec});
       });
     }
   });
@@ -154,7 +157,7 @@ TEST_CASE("norm is accurate far from zero and finite on constant rows") {
       const Errors e = errors(r, 0.0, h, spec);
       stats.bound.insert(stats.bound.end(), {e.mean, e.inverse_std});
     }
-    c.check([&](Ops& ops) { ops.norm(y, Tensor(), stats, x, Tensor(), gain, Tensor(), spec); });
+    c.check([&](Ops& ops) { ops.norm({y, Tensor(), stats, x, Tensor(), gain, Tensor(), spec}); });
     for (const double v : y.expected) CHECK(std::isfinite(v));
   }
 }
@@ -206,8 +209,8 @@ TEST_CASE("norm_backward agrees with the oracle") {
             if (dbias.shape.rank() > 0) dbias.bound.push_back(sum_error(s.M, by_bias[i] + before(dbias, i)));
           }
           c.check([&](Ops& ops) {
-            ops.norm_backward_input(dx, dy, x, stats, gain, spec, write);
-            ops.norm_backward_weight(dgain, dbias, dy, x, stats, spec, write);
+            ops.norm_backward_input({dx, dy, x, stats, gain, spec, write});
+            ops.norm_backward_weight({dgain, dbias, dy, x, stats, spec, write});
           });
         }
   });

@@ -26,7 +26,7 @@ TEST_CASE("sum_squares agrees with the oracle") {
     for (int64_t i = s.offset; i < s.offset + s.count; ++i) sum += x.value[i] * x.value[i];
     sums.bound.push_back(sum_error(std::min(s.count, kLongestSum), sum));
   }
-  c.check([&](Ops& ops) { ops.sum_squares(sums, x, segments); });
+  c.check([&](Ops& ops) { ops.sum_squares({sums, x, segments}); });
   CHECK(sums.expected[1] == 0.0);
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("sum_squares is not finite for segments with a non-finite element") {
       every.push_back(oracle());
       for (const Backend& backend : every) {
         INFO(backend.name);
-        c.run(backend, [&](Ops& ops) { ops.sum_squares(sums, x, segments); });
+        c.run(backend, [&](Ops& ops) { ops.sum_squares({sums, x, segments}); });
         CHECK(std::isfinite(sums.result[0]));
         CHECK(!std::isfinite(sums.result[1]));
       }
@@ -87,13 +87,16 @@ TEST_CASE("adamw agrees with the oracle") {
             param.bound.push_back(16 * kUnit * update + kUnit * std::abs(param.value[i]));
             if (with_weights) weights.bound.push_back(2 * param.bound.back() + spacing(param.value[i], DType::bf16));
           }
-          c.check([&](Ops& ops) { ops.adamw(param, m, v, grad, weights, a, {}); },
-                  [&](const Backend&) {
-                    // The bf16 weights are the new parameters, rounded, to the bit.
-                    for (size_t i = 0; i < weights.result.size(); ++i)
-                      if (weights.result[i] != static_cast<float>(bf16(static_cast<float>(param.result[i]))))
-                        FAIL("weight " << i);
-                  });
+          c.check(
+              [&](Ops& ops) {
+                ops.adamw({param, m, v, grad, weights, a, {}});
+              },
+              [&](const Backend&) {
+                // The bf16 weights are the new parameters, rounded, to the bit.
+                for (size_t i = 0; i < weights.result.size(); ++i)
+                  if (weights.result[i] != static_cast<float>(bf16(static_cast<float>(param.result[i]))))
+                    FAIL("weight " << i);
+              });
         }
 }
 
@@ -118,12 +121,18 @@ TEST_CASE("the sums returned by adamw equal those of its arrays and do not affec
           const Operand& gradient_again = c.output("gradient again", DType::f32, {1, 2});
           const Operand& bits_again = c.output("bits again", DType::i32, {4, 2});
           c.run(backend, [&](Ops& ops) {
-            ops.adamw(param, m, v, grad, weights, {.lr = 1e-2, .weight_decay = 0.1, .grad_scale = 0.5},
-                      sums ? AdamWSums{gradient, bits} : AdamWSums{});
-            ops.piece_sums(gradient_again, grad);
-            ops.zero(bits_again);
+            ops.adamw({param,
+                       m,
+                       v,
+                       grad,
+                       weights,
+                       {.lr = 1e-2, .weight_decay = 0.1, .grad_scale = 0.5},
+                       sums ? AdamWSums{gradient, bits} : AdamWSums{}});
+            ops.piece_sums({gradient_again, grad});
+            ops.zero({bits_again});
             const Tensor arrays[] = {param, m, v, weights}, all = bits_again;
-            for (int64_t k = 0; k < (with_weights ? 4 : 3); ++k) ops.bit_sums(all.slice(k, 1).reshaped({2}), arrays[k]);
+            for (int64_t k = 0; k < (with_weights ? 4 : 3); ++k)
+              ops.bit_sums({all.slice(k, 1).reshaped({2}), arrays[k]});
           });
           if (sums) {
             CHECK(bits.result == bits_again.result);
@@ -145,7 +154,7 @@ TEST_CASE("adamw computes the step of the published formula") {
   const Operand& grad = c.input("grad", DType::f32, {1}, constant(8.0));
   const AdamW a{
       .lr = 0.1, .beta1 = 0.75, .beta2 = 0.5, .eps = 0.0, .weight_decay = 0.5, .step = 2, .grad_scale = 0.125};
-  c.run(oracle(), [&](Ops& ops) { ops.adamw(param, m, v, grad, Tensor(), a, {}); });
+  c.run(oracle(), [&](Ops& ops) { ops.adamw({param, m, v, grad, Tensor(), a, {}}); });
   // g = 1; m = 0.375 + 0.25; v = 0.125 + 0.5; corrections 1 - 0.5625 and 1 - 0.25.
   CHECK(m.result[0] == 0.625);
   CHECK(v.result[0] == 0.625);

@@ -43,8 +43,8 @@ TEST_CASE("permute agrees with the oracle") {
       std::vector<int> inverse(p.order.size());
       for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(p.order[i])] = static_cast<int>(i);
       c.check([&](Ops& ops) {
-        ops.permute(y, x, p.order);
-        ops.permute(back, y, inverse);
+        ops.permute({y, x, p.order});
+        ops.permute({back, y, inverse});
       });
       CHECK(back.expected == x.value);
     }
@@ -62,8 +62,8 @@ TEST_CASE("permute packs the heads of each rank into one piece and restores toke
   const Operand& sequence = c.output("sequence", DType::f32, {B, P, T, H / P, d});
   const std::vector<int> to_pieces{2, 0, 1, 3, 4}, to_sequence{1, 0, 2, 3, 4};
   c.check([&](Ops& ops) {
-    ops.permute(pieces, x, to_pieces);
-    ops.permute(sequence, arrived, to_sequence);
+    ops.permute({pieces, x, to_pieces});
+    ops.permute({sequence, arrived, to_sequence});
   });
   const auto at = [](int64_t a, int64_t b, int64_t B_, int64_t e, int64_t C) { return (a * B_ + b) * C + e; };
   const int64_t head = H / P * d;
@@ -97,7 +97,7 @@ TEST_CASE("find_nonfinite finds the first non-finite element of each row") {
         return normal;
       });
       const Operand& first = c.output("first", DType::i32, {rows});
-      c.check([&](Ops& ops) { ops.find_nonfinite(first, x); });
+      c.check([&](Ops& ops) { ops.find_nonfinite({first, x}); });
       const auto place = [](int64_t i) { return static_cast<double>(i); };
       CHECK(first.expected == std::vector<double>{-1, place(last), place(middle), -1, 0, place(middle)});
     }

@@ -80,7 +80,7 @@ TEST_CASE("split_qkv agrees with the oracle") {
       QkvOperands o(c, q, t, false);
       o.bound(q, false);
       c.check([&](Ops& ops) {
-        ops.split_qkv(*o.parts[0], *o.parts[1], *o.parts[2], *o.fused, q.layout, {*o.cos, *o.sin}, *o.positions);
+        ops.split_qkv({*o.parts[0], *o.parts[1], *o.parts[2], *o.fused, q.layout, {*o.cos, *o.sin}, *o.positions});
       });
     }
   });
@@ -94,8 +94,8 @@ TEST_CASE("split_qkv_backward agrees with the oracle") {
       QkvOperands o(c, q, t, true);
       o.bound(q, true);
       c.check([&](Ops& ops) {
-        ops.split_qkv_backward(*o.fused, *o.parts[0], *o.parts[1], *o.parts[2], q.layout, {*o.cos, *o.sin},
-                               *o.positions);
+        ops.split_qkv_backward(
+            {*o.fused, *o.parts[0], *o.parts[1], *o.parts[2], q.layout, {*o.cos, *o.sin}, *o.positions});
       });
     }
   });
@@ -110,7 +110,7 @@ TEST_CASE("split_qkv splits columns according to the layout") {
     const Operand& q = c.output("q", DType::f32, {1, 4, 1});
     const Operand& k = c.output("k", DType::f32, {1, 2, 1});
     const Operand& v = c.output("v", DType::f32, {1, 2, 1});
-    c.check([&](Ops& ops) { ops.split_qkv(q, k, v, qkv, layout, {}, Tensor()); });
+    c.check([&](Ops& ops) { ops.split_qkv({q, k, v, qkv, layout, {}, Tensor()}); });
     CHECK(q.expected == (grouped ? std::vector<double>{0, 1, 4, 5} : std::vector<double>{0, 1, 2, 3}));
     CHECK(k.expected == (grouped ? std::vector<double>{2, 6} : std::vector<double>{4, 5}));
     CHECK(v.expected == (grouped ? std::vector<double>{3, 7} : std::vector<double>{6, 7}));
@@ -132,7 +132,7 @@ TEST_CASE("split_qkv rotates pairs of elements from the two halves of a head") {
   const Operand& q = c.output("q", DType::f32, {1, 1, 4});
   const Operand& k = c.output("k", DType::f32, {1, 1, 4});
   const Operand& v = c.output("v", DType::f32, {1, 1, 4});
-  c.check([&](Ops& ops) { ops.split_qkv(q, k, v, qkv, layout, {cos, sin}, positions); });
+  c.check([&](Ops& ops) { ops.split_qkv({q, k, v, qkv, layout, {cos, sin}, positions}); });
   CHECK(q.expected == std::vector<double>{-3, 2 * 0.5 - 4 * 0.25, 1, 4 * 0.5 + 2 * 0.25});
   CHECK(k.expected == std::vector<double>{-7, 6 * 0.5 - 8 * 0.25, 5, 8 * 0.5 + 6 * 0.25});
   CHECK(v.expected == std::vector<double>{9, 10, 11, 12});

@@ -16,11 +16,14 @@ TEST_CASE("round_stochastically gives the oracle's bits") {
     });
     const Operand& y = c.output("y", DType::bf16, {n});
     const StochasticRounding r{7, Philox::name_id("some.weight"), 3};
-    c.check([&](Ops& ops) { ops.round_stochastically(y, x, r); },
-            [&](const Backend&) {
-              for (size_t i = 0; i < y.result.size(); ++i)
-                if (!std::isnan(y.expected[i]) && y.result[i] != y.expected[i]) FAIL("element " << i);
-            });
+    c.check(
+        [&](Ops& ops) {
+          ops.round_stochastically({y, x, r});
+        },
+        [&](const Backend&) {
+          for (size_t i = 0; i < y.result.size(); ++i)
+            if (!std::isnan(y.expected[i]) && y.result[i] != y.expected[i]) FAIL("element " << i);
+        });
   }
 }
 
@@ -32,7 +35,7 @@ TEST_CASE("stochastic rounding is unbiased and differs from step to step") {
   const Operand& y = c.output("y", DType::bf16, {kCount});
   std::vector<std::vector<double>> results;
   for (const uint32_t at : {1u, 2u}) {
-    c.run(oracle(), [&](Ops& ops) { ops.round_stochastically(y, x, {1, 2, at}); });
+    c.run(oracle(), [&](Ops& ops) { ops.round_stochastically({y, x, {1, 2, at}}); });
     double up = 0;
     for (const double r : y.result) {
       REQUIRE((r == 1.0 || r == 1.0 + step));

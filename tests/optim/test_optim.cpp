@@ -63,10 +63,10 @@ TEST_CASE("AdamW follows its formula with decay on marked ranges only", "[optim]
   const ArenaTensor p = alloc(), m = alloc(), v = alloc(), g = alloc();
   const ArenaTensor w = arena.alloc(DType::bf16, {n});
   const float p0[n] = {1, -2, 3, 4, -5, 6}, g0[n] = {0.1f, -0.2f, 0.3f, 0, 1, -1};
-  ops->copy_in(p, p0);
-  ops->copy_in(g, g0);
-  ops->zero(m);
-  ops->zero(v);
+  ops->copy_in({p, p0});
+  ops->copy_in({g, g0});
+  ops->zero({m});
+  ops->zero({v});
   OptimizerSection o;
   o.weight_decay = 0.5;
   const std::vector<ParamRange> ranges = {{{0, 2}, true}, {{2, 1}, true}, {{4, 2}, false}};  // element 3 is a gap
@@ -86,8 +86,8 @@ TEST_CASE("AdamW follows its formula with decay on marked ranges only", "[optim]
   }
   float out[n];
   bf16 narrow[n];
-  ops->copy_out(out, p);
-  ops->copy_out(narrow, w);
+  ops->copy_out({out, p});
+  ops->copy_out({narrow, w});
   for (int i = 0; i < n; ++i) {
     CHECK(out[i] == Approx(pm[i]).epsilon(1e-6));
     if (i != 3) CHECK(static_cast<float>(narrow[i]) == static_cast<float>(bf16(out[i])));

@@ -30,7 +30,7 @@ class MpiGroup final : public Group {
     buffers.push_back(engine_.buffers().take(sum_scratch_bytes(host, rank(), size())));
     std::vector<ExchangePhase> phases = phases_of(host, rank(), size(), buffers.back().data());
     if (host.to.data != call.to.data && fills(call))
-      phases.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in(to, from); }, {}});
+      phases.push_back({[ops = ops_, to = call.to, from = host.to.data] { ops->copy_in({to, from}); }, {}});
     return std::make_unique<MpiOperation>(engine_, comm_, fmt::format("group {}: {}", name(), name_of(call.kind)),
                                           next_tag(call.kind), std::move(phases), std::move(buffers));
   }
@@ -59,7 +59,7 @@ class MpiGroup final : public Group {
     host.to = on_host(call.to);
     const bool in_place = call.kind == CommKind::all_reduce || call.kind == CommKind::broadcast;
     host.from = in_place ? host.to : on_host(call.from);
-    if (reads(call)) ops_->copy_out(host.from.data, call.from);
+    if (reads(call)) ops_->copy_out({host.from.data, call.from});
     return host;
   }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/op_list.h"
 #include "config/cluster/cluster_fields.h"
 #include "config/fields/check_values.h"
 #include "config/fields/decode.h"
@@ -44,7 +45,7 @@ void check_products(const NodeProfile& p, const std::string& path, Checker& chec
                             list));
   for (const char* compute : {"bf16", "fp32"}) {
     if (std::ranges::none_of(p.products, [&](const ProductRates& r) { return r.compute == compute; })) continue;
-    for (const char* op : {"linear", "linear_backward_input", "linear_backward_weight"})
+    for (const char* op : {FP_PRODUCTS(FP_OP_NAME)})
       check.require(
           std::ranges::any_of(p.products, [&](const ProductRates& r) { return r.compute == compute && r.op == op; }),
           looked_at, fmt::format("{} has {} products but no {} among them", list, compute, op));

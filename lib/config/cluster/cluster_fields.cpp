@@ -1,5 +1,7 @@
 #include "config/cluster/cluster_fields.h"
 
+#include "base/op_list.h"
+
 namespace fp {
 
 constexpr double kMaxNodes = 1 << 20;
@@ -8,7 +10,7 @@ constexpr std::string_view kRate = "GB/s", kTflops = "TFLOP/s", kMicroseconds = 
 void declare(Fields& f, ProductRates& s) {
   f.add("op", s.op,
         {.doc = "Matrix product of a linear layer: forward pass, gradient of its inputs, or gradient of its weights.",
-         .choices = {"linear", "linear_backward_input", "linear_backward_weight"},
+         .choices = {FP_PRODUCTS(FP_OP_NAME)},
          .required = true});
   f.add("compute", s.compute, {.doc = "Type of the activations.", .choices = {"bf16", "fp32"}, .required = true});
   f.add("tflops", s.tflops,
@@ -32,39 +34,7 @@ void declare(Fields& f, OpRates& s) {
   f.add("op", s.op,
         {.doc = "Name of the op. `other`: all ops without an entry of their own. `seconds = overhead + bytes / "
                 "gb_per_s + flops / tflops`.",
-         .choices = {"attention",
-                     "attention_backward",
-                     "attention_merge",
-                     "copy_in",
-                     "copy_out",
-                     "copy",
-                     "zero",
-                     "cast",
-                     "permute",
-                     "copy_columns",
-                     "round_stochastically",
-                     "find_nonfinite",
-                     "bit_sums",
-                     "piece_sums",
-                     "bias_backward",
-                     "embedding",
-                     "embedding_backward",
-                     "norm",
-                     "norm_backward_input",
-                     "norm_backward_weight",
-                     "activation",
-                     "activation_backward",
-                     "add",
-                     "dropout",
-                     "split_qkv",
-                     "split_qkv_backward",
-                     "softmax_stats",
-                     "softmax_stats_merge",
-                     "cross_entropy",
-                     "cross_entropy_backward",
-                     "sum_squares",
-                     "adamw",
-                     "other"},
+         .choices = {FP_OTHER_OPS(FP_OP_NAME) "other"},
          .required = true});
   f.add("compute", s.compute,
         {.doc = "`bf16` or `fp32`: rates for tensors of this type. Empty: for both, unless there is an entry for the "

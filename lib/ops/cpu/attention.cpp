@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
 
@@ -75,36 +74,33 @@ void merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tenso
 
 }  // namespace
 
-void CpuOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {
-  checks::attention(o, lse, q, k, v, doc_start, sample_ids, spec);
-  cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
-  const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
-  const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && spec.dropout.p == 0.0;
+void CpuOps::run(const calls::Attention& call) {
+  cpu::AttentionArgs args =
+      attention_args(call.q, call.k, call.v, call.o, call.lse, call.doc_start, call.sample_ids, call.spec);
+  const std::vector<uint32_t> keys = dropout_keys(call.spec, args.heads);
+  const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && call.spec.dropout.p == 0.0;
   const auto scratch = scratch_.acquire(decode ? k_.attention_decode_scratch(args) : k_.attention_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   decode ? k_.attention_decode(args) : k_.attention(args);
 }
 
-void CpuOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
-  checks::attention_merge(o, lse, o_part, lse_part);
-  o_part.dtype == DType::bf16 ? merge<bf16>(o, lse, o_part, lse_part) : merge<float>(o, lse, o_part, lse_part);
+void CpuOps::run(const calls::AttentionMerge& call) {
+  call.o_part.dtype == DType::bf16 ? merge<bf16>(call.o, call.lse, call.o_part, call.lse_part)
+                                   : merge<float>(call.o, call.lse, call.o_part, call.lse_part);
 }
 
-void CpuOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
-                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {
-  checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
-  cpu::AttentionArgs args = attention_args(q, k, v, o, lse, doc_start, sample_ids, spec);
-  const std::vector<uint32_t> keys = dropout_keys(spec, args.heads);
+void CpuOps::run(const calls::AttentionBackward& call) {
+  cpu::AttentionArgs args =
+      attention_args(call.q, call.k, call.v, call.o, call.lse, call.doc_start, call.sample_ids, call.spec);
+  const std::vector<uint32_t> keys = dropout_keys(call.spec, args.heads);
   const auto scratch = scratch_.acquire(k_.attention_backward_scratch(args));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
-  args.d_o = d_o.data;
-  args.dq = dq.data;
-  args.dk = dk.data;
-  args.dv = dv.data;
+  args.d_o = call.d_o.data;
+  args.dq = call.dq.data;
+  args.dk = call.dk.data;
+  args.dv = call.dv.data;
   k_.attention_backward(args);
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/parallel.h"
 #include "ops/backends.h"
-#include "ops/checks.h"
 
 namespace fp {
 namespace {
@@ -22,24 +21,23 @@ void copy_bytes(void* dst, const void* src, size_t bytes) {
 
 std::unique_ptr<Ops> make_cpu_ops() { return std::make_unique<CpuOps>(chosen_isa()); }
 
-void CpuOps::copy_in(const Tensor& dst, const void* host) { copy_bytes(dst.data, host, dst.bytes()); }
-void CpuOps::copy_out(void* host, const Tensor& src) { copy_bytes(host, src.data, src.bytes()); }
+void CpuOps::run(const calls::CopyIn& call) { copy_bytes(call.dst.data, call.host, call.dst.bytes()); }
+void CpuOps::run(const calls::CopyOut& call) { copy_bytes(call.host, call.src.data, call.src.bytes()); }
 
-void CpuOps::copy(const Tensor& dst, const Tensor& src) {
-  checks::copy(dst, src);
-  copy_bytes(dst.data, src.data, src.bytes());
-}
+void CpuOps::run(const calls::Copy& call) { copy_bytes(call.dst.data, call.src.data, call.src.bytes()); }
 
-void CpuOps::zero(const Tensor& x) {
-  parallel_for(static_cast<int64_t>(x.bytes()), kCopyGrain, [&](int64_t begin, int64_t end) {
-    std::memset(static_cast<std::byte*>(x.data) + begin, 0, static_cast<size_t>(end - begin));
+void CpuOps::run(const calls::Zero& call) {
+  parallel_for(static_cast<int64_t>(call.x.bytes()), kCopyGrain, [&](int64_t begin, int64_t end) {
+    std::memset(static_cast<std::byte*>(call.x.data) + begin, 0, static_cast<size_t>(end - begin));
   });
 }
 
-void CpuOps::cast(const Tensor& dst, const Tensor& src) {
-  checks::cast(dst, src);
-  if (dst.dtype == src.dtype) return copy_bytes(dst.data, src.data, src.bytes());
-  k_.cast({.to_bf16 = dst.dtype == DType::bf16, .count = src.elements(), .dst = dst.data, .src = src.data});
+void CpuOps::run(const calls::Cast& call) {
+  if (call.dst.dtype == call.src.dtype) return copy_bytes(call.dst.data, call.src.data, call.src.bytes());
+  k_.cast({.to_bf16 = call.dst.dtype == DType::bf16,
+           .count = call.src.elements(),
+           .dst = call.dst.data,
+           .src = call.src.data});
 }
 
 }  // namespace fp

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace fp {
@@ -22,55 +21,52 @@ void CpuOps::gemm(cpu::GemmArgs g) {
   k_.gemm(g);
 }
 
-void CpuOps::linear(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  checks::linear(y, x, w, bias);
-  gemm({.bf16 = x.dtype == DType::bf16,
-        .c_bf16 = y.dtype == DType::bf16,
-        .m = x.rows(),
-        .n = w.shape[0],
-        .k = x.cols(),
-        .a = x.data,
-        .b = w.data,
-        .bias = bias.data,
-        .c = y.data});
+void CpuOps::run(const calls::Linear& call) {
+  gemm({.bf16 = call.x.dtype == DType::bf16,
+        .c_bf16 = call.y.dtype == DType::bf16,
+        .m = call.x.rows(),
+        .n = call.w.shape[0],
+        .k = call.x.cols(),
+        .a = call.x.data,
+        .b = call.w.data,
+        .bias = call.bias.data,
+        .c = call.y.data});
 }
 
-void CpuOps::linear_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w) {
-  checks::linear_backward_input(dx, dy, w);
-  gemm({.bf16 = dy.dtype == DType::bf16,
+void CpuOps::run(const calls::LinearBackwardInput& call) {
+  gemm({.bf16 = call.dy.dtype == DType::bf16,
         .b_transposed = true,
-        .c_bf16 = dx.dtype == DType::bf16,
-        .m = dy.rows(),
-        .n = dx.cols(),
-        .k = dy.cols(),
-        .a = dy.data,
-        .b = w.data,
-        .c = dx.data});
+        .c_bf16 = call.dx.dtype == DType::bf16,
+        .m = call.dy.rows(),
+        .n = call.dx.cols(),
+        .k = call.dy.cols(),
+        .a = call.dy.data,
+        .b = call.w.data,
+        .c = call.dx.data});
 }
 
-void CpuOps::linear_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
-  checks::linear_backward_weight(dw, dy, x);
-  gemm({.bf16 = dy.dtype == DType::bf16,
+void CpuOps::run(const calls::LinearBackwardWeight& call) {
+  gemm({.bf16 = call.dy.dtype == DType::bf16,
         .a_transposed = true,
         .b_transposed = true,
-        .add = write == Write::add,
-        .m = dy.cols(),
-        .n = x.cols(),
-        .k = x.rows(),
-        .a = dy.data,
-        .b = x.data,
-        .c = dw.data});
+        .add = call.write == Write::add,
+        .m = call.dy.cols(),
+        .n = call.x.cols(),
+        .k = call.x.rows(),
+        .a = call.dy.data,
+        .b = call.x.data,
+        .c = call.dw.data});
 }
 
-void CpuOps::bias_backward(const Tensor& db, const Tensor& dy, Write write) {
-  checks::bias_backward(db, dy);
-  const auto partial = scratch_.acquire(static_cast<size_t>(cpu::row_chunks(dy.rows()) * dy.cols()) * sizeof(float));
-  k_.bias_backward({.bf16 = dy.dtype == DType::bf16,
-                    .add = write == Write::add,
-                    .rows = dy.rows(),
-                    .cols = dy.cols(),
-                    .db = db.ptr<float>(),
-                    .dy = dy.data,
+void CpuOps::run(const calls::BiasBackward& call) {
+  const auto partial =
+      scratch_.acquire(static_cast<size_t>(cpu::row_chunks(call.dy.rows()) * call.dy.cols()) * sizeof(float));
+  k_.bias_backward({.bf16 = call.dy.dtype == DType::bf16,
+                    .add = call.write == Write::add,
+                    .rows = call.dy.rows(),
+                    .cols = call.dy.cols(),
+                    .db = call.db.ptr<float>(),
+                    .dy = call.dy.data,
                     .partial = partial.as<float>()});
 }
 

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/permutation.h"
 
@@ -21,13 +20,12 @@ int32_t first_nonfinite(const T* x, int64_t count) {
 
 }  // namespace
 
-void CpuOps::permute(const Tensor& y, const Tensor& x, std::span<const int> order) {
-  checks::permute(y, x, order);
-  if (x.elements() == 0) return;
-  const PermuteWalk p = permutation(x.shape, order);
-  const auto size = static_cast<int64_t>(size_of(x.dtype));
-  auto* to = static_cast<std::byte*>(y.data);
-  const auto* from = static_cast<const std::byte*>(x.data);
+void CpuOps::run(const calls::Permute& call) {
+  if (call.x.elements() == 0) return;
+  const PermuteWalk p = permutation(call.x.shape, call.order);
+  const auto size = static_cast<int64_t>(size_of(call.x.dtype));
+  auto* to = static_cast<std::byte*>(call.y.data);
+  const auto* from = static_cast<const std::byte*>(call.x.data);
   parallel_for(p.runs(), kGrain / std::min(p.run, kGrain), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       int64_t rest = r, at = 0;
@@ -40,27 +38,25 @@ void CpuOps::permute(const Tensor& y, const Tensor& x, std::span<const int> orde
   });
 }
 
-void CpuOps::copy_columns(const Tensor& y, int64_t y_first, const Tensor& x, int64_t x_first, int64_t count,
-                          Write write) {
-  checks::copy_columns(y, y_first, x, x_first, count);
-  const auto size = static_cast<int64_t>(size_of(x.dtype));
-  k_.copy_columns({.bf16 = x.dtype == DType::bf16,
-                   .add = write == Write::add,
-                   .rows = y.rows(),
-                   .count = count,
-                   .y_cols = y.cols(),
-                   .x_cols = x.cols(),
-                   .y = static_cast<std::byte*>(y.data) + y_first * size,
-                   .x = static_cast<const std::byte*>(x.data) + x_first * size});
+void CpuOps::run(const calls::CopyColumns& call) {
+  const auto size = static_cast<int64_t>(size_of(call.x.dtype));
+  k_.copy_columns({.bf16 = call.x.dtype == DType::bf16,
+                   .add = call.write == Write::add,
+                   .rows = call.y.rows(),
+                   .count = call.count,
+                   .y_cols = call.y.cols(),
+                   .x_cols = call.x.cols(),
+                   .y = static_cast<std::byte*>(call.y.data) + call.y_first * size,
+                   .x = static_cast<const std::byte*>(call.x.data) + call.x_first * size});
 }
 
-void CpuOps::find_nonfinite(const Tensor& first, const Tensor& x) {
-  checks::find_nonfinite(first, x);
-  const int64_t columns = x.cols();
-  parallel_for(x.rows(), 1, [&](int64_t begin, int64_t end) {
+void CpuOps::run(const calls::FindNonfinite& call) {
+  const int64_t columns = call.x.cols();
+  parallel_for(call.x.rows(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
-      first.ptr<int32_t>()[r] = x.dtype == DType::bf16 ? first_nonfinite(x.ptr<bf16>() + r * columns, columns)
-                                                       : first_nonfinite(x.ptr<float>() + r * columns, columns);
+      call.first.ptr<int32_t>()[r] = call.x.dtype == DType::bf16
+                                         ? first_nonfinite(call.x.ptr<bf16>() + r * columns, columns)
+                                         : first_nonfinite(call.x.ptr<float>() + r * columns, columns);
   });
 }
 

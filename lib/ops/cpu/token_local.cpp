@@ -1,5 +1,4 @@
 // The token-local ops, which never mix tokens: embedding, norm, activation, add, dropout, split_qkv.
-#include "ops/checks.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
 
@@ -51,123 +50,106 @@ cpu::QkvArgs qkv_args(const Tensor& q, const Tensor& k, const Tensor& v, const T
 
 }  // namespace
 
-void CpuOps::embedding(const Tensor& y, const Tensor& ids, const Tensor& table, const Tensor& positions,
-                       const Tensor& positions_table, double scale) {
-  checks::embedding(y, ids, table, positions, positions_table);
-  k_.embedding({.bf16 = is_bf16(y),
-                .rows = y.rows(),
-                .cols = y.cols(),
-                .y = y.data,
-                .ids = ids.ptr<int32_t>(),
-                .table = table.data,
-                .positions = ptr_or_null<int32_t>(positions),
-                .positions_table = positions_table.data,
-                .scale = static_cast<float>(scale)});
+void CpuOps::run(const calls::Embedding& call) {
+  k_.embedding({.bf16 = is_bf16(call.y),
+                .rows = call.y.rows(),
+                .cols = call.y.cols(),
+                .y = call.y.data,
+                .ids = call.ids.ptr<int32_t>(),
+                .table = call.table.data,
+                .positions = ptr_or_null<int32_t>(call.positions),
+                .positions_table = call.positions_table.data,
+                .scale = static_cast<float>(call.scale)});
 }
 
-void CpuOps::embedding_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, double scale) {
-  checks::embedding_backward(dtable, dy, ids);
-  k_.embedding_backward({.bf16 = is_bf16(dy),
-                         .rows = dy.rows(),
-                         .cols = dy.cols(),
-                         .dtable = dtable.ptr<float>(),
-                         .dy = dy.data,
-                         .ids = ids.ptr<int32_t>(),
-                         .scale = static_cast<float>(scale)});
+void CpuOps::run(const calls::EmbeddingBackward& call) {
+  k_.embedding_backward({.bf16 = is_bf16(call.dy),
+                         .rows = call.dy.rows(),
+                         .cols = call.dy.cols(),
+                         .dtable = call.dtable.ptr<float>(),
+                         .dy = call.dy.data,
+                         .ids = call.ids.ptr<int32_t>(),
+                         .scale = static_cast<float>(call.scale)});
 }
 
-void CpuOps::norm(const Tensor& y, const Tensor& sum, const Tensor& stats, const Tensor& x, const Tensor& residual,
-                  const Tensor& gain, const Tensor& bias, const NormSpec& spec) {
-  checks::norm(y, sum, stats, x, residual, gain, bias, spec);
-  k_.norm({.bf16 = is_bf16(x),
-           .layernorm = spec.kind == Norm::layernorm,
-           .rows = x.rows(),
-           .cols = x.cols(),
-           .eps = spec.eps,
-           .y = y.data,
-           .sum = sum.data,
-           .stats = stats.ptr<float>(),
-           .x = x.data,
-           .residual = residual.data,
-           .gain = gain.data,
-           .bias = bias.data});
+void CpuOps::run(const calls::Norm& call) {
+  k_.norm({.bf16 = is_bf16(call.x),
+           .layernorm = call.spec.kind == Norm::layernorm,
+           .rows = call.x.rows(),
+           .cols = call.x.cols(),
+           .eps = call.spec.eps,
+           .y = call.y.data,
+           .sum = call.sum.data,
+           .stats = call.stats.ptr<float>(),
+           .x = call.x.data,
+           .residual = call.residual.data,
+           .gain = call.gain.data,
+           .bias = call.bias.data});
 }
 
-void CpuOps::norm_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& stats,
-                                 const Tensor& gain, const NormSpec& spec, Write write) {
-  checks::norm_backward_input(dx, dy, x, stats, gain);
-  k_.norm_backward_input({.bf16 = is_bf16(x),
-                          .layernorm = spec.kind == Norm::layernorm,
-                          .add = write == Write::add,
-                          .rows = x.rows(),
-                          .cols = x.cols(),
-                          .dx = dx.data,
-                          .dy = dy.data,
-                          .x = x.data,
-                          .gain = gain.data,
-                          .stats = stats.ptr<float>()});
+void CpuOps::run(const calls::NormBackwardInput& call) {
+  k_.norm_backward_input({.bf16 = is_bf16(call.x),
+                          .layernorm = call.spec.kind == Norm::layernorm,
+                          .add = call.write == Write::add,
+                          .rows = call.x.rows(),
+                          .cols = call.x.cols(),
+                          .dx = call.dx.data,
+                          .dy = call.dy.data,
+                          .x = call.x.data,
+                          .gain = call.gain.data,
+                          .stats = call.stats.ptr<float>()});
 }
 
-void CpuOps::norm_backward_weight(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
-                                  const Tensor& stats, const NormSpec& spec, Write write) {
-  checks::norm_backward_weight(dgain, dbias, dy, x, stats);
-  const auto partial = scratch_.acquire(static_cast<size_t>(2 * cpu::row_chunks(x.rows()) * x.cols()) * sizeof(float));
-  k_.norm_backward_weight({.bf16 = is_bf16(x),
-                           .layernorm = spec.kind == Norm::layernorm,
-                           .add = write == Write::add,
-                           .rows = x.rows(),
-                           .cols = x.cols(),
-                           .dgain = dgain.ptr<float>(),
-                           .dbias = ptr_or_null<float>(dbias),
-                           .dy = dy.data,
-                           .x = x.data,
-                           .stats = stats.ptr<float>(),
+void CpuOps::run(const calls::NormBackwardWeight& call) {
+  const auto partial =
+      scratch_.acquire(static_cast<size_t>(2 * cpu::row_chunks(call.x.rows()) * call.x.cols()) * sizeof(float));
+  k_.norm_backward_weight({.bf16 = is_bf16(call.x),
+                           .layernorm = call.spec.kind == Norm::layernorm,
+                           .add = call.write == Write::add,
+                           .rows = call.x.rows(),
+                           .cols = call.x.cols(),
+                           .dgain = call.dgain.ptr<float>(),
+                           .dbias = ptr_or_null<float>(call.dbias),
+                           .dy = call.dy.data,
+                           .x = call.x.data,
+                           .stats = call.stats.ptr<float>(),
                            .partial = partial.as<float>()});
 }
 
-void CpuOps::activation(const Tensor& y, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation(y, x, spec);
-  k_.activation(activation_args(y, x, {}, y, spec));
+void CpuOps::run(const calls::Activation& call) {
+  k_.activation(activation_args(call.y, call.x, {}, call.y, call.spec));
 }
 
-void CpuOps::activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation_backward(dx, dy, x, spec);
-  k_.activation_backward(activation_args(dx, x, dy, dy, spec));
+void CpuOps::run(const calls::ActivationBackward& call) {
+  k_.activation_backward(activation_args(call.dx, call.x, call.dy, call.dy, call.spec));
 }
 
-void CpuOps::add(const Tensor& y, const Tensor& a, const Tensor& b) {
-  checks::add(y, a, b);
-  k_.add({.bf16 = is_bf16(y), .count = y.elements(), .y = y.data, .a = a.data, .b = b.data});
+void CpuOps::run(const calls::Add& call) {
+  k_.add({.bf16 = is_bf16(call.y), .count = call.y.elements(), .y = call.y.data, .a = call.a.data, .b = call.b.data});
 }
 
-void CpuOps::dropout(const Tensor& y, const Tensor& x, const Tensor& sample_ids, int64_t first_token,
-                     const Dropout& spec) {
-  checks::dropout(y, x, sample_ids, spec);
-  if (spec.p == 0.0) {
-    if (y.data != x.data) copy(y, x);
+void CpuOps::run(const calls::Dropout& call) {
+  if (call.stream.p == 0.0) {
+    if (call.y.data != call.x.data) run(calls::Copy{call.y, call.x});
     return;
   }
-  k_.dropout({.bf16 = is_bf16(x),
-              .samples = x.shape[0],
-              .tokens = x.shape[1],
-              .cols = x.shape[2],
-              .first_token = first_token,
-              .y = y.data,
-              .x = x.data,
-              .sample_ids = sample_ids.ptr<int32_t>(),
-              .dropout = cpu::dropout_args(spec)});
+  k_.dropout({.bf16 = is_bf16(call.x),
+              .samples = call.x.shape[0],
+              .tokens = call.x.shape[1],
+              .cols = call.x.shape[2],
+              .first_token = call.first_token,
+              .y = call.y.data,
+              .x = call.x.data,
+              .sample_ids = call.sample_ids.ptr<int32_t>(),
+              .dropout = cpu::dropout_args(call.stream)});
 }
 
-void CpuOps::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
-                       const Rope& rope, const Tensor& positions) {
-  checks::split_qkv(q, k, v, qkv, layout, rope, positions);
-  k_.qkv(qkv_args(q, k, v, qkv, layout, rope, positions, false));
+void CpuOps::run(const calls::SplitQkv& call) {
+  k_.qkv(qkv_args(call.q, call.k, call.v, call.qkv, call.layout, call.rope, call.positions, false));
 }
 
-void CpuOps::split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
-                                const HeadLayout& layout, const Rope& rope, const Tensor& positions) {
-  checks::split_qkv_backward(dqkv, dq, dk, dv, layout, rope, positions);
-  k_.qkv(qkv_args(dq, dk, dv, dqkv, layout, rope, positions, true));
+void CpuOps::run(const calls::SplitQkvBackward& call) {
+  k_.qkv(qkv_args(call.dq, call.dk, call.dv, call.dqkv, call.layout, call.rope, call.positions, true));
 }
 
 }  // namespace fp

@@ -1,4 +1,3 @@
-#include "ops/checks.h"
 #include "ops/ref/ref_ops.h"
 #include "ops/ref/values.h"
 
@@ -52,30 +51,28 @@ void for_each_output(const Tensor& y, const Values& X, const ActivationSpec& spe
 
 }  // namespace
 
-void RefOps::activation(const Tensor& y, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation(y, x, spec);
-  Values Y(static_cast<size_t>(y.elements()));
-  for_each_output(y, ref::load(x), spec, [&](int64_t at, int64_t, int64_t, const Activated& v) { Y[at] = v.y; });
-  ref::store(y, Y);
+void RefOps::run(const calls::Activation& call) {
+  Values Y(static_cast<size_t>(call.y.elements()));
+  for_each_output(call.y, ref::load(call.x), call.spec,
+                  [&](int64_t at, int64_t, int64_t, const Activated& v) { Y[at] = v.y; });
+  ref::store(call.y, Y);
 }
 
-void RefOps::activation_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const ActivationSpec& spec) {
-  checks::activation_backward(dx, dy, x, spec);
-  const Values DY = ref::load(dy);
-  Values DX(static_cast<size_t>(dx.elements()));
-  for_each_output(dy, ref::load(x), spec, [&](int64_t at, int64_t i, int64_t j, const Activated& v) {
+void RefOps::run(const calls::ActivationBackward& call) {
+  const Values DY = ref::load(call.dy);
+  Values DX(static_cast<size_t>(call.dx.elements()));
+  for_each_output(call.dy, ref::load(call.x), call.spec, [&](int64_t at, int64_t i, int64_t j, const Activated& v) {
     DX[i] = DY[at] * v.da;
     if (j != i) DX[j] = DY[at] * v.db;
   });
-  ref::store(dx, DX);
+  ref::store(call.dx, DX);
 }
 
-void RefOps::add(const Tensor& y, const Tensor& a, const Tensor& b) {
-  checks::add(y, a, b);
-  Values Y = ref::load(a);
-  const Values second = ref::load(b);
+void RefOps::run(const calls::Add& call) {
+  Values Y = ref::load(call.a);
+  const Values second = ref::load(call.b);
   for (size_t i = 0; i < Y.size(); ++i) Y[i] += second[i];
-  ref::store(y, Y);
+  ref::store(call.y, Y);
 }
 
 }  // namespace fp

@@ -1,4 +1,3 @@
-#include "ops/checks.h"
 #include "ops/ref/ref_ops.h"
 #include "ops/ref/values.h"
 
@@ -65,11 +64,10 @@ struct Core {
 
 }  // namespace
 
-void RefOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {
-  checks::attention(o, lse, q, k, v, doc_start, sample_ids, spec);
-  const Core c(q, k, v, doc_start, sample_ids, spec);
-  Values O(c.q.size()), LSE(static_cast<size_t>(lse.elements()), -ref::kInfinity), scores(static_cast<size_t>(c.Tk));
+void RefOps::run(const calls::Attention& call) {
+  const Core c(call.q, call.k, call.v, call.doc_start, call.sample_ids, call.spec);
+  Values O(c.q.size()), LSE(static_cast<size_t>(call.lse.elements()), -ref::kInfinity),
+      scores(static_cast<size_t>(c.Tk));
   c.for_each_query([&](int64_t b, int64_t i, int64_t h) {
     double maximum = -ref::kInfinity, sum = 0.0;
     std::vector<int64_t> keys;
@@ -87,16 +85,15 @@ void RefOps::attention(const Tensor& o, const Tensor& lse, const Tensor& q, cons
       for (int64_t e = 0; e < c.d; ++e) O[c.at_query(b, i, h) + e] += p * c.v[c.at_key(b, j, h) + e];
     }
   });
-  ref::store(o, O);
-  ref::store(lse, LSE);
+  ref::store(call.o, O);
+  ref::store(call.lse, LSE);
 }
 
-void RefOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tensor& lse_part) {
-  checks::attention_merge(o, lse, o_part, lse_part);
-  Values O = ref::load(o), LSE = ref::load(lse);
-  const Values part = ref::load(o_part), lse_of_part = ref::load(lse_part);
-  const int64_t T = o.shape[1], H = o.shape[2], d = o.shape[3];
-  for (int64_t row = 0; row < o.rows(); ++row) {
+void RefOps::run(const calls::AttentionMerge& call) {
+  Values O = ref::load(call.o), LSE = ref::load(call.lse);
+  const Values part = ref::load(call.o_part), lse_of_part = ref::load(call.lse_part);
+  const int64_t T = call.o.shape[1], H = call.o.shape[2], d = call.o.shape[3];
+  for (int64_t row = 0; row < call.o.rows(); ++row) {
     const int64_t token = row / H, at = (token / T * H + row % H) * T + token % T;
     const double a = LSE[at], b = lse_of_part[at], top = std::max(a, b);
     const double l = top == -ref::kInfinity ? top : top + std::log(std::exp(a - top) + std::exp(b - top));
@@ -104,16 +101,13 @@ void RefOps::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o
     for (int64_t i = row * d; i < (row + 1) * d; ++i) O[i] = weighted(a, O[i]) + weighted(b, part[i]);
     LSE[at] = l;
   }
-  ref::store(o, O);
-  ref::store(lse, LSE);
+  ref::store(call.o, O);
+  ref::store(call.lse, LSE);
 }
 
-void RefOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o,
-                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& spec) {
-  checks::attention_backward(dq, dk, dv, d_o, q, k, v, o, lse, doc_start, sample_ids, spec);
-  const Core c(q, k, v, doc_start, sample_ids, spec);
-  const Values DO = ref::load(d_o), O = ref::load(o), LSE = ref::load(lse);
+void RefOps::run(const calls::AttentionBackward& call) {
+  const Core c(call.q, call.k, call.v, call.doc_start, call.sample_ids, call.spec);
+  const Values DO = ref::load(call.d_o), O = ref::load(call.o), LSE = ref::load(call.lse);
   Values DQ(c.q.size()), DK(c.k.size()), DV(c.v.size());
   c.for_each_query([&](int64_t b, int64_t i, int64_t h) {
     const int64_t row = c.at_query(b, i, h);
@@ -122,7 +116,7 @@ void RefOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor
       if (!c.sees(b, i, h, j)) continue;
       const int64_t key = c.at_key(b, j, h);
       const double p = std::exp(c.score(b, i, h, j) - LSE[c.at_lse(b, i, h)]), kept = c.kept(b, i, h, j);
-      const double dp = kept * dot(&DO[row], &c.v[key], c.d), ds = spec.scale * p * (dp - delta);
+      const double dp = kept * dot(&DO[row], &c.v[key], c.d), ds = call.spec.scale * p * (dp - delta);
       for (int64_t e = 0; e < c.d; ++e) {
         DV[key + e] += p * kept * DO[row + e];
         DQ[row + e] += ds * c.k[key + e];
@@ -130,9 +124,9 @@ void RefOps::attention_backward(const Tensor& dq, const Tensor& dk, const Tensor
       }
     }
   });
-  ref::store(dq, DQ);
-  ref::store(dk, DK);
-  ref::store(dv, DV);
+  ref::store(call.dq, DQ);
+  ref::store(call.dk, DK);
+  ref::store(call.dv, DV);
 }
 
 }  // namespace fp

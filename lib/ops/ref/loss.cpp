@@ -1,4 +1,3 @@
-#include "ops/checks.h"
 #include "ops/ref/ref_ops.h"
 #include "ops/ref/values.h"
 
@@ -21,13 +20,11 @@ std::vector<bool> live_columns(int64_t columns, const Vocabulary& vocabulary) {
 
 }  // namespace
 
-void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tensor& targets,
-                           const Vocabulary& vocabulary) {
-  checks::softmax_stats(stats, logits, targets, vocabulary);
-  const int64_t C = logits.rows(), V = logits.cols();
-  const auto live = live_columns(V, vocabulary);
-  Values L = ref::load(logits), S(static_cast<size_t>(3 * C));
-  for (double& l : L) l *= vocabulary.logit_scale;
+void RefOps::run(const calls::SoftmaxStats& call) {
+  const int64_t C = call.logits.rows(), V = call.logits.cols();
+  const auto live = live_columns(V, call.vocabulary);
+  Values L = ref::load(call.logits), S(static_cast<size_t>(3 * C));
+  for (double& l : L) l *= call.vocabulary.logit_scale;
   for (int64_t r = 0; r < C; ++r) {
     double maximum = -ref::kInfinity, sum = 0.0;
     for (int64_t c = 0; c < V; ++c)
@@ -36,19 +33,18 @@ void RefOps::softmax_stats(const Tensor& stats, const Tensor& logits, const Tens
     const double base = maximum == -ref::kInfinity ? 0.0 : maximum;
     for (int64_t c = 0; c < V; ++c)
       if (live[c]) sum += std::exp(L[r * V + c] - base);
-    const int64_t target = targets.ptr<int32_t>()[r] - vocabulary.first_id;
-    const bool here = targets.ptr<int32_t>()[r] >= 0 && target >= 0 && target < V && live[target];
+    const int64_t target = call.targets.ptr<int32_t>()[r] - call.vocabulary.first_id;
+    const bool here = call.targets.ptr<int32_t>()[r] >= 0 && target >= 0 && target < V && live[target];
     S[3 * r] = maximum;
     S[3 * r + 1] = sum;
     S[3 * r + 2] = here ? L[r * V + target] : -ref::kInfinity;
   }
-  ref::store(stats, S);
+  ref::store(call.stats, S);
 }
 
-void RefOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
-  checks::softmax_stats_merge(stats, parts);
-  const int64_t C = stats.rows(), P = parts.shape[0];
-  const Values parts_of = ref::load(parts);
+void RefOps::run(const calls::SoftmaxStatsMerge& call) {
+  const int64_t C = call.stats.rows(), P = call.parts.shape[0];
+  const Values parts_of = ref::load(call.parts);
   const auto part = [&](int64_t p, int64_t r) { return &parts_of[static_cast<size_t>(3 * (p * C + r))]; };
   Values S(static_cast<size_t>(3 * C));
   for (int64_t r = 0; r < C; ++r) {
@@ -63,42 +59,39 @@ void RefOps::softmax_stats_merge(const Tensor& stats, const Tensor& parts) {
     S[3 * r + 1] = sum;
     S[3 * r + 2] = target;
   }
-  ref::store(stats, S);
+  ref::store(call.stats, S);
 }
 
-void RefOps::cross_entropy(const Tensor& loss, const Tensor& stats, const Tensor& targets) {
-  checks::cross_entropy(loss, stats, targets);
-  const int64_t C = loss.rows();
-  const Values S = ref::load(stats);
+void RefOps::run(const calls::CrossEntropy& call) {
+  const int64_t C = call.loss.rows();
+  const Values S = ref::load(call.stats);
   Values L(static_cast<size_t>(2 * C));
   for (int64_t r = 0; r < C; ++r) {
-    if (targets.ptr<int32_t>()[r] < 0) continue;
+    if (call.targets.ptr<int32_t>()[r] < 0) continue;
     const double lse = S[3 * r] + std::log(S[3 * r + 1]);
     L[2 * r] = lse - S[3 * r + 2];
     L[2 * r + 1] = lse;
   }
-  ref::store(loss, L);
+  ref::store(call.loss, L);
 }
 
-void RefOps::cross_entropy_backward(const Tensor& logits, const Tensor& loss, const Tensor& targets,
-                                    const Vocabulary& vocabulary, double scale, double z_loss) {
-  checks::cross_entropy_backward(logits, loss, targets, vocabulary);
-  const int64_t C = logits.rows(), V = logits.cols();
-  const auto live = live_columns(V, vocabulary);
-  const Values L = ref::load(logits), losses = ref::load(loss);
+void RefOps::run(const calls::CrossEntropyBackward& call) {
+  const int64_t C = call.logits.rows(), V = call.logits.cols();
+  const auto live = live_columns(V, call.vocabulary);
+  const Values L = ref::load(call.logits), losses = ref::load(call.loss);
   Values D(L.size());
   for (int64_t r = 0; r < C; ++r) {
-    const int64_t target = targets.ptr<int32_t>()[r];
+    const int64_t target = call.targets.ptr<int32_t>()[r];
     if (target < 0) continue;
     const double lse = losses[2 * r + 1];
     for (int64_t c = 0; c < V; ++c) {
       if (!live[c]) continue;
-      const double softmax = std::exp(L[r * V + c] * vocabulary.logit_scale - lse);
-      const double onehot = vocabulary.first_id + c == target ? 1.0 : 0.0;
-      D[r * V + c] = scale * vocabulary.logit_scale * (softmax * (1.0 + 2.0 * z_loss * lse) - onehot);
+      const double softmax = std::exp(L[r * V + c] * call.vocabulary.logit_scale - lse);
+      const double onehot = call.vocabulary.first_id + c == target ? 1.0 : 0.0;
+      D[r * V + c] = call.scale * call.vocabulary.logit_scale * (softmax * (1.0 + 2.0 * call.z_loss * lse) - onehot);
     }
   }
-  ref::store(logits, D);
+  ref::store(call.logits, D);
 }
 
 }  // namespace fp

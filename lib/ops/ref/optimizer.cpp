@@ -1,4 +1,3 @@
-#include "ops/checks.h"
 #include "ops/ref/ref_ops.h"
 #include "ops/ref/values.h"
 
@@ -6,23 +5,21 @@ namespace fp {
 
 using ref::Values;
 
-void RefOps::sum_squares(const Tensor& sums, const Tensor& x, std::span<const Segment> segments) {
-  checks::sum_squares(sums, x, segments);
-  const Values X = ref::load(x);
+void RefOps::run(const calls::SumSquares& call) {
+  const Values X = ref::load(call.x);
   Values S;
-  for (const Segment& segment : segments) {
+  for (const Segment& segment : call.segments) {
     double sum = 0.0;
     for (int64_t i = segment.offset; i < segment.offset + segment.count; ++i) sum += X[i] * X[i];
     S.push_back(sum);
   }
-  ref::store(sums, S);
+  ref::store(call.sums, S);
 }
 
-void RefOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const Tensor& grad, const Tensor& weights,
-                   const AdamW& a, const AdamWSums& sums) {
-  checks::adamw(param, m, v, grad, weights, a, sums);
-  Values P = ref::load(param), first = ref::load(m), second = ref::load(v);
-  const Values G = ref::load(grad);
+void RefOps::run(const calls::AdamW& call) {
+  Values P = ref::load(call.param), first = ref::load(call.m), second = ref::load(call.v);
+  const Values G = ref::load(call.grad);
+  const AdamW& a = call.options;
   const double correction1 = 1.0 - std::pow(a.beta1, static_cast<double>(a.step));
   const double correction2 = 1.0 - std::pow(a.beta2, static_cast<double>(a.step));
   for (size_t i = 0; i < P.size(); ++i) {
@@ -31,16 +28,16 @@ void RefOps::adamw(const Tensor& param, const Tensor& m, const Tensor& v, const 
     second[i] = a.beta2 * second[i] + (1.0 - a.beta2) * g * g;
     P[i] -= a.lr * (first[i] / correction1 / (std::sqrt(second[i] / correction2) + a.eps) + a.weight_decay * P[i]);
   }
-  ref::store(param, P);
-  ref::store(m, first);
-  ref::store(v, second);
-  if (weights) ref::store(weights, ref::load(param));  // a copy of the new param
-  if (sums.gradient) piece_sums(sums.gradient, grad);
-  if (!sums.bits) return;
-  zero(sums.bits);
-  const Tensor* const written[] = {&param, &m, &v, &weights};
+  ref::store(call.param, P);
+  ref::store(call.m, first);
+  ref::store(call.v, second);
+  if (call.weights) ref::store(call.weights, ref::load(call.param));  // a copy of the new param
+  if (call.sums.gradient) run(calls::PieceSums{call.sums.gradient, call.grad});
+  if (!call.sums.bits) return;
+  run(calls::Zero{call.sums.bits});
+  const Tensor* const written[] = {&call.param, &call.m, &call.v, &call.weights};
   for (int64_t i = 0; i < 4; ++i)
-    if (*written[i]) bit_sums(sums.bits.slice(i, 1).reshaped({2}), *written[i]);
+    if (*written[i]) run(calls::BitSums{call.sums.bits.slice(i, 1).reshaped({2}), *written[i]});
 }
 
 }  // namespace fp

@@ -1,4 +1,3 @@
-#include "ops/checks.h"
 #include "ops/ref/ref_ops.h"
 #include "ops/ref/values.h"
 
@@ -10,7 +9,8 @@ using ref::Values;
 // Copies head vectors between the fused columns and the tensors q, k, v, and rotates q and k.
 class HeadMover {
  public:
-  HeadMover(const HeadLayout& layout, const Rope& rope, const Tensor& positions, const char* op) : layout_(layout) {
+  HeadMover(const HeadLayout& layout, const Rope& rope, const Tensor& positions, std::string_view op)
+      : layout_(layout) {
     if (!rope.cos) return;
     cos_ = ref::load(rope.cos);
     sin_ = ref::load(rope.sin);
@@ -54,31 +54,27 @@ class HeadMover {
 
 }  // namespace
 
-void RefOps::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv, const HeadLayout& layout,
-                       const Rope& rope, const Tensor& positions) {
-  checks::split_qkv(q, k, v, qkv, layout, rope, positions);
-  const HeadMover mover(layout, rope, positions, "split_qkv");
-  const Values fused = ref::load(qkv);
-  Values parts[3] = {Values(static_cast<size_t>(q.elements())), Values(static_cast<size_t>(k.elements())),
-                     Values(static_cast<size_t>(v.elements()))};
-  mover.for_each_head(qkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
+void RefOps::run(const calls::SplitQkv& call) {
+  const HeadMover mover(call.layout, call.rope, call.positions, op_name(call));
+  const Values fused = ref::load(call.qkv);
+  Values parts[3] = {Values(static_cast<size_t>(call.q.elements())), Values(static_cast<size_t>(call.k.elements())),
+                     Values(static_cast<size_t>(call.v.elements()))};
+  mover.for_each_head(call.qkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
     mover.move(&parts[part][in_part], &fused[in_fused], token, part < 2, 1.0);
   });
-  ref::store(q, parts[0]);
-  ref::store(k, parts[1]);
-  ref::store(v, parts[2]);
+  ref::store(call.q, parts[0]);
+  ref::store(call.k, parts[1]);
+  ref::store(call.v, parts[2]);
 }
 
-void RefOps::split_qkv_backward(const Tensor& dqkv, const Tensor& dq, const Tensor& dk, const Tensor& dv,
-                                const HeadLayout& layout, const Rope& rope, const Tensor& positions) {
-  checks::split_qkv_backward(dqkv, dq, dk, dv, layout, rope, positions);
-  const HeadMover mover(layout, rope, positions, "split_qkv_backward");
-  const Values parts[3] = {ref::load(dq), ref::load(dk), ref::load(dv)};
-  Values fused(static_cast<size_t>(dqkv.elements()));
-  mover.for_each_head(dqkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
+void RefOps::run(const calls::SplitQkvBackward& call) {
+  const HeadMover mover(call.layout, call.rope, call.positions, op_name(call));
+  const Values parts[3] = {ref::load(call.dq), ref::load(call.dk), ref::load(call.dv)};
+  Values fused(static_cast<size_t>(call.dqkv.elements()));
+  mover.for_each_head(call.dqkv.rows(), [&](int64_t token, int64_t in_fused, int64_t in_part, int part) {
     mover.move(&fused[in_fused], &parts[part][in_part], token, part < 2, -1.0);
   });
-  ref::store(dqkv, fused);
+  ref::store(call.dqkv, fused);
 }
 
 }  // namespace fp

@@ -48,7 +48,8 @@ inline void store(const Tensor& t, const Values& x, Write write = Write::set) {
 }
 
 // Returns indices, checked to lie in [low, high).
-inline std::vector<int64_t> load_ids(const char* op, const char* what, const Tensor& t, int64_t low, int64_t high) {
+inline std::vector<int64_t> load_ids(std::string_view op, const char* what, const Tensor& t, int64_t low,
+                                     int64_t high) {
   std::vector<int64_t> ids(t.ptr<int32_t>(), t.ptr<int32_t>() + t.elements());
   for (const int64_t id : ids)
     FP_CHECK(id >= low && id < high, "{}: {} holds {}, expected [{}, {})", op, what, id, low, high);

@@ -1,8 +1,8 @@
-// TimingOps: an Ops backend that forwards every call to another backend and measures it, op by op.
+// OpTimes: measures the calls of an Ops, op by op.
 #pragma once
 
+#include <chrono>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -19,6 +19,7 @@ struct OpTime {
 
 struct TimedCall {
   std::string_view op;
+  std::vector<OpWork> works;  // several for a fused op
   double seconds = 0;
 };
 
@@ -31,16 +32,28 @@ struct Timings {
   std::map<GemmCall, int64_t> gemms;  // number of calls of each
 };
 
-class TimingOps : public Ops {
+// Times the calls of `ops`, which must outlive it, for its lifetime. Each call is followed by synchronize(), so overlap
+// is not measured.
+class OpTimes final : public OpObserver {
  public:
-  virtual const Timings& timings() const = 0;
-  virtual void reset() = 0;
-  // Appends every later call to the log, in order. The log must outlive its use; null stops logging.
-  virtual void log_to(std::vector<TimedCall>*) = 0;
-};
+  explicit OpTimes(Ops& ops) : ops_(ops) { ops_.observe(*this); }
+  ~OpTimes() override { ops_.stop_observing(*this); }
+  OpTimes(const OpTimes&) = delete;
+  OpTimes& operator=(const OpTimes&) = delete;
 
-// Times the calls of `inner`, which must outlive the result. Each call is followed by synchronize(), so overlap is not
-// measured.
-std::unique_ptr<TimingOps> make_timing_ops(Ops& inner);
+  const Timings& timings() const { return timings_; }
+  void reset() { timings_ = {}; }
+  // Appends every later call to the log, in order. The log must outlive its use; null stops logging.
+  void log_to(std::vector<TimedCall>* log) { log_ = log; }
+
+  void starts(std::string_view op) override;
+  void ended(std::string_view op, std::span<const OpWork> works) override;
+
+ private:
+  Ops& ops_;
+  Timings timings_;
+  std::vector<TimedCall>* log_ = nullptr;
+  std::chrono::steady_clock::time_point start_;
+};
 
 }  // namespace fp

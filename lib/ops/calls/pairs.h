@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/ops.h"
+#include "ops/calls/attention.h"
 
 namespace fp {
 

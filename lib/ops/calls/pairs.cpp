@@ -1,4 +1,4 @@
-#include "ops/counting/pairs.h"
+#include "ops/calls/pairs.h"
 
 #include <algorithm>
 #include <vector>

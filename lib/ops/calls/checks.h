@@ -1,19 +1,23 @@
-// Building blocks of the checks in checks.h.
+// Building blocks of check() and cost() of calls.
 #pragma once
 
 #include <string>
 
-#include "ops/ops.h"
+#include "ops/calls/call.h"
+#include "ops/draws.h"
 
-namespace fp::checks {
+namespace fp::calls {
 
 inline std::string describe(const Tensor& t) {
   return t ? fmt::format("{} {}", name_of(t.dtype), t.shape.str()) : std::string("empty");
 }
 
-// Checks on the tensors of the op `name`, with which every message starts. Each throws InternalError.
-struct Op {
-  const char* name;
+// Checks on the tensors of a call, with the name of whose op every message starts. Each throws InternalError.
+struct Checks {
+  std::string_view name;
+
+  template <class Call>
+  explicit Checks(const Call& call) : name(op_name(call)) {}
 
   // Any number of dimensions: all but the last count as rows.
   void matrix(const char* what, const Tensor& t, DType dtype, int64_t rows, int64_t cols) const {
@@ -43,10 +47,25 @@ struct Op {
   void empty(const char* what, const Tensor& t, const char* because) const {
     FP_CHECK(!t, "{}: {} is {}, expected empty {}", name, what, describe(t), because);
   }
-  void drop(const Dropout& d, const Tensor& sample_ids, int64_t batch) const {
+  void drop(const fp::Dropout& d, const Tensor& sample_ids, int64_t batch) const {
     FP_CHECK(d.p >= 0.0 && d.p < 1.0, "{}: dropout p is {}, expected [0,1)", name, d.p);
     if (d.p > 0.0 || sample_ids) exactly("sample_ids", sample_ids, DType::i32, {batch, 2});
   }
 };
 
-}  // namespace fp::checks
+template <class... Tensors>
+double bytes_of(const Tensors&... tensors) {
+  return (0.0 + ... + static_cast<double>(tensors.bytes()));
+}
+
+// A destination that is added to is also read.
+inline double bytes_written(const Tensor& t, Write write) { return bytes_of(t) * (write == Write::add ? 2 : 1); }
+
+inline double count_of(const Tensor& t) { return static_cast<double>(t.elements()); }
+
+template <class Call>
+OpWork work(const Call& call, DType computed, double flops, double bytes) {
+  return {op_name(call), flops, bytes, 0, 0, 0, computed};
+}
+
+}  // namespace fp::calls
