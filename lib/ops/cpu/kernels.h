@@ -187,38 +187,46 @@ struct GemmArgs {
   int threads = 0;
 };
 
+// The kernels: X(name, result, arguments).
+//   attention_decode: attention forward for a few queries, without dropout, head size at most kMaxDecodeHead.
+//   sum_squares, bit_sums, piece_sums: one, two, two sums for each block; the index that weights the second of bit_sums
+//   counts from the block's first element.
+//   gemv: for a few rows of a; no transposed operand, no add, no scratch.
+#define FP_CPU_KERNELS(X)                                                                            \
+  X(embedding, void, (const EmbeddingArgs&))                                                         \
+  X(embedding_backward, void, (const EmbeddingBackwardArgs&))                                        \
+  X(norm, void, (const NormArgs&))                                                                   \
+  X(norm_backward_input, void, (const NormBackwardArgs&))                                            \
+  X(norm_backward_weight, void, (const NormBackwardArgs&))                                           \
+  X(bias_backward, void, (const BiasBackwardArgs&))                                                  \
+  X(activation, void, (const ActivationArgs&))                                                       \
+  X(activation_backward, void, (const ActivationArgs&))                                              \
+  X(add, void, (const ElementwiseArgs&))                                                             \
+  X(copy_columns, void, (const CopyColumnsArgs&))                                                    \
+  X(cast, void, (const CastArgs&))                                                                   \
+  X(dropout, void, (const DropoutTensorArgs&))                                                       \
+  X(qkv, void, (const QkvArgs&))                                                                     \
+  X(attention_scratch, size_t, (const AttentionArgs&))                                               \
+  X(attention, void, (const AttentionArgs&))                                                         \
+  X(attention_decode_scratch, size_t, (const AttentionArgs&))                                        \
+  X(attention_decode, void, (const AttentionArgs&))                                                  \
+  X(attention_backward_scratch, size_t, (const AttentionArgs&))                                      \
+  X(attention_backward, void, (const AttentionArgs&))                                                \
+  X(softmax_stats, void, (const LossArgs&))                                                          \
+  X(cross_entropy_backward, void, (const LossArgs&))                                                 \
+  X(sum_squares, void, (double* sums, const float* x, const Block* blocks, int64_t count))           \
+  X(adamw, void, (const AdamWArgs&))                                                                 \
+  X(bit_sums, void, (uint32_t * sums, const void* x, bool bf16, const Block* blocks, int64_t count)) \
+  X(piece_sums, void, (double* sums, const void* x, bool bf16, const Block* blocks, int64_t count))  \
+  X(gemm_scratch, size_t, (const GemmArgs&))                                                         \
+  X(gemm, void, (const GemmArgs&))                                                                   \
+  X(gemv, void, (const GemmArgs&))
+
 struct Kernels {
   Isa isa;
-  void (*embedding)(const EmbeddingArgs&);
-  void (*embedding_backward)(const EmbeddingBackwardArgs&);
-  void (*norm)(const NormArgs&);
-  void (*norm_backward_input)(const NormBackwardArgs&);
-  void (*norm_backward_weight)(const NormBackwardArgs&);
-  void (*bias_backward)(const BiasBackwardArgs&);
-  void (*activation)(const ActivationArgs&);
-  void (*activation_backward)(const ActivationArgs&);
-  void (*add)(const ElementwiseArgs&);
-  void (*copy_columns)(const CopyColumnsArgs&);
-  void (*cast)(const CastArgs&);
-  void (*dropout)(const DropoutTensorArgs&);
-  void (*qkv)(const QkvArgs&);
-  size_t (*attention_scratch)(const AttentionArgs&);
-  void (*attention)(const AttentionArgs&);
-  // Attention forward for a few queries, without dropout, head size at most kMaxDecodeHead.
-  size_t (*attention_decode_scratch)(const AttentionArgs&);
-  void (*attention_decode)(const AttentionArgs&);
-  size_t (*attention_backward_scratch)(const AttentionArgs&);
-  void (*attention_backward)(const AttentionArgs&);
-  void (*softmax_stats)(const LossArgs&);
-  void (*cross_entropy_backward)(const LossArgs&);
-  void (*sum_squares)(double* sums, const float* x, const Block* blocks, int64_t count);
-  void (*adamw)(const AdamWArgs&);
-  // Two sums for each block; the index that weights the second of bit_sums counts from the block's first element.
-  void (*bit_sums)(uint32_t* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
-  void (*piece_sums)(double* sums, const void* x, bool bf16, const Block* blocks, int64_t count);
-  size_t (*gemm_scratch)(const GemmArgs&);
-  void (*gemm)(const GemmArgs&);
-  void (*gemv)(const GemmArgs&);  // for a few rows of a; no transposed operand, no add, no scratch
+#define FP_KERNEL(name, result, arguments) result(*name) arguments;
+  FP_CPU_KERNELS(FP_KERNEL)
+#undef FP_KERNEL
 };
 
 // Returns the kernels compiled for an instruction set.
