@@ -177,6 +177,7 @@ void OpBenchmark::heads(const OpSizes& s) {
   memory("split_qkv_backward + rope", {qkv, qkv}, [&] {
     ops_.split_qkv_backward({qkv, q, k, v, layout, rope, positions});
   });
+  memory("rope", {q, q}, [&] { ops_.rope({q, q, rope, positions}); });
   // The layout with heads first, which all-to-all between ranks needs.
   const Tensor packed = operand({s.heads, s.tokens, s.head_dim});
   constexpr int order[] = {1, 0, 2};

@@ -4,7 +4,8 @@
 // A block handles a token or a range of its columns; a thread handles N adjacent elements of a head and, where heads
 // are rotated, the N elements of the other half with which they are rotated:
 //   low' = low cos - high sin, high' = high cos + low sin; backward with -sin.
-// Everything is read once and written once; the heads of a token share its row of the tables through the cache.
+// Everything is read once and written once; the heads of a token share its row of the tables through the cache. Rope
+// alone rotates heads [M,H,d] in the same way, perhaps in place.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 
@@ -12,11 +13,21 @@ namespace fp {
 namespace cuda {
 namespace {
 
+struct Rotation {
+  const float *cos = nullptr, *sin = nullptr;
+  const int32_t* positions = nullptr;  // position of each token
+  int half = 0;                        // of the head size
+};
+
+Rotation rotation_of(const Rope& rope, const Tensor& positions) {
+  if (!rope.cos) return {};
+  return {rope.cos.ptr<float>(), rope.sin.ptr<float>(), positions.ptr<int32_t>(), static_cast<int>(rope.cos.cols())};
+}
+
 template <class T>
 struct QkvArgs {
   T *fused, *q, *k, *v;
-  const float *cos, *sin;    // null: no rotation
-  const int32_t* positions;  // position of each token
+  Rotation rotation;
   int heads, kv_heads, head_dim;
   bool grouped;
 };
@@ -38,8 +49,8 @@ __device__ __forceinline__ HeadPlace head_at(const QkvArgs<T>& a, int place) {
 }
 
 template <bool Backward, class T, int N>
-__device__ __forceinline__ void rotate(Vec<T, N>& low, Vec<T, N>& high, const QkvArgs<T>& a, int64_t token, int i) {
-  const int64_t at = int64_t{a.positions[token]} * (a.head_dim / 2) + i;
+__device__ __forceinline__ void rotate(Vec<T, N>& low, Vec<T, N>& high, const Rotation& a, int64_t token, int i) {
+  const int64_t at = int64_t{a.positions[token]} * a.half + i;
   float cos[N], sin[N];
   load_floats(cos, a.cos + at);
   load_floats(sin, a.sin + at);
@@ -67,10 +78,23 @@ __global__ void qkv_kernel(QkvArgs<T> a) {
   Vec<T, N> low = load<N>(from);
   if constexpr (Rotated) {
     Vec<T, N> high = load<N>(from + span);
-    if (at.part < 2) rotate<Backward>(low, high, a, token, i);
+    if (at.part < 2) rotate<Backward>(low, high, a.rotation, token, i);
     store<N>(to + span, high);
   }
   store<N>(to, low);
+}
+
+template <class T, int N, bool Back>
+__global__ void rope_kernel(T* y, const T* x, int heads, Rotation rotation) {
+  const int per_head = rotation.half / N, item = row_item();
+  if (item >= heads * per_head) return;
+  const int64_t token = blockIdx.x;
+  const int i = item % per_head * N;
+  const int64_t at = (token * heads + item / per_head) * 2 * rotation.half + i;
+  Vec<T, N> low = load<N>(x + at), high = load<N>(x + at + rotation.half);
+  rotate<Back>(low, high, rotation, token, i);
+  store<N>(y + at, low);
+  store<N>(y + at + rotation.half, high);
 }
 
 template <bool Backward>
@@ -83,9 +107,7 @@ void move_heads(const Tensor& fused, const Tensor& q, const Tensor& k, const Ten
                           q.ptr<T>(),
                           k.ptr<T>(),
                           v.ptr<T>(),
-                          rotated ? rope.cos.ptr<float>() : nullptr,
-                          rotated ? rope.sin.ptr<float>() : nullptr,
-                          rotated ? positions.ptr<int32_t>() : nullptr,
+                          rotation_of(rope, positions),
                           static_cast<int>(layout.heads),
                           static_cast<int>(layout.kv_heads),
                           static_cast<int>(layout.head_dim),
@@ -109,6 +131,22 @@ void CudaOps::run(const calls::SplitQkv& call) {
 
 void CudaOps::run(const calls::SplitQkvBackward& call) {
   cuda::move_heads<true>(call.dqkv, call.dq, call.dk, call.dv, call.layout, call.rope, call.positions, stream());
+}
+
+void CudaOps::run(const calls::Rope& call) {
+  if (call.x.elements() == 0) return;
+  const auto heads = static_cast<int>(call.x.shape[1]);
+  const cuda::Rotation rotation = cuda::rotation_of(call.rope, call.positions);
+  cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    cuda::by_width<T>(rotation.half, {call.y.data, call.x.data, rotation.cos, rotation.sin}, [&](auto width) {
+      constexpr int N = width.value;
+      const cuda::Grid grid = cuda::row_grid(call.x.shape[0], int64_t{heads} * (rotation.half / N));
+      call.back ? cuda::launch<cuda::rope_kernel<T, N, true>>(grid, stream(), call.y.ptr<T>(), call.x.ptr<T>(), heads,
+                                                              rotation)
+                : cuda::launch<cuda::rope_kernel<T, N, false>>(grid, stream(), call.y.ptr<T>(), call.x.ptr<T>(), heads,
+                                                               rotation);
+    });
+  });
 }
 
 }  // namespace fp

@@ -43,6 +43,7 @@
   X(Dropout, dropout)                             \
   X(SplitQkv, split_qkv)                          \
   X(SplitQkvBackward, split_qkv_backward)         \
+  X(Rope, rope)                                   \
   X(SoftmaxStats, softmax_stats)                  \
   X(SoftmaxStatsMerge, softmax_stats_merge)       \
   X(CrossEntropy, cross_entropy)                  \

@@ -185,6 +185,14 @@ TEST_CASE("wrong shapes of attention and of the QKV split are refused with op an
                               ids({3})});
       },
       {"split_qkv_backward: rope.cos is fp32 [9,3]", "[9,4]"});
+  const Rope tables{single({9, 4}), single({9, 4})};
+  refused(
+      [&](Ops& o) {
+        o.rope({half({3, 4, 8}), half({3, 4, 8}), tables, ids({4})});
+      },
+      {"rope: positions is i32 [4]", "3"});
+  refused([&](Ops& o) { o.rope({half({3, 4, 8}), half({3, 4, 6}), tables, ids({3})}); }, {"rope: y is bf16 [3,4,8]"});
+  refused([&](Ops& o) { o.rope({half({3, 4, 8}), half({3, 4, 8}), {}, ids({3})}); }, {"rope: rope.cos is empty"});
   const Tensor q = half({2, 5, 4, 8}), k = half({2, 7, 2, 8}), lse = single({2, 4, 5});
   refused(
       [&](Ops& o) {

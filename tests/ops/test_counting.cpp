@@ -142,6 +142,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->dropout({x, x, samples, 0, {0.1}});
   ops->split_qkv({q, k, k, qkv, layout, {cos, cos}, ids});
   ops->split_qkv_backward({qkv, q, k, k, layout, {cos, cos}, ids});
+  ops->rope({q, q, {cos, cos}, ids});
   const auto heads = make(DType::f32, {1, T, 2, 8}), lse = make(DType::f32, {1, 2, T});
   ops->attention_merge({heads, lse, heads, lse});
   ops->softmax_stats({loss_stats, logits, ids, {0, V, {}, 1.0}});
@@ -152,7 +153,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->sum_squares({norms, flat, segments});
   ops->adamw({flat, flat, flat, flat, {}, {}, {}});
   const Counts& counts = ops->counts();
-  CHECK(counts.by_op.size() == 29);
+  CHECK(counts.by_op.size() == 30);
   for (const auto& [name, count] : counts.by_op) {
     INFO(name);
     CHECK(count.calls == 1);

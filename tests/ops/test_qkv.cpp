@@ -137,3 +137,73 @@ TEST_CASE("split_qkv rotates pairs of elements from the two halves of a head") {
   CHECK(k.expected == std::vector<double>{-7, 6 * 0.5 - 8 * 0.25, 5, 8 * 0.5 + 6 * 0.25});
   CHECK(v.expected == std::vector<double>{9, 10, 11, 12});
 }
+
+TEST_CASE("rope rotates as split_qkv does, in place too, and back") {
+  for_each_compute_type([](DType t) {
+    for (const QkvCase& q : kQkvCases)
+      for (const bool back : {false, true}) {
+        if (!q.rotate) continue;
+        INFO(text(q, t) << (back ? " back" : ""));
+        // The columns of one tensor of heads: q is the fused tensor, and k and v have one head that is not looked at.
+        const int64_t H = q.layout.heads, d = q.layout.head_dim;
+        const HeadLayout one{H, 1, d, false};
+        std::vector<int32_t> places;
+        for (int64_t m = 0; m < q.tokens; ++m) places.push_back(static_cast<int32_t>((m * 31 + 3) % kPositions));
+        Case c;
+        const Operand& fused = c.input("qkv", t, {q.tokens, one.columns()});
+        const Operand& cos = c.input("cos", DType::f32, {kPositions, d / 2});
+        const Operand& sin = c.input("sin", DType::f32, {kPositions, d / 2});
+        const Operand& positions = c.ids("positions", {q.tokens}, places);
+        Operand& split = c.output("split", t, {q.tokens, H, d});
+        Operand& k = c.output("k", t, {q.tokens, 1, d});
+        Operand& v = c.output("v", t, {q.tokens, 1, d});
+        Operand& alone = c.output("alone", t, {q.tokens, H, d});
+        Operand& inverse = c.output("inverse", t, {q.tokens, H, d});
+        // Both directions, of values that the split has left as they were.
+        const auto bound = [&](Operand& o) {
+          o.bound.assign(o.value.size(), 0.0);
+          for (int64_t i = 0; i < q.tokens * H * d; ++i) {
+            const int64_t m = i / (H * d), in_head = i % d, head = m * one.columns() + i / d % H * d;
+            const auto row = static_cast<int64_t>(positions.value[m]) * (d / 2) + in_head % (d / 2);
+            o.bound[i] = 3 * kUnit *
+                         (std::abs(fused.value[head + in_head] * cos.value[row]) +
+                          std::abs(fused.value[head + (in_head + d / 2) % d] * sin.value[row]));
+          }
+        };
+        bound(alone), bound(inverse);
+        split.bound.assign(split.value.size(), 0.0);
+        c.check(
+            [&](Ops& ops) {
+              ops.split_qkv({split, k, v, fused, one});
+              ops.rope({alone, split, {cos, sin}, positions, back});
+              ops.copy({inverse, split});
+              ops.rope({inverse, inverse, {cos, sin}, positions, back});
+            },
+            [&](const Backend&) { CHECK(alone.result == inverse.result); });
+      }
+  });
+}
+
+TEST_CASE("a split and rope have the bits of a split that rotates") {
+  for_each_compute_type([](DType t) {
+    for (const QkvCase& q : kQkvCases) {
+      if (!q.rotate) continue;
+      INFO(text(q, t));
+      Case c;
+      QkvOperands o(c, q, t, false);
+      o.bound(q, false);
+      Operand& split_q = c.output("q of its own", t, {q.tokens, q.layout.heads, q.layout.head_dim});
+      Operand& split_k = c.output("k of its own", t, {q.tokens, q.layout.kv_heads, q.layout.head_dim});
+      split_q.bound = o.parts[0]->bound, split_k.bound = o.parts[1]->bound;
+      const auto same = [](const Operand& a, const Operand& b) { CHECK(a.result == b.result); };
+      c.check(
+          [&](Ops& ops) {
+            ops.split_qkv({split_q, split_k, *o.parts[2], *o.fused, q.layout});
+            ops.rope({split_q, split_q, {*o.cos, *o.sin}, *o.positions});
+            ops.rope({split_k, split_k, {*o.cos, *o.sin}, *o.positions});
+            ops.split_qkv({*o.parts[0], *o.parts[1], *o.parts[2], *o.fused, q.layout, {*o.cos, *o.sin}, *o.positions});
+          },
+          [&](const Backend&) { same(split_q, *o.parts[0]), same(split_k, *o.parts[1]); });
+    }
+  });
+}

@@ -46,5 +46,15 @@ struct SplitQkvBackward {
   Tensor positions = {};
 };
 
+// y = x [M,H,d] rotated by `positions` (i32 [M]), with the same bits as a split that rotates; y may alias x. Back: by
+// the opposite angles, which is the backward pass. For what stands between the split and the rotation, such as a norm
+// of the heads; otherwise the split rotates, and the heads are moved once.
+struct Rope {
+  Tensor y, x;
+  fp::Rope rope;
+  Tensor positions;
+  bool back = false;
+};
+
 }  // namespace calls
 }  // namespace fp

@@ -119,6 +119,16 @@ struct QkvArgs {
   const int32_t* positions = nullptr;
 };
 
+// y = x, each [tokens, heads, head_dim], rotated; y may be x.
+struct RopeArgs {
+  bool bf16 = false, back = false;
+  int64_t tokens = 0, heads = 0, head_dim = 0;
+  void* y = nullptr;
+  const void* x = nullptr;
+  const float *cos = nullptr, *sin = nullptr;
+  const int32_t* positions = nullptr;
+};
+
 struct AttentionArgs {
   bool bf16 = false;
   int64_t batch = 0, q_len = 0, k_len = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -206,6 +216,7 @@ struct GemmArgs {
   X(cast, void, (const CastArgs&))                                                                   \
   X(dropout, void, (const DropoutTensorArgs&))                                                       \
   X(qkv, void, (const QkvArgs&))                                                                     \
+  X(rope, void, (const RopeArgs&))                                                                   \
   X(attention_scratch, size_t, (const AttentionArgs&))                                               \
   X(attention, void, (const AttentionArgs&))                                                         \
   X(attention_decode_scratch, size_t, (const AttentionArgs&))                                        \

@@ -1,4 +1,4 @@
-// The token-local ops, which never mix tokens: embedding, norm, activation, add, dropout, split_qkv.
+// The token-local ops, which never mix tokens: embedding, norm, activation, add, dropout, split_qkv, rope.
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
 
@@ -150,6 +150,19 @@ void CpuOps::run(const calls::SplitQkv& call) {
 
 void CpuOps::run(const calls::SplitQkvBackward& call) {
   k_.qkv(qkv_args(call.dq, call.dk, call.dv, call.dqkv, call.layout, call.rope, call.positions, true));
+}
+
+void CpuOps::run(const calls::Rope& call) {
+  k_.rope({.bf16 = is_bf16(call.x),
+           .back = call.back,
+           .tokens = call.x.shape[0],
+           .heads = call.x.shape[1],
+           .head_dim = call.x.cols(),
+           .y = call.y.data,
+           .x = call.x.data,
+           .cos = call.rope.cos.ptr<float>(),
+           .sin = call.rope.sin.ptr<float>(),
+           .positions = call.positions.ptr<int32_t>()});
 }
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// Copies between the fused projection [M, (H+2K)d] and q, k, v [M, heads, d], and applies the rotary embedding.
+// Copies between the fused projection [M, (H+2K)d] and q, k, v [M, heads, d], and rotary embedding, fused or alone.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 
@@ -49,6 +49,21 @@ void qkv(const QkvArgs& a) {
   with_type(a.bf16, [&](auto t) {
     parallel_for(a.rows, row_grain(a.columns), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) qkv_row<decltype(t)>(a, r);
+    });
+  });
+}
+
+void rope(const RopeArgs& a) {
+  const int64_t d = a.head_dim, width = a.heads * d;
+  with_type(a.bf16, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(a.tokens, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t row = a.positions[r] * (d / 2);
+        for (int64_t at = r * width; at < (r + 1) * width; at += d)
+          rotate_head(static_cast<T*>(a.y) + at, static_cast<const T*>(a.x) + at, d, a.cos + row, a.sin + row,
+                      a.back ? -1.0f : 1.0f);
+      }
     });
   });
 }
