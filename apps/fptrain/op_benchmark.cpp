@@ -103,13 +103,14 @@ void OpBenchmark::attention(const OpSizes& s, int64_t length, const std::string&
   const double pairs = static_cast<double>(batch * s.heads) * 0.5 * static_cast<double>(length * (length + 1));
   const double flops = 4.0 * pairs * static_cast<double>(s.head_dim);
   const std::string shape = fmt::format("B={} T={} H={} K={} d={}", batch, length, s.heads, s.kv_heads, s.head_dim);
-  ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, false));
-  add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention({o, lse, q, k, v, {}, {}, spec}); });
+  const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
+  ops_.reserve_scratch(ops_.attention_scratch(forward));
+  add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention(forward); });
   // Only now, since a device may support the forward pass alone.
-  ops_.reserve_scratch(ops_.attention_scratch(q, k, {}, spec, true));
-  add("attention_backward" + title, shape, 2.5 * flops, Bound::flops, [&] {
-    ops_.attention_backward({dq, dk, dv, d_o, q, k, v, o, lse, {}, {}, spec});
-  });
+  const calls::AttentionBackward backward{
+      .dq = dq, .dk = dk, .dv = dv, .d_o = d_o, .q = q, .k = k, .v = v, .o = o, .lse = lse, .spec = spec};
+  ops_.reserve_scratch(ops_.attention_scratch(backward));
+  add("attention_backward" + title, shape, 2.5 * flops, Bound::flops, [&] { ops_.attention_backward(backward); });
   timer_.drop();
 }
 

@@ -29,10 +29,14 @@ std::optional<DeviceMemory> CudaOps::device_memory() const {
   return DeviceMemory{device_.facts().memory_bytes - free, free};
 }
 
-size_t CudaOps::attention_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
-                                  bool backward) const {
-  return attention_.scratch_bytes(shape_only(q, k, doc_start, spec),
-                                  backward ? cuda::AttentionPass::backward : cuda::AttentionPass::forward);
+size_t CudaOps::attention_scratch(const calls::Attention& c) const {
+  return attention_.scratch_bytes(shape_only(c.q, c.k, c.doc_start, c.spec), cuda::AttentionPass::forward);
+}
+
+size_t CudaOps::attention_scratch(const calls::AttentionBackward& c) const {
+  cuda::AttentionCall call = shape_only(c.q, c.k, c.doc_start, c.spec);
+  call.dq_write = c.dq_write, call.dkv_write = c.dkv_write;
+  return attention_.scratch_bytes(call, cuda::AttentionPass::backward);
 }
 
 void CudaOps::reserve_scratch(size_t bytes) { device_.reserve_scratch(bytes); }

@@ -53,11 +53,9 @@ class Ops {
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
   // Identifies the device among all devices of its machine; empty: the host itself.
   virtual std::string device_id() const { return {}; }
-  // Scratch bytes that such an attention call needs; only the shapes of the tensors are used.
-  virtual size_t attention_scratch(const Tensor& /*q*/, const Tensor& /*k*/, const Tensor& /*doc_start*/,
-                                   const AttentionSpec&, bool /*backward*/) const {
-    return 0;
-  }
+  // Scratch bytes that such a call needs; only the shapes of q, k and doc_start are used.
+  virtual size_t attention_scratch(const calls::Attention&) const { return 0; }
+  virtual size_t attention_scratch(const calls::AttentionBackward&) const { return 0; }
   // Reserves scratch for the calls to come, so that they allocate nothing.
   virtual void reserve_scratch(size_t /*bytes*/) {}
   // Bytes that the backend holds beside tensors, with `scratch` bytes of scratch reserved.

@@ -16,6 +16,14 @@ struct Only {
 
 Tensor shape_only(DType dtype) { return {reinterpret_cast<void*>(uintptr_t{1} << 60), dtype, {1, 16, 2, 64}}; }
 
+size_t forward_scratch(const Ops& ops, const Tensor& x) {
+  return ops.attention_scratch(calls::Attention{.o = x, .lse = {}, .q = x, .k = x, .v = x, .spec = {}});
+}
+size_t backward_scratch(const Ops& ops, const Tensor& x) {
+  return ops.attention_scratch(calls::AttentionBackward{
+      .dq = x, .dk = x, .dv = x, .d_o = x, .q = x, .k = x, .v = x, .o = x, .lse = {}, .spec = {}});
+}
+
 // Stands in for cuDNN, which may refuse one pass and support the other.
 class ForwardOnly final : public cuda::AttentionKernel {
  public:
@@ -84,9 +92,9 @@ TEST_CASE("a call that all implementations kept by FPTRAIN_ATTENTION refuse fail
   const Only flash("flash");
   CudaOps ops(0);
   const Tensor f32 = shape_only(DType::f32), bf16 = shape_only(DType::bf16);
-  CHECK_NOTHROW(ops.attention_scratch(bf16, bf16, {}, {}, false));
-  CHECK_THROWS_AS(ops.attention_scratch(f32, f32, {}, {}, false), ConfigError);
-  CHECK_THROWS_WITH(ops.attention_scratch(f32, f32, {}, {}, false),
+  CHECK_NOTHROW(forward_scratch(ops, bf16));
+  CHECK_THROWS_AS(forward_scratch(ops, f32), ConfigError);
+  CHECK_THROWS_WITH(forward_scratch(ops, f32),
                     Catch::Contains("FPTRAIN_ATTENTION=flash") && Catch::Contains("flash: "));
 }
 
@@ -94,9 +102,8 @@ TEST_CASE("a head size that no implementation supports is an error at set-up") {
   CudaOps ops(0);
   for (const DType t : {DType::f32, DType::bf16}) {
     const Tensor wide(reinterpret_cast<void*>(uintptr_t{1} << 60), t, {1, 16, 2, 264});
-    CHECK_THROWS_AS(ops.attention_scratch(wide, wide, {}, {}, true), ConfigError);
-    CHECK_THROWS_WITH(ops.attention_scratch(wide, wide, {}, {}, true),
-                      Catch::Contains("264") && Catch::Contains("cpu"));
+    CHECK_THROWS_AS(backward_scratch(ops, wide), ConfigError);
+    CHECK_THROWS_WITH(backward_scratch(ops, wide), Catch::Contains("264") && Catch::Contains("cpu"));
   }
 }
 

@@ -21,7 +21,8 @@ std::string AttentionCase::str() const {
   return text + (documents ? " documents" : "");
 }
 
-AttentionOperands::AttentionOperands(Case& c, const AttentionCase& a_, Pass pass) : a(a_) {
+AttentionOperands::AttentionOperands(Case& c, const AttentionCase& a_, Pass pass, Write dq_write_, Write dkv_write_)
+    : a(a_), dq_write(dq_write_), dkv_write(dkv_write_) {
   const Shape queries{a.B, a.Tq, a.H, a.d}, keys{a.B, a.Tk, a.K, a.d}, rows{a.B, a.H, a.Tq};
   q = &c.input("q", a.dtype, queries);
   k = &c.input("k", a.dtype, keys);
@@ -47,9 +48,9 @@ AttentionOperands::AttentionOperands(Case& c, const AttentionCase& a_, Pass pass
     given->value = given->result;
   }
   d_o = &c.input("d_o", a.dtype, queries);
-  dq = &c.output("dq", a.dtype, queries);
-  dk = &c.output("dk", a.dtype, keys);
-  dv = &c.output("dv", a.dtype, keys);
+  dq = &c.destination("dq", a.dtype, queries, dq_write);
+  dk = &c.destination("dk", a.dtype, keys, dkv_write);
+  dv = &c.destination("dv", a.dtype, keys, dkv_write);
 }
 
 // The scores and probabilities of one query, with their errors.
@@ -152,6 +153,14 @@ void AttentionOperands::bound_backward() const {
       }
 }
 
+void check_backward(const AttentionCase& a, Write dq_write, Write dkv_write) {
+  INFO(a.str() << (dq_write == Write::add ? ", dq added" : "") << (dkv_write == Write::add ? ", dk and dv added" : ""));
+  Case c;
+  const AttentionOperands o(c, a, AttentionOperands::Pass::backward, dq_write, dkv_write);
+  o.bound_backward();
+  c.check([&](Ops& ops) { o.backward(ops); });
+}
+
 void check_both_passes(const AttentionCase& a) {
   INFO(a.str());
   {
@@ -160,10 +169,7 @@ void check_both_passes(const AttentionCase& a) {
     o.bound_forward();
     c.check([&](Ops& ops) { o.forward(ops); });
   }
-  Case c;
-  const AttentionOperands o(c, a, AttentionOperands::Pass::backward);
-  o.bound_backward();
-  c.check([&](Ops& ops) { o.backward(ops); });
+  check_backward(a, Write::set, Write::set);
 }
 
 namespace {

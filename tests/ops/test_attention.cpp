@@ -31,6 +31,72 @@ TEST_CASE("attention agrees with the oracle at a thousand tokens", "[nightly]") 
   for (const AttentionCase& a : attention_cases(fewer_if_slow(8, 2), 1030, 4)) check_both_passes(a);
 }
 
+TEST_CASE("attention_backward adds to its gradients") {
+  int i = 0;
+  for (const AttentionCase& a : attention_cases(fewer_if_slow(32, 16), 65, 5)) {
+    const Write dq_write = i % 3 == 0 ? Write::set : Write::add, dkv_write = i % 3 == 1 ? Write::set : Write::add;
+    check_backward(a, dq_write, dkv_write);
+    ++i;
+  }
+  // A head of 250 columns, which no access of 16 bytes divides, and one of 256, of which two blocks take a half each.
+  for (const int64_t d : {250, 256}) {
+    AttentionCase a{
+        .B = 1, .Tq = 20, .Tk = 20, .H = 2, .K = 1, .d = d, .spec = {}, .documents = false, .dtype = DType::bf16};
+    a.spec.scale = 0.06;
+    check_backward(a, Write::add, Write::add);
+  }
+}
+
+TEST_CASE("attention_backward over chunks of keys adds up to the dq of all keys") {
+  const int64_t kLength = 24, kCut = 16;
+  AttentionCase a{.B = 1,
+                  .Tq = kLength,
+                  .Tk = kLength,
+                  .H = 2,
+                  .K = 1,
+                  .d = 8,
+                  .spec = {},
+                  .documents = false,
+                  .dtype = DType::f32};
+  a.spec.scale = 0.35;
+  Case c;
+  const AttentionOperands all(c, a, Pass::backward);
+  Operand& dq = c.output("dq of chunks", DType::f32, all.q->shape);
+  Operand& dk = c.output("dk of chunks", DType::f32, all.k->shape);
+  Operand& dv = c.output("dv of chunks", DType::f32, all.v->shape);
+  std::vector<Backend> every = backends();
+  every.push_back(oracle());
+  for (const Backend& backend : every) {
+    INFO(backend.name);
+    c.run(backend, [&](Ops& ops) {
+      all.backward(ops);
+      for (const int64_t first : {int64_t{0}, kCut}) {
+        // With one sample, a chunk of keys is contiguous.
+        const auto keys = [&](const Tensor& t) {
+          const int64_t count = first == 0 ? kCut : kLength - kCut;
+          return t.reshaped({kLength, a.K, a.d}).slice(first, count).reshaped({1, count, a.K, a.d});
+        };
+        AttentionSpec spec = a.spec;
+        spec.k_offset = first;
+        ops.attention_backward({.dq = dq,
+                                .dk = keys(dk),
+                                .dv = keys(dv),
+                                .d_o = *all.d_o,
+                                .q = *all.q,
+                                .k = keys(*all.k),
+                                .v = keys(*all.v),
+                                .o = *all.o,
+                                .lse = *all.lse,
+                                .spec = spec,
+                                .dq_write = first == 0 ? Write::set : Write::add});
+      }
+    });
+    double worst = 0.0;
+    for (size_t i = 0; i < dq.result.size(); ++i) worst = std::max(worst, std::abs(dq.result[i] - all.dq->result[i]));
+    CHECK(worst < 64 * kUnit * 8);
+  }
+}
+
 TEST_CASE("attention decodes one query against a cache") {
   for_each_compute_type([](DType t) {
     for (const int64_t length : {1, 2, 63, 65, 300})

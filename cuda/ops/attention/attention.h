@@ -21,7 +21,8 @@ namespace fp::cuda {
 struct AttentionCall {
   Tensor o, lse, q, k, v, doc_start, sample_ids;
   AttentionSpec spec;
-  Tensor d_o, dq, dk, dv;
+  Tensor d_o = {}, dq = {}, dk = {}, dv = {};
+  Write dq_write = Write::set, dkv_write = Write::set;
   int64_t batch() const { return q.shape[0]; }
   int64_t queries() const { return q.shape[1]; }
   int64_t heads() const { return q.shape[2]; }

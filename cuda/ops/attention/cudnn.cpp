@@ -22,6 +22,7 @@ class Cudnn final : public AttentionKernel {
   explicit Cudnn(Device& device) : cudnn_(device) {}
   std::string name() const override { return "cudnn"; }
   std::string refuses(const AttentionCall& c, AttentionPass pass) const override {
+    if (c.dq_write == Write::add || c.dkv_write == Write::add) return "gradients that are added to";
     if (!aligned(c)) return "operands at addresses that are not multiples of 16 bytes";
     return cudnn_.refuses(pass, shape_of(c), c.spec, c.q.dtype, static_cast<bool>(c.doc_start));
   }

@@ -88,6 +88,10 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
   for_each(dv, [&](float& x, Spot) { x *= a.drops.kept_factor; });
   const int64_t at = a.at_key(sample, own, kv_head) + part;
   const int columns = a.head_dim - part;
+  if (a.add_dkv) {
+    add_rows(dk, a.dk + at, a.k_step(), a.mask.keys - own, columns);
+    add_rows(dv, a.dv + at, a.k_step(), a.mask.keys - own, columns);
+  }
   store_rows<D>(a.dk + at, a.k_step(), a.mask.keys - own, columns, a.aligned, dk[0], k_tile + mine);
   store_rows<D>(a.dv + at, a.k_step(), a.mask.keys - own, columns, a.aligned, dv[0], v_tile + mine);
 }

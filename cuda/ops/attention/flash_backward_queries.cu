@@ -76,8 +76,9 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
       compute);
 
   for_each(dq, [&](float& x, Spot) { x *= a.scale; });
-  store_rows<D>(a.dq + a.at_query(sample, own, head), a.q_step(), a.mask.queries - own, a.head_dim, a.aligned, dq[0],
-                q_tile + my_tile);
+  bf16* const to = a.dq + a.at_query(sample, own, head);
+  if (a.add_dq) add_rows(dq, to, a.q_step(), a.mask.queries - own, a.head_dim);
+  store_rows<D>(to, a.q_step(), a.mask.queries - own, a.head_dim, a.aligned, dq[0], q_tile + my_tile);
 }
 
 }  // namespace

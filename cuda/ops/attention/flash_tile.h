@@ -80,6 +80,14 @@ __device__ __forceinline__ void add_product(float (&c)[M][N][4], const float (&p
   }
 }
 
+// c += the first `count` of the warp's 16 rows at `from`, `step` elements apart and `columns` wide.
+template <int N>
+__device__ __forceinline__ void add_rows(float (&c)[1][N][4], const bf16* from, int step, int count, int columns) {
+  for_each(c, [&](float& x, Spot at) {
+    if (at.row < count && at.column < columns) x += to_float(from[int64_t{at.row} * step + at.column]);
+  });
+}
+
 // Writes the first `count` of the warp's 16 rows to rows `step` elements apart and `columns` wide. `tile`: 16 rows of
 // shared memory that only this warp uses and whose content is no longer needed.
 template <int D, int N>

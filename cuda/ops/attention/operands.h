@@ -17,6 +17,7 @@ struct Operands {
   // Backward only. delta[B,H,Tq] = sum of d_o * o over a head, which is the mean of dp under p.
   const T* d_o = nullptr;
   T *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  bool add_dq = false, add_dkv = false;
   float* delta = nullptr;
 
   int batch = 0, heads = 0, kv_heads = 0, head_dim = 0;

@@ -119,6 +119,7 @@ Operands<T> prepare(Device& device, const AttentionCall& c, bool backward) {
   }
   if (!backward) return a;
   a.d_o = c.d_o.ptr<T>(), a.dq = c.dq.ptr<T>(), a.dk = c.dk.ptr<T>(), a.dv = c.dv.ptr<T>();
+  a.add_dq = c.dq_write == Write::add, a.add_dkv = c.dkv_write == Write::add;
   a.delta = reinterpret_cast<float*>(scratch + starts_bytes(c));
   start_delta(a, device.compute());
   return a;

@@ -101,11 +101,12 @@ __device__ __forceinline__ void add_weighted_rows(typename SimtTiles<D>::Result&
   }
 }
 
-// Writes factor[i] * c for the first `count` of the warp's rows, to rows `step` elements apart and `columns` wide.
+// Writes factor[i] * c, or adds it, for the first `count` of the warp's rows, to rows `step` elements apart and
+// `columns` wide.
 template <int D>
 __device__ __forceinline__ void store_result(float* to, int step, int count, int columns, bool aligned,
                                              const typename SimtTiles<D>::Result& c,
-                                             const float (&factor)[SimtTiles<D>::kRowSlots]) {
+                                             const float (&factor)[SimtTiles<D>::kRowSlots], bool add = false) {
 #pragma unroll
   for (int i = 0; i < SimtTiles<D>::kRowSlots; ++i)
 #pragma unroll
@@ -113,8 +114,11 @@ __device__ __forceinline__ void store_result(float* to, int step, int count, int
       const int column = 32 * j + 4 * column_of(0);
       if (row_of(i) >= count || column >= columns) continue;
       Vec<float, 4> out;
-      for (int e = 0; e < 4; ++e) out.at[e] = factor[i] * c[i][j][e];
       float* at = to + int64_t{row_of(i)} * step + column;
+      for (int e = 0; e < 4; ++e) {
+        const float old = add && column + e < columns ? at[e] : 0.0f;
+        out.at[e] = old + factor[i] * c[i][j][e];
+      }
       if (aligned)
         store<4>(at, out);
       else

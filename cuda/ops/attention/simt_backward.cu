@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) keys_kernel(const Operands
   for (float& x : dk_factors) x = a.scale;
   for (float& x : dv_factors) x = a.drops.kept_factor;
   const int64_t mine = at_keys + int64_t{row0} * a.k_step();
-  store_result<D>(a.dk + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dk, dk_factors);
-  store_result<D>(a.dv + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dv, dv_factors);
+  store_result<D>(a.dk + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dk, dk_factors, a.add_dkv);
+  store_result<D>(a.dv + mine, a.k_step(), left - row0, a.head_dim, a.aligned, dv, dv_factors, a.add_dkv);
 }
 
 template <int D>
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) queries_kernel(const Opera
   float factors[T::kRowSlots];
   for (float& x : factors) x = a.scale;
   store_result<D>(a.dq + at_queries + int64_t{row0} * a.q_step(), a.q_step(), left - row0, a.head_dim, a.aligned, dq,
-                  factors);
+                  factors, a.add_dq);
 }
 
 }  // namespace

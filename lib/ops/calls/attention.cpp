@@ -67,7 +67,8 @@ void check(const AttentionBackward& c) {
 OpWork cost(const AttentionBackward& c) {
   // Five products (recomputed scores, dv, dp, dq, dk), where the forward pass has two.
   return work(c, c.dq.dtype, 2.5 * core_flops(c.q, c.k, c.spec),
-              bytes_of(c.dq, c.dk, c.dv, c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.sample_ids));
+              bytes_written(c.dq, c.dq_write) + bytes_written(c.dk, c.dkv_write) + bytes_written(c.dv, c.dkv_write) +
+                  bytes_of(c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.sample_ids));
 }
 
 }  // namespace fp::calls

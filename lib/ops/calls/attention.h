@@ -46,10 +46,12 @@ struct AttentionMerge {
   Tensor o, lse, o_part, lse_part;
 };
 
-// Takes o and lse over all keys (after any merge). Writes dq, dk, dv.
+// Takes o and lse over all keys (after any merge). Writes dq, dk, dv, or adds to them, with one rounding of each sum: a
+// chunk of keys adds to the dq of its queries, a chunk of queries to the dk and dv of its keys.
 struct AttentionBackward {
   Tensor dq, dk, dv, d_o, q, k, v, o, lse, doc_start = {}, sample_ids = {};
   AttentionSpec spec;
+  Write dq_write = Write::set, dkv_write = Write::set;
 };
 
 }  // namespace calls

@@ -69,15 +69,17 @@ class DryOps final : public CountingOps {
 
   template <class Call>
   void need_scratch(const Call&) {}
-  void need_scratch(const calls::Attention& c) { need_scratch(c.q, c.k, c.doc_start, c.spec, false); }
-  void need_scratch(const calls::AttentionBackward& c) { need_scratch(c.q, c.k, c.doc_start, c.spec, true); }
-  void need_scratch(const Tensor& q, const Tensor& k, const Tensor& doc_start, const AttentionSpec& spec,
-                    bool backward) {
+  void need_scratch(const calls::Attention& call) { need_attention_scratch(call); }
+  void need_scratch(const calls::AttentionBackward& call) { need_attention_scratch(call); }
+  template <class Call>
+  void need_attention_scratch(const Call& call) {
     if (device_ == nullptr) return;
-    scratch_ = std::max(scratch_, device_->attention_scratch(q, k, doc_start, spec, backward));
+    scratch_ = std::max(scratch_, device_->attention_scratch(call));
     // A batch of single documents has no doc_start, and another implementation may run it.
-    if (doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(q, k, {}, spec, backward));
-    attention_.insert(device_->explain_attention(q, k, doc_start, spec));
+    Call single = call;
+    single.doc_start = {};
+    if (call.doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(single));
+    attention_.insert(device_->explain_attention(call.q, call.k, call.doc_start, call.spec));
   }
 
   const Ops* device_;

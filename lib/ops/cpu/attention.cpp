@@ -101,6 +101,8 @@ void CpuOps::run(const calls::AttentionBackward& call) {
   args.dq = call.dq.data;
   args.dk = call.dk.data;
   args.dv = call.dv.data;
+  args.add_dq = call.dq_write == Write::add;
+  args.add_dkv = call.dkv_write == Write::add;
   k_.attention_backward(args);
 }
 

@@ -144,6 +144,7 @@ struct AttentionArgs {
   // backward
   const void* d_o = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  bool add_dq = false, add_dkv = false;
   std::byte* scratch = nullptr;  // attention_scratch() or attention_backward_scratch() bytes, 64-byte aligned
   int threads = 0;
 };

@@ -124,9 +124,9 @@ void RefOps::run(const calls::AttentionBackward& call) {
       }
     }
   });
-  ref::store(call.dq, DQ);
-  ref::store(call.dk, DK);
-  ref::store(call.dv, DV);
+  ref::store(call.dq, DQ, call.dq_write);
+  ref::store(call.dk, DK, call.dkv_write);
+  ref::store(call.dv, DV, call.dkv_write);
 }
 
 }  // namespace fp

@@ -163,7 +163,10 @@ void write_dq(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, int
   for (int64_t i = 0; i < count; ++i) {
     T* dst = static_cast<T*>(a.dq) + ((b * a.q_len + first + i) * a.heads + h) * d;
     const float* src = reinterpret_cast<const float*>(w.rows) + i * d;
-    columns(d, [&](int64_t c, auto part) { store(dst + c, load(src + c, part) * a.scale, part); });
+    columns(d, [&](int64_t c, auto part) {
+      const Vf x = load(src + c, part) * a.scale;
+      store(dst + c, a.add_dq ? load(dst + c, part) + x : x, part);
+    });
   }
 }
 
@@ -188,8 +191,9 @@ void write_dkv(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, in
     const int64_t at = ((b * a.k_len + j) * a.kv_heads + kv) * a.head_dim;
     T *dk = static_cast<T*>(a.dk) + at, *dv = static_cast<T*>(a.dv) + at;
     columns(a.head_dim, [&](int64_t c, auto part) {
-      store(dk + c, load(w.dk + j * w.d_pad + c) * a.scale, part);
-      store(dv + c, load(w.dv + j * w.d_pad + c), part);
+      const Vf x = load(w.dk + j * w.d_pad + c) * a.scale, y = load(w.dv + j * w.d_pad + c);
+      store(dk + c, a.add_dkv ? load(dk + c, part) + x : x, part);
+      store(dv + c, a.add_dkv ? load(dv + c, part) + y : y, part);
     });
   }
 }
