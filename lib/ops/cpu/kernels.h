@@ -76,8 +76,9 @@ struct ActivationArgs {
   const void *x = nullptr, *dy = nullptr;
 };
 
-struct ElementwiseArgs {
-  bool bf16 = false;
+// y = a + b; b may have another type than y and a.
+struct AddArgs {
+  bool bf16 = false, b_bf16 = false;
   int64_t count = 0;
   void* y = nullptr;
   const void *a = nullptr, *b = nullptr;
@@ -212,7 +213,7 @@ struct GemmArgs {
   X(bias_backward, void, (const BiasBackwardArgs&))                                                  \
   X(activation, void, (const ActivationArgs&))                                                       \
   X(activation_backward, void, (const ActivationArgs&))                                              \
-  X(add, void, (const ElementwiseArgs&))                                                             \
+  X(add, void, (const AddArgs&))                                                                     \
   X(copy_columns, void, (const CopyColumnsArgs&))                                                    \
   X(cast, void, (const CastArgs&))                                                                   \
   X(dropout, void, (const DropoutTensorArgs&))                                                       \

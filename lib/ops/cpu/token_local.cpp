@@ -125,7 +125,12 @@ void CpuOps::run(const calls::ActivationBackward& call) {
 }
 
 void CpuOps::run(const calls::Add& call) {
-  k_.add({.bf16 = is_bf16(call.y), .count = call.y.elements(), .y = call.y.data, .a = call.a.data, .b = call.b.data});
+  k_.add({.bf16 = is_bf16(call.y),
+          .b_bf16 = is_bf16(call.b),
+          .count = call.y.elements(),
+          .y = call.y.data,
+          .a = call.a.data,
+          .b = call.b.data});
 }
 
 void CpuOps::run(const calls::Dropout& call) {

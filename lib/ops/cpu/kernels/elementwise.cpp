@@ -25,13 +25,17 @@ FP_INLINE void factors(Vf out[4], const DropoutArgs& d, uint32_t block, uint32_t
 
 }  // namespace
 
-void add(const ElementwiseArgs& a) {
+void add(const AddArgs& a) {
   with_type(a.bf16, [&](auto t) {
-    using T = decltype(t);
-    parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
-      const T *x = static_cast<const T*>(a.a) + begin, *z = static_cast<const T*>(a.b) + begin;
-      T* y = static_cast<T*>(a.y) + begin;
-      columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) + load(z + c, w), w); });
+    with_type(a.b_bf16, [&](auto u) {
+      using T = decltype(t);
+      using U = decltype(u);
+      parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
+        const T* x = static_cast<const T*>(a.a) + begin;
+        const U* z = static_cast<const U*>(a.b) + begin;
+        T* y = static_cast<T*>(a.y) + begin;
+        columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) + load(z + c, w), w); });
+      });
     });
   });
 }
