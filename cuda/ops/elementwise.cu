@@ -1,6 +1,7 @@
-// Addition and dropout.
+// Addition, accumulation and dropout.
 //
 // add: y = a + b, 16 bytes per thread; reads 2 tensors, writes 1.
+// accumulate: dst += src of perhaps another type, 16 bytes of the wider per thread; reads 2 tensors, writes 1.
 // dropout: y[b,t,c] = x[b,t,c] * factor. One block per token; a thread handles 4 or 8 adjacent elements with one or two
 // Philox calls of 4 words each. Reads 1 tensor, writes 1.
 #include "cuda/ops/cuda_ops.h"
@@ -20,6 +21,16 @@ __global__ void add_kernel(T* y, const T* a, const T* b, int64_t count) {
   const Vec<T, N> right = load<N>(b + at);
   for (int i = 0; i < N; ++i) left.at[i] = from_float<T>(to_float(left.at[i]) + to_float(right.at[i]));
   store<N>(y + at, left);
+}
+
+template <class To, class From, int N>
+__global__ void accumulate_kernel(To* to, const From* from, int64_t count) {
+  const int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
+  if (at >= count) return;
+  Vec<To, N> sum = load<N>(to + at);
+  const Vec<From, N> right = load<N>(from + at);
+  for (int i = 0; i < N; ++i) sum.at[i] = from_float<To>(to_float(sum.at[i]) + to_float(right.at[i]));
+  store<N>(to + at, sum);
 }
 
 // Elements with the words of one or two counters.
@@ -66,6 +77,23 @@ void CudaOps::run(const calls::Add& call) {
       const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
       cuda::launch<cuda::add_kernel<T, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(), call.y.ptr<T>(),
                                            call.a.ptr<T>(), call.b.ptr<T>(), n);
+    });
+  });
+}
+
+void CudaOps::run(const calls::Accumulate& call) {
+  const int64_t n = call.dst.elements();
+  if (n == 0) return;
+  cuda::by_type(call.dst.dtype, [&]<class To>(To) {
+    cuda::by_type(call.src.dtype, [&]<class From>(From) {
+      // As many elements as 16 bytes of f32, unless both are bf16.
+      using Wider = std::conditional_t<std::is_same_v<To, From>, To, float>;
+      cuda::by_width<Wider>(n, {call.dst.data, call.src.data}, [&](auto width) {
+        constexpr int N = width.value;
+        const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
+        cuda::launch<cuda::accumulate_kernel<To, From, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(),
+                                                           call.dst.ptr<To>(), call.src.ptr<From>(), n);
+      });
     });
   });
 }

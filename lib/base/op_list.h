@@ -40,6 +40,7 @@
   X(Activation, activation)                       \
   X(ActivationBackward, activation_backward)      \
   X(Add, add)                                     \
+  X(Accumulate, accumulate)                       \
   X(Dropout, dropout)                             \
   X(SplitQkv, split_qkv)                          \
   X(SplitQkvBackward, split_qkv_backward)         \

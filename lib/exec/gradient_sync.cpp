@@ -107,10 +107,7 @@ void GradientSync::settle() {
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {
   Ops& ops = *env_->ops;
   if (first) return to.dtype == from.dtype ? ops.copy({to, from}) : ops.cast({to, from});
-  if (to.dtype == DType::f32) return ops.add({to, to, from});
-  const ArenaTensor sum = env_->widened(to);
-  ops.add({sum, sum, env_->widened(from)});
-  ops.cast({to, sum});
+  ops.accumulate({to, from});
 }
 
 void GradientSync::sum_over_tensor_ranks(const ParamUnit& u, const Tensor& gradients) {

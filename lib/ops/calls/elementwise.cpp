@@ -44,6 +44,16 @@ void check(const Add& c) {
 }
 OpWork cost(const Add& c) { return work(c, c.y.dtype, count_of(c.y), bytes_of(c.y, c.a, c.b)); }
 
+void check(const Accumulate& c) {
+  const Checks op(c);
+  op.compute("src", c.src);
+  op.compute("dst", c.dst);
+  op.count("dst", c.dst, c.dst.dtype, c.src.elements());
+}
+OpWork cost(const Accumulate& c) {
+  return work(c, c.dst.dtype, count_of(c.dst), 2 * bytes_of(c.dst) + bytes_of(c.src));
+}
+
 void check(const Dropout& c) {
   const Checks op(c);
   op.compute("x", c.x);

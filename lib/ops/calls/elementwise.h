@@ -36,6 +36,11 @@ struct Add {
   Tensor y, a, b;
 };
 
+// dst += src, each f32 or bf16; a sum is computed in f32 and rounded once.
+struct Accumulate {
+  Tensor dst, src;
+};
+
 // x [B,T,C] -> y (may alias x). sample_ids i32 [B,2] = (low, high) words of the global sample index; the token is
 // first_token + t. The backward pass is the same call on the gradient.
 struct Dropout {

@@ -1,4 +1,4 @@
-// The token-local ops, which never mix tokens: embedding, norm, activation, add, dropout, split_qkv, rope.
+// The token-local ops, which never mix tokens: embedding, norm, activation, add, accumulate, dropout, split_qkv, rope.
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
 
@@ -131,6 +131,15 @@ void CpuOps::run(const calls::Add& call) {
           .y = call.y.data,
           .a = call.a.data,
           .b = call.b.data});
+}
+
+void CpuOps::run(const calls::Accumulate& call) {
+  k_.add({.bf16 = is_bf16(call.dst),
+          .b_bf16 = is_bf16(call.src),
+          .count = call.dst.elements(),
+          .y = call.dst.data,
+          .a = call.dst.data,
+          .b = call.src.data});
 }
 
 void CpuOps::run(const calls::Dropout& call) {

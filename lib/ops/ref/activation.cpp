@@ -75,4 +75,6 @@ void RefOps::run(const calls::Add& call) {
   ref::store(call.y, Y);
 }
 
+void RefOps::run(const calls::Accumulate& call) { ref::store(call.dst, ref::load(call.src), Write::add); }
+
 }  // namespace fp
