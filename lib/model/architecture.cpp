@@ -74,7 +74,7 @@ ModelIds declare_family(const ModelSection& m, ParamTable& table) {
 
 ModelIds declare_parameters(const ModelSection& m, ParamTable& table) {
   const ModelIds ids = declare_family(m, table);
-  if (ids.head == ids.embedding) table.share_with_head(ids.embedding);
+  if (ids.head.projection == ids.embedding.tokens) table.share_with_head(ids.embedding.tokens);
   return ids;
 }
 

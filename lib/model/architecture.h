@@ -20,16 +20,34 @@ struct NormIds {
   ParamId gain = -1, bias = -1;
 };
 
+struct AttentionIds {
+  LinearIds qkv, proj;
+};
+
+struct FeedForwardIds {
+  LinearIds up, down;
+};
+
 struct BlockIds {
   NormIds norm1, norm2;
-  LinearIds qkv, proj, up, down;
+  AttentionIds attention;
+  FeedForwardIds mlp;
+};
+
+struct EmbeddingIds {
+  ParamId tokens = -1;
+  ParamId positions = -1;  // learned ones; -1: none
+};
+
+struct LmHeadIds {
+  NormIds norm;
+  ParamId projection = -1;  // equal to EmbeddingIds::tokens when tied
 };
 
 struct ModelIds {
-  ParamId embedding = -1, positions = -1;  // positions: learned ones, gpt only
+  EmbeddingIds embedding;
   std::vector<BlockIds> blocks;
-  NormIds final_norm;
-  ParamId head = -1;  // the LM head's projection; equal to `embedding` when tied
+  LmHeadIds head;
 };
 
 struct Architecture {
