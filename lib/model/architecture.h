@@ -57,7 +57,6 @@ struct Architecture {
   HeadLayout heads;
   NormSpec norm;
   ActivationSpec activation;
-  bool linear_bias = false;
   RopeSpec rope;
   BlocksparseSpec blocksparse;
   bool blocksparse_layers = false;
@@ -73,6 +72,10 @@ struct Architecture {
   // Returns the scale, window and block mask of layer l.
   AttentionSpec attention(int64_t l) const;
 };
+
+// The kernels' names of these traits.
+Norm norm_of(NormKind);
+Activation activation_of(MlpKind);
 
 // Resolves a model section, which must be complete (no derived zeros left, vocab known).
 Architecture make_architecture(const ModelSection&);

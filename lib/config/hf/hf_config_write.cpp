@@ -149,9 +149,10 @@ Out phi3small_config(const ModelSection& m) {
 }  // namespace
 
 Out to_hf_config(const ModelSection& m) {
-  if (!m.masked_ids.empty() && m.family != Family::phi3small)
-    throw DataError(fmt::format(
-        "model.masked_ids: {} ids: only phi-3-small's config.json can express them; legal: none", m.masked_ids.size()));
+  if (!m.masked_ids.empty() && !m.traits().hf_masked_ids)
+    throw DataError(
+        fmt::format("model.masked_ids: {} ids: the config.json of family {} cannot express them; legal: none",
+                    m.masked_ids.size(), m.family));
   switch (m.family) {
     case Family::gpt:
       return gpt2_config(m);

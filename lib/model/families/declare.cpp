@@ -5,6 +5,20 @@
 
 namespace fp::families {
 
+ModelIds declare(const ModelSection& m, ParamTable& table) {
+  switch (m.family) {
+    case Family::gpt:
+      return declare_gpt(m, table);
+    case Family::llama:
+      return declare_llama(m, table);
+    case Family::phi3:
+      return declare_phi3(m, table);
+    case Family::phi3small:
+      return declare_phi3small(m, table);
+  }
+  throw InternalError("unknown family");
+}
+
 InitRule Declare::residual() const {
   return {InitRule::Kind::normal,
           m.scaled_residual_init ? m.init_std / std::sqrt(2.0 * static_cast<double>(m.layers)) : m.init_std};

@@ -9,6 +9,9 @@
 
 namespace fp::families {
 
+// Declares the parameters of a model of any family.
+ModelIds declare(const ModelSection&, ParamTable&);
+
 ModelIds declare_gpt(const ModelSection&, ParamTable&);
 ModelIds declare_llama(const ModelSection&, ParamTable&);
 ModelIds declare_phi3(const ModelSection&, ParamTable&);
