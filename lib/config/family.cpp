@@ -39,6 +39,11 @@ const std::vector<FamilyTraits>& rows() {
        .multipliers = true,
        .rope = {RopeKind::standard, RopeKind::longrope},
        .hf_masked_ids = true},
+      {.name = "qwen2",
+       .models = "Qwen2 and Qwen2.5 (as llama, with biases of queries, keys and values)",
+       .qkv_bias = true,
+       .rope = {RopeKind::standard},
+       .hf_lists_message_ends = true},
   };
   return list;
 }

@@ -11,7 +11,7 @@
 
 namespace fp {
 
-enum class Family { gpt, llama, phi3, phi3small };
+enum class Family { gpt, llama, phi3, phi3small, qwen2 };
 EnumNames names_of(Family);
 
 // layernorm has gain and bias, rmsnorm a gain only.
@@ -30,6 +30,7 @@ struct FamilyTraits {
   MlpKind mlp = MlpKind::swiglu;
   QkvLayout qkv = QkvLayout::separate;
   bool bias = false;                // on every linear layer but the LM head
+  bool qkv_bias = false;            // on the QKV projection only
   bool learned_positions = false;   // instead of rotary ones
   bool shared_kv_heads = true;      // a kv head may serve several query heads
   bool own_head_dim = false;        // heads * head_dim may differ from hidden
@@ -41,6 +42,7 @@ struct FamilyTraits {
   // on conversations lists the ids that end a message.
   bool hf_masked_ids = false, hf_pads_with_end = false, hf_lists_message_ends = false;
 
+  bool has_qkv_bias() const { return bias || qkv_bias; }
   bool gated() const { return mlp != MlpKind::gelu; }
 };
 

@@ -46,10 +46,10 @@ int64_t padded_vocab(const ModelSection& m) { return (m.vocab + m.pad_vocab_to -
 int64_t parameters_per_layer(const ModelSection& m) {
   FP_CHECK(m.kv_heads > 0 && m.head_dim > 0 && m.ffn > 0, "model section is not resolved");
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
-  const int64_t weights = attention_weights(m) + ffn_weights(m) + 2 * norm_parameters(m);
-  if (!m.traits().bias) return weights;
-  const int64_t up = m.traits().gated() ? 2 * m.ffn : m.ffn;
-  return weights + (q + 2 * kv) + m.hidden + up + m.hidden;
+  int64_t sum = attention_weights(m) + ffn_weights(m) + 2 * norm_parameters(m);
+  if (m.traits().has_qkv_bias()) sum += q + 2 * kv;
+  if (m.traits().bias) sum += m.hidden + (m.traits().gated() ? 2 : 1) * m.ffn + m.hidden;
+  return sum;
 }
 
 int64_t parameter_count(const ModelSection& m, int64_t vocab_rows) {

@@ -13,7 +13,7 @@ namespace fp {
 
 struct LinearIds {
   ParamId first = -1, last = -1;  // joined weights used as one matrix (Q, K, V; gate, up); first == last: one weight
-  ParamId bias = -1;              // -1: none
+  ParamId bias = -1, last_bias = -1;  // likewise; -1: none
 };
 
 struct NormIds {

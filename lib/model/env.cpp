@@ -3,11 +3,11 @@
 namespace fp {
 
 void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const {
-  Write write = Write::set;
-  for (ParamId id = l.first; id <= l.last; ++id) write = params->grad_write(id);
+  const Write write = params->grad_write(l.first, l.last);
   const Tensor dw = params->grad(l.first, l.last);
   if (l.bias < 0) return ops->linear_backward_weight(dw, dy, x, write);
-  ops->linear_backward_weight_bias(dw, params->grad(l.bias), dy, x, write, params->grad_write(l.bias));
+  const Write bias_write = params->grad_write(l.bias, l.last_bias);
+  ops->linear_backward_weight_bias(dw, params->grad(l.bias, l.last_bias), dy, x, write, bias_write);
 }
 
 void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const {

@@ -1,4 +1,4 @@
-// Converts Hugging Face config.json files to model sections and back: gpt2, llama, phi3 (mini, medium) and phi3small.
+// Converts Hugging Face config.json files to model sections and back: the classes of all model families.
 #pragma once
 
 #include <nlohmann/json.hpp>

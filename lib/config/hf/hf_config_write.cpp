@@ -53,9 +53,23 @@ Out llama_like_config(const ModelSection& m, const char* type, const char* archi
           {"rope_scaling", nullptr}};
 }
 
-Out llama_config(const ModelSection& m) {
+void require_attention_dropout_only(const ModelSection& m) {
   if (m.dropout_embedding > 0 || m.dropout_residual > 0 || m.dropout_ffn > 0)
-    throw DataError("model.dropout_*: Llama's config.json knows dropout on attention only; set the others to 0");
+    throw DataError(fmt::format(
+        "model.dropout_*: the config.json of family {} knows dropout on attention only; set the others to 0",
+        m.family));
+}
+
+Out qwen2_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "qwen2", "Qwen2ForCausalLM");
+  c.erase("attention_bias");  // not a key of its class: the biases belong to the family
+  c["use_sliding_window"] = false;
+  return c;
+}
+
+Out llama_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
   Out c = llama_like_config(m, "llama", "LlamaForCausalLM");
   c["head_dim"] = m.head_dim;
   c["mlp_bias"] = false;
@@ -162,6 +176,8 @@ Out to_hf_config(const ModelSection& m) {
       return phi3_config(m);
     case Family::phi3small:
       return phi3small_config(m);
+    case Family::qwen2:
+      return qwen2_config(m);
   }
   throw InternalError("unknown family");
 }
