@@ -44,6 +44,12 @@ const std::vector<FamilyTraits>& rows() {
        .qkv_bias = true,
        .rope = {RopeKind::standard},
        .hf_lists_message_ends = true},
+      {.name = "mistral",
+       .models = "Mistral 7B (as llama, with sliding window)",
+       .own_head_dim = true,
+       .sliding_window = true,
+       .rope = {RopeKind::standard},
+       .hf_lists_message_ends = true},
   };
   return list;
 }

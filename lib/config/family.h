@@ -11,7 +11,7 @@
 
 namespace fp {
 
-enum class Family { gpt, llama, phi3, phi3small, qwen2 };
+enum class Family { gpt, llama, phi3, phi3small, qwen2, mistral };
 EnumNames names_of(Family);
 
 // layernorm has gain and bias, rmsnorm a gain only.

@@ -68,6 +68,8 @@ TEST_CASE("every preset has exactly the published number of parameters", "[confi
       {"qwen2.5-1.5b", 1543714304, 0},
       {"qwen2.5-3b", 3085938688, 0},
       {"qwen2.5-7b", 7615616512, 0},
+      {"mistral-7b-v0.1", 7241732096, 0},
+      {"mistral-7b-v0.3", 7248023552, 0},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);

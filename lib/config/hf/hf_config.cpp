@@ -99,6 +99,14 @@ void read_qwen2(const HfKeys& c, ModelSection& m) {
   read_standard_rope(c, m);
 }
 
+void read_mistral(const HfKeys& c, ModelSection& m) {
+  m.family = Family::mistral;
+  read_llama_like(c, m);
+  // Without the key its class has a window; null is none.
+  m.sliding_window = c.integer("sliding_window", c.given("sliding_window") ? 0 : 4096);
+  read_standard_rope(c, m);
+}
+
 void read_longrope(const HfKeys& c, const HfRope& rope, ModelSection& m) {
   m.rope.kind = RopeKind::longrope;
   m.rope.short_factor = rope.keys.numbers("short_factor");
@@ -163,11 +171,8 @@ struct Reader {
   std::string_view type;
   void (*read)(const HfKeys&, ModelSection&);
 };
-constexpr Reader kReaders[] = {{"gpt2", read_gpt2},
-                               {"llama", read_llama},
-                               {"phi3", read_phi3},
-                               {"phi3small", read_phi3small},
-                               {"qwen2", read_qwen2}};
+constexpr Reader kReaders[] = {{"gpt2", read_gpt2},           {"llama", read_llama}, {"phi3", read_phi3},
+                               {"phi3small", read_phi3small}, {"qwen2", read_qwen2}, {"mistral", read_mistral}};
 
 std::string model_types() {
   std::string list;

@@ -68,6 +68,16 @@ Out qwen2_config(const ModelSection& m) {
   return c;
 }
 
+Out mistral_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "mistral", "MistralForCausalLM");
+  c.erase("attention_bias");  // not a key of its class, nor is rope_scaling
+  c.erase("rope_scaling");
+  c["head_dim"] = m.head_dim;
+  c["sliding_window"] = m.sliding_window > 0 ? Out(m.sliding_window) : Out();
+  return c;
+}
+
 Out llama_config(const ModelSection& m) {
   require_attention_dropout_only(m);
   Out c = llama_like_config(m, "llama", "LlamaForCausalLM");
@@ -178,6 +188,8 @@ Out to_hf_config(const ModelSection& m) {
       return phi3small_config(m);
     case Family::qwen2:
       return qwen2_config(m);
+    case Family::mistral:
+      return mistral_config(m);
   }
   throw InternalError("unknown family");
 }

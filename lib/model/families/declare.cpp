@@ -11,6 +11,7 @@ ModelIds declare(const ModelSection& m, ParamTable& table) {
       return declare_gpt(m, table);
     case Family::llama:
     case Family::qwen2:
+    case Family::mistral:
       return declare_llama(m, table);
     case Family::phi3:
       return declare_phi3(m, table);
