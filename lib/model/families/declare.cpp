@@ -57,7 +57,7 @@ NormIds Declare::norm(const std::string& name, bool with_bias, int layer) const 
   ids.gain = vector(name + ".weight", m.hidden, InitRule::Kind::ones, layer);
   if (with_bias) ids.bias = vector(name + ".bias", m.hidden, InitRule::Kind::zeros, layer);
   for (const ParamId id : {ids.gain, ids.bias})
-    if (id >= 0) table.mark_row_cut(id);
+    if (id >= 0) table.set_sum(id, GradientSum::rows);
   return ids;
 }
 
