@@ -50,6 +50,12 @@ const std::vector<FamilyTraits>& rows() {
        .sliding_window = true,
        .rope = {RopeKind::standard},
        .hf_lists_message_ends = true},
+      {.name = "qwen3",
+       .models = "Qwen3, dense (as llama, with norms of queries and keys)",
+       .qk_norm = true,
+       .own_head_dim = true,
+       .rope = {RopeKind::standard},
+       .hf_lists_message_ends = true},
   };
   return list;
 }

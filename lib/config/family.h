@@ -11,7 +11,7 @@
 
 namespace fp {
 
-enum class Family { gpt, llama, phi3, phi3small, qwen2, mistral };
+enum class Family { gpt, llama, phi3, phi3small, qwen2, mistral, qwen3 };
 EnumNames names_of(Family);
 
 // layernorm has gain and bias, rmsnorm a gain only.
@@ -31,6 +31,7 @@ struct FamilyTraits {
   QkvLayout qkv = QkvLayout::separate;
   bool bias = false;                // on every linear layer but the LM head
   bool qkv_bias = false;            // on the QKV projection only
+  bool qk_norm = false;             // queries and keys of each head are normalised before the rotation
   bool learned_positions = false;   // instead of rotary ones
   bool shared_kv_heads = true;      // a kv head may serve several query heads
   bool own_head_dim = false;        // heads * head_dim may differ from hidden

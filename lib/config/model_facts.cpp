@@ -48,6 +48,7 @@ int64_t parameters_per_layer(const ModelSection& m) {
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   int64_t sum = attention_weights(m) + ffn_weights(m) + 2 * norm_parameters(m);
   if (m.traits().has_qkv_bias()) sum += q + 2 * kv;
+  if (m.traits().qk_norm) sum += 2 * m.head_dim;
   if (m.traits().bias) sum += m.hidden + (m.traits().gated() ? 2 : 1) * m.ffn + m.hidden;
   return sum;
 }

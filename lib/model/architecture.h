@@ -22,6 +22,7 @@ struct NormIds {
 
 struct AttentionIds {
   LinearIds qkv, proj;
+  NormIds q_norm, k_norm;  // of each head; gain -1: none
 };
 
 struct FeedForwardIds {

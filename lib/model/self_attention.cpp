@@ -7,6 +7,16 @@ namespace {
 
 // Views [B,T,heads,d] as [B*T,heads,d].
 Tensor by_token(const Tensor& t) { return t.reshaped({t.shape[0] * t.shape[1], t.shape[2], t.shape[3]}); }
+// Views [..., d] as one row for each head of each token.
+Tensor by_head(const Tensor& t) {
+  const int64_t d = t.shape[t.shape.rank() - 1];
+  return t.reshaped({t.elements() / d, d});
+}
+
+void norm_heads(const ModelEnv& e, const Tensor& y, HeadNormState& s, const NormIds& ids) {
+  s.stats = e.alloc_f32({by_head(y).shape[0], 2});
+  e.norm(by_head(y), {}, s.stats, by_head(s.x), {}, ids);
+}
 
 }  // namespace
 
@@ -30,7 +40,37 @@ void SelfAttention::project_qkv(const MicroBatch& batch, SelfAttentionState& s) 
   s.q = e.alloc({batch.samples(), batch.length(), core.heads, core.head_dim});
   s.k = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
   s.v = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
-  e.ops->split_qkv(by_token(s.q), by_token(s.k), by_token(s.v), qkv, core, e.rope, batch.positions);
+  split_heads(qkv, by_token(s.q), by_token(s.k), by_token(s.v), batch.positions, s);
+}
+
+void SelfAttention::split_heads(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v,
+                                const Tensor& positions, SelfAttentionState& s) const {
+  const ModelEnv& e = *env_;
+  if (!has_head_norms()) return e.ops->split_qkv(q, k, v, qkv, e.core, e.rope, positions);
+  s.q_norm.x = e.alloc(q.shape);
+  s.k_norm.x = e.alloc(k.shape);
+  e.ops->split_qkv(s.q_norm.x, s.k_norm.x, v, qkv, e.core, {}, positions);
+  norm_heads(e, q, s.q_norm, ids().q_norm);
+  norm_heads(e, k, s.k_norm, ids().k_norm);
+  // Rotation comes after the norms: join the heads, and split them again with rotation.
+  e.ops->split_qkv_backward(qkv, q, k, v, e.core, {}, positions);
+  e.ops->split_qkv(q, k, v, qkv, e.core, e.rope, positions);
+}
+
+void SelfAttention::split_heads_backward(const Tensor& d_qkv, const Tensor& d_q, const Tensor& d_k, const Tensor& d_v,
+                                         const Tensor& positions, SelfAttentionState& s) const {
+  const ModelEnv& e = *env_;
+  e.ops->split_qkv_backward(d_qkv, d_q, d_k, d_v, e.core, e.rope, positions);
+  if (!has_head_norms()) return;
+  s.q_norm.dy = e.alloc(d_q.shape);
+  s.k_norm.dy = e.alloc(d_k.shape);
+  e.ops->split_qkv(s.q_norm.dy, s.k_norm.dy, d_v, d_qkv, e.core, {}, positions);
+  const auto through = [&](const Tensor& dx, const HeadNormState& n, const NormIds& norm) {
+    e.norm_backward_input(by_head(dx), by_head(n.dy), by_head(n.x), n.stats, norm, Write::set);
+  };
+  through(d_q, s.q_norm, ids().q_norm);
+  through(d_k, s.k_norm, ids().k_norm);
+  e.ops->split_qkv_backward(d_qkv, d_q, d_k, d_v, e.core, {}, positions);
 }
 
 void SelfAttention::attend(const MicroBatch& batch, SelfAttentionState& s) const {
@@ -74,7 +114,7 @@ ArenaTensor SelfAttention::backward_input(ArenaTensor d_out, const MicroBatch& b
     e.ops->attention_backward(d_q, d_k, d_v, d_o->reshaped(s.o->shape), s.q, s.k, s.v, s.o, s.lse, batch.doc_start,
                               batch.sample_ids, spec(true));
     d_qkv = e.alloc({batch.samples() * batch.length(), e.core.columns()});
-    e.ops->split_qkv_backward(d_qkv, by_token(d_q), by_token(d_k), by_token(d_v), e.core, e.rope, batch.positions);
+    split_heads_backward(d_qkv, by_token(d_q), by_token(d_k), by_token(d_v), batch.positions, s);
   }
   d_o.reset();
   s.d_qkv = e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv));
@@ -91,6 +131,12 @@ void SelfAttention::release(SelfAttentionState& s) const {
 void SelfAttention::backward_weight(SelfAttentionState& s) const {
   env_->linear_backward_weight(s.d_out, o_rows(s), ids().proj);
   env_->linear_backward_weight(s.d_qkv, s.x, ids().qkv);
+  if (!has_head_norms()) return;
+  const auto add_gain = [&](const HeadNormState& n, const NormIds& norm) {
+    env_->norm_backward_weight(by_head(n.dy), by_head(n.x), n.stats, norm);
+  };
+  add_gain(s.q_norm, ids().q_norm);
+  add_gain(s.k_norm, ids().k_norm);
 }
 
 ArenaTensor SelfAttention::decode(SelfAttentionState& s, const Tensor& positions, int64_t past, const Tensor& k_cache,
@@ -101,7 +147,7 @@ ArenaTensor SelfAttention::decode(SelfAttentionState& s, const Tensor& positions
   const ArenaTensor qkv = e.alloc({n, heads.columns()});
   e.linear(qkv, s.x, ids().qkv);
   s.q = e.alloc({1, n, heads.heads, heads.head_dim});
-  e.ops->split_qkv(by_token(s.q), k_cache.slice(past, n), v_cache.slice(past, n), qkv, heads, e.rope, positions);
+  split_heads(qkv, by_token(s.q), k_cache.slice(past, n), v_cache.slice(past, n), positions, s);
   const auto seen = [&](const Tensor& cache) {
     return cache.slice(0, total).reshaped({1, total, heads.kv_heads, heads.head_dim});
   };

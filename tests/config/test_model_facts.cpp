@@ -70,6 +70,7 @@ TEST_CASE("every preset has exactly the published number of parameters", "[confi
       {"qwen2.5-7b", 7615616512, 0},
       {"mistral-7b-v0.1", 7241732096, 0},
       {"mistral-7b-v0.3", 7248023552, 0},
+      {"qwen3-0.6b", 596049920, 0},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);

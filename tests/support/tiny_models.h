@@ -10,8 +10,8 @@
 namespace fp::test {
 
 inline const std::vector<std::string>& tiny_names() {
-  static const std::vector<std::string> names = {"gpt",           "llama",     "llama3", "phi3",
-                                                 "phi3-longrope", "phi3small", "qwen2",  "mistral"};
+  static const std::vector<std::string> names = {"gpt",       "llama", "llama3",  "phi3", "phi3-longrope",
+                                                 "phi3small", "qwen2", "mistral", "qwen3"};
   return names;
 }
 
@@ -45,6 +45,10 @@ inline ModelSection tiny_model(const std::string& name) {
     m.head_dim = 6;
     m.tied_embeddings = false;
     m.sliding_window = 7;
+  } else if (name == "qwen3") {
+    m.family = Family::qwen3;
+    m.kv_heads = 2;
+    m.head_dim = 6;
   } else if (name == "qwen2") {
     m.family = Family::qwen2;
     m.kv_heads = 2;

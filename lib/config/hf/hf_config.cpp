@@ -107,6 +107,14 @@ void read_mistral(const HfKeys& c, ModelSection& m) {
   read_standard_rope(c, m);
 }
 
+void read_qwen3(const HfKeys& c, ModelSection& m) {
+  m.family = Family::qwen3;
+  read_llama_like(c, m);
+  m.head_dim = c.integer("head_dim", 128);
+  c.must_be("use_sliding_window", false);
+  read_standard_rope(c, m);
+}
+
 void read_longrope(const HfKeys& c, const HfRope& rope, ModelSection& m) {
   m.rope.kind = RopeKind::longrope;
   m.rope.short_factor = rope.keys.numbers("short_factor");
@@ -172,7 +180,8 @@ struct Reader {
   void (*read)(const HfKeys&, ModelSection&);
 };
 constexpr Reader kReaders[] = {{"gpt2", read_gpt2},           {"llama", read_llama}, {"phi3", read_phi3},
-                               {"phi3small", read_phi3small}, {"qwen2", read_qwen2}, {"mistral", read_mistral}};
+                               {"phi3small", read_phi3small}, {"qwen2", read_qwen2}, {"mistral", read_mistral},
+                               {"qwen3", read_qwen3}};
 
 std::string model_types() {
   std::string list;

@@ -78,6 +78,14 @@ Out mistral_config(const ModelSection& m) {
   return c;
 }
 
+Out qwen3_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "qwen3", "Qwen3ForCausalLM");
+  c["head_dim"] = m.head_dim;
+  c["use_sliding_window"] = false;
+  return c;
+}
+
 Out llama_config(const ModelSection& m) {
   require_attention_dropout_only(m);
   Out c = llama_like_config(m, "llama", "LlamaForCausalLM");
@@ -190,6 +198,8 @@ Out to_hf_config(const ModelSection& m) {
       return qwen2_config(m);
     case Family::mistral:
       return mistral_config(m);
+    case Family::qwen3:
+      return qwen3_config(m);
   }
   throw InternalError("unknown family");
 }

@@ -12,6 +12,7 @@ ModelIds declare(const ModelSection& m, ParamTable& table) {
     case Family::llama:
     case Family::qwen2:
     case Family::mistral:
+    case Family::qwen3:
       return declare_llama(m, table);
     case Family::phi3:
       return declare_phi3(m, table);
@@ -58,6 +59,13 @@ NormIds Declare::norm(const std::string& name, bool with_bias, int layer) const 
   if (with_bias) ids.bias = vector(name + ".bias", m.hidden, InitRule::Kind::zeros, layer);
   for (const ParamId id : {ids.gain, ids.bias})
     if (id >= 0) table.set_sum(id, GradientSum::rows);
+  return ids;
+}
+
+NormIds Declare::head_norm(const std::string& name, int layer) const {
+  NormIds ids;
+  ids.gain = vector(name + ".weight", m.head_dim, InitRule::Kind::ones, layer);
+  table.set_sum(ids.gain, GradientSum::heads);
   return ids;
 }
 

@@ -37,6 +37,8 @@ struct Declare {
   }
   // Declares the gain and, `with_bias`, the bias of a norm called `name`.
   NormIds norm(const std::string& name, bool with_bias, int layer) const;
+  // Declares the gain of a norm over each attention head, which all heads share.
+  NormIds head_norm(const std::string& name, int layer) const;
   // Declares Q, K and V as parameters of their own, used as one matrix; with biases if the family has them.
   LinearIds separate_qkv(const std::string& prefix, int layer) const;
   // Declares the weight of the LM head and returns it; returns `embedding` where the two are tied.

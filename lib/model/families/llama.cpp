@@ -14,6 +14,10 @@ ModelIds declare_llama(const ModelSection& m, ParamTable& table) {
     BlockIds b;
     b.norm1 = d.norm(p + "input_layernorm", false, l);
     b.attention.qkv = d.separate_qkv(p + "self_attn.", l);
+    if (m.traits().qk_norm) {
+      b.attention.q_norm = d.head_norm(p + "self_attn.q_norm", l);
+      b.attention.k_norm = d.head_norm(p + "self_attn.k_norm", l);
+    }
     b.attention.proj = d.linear(p + "self_attn.o_proj", m.hidden, d.q_rows(), Partition::cut(1, {d.q_piece()}),
                                 d.residual(), false, l);
     b.norm2 = d.norm(p + "post_attention_layernorm", false, l);
