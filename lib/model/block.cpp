@@ -83,9 +83,11 @@ void Block::recompute_activations(const MicroBatch& batch, BlockState& s) const 
   }
 }
 
-// Returns the gradient dy [M',h] of a sum over the ranks with dropout applied, gathered to [M,h] for the products.
+// Returns the gradient dy [M',h] of a sum over the ranks with dropout applied, gathered to [M,h] for the products. It
+// is a copy, as dy goes on to gather the gradients of the residual stream.
 ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, const Dropout& dropout) const {
   const ModelEnv& e = *env_;
+  if (dropout.p <= 0) return e.whole_copy(dy, batch);
   ArenaTensor d = e.alloc(dy.shape);
   e.ops->copy(d, dy);
   e.drop(d, batch, dropout);

@@ -1,5 +1,7 @@
 #include "model/env.h"
 
+#include <utility>
+
 namespace fp {
 
 void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const {
@@ -39,11 +41,17 @@ void ModelEnv::gather(const Tensor& x, const MicroBatch& b) const {
   if (tokens.megatron) tensor->all_gather(x, own_rows(x, b));
 }
 
-ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
-  if (!tokens.megatron) return own;
-  ArenaTensor x = alloc({b.rows(), own->cols()});
-  tensor->all_gather(x, own);
+ArenaTensor ModelEnv::whole_copy(const Tensor& own, const MicroBatch& b) const {
+  ArenaTensor x = alloc({b.rows(), own.cols()});
+  if (tokens.megatron)
+    tensor->all_gather(x, own);
+  else
+    ops->copy(x, own);
   return x;
+}
+
+ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
+  return tokens.megatron ? whole_copy(*own, b) : std::move(own);
 }
 
 ArenaTensor ModelEnv::reduce(ArenaTensor x, const MicroBatch& b) const {

@@ -61,8 +61,9 @@ struct ModelEnv {
   Tensor own_rows(const Tensor& x, const MicroBatch& b) const { return x.slice(b.share.first_row, b.local_rows()); }
   // Fills x [M,C], in which only the own rows are set, with the rows of the other ranks.
   void gather(const Tensor& x, const MicroBatch& b) const;
-  // Returns all rows [M,C], from the own rows [M',C] of each rank.
+  // Returns all rows [M,C], from the own rows [M',C] of each rank; whole_copy() leaves `own` as it is.
   ArenaTensor whole(ArenaTensor own, const MicroBatch&) const;
+  ArenaTensor whole_copy(const Tensor& own, const MicroBatch&) const;
   // Returns the own rows [M',C] of the sum over the ranks of x [M,C].
   ArenaTensor reduce(ArenaTensor x, const MicroBatch&) const;
 
