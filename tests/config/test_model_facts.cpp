@@ -71,6 +71,11 @@ TEST_CASE("every preset has exactly the published number of parameters", "[confi
       {"mistral-7b-v0.1", 7241732096, 0},
       {"mistral-7b-v0.3", 7248023552, 0},
       {"qwen3-0.6b", 596049920, 0},
+      {"qwen3-1.7b", 1720574976, 0},
+      {"qwen3-4b", 4022468096, 0},
+      {"qwen3-8b", 8190735360, 0},
+      {"qwen3-14b", 14768307200, 0},
+      {"qwen3-32b", 32762123264, 0},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
