@@ -29,6 +29,14 @@ FIXED = [
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
          BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
+    Part("vocabularies", 20, "Qwen's and Mistral's published vocabularies on 10 MB of text",
+         BUILD + "scripts/parity-env && build/parity-env/bin/pip install --quiet --no-deps --target build/parity-nightly "
+         "--upgrade -r tests/parity/requirements-nightly.txt && "
+         "PYTHONPATH=$PWD/build/parity-nightly tests/parity/run published_tokenizers", r"^(OK|FAILED)"),
+    Part("transformers-5", 20, "Qwen3 against transformers 5, whose PyTorch is newer than Debian's",
+         BUILD + "scripts/setup build && python3 -m venv build/parity-newest && build/parity-newest/bin/pip install --quiet "
+         "-r tests/parity/requirements-newest.txt && FPTRAIN_PARITY_ENV=build/parity-newest tests/parity/run newest_models",
+         r"^(OK|FAILED)"),
     Part("nvcc", 45, "the CUDA backend compiles for every architecture; nothing of it is run",
          "scripts/setup build && cmake --preset release -B build/nightly-cuda -DFPTRAIN_CUDA=ON "
          "-DFPTRAIN_CUDA_ARCHS='80;90;100' -DFPTRAIN_TESTS=OFF && cmake --build build/nightly-cuda --target fptrain", "Linking"),

@@ -17,6 +17,9 @@ FAMILIES = {
     "phi3": "family=phi3 kv_heads=4 ffn=1536 sliding_window=96",
     "phi3small": "family=phi3small kv_heads=4 ffn=1536 blocksparse.block=16 blocksparse.local_blocks=2 "
                  "blocksparse.vertical_stride=3",
+    "qwen2": "family=qwen2 kv_heads=4 ffn=1536",
+    "mistral": "family=mistral kv_heads=4 ffn=1536 sliding_window=96",
+    "qwen3": "family=qwen3 kv_heads=4 ffn=1536",
 }
 SHORT = {"tp": "parallel.tensor", "sp": "parallel.sequence", "dp": "parallel.data", "pp": "parallel.pipeline.ranks",
          "zero": "parallel.zero_stage", "megatron": "parallel.megatron_sp", "schedule": "parallel.pipeline.schedule",

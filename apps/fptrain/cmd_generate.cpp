@@ -87,7 +87,7 @@ int64_t positions_for(const GenerateArguments& a, const ModelSection& model, siz
   if (a.context > 0) return a.context;
   if (a.chat && a.prompt.empty()) return model.max_position;
   const int64_t wanted = static_cast<int64_t>(prompt_tokens) + a.generation.max_tokens;
-  return model.family == Family::gpt ? std::min(wanted, model.max_position) : wanted;
+  return model.traits().learned_positions ? std::min(wanted, model.max_position) : wanted;
 }
 
 void run_generate(GenerateArguments& a) {

@@ -22,11 +22,10 @@ OpSizes::OpSizes(const ModelSection& m, int64_t tokens_)
       head_dim(m.head_dim ? m.head_dim : m.hidden / m.heads),
       ffn(m.ffn ? m.ffn : 4 * m.hidden),
       vocab((m.vocab + m.pad_vocab_to - 1) / m.pad_vocab_to * m.pad_vocab_to),
-      rotary(m.family != Family::gpt),
-      biases(m.family == Family::gpt || m.family == Family::phi3small) {
-  if (m.family == Family::llama || m.family == Family::phi3) activation.kind = Activation::swiglu;
-  if (m.family == Family::phi3small) activation.kind = Activation::gegelu;
-  norm = {.kind = biases ? Norm::layernorm : Norm::rmsnorm, .eps = m.norm_eps};
+      rotary(!m.traits().learned_positions),
+      biases(m.traits().bias) {
+  activation.kind = activation_of(m.traits().mlp);
+  norm = {.kind = norm_of(m.traits().norm), .eps = m.norm_eps};
 }
 
 void OpBenchmark::add(const std::string& op, const std::string& shape, double amount, Bound bound, const Call& call) {

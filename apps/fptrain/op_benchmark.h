@@ -6,6 +6,7 @@
 
 #include "bench/op_timer.h"
 #include "config/run_spec.h"
+#include "model/architecture.h"
 
 namespace fp {
 

@@ -7,11 +7,6 @@ EnumNames names_of(RunDevice) {
   return kNames;
 }
 
-EnumNames names_of(Family) {
-  static constexpr std::string_view kNames[] = {"gpt", "llama", "phi3", "phi3small"};
-  return kNames;
-}
-
 EnumNames names_of(RopeKind) {
   static constexpr std::string_view kNames[] = {"none", "standard", "linear", "llama3", "longrope"};
   return kNames;

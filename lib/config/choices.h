@@ -12,9 +12,6 @@ namespace fp {
 enum class RunDevice { automatic, cpu, cuda, ref };
 EnumNames names_of(RunDevice);
 
-enum class Family { gpt, llama, phi3, phi3small };
-EnumNames names_of(Family);
-
 enum class RopeKind { none, standard, linear, llama3, longrope };
 EnumNames names_of(RopeKind);
 

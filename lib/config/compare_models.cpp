@@ -48,7 +48,7 @@ std::vector<std::string> size_differences(const ModelSection& a, const ModelSect
   compare.of("ffn", a.ffn, b.ffn);
   compare.of("tied_embeddings", a.tied_embeddings, b.tied_embeddings);
   if (a.vocab < b.vocab) compare.of("vocab", a.vocab, b.vocab);
-  const bool learned = a.family == Family::gpt && b.family == Family::gpt;
+  const bool learned = a.traits().learned_positions && b.traits().learned_positions;
   if (learned && a.max_position < b.max_position) compare.of("max_position", a.max_position, b.max_position);
   return compare.found;
 }

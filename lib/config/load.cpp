@@ -208,8 +208,8 @@ void resolve(RunSpec& spec) {
   m.preset.clear();
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   if (m.head_dim == 0 && m.heads > 0 && m.hidden % m.heads == 0) m.head_dim = m.hidden / m.heads;
-  if (m.ffn == 0 && m.family == Family::gpt) m.ffn = 4 * m.hidden;
-  if (m.family == Family::gpt && m.rope.kind == RopeKind::standard) m.rope.kind = RopeKind::none;
+  if (m.ffn == 0 && !m.traits().gated()) m.ffn = 4 * m.hidden;
+  if (m.traits().learned_positions && m.rope.kind == RopeKind::standard) m.rope.kind = RopeKind::none;
   if (spec.run.directory.empty()) spec.run.directory = "runs/" + spec.run.name;
   if (spec.train.tokens > 0) spec.train.steps = steps_of_tokens(spec, std::exchange(spec.train.tokens, 0));
 }

@@ -9,15 +9,13 @@ namespace fp {
 
 namespace {
 
-bool gated(Family f) { return f != Family::gpt; }
-// True for families with LayerNorm and with biases on every linear layer.
-bool biased(Family f) { return f == Family::gpt || f == Family::phi3small; }
+int64_t norm_parameters(const ModelSection& m) { return (m.traits().norm == NormKind::layernorm ? 2 : 1) * m.hidden; }
 
 int64_t attention_weights(const ModelSection& m) {
   return m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim + m.heads * m.head_dim * m.hidden;
 }
 
-int64_t ffn_weights(const ModelSection& m) { return (gated(m.family) ? 3 : 2) * m.hidden * m.ffn; }
+int64_t ffn_weights(const ModelSection& m) { return (m.traits().gated() ? 3 : 2) * m.hidden * m.ffn; }
 
 // Returns the (query, key) pairs per head of a blocksparse layer, the diagonal counted half. A query in block i sees
 // the local blocks i - local < k <= i and, further back, those with (k + head * step + 1) % stride == 0.
@@ -38,7 +36,7 @@ double blocksparse_pairs(const ModelSection& m, int64_t seq_len) {
 
 bool blocksparse_layer(const ModelSection& m, int64_t layer) {
   const int64_t every = m.blocksparse.dense_every;
-  return m.family == Family::phi3small && every > 0 && (layer + 1) % every != 0;
+  return m.traits().blocksparse && every > 0 && (layer + 1) % every != 0;
 }
 
 }  // namespace
@@ -48,18 +46,17 @@ int64_t padded_vocab(const ModelSection& m) { return (m.vocab + m.pad_vocab_to -
 int64_t parameters_per_layer(const ModelSection& m) {
   FP_CHECK(m.kv_heads > 0 && m.head_dim > 0 && m.ffn > 0, "model section is not resolved");
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
-  const int64_t norms = 2 * m.hidden;
-  const int64_t weights = attention_weights(m) + ffn_weights(m) + norms;
-  if (!biased(m.family)) return weights;
-  const int64_t up = gated(m.family) ? 2 * m.ffn : m.ffn;
-  return weights + norms + (q + 2 * kv) + m.hidden + up + m.hidden;
+  int64_t sum = attention_weights(m) + ffn_weights(m) + 2 * norm_parameters(m);
+  if (m.traits().has_qkv_bias()) sum += q + 2 * kv;
+  if (m.traits().qk_norm) sum += 2 * m.head_dim;
+  if (m.traits().bias) sum += m.hidden + (m.traits().gated() ? 2 : 1) * m.ffn + m.hidden;
+  return sum;
 }
 
 int64_t parameter_count(const ModelSection& m, int64_t vocab_rows) {
-  const int64_t final_norm = biased(m.family) ? 2 * m.hidden : m.hidden;
-  const int64_t positions = m.family == Family::gpt ? m.max_position * m.hidden : 0;
+  const int64_t positions = m.traits().learned_positions ? m.max_position * m.hidden : 0;
   return (m.tied_embeddings ? 1 : 2) * vocab_rows * m.hidden + positions + m.layers * parameters_per_layer(m) +
-         final_norm;
+         norm_parameters(m);
 }
 
 double mean_keys(const ModelSection& m, int64_t layer, int64_t seq_len, AttentionCount count) {

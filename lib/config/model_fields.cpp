@@ -88,7 +88,7 @@ void declare_model_size(Fields& f, ModelSection& s) {
          .min = 0,
          .max = 4096});
   f.add("head_dim", s.head_dim,
-        {.doc = "Width of a head. 0: hidden / heads. Only llama may have heads * head_dim other than hidden.",
+        {.doc = "Width of a head. 0: hidden / heads. Some families require that heads * head_dim is hidden.",
          .min = 0,
          .max = 1024});
   f.add(
@@ -152,12 +152,7 @@ void declare(Fields& f, ModelSection& s) {
                 "data to give ids other texts. false: a difference is an error. Dropout and a longer max_position "
                 "(except for longrope) need no permission."});
   f.add("name", s.name, {.doc = "Names the model in logs and reports. Empty: the preset's name, or the family."});
-  f.add(
-      "family", s.family,
-      {.doc = "`gpt`: GPT-2 and GPT-3 (LayerNorm, biases, learned positions, GELU). `llama`: RMSNorm, rotary, SwiGLU. "
-              "`phi3`: phi-3 mini and medium (as llama, with sliding window and longrope). `phi3small`: LayerNorm, "
-              "biases, "
-              "blocksparse attention, gegelu, muP multipliers."});
+  f.add("family", s.family, {.doc = describe_families()});
   declare_model_size(f, s);
   f.add(
       "tied_embeddings", s.tied_embeddings,
@@ -169,11 +164,13 @@ void declare(Fields& f, ModelSection& s) {
   f.add("scaled_residual_init", s.scaled_residual_init,
         {.doc = "Projections into the residual stream start smaller: init_std / sqrt(2 * layers). phi3small: only the "
                 "feed-forward one."});
-  f.add("sliding_window", s.sliding_window,
-        {.doc = "phi3: number of keys that a query attends to, its own included. 0: its own and all before it.",
-         .unit = "tokens",
-         .min = 0,
-         .max = kMaxIds});
+  f.add(
+      "sliding_window", s.sliding_window,
+      {.doc = "Number of keys that a query attends to, its own included, in families with a sliding window. 0: its own "
+              "and all before it.",
+       .unit = "tokens",
+       .min = 0,
+       .max = kMaxIds});
   f.add("gegelu_limit", s.gegelu_limit,
         {.doc = "phi3small: inputs of gegelu are clamped to this.", .min = 0, .above_min = true});
   f.add("masked_ids", s.masked_ids,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/choices.h"
+#include "config/family.h"
 
 namespace fp {
 
@@ -68,7 +69,7 @@ struct ModelSection {
   int64_t heads = 12;
   int64_t kv_heads = 0;        // 0: same as heads
   int64_t head_dim = 0;        // 0: hidden / heads
-  int64_t ffn = 0;             // 0: 4 * hidden (gpt); must be given for the others
+  int64_t ffn = 0;             // 0: 4 * hidden; must be given for gated MLPs
   int64_t vocab = 0;           // 0: from the tokenizer of the data
   int64_t pad_vocab_to = 128;  // rows of the embedding are padded up to a multiple of this
   int64_t max_position = 1024;
@@ -87,6 +88,7 @@ struct ModelSection {
   double dropout_residual = 0.0;
   double dropout_ffn = 0.0;
 
+  const FamilyTraits& traits() const { return traits_of(family); }
   bool operator==(const ModelSection&) const = default;
 };
 

@@ -27,14 +27,16 @@ void check_heads(const ModelSection& m, Checker& check) {
   check.require(m.heads % m.kv_heads == 0, {"model.kv_heads", "model.heads"},
                 fmt::format("model.kv_heads = {} does not divide model.heads = {}; legal: {}", m.kv_heads, m.heads,
                             divisors(m.heads)));
-  if (m.family == Family::gpt)
-    check.require(m.kv_heads == m.heads, {"model.kv_heads", "model.heads", "model.family"},
-                  fmt::format("model.kv_heads = {}: family gpt has as many as heads, {}", m.kv_heads, m.heads));
-  if (m.family != Family::llama && m.head_dim > 0)
+  const FamilyTraits& traits = m.traits();
+  if (!traits.shared_kv_heads)
+    check.require(
+        m.kv_heads == m.heads, {"model.kv_heads", "model.heads", "model.family"},
+        fmt::format("model.kv_heads = {}: family {} has as many as heads, {}", m.kv_heads, m.family, m.heads));
+  if (!traits.own_head_dim && m.head_dim > 0)
     check.require(m.heads * m.head_dim == m.hidden, {"model.head_dim", "model.heads", "model.hidden"},
                   fmt::format("model.heads * model.head_dim = {} * {} must be model.hidden = {} in family {}", m.heads,
                               m.head_dim, m.hidden, m.family));
-  if (m.family != Family::gpt)
+  if (!traits.learned_positions)
     check.require(m.head_dim % 2 == 0, {"model.head_dim", "model.hidden", "model.heads"},
                   fmt::format("model.head_dim = {} must be even: rotary encoding turns pairs", m.head_dim));
   check.require(m.ffn > 0, {"model.ffn", "model.family"},
@@ -46,19 +48,6 @@ template <class T>
 void require_unused(Checker& check, const T& value, const T& unused, const std::string& key, const std::string& why,
                     const std::string& because) {
   check.require(value == unused, {key, because}, fmt::format("{} has no effect {}; remove it", key, why));
-}
-
-std::vector<RopeKind> legal_rope(Family family) {
-  switch (family) {
-    case Family::gpt:
-      return {RopeKind::none};
-    case Family::llama:
-      return {RopeKind::standard, RopeKind::linear, RopeKind::llama3};
-    case Family::phi3:
-    case Family::phi3small:
-      return {RopeKind::standard, RopeKind::longrope};
-  }
-  return {};
 }
 
 void check_unused_rope_keys(const ModelSection& m, Checker& check) {
@@ -82,14 +71,14 @@ void check_unused_rope_keys(const ModelSection& m, Checker& check) {
     require_unused(check, r.attention_factor, unused.attention_factor, "model.rope.attention_factor", why, because);
     require_unused(check, r.scale_short, unused.scale_short, "model.rope.scale_short", why, because);
   }
-  if (m.family != Family::phi3small)
+  if (!m.traits().multipliers)
     require_unused(check, r.position_scale, unused.position_scale, "model.rope.position_scale",
                    fmt::format("in family {}", m.family), "model.family");
 }
 
 void check_rope(const ModelSection& m, Checker& check) {
   const RopeSpec& r = m.rope;
-  const std::vector<RopeKind> legal = legal_rope(m.family);
+  const std::vector<RopeKind>& legal = m.traits().rope;
   std::string names;
   for (const RopeKind k : legal) names += (names.empty() ? "" : ", ") + std::string(name_of(k));
   check.require(std::find(legal.begin(), legal.end(), r.kind) != legal.end(), {"model.rope.kind", "model.family"},
@@ -116,22 +105,25 @@ void check_rope(const ModelSection& m, Checker& check) {
   factors("long_factor", r.long_factor);
 }
 
-void check_phi3_keys(const ModelSection& m, Checker& check) {
+void check_family_keys(const ModelSection& m, Checker& check) {
   const ModelSection unused;
   const std::string why = fmt::format("in family {}", m.family), because = "model.family";
-  if (m.family != Family::phi3)
+  const FamilyTraits& traits = m.traits();
+  if (!traits.sliding_window)
     require_unused(check, m.sliding_window, unused.sliding_window, "model.sliding_window", why, because);
-  if (m.family == Family::phi3small) return;
-  require_unused(check, m.gegelu_limit, unused.gegelu_limit, "model.gegelu_limit", why, because);
+  if (!traits.multipliers) {
+    require_unused(check, m.gegelu_limit, unused.gegelu_limit, "model.gegelu_limit", why, because);
+    require_unused(check, m.mup.embedding, unused.mup.embedding, "model.mup.embedding", why, because);
+    require_unused(check, m.mup.width, unused.mup.width, "model.mup.width", why, because);
+    require_unused(check, m.mup.attention, unused.mup.attention, "model.mup.attention", why, because);
+  }
+  if (traits.blocksparse) return;
   const BlocksparseSpec &b = m.blocksparse, &nb = unused.blocksparse;
   require_unused(check, b.block, nb.block, "model.blocksparse.block", why, because);
   require_unused(check, b.local_blocks, nb.local_blocks, "model.blocksparse.local_blocks", why, because);
   require_unused(check, b.vertical_stride, nb.vertical_stride, "model.blocksparse.vertical_stride", why, because);
   require_unused(check, b.dense_every, nb.dense_every, "model.blocksparse.dense_every", why, because);
   require_unused(check, b.homo_heads, nb.homo_heads, "model.blocksparse.homo_heads", why, because);
-  require_unused(check, m.mup.embedding, unused.mup.embedding, "model.mup.embedding", why, because);
-  require_unused(check, m.mup.width, unused.mup.width, "model.mup.width", why, because);
-  require_unused(check, m.mup.attention, unused.mup.attention, "model.mup.attention", why, because);
 }
 
 void check_masked_ids(const ModelSection& m, Checker& check) {
@@ -151,16 +143,16 @@ void check_masked_ids(const ModelSection& m, Checker& check) {
 }  // namespace
 
 void check_before_resolve(const RunSpec& spec, Checker& check) {
-  if (spec.model.family == Family::gpt && check.written("model.rope.kind"))
+  if (spec.model.traits().learned_positions && check.written("model.rope.kind"))
     check.require(spec.model.rope.kind == RopeKind::none, {"model.rope.kind", "model.family"},
-                  fmt::format("model.rope.kind = {} is not for family gpt, which learns its positions; legal: none",
-                              spec.model.rope.kind));
+                  fmt::format("model.rope.kind = {} is not for family {}, which learns its positions; legal: none",
+                              spec.model.rope.kind, spec.model.family));
 }
 
 void check_model(const ModelSection& m, Checker& check) {
   check_heads(m, check);
-  if (m.family != Family::gpt || m.rope.kind == RopeKind::none) check_rope(m, check);
-  check_phi3_keys(m, check);
+  if (!m.traits().learned_positions || m.rope.kind == RopeKind::none) check_rope(m, check);
+  check_family_keys(m, check);
   check_masked_ids(m, check);
 }
 

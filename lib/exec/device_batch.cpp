@@ -37,7 +37,7 @@ DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
     return columns_of(b, values, share.first_token, share.tokens, padding);
   };
   std::vector<int32_t> ids = mine(b.tokens, 0), positions = mine(b.positions, 0);
-  if (e.ids->positions >= 0) put(s.row_positions, {m}, positions);
+  if (e.ids->embedding.positions >= 0) put(s.row_positions, {m}, positions);
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i] - e.vocabulary.first;
     const bool here = id >= 0 && id < e.vocabulary.count;
@@ -45,7 +45,7 @@ DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
     if (!here) positions[i] = -1;
   }
   put(s.ids, {m}, ids);
-  if (e.ids->positions >= 0) put(s.embed_positions, {m}, positions);
+  if (e.ids->embedding.positions >= 0) put(s.embed_positions, {m}, positions);
   put(s.targets, {m}, mine(b.targets, kIgnoredTarget));
   put(s.positions, {b.n * share.length}, columns_of(b, b.positions, 0, share.length, 0));
   std::vector<int32_t> words;

@@ -115,15 +115,15 @@ void Search::tokens(const std::string& name, const Tensor& t) {
 }
 
 void Search::block(int64_t layer, const BlockState& s, const Tensor& out) {
-  const std::pair<const char*, const Tensor&> steps[] = {{"attention norm", s.n1},
-                                                         {"queries", s.q},
-                                                         {"keys", s.k},
-                                                         {"values", s.v},
-                                                         {"attention output", s.o},
+  const std::pair<const char*, const Tensor&> steps[] = {{"attention norm", s.attention.x},
+                                                         {"queries", s.attention.q},
+                                                         {"keys", s.attention.k},
+                                                         {"values", s.attention.v},
+                                                         {"attention output", s.attention.o},
                                                          {"residual after attention", s.x1},
-                                                         {"MLP norm", s.n2},
-                                                         {"MLP pre-activation", s.u},
-                                                         {"MLP activation", s.g},
+                                                         {"MLP norm", s.mlp.x},
+                                                         {"MLP pre-activation", s.mlp.u},
+                                                         {"MLP activation", s.mlp.g},
                                                          {"block output", out}};
   for (const auto& [name, tensor] : steps) tokens(fmt::format("layer {} {}", layer, name), tensor);
 }

@@ -113,7 +113,7 @@ void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) 
 void GradientSync::sum_over_tensor_ranks(const ParamUnit& u, const Tensor& gradients) {
   const ParamTable& table = env_->params->table();
   sum_segments(table.copied(u), gradients, u.offset, *copies_);
-  if (env_->tokens.megatron) sum_segments(table.row_cut(u), gradients, u.offset, *env_->tensor);
+  sum_segments(table.partial(u, env_->tokens.megatron), gradients, u.offset, *env_->tensor);
 }
 
 void GradientSync::sum_segments(const std::vector<Segment>& segments, const Tensor& gradients, int64_t offset,

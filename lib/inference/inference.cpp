@@ -38,7 +38,7 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   options.positions = std::max(use.context, use.seq_len);
   if (use.precision) options.compute = *use.precision;
   const int64_t trained = spec().model.max_position;
-  if (spec().model.family == Family::gpt && options.positions > trained)
+  if (spec().model.traits().learned_positions && options.positions > trained)
     throw ConfigError(fmt::format("a context of {} tokens was requested, but this model's learned positions end at {}",
                                   options.positions, trained));
   if (options.positions > trained)

@@ -147,7 +147,7 @@ void probe(const WeightSource& source, const ProbeOptions& o, Ops& ops, Counting
     throw ConfigError(fmt::format("--out {}: is not a regular file; legal: the name of a file to write", out.string()));
   const ModelSection section = without_dropout(source.spec().model);
   const Batch batch = batch_of(o, section.vocab);
-  if (section.family == Family::gpt && batch.seq_len > section.max_position)
+  if (section.traits().learned_positions && batch.seq_len > section.max_position)
     throw ConfigError(fmt::format("rows of {} tokens; legal: at most {}, where the model's learned positions end",
                                   batch.seq_len, section.max_position));
   const size_t bytes = probe_bytes(section, o, counting, groups);

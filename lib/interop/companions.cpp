@@ -117,13 +117,13 @@ OrderedJson config_of(const RunSpec& spec, const CarriedFiles& carried, ElementT
 
 void add_special_ids(const RunSpec& spec, const TrainState& state, const Tokenizer* tokenizer, OrderedJson& config) {
   if (tokenizer == nullptr) return;
+  const FamilyTraits& traits = spec.model.traits();
   if (config["eos_token_id"].is_null()) {
     config["bos_token_id"] = tokenizer->bos().value_or(tokenizer->eot());
     config["eos_token_id"] = tokenizer->eot();
-    if (spec.model.family == Family::phi3) config["pad_token_id"] = tokenizer->eot();
+    if (traits.hf_pads_with_end) config["pad_token_id"] = tokenizer->eot();
   }
-  if (spec.model.family == Family::llama || spec.model.family == Family::phi3)
-    add_message_ends(state, *tokenizer, kConfig, config);
+  if (traits.hf_lists_message_ends) add_message_ends(state, *tokenizer, kConfig, config);
 }
 
 void write_generation_config(const fs::path& folder, const TrainState& state, const CarriedFiles& carried,

@@ -20,6 +20,12 @@ AttentionSpec Architecture::attention(int64_t l) const {
   return s;
 }
 
+Norm norm_of(NormKind kind) { return kind == NormKind::layernorm ? Norm::layernorm : Norm::rmsnorm; }
+
+Activation activation_of(MlpKind kind) {
+  return kind == MlpKind::gelu ? Activation::gelu : kind == MlpKind::gegelu ? Activation::gegelu : Activation::swiglu;
+}
+
 Architecture make_architecture(const ModelSection& m) {
   FP_CHECK(m.vocab > 0 && m.kv_heads > 0 && m.head_dim > 0 && m.ffn > 0, "model section is not resolved");
   Architecture a;
@@ -29,18 +35,14 @@ Architecture make_architecture(const ModelSection& m) {
   a.vocab = m.vocab;
   a.padded_vocab = padded_vocab(m);
   a.max_position = m.max_position;
-  a.heads = {m.heads, m.kv_heads, m.head_dim, m.family == Family::phi3small};
-  const bool layernorm = m.family == Family::gpt || m.family == Family::phi3small;
-  a.norm = {layernorm ? Norm::layernorm : Norm::rmsnorm, m.norm_eps};
-  a.linear_bias = layernorm;
-  a.activation = {m.family == Family::gpt         ? Activation::gelu
-                  : m.family == Family::phi3small ? Activation::gegelu
-                                                  : Activation::swiglu,
-                  m.gegelu_limit};
+  const FamilyTraits& traits = m.traits();
+  a.heads = {m.heads, m.kv_heads, m.head_dim, traits.qkv == QkvLayout::grouped};
+  a.norm = {norm_of(traits.norm), m.norm_eps};
+  a.activation = {activation_of(traits.mlp), m.gegelu_limit};
   a.rope = m.rope;
-  if (m.family == Family::gpt) a.rope.kind = RopeKind::none;
+  if (traits.learned_positions) a.rope.kind = RopeKind::none;
   a.blocksparse = m.blocksparse;
-  a.blocksparse_layers = m.family == Family::phi3small;
+  a.blocksparse_layers = traits.blocksparse;
   a.sliding_window = m.sliding_window;
   const auto d = static_cast<double>(m.head_dim);
   a.attention_scale = m.mup.attention > 0 ? m.mup.attention / d : 1.0 / std::sqrt(d);
@@ -54,27 +56,9 @@ Architecture make_architecture(const ModelSection& m) {
   return a;
 }
 
-namespace {
-
-ModelIds declare_family(const ModelSection& m, ParamTable& table) {
-  switch (m.family) {
-    case Family::gpt:
-      return families::declare_gpt(m, table);
-    case Family::llama:
-      return families::declare_llama(m, table);
-    case Family::phi3:
-      return families::declare_phi3(m, table);
-    case Family::phi3small:
-      return families::declare_phi3small(m, table);
-  }
-  throw InternalError("unknown family");
-}
-
-}  // namespace
-
 ModelIds declare_parameters(const ModelSection& m, ParamTable& table) {
-  const ModelIds ids = declare_family(m, table);
-  if (ids.head == ids.embedding) table.share_with_head(ids.embedding);
+  const ModelIds ids = families::declare(m, table);
+  if (ids.head.projection == ids.embedding.tokens) table.share_with_head(ids.embedding.tokens);
   return ids;
 }
 

@@ -13,23 +13,42 @@ namespace fp {
 
 struct LinearIds {
   ParamId first = -1, last = -1;  // joined weights used as one matrix (Q, K, V; gate, up); first == last: one weight
-  ParamId bias = -1;              // -1: none
+  ParamId bias = -1, last_bias = -1;  // likewise; -1: none
 };
 
 struct NormIds {
   ParamId gain = -1, bias = -1;
 };
 
+struct AttentionIds {
+  LinearIds qkv, proj;
+  NormIds q_norm, k_norm;  // of each head; gain -1: none
+};
+
+struct FeedForwardIds {
+  LinearIds up, down;
+};
+
 struct BlockIds {
   NormIds norm1, norm2;
-  LinearIds qkv, proj, up, down;
+  AttentionIds attention;
+  FeedForwardIds mlp;
+};
+
+struct EmbeddingIds {
+  ParamId tokens = -1;
+  ParamId positions = -1;  // learned ones; -1: none
+};
+
+struct LmHeadIds {
+  NormIds norm;
+  ParamId projection = -1;  // equal to EmbeddingIds::tokens when tied
 };
 
 struct ModelIds {
-  ParamId embedding = -1, positions = -1;  // positions: learned ones, gpt only
+  EmbeddingIds embedding;
   std::vector<BlockIds> blocks;
-  NormIds final_norm;
-  ParamId head = -1;  // the LM head's projection; equal to `embedding` when tied
+  LmHeadIds head;
 };
 
 struct Architecture {
@@ -39,7 +58,6 @@ struct Architecture {
   HeadLayout heads;
   NormSpec norm;
   ActivationSpec activation;
-  bool linear_bias = false;
   RopeSpec rope;
   BlocksparseSpec blocksparse;
   bool blocksparse_layers = false;
@@ -55,6 +73,10 @@ struct Architecture {
   // Returns the scale, window and block mask of layer l.
   AttentionSpec attention(int64_t l) const;
 };
+
+// The kernels' names of these traits.
+Norm norm_of(NormKind);
+Activation activation_of(MlpKind);
 
 // Resolves a model section, which must be complete (no derived zeros left, vocab known).
 Architecture make_architecture(const ModelSection&);

@@ -1,13 +1,15 @@
 #include "model/env.h"
 
+#include <utility>
+
 namespace fp {
 
 void ModelEnv::linear_backward_weight(const Tensor& dy, const Tensor& x, const LinearIds& l) const {
-  Write write = Write::set;
-  for (ParamId id = l.first; id <= l.last; ++id) write = params->grad_write(id);
+  const Write write = params->grad_write(l.first, l.last);
   const Tensor dw = params->grad(l.first, l.last);
   if (l.bias < 0) return ops->linear_backward_weight({dw, dy, x, write});
-  ops->linear_backward_weight_bias({dw, params->grad(l.bias), dy, x, write, params->grad_write(l.bias)});
+  const Write bias_write = params->grad_write(l.bias, l.last_bias);
+  ops->linear_backward_weight_bias({dw, params->grad(l.bias, l.last_bias), dy, x, write, bias_write});
 }
 
 void ModelEnv::norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const {
@@ -39,11 +41,17 @@ void ModelEnv::gather(const Tensor& x, const MicroBatch& b) const {
   if (tokens.megatron) tensor->all_gather(x, own_rows(x, b));
 }
 
-ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
-  if (!tokens.megatron) return own;
-  ArenaTensor x = alloc({b.rows(), own->cols()});
-  tensor->all_gather(x, own);
+ArenaTensor ModelEnv::whole_copy(const Tensor& own, const MicroBatch& b) const {
+  ArenaTensor x = alloc({b.rows(), own.cols()});
+  if (tokens.megatron)
+    tensor->all_gather(x, own);
+  else
+    ops->copy({x, own});
   return x;
+}
+
+ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
+  return tokens.megatron ? whole_copy(*own, b) : std::move(own);
 }
 
 ArenaTensor ModelEnv::reduce(ArenaTensor x, const MicroBatch& b) const {

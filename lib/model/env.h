@@ -54,30 +54,31 @@ struct ModelEnv {
   ArenaTensor alloc_f32(const Shape& s) const { return arena->alloc(DType::f32, s); }
   ArenaTensor widened(const Tensor& x) const;  // x as f32: a view of x if it is f32, else a copy
   Tensor weight(ParamId id) const { return id < 0 ? Tensor{} : params->weight(id); }
+  Tensor bias(const LinearIds& l) const { return l.bias < 0 ? Tensor{} : params->weight(l.bias, l.last_bias); }
 
   // ---- across the tensor-parallel ranks -----------------------------------------------------------------------------
   // Returns the own rows of x [M,C].
   Tensor own_rows(const Tensor& x, const MicroBatch& b) const { return x.slice(b.share.first_row, b.local_rows()); }
   // Fills x [M,C], in which only the own rows are set, with the rows of the other ranks.
   void gather(const Tensor& x, const MicroBatch& b) const;
-  // Returns all rows [M,C], from the own rows [M',C] of each rank.
+  // Returns all rows [M,C], from the own rows [M',C] of each rank; whole_copy() leaves `own` as it is.
   ArenaTensor whole(ArenaTensor own, const MicroBatch&) const;
+  ArenaTensor whole_copy(const Tensor& own, const MicroBatch&) const;
   // Returns the own rows [M',C] of the sum over the ranks of x [M,C].
   ArenaTensor reduce(ArenaTensor x, const MicroBatch&) const;
 
   void linear(const Tensor& y, const Tensor& x, const LinearIds& l) const {
-    ops->linear({y, x, params->weight(l.first, l.last), weight(l.bias)});
+    ops->linear({y, x, params->weight(l.first, l.last), bias(l)});
   }
   // Computes this rank's addend of a row-parallel product; one rank adds the bias.
   void linear_part(const Tensor& y, const Tensor& x, const LinearIds& l) const {
-    const bool biased = params->table().adds_to_sum();
-    ops->linear({y, x, params->weight(l.first, l.last), biased ? weight(l.bias) : Tensor{}});
+    ops->linear({y, x, params->weight(l.first, l.last), params->table().adds_to_sum() ? bias(l) : Tensor{}});
   }
   void linear_backward_input(const Tensor& dx, const Tensor& dy, const LinearIds& l) const {
     ops->linear_backward_input({dx, dy, params->weight(l.first, l.last)});
   }
   void linear_gelu(const Tensor& y, const Tensor& u, const Tensor& x, const LinearIds& l) const {
-    ops->linear_gelu({y, u, x, params->weight(l.first, l.last), weight(l.bias)});
+    ops->linear_gelu({y, u, x, params->weight(l.first, l.last), bias(l)});
   }
   void linear_backward_input_gelu(const Tensor& du, const Tensor& dy, const Tensor& u, const LinearIds& l) const {
     ops->linear_backward_input_gelu({du, dy, params->weight(l.first, l.last), u});

@@ -37,7 +37,7 @@ void for_chunks(const Tensor& n, const MicroBatch& batch, const Tensor& loss, co
 ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& vocabulary) {
   const int64_t count = c.n.shape[0], ranks = e.tokens.tensor;
   ArenaTensor logits = e.arena->alloc(e.params->compute(), {count, e.vocabulary.count}, MemoryClass::logits);
-  e.ops->linear({logits, c.n, e.weight(e.ids->head), {}});
+  e.ops->linear({logits, c.n, e.weight(e.ids->head.projection), {}});
   const ArenaTensor stats = e.alloc_f32({count, 3});
   e.ops->softmax_stats({stats, logits, c.targets, vocabulary});
   if (ranks > 1) {
@@ -53,7 +53,7 @@ ArenaTensor chunk_loss(const ModelEnv& e, const Chunk& c, const Vocabulary& voca
 
 ArenaTensor LmHead::final_norm(const Tensor& x, const Tensor& stats, const MicroBatch& batch) const {
   ArenaTensor n = env_->alloc({batch.rows(), x.cols()});
-  env_->norm(env_->own_rows(n, batch), {}, stats, x, {}, env_->ids->final_norm);
+  env_->norm(env_->own_rows(n, batch), {}, stats, x, {}, env_->ids->head.norm);
   env_->gather(n, batch);
   return n;
 }
@@ -69,7 +69,7 @@ ArenaTensor LmHead::forward_backward(ArenaTensor x, const MicroBatch& batch, con
   const ModelEnv& e = *env_;
   const ArenaTensor stats = e.alloc_f32({batch.local_rows(), 2}), n = final_norm(x, stats, batch);
   ArenaTensor dn = e.alloc(n->shape);
-  const LinearIds head{e.ids->head, e.ids->head, -1};
+  const LinearIds head{e.ids->head.projection, e.ids->head.projection, -1};
   for_chunks(n, batch, loss, spec, [&](const Chunk& c) {
     const ArenaTensor logits = chunk_loss(e, c, vocabulary());
     e.ops->cross_entropy_backward({logits, c.loss, c.targets, vocabulary(), c.scale, spec.z_loss});
@@ -78,8 +78,8 @@ ArenaTensor LmHead::forward_backward(ArenaTensor x, const MicroBatch& batch, con
   });
   dn = e.reduce(std::move(dn), batch);
   ArenaTensor dx = e.alloc(x->shape);
-  e.norm_backward_input(dx, dn, x, stats, e.ids->final_norm, Write::set);
-  e.norm_backward_weight(dn, x, stats, e.ids->final_norm);
+  e.norm_backward_input(dx, dn, x, stats, e.ids->head.norm, Write::set);
+  e.norm_backward_weight(dn, x, stats, e.ids->head.norm);
   return dx;
 }
 
@@ -90,9 +90,9 @@ void LmHead::logits(ArenaTensor x, std::span<float> out) const {
   FP_CHECK(static_cast<int64_t>(out.size()) == m * vocab, "{} rows of logits of {} ids into {} places", m, vocab,
            out.size());
   const ArenaTensor stats = e.alloc_f32({m, 2}), n = e.alloc(x->shape);
-  e.norm(n, {}, stats, x, {}, e.ids->final_norm);
+  e.norm(n, {}, stats, x, {}, e.ids->head.norm);
   const ArenaTensor rows = e.arena->alloc(e.params->compute(), {m, padded}, MemoryClass::logits);
-  e.ops->linear({rows, n, e.weight(e.ids->head), {}});
+  e.ops->linear({rows, n, e.weight(e.ids->head.projection), {}});
   const ArenaTensor rows32 = e.alloc_f32(rows->shape);
   rows->dtype == DType::f32 ? e.ops->copy({rows32, rows}) : e.ops->cast({rows32, rows});
   std::vector<float> host(static_cast<size_t>(m * padded));

@@ -46,7 +46,7 @@ void Model::place_on_mesh(const ModelOptions& options) {
   env_.exchange = HeadExchange(env_.heads, mesh.sp(), groups_.at.sp);
   env_.core = env_.exchange.core();
   env_.first_head = mine.heads.first + env_.exchange.first_head();
-  env_.vocabulary = table_.share_of(ids_.embedding);
+  env_.vocabulary = table_.share_of(ids_.embedding.tokens);
 }
 
 void Model::upload_tables(const ModelOptions& options) {

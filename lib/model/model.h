@@ -40,7 +40,7 @@ class Model {
   ParamStore& params() { return *params_; }
   const ModelEnv& env() const { return env_; }
   const Groups& groups() const { return groups_; }
-  const EmbeddingLayer& embedding() const { return embedding_; }
+  const Embedding& embedding() const { return embedding_; }
   // All blocks, by layer; only those whose parameters this rank holds can be run.
   const std::vector<Block>& blocks() const { return blocks_; }
   const LmHead& head() const { return head_; }
@@ -56,7 +56,7 @@ class Model {
   ArenaTensor cos_, sin_, masked_ids_;
   Groups groups_;
   ModelEnv env_;
-  EmbeddingLayer embedding_;
+  Embedding embedding_;
   std::vector<Block> blocks_;
   LmHead head_;
 };

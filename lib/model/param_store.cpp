@@ -103,9 +103,9 @@ void ParamStore::attach_gradients(int unit, const Tensor& memory) {
   if (memory) std::fill(written_.begin() + u.first, written_.begin() + u.last + 1, false);
 }
 
-Write ParamStore::grad_write(ParamId id) {
-  const bool again = written_[static_cast<size_t>(id)];
-  written_[static_cast<size_t>(id)] = true;
+Write ParamStore::grad_write(ParamId first, ParamId last) {
+  const bool again = written_[static_cast<size_t>(first)];
+  std::fill(written_.begin() + first, written_.begin() + last + 1, true);
   return again ? Write::add : Write::set;
 }
 

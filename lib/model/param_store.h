@@ -84,7 +84,9 @@ class ParamStore {
 
   // Returns `set` for the first gradient that a parameter gets in a step or in newly attached memory, then `add`; saves
   // zeroing and re-reading.
-  Write grad_write(ParamId id);
+  Write grad_write(ParamId id) { return grad_write(id, id); }
+  // The same for joined parameters first..last.
+  Write grad_write(ParamId first, ParamId last);
   void begin_step();  // forgets which gradients were written
   // Zeroes those gradients of a unit that were not written (a parameter may be unused, or all targets ignored), and in
   // attached memory the gaps between them.

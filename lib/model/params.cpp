@@ -176,10 +176,11 @@ std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {
   return list;
 }
 
-std::vector<Segment> ParamTable::row_cut(const ParamUnit& u) const {
+std::vector<Segment> ParamTable::partial(const ParamUnit& u, bool megatron_sp) const {
   std::vector<Segment> list;
   for (ParamId id = u.first; id <= u.last; ++id)
-    if ((*this)[id].row_cut) list.push_back({(*this)[id].offset, (*this)[id].local_elements()});
+    if (const GradientSum sum = (*this)[id].sum; sum == GradientSum::heads || (sum == GradientSum::rows && megatron_sp))
+      list.push_back({(*this)[id].offset, (*this)[id].local_elements()});
   return list;
 }
 

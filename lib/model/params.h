@@ -26,6 +26,13 @@ struct InitRule {
 
 using ParamId = int;
 
+// The gradient of a parameter that all tensor-parallel ranks hold is the sum over them of their gradients.
+enum class GradientSum : uint8_t {
+  none,   // no: each computes the whole gradient
+  rows,   // under Megatron sequence parallelism only: each computes that of its rows
+  heads,  // always: each computes that of its attention heads
+};
+
 struct Param {
   std::string name;
   Shape shape;  // logical: no padding, no cut
@@ -33,8 +40,7 @@ struct Param {
   Partition partition;
   InitRule init;
   bool decay = false;  // weight decay applies
-  // Applied to the own rows under Megatron sequence parallelism, so that each rank has an addend of the gradient.
-  bool row_cut = false;
+  GradientSum sum = GradientSum::none;
   int layer = -1;      // -1: outside the layers
   int unit = -1;       // of this rank; -1: only other pipeline ranks hold it
   bool copy = false;   // a copy: another pipeline rank holds it too and owns it
@@ -67,7 +73,7 @@ class ParamTable {
   // memory follows that of the previous parameter without a gap, so that both can be used as one matrix.
   ParamId add(const std::string& name, const Shape& shape, const Partition&, const InitRule&, int layer = -1,
               bool joined = false);
-  void mark_row_cut(ParamId id) { params_[static_cast<size_t>(id)].row_cut = true; }
+  void set_sum(ParamId id, GradientSum sum) { params_[static_cast<size_t>(id)].sum = sum; }
   // The next parameter begins a unit.
   void begin_unit() { new_unit_ = true; }
   // Shares a parameter of the embedding with the LM head (tied embeddings): a rank with the LM head alone holds a copy,
@@ -126,9 +132,9 @@ class ParamTable {
   std::vector<Fragment> owned(ParamId) const;
 
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
-  // copies of kv heads; row_cut() over all, for parameters that Megatron sequence parallelism applies to the own rows.
+  // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.
   std::vector<Segment> copied(const ParamUnit&) const;
-  std::vector<Segment> row_cut(const ParamUnit&) const;
+  std::vector<Segment> partial(const ParamUnit&, bool megatron_sp) const;
   // The tensor-parallel ranks that hold the same copies as this one.
   const std::vector<int>& copy_sharers() const { return copy_sharers_; }
   // Whether this rank is the one that adds a replicated bias to the sum of the ranks' products.

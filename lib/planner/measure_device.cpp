@@ -21,7 +21,7 @@ namespace {
 
 // A model to train. On a GPU all sizes except layers and samples are kGpuScale times as large.
 struct Probe {
-  Family family;
+  std::string_view family;
   int64_t layers, hidden, ffn, vocab, batch, seq_len;
   int64_t micro_batches = 1;
 };
@@ -29,29 +29,28 @@ constexpr int64_t kGpuScale = 4;
 
 // From sizes that barely keep a core busy to sizes that are trained on such a machine, in every dimension.
 const std::vector<Probe> kProbes = {
-    {Family::gpt, 2, 128, 512, 512, 8, 128},      {Family::llama, 2, 256, 688, 4096, 4, 256},
-    {Family::gpt, 2, 512, 2048, 8192, 1, 512},    {Family::llama, 2, 512, 1408, 2048, 1, 128, 2},
-    {Family::gpt, 1, 1024, 4096, 4096, 1, 256},   {Family::llama, 2, 256, 768, 1024, 1, 1024},
-    {Family::gpt, 2, 128, 512, 16384, 1, 128, 2}, {Family::gpt, 1, 768, 3072, 50304, 1, 256},
-    {Family::llama, 1, 1024, 2816, 8192, 4, 256},
+    {"gpt", 2, 128, 512, 512, 8, 128},      {"llama", 2, 256, 688, 4096, 4, 256},
+    {"gpt", 2, 512, 2048, 8192, 1, 512},    {"llama", 2, 512, 1408, 2048, 1, 128, 2},
+    {"gpt", 1, 1024, 4096, 4096, 1, 256},   {"llama", 2, 256, 768, 1024, 1, 1024},
+    {"gpt", 2, 128, 512, 16384, 1, 128, 2}, {"gpt", 1, 768, 3072, 50304, 1, 256},
+    {"llama", 1, 1024, 2816, 8192, 4, 256},
 };
-const std::vector<Probe> kQuickProbes = {{Family::gpt, 2, 128, 512, 512, 2, 128},
-                                         {Family::llama, 1, 256, 704, 4096, 1, 256},
-                                         {Family::gpt, 1, 512, 2048, 2048, 1, 512}};
-const Probe kCheck = {Family::llama, 3, 384, 1024, 3000, 2, 256};  // validation: the rates are not fitted to it
+const std::vector<Probe> kQuickProbes = {
+    {"gpt", 2, 128, 512, 512, 2, 128}, {"llama", 1, 256, 704, 4096, 1, 256}, {"gpt", 1, 512, 2048, 2048, 1, 512}};
+const Probe kCheck = {"llama", 3, 384, 1024, 3000, 2, 256};  // validation: the rates are not fitted to it
 
 RunSpec spec_of(const Probe& p, DType compute, int64_t scale) {
   RunSpec spec;
   ModelSection& m = spec.model;
-  m.family = p.family;
+  m.family = named<Family>(p.family).value();
   m.layers = p.layers;
   m.hidden = scale * p.hidden;
   m.heads = m.hidden / 64;
-  m.kv_heads = p.family == Family::llama ? m.heads / 2 : m.heads;
+  m.kv_heads = m.traits().shared_kv_heads ? m.heads / 2 : m.heads;
   m.ffn = scale * p.ffn;
   m.vocab = scale * p.vocab;
   m.max_position = spec.data.seq_len = scale * p.seq_len;
-  m.tied_embeddings = p.family == Family::gpt;
+  m.tied_embeddings = m.traits().learned_positions;
   spec.train.micro_batch = p.batch;
   spec.train.global_batch = p.batch * p.micro_batches;
   spec.precision.compute = compute;
@@ -113,9 +112,8 @@ class Measurement {
   // Trains one probe and adds its results to `steps`, `works` and, if `fitted`, `samples`.
   void train(const Probe& probe, DType compute, bool fitted) {
     const RunSpec spec = spec_of(probe, compute, on_gpu_ ? kGpuScale : 1);
-    const std::string name =
-        fmt::format("{} {} x {}, {} x {} tokens, {}", probe.family == Family::gpt ? "gpt" : "llama", spec.model.layers,
-                    spec.model.hidden, spec.train.micro_batch, spec.data.seq_len, compute);
+    const std::string name = fmt::format("{} {} x {}, {} x {} tokens, {}", probe.family, spec.model.layers,
+                                         spec.model.hidden, spec.train.micro_batch, spec.data.seq_len, compute);
     log::info("measuring {}", name);
     const auto counting = make_counting_ops(&ops_);
     const Prediction need = dry_run(spec, spec.model, *counting);

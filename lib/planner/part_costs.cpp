@@ -13,7 +13,7 @@ namespace {
 
 // Number of layers after which the pattern of layer kinds repeats.
 int64_t kinds_of(const ModelSection& m) {
-  const int64_t period = m.family == Family::phi3small ? m.blocksparse.dense_every : 1;
+  const int64_t period = m.traits().blocksparse ? m.blocksparse.dense_every : 1;
   return std::clamp<int64_t>(period, 1, m.layers);
 }
 

@@ -13,7 +13,7 @@ namespace {
 void check_heads(const RunSpec& spec) {
   const ParallelSection& p = spec.parallel;
   const ModelSection& m = spec.model;
-  const bool whole_groups = m.family == Family::phi3small;  // its QKV rows are interleaved by kv head
+  const bool whole_groups = m.traits().qkv == QkvLayout::grouped;
   const int64_t most = whole_groups ? m.kv_heads : m.heads;
   if (p.tensor > most)
     throw ConfigError(fmt::format("parallel.tensor = {} is more than model.{} = {}; use 1 to {}", p.tensor,

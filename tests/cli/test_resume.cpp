@@ -46,7 +46,7 @@ void stop_in_save(Process& p, const std::filesystem::path& run_directory) {
 
 TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
   const Workspace w;
-  for (const std::string family : {"gpt", "llama", "phi3", "phi3small"})
+  for (const std::string family : {"gpt", "llama", "phi3", "phi3small", "qwen3"})
     for (const std::string precision : {"bf16", "fp32"}) {
       CAPTURE(family, precision);
       const auto spec = w.spec(family, precision);

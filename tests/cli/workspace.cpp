@@ -17,7 +17,8 @@ const std::map<std::string, std::string>& models() {
       {"phi3small",
        "family: phi3small, layers: 2, hidden: 24, heads: 4, kv_heads: 2, head_dim: 6, ffn: 40, "
        "blocksparse: {block: 4, local_blocks: 2, vertical_stride: 3, dense_every: 2}, mup: {embedding: 10, width: 8, "
-       "attention: 1}"}};
+       "attention: 1}"},
+      {"qwen3", "family: qwen3, layers: 2, hidden: 24, heads: 4, kv_heads: 2, head_dim: 8, ffn: 40"}};
   return m;
 }
 

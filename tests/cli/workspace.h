@@ -18,8 +18,8 @@ class Workspace {
   std::filesystem::path data() const { return root() / "data"; }
   std::filesystem::path run_directory(const std::string& name) const { return root() / "runs" / name; }
 
-  // Writes a spec for a tiny model of a family ("gpt", "llama", "phi3", "phi3small"), with dropout and 20 steps, and
-  // returns its path.
+  // Writes a spec for a tiny model of a family ("gpt", "llama", "phi3", "phi3small", "qwen3"), with dropout and 20
+  // steps, and returns its path.
   std::filesystem::path spec(const std::string& family, const std::string& precision) const;
   // Returns the command `fptrain train SPEC` with the run directory `name` and the arguments `more`.
   std::vector<std::string> train(const std::filesystem::path& spec, const std::string& name,

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 
 #include "base/error.h"
 #include "config/compare_models.h"
@@ -46,6 +47,48 @@ TEST_CASE("every preset survives conversion to config.json and back", "[config]"
     ++tried;
   }
   CHECK(tried > 20);
+}
+
+TEST_CASE("published files describe the presets, and are written as they were", "[config]") {
+  // Keys that say nothing about what is trained.
+  const std::set<std::string> other = {"bos_token_id",         "eos_token_id", "max_window_layers", "torch_dtype",
+                                       "transformers_version", "use_cache",    "use_mrope"};
+  for (const std::string name : {"qwen2.5-0.5b", "mistral-7b-v0.1", "qwen3-0.6b"}) {
+    CAPTURE(name);
+    const fs::path file = fs::path(FP_SOURCE_DIR "/tests/fuzz/corpus/hf_config") / (name + ".json");
+    std::ifstream in(file);
+    const auto published = nlohmann::json::parse(in);
+    ModelSection m = model_from_hf_config(published.dump(), file.string());
+    const auto written = to_hf_config(m);
+    for (const auto& [key, value] : published.items()) {
+      CAPTURE(key);
+      if (other.contains(key) || (key == "sliding_window" && !m.traits().sliding_window)) continue;
+      REQUIRE(written.contains(key));
+      CHECK(nlohmann::json(written[key]) == value);
+    }
+    const ModelSection preset = load_preset(name);
+    m.name = preset.name;
+    m.scaled_residual_init = preset.scaled_residual_init;
+    CHECK(m == preset);
+  }
+}
+
+TEST_CASE("a window in config.json is read as its class reads it", "[config]") {
+  const auto window = [](const std::string& family, const std::string& keys) {
+    return model_from_hf_config(R"({"model_type": ")" + family + R"(", "hidden_size": 64, "intermediate_size": 96,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 500, "max_position_embeddings": 128, "head_dim": 16)" +
+                                    keys + "}",
+                                "config.json")
+        .sliding_window;
+  };
+  CHECK(window("mistral", R"(, "sliding_window": 17)") == 17);
+  CHECK(window("mistral", R"(, "sliding_window": null)") == 0);
+  CHECK(window("mistral", "") == 4096);  // the default of MistralConfig
+  for (const std::string family : {"qwen2", "qwen3"}) {
+    CHECK(window(family, R"(, "sliding_window": 17, "use_sliding_window": false)") == 0);
+    CHECK_THROWS_WITH(window(family, R"(, "sliding_window": 17, "use_sliding_window": true)"),
+                      says("use_sliding_window: true; legal: false"));
+  }
 }
 
 TEST_CASE("a folder with config.json is a preset", "[config]") {

@@ -103,7 +103,7 @@ model: {layers: 2.5, family: lama}
         "data, optimizer, schedule, train, parallel, memory, precision, checkpoint, logging, eval, watchdog\n"
         "  run.yaml:8:17: model.layers: 2.5 is not a whole number; legal: integer from 1 to 10000\n"
         "  run.yaml:8:30: model.family: 'lama' is not known (did you mean 'llama'?); legal: text one of gpt, llama, "
-        "phi3, phi3small");
+        "phi3, phi3small, qwen2, mistral, qwen3");
 }
 
 TEST_CASE("a word of three letters is nearest to words with the same letters or the same first letter", "[config]") {

@@ -64,6 +64,18 @@ TEST_CASE("every preset has exactly the published number of parameters", "[confi
       {"phi-3-medium-4k", 13960238080, 13960238080 + 2 * 64 * 5120},
       {"phi-3-medium-128k", 13960238080, 13960238080 + 2 * 64 * 5120},
       {"phi-3-small-8k", 7392272384, 0},
+      {"qwen2.5-0.5b", 494032768, 0},
+      {"qwen2.5-1.5b", 1543714304, 0},
+      {"qwen2.5-3b", 3085938688, 0},
+      {"qwen2.5-7b", 7615616512, 0},
+      {"mistral-7b-v0.1", 7241732096, 0},
+      {"mistral-7b-v0.3", 7248023552, 0},
+      {"qwen3-0.6b", 596049920, 0},
+      {"qwen3-1.7b", 1720574976, 0},
+      {"qwen3-4b", 4022468096, 0},
+      {"qwen3-8b", 8190735360, 0},
+      {"qwen3-14b", 14768307200, 0},
+      {"qwen3-32b", 32762123264, 0},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);

@@ -24,7 +24,7 @@ ModelSection shared_model(const std::string& family) {
   ModelSection m = tiny_model(family == "phi3" ? "phi3" : family);
   m.hidden = 32;
   m.heads = 8;
-  m.kv_heads = family == "llama" ? 2 : 8;
+  m.kv_heads = family == "gpt" || family == "phi3" ? 8 : 2;
   return m;
 }
 

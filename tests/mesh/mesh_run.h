@@ -40,7 +40,7 @@ struct MeshResult {
   bool operator==(const MeshResult& o) const { return losses == o.losses && norms == o.norms && params == o.params; }
 };
 
-// Returns a llama, gpt or phi3 model with enough heads to split over the ranks.
+// Returns a model of this family with enough heads to split over the ranks.
 ModelSection shared_model(const std::string& family);
 
 MeshResult run_mesh(const ModelSection&, const MeshPlan&);

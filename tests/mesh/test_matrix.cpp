@@ -37,7 +37,7 @@ TEST_CASE("a mesh trains like one rank", "[mesh]") {
 }
 
 TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][nightly]") {
-  const std::string family = GENERATE("gpt", "llama", "phi3");
+  const std::string family = GENERATE("gpt", "llama", "phi3", "qwen3");
   const ModelSection m = shared_model(family);
   const MeshResult one = run_mesh(m, {});
   INFO(family);

@@ -122,6 +122,25 @@ TEST_CASE("phi-3-small's blocksparse heads keep their global index on a mesh", "
   check_like_one(m, plan_of(1, 8, 1, 0));
 }
 
+// With two kv heads, four tensor- or sequence-parallel ranks hold copies of them.
+TEST_CASE("biases of queries and keys, windows and norms of heads train on a mesh", "[mesh]") {
+  const std::string family = GENERATE("qwen2", "mistral", "qwen3");
+  const ModelSection m = shared_model(family);
+  CAPTURE(family);
+  MeshPlan p = plan_of(2, 2, 2, 3, true);
+  p.recompute = Recompute::selective;
+  check_like_one(m, p);
+  check_like_one(m, plan_of(4, 1, 2, 0));
+  p = plan_of(1, 4, 1, 2);
+  p.recompute = Recompute::full;
+  p.documents = true;
+  check_like_one(m, p);
+  p = plan_of(2, 1, 1, 0);
+  p.pipeline.ranks = 2;
+  p.pipeline.schedule = PipelineSchedule::zb_h1;
+  check_like_one(m, p);
+}
+
 TEST_CASE("dropout does not depend on the mesh", "[mesh]") {
   ModelSection m = shared_model(GENERATE("gpt", "llama", "phi3"));
   m.dropout_embedding = m.dropout_attention = m.dropout_residual = m.dropout_ffn = 0.1;

@@ -1,6 +1,7 @@
 """Tiny random models of every family that transformers has."""
 import torch
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM)
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM)
 
 VOCAB = 211  # odd, so that the vocabulary is padded
 
@@ -40,6 +41,14 @@ def llama32():
                                                        rope_scaling=dict(LLAMA3, factor=32.0))))
 
 
+def qwen2(**more):
+    return Qwen2ForCausalLM(Qwen2Config(**llama_config(num_key_value_heads=2, rms_norm_eps=1e-6, rope_theta=1000000.0, **more)))
+
+
+def mistral(**more):
+    return MistralForCausalLM(MistralConfig(**llama_config(num_key_value_heads=2, head_dim=12, sliding_window=9, **more)))
+
+
 def phi3(**more):
     return Phi3ForCausalLM(Phi3Config(**(llama_config(pad_token_id=VOCAB - 1, bos_token_id=1, eos_token_id=2, resid_pdrop=0.0, sliding_window=None,
                                                       original_max_position_embeddings=256) | more)))
@@ -64,7 +73,8 @@ def phi3_medium():
 # name -> (maker, length of the sequences tried)
 MODELS = {"gpt2": (gpt2, [40]), "gpt2-untied": (lambda: gpt2(tie_word_embeddings=False, n_inner=100), [40]), "llama-2": (llama2, [40]),
           "llama-3.1": (llama31, [70]), "llama-3.2": (llama32, [70]), "phi-3-mini-4k": (phi3_mini_4k, [8, 33]),
-          "phi-3-mini-128k": (phi3_mini_128k, [32, 33, 60]), "phi-3-medium": (phi3_medium, [40])}
+          "phi-3-mini-128k": (phi3_mini_128k, [32, 33, 60]), "phi-3-medium": (phi3_medium, [40]),
+          "mistral": (mistral, [8, 33]), "qwen-2": (qwen2, [40]), "qwen-2-tied": (lambda: qwen2(tie_word_embeddings=True), [40])}
 
 
 def make(name):

@@ -10,7 +10,21 @@ import numpy as np
 import torch
 
 FPTRAIN = os.environ["FPTRAIN"]
+LR, DECAY = 1e-3, 0.1  # of the AdamW step that is compared
 torch.set_num_threads(2)
+
+
+def adamw_step(parameters):
+    """One AdamW step of PyTorch from the gradients of a list of parameters, as `fptrain probe --update` makes it."""
+    groups = [{"params": [p for p in parameters if (p.dim() >= 2) == decay], "weight_decay": DECAY if decay else 0.0}
+              for decay in (True, False)]
+    torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), eps=1e-8).step()
+
+
+def first_step(gradient):
+    """Returns Adam's first step at a learning rate of 1, against the direction of the gradient."""
+    gradient = gradient.astype(np.float64)
+    return gradient / (np.abs(gradient) + 1e-8)
 
 
 def fptrain(*arguments, expect=0):
@@ -50,3 +64,9 @@ class Case(unittest.TestCase):
         """Returns the norm of the difference relative to the norm of the reference."""
         scale = max(float(np.linalg.norm(theirs)), 1e-12)
         self.assertLessEqual(float(np.linalg.norm(ours - theirs)) / scale, tolerance, what)
+
+    def close_update(self, ours, theirs, our_gradient, their_gradient, name):
+        # Where a gradient is only rounding noise (GPT-2's key biases do not change the softmax), its sign decides Adam's
+        # first step. The gradients were compared before; here each step has to follow from its own gradient.
+        steps = LR * (first_step(their_gradient) - first_step(our_gradient))
+        self.close(ours, theirs + steps, 1e-6, f"{name} after one AdamW step")

@@ -170,12 +170,14 @@ std::string list_to_add(const std::string& contributing, const std::string& titl
 TEST_CASE("the lists of how to add a family and a schedule name every file that names the newest one") {
   const std::string contributing = read_project_file("CONTRIBUTING.md");
   Problems problems("lists");
-  for (const auto& [title, newest] : {std::pair{"A model family", "phi3small"}, {"A pipeline schedule", "dualpipev"}}) {
+  for (const auto& [title, newest] : {std::pair{"A model family", "qwen3"}, {"A pipeline schedule", "dualpipev"}}) {
     const std::string list = list_to_add(contributing, title);
     CHECK(named_paths(list).size() > 20);
     for (const std::string& path : project_files({"lib", "apps", "cuda", "tests", "scripts", "configs", "docs"},
                                                  {".h", ".cpp", ".cu", ".py", ".md", ".txt", ".yaml"})) {
-      if (path == "tests/repo/test_documents.cpp" || read_project_file(path).find(newest) == std::string::npos)
+      const bool preset = path.starts_with("configs/models/");  // one of them stands for all
+      if (preset || path == "tests/repo/test_documents.cpp" ||
+          read_project_file(path).find(newest) == std::string::npos)
         continue;
       if (list.find("`" + path + "`") == std::string::npos)
         problems.add(

@@ -10,7 +10,8 @@
 namespace fp::test {
 
 inline const std::vector<std::string>& tiny_names() {
-  static const std::vector<std::string> names = {"gpt", "llama", "llama3", "phi3", "phi3-longrope", "phi3small"};
+  static const std::vector<std::string> names = {"gpt",       "llama", "llama3",  "phi3", "phi3-longrope",
+                                                 "phi3small", "qwen2", "mistral", "qwen3"};
   return names;
 }
 
@@ -38,6 +39,20 @@ inline ModelSection tiny_model(const std::string& name) {
       m.rope.factor = 8;
       m.rope.original_max_position = 16;
     }
+  } else if (name == "mistral") {
+    m.family = Family::mistral;
+    m.kv_heads = 2;
+    m.head_dim = 6;
+    m.tied_embeddings = false;
+    m.sliding_window = 7;
+  } else if (name == "qwen3") {
+    m.family = Family::qwen3;
+    m.kv_heads = 2;
+    m.head_dim = 6;
+  } else if (name == "qwen2") {
+    m.family = Family::qwen2;
+    m.kv_heads = 2;
+    m.tied_embeddings = false;
   } else if (name == "phi3" || name == "phi3-longrope") {
     m.family = Family::phi3;
     m.kv_heads = 2;

@@ -86,6 +86,35 @@ void read_llama(const HfKeys& c, ModelSection& m) {
   }
 }
 
+void read_standard_rope(const HfKeys& c, ModelSection& m) {
+  const HfRope rope(c);
+  m.rope.theta = rope.theta;
+  if (rope.kind != "default") rope.refuse_kind("default");
+}
+
+void read_qwen2(const HfKeys& c, ModelSection& m) {
+  m.family = Family::qwen2;
+  read_llama_like(c, m);
+  c.must_be("use_sliding_window", false);
+  read_standard_rope(c, m);
+}
+
+void read_mistral(const HfKeys& c, ModelSection& m) {
+  m.family = Family::mistral;
+  read_llama_like(c, m);
+  // Without the key its class has a window; null is none.
+  m.sliding_window = c.integer("sliding_window", c.given("sliding_window") ? 0 : 4096);
+  read_standard_rope(c, m);
+}
+
+void read_qwen3(const HfKeys& c, ModelSection& m) {
+  m.family = Family::qwen3;
+  read_llama_like(c, m);
+  m.head_dim = c.integer("head_dim", 128);
+  c.must_be("use_sliding_window", false);
+  read_standard_rope(c, m);
+}
+
 void read_longrope(const HfKeys& c, const HfRope& rope, ModelSection& m) {
   m.rope.kind = RopeKind::longrope;
   m.rope.short_factor = rope.keys.numbers("short_factor");
@@ -145,6 +174,21 @@ void read_phi3small(const HfKeys& c, ModelSection& m) {
   if (rope.keys.has("long_mscale")) m.rope.attention_factor = rope.keys.number("long_mscale");
 }
 
+// By model_type.
+struct Reader {
+  std::string_view type;
+  void (*read)(const HfKeys&, ModelSection&);
+};
+constexpr Reader kReaders[] = {{"gpt2", read_gpt2},           {"llama", read_llama}, {"phi3", read_phi3},
+                               {"phi3small", read_phi3small}, {"qwen2", read_qwen2}, {"mistral", read_mistral},
+                               {"qwen3", read_qwen3}};
+
+std::string model_types() {
+  std::string list;
+  for (const Reader& r : kReaders) list += (list.empty() ? "" : ", ") + std::string(r.type);
+  return list;
+}
+
 }  // namespace
 
 ModelSection model_from_hf_config(const std::string& text, const std::string& where) {
@@ -155,16 +199,10 @@ ModelSection model_from_hf_config(const std::string& text, const std::string& wh
   RunSpec spec;
   ModelSection& m = spec.model;
   const std::string type = c.text("model_type", "");
-  if (type == "gpt2")
-    read_gpt2(c, m);
-  else if (type == "llama")
-    read_llama(c, m);
-  else if (type == "phi3")
-    read_phi3(c, m);
-  else if (type == "phi3small")
-    read_phi3small(c, m);
-  else
-    c.refuse("model_type", "gpt2, llama, phi3, phi3small");
+  const auto reader =
+      std::find_if(std::begin(kReaders), std::end(kReaders), [&](const Reader& r) { return r.type == type; });
+  if (reader == std::end(kReaders)) c.refuse("model_type", model_types());
+  reader->read(c, m);
   m.vocab = c.integer("vocab_size", type == "gpt2" ? 50257 : -1);
   if (m.vocab < 1) c.refuse("vocab_size", "1 or more");
   m.init_std = c.number("initializer_range", 0.02);

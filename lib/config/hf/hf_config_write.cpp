@@ -53,9 +53,41 @@ Out llama_like_config(const ModelSection& m, const char* type, const char* archi
           {"rope_scaling", nullptr}};
 }
 
-Out llama_config(const ModelSection& m) {
+void require_attention_dropout_only(const ModelSection& m) {
   if (m.dropout_embedding > 0 || m.dropout_residual > 0 || m.dropout_ffn > 0)
-    throw DataError("model.dropout_*: Llama's config.json knows dropout on attention only; set the others to 0");
+    throw DataError(fmt::format(
+        "model.dropout_*: the config.json of family {} knows dropout on attention only; set the others to 0",
+        m.family));
+}
+
+Out qwen2_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "qwen2", "Qwen2ForCausalLM");
+  c.erase("attention_bias");  // not a key of its class: the biases belong to the family
+  c["use_sliding_window"] = false;
+  return c;
+}
+
+Out mistral_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "mistral", "MistralForCausalLM");
+  c.erase("attention_bias");  // not a key of its class, nor is rope_scaling
+  c.erase("rope_scaling");
+  c["head_dim"] = m.head_dim;
+  c["sliding_window"] = m.sliding_window > 0 ? Out(m.sliding_window) : Out();
+  return c;
+}
+
+Out qwen3_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
+  Out c = llama_like_config(m, "qwen3", "Qwen3ForCausalLM");
+  c["head_dim"] = m.head_dim;
+  c["use_sliding_window"] = false;
+  return c;
+}
+
+Out llama_config(const ModelSection& m) {
+  require_attention_dropout_only(m);
   Out c = llama_like_config(m, "llama", "LlamaForCausalLM");
   c["head_dim"] = m.head_dim;
   c["mlp_bias"] = false;
@@ -149,9 +181,10 @@ Out phi3small_config(const ModelSection& m) {
 }  // namespace
 
 Out to_hf_config(const ModelSection& m) {
-  if (!m.masked_ids.empty() && m.family != Family::phi3small)
-    throw DataError(fmt::format(
-        "model.masked_ids: {} ids: only phi-3-small's config.json can express them; legal: none", m.masked_ids.size()));
+  if (!m.masked_ids.empty() && !m.traits().hf_masked_ids)
+    throw DataError(
+        fmt::format("model.masked_ids: {} ids: the config.json of family {} cannot express them; legal: none",
+                    m.masked_ids.size(), m.family));
   switch (m.family) {
     case Family::gpt:
       return gpt2_config(m);
@@ -161,6 +194,12 @@ Out to_hf_config(const ModelSection& m) {
       return phi3_config(m);
     case Family::phi3small:
       return phi3small_config(m);
+    case Family::qwen2:
+      return qwen2_config(m);
+    case Family::mistral:
+      return mistral_config(m);
+    case Family::qwen3:
+      return qwen3_config(m);
   }
   throw InternalError("unknown family");
 }

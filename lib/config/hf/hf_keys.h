@@ -25,6 +25,9 @@ class HfKeys {
 
   bool has(const std::string& key) const { return object_.contains(key) && !object_.at(key).is_null(); }
 
+  // Whether the key is in the object, perhaps with the value null.
+  bool given(const std::string& key) const { return object_.contains(key); }
+
   int64_t integer(const std::string& key, std::optional<int64_t> otherwise = {}) const {
     const nlohmann::json* v = find(key, otherwise.has_value(), "a whole number");
     if (v == nullptr) return *otherwise;

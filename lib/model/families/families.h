@@ -9,6 +9,9 @@
 
 namespace fp::families {
 
+// Declares the parameters of a model of any family.
+ModelIds declare(const ModelSection&, ParamTable&);
+
 ModelIds declare_gpt(const ModelSection&, ParamTable&);
 ModelIds declare_llama(const ModelSection&, ParamTable&);
 ModelIds declare_phi3(const ModelSection&, ParamTable&);
@@ -34,6 +37,10 @@ struct Declare {
   }
   // Declares the gain and, `with_bias`, the bias of a norm called `name`.
   NormIds norm(const std::string& name, bool with_bias, int layer) const;
+  // Declares the gain of a norm over each attention head, which all heads share.
+  NormIds head_norm(const std::string& name, int layer) const;
+  // Declares Q, K and V as parameters of their own, used as one matrix; with biases if the family has them.
+  LinearIds separate_qkv(const std::string& prefix, int layer) const;
   // Declares the weight of the LM head and returns it; returns `embedding` where the two are tied.
   ParamId head(ParamId embedding) const;
   // Declares an (out, in) weight; `with_bias` adds `name.bias`. The bias of row-parallel weights (dim 1) is replicated.
