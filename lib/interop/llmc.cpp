@@ -66,7 +66,7 @@ LlmcModel read_llmc_model(const fs::path& path) {
   };
   RunSpec spec;
   ModelSection& m = spec.model;
-  m.family = Family::gpt;
+  m.family = kLlmcFamily;
   m.max_position = value(2, "maximum sequence length", 1 << 24);
   m.vocab = value(3, "vocabulary", 1 << 24);
   m.layers = value(4, "layers", 10000);

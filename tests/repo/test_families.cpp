@@ -10,8 +10,8 @@
 namespace fp::test {
 namespace {
 
-// The folders that say what a family is, and a file format that holds models of one family only.
-const std::set<std::string> kFamilyPlaces = {"lib/config/", "lib/model/families/", "lib/interop/llmc.cpp"};
+// The folders that say what a family is.
+const std::set<std::string> kFamilyPlaces = {"lib/config/", "lib/model/families/"};
 
 bool may_name_families(const std::string& path) {
   return std::any_of(kFamilyPlaces.begin(), kFamilyPlaces.end(),

@@ -41,6 +41,7 @@ struct MappingRule {
 };
 
 constexpr std::string_view kPartNumber = "part";
+constexpr Family kLlmcFamily = Family::gpt;  // of llm.c's model files, which hold GPT-2 only
 
 struct MappingSpec {
   std::string name;  // the file, for messages
