@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,10 +35,10 @@ constexpr const char* kUsage =
     "usage: %s TARGET [--iterations N | --minutes M] [--seed S|random] [--seconds-each T] [--state FILE] [--finds "
     "FOLDER] "
     "FILE|FOLDER...\n"
-    "Runs each file once, then mutations of them: the first N, or as many as M minutes allow. An input that fails,\n"
-    "or takes T seconds, ends the run with code 1. It is written to FOLDER (default: .) under the name that is "
-    "printed;\n"
-    "as the only argument it fails again. A run that SIGTERM or SIGINT stops (code 75) resumes from its state file.\n";
+    "Runs each file once, then mutations of them: the first N, or as many as M minutes of processor time allow. An\n"
+    "input that fails, or takes T seconds of processor time, ends the run with code 1. It is written to FOLDER\n"
+    "(default: .) under the name that is printed; as the only argument it fails again. A run that SIGTERM or SIGINT\n"
+    "stops (code 75) resumes from its state file.\n";
 
 std::map<std::string, Target>& targets() {
   static std::map<std::string, Target> map;
@@ -45,6 +46,7 @@ std::map<std::string, Target>& targets() {
 }
 
 constexpr int kInterrupted = 75;
+constexpr unsigned kPatience = 20;               // an input may take this many times its processor time
 constexpr int64_t kMemory = int64_t{256} << 20;  // maximum bytes for one input
 
 struct Options {
@@ -121,6 +123,7 @@ Progress read_state(const Options& o) {
 struct Shared {
   uint64_t number;  // files first, then mutations
   uint64_t bytes;
+  double seconds;  // processor time of all inputs, so that a busy machine does not shorten a run
   bool done;
   char* input() { return reinterpret_cast<char*>(this + 1); }
 };
@@ -129,6 +132,19 @@ int64_t peak_bytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
+}
+
+double processor_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Ends this process by SIGPROF when it computes longer than this, and by SIGALRM when it only waits; 0: no limit.
+void limit_time(unsigned seconds) {
+  const itimerval computing{{0, 0}, {static_cast<time_t>(seconds), 0}};
+  ::setitimer(ITIMER_PROF, &computing, nullptr);
+  ::alarm(kPatience * seconds);
 }
 
 // Runs a target; returns false when it fails in a way that can be reported here.
@@ -148,7 +164,7 @@ bool survives(Target target, std::string_view input) {
 
 class Run {
  public:
-  explicit Run(const Options& o) : o_(o), progress_(read_state(o)), begin_(std::chrono::steady_clock::now()) {
+  explicit Run(const Options& o) : o_(o), progress_(read_state(o)) {
     size_t longest = Mutator::kLongest;
     for (const fs::path& file : o.files) {
       corpus_.push_back(fp::read_file(file));
@@ -158,6 +174,7 @@ class Run {
     FP_CHECK(memory != MAP_FAILED, "no memory to share");
     shared_ = static_cast<Shared*>(memory);
     shared_->number = progress_.next > 0 ? corpus_.size() + progress_.next : 0;
+    shared_->seconds = progress_.seconds;
   }
 
   int operator()() {
@@ -187,12 +204,9 @@ class Run {
   unsigned long long mutations() const {
     return shared_->number > corpus_.size() ? shared_->number - corpus_.size() : 0;
   }
-  double seconds() const {
-    return progress_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
   bool is_over() const {
     if (shared_->number < corpus_.size()) return false;
-    return o_.minutes > 0 ? seconds() >= 60 * o_.minutes : mutations() >= o_.iterations;
+    return o_.minutes > 0 ? shared_->seconds >= 60 * o_.minutes : mutations() >= o_.iterations;
   }
 
   // Runs in the child. Ends with exit(), so that LeakSanitizer runs.
@@ -203,10 +217,11 @@ class Run {
       const std::string input = n < corpus_.size() ? corpus_[n] : mutator.input(n - corpus_.size());
       shared_->bytes = input.size();
       std::memcpy(shared_->input(), input.data(), input.size());
-      ::alarm(o_.seconds_each);
+      limit_time(o_.seconds_each);
       if (!survives(o_.target, {shared_->input(), input.size()})) ::_exit(1);
+      shared_->seconds = progress_.seconds + processor_seconds();
     }
-    ::alarm(0);
+    limit_time(0);
     shared_->done = true;
     std::exit(0);
   }
@@ -231,7 +246,7 @@ class Run {
   }
 
   void save() const {
-    fp::write_file_atomically(o_.state, fmt::format("{} {} {}\n", progress_.seed, mutations(), seconds()));
+    fp::write_file_atomically(o_.state, fmt::format("{} {} {}\n", progress_.seed, mutations(), shared_->seconds));
   }
 
   int report(int status) const {
@@ -240,8 +255,10 @@ class Run {
                              : n < corpus_.size() ? "file " + o_.files[n].string()
                                                   : fmt::format("mutation {} of seed {}", mutations(), progress_.seed);
     std::string how = "ended the process";
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
       how = fmt::format("took more than {} s", o_.seconds_each);
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+      how = fmt::format("was not done after {} s", kPatience * o_.seconds_each);
     else if (WIFSIGNALED(status))
       how = fmt::format("ended by signal {}", WTERMSIG(status));
     std::fprintf(stderr, "FAILED: %s %s\n", what.c_str(), how.c_str());
@@ -255,7 +272,6 @@ class Run {
 
   const Options& o_;
   Progress progress_;
-  const std::chrono::steady_clock::time_point begin_;
   std::vector<std::string> corpus_;
   Shared* shared_ = nullptr;
 
