@@ -69,7 +69,7 @@ Tensor ParamStore::grad(ParamId first, ParamId last) const {
 
 Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
   const Param& p = (*table_)[id];
-  return Tensor(flat.data, flat.dtype, {flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
+  return flat.reshaped({flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
 }
 
 const ParamStore::Flat& ParamStore::flat(int slot) const {

@@ -67,6 +67,12 @@ class DryOps final : public CountingOps {
   FP_UNFUSED_OPS(FP_OP)
 #undef FP_OP
 
+  class CountedCopies final : public Copies {
+    void begin(const Copy&) override {}
+    void order_ops_after(const CopyTicket&) override {}
+  };
+  std::unique_ptr<Copies> make_copies() override { return std::make_unique<CountedCopies>(); }
+
   template <class Call>
   void need_scratch(const Call&) {}
   void need_scratch(const calls::Attention& call) { need_attention_scratch(call); }
