@@ -45,6 +45,8 @@ class Ops {
  public:
   virtual ~Ops() = default;
   virtual std::string_view name() const = 0;
+  // Whether it only counts calls: the addresses of tensors must not be accessed.
+  virtual bool dry() const { return false; }
 
   // ---- the device: not for use inside a step ------------------------------------------------------------------------
   // Allocates uninitialised memory for tensors, aligned to 256 bytes and freed with its last owner. Throws ConfigError

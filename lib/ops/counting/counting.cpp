@@ -53,6 +53,7 @@ class DryOps final : public CountingOps {
   }
 
   std::string_view name() const override { return "counting"; }
+  bool dry() const override { return true; }
   const Counts& counts() const override { return counter_.counts(); }
   void reset() override { counter_.reset(); }
   size_t scratch_bytes() const override { return scratch_; }
