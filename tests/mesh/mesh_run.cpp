@@ -111,7 +111,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     LossSums sums = executor.accumulate(batches);
     const GradientNorm norm = executor.gradient_norm(sums);
     if (plan.after_gradients) plan.after_gradients(executor, world.rank());
-    executor.update(optimizer, plan.lr, step, norm.norm);
+    if (plan.skip_every == 0 || step % plan.skip_every != 0) executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());

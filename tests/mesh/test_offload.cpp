@@ -2,6 +2,7 @@
 // that the dry run predicts.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <thread>
 
@@ -38,7 +39,10 @@ void check_same_bits(const ModelSection& m, MeshPlan plan) {
   plan.offload = true;
   plan.poison = true;
   plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
-  CHECK(run_mesh(m, plan) == resident);
+  const MeshResult offloaded = run_mesh(m, plan);
+  CHECK(offloaded == resident);
+  for (const auto& [name, values] : offloaded.states)
+    if (std::ranges::any_of(values, [](float v) { return std::isnan(v); })) FAIL("NaN in " << name);
 }
 
 }  // namespace
@@ -89,6 +93,34 @@ TEST_CASE("the size of the pieces and the order of the copies change no bit", "[
     plan.copies = delayed(lanes);
     CHECK(run_mesh(m, plan) == resident);
   }
+}
+
+TEST_CASE("skipped updates leave offloaded state as it is, and checked sums are unaffected", "[mesh]") {
+  MeshPlan plan{.dp = 2, .zero = 2, .compute = DType::bf16};
+  plan.skip_every = 3;
+  plan.executor.check_sums = true;
+  check_same_bits(shared_model("llama"), plan);
+}
+
+TEST_CASE("an altered gradient sum is found with offloaded state, whose copies then end", "[mesh]") {
+  MeshPlan plan{.dp = 2, .zero = 1, .steps = 2};
+  plan.offload = true;
+  plan.executor.check_sums = true;
+  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
+  plan.before_step = [](Executor& executor, int rank, int step) {
+    if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
+  };
+  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
+}
+
+TEST_CASE("a bit that flips in an offloaded moment changes the parameters", "[mesh]") {
+  MeshPlan plan{.steps = 3};
+  plan.offload = true;
+  const MeshResult without = run_mesh(shared_model("llama"), plan);
+  plan.before_step = [](Executor& executor, int, int step) {
+    if (step == 3) executor.flip(Executor::Flipped::moments, {17, 28});
+  };
+  CHECK_FALSE(run_mesh(shared_model("llama"), plan).params == without.params);
 }
 
 TEST_CASE("stochastic rounding of offloaded master weights has the same random numbers", "[mesh]") {
