@@ -22,6 +22,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.recompute = spec.memory.recompute;
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;
+  o.offload_optimizer = spec.memory.offload.optimizer == Offload::host;
   return o;
 }
 
