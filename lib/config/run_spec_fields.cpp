@@ -244,7 +244,8 @@ void declare(Fields& f, MemorySection& s) {
         {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
                 "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
   f.add("offload", s.offload,
-        {.doc = "What is kept in host memory instead of the device's. Copies take time that `fptrain plan` predicts."});
+        {.doc = "What is kept in host memory instead of the device's. On the CPU only; `fptrain plan` does not predict "
+                "the time of the copies yet."});
   f.add("loss_chunk_tokens", s.loss_chunk_tokens,
         {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
          .unit = "tokens",
