@@ -35,12 +35,7 @@ auto works_of(const Call& call) {
 
 std::shared_ptr<std::byte> Ops::allocate(size_t bytes, bool huge_pages) { return host_memory(bytes, huge_pages); }
 
-std::shared_ptr<std::byte> Ops::allocate_host(size_t bytes, bool huge_pages) {
-  if (device_memory())
-    throw ConfigError(
-        fmt::format("memory.offload.optimizer host: device {} cannot copy asynchronously yet; legal: none", name()));
-  return host_memory(bytes, huge_pages);
-}
+std::shared_ptr<std::byte> Ops::allocate_host(size_t bytes, bool huge_pages) { return host_memory(bytes, huge_pages); }
 
 Copies& Ops::copies() {
   if (!copies_) copies_ = make_copies();
