@@ -27,10 +27,6 @@ if(FPTRAIN_SANITIZE)
   target_compile_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # Test code is built without the checks of undefined behaviour, which more than double its compile time.
   target_compile_options(fp_flags INTERFACE $<$<BOOL:$<TARGET_PROPERTY:FP_TEST_CODE>>:-fno-sanitize=undefined>)
-  # At -O0 these three cost a sixth of the build: a null pointer faults by itself, and the preset fuzz checks alignment.
-  if(FPTRAIN_SANITIZE MATCHES "undefined" AND NOT FPTRAIN_FUZZ)
-    target_compile_options(fp_flags INTERFACE -fno-sanitize=null,alignment,object-size)
-  endif()
   # Instrumented code leads GCC 12 to false reports, here inside <regex>, which Catch2 uses (GCC bug 105562).
   target_compile_options(fp_flags INTERFACE -Wno-maybe-uninitialized)
   target_link_options(fp_flags INTERFACE -fsanitize=${FPTRAIN_SANITIZE})
