@@ -36,4 +36,13 @@ double saved_bytes(const OptimizerSection& spec) {
   return bytes;
 }
 
+double offloaded_bytes(const OptimizerSection& spec, DType compute) {
+  std::vector<StateSlot> slots = state_slots(spec.kind);
+  offload(slots, compute);
+  double bytes = 0;
+  for (const StateSlot& s : slots)
+    if (s.residence == Residence::host) bytes += static_cast<double>(size_of(s.dtype));
+  return bytes;
+}
+
 }  // namespace fp

@@ -66,8 +66,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 std::vector<StateSlot> state_slots(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
 void offload(std::vector<StateSlot>&, DType compute);
-// Bytes of all slots of a parameter's element, which checkpoints save.
+// Bytes of all slots of a parameter's element, which checkpoints save; and of those that offload() moves.
 double saved_bytes(const OptimizerSection&);
+double offloaded_bytes(const OptimizerSection&, DType compute);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

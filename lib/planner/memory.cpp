@@ -7,6 +7,7 @@
 #include "comm/counting.h"
 #include "dryrun/setup.h"
 #include "dryrun/stage_memory.h"
+#include "exec/state_stream.h"
 #include "sharding/arrange.h"
 
 namespace fp {
@@ -38,11 +39,16 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   if (!added) return h;
   Arena arena, host_arena(Residence::host);
   const auto world = make_counting_world(roles_.rank(role), mesh_.size());
-  const Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_),
-                    &host_arena);
+  Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_), &host_arena);
   const ParamTable& table = model.table();
   h.states = static_cast<int64_t>(arena.in_use());
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
+  h.offloaded = static_cast<int64_t>(host_arena.in_use());
+  if (h.offloaded > 0) {
+    const std::vector<StatePiece> pieces = state_pieces(model.params());
+    const StateStream buffers(model.env(), pieces);
+    h.buffers = static_cast<int64_t>(arena.in_use()) - h.states;
+  }
   const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
   for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
     if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
@@ -95,7 +101,9 @@ int64_t MemorySearch::attached(int role) {
 }
 
 int64_t MemorySearch::estimate(int role) {
-  return held(role).states + activations(role) + attached(role) + (ops_->device_memory() ? 0 : held(role).staging);
+  const Held& h = held(role);
+  return h.states + std::max(activations(role) + attached(role), h.buffers) +
+         (ops_->device_memory() ? 0 : h.staging + h.offloaded);
 }
 
 const Prediction& MemorySearch::exact(int role) {
@@ -130,8 +138,8 @@ std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
 
 namespace {
 
-// Host memory of the nodes, which ranks fill one after the other: all memory of ranks on CPUs, the staging areas of
-// ranks on GPUs.
+// Host memory of the nodes, which ranks fill one after the other: all memory of ranks on CPUs; of ranks on GPUs the
+// staging areas and what they offload.
 class Nodes {
  public:
   Nodes(MemorySearch& search, const ClusterSpec& cluster, int ranks)
@@ -145,7 +153,7 @@ class Nodes {
   }
 
   struct Most {
-    int64_t bytes = 0, staging = 0;
+    int64_t bytes = 0, staging = 0, offloaded = 0;
   };
   // Returns the memory of the node that needs most; on CPUs from dry runs of all roles on it.
   Most most() {
@@ -153,12 +161,12 @@ class Nodes {
       const auto fullest = std::max_element(kinds_.begin(), kinds_.end(),
                                             [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
       bool known = true;
-      if (!on_host_) return {bytes(*fullest), staging(*fullest)};
+      if (!on_host_) return parts(*fullest);
       for (const auto& [role, n] : *fullest) {
         known = known && search_.known_exactly(role);
         search_.exact(role);
       }
-      if (known) return {bytes(*fullest), staging(*fullest)};
+      if (known) return parts(*fullest);
     }
   }
 
@@ -166,13 +174,17 @@ class Nodes {
   using Node = std::map<int, int64_t>;  // ranks by role
   int64_t bytes(const Node& node) const {
     int64_t sum = 0;
-    for (const auto& [role, n] : node) sum += n * (on_host_ ? reserved_ + of_rank(role) : search_.staging(role));
+    for (const auto& [role, n] : node)
+      sum += n * (on_host_ ? reserved_ + of_rank(role) : search_.staging(role) + search_.offloaded(role));
     return sum;
   }
-  int64_t staging(const Node& node) const {
-    int64_t sum = 0;
-    for (const auto& [role, n] : node) sum += n * search_.staging(role);
-    return sum;
+  Most parts(const Node& node) const {
+    Most most{bytes(node)};
+    for (const auto& [role, n] : node) {
+      most.staging += n * search_.staging(role);
+      most.offloaded += n * search_.offloaded(role);
+    }
+    return most;
   }
   int64_t of_rank(int role) const {
     return search_.known_exactly(role) ? static_cast<int64_t>(search_.exact(role).device_bytes())
@@ -200,10 +212,12 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
   const bool on_gpu = cluster.device == ClusterDevice::cuda;
-  if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;
+  const bool offloads = m.prediction.offloaded_bytes > 0;
+  if (on_gpu && (cluster.host_memory_gib == 0 || (!saves_in_background(spec) && !offloads))) return m;
   const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
   m.node_bytes = node.bytes;
   m.node_staging = node.staging;
+  m.node_offloaded = node.offloaded;
   m.node_available = on_gpu ? usable_bytes(cluster, cluster.host_memory_gib) : m.available;
   return m;
 }
