@@ -4,10 +4,14 @@
 // (lib/ops/calls/update_rules.h) is its formula, and `name` is the enumerator, the name in YAML and the op.
 #pragma once
 
-#define FP_OPTIMIZERS(X) X(AdamW, adamw)
+#define FP_OPTIMIZERS(X) \
+  X(AdamW, adamw)        \
+  X(Lion, lion)
 
 namespace fp {
 
-constexpr const char* kOptimizerDoc = "`adamw`: Adam with decoupled weight decay.";
+constexpr const char* kOptimizerDoc =
+    "`adamw`: Adam with decoupled weight decay. `lion`: steps of one size along the sign of the momentum; its `lr` is "
+    "usually a third to a tenth of AdamW's, its `weight_decay` as many times larger.";
 
 }  // namespace fp

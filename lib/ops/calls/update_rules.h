@@ -68,5 +68,33 @@ struct AdamW {
   }
 };
 
+// Lion (Chen et al., 2023) with decoupled weight decay. State: the momentum.
+struct Lion {
+  static constexpr UpdateRule kRule = UpdateRule::lion;
+  static constexpr int kStates = 1;
+  static constexpr const char* kStateNames[] = {"exp_avg"};
+  static constexpr double kFlops = 12;
+
+  float lr, beta1, beta2, one_minus_beta1, one_minus_beta2, weight_decay, grad_scale;
+
+  explicit Lion(const UpdateOptions& o)
+      : lr(static_cast<float>(o.lr)),
+        beta1(static_cast<float>(o.beta1)),
+        beta2(static_cast<float>(o.beta2)),
+        one_minus_beta1(static_cast<float>(1.0 - o.beta1)),
+        one_minus_beta2(static_cast<float>(1.0 - o.beta2)),
+        weight_decay(static_cast<float>(o.weight_decay)),
+        grad_scale(static_cast<float>(o.grad_scale)) {}
+
+  template <class Math, class V>
+  FP_RULE void apply(V& param, V* states, const V& grad) const {
+    V& m = states[0];
+    const V g = grad * grad_scale;
+    const V step = Math::sign(m * beta1 + g * one_minus_beta1);
+    m = m * beta2 + g * one_minus_beta2;
+    param -= (step + param * weight_decay) * lr;
+  }
+};
+
 }  // namespace rules
 }  // namespace fp

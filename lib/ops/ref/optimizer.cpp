@@ -65,4 +65,17 @@ void RefOps::run(const calls::AdamW& call) {
   u.store([this](const auto& part) { run(part); });
 }
 
+void RefOps::run(const calls::Lion& call) {
+  UpdateValues u(call);
+  Values &P = u.param, &momentum = u.states[0];
+  const UpdateOptions& a = call.options;
+  for (size_t i = 0; i < P.size(); ++i) {
+    const double mixed = a.beta1 * momentum[i] + (1.0 - a.beta1) * u.grad[i];
+    const double direction = mixed > 0 ? 1.0 : mixed < 0 ? -1.0 : 0.0;
+    P[i] -= a.lr * (direction + a.weight_decay * P[i]);
+    momentum[i] = a.beta2 * momentum[i] + (1.0 - a.beta2) * u.grad[i];
+  }
+  u.store([this](const auto& part) { run(part); });
+}
+
 }  // namespace fp
