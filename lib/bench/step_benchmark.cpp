@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 
 #include "base/median.h"
 #include "base/stopwatch.h"
@@ -14,6 +15,19 @@
 #include "dryrun/setup.h"
 
 namespace fp {
+namespace {
+
+struct Memory {
+  Memory(const Prediction& p, const RunSpec& spec, Ops& ops)
+      : arena(std::make_unique<Arena>(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes)) {
+    if (p.offloaded_bytes > 0)
+      host_arena = std::make_unique<Arena>(offload_memory(ops, p.offloaded_bytes, spec.memory), p.offloaded_bytes,
+                                           Residence::host);
+  }
+  std::unique_ptr<Arena> arena, host_arena;
+};
+
+}  // namespace
 
 StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool profile, Ops& ops,
                              CountingOps& counting) {
@@ -27,8 +41,8 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
   r.predicted_bytes = watch.before() + static_cast<int64_t>(p.device_bytes());
   ops.reserve_scratch(p.scratch_bytes);
   {
-    Arena arena(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes);
-    StepRig rig(spec, arena, ops);
+    const Memory memory(p, spec, ops);
+    StepRig rig(spec, *memory.arena, ops, memory.host_arena.get());
     rig.initialize();
     for (int i = 0; i < warmup; ++i) rig.step();
     for (int i = 0; i < steps; ++i) r.step_seconds.push_back(seconds_of([&] { rig.step(); }));
@@ -37,8 +51,8 @@ StepBenchmark benchmark_step(const RunSpec& spec, int warmup, int steps, bool pr
   r.median_seconds = median(r.step_seconds);
   r.tokens_per_s = static_cast<double>(r.tokens) / r.median_seconds;
   if (profile) {
-    Arena arena(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes);
-    StepRig rig(spec, arena, ops);
+    const Memory memory(p, spec, ops);
+    StepRig rig(spec, *memory.arena, ops, memory.host_arena.get());
     rig.initialize();
     rig.step();
     const OpTimes times(ops);

@@ -22,10 +22,10 @@ std::vector<Batch> random_batches(const RunSpec& spec) {
   return batches;
 }
 
-StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops)
+StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host)
     : spec_(spec),
       groups_(make_self_groups()),
-      model_(spec.model, model_options(spec), ops, arena, groups_),
+      model_(spec.model, model_options(spec), ops, arena, groups_, host),
       executor_(model_, executor_options(spec)),
       batches_(random_batches(spec)),
       ops_(ops) {}

@@ -17,7 +17,7 @@ std::vector<Batch> random_batches(const RunSpec&);
 // Runs on one rank. The spec's model must have its vocabulary; spec, arena and ops must outlive this.
 class StepRig {
  public:
-  StepRig(const RunSpec&, Arena&, Ops&);
+  StepRig(const RunSpec&, Arena&, Ops&, Arena* host = nullptr);
   // Initialises the weights. Call it first, except on counting ops, which do not need it.
   void initialize();
   // Runs forward, backward, clipping and update; returns when the device is done.

@@ -104,7 +104,7 @@ class Filler {
     std::ranges::sort(filled, {}, &Segment::offset);
     int64_t at = kept.offset;
     const auto clear_to = [&](int64_t end) {
-      if (end > at) ops_.zero({store_.state(slot, Segment{at, end - at})});
+      if (end > at) zero_tensor(ops_, store_.state(slot, Segment{at, end - at}));
     };
     for (const Segment& s : filled) {
       clear_to(s.offset);

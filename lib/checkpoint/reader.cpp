@@ -15,6 +15,7 @@
 #include "checkpoint/plain_file.h"
 #include "checkpoint/tensor_reader.h"
 #include "io/retry.h"
+#include "model/host_view.h"
 
 namespace fp {
 namespace {
@@ -188,7 +189,7 @@ Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops
   Fingerprints prints = fill_store(store, ops, kWeights, reader);
   if (store.grads()) ops.zero({store.grads()});
   for (int slot = kParamSlot + 1; slot < store.table().slot_count(); ++slot)
-    if (store.has(slot)) ops.zero({store.slot(slot)});
+    if (store.has(slot)) zero_tensor(ops, store.slot(slot));
   store.refresh_weights(ops);
   return prints;
 }

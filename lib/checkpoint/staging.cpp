@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "model/host_view.h"
 #include "tensor/arena.h"
 
 namespace fp {
@@ -65,7 +66,7 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
       wanted = !given_up_;
     }
     if (!wanted) return;
-    ops.copy_out({memory_at(at), store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()})});
+    read_tensor(ops, store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}), memory_at(at));
     const std::lock_guard lock(mutex_);
     filled_ = end;
     changed_.notify_all();

@@ -29,6 +29,11 @@ EnumNames names_of(Recompute) {
   return kNames;
 }
 
+EnumNames names_of(Offload) {
+  static constexpr std::string_view kNames[] = {"none", "host"};
+  return kNames;
+}
+
 EnumNames names_of(Objective) {
   static constexpr std::string_view kNames[] = {"pretrain", "sft", "dpo"};
   return kNames;

@@ -46,6 +46,10 @@ enum class Recompute : uint8_t {
 };
 EnumNames names_of(Recompute);
 
+// Where something is kept that the device needs only at times: in its own memory, or in the host's.
+enum class Offload : uint8_t { none, host };
+EnumNames names_of(Offload);
+
 enum class Objective { pretrain, sft, dpo };
 EnumNames names_of(Objective);
 

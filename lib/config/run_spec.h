@@ -197,8 +197,15 @@ struct ParallelSection {
   bool operator==(const ParallelSection&) const = default;
 };
 
+struct OffloadSection {
+  Offload optimizer = Offload::none;
+
+  bool operator==(const OffloadSection&) const = default;
+};
+
 struct MemorySection {
   Recompute recompute = Recompute::none;
+  OffloadSection offload;
   int64_t loss_chunk_tokens = 1024;  // tokens whose logits are in memory at a time
   bool huge_pages = true;
 

@@ -21,6 +21,7 @@ void declare(Fields& f, DpoSpec& s);
 void declare(Fields& f, TrainSection& s);
 void declare(Fields& f, PipelineSection& s);
 void declare(Fields& f, ParallelSection& s);
+void declare(Fields& f, OffloadSection& s);
 void declare(Fields& f, MemorySection& s);
 void declare(Fields& f, PrecisionSection& s);
 void declare(Fields& f, CheckpointSection& s);

@@ -1,4 +1,4 @@
-// One rank of a dry run: the model and the executor on counting ops and an arena without memory.
+// One rank of a dry run: the model and the executor on counting ops and arenas without memory.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ struct DryRig {
   DryRig(const RunSpec& spec, const PipelinePlan& plan, CountingOps& ops, const Mesh& mesh, int rank)
       : world(make_counting_world(rank, mesh.size())),
         groups(make_groups(*world, mesh)),
-        model(spec.model, model_options(spec, plan, groups.at.pp), ops, arena, groups),
+        model(spec.model, model_options(spec, plan, groups.at.pp), ops, arena, groups, &host_arena),
         executor(model, executor_options(spec, plan)),
         batch(shape_only(spec)) {}
 
   std::vector<Batch> batches(int n) const { return std::vector<Batch>(static_cast<size_t>(n), batch); }
 
-  Arena arena;
+  Arena arena, host_arena{Residence::host};
   std::unique_ptr<CountingWorld> world;
   Groups groups;
   Model model;

@@ -34,6 +34,8 @@ class DryRank {
     p.parameters = rig_.model.table().logical_parameters();
     run_passes(p);
     run_update(p);
+    for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device})
+      p.copied[index_of(lane)] = ops_.copies().total(lane).bytes - copied_[index_of(lane)];
     run_evaluation();
     if (!spec_.eval.sample_prompt.empty()) run_sample_text();
     p.arena_bytes = rig_.arena.peak();
@@ -48,6 +50,8 @@ class DryRank {
     else
       p.reserved_bytes = device_reserve(rig_.world->communicators());
     p.staging_bytes = staging_bytes(spec_, rig_.model.table());
+    p.offloaded_bytes = rig_.host_arena.peak();
+    p.offloaded = rig_.host_arena.by_class_at_peak();
     p.attention = ops_.attention_choices();
     return p;
   }
@@ -68,6 +72,8 @@ class DryRank {
     const bool whole = rig_.executor.pipeline_ranks() > 1;
     const size_t before = rig_.arena.in_use();
     ops_.reset();
+    for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device})
+      copied_[index_of(lane)] = ops_.copies().total(lane).bytes;
     p.counted = whole ? micro_batches : 1;
     p.traffic = traffic_of([&] { accumulate(static_cast<int>(p.counted)); });
     p.passes = ops_.counts();
@@ -120,7 +126,8 @@ class DryRank {
   CountingOps& ops_;
   DryRig rig_;
   std::vector<int> sizes_;
-  size_t used_ = 0;  // before the evaluation
+  size_t used_ = 0;                           // before the evaluation
+  std::array<int64_t, kCopyLanes> copied_{};  // before the step
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // FLOPs and traffic of a step before anything is allocated.
 #pragma once
 
+#include <array>
 #include <set>
 #include <string>
 
@@ -16,24 +17,29 @@
 namespace fp {
 
 struct Prediction {
-  size_t arena_bytes = 0;     // exact size of the run's arena
-  size_t used_bytes = 0;      // most of it in use at a time; the rest is fragmentation
-  size_t scratch_bytes = 0;   // scratch memory that the backend needs for its calls
-  size_t own_bytes = 0;       // additional memory that the backend allocates for that
-  size_t host_bytes = 0;      // additional memory for communication, where ranks are on CPUs
-  size_t reserved_bytes = 0;  // on a GPU: for libraries, which allocate after the arena (dryrun/device_reserve.h)
-  size_t staging_bytes = 0;   // host memory for background saves
-  bool on_host = true;        // tensors are in host memory, which must hold all of this
-  BytesByClass by_class{};    // at the peak
-  std::string moment;         // of the peak: "micro-batch 3 of 8, backward of layer 11"
-  Counts passes;              // forward and backward of `counted` micro-batches, including recomputation
+  size_t arena_bytes = 0;      // exact size of the run's arena
+  size_t used_bytes = 0;       // most of it in use at a time; the rest is fragmentation
+  size_t scratch_bytes = 0;    // scratch memory that the backend needs for its calls
+  size_t own_bytes = 0;        // additional memory that the backend allocates for that
+  size_t host_bytes = 0;       // additional memory for communication, where ranks are on CPUs
+  size_t reserved_bytes = 0;   // on a GPU: for libraries, which allocate after the arena (dryrun/device_reserve.h)
+  size_t staging_bytes = 0;    // host memory for background saves
+  size_t offloaded_bytes = 0;  // exact size of the run's arena in host memory
+  bool on_host = true;         // tensors are in host memory, which must hold all of this
+  BytesByClass by_class{};     // at the peak
+  BytesByClass offloaded{};    // the same of the arena in host memory
+  std::string moment;          // of the peak: "micro-batch 3 of 8, backward of layer 11"
+  Counts passes;               // forward and backward of `counted` micro-batches, including recomputation
   int64_t counted = 1;
-  Counts update;         // gradient norm and optimizer step
-  TrafficTable traffic;  // of the rank in a step
+  Counts update;                             // gradient norm and optimizer step
+  std::array<int64_t, kCopyLanes> copied{};  // bytes that copies move in a step, by lane
+  TrafficTable traffic;                      // of the rank in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // the implementation that runs it, and why others were not chosen
+  // Bytes beside the device's that a run keeps in host memory.
+  size_t host_side_bytes() const { return staging_bytes + offloaded_bytes; }
   // Return the bytes that the run itself allocates, and the bytes that must be free for it.
-  size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? staging_bytes : 0); }
+  size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? host_side_bytes() : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
 };
 

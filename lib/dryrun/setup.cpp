@@ -22,6 +22,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.recompute = spec.memory.recompute;
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;
+  o.offload_optimizer = spec.memory.offload.optimizer == Offload::host;
   return o;
 }
 
@@ -72,6 +73,13 @@ bool saves_in_background(const RunSpec& spec) {
 size_t staging_bytes(const RunSpec& spec, const ParamTable& table) {
   if (!saves_in_background(spec)) return 0;
   return Staging::bytes_for(table, static_cast<size_t>(spec.checkpoint.staging_mib) << 20);
+}
+
+std::shared_ptr<std::byte> offload_memory(Ops& ops, size_t bytes, const MemorySection& memory) {
+  if (ops.device_memory())
+    throw ConfigError(fmt::format(
+        "memory.offload.optimizer = host: device {} cannot copy asynchronously yet; legal: none", ops.name()));
+  return ops.allocate_host(bytes, memory.huge_pages);
 }
 
 std::string describe_model(const ModelSection& m) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/ops.h"
+#include "model/host_view.h"
 
 namespace fp {
 
@@ -17,9 +17,9 @@ inline void flip_bit(Ops& ops, const Tensor& x, const BitFlip& flip) {
   const Tensor one = x.reshaped({x.elements()}).slice(flip.element % x.elements(), 1);
   const bool narrow = x.dtype == DType::bf16;
   uint32_t word = 0;
-  ops.copy_out({&word, one});
+  read_tensor(ops, one, &word);
   word ^= uint32_t{1} << (narrow ? std::max(flip.bit - 16, 0) : flip.bit);
-  ops.copy_in({one, &word});
+  write_tensor(ops, one, &word);
 }
 
 }  // namespace fp

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "exec/state_stream.h"
 #include "exec/update_sums.h"
 
 namespace fp {
@@ -121,23 +122,29 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
   const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
-  UpdateSums sums(e, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
-  const std::vector<ParamUnit>& units = model_->table().units();
-  for (size_t i = 0; i < units.size(); ++i) {
-    const ParamUnit& u = units[i];
-    UnitState s = store.unit_state(u);
+  const std::vector<StatePiece> pieces = state_pieces(store);
+  UpdateSums sums(e, pieces, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
+  StateStream stream(e, pieces);
+  const bool passing = stream.passes(kParamSlot);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    UpdateTensors tensors = stream.take(i);
     std::vector<ParamRange> ranges;
-    for (const ParamPart& p : store.kept(u)) {
-      const Param& param = model_->table()[p.id];
-      ranges.push_back({{param.offset + p.first - s.first, p.count}, param.decay});
-    }
-    const ArenaTensor gradient = e.widened(s.tensors.gradient);
-    s.tensors.gradient = gradient;
-    if (round_later) s.tensors.weights = {};
-    optimizer->update(*e.ops, s.tensors, ranges, update, sums.of_unit(static_cast<int>(i)));
+    for (const ParamPart& p : pieces[i].parts) ranges.push_back({stream.range_of(i, p), model_->table()[p.id].decay});
+    const ArenaTensor gradient = e.widened(tensors.gradient);
+    tensors.gradient = gradient;
+    if (round_later) tensors.weights = {};
+    optimizer->update(*e.ops, tensors, ranges, update, sums.of_piece(i));
+    if (options_.rounding_seed && passing)
+      for (const ParamPart& p : pieces[i].parts) {
+        const Segment s = stream.range_of(i, p);
+        e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, tensors.param.slice(s.offset, s.count));
+      }
+    stream.put_back(i);
   }
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
-  restore_weights(step);
+  if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
+  weights_.all_gather_updated();
+  stream.finish();
   return sums.state(!round_later);
 }
 

@@ -10,6 +10,7 @@
 
 #include "io/filesystem.h"
 #include "io/json.h"
+#include "model/host_view.h"
 
 namespace fp {
 namespace {
@@ -29,7 +30,7 @@ std::string hashes_of(const std::vector<Copy>& copies, Ops& ops) {
   std::vector<std::byte> host;
   for (const Copy& c : copies) {
     host.resize(c.tensor.bytes());
-    ops.copy_out({host.data(), c.tensor});
+    read_tensor(ops, c.tensor, host.data());
     all.push_back(
         {{"name", c.name}, {"first", c.first}, {"count", c.count}, {"hash", hash_bytes(host.data(), host.size())}});
   }
@@ -85,6 +86,24 @@ struct Comparison {
   std::vector<int> world_ranks;
 };
 
+// Returns the bit sums of a tensor in host memory, of which a piece at a time passes through the device.
+StateSums::Sums sums_in_host_memory(const ModelEnv& env, const Tensor& x) {
+  env.ops->synchronize();  // the copies that wrote it were ordered, but may not have ended
+  const int64_t piece = std::min(env.params->options().state_piece, x.elements());
+  const ArenaTensor on_device = env.arena->alloc(x.dtype, {piece}, MemoryClass::optimizer),
+                    row = env.arena->alloc(DType::i32, {2}, MemoryClass::workspace);
+  StateSums::Sums total{};
+  for (int64_t at = 0; at < x.elements(); at += piece) {
+    const Tensor part = x.slice(at, std::min(piece, x.elements() - at)), copy = on_device->slice(0, part.elements());
+    env.ops->copy_in({copy, part.data});
+    env.ops->bit_sums({row, copy});
+    StateSums::Sums sums{};
+    env.ops->copy_out({sums.data(), row});
+    add_bit_sums(total, sums, at);
+  }
+  return total;
+}
+
 // A 128-bit hash of names and checksums of the copies, as four integers.
 std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env, const StateSums& known) {
   const auto n = static_cast<int64_t>(copies.size());
@@ -94,13 +113,16 @@ std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEn
     bool passed = false;
     for (int64_t i = 0; i < n; ++i) {
       const Copy& c = copies[static_cast<size_t>(i)];
-      if (known.find(c.part, c.slot)) continue;
+      if (known.find(c.part, c.slot) || c.tensor.residence == Residence::host) continue;
       env.ops->bit_sums({on_device->slice(2 * i, 2), c.tensor});
       passed = true;
     }
     if (passed) env.ops->copy_out({sums.data(), on_device});
     for (size_t i = 0; i < copies.size(); ++i)
-      if (const auto found = known.find(copies[i].part, copies[i].slot)) std::ranges::copy(*found, &sums[2 * i]);
+      if (const auto found = known.find(copies[i].part, copies[i].slot))
+        std::ranges::copy(*found, &sums[2 * i]);
+      else if (copies[i].tensor.residence == Residence::host)
+        std::ranges::copy(sums_in_host_memory(env, copies[i].tensor), &sums[2 * i]);
   }
   std::string all(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int32_t));
   for (const Copy& c : copies) all += fmt::format("{} {} {}\n", c.first, c.count, c.name);

@@ -27,6 +27,13 @@ class StateSums {
   std::map<std::tuple<ParamId, int64_t, int64_t, int>, Sums> sums_;
 };
 
+// Adds the sums of a part of a tensor that begins at element `first` of it.
+constexpr void add_bit_sums(StateSums::Sums& total, const StateSums::Sums& part, int64_t first) {
+  const auto add = [](int32_t& to, uint32_t x) { to = static_cast<int32_t>(static_cast<uint32_t>(to) + x); };
+  add(total[0], static_cast<uint32_t>(part[0]));
+  add(total[1], static_cast<uint32_t>(part[1]) + 2 * static_cast<uint32_t>(first) * static_cast<uint32_t>(part[0]));
+}
+
 // Compares weights, master weights and the optimizer's states over the ranks that hold copies of them: what ZeRO keeps
 // whole over the data group, replicated parameters over the tensor group, kv heads over the tensor ranks that hold
 // copies of them, and an embedding that the first and last pipeline rank share. Collective over the world; call between

@@ -2,33 +2,29 @@
 
 namespace fp {
 
-UpdateSums::UpdateSums(const ModelEnv& env, bool state, bool gradients)
-    : env_(&env), rows_(env.params->table().slot_count() + 1) {
-  const ParamStore& store = *env.params;
-  for (const ParamUnit& u : store.table().units()) {
-    for (const ParamPart& p : store.kept(u)) parts_.push_back(p);
-    ends_.push_back(static_cast<int64_t>(parts_.size()));
-  }
-  const auto n = static_cast<int64_t>(parts_.size());
+UpdateSums::UpdateSums(const ModelEnv& env, const std::vector<StatePiece>& pieces, bool state, bool gradients)
+    : env_(&env), rows_(env.params->table().slot_count() + 1), pieces_(&pieces), first_{0} {
+  for (const StatePiece& p : pieces) first_.push_back(first_.back() + static_cast<int64_t>(p.parts.size()));
+  const int64_t n = first_.back();
   if (n == 0) return;
   if (state) bits_ = env.arena->alloc(DType::i32, {n, rows_, 2}, MemoryClass::workspace);
   if (gradients) sums_ = env.arena->alloc(DType::f32, {n, 2}, MemoryClass::workspace);
 }
 
-UpdateChecksums UpdateSums::of_unit(int unit) const {
-  const int64_t begin = unit == 0 ? 0 : ends_[static_cast<size_t>(unit) - 1],
-                count = ends_[static_cast<size_t>(unit)] - begin;
-  const auto rows = [&](const ArenaTensor& t) { return t ? t->slice(begin, count) : Tensor{}; };
+UpdateChecksums UpdateSums::of_piece(size_t i) const {
+  const auto rows = [&](const ArenaTensor& t) { return t ? t->slice(first_[i], first_[i + 1] - first_[i]) : Tensor{}; };
   return {.bits = rows(bits_), .gradient = rows(sums_)};
 }
 
 std::vector<double> UpdateSums::gradients() const {
-  std::vector<double> of_units(ends_.size());
+  std::vector<double> of_units(env_->params->table().units().size());
   if (!sums_) return of_units;
   std::vector<float> host(static_cast<size_t>(sums_->elements()));
   env_->ops->copy_out({host.data(), sums_});
-  for (size_t u = 0, i = 0; u < ends_.size(); ++u)
-    for (; i < static_cast<size_t>(ends_[u]); ++i) of_units[u] += static_cast<double>(host[2 * i]);
+  size_t row = 0;
+  for (const StatePiece& piece : *pieces_)
+    for (size_t i = 0; i < piece.parts.size(); ++i, ++row)
+      of_units[static_cast<size_t>(piece.unit)] += static_cast<double>(host[2 * row]);
   return of_units;
 }
 
@@ -37,10 +33,25 @@ StateSums UpdateSums::state(bool rounded) const {
   if (!bits_) return state;
   std::vector<int32_t> host(static_cast<size_t>(bits_->elements()));
   env_->ops->copy_out({host.data(), bits_});
-  for (size_t i = 0; i < parts_.size(); ++i)
-    for (int64_t row = 0; row < (rounded ? rows_ : rows_ - 1); ++row) {
-      const int32_t* const sums = &host[2 * (i * static_cast<size_t>(rows_) + static_cast<size_t>(row))];
-      state.add(parts_[i], static_cast<int>(row), {sums[0], sums[1]});
+  const ParamStore& store = *env_->params;
+  std::vector<ParamPart> parts;
+  for (const StatePiece& p : *pieces_) parts.insert(parts.end(), p.parts.begin(), p.parts.end());
+  size_t at = 0;
+  for (const ParamUnit& unit : store.table().units())
+    for (const ParamPart& whole : store.kept(unit)) {
+      std::vector<StateSums::Sums> sums(static_cast<size_t>(rows_));
+      // The parts of the pieces are those of the units, in the same order, some of them cut.
+      for (int64_t done = 0; done < whole.count; ++at) {
+        const ParamPart& part = parts.at(at);
+        for (size_t row = 0; row < sums.size(); ++row) {
+          const int32_t* const of_part = &host[2 * (at * sums.size() + row)];
+          add_bit_sums(sums[row], {of_part[0], of_part[1]}, part.first - whole.first);
+        }
+        FP_CHECK(part.id == whole.id && part.first == whole.first + done, "the pieces are not those of the state");
+        done += part.count;
+      }
+      for (size_t row = 0; row < sums.size() - (rounded ? 0 : 1); ++row)
+        state.add(whole, static_cast<int>(row), sums[row]);
     }
   return state;
 }

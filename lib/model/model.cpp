@@ -5,20 +5,25 @@ namespace {
 
 // Returns the table after it has received the slots that these options need.
 const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
-  if (options.training && options.optimizer) table.set_slots(state_slots(*options.optimizer));
+  if (!options.training || !options.optimizer) return table;
+  std::vector<StateSlot> slots = state_slots(*options.optimizer);
+  if (options.offload_optimizer) offload(slots, options.compute);
+  table.set_slots(std::move(slots));
   return table;
 }
 
 }  // namespace
 
-Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups)
+Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups,
+             Arena* host)
     : arch_(make_architecture(section)),
       table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held),
       ids_(declare_parameters(section, table_)),
-      params_(std::make_unique<ParamStore>(with_slots(table_, options),
-                                           StoreOptions{options.compute, options.training, options.gradients,
-                                                        options.zero_stage, options.optimizer.has_value()},
-                                           arena)),
+      params_(std::make_unique<ParamStore>(
+          with_slots(table_, options),
+          StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
+                       options.optimizer.has_value(), options.state_piece},
+          arena, host)),
       groups_(complete_groups(groups, table_)),
       embedding_(env_),
       head_(env_) {
@@ -28,6 +33,10 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.ops = &ops;
   env_.arena = &arena;
   env_.seed = options.seed;
+  if (host != nullptr) {
+    arena.guard(ops.copies());
+    host->guard(ops.copies());
+  }
   place_on_mesh(options);
   upload_tables(options);
   for (int64_t l = 0; l < arch_.layers; ++l)

@@ -25,13 +25,15 @@ struct ModelOptions {
   HeldParts held = {};                          // parts of the model on this rank
   // With training: whose states are kept; nullopt: gradients only, no update.
   std::optional<OptimizerKind> optimizer = OptimizerKind::adamw;
+  bool offload_optimizer = false;                    // keep their states and the master weights in host memory
+  int64_t state_piece = StoreOptions{}.state_piece;  // elements of each that are on the device at a time
 };
 
 class Model {
  public:
-  // The section must be resolved. Memory comes from the arena; weights are uninitialised until params().initialize or a
-  // load.
-  Model(const ModelSection&, const ModelOptions&, Ops&, Arena&, const Groups&);
+  // The section must be resolved. Memory comes from the arena, and from `host` for what is offloaded; weights are
+  // uninitialised until params().initialize or a load.
+  Model(const ModelSection&, const ModelOptions&, Ops&, Arena&, const Groups&, Arena* host = nullptr);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 

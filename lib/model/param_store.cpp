@@ -8,23 +8,29 @@
 
 namespace fp {
 
-ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena)
+ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Arena& arena, Arena* host)
     : table_(&table),
       options_(options),
+      arena_(&arena),
       states_(static_cast<size_t>(table.slot_count()) - 1),
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
       written_(table.size()) {
-  const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what) {
+  const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what,
+                        Residence residence = Residence::device) {
+    FP_CHECK(residence == Residence::device || host != nullptr, "state in host memory without an arena there");
     flat.sharded = table.shards() > 1 && options.zero_stage >= sharded_from;
-    flat.memory = arena.alloc(dtype, {flat.sharded ? table.sharded_elements() : table.flat_elements()}, what);
+    Arena& from = residence == Residence::device ? arena : *host;
+    flat.memory = from.alloc(dtype, {flat.sharded ? table.sharded_elements() : table.flat_elements()}, what);
   };
   make(weights_, options.compute, 3, MemoryClass::parameters);
   if (!options.training) return;
-  if (options.optimizer && options.compute != DType::f32) make(master_, DType::f32, 1, MemoryClass::optimizer);
+  if (options.optimizer && options.compute != DType::f32)
+    make(master_, DType::f32, 1, MemoryClass::optimizer, table.slots()[kParamSlot].residence);
   make(grads_, options.gradients, 2, MemoryClass::gradients);
   if (!options.optimizer) return;
-  for (size_t i = 0; i < states_.size(); ++i) make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer);
+  for (size_t i = 0; i < states_.size(); ++i)
+    make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, table.slots()[i + 1].residence);
   state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
 }
 
@@ -69,7 +75,7 @@ Tensor ParamStore::grad(ParamId first, ParamId last) const {
 
 Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
   const Param& p = (*table_)[id];
-  return Tensor(flat.data, flat.dtype, {flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
+  return flat.reshaped({flat.elements()}).slice(p.offset, p.local_elements()).reshaped(p.local);
 }
 
 const ParamStore::Flat& ParamStore::flat(int slot) const {
@@ -138,7 +144,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
   std::vector<Tensor> all = {weights(), master(), grads()};
   for (const Flat& flat : states_) all.push_back(flat.memory);
   for (const Tensor& flat : all)
-    if (flat) ops.zero({flat});  // including the gaps between parameters
+    if (flat) zero_tensor(ops, flat);  // including the gaps between parameters
   std::vector<float> host;
   for (const ParamUnit& u : table_->units())
     for (const ParamPart& part : table_->parts(u, !masters().sharded))
@@ -151,23 +157,44 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
   refresh_weights(ops);
 }
 
+template <class Use>
+void ParamStore::with_masters(Ops& ops, const Segment& whole, const Use& use) {
+  const Tensor home = masters().at(*table_, whole);
+  if (home.residence == Residence::device) return use(whole, home);
+  const int64_t piece = std::min(options_.state_piece, whole.count);
+  const ArenaTensor buffer = arena_->alloc(home.dtype, {std::max<int64_t>(piece, 1)}, MemoryClass::optimizer);
+  for (int64_t at = 0; at < whole.count; at += piece) {
+    const int64_t count = std::min(piece, whole.count - at);
+    const Tensor on_device = buffer->slice(0, count);
+    ops.copy_in({on_device, home.slice(at, count).data});
+    use(Segment{whole.offset + at, count}, on_device);
+  }
+}
+
 void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
-    if ((*table_)[id].unit < 0) continue;
-    const ParamPart all{id, 0, (*table_)[id].local_elements()};
-    ops.round_stochastically({kept_weights(all),
-                              state(kParamSlot, all),
-                              {seed, Philox::name_id((*table_)[id].name), static_cast<uint32_t>(step)}});
+    const Param& p = (*table_)[id];
+    if (p.unit < 0) continue;
+    with_masters(ops, place_of(*table_, {id, 0, p.local_elements()}), [&](const Segment& s, const Tensor& master) {
+      round_weights(ops, seed, step, {id, s.offset - p.offset, s.count}, master);
+    });
   }
   ops.weights_changed();
 }
 
+void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step, const ParamPart& part, const Tensor& master) {
+  ops.round_stochastically({kept_weights(part),
+                            master,
+                            {seed, Philox::name_id((*table_)[part.id].name), static_cast<uint32_t>(step), part.first}});
+}
+
 void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
-    for (const ParamUnit& u : table_->units()) {
-      const Segment s = master_.sharded ? own(u) : Segment{u.offset, u.elements};
-      ops.cast({weights_.at(*table_, s), master_.at(*table_, s)});
-    }
+    for (const ParamUnit& u : table_->units())
+      with_masters(ops, master_.sharded ? own(u) : Segment{u.offset, u.elements},
+                   [&](const Segment& s, const Tensor& master) {
+                     ops.cast({weights_.at(*table_, s), master});
+                   });
   ops.weights_changed();
 }
 

@@ -19,10 +19,11 @@ struct StoreOptions {
   DType gradients = DType::f32;  // type in which gradients are kept between micro-batches and sent between ranks
   int zero_stage = 0;
   bool optimizer = true;  // with training; false: gradients, but neither master weights nor an optimizer's states
+  int64_t state_piece = int64_t{1} << 22;  // elements of a slot in host memory that are on the device at a time
 };
 
-// Flat ranges that begin at element `first` of the table's flat buffers. The weights are in the compute type, or empty
-// in fp32 compute.
+// Flat ranges that begin at element `first` of the table's flat buffers, in the memory where they live. The weights are
+// in the compute type, or empty in fp32 compute.
 struct UnitState {
   int64_t first = 0;
   UpdateTensors tensors;
@@ -30,7 +31,8 @@ struct UnitState {
 
 class ParamStore {
  public:
-  ParamStore(const ParamTable&, const StoreOptions&, Arena&);
+  // Slots that the table places in host memory come from the arena `host`.
+  ParamStore(const ParamTable&, const StoreOptions&, Arena&, Arena* host = nullptr);
 
   const ParamTable& table() const { return *table_; }
   const StoreOptions& options() const { return options_; }
@@ -100,6 +102,9 @@ class ParamStore {
   void refresh_weights(Ops&);
   // The same with stochastic rounding, with the random numbers of the update of this step (from 1).
   void round_weights(Ops&, uint64_t seed, int64_t step);
+  // The same for a part of a parameter whose master weights are in `master`, on the device. The caller notifies the
+  // ops.
+  void round_weights(Ops&, uint64_t seed, int64_t step, const ParamPart&, const Tensor& master);
 
  private:
   struct Flat {
@@ -109,11 +114,15 @@ class ParamStore {
   };
   const Flat& masters() const { return master_.memory ? master_ : weights_; }
   const Flat& flat(int slot) const;
+  // Calls `use` with ranges of the table's buffers that make up `whole`, and their master weights in device memory.
+  template <class Use>
+  void with_masters(Ops&, const Segment& whole, const Use& use);
   Segment own(const ParamUnit& u) const { return table_->shard_of(u, table_->shard()); }
   Tensor view(const Tensor& unit_memory, const ParamUnit&, ParamId first, ParamId last) const;
 
   const ParamTable* table_;
   StoreOptions options_;
+  Arena* arena_;
   Flat weights_, master_, grads_;
   std::vector<Flat> states_;  // slots 1, 2, ...
   bool state_sharded_ = false;

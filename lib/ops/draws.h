@@ -20,11 +20,12 @@ struct Dropout {
 };
 
 // One stream of stochastic rounding of f32 to bf16. Element i uses 16 random bits: half i%2 of word i/2%4 of the Philox
-// block with counter (i/8, high word of i/8, step, 0).
+// block with counter (i/8, high word of i/8, step, 0), where i counts from `first`, a multiple of 8.
 struct StochasticRounding {
   uint64_t seed = 0;
   uint64_t stream = 0;  // Philox::name_id of the parameter
   uint32_t step = 0;
+  int64_t first = 0;  // of the parameter's elements, the one that is element 0 of the call
 };
 
 // Returns the Philox key of a dropout stream; only attention passes a head.
@@ -48,6 +49,7 @@ constexpr Philox::Key rounding_key(const StochasticRounding& r) {
   return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
 }
 constexpr Philox::Counter rounding_words(const StochasticRounding& r, const Philox::Key& key, uint64_t eight) {
+  eight += static_cast<uint64_t>(r.first) / 8;
   return Philox::block({static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32), r.step, 0}, key);
 }
 // Rounds x to bf16 after adding half i of the words, i in [0,8), to the half of x that bf16 cuts off. Infinities and

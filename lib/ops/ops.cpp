@@ -3,6 +3,7 @@
 #include <array>
 #include <tuple>
 
+#include "ops/calls/operands.h"
 #include "tensor/arena.h"
 
 namespace fp {
@@ -34,9 +35,25 @@ auto works_of(const Call& call) {
 
 std::shared_ptr<std::byte> Ops::allocate(size_t bytes, bool huge_pages) { return host_memory(bytes, huge_pages); }
 
+std::shared_ptr<std::byte> Ops::allocate_host(size_t bytes, bool huge_pages) { return host_memory(bytes, huge_pages); }
+
+Copies& Ops::copies() {
+  if (!copies_) copies_ = make_copies();
+  return *copies_;
+}
+
+void Ops::check_memory(std::string_view op, const Tensor& t) const {
+  FP_CHECK(t.residence == Residence::device, "{}: a tensor {} in host memory", op, t.shape.str());
+  FP_CHECK(!copies_ || copies_->idle() || !copies_->fills(t.data, t.bytes()),
+           "{}: a tensor {} that a copy still fills; wait for the copy first", op, t.shape.str());
+}
+
 template <class Call>
 void Ops::issue(const Call& call) {
   check_parts(call);
+  calls::for_each_tensor(call, [&](const Tensor& t) {
+    if (t) check_memory(op_name(call), t);
+  });
   if (observers_.empty()) return run(call);
   for (OpObserver* const o : observers_) o->starts(op_name(call));
   run(call);

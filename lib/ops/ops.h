@@ -24,6 +24,7 @@
 #include "ops/calls/norms.h"
 #include "ops/calls/optimizer.h"
 #include "ops/calls/products.h"
+#include "ops/copies.h"
 
 namespace fp {
 
@@ -44,11 +45,15 @@ class Ops {
  public:
   virtual ~Ops() = default;
   virtual std::string_view name() const = 0;
+  // Whether it only counts calls: the addresses of tensors must not be accessed.
+  virtual bool dry() const { return false; }
 
   // ---- the device: not for use inside a step ------------------------------------------------------------------------
   // Allocates uninitialised memory for tensors, aligned to 256 bytes and freed with its last owner. Throws ConfigError
   // when there is not enough. huge_pages has an effect only where the device is the host.
   virtual std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages = true);
+  // The same in host memory, of which the device copies asynchronously (pinned where there is a device).
+  virtual std::shared_ptr<std::byte> allocate_host(size_t bytes, bool huge_pages = true);
   // Memory of the device that allocate() takes from; nullopt: that is the host's memory.
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
   // Identifies the device among all devices of its machine; empty: the host itself.
@@ -70,9 +75,12 @@ class Ops {
   virtual double peak_flops(DType) const { return 0.0; }
   virtual void synchronize() {}
 
+  // ---- asynchronous copies between device and host memory -----------------------------------------------------------
+  Copies& copies();
+
   // ---- the ops ------------------------------------------------------------------------------------------------------
   // Each checks its call, runs it and reports it to the observers. A wrong call throws InternalError before any memory
-  // is accessed.
+  // is accessed; so does one with a tensor in host memory, or one that an unfinished copy still fills.
 #define FP_OP(Call, name) void name(const calls::Call&);
   FP_OPS(FP_OP)
 #undef FP_OP
@@ -93,12 +101,15 @@ class Ops {
   FP_FUSED_OPS(FP_OP)
 #undef FP_OP
   virtual void drop_copies_of_weights() {}
+  virtual std::unique_ptr<Copies> make_copies() { return std::make_unique<SynchronousCopies>(); }
 
  private:
+  void check_memory(std::string_view op, const Tensor&) const;
   template <class Call>
   void issue(const Call&);
 
   std::vector<OpObserver*> observers_;
+  std::unique_ptr<Copies> copies_;  // made at the first use
 };
 
 // The declaration of an op in a backend: FP_UNFUSED_OPS(FP_RUN_OP).

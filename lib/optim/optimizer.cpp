@@ -16,6 +16,11 @@ std::vector<StateSlot> state_slots(OptimizerKind kind) {
   return slots;
 }
 
+void offload(std::vector<StateSlot>& slots, DType compute) {
+  for (size_t s = compute == DType::f32 ? kParamSlot + 1 : kParamSlot; s < slots.size(); ++s)
+    slots[s].residence = Residence::host;
+}
+
 double saved_bytes(const OptimizerSection& spec) {
   double bytes = 0;
   for (const StateSlot& s : state_slots(spec.kind)) bytes += static_cast<double>(size_of(s.dtype));

@@ -12,11 +12,12 @@
 
 namespace fp {
 
-// A value that training keeps for each element of a parameter. It is addressed by its index in a list of slots; slot 0
-// is always the parameter itself in fp32 (the master weight).
+// A value that training keeps for each element of a parameter, and the memory that it is kept in. It is addressed by
+// its index in a list of slots; slot 0 is always the parameter itself in fp32 (the master weight).
 struct StateSlot {
   std::string name;  // of its dataset in checkpoints: "param", "exp_avg"
   DType dtype = DType::f32;
+  Residence residence = Residence::device;
 
   bool operator==(const StateSlot&) const = default;
 };
@@ -63,6 +64,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 
 // Returns the slots of the optimizer, the parameter's own first.
 std::vector<StateSlot> state_slots(OptimizerKind);
+// Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
+void offload(std::vector<StateSlot>&, DType compute);
 // Bytes of all slots of a parameter's element, which checkpoints save.
 double saved_bytes(const OptimizerSection&);
 

@@ -36,9 +36,10 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   const auto [known, added] = held_.try_emplace({roles_.share(role), parts.embedding, parts.head, layers});
   Held& h = known->second;
   if (!added) return h;
-  Arena arena;
+  Arena arena, host_arena(Residence::host);
   const auto world = make_counting_world(roles_.rank(role), mesh_.size());
-  const Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_));
+  const Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_),
+                    &host_arena);
   const ParamTable& table = model.table();
   h.states = static_cast<int64_t>(arena.in_use());
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));

@@ -7,8 +7,8 @@
 namespace fp {
 namespace {
 
-// A dry arena starts at an address that no process maps, so a mistaken access crashes instead of corrupting.
-constexpr uintptr_t kDryBase = uintptr_t{1} << 60;
+// Dry arenas start at addresses that no process maps, so a mistaken access crashes instead of corrupting.
+constexpr uintptr_t kDryBase = uintptr_t{1} << 60, kDryHostBase = uintptr_t{1} << 61;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -31,7 +31,10 @@ std::shared_ptr<std::byte> host_memory(size_t bytes, bool huge_pages) {
   return {reinterpret_cast<std::byte*>(aligned), [size](std::byte* p) { ::munmap(p, size); }};
 }
 
-std::byte* Arena::base() const { return dry() ? reinterpret_cast<std::byte*>(kDryBase) : memory_.get(); }
+std::byte* Arena::base() const {
+  if (!dry()) return memory_.get();
+  return reinterpret_cast<std::byte*>(residence_ == Residence::device ? kDryBase : kDryHostBase);
+}
 
 ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   const size_t bytes =
@@ -47,8 +50,8 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
     if (rest > 0) free_[offset + bytes] = rest;
   } else {
     top_ += bytes;
-    FP_CHECK(dry() || top_ <= capacity_, "arena of {} bytes is full: {} in use, {} more wanted for {} {}", capacity_,
-             in_use_, bytes, name_of(what), shape.str());
+    FP_CHECK(dry() || top_ <= capacity_, "{} arena of {} bytes is full: {} in use, {} more wanted for {} {}",
+             name_of(residence_), capacity_, in_use_, bytes, name_of(what), shape.str());
   }
   used_[offset] = {bytes, what};
   in_use_ += bytes;
@@ -59,13 +62,16 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
     at_peak_ = now_;
     moment_of_peak_ = moment_;
   }
-  return {this, Tensor(base() + offset, dtype, shape)};
+  return {this, Tensor(base() + offset, dtype, shape, residence_)};
 }
 
 void Arena::release(void* data) {
   const size_t offset = static_cast<size_t>(static_cast<std::byte*>(data) - base());
   const auto block = used_.find(offset);
   FP_CHECK(block != used_.end(), "released an address that the arena did not allocate");
+  FP_CHECK(guard_ == nullptr || !guard_->in_use(data, block->second.bytes),
+           "released {} bytes of {} memory that a copy still uses", block->second.bytes, name_of(residence_));
+  if (on_release_) on_release_(data, block->second.bytes);
   size_t begin = offset, end = offset + block->second.bytes;
   in_use_ -= block->second.bytes;
   now_[static_cast<size_t>(block->second.what)] -= block->second.bytes;

@@ -1,13 +1,18 @@
-// Arena: one region of memory per rank, sized by a dry run before step 0, from which every tensor of training is
-// allocated.
+// Arena: a region of memory, sized by a dry run before step 0, from which tensors of training are allocated. A rank has
+// one in device memory and, if it offloads, one in host memory.
 //
 // An arena without memory (dry) returns the same addresses relative to its base, so the high-water mark of a dry run is
 // exactly what the real run needs. Allocation is best fit over an address-ordered free list, and deterministic. Not
 // thread-safe: an arena belongs to the one thread that runs a rank's model.
+//
+// Released memory may be allocated again at once, because ops run in the order in which they are issued. Asynchronous
+// copies do not: memory that one uses may be released only after Copies::wait() was called for it, which a guard
+// checks.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -35,6 +40,13 @@ struct Moment {
 using BytesByClass = std::array<size_t, kMemoryClasses>;
 
 class Arena;
+
+// Reports which memory is still in use by work that is not ordered with the ops.
+class MemoryGuard {
+ public:
+  virtual ~MemoryGuard() = default;
+  virtual bool in_use(const void* data, size_t bytes) const = 0;
+};
 
 // A tensor that returns its memory to the arena on destruction. Move-only. The arena must outlive it.
 class ArenaTensor {
@@ -71,15 +83,17 @@ class Arena {
   static constexpr size_t kAlignment = 256;
 
   // A dry arena: no memory, counts only.
-  Arena() = default;
-  // An arena over device memory aligned to kAlignment, from Ops::allocate(bytes).
-  Arena(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), capacity_(bytes) {}
+  explicit Arena(Residence r = Residence::device) : residence_(r) {}
+  // An arena over memory aligned to kAlignment, from Ops::allocate(bytes) or Ops::allocate_host(bytes).
+  Arena(std::shared_ptr<std::byte> memory, size_t bytes, Residence r = Residence::device)
+      : residence_(r), memory_(std::move(memory)), capacity_(bytes) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   // Allocates uninitialised memory. Throws InternalError if the arena is full: the dry run should have predicted that.
   ArenaTensor alloc(DType dtype, const Shape& shape, MemoryClass what = MemoryClass::activations);
 
+  Residence residence() const { return residence_; }
   bool dry() const { return memory_ == nullptr; }
   size_t capacity() const { return capacity_; }
   size_t in_use() const { return in_use_; }
@@ -93,6 +107,11 @@ class Arena {
   // Sets what the rank computes from now on, and returns what it was when the peak was reached.
   void enter(const Moment& m) { moment_ = m; }
   const Moment& moment_of_peak() const { return moment_of_peak_; }
+  // From now on, releasing memory that the guard reports as in use throws InternalError. The guard must outlive its
+  // use.
+  void guard(const MemoryGuard& g) { guard_ = &g; }
+  // Calls a function with all memory that is released, for tests: it overwrites what nobody may read any more.
+  void on_release(std::function<void(void* data, size_t bytes)> f) { on_release_ = std::move(f); }
 
  private:
   friend class ArenaTensor;
@@ -104,6 +123,7 @@ class Arena {
   };
   std::byte* base() const;
 
+  Residence residence_;
   std::shared_ptr<std::byte> memory_;
   size_t capacity_ = 0;
   size_t in_use_ = 0, most_in_use_ = 0;
@@ -114,6 +134,8 @@ class Arena {
   std::map<size_t, size_t> free_;  // offset -> bytes of holes below top_
   std::map<size_t, Block> used_;   // offset -> block
   size_t top_ = 0;                 // everything above is unused
+  const MemoryGuard* guard_ = nullptr;
+  std::function<void(void*, size_t)> on_release_;
 };
 
 }  // namespace fp

@@ -1,4 +1,5 @@
-// Tensor: a non-owning, contiguous, row-major view of device memory. Copying it copies the view, never the data.
+// Tensor: a non-owning, contiguous, row-major view of memory. Copying it copies the view, never the data. Ops work on
+// tensors in device memory only; those in host memory are moved by asynchronous copies (ops/copies.h).
 // In a dry run (counting ops) the address lies in a virtual arena and must not be dereferenced.
 #pragma once
 
@@ -10,13 +11,19 @@
 
 namespace fp {
 
+// Where memory lies. Where the device is the host, both are host memory, and the distinction is kept all the same.
+enum class Residence : uint8_t { device, host };
+constexpr const char* name_of(Residence r) { return r == Residence::device ? "device" : "host"; }
+
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
+  Residence residence = Residence::device;
   Shape shape;
 
   Tensor() = default;
-  Tensor(void* d, DType t, const Shape& s) : data(d), dtype(t), shape(s) {}
+  Tensor(void* d, DType t, const Shape& s, Residence r = Residence::device)
+      : data(d), dtype(t), residence(r), shape(s) {}
 
   explicit operator bool() const { return data != nullptr; }
   int64_t elements() const { return data == nullptr ? 0 : shape.elements(); }
@@ -36,7 +43,7 @@ struct Tensor {
   // Returns a view of the same data with another shape of as many elements.
   Tensor reshaped(const Shape& s) const {
     FP_CHECK(s.elements() == shape.elements(), "cannot view {} as {}", shape.str(), s.str());
-    return {data, dtype, s};
+    return {data, dtype, s, residence};
   }
   // Returns a view of `count` entries of the first dimension, from `first` on.
   Tensor slice(int64_t first, int64_t count) const {

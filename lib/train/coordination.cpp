@@ -202,7 +202,9 @@ std::string gather_memory_report(const MemoryPeaks& m, Group& world) {
       {"predicted_arena", m.predicted_arena},
       {"arena_peak", m.arena_peak},
       {"predicted_resident", m.predicted_resident},
-      {"resident_peak", m.resident_peak}}.dump());
+      {"resident_peak", m.resident_peak},
+      {"predicted_host_arena", m.predicted_host_arena},
+      {"host_arena_peak", m.host_arena_peak}}.dump());
   if (world.rank() != 0) return {};
   std::string text;
   for (const std::string& of_rank : all) text += (text.empty() ? "[" : ",\n ") + of_rank;

@@ -63,6 +63,7 @@ void load_on_all_ranks(const WeightSource&, ParamStore&, Ops&, Group& world);
 struct MemoryPeaks {
   int64_t predicted_arena = 0, arena_peak = 0;
   int64_t predicted_resident = 0, resident_peak = 0;  // on a GPU: the used device memory
+  int64_t predicted_host_arena = 0, host_arena_peak = 0;
 };
 // Returns the values of all ranks as JSON on rank 0, and an empty text on the others.
 std::string gather_memory_report(const MemoryPeaks&, Group& world);

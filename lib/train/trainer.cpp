@@ -31,8 +31,12 @@ void Trainer::report(const std::string& status) {
   if (recorder_) recorder_->report(status);
 }
 void Trainer::record_memory() {
-  const MemoryPeaks m{static_cast<int64_t>(prediction_.arena_bytes), static_cast<int64_t>(arena_->peak()),
-                      predicted_peak(), memory_->peak()};
+  const MemoryPeaks m{static_cast<int64_t>(prediction_.arena_bytes),
+                      static_cast<int64_t>(arena_->peak()),
+                      predicted_peak(),
+                      memory_->peak(),
+                      static_cast<int64_t>(prediction_.offloaded_bytes),
+                      host_arena_ ? static_cast<int64_t>(host_arena_->peak()) : 0};
   const std::string text = gather_memory_report(m, *groups_.world);
   if (recorder_)
     recorder_->write_beside("memory.json",

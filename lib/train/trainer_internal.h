@@ -91,7 +91,7 @@ class Trainer {
   ModelSection section_;
   PipelinePlan pipeline_;
   Prediction prediction_;
-  std::optional<Arena> arena_;
+  std::optional<Arena> arena_, host_arena_;
   std::optional<Model> model_;
   std::optional<Executor> executor_;
   std::optional<Saver> saver_;

@@ -107,7 +107,10 @@ void Trainer::start_or_resume() {
   memory_.emplace(ops_);
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
-  model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_);
+  if (const size_t bytes = prediction_.offloaded_bytes; bytes > 0)
+    host_arena_.emplace(offload_memory(ops_, bytes, spec_.memory), bytes, Residence::host);
+  model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_,
+                 host_arena_ ? &*host_arena_ : nullptr);
   executor_.emplace(*model_, executor_options(spec_, pipeline_));
   find_reference(checkpoint.has_value());
   checkpoint = restore(std::move(checkpoint));

@@ -88,7 +88,8 @@ class State {
   State(ParamTable t, const StoreOptions& options)
       : table(std::move(t)),
         arena(host_memory(bytes_needed(table, options), false), bytes_needed(table, options)),
-        store(table, options, arena) {
+        host_arena(host_memory(bytes_needed(table, options), false), bytes_needed(table, options), Residence::host),
+        store(table, options, arena, &host_arena) {
     for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
       indices_.push_back(table[id].unit < 0 ? std::vector<int64_t>() : logical_indices(id));
     poison();
@@ -156,15 +157,15 @@ class State {
   }
 
   ParamTable table;
-  Arena arena;
+  Arena arena, host_arena;
   ParamStore store;
   std::unique_ptr<Ops> ops = make_ref_ops();
 
  private:
   static size_t bytes_needed(const ParamTable& table, const StoreOptions& options) {
-    Arena dry;
-    const ParamStore store(table, options, dry);
-    return dry.peak();
+    Arena dry, host(Residence::host);
+    const ParamStore store(table, options, dry, &host);
+    return dry.peak() + host.peak() + static_cast<size_t>(options.state_piece) * sizeof(float);
   }
 
   // Calls f(parameter, slot, first local element, elements) for all state of this rank.

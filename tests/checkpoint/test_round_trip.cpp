@@ -26,6 +26,7 @@ struct Layout {
   int ranks;
   const char* parallel;  // that section of a run spec
   const char* compute = "fp32";
+  const char* offload = "none";  // of the optimizer's state
 };
 
 const std::vector<Layout>& layouts() {
@@ -49,24 +50,26 @@ const std::vector<Layout>& layouts() {
       {4, "{pipeline: {ranks: 2, schedule: zeropp, chunks: 2}, data: 2, zero_stage: 3}"},
       {4, "{pipeline: {ranks: 4, schedule: chimera}, zero_stage: 1}"},  // from here on each weight is on two ranks
       {4, "{pipeline: {ranks: 4, schedule: dualpipe}}"},
-      {8, "{pipeline: {ranks: 2, schedule: bitpipe}, tensor: 2, data: 2, zero_stage: 2}", "bf16"}};
+      {8, "{pipeline: {ranks: 2, schedule: bitpipe}, tensor: 2, data: 2, zero_stage: 2}", "bf16"},
+      {2, "{tensor: 2}", "fp32", "host"},
+      {3, "{data: 3, zero_stage: 2}", "bf16", "host"}};
   return list;
 }
 
 // The state of one rank of a layout, as in a run.
 std::unique_ptr<State> rank_state(const std::string& model, const Layout& layout, int rank) {
-  RunSpec spec =
-      parse_run_spec(fmt::format("model: {}\ndata: {{seq_len: 16}}\nparallel: {}\nprecision: {{compute: {}}}\n"
-                                 "train: {{global_batch: 168, micro_batch: 1}}\n",
-                                 model, layout.parallel, layout.compute),
-                     layout.parallel);
+  RunSpec spec = parse_run_spec(
+      fmt::format("model: {}\ndata: {{seq_len: 16}}\nparallel: {}\nprecision: {{compute: {}}}\n"
+                  "train: {{global_batch: 168, micro_batch: 1}}\nmemory: {{offload: {{optimizer: {}}}}}\n",
+                  model, layout.parallel, layout.compute, layout.offload),
+      layout.parallel);
   const Mesh mesh = arrange(spec, layout.ranks);
   const auto world = make_counting_world(rank, layout.ranks);
   const auto ops = make_counting_ops();
   const Groups groups = make_groups(*world, mesh);
-  Arena dry;
+  Arena dry, dry_host(Residence::host);
   const ModelOptions options = model_options(spec, plan_pipeline(spec), groups.at.pp);
-  const Model shape(spec.model, options, *ops, dry, groups);
+  const Model shape(spec.model, options, *ops, dry, groups, &dry_host);
   return std::make_unique<State>(shape.table(),
                                  StoreOptions{options.compute, true, options.gradients, options.zero_stage});
 }

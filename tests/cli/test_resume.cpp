@@ -76,6 +76,35 @@ TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
     }
 }
 
+TEST_CASE("a run resumes with the optimizer's state in the other memory and the same results", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const std::vector<std::string> offloads = {"--set", "memory.offload.optimizer=host"};
+  REQUIRE(run(w.train(spec, "device")).code == 0);
+  REQUIRE(run(w.train(spec, "host", offloads)).code == 0);
+  for (const bool first : {false, true}) {
+    const std::string name = first ? "to-device" : "to-host";
+    Process p(with_fault("rank=0,step=10,phase=step,kind=stop",
+                         w.train(spec, name, first ? offloads : std::vector<std::string>{})),
+              w.root() / "out");
+    REQUIRE(p.wait_until_stopped());
+    p.kill(SIGTERM);
+    p.kill(SIGCONT);
+    REQUIRE(p.wait() == 75);
+    REQUIRE(run(w.train(spec, name, first ? std::vector<std::string>{} : offloads)).code == 0);
+  }
+  for (const char* const other : {"host", "to-host", "to-device"}) {
+    CAPTURE(other);
+    CHECK(history(w.run_directory("device")) == history(w.run_directory(other)));
+    CHECK(fingerprint(w.run_directory("device") / "checkpoints" / kLast) ==
+          fingerprint(w.run_directory(other) / "checkpoints" / kLast));
+  }
+  const nlohmann::json memory = nlohmann::json::parse(slurp(w.run_directory("host") / "memory.json"))[0];
+  CHECK(memory["host_arena_peak"] > 0);
+  CHECK(memory["host_arena_peak"] == memory["predicted_host_arena"]);
+  CHECK(memory["arena_peak"] <= memory["predicted_arena"]);
+}
+
 TEST_CASE("resuming from a chosen checkpoint repeats the steps after it", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");

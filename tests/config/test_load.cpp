@@ -188,6 +188,13 @@ TEST_CASE("the file overrides its preset and --set overrides both", "[config]") 
              says("llama-3.2-1b.yaml:") && says("model.rope.factor has no effect with model.rope.kind standard"));
 }
 
+TEST_CASE("escapes that yaml-cpp turns into broken UTF-8 are refused", "[config]") {
+  for (const char* escape : {"\\N", "\\_"})
+    CHECK_THAT(error_of(fmt::format("run:\n  name: \"a{}\"\n", escape)),
+               says("run.yaml:2:9: the escapes \\N and \\_ are not supported; write \\u0085 or \\u00a0"));
+  CHECK(parse_run_spec("run: {name: \"a\\u0085\\u00a0\"}", "run.yaml").run.name == "a\xc2\x85\xc2\xa0");
+}
+
 TEST_CASE("preset files are found by path and must have only a model section", "[config]") {
   const TempFolder folder;
   folder.write("mine.yaml", "model: {family: llama, ffn: 64, vocab: 100}");

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 
 #include "comm/counting.h"
 #include "dryrun/setup.h"
+#include "model/host_view.h"
 #include "ops/counting.h"
 
 namespace fp::test {
@@ -51,16 +53,17 @@ Batch micro_batch(const ModelSection& m, const MeshPlan& plan, int step, int64_t
 }
 
 // Every rank writes the elements that it owns, so that each is written once.
-void collect(const ParamStore& store, Ops& ops, MeshResult& result) {
+void collect(const ParamStore& store, Ops& ops, int slot, MeshResult& result) {
   const ParamTable& table = store.table();
   std::vector<float> host;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     const Param& p = table[id];
-    std::vector<float>& whole = result.params.at(p.name);
+    std::vector<float>& whole =
+        slot == kParamSlot ? result.params.at(p.name) : result.states.at(p.name + "/" + table.slot_name(slot));
     const int64_t columns = p.shape.rank() == 2 ? p.shape[1] : 1;
     for (const Fragment& f : table.owned(id)) {
       host.resize(static_cast<size_t>(f.count.elements()));
-      ops.copy_out({host.data(), store.state(kParamSlot, {id, f.offset, f.count.elements()})});
+      read_tensor(ops, store.state(slot, {id, f.offset, f.count.elements()}), host.data());
       const int64_t width = p.shape.rank() == 2 ? f.count[1] : 1, first = p.shape.rank() == 2 ? f.start[1] : 0;
       for (int64_t y = 0; y < f.count[0]; ++y)
         std::copy_n(host.begin() + y * width, width, whole.begin() + (f.start[0] + y) * columns + first);
@@ -78,10 +81,12 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.parallel.megatron_sp = plan.megatron;
   spec.precision.compute = plan.compute;
   spec.precision.gradients = plan.gradients;
+  spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
   return spec;
 }
 
-void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshResult& result, Ops* ops, Arena& arena) {
+void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshResult& result, Ops* ops, Arena& arena,
+              Arena& host_arena) {
   const RunSpec spec = spec_of(m, plan);
   const PipelinePlan pipeline = plan_pipeline(spec);
   const Groups groups = make_groups(world, Mesh(static_cast<int>(plan.pipeline.ranks), plan.dp, plan.sp, plan.tp,
@@ -89,7 +94,8 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   ModelOptions options = model_options(spec, pipeline, groups.at.pp);
   options.compute = plan.compute;
   options.recompute = plan.recompute;
-  Model model(m, options, *ops, arena, groups);
+  options.state_piece = plan.state_piece;
+  Model model(m, options, *ops, arena, groups, &host_arena);
   ExecutorOptions what = plan.executor;
   what.pipeline = pipeline;
   Executor executor(model, what);
@@ -105,14 +111,17 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     LossSums sums = executor.accumulate(batches);
     const GradientNorm norm = executor.gradient_norm(sums);
     if (plan.after_gradients) plan.after_gradients(executor, world.rank());
-    executor.update(optimizer, plan.lr, step, norm.norm);
+    if (plan.skip_every == 0 || step % plan.skip_every != 0) executor.update(optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());
     result.norms.push_back(norm.norm);
   }
-  if (!arena.dry()) collect(model.params(), *ops, result);
+  if (!arena.dry())
+    for (int slot = kParamSlot; slot < (plan.states ? model.table().slot_count() : 1); ++slot)
+      collect(model.params(), *ops, slot, result);
   result.peaks[static_cast<size_t>(world.rank())] = arena.peak();
+  result.host_peaks[static_cast<size_t>(world.rank())] = host_arena.peak();
   result.classes[static_cast<size_t>(world.rank())] = arena.by_class_at_peak();
 }
 
@@ -124,6 +133,7 @@ MeshResult empty_result(const MeshPlan& plan) {
   const auto ranks = static_cast<size_t>(plan.ranks());
   result.traffic.resize(ranks);
   result.peaks.resize(ranks);
+  result.host_peaks.resize(ranks);
   result.classes.resize(ranks);
   return result;
 }
@@ -134,22 +144,36 @@ MeshResult count_mesh(const ModelSection& m, const MeshPlan& plan) {
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const auto world = make_counting_world(rank, plan.ranks());
     const auto ops = make_counting_ops();
-    Arena arena;
-    run_rank(m, plan, *world, result, ops.get(), arena);
+    Arena arena, host_arena(Residence::host);
+    run_rank(m, plan, *world, result, ops.get(), arena, host_arena);
   }
   return result;
 }
+
+constexpr int kPoison = 0xff;  // NaN in fp32 and bf16, -1 in integers
 
 MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
   MeshResult result = empty_result(plan);
   ParamTable table;
   declare_parameters(m, table);
-  for (const Param& p : table) result.params[p.name].assign(static_cast<size_t>(p.shape.elements()), std::nanf(""));
+  for (const Param& p : table) {
+    const std::vector<float> unset(static_cast<size_t>(p.shape.elements()), std::nanf(""));
+    result.params[p.name] = unset;
+    if (!plan.states) continue;
+    for (const StateSlot& s : state_slots(OptimizerKind::adamw))
+      if (s.name != kParamState) result.states[p.name + "/" + s.name] = unset;
+  }
   run_thread_ranks(plan.ranks(), [&](World& world) {
     constexpr size_t kBytes = size_t{24} << 20;
-    const auto ops = make_cpu_ops();
-    Arena arena(ops->allocate(kBytes, false), kBytes);
-    run_rank(m, plan, world, result, ops.get(), arena);
+    const auto ops = make_cpu_ops(plan.copies);
+    const std::shared_ptr<std::byte> memory = ops->allocate(kBytes, false), host = ops->allocate_host(kBytes, false);
+    Arena arena(memory, kBytes), host_arena(host, kBytes, Residence::host);
+    if (plan.poison)
+      for (Arena* const a : {&arena, &host_arena}) {
+        std::memset(a->alloc(DType::u8, {static_cast<int64_t>(kBytes)})->data, kPoison, kBytes);
+        a->on_release([](void* data, size_t bytes) { std::memset(data, kPoison, bytes); });
+      }
+    run_rank(m, plan, world, result, ops.get(), arena, host_arena);
   });
   return result;
 }

@@ -24,6 +24,12 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
+  bool offload = false;        // of the optimizer's state
+  int64_t state_piece = 4096;  // elements of it that pass through the device at a time
+  int skip_every = 0;          // steps whose update is left out, as if their gradients were not finite; 0: none
+  bool poison = false;         // fill all memory of the arenas, and what is released, with NaN
+  bool states = false;         // collect the optimizer's states too
+  CopySettings copies = {};
   std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
   std::function<void(Executor&, int rank)> after_gradients = {};
 
@@ -34,10 +40,14 @@ struct MeshPlan {
 struct MeshResult {
   std::vector<double> losses, norms;                 // by step
   std::map<std::string, std::vector<float>> params;  // logical tensors after the last step
+  std::map<std::string, std::vector<float>> states;  // by "NAME/SLOT"
   std::vector<TrafficTable> traffic;                 // of the last step, by rank
   std::vector<size_t> peaks;                         // of the arena, by rank
   std::vector<BytesByClass> classes;                 // at the peak, by rank
-  bool operator==(const MeshResult& o) const { return losses == o.losses && norms == o.norms && params == o.params; }
+  std::vector<size_t> host_peaks;                    // of the arena in host memory, by rank
+  bool operator==(const MeshResult& o) const {
+    return losses == o.losses && norms == o.norms && params == o.params && states == o.states;
+  }
 };
 
 // Returns a model of this family with enough heads to split over the ranks.

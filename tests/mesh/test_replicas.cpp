@@ -10,23 +10,37 @@ using namespace fp::test;
 
 namespace {
 
+struct Arenas {
+  explicit Arenas(Ops& ops)
+      : device(std::make_unique<Arena>(ops.allocate(kBytes, false), kBytes)),
+        host(std::make_unique<Arena>(ops.allocate_host(kBytes, false), kBytes, Residence::host)) {}
+  static constexpr size_t kBytes = size_t{16} << 20;
+  std::unique_ptr<Arena> device, host;
+};
+
+ModelOptions options_for(int zero, DType compute, bool offload) {
+  ModelOptions options;
+  options.compute = compute;
+  options.zero_stage = zero;
+  options.positions = 8;
+  options.offload_optimizer = offload;
+  options.state_piece = 200;  // less than most parameters have
+  return options;
+}
+
 // Returns the error of check_replicas() on 2 data ranks x `tp` tensor ranks after `flip` on one rank. Rank 3 is the
 // second of both axes for tp = 2.
 std::string verdict(int zero, const std::function<void(ParamStore&)>& flip, int rank = 3, int tp = 2,
-                    DType compute = DType::f32) {
+                    DType compute = DType::f32, bool offload = false) {
   std::string what = "no difference";
   ModelSection m = shared_model("llama");
   if (tp > 2) m.ffn = 22;  // an uneven split, so that shards differ too
   try {
     run_thread_ranks(2 * tp, [&](World& world) {
       const auto ops = make_cpu_ops();
-      Arena arena(ops->allocate(size_t{16} << 20, false), size_t{16} << 20);
+      const Arenas arenas(*ops);
       const Groups groups = make_groups(world, Mesh(1, 2, 1, tp, 2 * tp));
-      ModelOptions options;
-      options.compute = compute;
-      options.zero_stage = zero;
-      options.positions = 8;
-      Model model(m, options, *ops, arena, groups);
+      Model model(m, options_for(zero, compute, offload), *ops, *arenas.device, groups, arenas.host.get());
       model.params().initialize(*ops, 5);
       Executor(model, {}).restore_weights(0);
       if (world.rank() == rank) flip(model.params());
@@ -50,24 +64,27 @@ void flip_state(ParamStore& store, const std::string& name, int slot, int bit = 
 
 }  // namespace
 
+// The same memory, which ops accept: on the CPU both are the host's.
+static Tensor as_of_the_device(Tensor t) {
+  t.residence = Residence::device;
+  return t;
+}
+
 // Calls `use` on each of 2 data x 2 tensor ranks after an update that summed the state it wrote.
 void after_update(int zero, DType compute, const std::function<void(ParamStore&, int rank)>& before,
-                  const std::function<void(Model&, Ops&, const StateSums&)>& use) {
+                  const std::function<void(Model&, Ops&, const StateSums&)>& use, bool offload = false) {
   run_thread_ranks(4, [&](World& world) {
     const auto ops = make_cpu_ops();
-    Arena arena(ops->allocate(size_t{16} << 20, false), size_t{16} << 20);
+    const Arenas arenas(*ops);
     const Groups groups = make_groups(world, Mesh(1, 2, 1, 2, 4));
-    ModelOptions options;
-    options.compute = compute;
-    options.zero_stage = zero;
-    options.positions = 8;
-    Model model(shared_model("llama"), options, *ops, arena, groups);
+    Model model(shared_model("llama"), options_for(zero, compute, offload), *ops, *arenas.device, groups,
+                arenas.host.get());
     model.params().initialize(*ops, 5);
     Executor executor(model, {});
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
       const UnitState s = model.params().unit_state(u);
-      ops->copy({s.tensors.gradient, s.tensors.param});
+      ops->copy({s.tensors.gradient, as_of_the_device(s.tensors.param)});
     }
     before(model.params(), world.rank());
     use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
@@ -75,8 +92,9 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
 }
 
 TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
-  for (const int zero : {0, 1})
+  for (const auto& [zero, offload] : {std::pair(0, false), std::pair(1, false), std::pair(0, true), std::pair(1, true)})
     for (const DType compute : {DType::f32, DType::bf16}) {
+      CAPTURE(zero, offload, name_of(compute));
       std::atomic<int> equal = 0, other = 0;
       after_update(
           zero, compute, [](ParamStore&, int) {},
@@ -87,7 +105,7 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
             for (const ParamUnit& u : store.table().units())
               for (const ParamPart& part : store.kept(u)) {
                 const auto same = [&](int slot, const Tensor& t) {
-                  ops.bit_sums({now, t});
+                  ops.bit_sums({now, as_of_the_device(t)});
                   return sums.find(part, slot) == StateSums::Sums{now.ptr<int32_t>()[0], now.ptr<int32_t>()[1]};
                 };
                 const int slots = store.table().slot_count();
@@ -96,7 +114,8 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
                 if (compute == DType::bf16) all = all && same(slots, store.kept_weights(part));
                 ++(all ? equal : other);
               }
-          });
+          },
+          offload);
       CHECK(equal > 0);
       CHECK(other == 0);
     }
@@ -104,13 +123,14 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
 
 TEST_CASE("a bit that flipped before an update is found from the update's sums", "[mesh]") {
   const std::string down = "model.layers.1.mlp.down_proj.weight";
+  const bool offload = GENERATE(false, true);
   const auto run = [&](bool flips) {
     after_update(
         0, DType::bf16,
         [&](ParamStore& store, int rank) {
           if (flips && rank == 3) flip_state(store, down, 2, 30);
         },
-        [](Model& model, Ops& ops, const StateSums& sums) { check_replicas(model, ops, sums); });
+        [](Model& model, Ops& ops, const StateSums& sums) { check_replicas(model, ops, sums); }, offload);
   };
   CHECK_NOTHROW(run(false));
   CHECK_THROWS_WITH(run(true), Catch::Contains(" of " + down + " on rank 3 is not what rank 1 holds"));
@@ -147,4 +167,17 @@ TEST_CASE("a flipped bit of the state is reported with parameter and ranks", "[m
   const auto flip_rounded = [&](ParamStore& s) { flip_bit(s.kept_weights({s.table().find(down), 0, 2})); };
   CHECK_THAT(verdict(1, flip_rounded, 3, 2, DType::bf16),
              Contains("rounded weights of " + down + " on rank 3 is not what rank 1 holds"));
+}
+
+TEST_CASE("a flipped bit of offloaded state is reported with parameter and ranks", "[mesh]") {
+  using Catch::Contains;
+  const std::string down = "model.layers.1.mlp.down_proj.weight";
+  const auto of = [&](int zero, int slot, DType compute) {
+    return verdict(
+        zero, [&](ParamStore& s) { flip_state(s, down, slot); }, 3, 2, compute, true);
+  };
+  CHECK(verdict(
+            0, [](ParamStore&) {}, 0, 2, DType::bf16, true) == "no difference");
+  CHECK_THAT(of(0, kParamSlot, DType::bf16), Contains("weights of " + down + " on rank 3 is not what rank 1 holds"));
+  CHECK_THAT(of(0, 2, DType::f32), Contains("exp_avg_sq of " + down + " on rank 3 is not what rank 1 holds"));
 }

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "base/error.h"
 #include "compare.h"
 #include "operands.h"
 
@@ -24,6 +25,30 @@ TEST_CASE("round_stochastically gives the oracle's bits") {
           for (size_t i = 0; i < y.result.size(); ++i)
             if (!std::isnan(y.expected[i]) && y.result[i] != y.expected[i]) FAIL("element " << i);
         });
+  }
+}
+
+TEST_CASE("parts of a parameter are rounded as the whole is") {
+  constexpr int64_t kCount = 1000, kCut = 408;
+  for (const Backend& b : backends()) {
+    CAPTURE(b.name);
+    Case c;
+    const Operand& x = c.input("x", DType::f32, {kCount});
+    const Operand& whole = c.output("whole", DType::bf16, {kCount});
+    const Operand& parts = c.output("parts", DType::bf16, {kCount});
+    const StochasticRounding r{7, 8, 9};
+    StochasticRounding rest = r;
+    rest.first = kCut;
+    c.run(b, [&](Ops& ops) {
+      const Tensor from = x, to = parts;
+      ops.round_stochastically({whole, from, r});
+      ops.round_stochastically({to.slice(0, kCut), from.slice(0, kCut), r});
+      ops.round_stochastically({to.slice(kCut, kCount - kCut), from.slice(kCut, kCount - kCut), rest});
+      rest.first = kCut + 1;
+      CHECK_THROWS_AS(ops.round_stochastically({to, from, rest}), InternalError);
+      rest.first = kCut;
+    });
+    CHECK(whole.result == parts.result);
   }
 }
 

@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -61,4 +63,38 @@ TEST_CASE("an allocation from a full arena throws", "[tensor]") {
   Arena arena(host_memory(1 << 21, false), 1 << 21);
   const auto a = arena.alloc(DType::u8, {1 << 21});
   REQUIRE_THROWS_AS(arena.alloc(DType::u8, {1}), InternalError);
+}
+
+TEST_CASE("an arena says where its tensors lie, also their parts", "[tensor]") {
+  Arena device, host(Residence::host);
+  const auto a = device.alloc(DType::f32, {6, 4}), b = host.alloc(DType::f32, {6, 4});
+  CHECK(a->residence == Residence::device);
+  CHECK(b->slice(2, 3).reshaped({12}).residence == Residence::host);
+  CHECK(a->data != b->data);
+}
+
+TEST_CASE("released memory is passed to a function that may overwrite it", "[tensor]") {
+  Arena arena(host_memory(1 << 20, false), 1 << 20);
+  arena.on_release([](void* data, size_t bytes) { std::memset(data, 0xff, bytes); });
+  auto t = arena.alloc(DType::f32, {300});
+  t->ptr<float>()[299] = 1;
+  const float* const last = t->ptr<float>() + 299;
+  t.reset();
+  CHECK(std::isnan(*last));
+}
+
+TEST_CASE("memory that a guard reports as in use is not released", "[tensor]") {
+  struct Guard : MemoryGuard {
+    const void* used = nullptr;
+    bool in_use(const void* data, size_t bytes) const override { return bytes > 0 && data == used; }
+  } guard;
+  Arena arena;
+  arena.guard(guard);
+  auto a = arena.alloc(DType::f32, {8}), b = arena.alloc(DType::f32, {8});
+  guard.used = a->data;
+  b.reset();
+  CHECK_THROWS_AS(a.reset(), InternalError);
+  guard.used = nullptr;
+  a.reset();
+  CHECK(arena.in_use() == 0);
 }

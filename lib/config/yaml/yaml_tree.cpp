@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/yaml/scalar.h"
 
 namespace fp {
@@ -46,6 +47,9 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(YamlNode(YamlNode::Kind::null, place_of(mark))); }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
     check_tag(mark, tag);
+    // The text is UTF-8, but yaml-cpp 0.7 reads these two escapes as the bytes 0x85 and 0xa0.
+    if (utf8_valid_prefix(value) != value.size())
+      problems_.add(place_of(mark), "the escapes \\N and \\_ are not supported; write \\u0085 or \\u00a0");
     add(YamlNode(YamlNode::Kind::scalar, place_of(mark), value, tag == "!"));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -127,23 +131,6 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Open> open_;
 };
 
-// Returns the length of the UTF-8 sequence at `i`; 0 if it is invalid (overlong, surrogate, truncated, beyond
-// U+10FFFF).
-size_t utf8_length(std::string_view s, size_t i) {
-  const auto byte = [&](size_t j) { return j < s.size() ? static_cast<unsigned char>(s[j]) : 0u; };
-  const auto follows = [&](size_t j, unsigned low = 0x80, unsigned high = 0xbf) {
-    return byte(j) >= low && byte(j) <= high;
-  };
-  const unsigned c = byte(i);
-  if (c < 0x80) return 1;
-  if (c >= 0xc2 && c <= 0xdf) return follows(i + 1) ? 2 : 0;
-  if (c >= 0xe0 && c <= 0xef)
-    return follows(i + 1, c == 0xe0 ? 0xa0 : 0x80, c == 0xed ? 0x9f : 0xbf) && follows(i + 2) ? 3 : 0;
-  if (c >= 0xf0 && c <= 0xf4)
-    return follows(i + 1, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf) && follows(i + 2) && follows(i + 3) ? 4 : 0;
-  return 0;
-}
-
 // Returns false and records the first offending place if the text is not printable UTF-8 or is too long.
 bool check_characters(std::string_view text, const std::string& source, Lines lines, std::string_view kind,
                       Problems& problems) {
@@ -153,7 +140,7 @@ bool check_characters(std::string_view text, const std::string& source, Lines li
   }
   int line = 1, column = 1;
   for (size_t i = 0; i < text.size();) {
-    const size_t length = utf8_length(text, i);
+    const size_t length = utf8_character(text.substr(i));
     const auto c = static_cast<unsigned char>(text[i]);
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
     if (length == 0 || control) {

@@ -62,6 +62,8 @@ void check(const RoundStochastically& c) {
   const Checks op(c);
   op.count("src", c.src, DType::f32, c.src.elements());
   op.count("dst", c.dst, DType::bf16, c.src.elements());
+  FP_CHECK(c.rounding.first >= 0 && c.rounding.first % 8 == 0, "round_stochastically: begins at element {}",
+           c.rounding.first);
 }
 OpWork cost(const RoundStochastically& c) { return work(c, c.dst.dtype, 0, bytes_of(c.dst, c.src)); }
 

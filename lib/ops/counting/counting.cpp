@@ -53,6 +53,7 @@ class DryOps final : public CountingOps {
   }
 
   std::string_view name() const override { return "counting"; }
+  bool dry() const override { return true; }
   const Counts& counts() const override { return counter_.counts(); }
   void reset() override { counter_.reset(); }
   size_t scratch_bytes() const override { return scratch_; }
@@ -66,6 +67,12 @@ class DryOps final : public CountingOps {
   void run(const calls::Call& call) override { need_scratch(call); }
   FP_UNFUSED_OPS(FP_OP)
 #undef FP_OP
+
+  class CountedCopies final : public Copies {
+    void begin(const Copy&) override {}
+    void order_ops_after(const CopyTicket&) override {}
+  };
+  std::unique_ptr<Copies> make_copies() override { return std::make_unique<CountedCopies>(); }
 
   template <class Call>
   void need_scratch(const Call&) {}

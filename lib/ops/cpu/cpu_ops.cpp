@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "ops/backends.h"
+#include "ops/cpu/copy_threads.h"
 
 namespace fp {
 namespace {
@@ -19,7 +20,9 @@ void copy_bytes(void* dst, const void* src, size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops() { return std::make_unique<CpuOps>(chosen_isa()); }
+std::unique_ptr<Ops> make_cpu_ops(const CopySettings& copies) { return std::make_unique<CpuOps>(chosen_isa(), copies); }
+
+std::unique_ptr<Copies> CpuOps::make_copies() { return std::make_unique<cpu::CopyThreads>(copy_settings_); }
 
 void CpuOps::run(const calls::CopyIn& call) { copy_bytes(call.dst.data, call.host, call.dst.bytes()); }
 void CpuOps::run(const calls::CopyOut& call) { copy_bytes(call.host, call.src.data, call.src.bytes()); }

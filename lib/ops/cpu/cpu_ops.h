@@ -11,17 +11,20 @@ namespace fp {
 
 class CpuOps final : public Ops {
  public:
-  explicit CpuOps(Isa isa) : k_(cpu::kernels(isa)), onednn_(isa) {}
+  explicit CpuOps(Isa isa, const CopySettings& copies = {})
+      : k_(cpu::kernels(isa)), onednn_(isa), copy_settings_(copies) {}
 
   std::string_view name() const override { return "cpu"; }
 
  private:
   FP_UNFUSED_OPS(FP_RUN_OP)
   void gemm(cpu::GemmArgs);
+  std::unique_ptr<Copies> make_copies() override;
 
   const cpu::Kernels& k_;
   cpu::ScratchPool scratch_;
   cpu::OneDnn onednn_;
+  CopySettings copy_settings_;
 };
 
 }  // namespace fp

@@ -1,0 +1,178 @@
+#include "exec/state_stream.h"
+
+#include <algorithm>
+
+namespace fp {
+namespace {
+
+constexpr int64_t kCut = 8;  // parts of a parameter begin at multiples of this
+
+// Collects parts of a unit's parameters in pieces of at most `limit` elements.
+class Cutter {
+ public:
+  Cutter(const ParamTable& table, int unit, int64_t origin, int64_t limit, std::vector<StatePiece>& pieces)
+      : table_(table), unit_(unit), origin_(origin), limit_(limit / kCut * kCut), pieces_(pieces) {
+    FP_CHECK(limit_ > 0, "pieces of {} elements", limit);
+  }
+  ~Cutter() { close(); }
+
+  void add(const ParamPart& whole) {
+    for (int64_t done = 0; done < whole.count;) {
+      const int64_t at = table_[whole.id].offset + whole.first + done - origin_;
+      const int64_t space = piece_.parts.empty() ? limit_ : piece_.range.offset + limit_ - at;
+      int64_t count = std::min(whole.count - done, space);
+      if (count < whole.count - done) count -= (whole.first + done + count) % kCut;
+      if (count <= 0) {
+        close();
+        continue;
+      }
+      if (piece_.parts.empty()) piece_.range.offset = at;
+      piece_.range.count = at + count - piece_.range.offset;
+      piece_.parts.push_back({whole.id, whole.first + done, count});
+      done += count;
+    }
+  }
+
+ private:
+  void close() {
+    if (piece_.parts.empty()) return;
+    piece_.unit = unit_;
+    pieces_.push_back(std::move(piece_));
+    piece_ = {};
+  }
+
+  const ParamTable& table_;
+  int unit_;
+  int64_t origin_, limit_;
+  std::vector<StatePiece>& pieces_;
+  StatePiece piece_;
+};
+
+bool has_host_slots(const ParamTable& table) {
+  return std::ranges::any_of(table.slots(), [](const StateSlot& s) { return s.residence == Residence::host; });
+}
+
+}  // namespace
+
+std::vector<StatePiece> state_pieces(const ParamStore& store) {
+  const ParamTable& table = store.table();
+  const bool streams = has_host_slots(table);
+  std::vector<StatePiece> pieces;
+  for (size_t u = 0; u < table.units().size(); ++u) {
+    const ParamUnit& unit = table.units()[u];
+    const UnitState s = store.unit_state(unit);
+    if (!streams) {
+      pieces.push_back({static_cast<int>(u), {0, s.tensors.gradient.elements()}, store.kept(unit)});
+      continue;
+    }
+    Cutter cutter(table, static_cast<int>(u), s.first, store.options().state_piece, pieces);
+    for (const ParamPart& p : store.kept(unit)) cutter.add(p);
+  }
+  return pieces;
+}
+
+namespace {
+
+const ParamUnit& unit_of(const ParamStore& store, const StatePiece& p) {
+  return store.table().units()[static_cast<size_t>(p.unit)];
+}
+
+// Returns the element of the table's flat buffers at which a piece begins.
+int64_t piece_origin(const ParamStore& store, const StatePiece& p) {
+  return store.unit_state(unit_of(store, p)).first + p.range.offset;
+}
+
+}  // namespace
+
+StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces) : env_(&env), pieces_(&pieces) {
+  const ParamTable& table = env.params->table();
+  if (!has_host_slots(table)) return;
+  int64_t largest = 0;
+  for (const StatePiece& p : pieces) largest = std::max(largest, p.range.count);
+  buffers_.resize(std::min(kBuffers, pieces.size()));
+  for (Buffer& b : buffers_) {
+    b.slots.resize(table.slots().size());
+    for (size_t s = 0; s < b.slots.size(); ++s)
+      if (passes(static_cast<int>(s)))
+        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest}, MemoryClass::optimizer);
+  }
+}
+
+StateStream::~StateStream() {
+  try {
+    finish();
+  } catch (...) {  // another error ends the run; the buffers must still outlive the copies
+  }
+}
+
+bool StateStream::passes(int slot) const {
+  return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
+}
+
+Segment StateStream::range_of(size_t i, const ParamPart& p) const {
+  const StatePiece& piece = (*pieces_)[i];
+  const int64_t first = piece_origin(*env_->params, piece);
+  return {env_->params->table()[p.id].offset + p.first - first, p.count};
+}
+
+UpdateTensors StateStream::at_home(size_t i) const {
+  const StatePiece& p = (*pieces_)[i];
+  UpdateTensors t = env_->params->unit_state(unit_of(*env_->params, p)).tensors;
+  const auto cut = [&](Tensor& whole) {
+    if (whole) whole = whole.slice(p.range.offset, p.range.count);
+  };
+  cut(t.param);
+  for (Tensor& s : t.states) cut(s);
+  cut(t.gradient);
+  cut(t.weights);
+  return t;
+}
+
+namespace {
+Tensor& slot_of(UpdateTensors& t, size_t slot) { return slot == kParamSlot ? t.param : t.states[slot - 1]; }
+}  // namespace
+
+void StateStream::fetch(size_t i) {
+  Buffer& b = buffer_of(i);
+  UpdateTensors home = at_home(i);
+  for (size_t s = 0; s < b.slots.size(); ++s)
+    if (b.slots[s]) {
+      const Tensor& from = slot_of(home, s);
+      b.filled = env_->ops->copies().start(b.slots[s]->slice(0, from.elements()), from, b.emptied);
+    }
+}
+
+UpdateTensors StateStream::take(size_t i) {
+  UpdateTensors t = at_home(i);
+  if (buffers_.empty()) return t;
+  if (i == 0) fetch(0);
+  if (i + 1 < pieces_->size() && buffers_.size() > 1) fetch(i + 1);
+  Buffer& b = buffer_of(i);
+  env_->ops->copies().wait(b.filled);
+  for (size_t s = 0; s < b.slots.size(); ++s)
+    if (b.slots[s]) {
+      Tensor& on_device = slot_of(t, s);
+      on_device = b.slots[s]->slice(0, on_device.elements());
+    }
+  return t;
+}
+
+void StateStream::put_back(size_t i) {
+  if (buffers_.empty()) return;
+  Buffer& b = buffer_of(i);
+  UpdateTensors home = at_home(i);
+  for (size_t s = 0; s < b.slots.size(); ++s)
+    if (b.slots[s]) {
+      const Tensor& to = slot_of(home, s);
+      b.emptied = env_->ops->copies().start(to, b.slots[s]->slice(0, to.elements()));
+    }
+}
+
+void StateStream::finish() {
+  for (const Buffer& b : buffers_) {
+    env_->ops->copies().wait(b.filled);
+    env_->ops->copies().wait(b.emptied);
+  }
+}
+
+}  // namespace fp

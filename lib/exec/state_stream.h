@@ -1,0 +1,58 @@
+// StateStream: passes the optimizer's state that lives in host memory through the device during an update. A piece is
+// fetched while the one before it is updated and the one before that is written back.
+#pragma once
+
+#include <vector>
+
+#include "model/env.h"
+
+namespace fp {
+
+// A part of a unit's kept state that is updated at a time.
+struct StatePiece {
+  int unit = 0;
+  Segment range;                 // within the tensors of ParamStore::unit_state()
+  std::vector<ParamPart> parts;  // those that ParamStore::kept() returns, or parts of them
+};
+
+// Cuts the state that this rank keeps into pieces: units or, if some of it is in host memory, parts of units of at most
+// StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements.
+std::vector<StatePiece> state_pieces(const ParamStore&);
+
+class StateStream {
+ public:
+  // Takes memory of the arena for kBuffers pieces of the state in host memory, which is returned on destruction.
+  StateStream(const ModelEnv&, const std::vector<StatePiece>&);
+  ~StateStream();
+  StateStream(const StateStream&) = delete;
+  StateStream& operator=(const StateStream&) = delete;
+
+  // Returns the tensors of piece i in device memory. Call for all pieces in order, each time followed by put_back(i)
+  // after the ops that update it.
+  UpdateTensors take(size_t i);
+  void put_back(size_t i);
+  // Returns the range of a part of piece i within its tensors.
+  Segment range_of(size_t i, const ParamPart&) const;
+  // Whether a slot passes through the device; the others are there.
+  bool passes(int slot) const;
+  // Makes later ops wait for the last pieces to be written back. Call after the last piece.
+  void finish();
+
+  // One buffer is filled, one updated and one written back, so that both lanes are busy all the time.
+  static constexpr size_t kBuffers = 3;
+
+ private:
+  struct Buffer {
+    std::vector<ArenaTensor> slots;  // by slot; empty for those in device memory
+    CopyTicket filled, emptied;
+  };
+  UpdateTensors at_home(size_t i) const;  // the tensors of piece i where they live
+  void fetch(size_t i);
+  Buffer& buffer_of(size_t i) { return buffers_[i % buffers_.size()]; }
+
+  const ModelEnv* env_;
+  const std::vector<StatePiece>* pieces_;
+  std::vector<Buffer> buffers_;  // none: all state is in device memory
+};
+
+}  // namespace fp
