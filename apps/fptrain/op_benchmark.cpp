@@ -212,10 +212,20 @@ void OpBenchmark::optimizer(int64_t parameters) {
   const Tensor param = f32({parameters}), m = f32(param.shape), v = f32(param.shape), grad = f32(param.shape);
   const Tensor sums = f32({1}), weights = t_ == DType::bf16 ? operand(param.shape) : Tensor();
   ops_.zero({v});
-  const AdamW step{.lr = 1e-4, .weight_decay = 0.1};
-  memory("adamw", {param, param, m, m, v, v, grad, weights}, [&] {
-    ops_.adamw({param, m, v, grad, weights, step, {}});
-  });
+  const Tensor states[] = {m, v};
+  static_assert(std::size(states) == rules::kMaxStates);
+#define FP_UPDATE(Rule, name)                                                          \
+  {                                                                                    \
+    calls::Rule call{param, {}, grad, weights, {.lr = 1e-4, .weight_decay = 0.1}, {}}; \
+    std::vector<Tensor> operands = {param, param, grad, weights};                      \
+    for (size_t i = 0; i < call.states.size(); ++i) {                                  \
+      call.states[i] = states[i];                                                      \
+      operands.insert(operands.end(), 2, states[i]);                                   \
+    }                                                                                  \
+    memory(#name, operands, [&] { ops_.name(call); });                                 \
+  }
+  FP_OPTIMIZERS(FP_UPDATE)
+#undef FP_UPDATE
   if (weights)
     memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically({weights, param, {}}); });
   const std::vector<Segment> all = {{0, parameters}};

@@ -40,6 +40,8 @@ class CudaOps final : public Ops {
  private:
   FP_OPS(FP_RUN_OP)
   std::unique_ptr<Copies> make_copies() override;
+  template <class Rule, class Call>
+  void run_update(const Call&);
 
   cuda::Stream stream() const { return device_.compute(); }
 

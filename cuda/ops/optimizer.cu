@@ -1,11 +1,9 @@
-// AdamW and the sums of squares behind the gradient norm, on flat f32 buffers.
+// The updates of optimizers and the sums of squares behind the gradient norm, on flat f32 buffers.
 //
-// adamw: one pass; a thread handles 4 elements of each buffer. Per element 16 bytes are read and 12 written, 2 more
+// Updates: one pass; a thread handles 4 elements of each buffer. AdamW reads 16 bytes per element and writes 12, 2 more
 // with the bf16 copy. sum_squares: a block handles one piece of a segment (half a megabyte) and writes one double; a
 // second kernel adds the pieces of a segment in order. The table of pieces stays on the device while the segments are
 // the same.
-#include <cmath>
-
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
@@ -17,44 +15,35 @@ namespace {
 
 constexpr int kThreads = 256;
 
-struct AdamWFactors {
-  float lr, beta1, beta2, one_minus_beta1, one_minus_beta2, eps, decay, m_correction, v_correction, grad_scale;
+struct ScalarMath {
+  __device__ static float sqrt(float x) { return sqrtf(x); }
+  __device__ static float sign(float x) { return static_cast<float>((x > 0.0f) - (x < 0.0f)); }
 };
 
-AdamWFactors factors(const AdamW& a) {
-  const auto f = [](double x) { return static_cast<float>(x); };
-  const auto step = static_cast<double>(a.step);
-  return {f(a.lr),
-          f(a.beta1),
-          f(a.beta2),
-          f(1.0 - a.beta1),
-          f(1.0 - a.beta2),
-          f(a.eps),
-          f(a.weight_decay),
-          f(1.0 / (1.0 - std::pow(a.beta1, step))),
-          f(1.0 / (1.0 - std::pow(a.beta2, step))),
-          f(a.grad_scale)};
-}
+template <int kStates>
+struct States {
+  float* at[kStates];
+};
 
-template <int N>
-__global__ void adamw_kernel(float* param, float* m, float* v, const float* grad, bf16* weights, int64_t count,
-                             AdamWFactors a) {
+template <class Rule, int N>
+__global__ void update_kernel(float* param, States<Rule::kStates> states, const float* grad, bf16* weights,
+                              int64_t count, Rule rule) {
   const int64_t first = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
   if (first >= count) return;
-  auto p = load<N>(param + first), m1 = load<N>(m + first), m2 = load<N>(v + first);
+  auto p = load<N>(param + first);
   const auto g = load<N>(grad + first);
+  Vec<float, N> s[Rule::kStates];
+  for (int k = 0; k < Rule::kStates; ++k) s[k] = load<N>(states.at[k] + first);
   Vec<bf16, N> w;
   for (int i = 0; i < N; ++i) {
-    const float gradient = g.at[i] * a.grad_scale;
-    m1.at[i] = a.beta1 * m1.at[i] + a.one_minus_beta1 * gradient;
-    m2.at[i] = a.beta2 * m2.at[i] + a.one_minus_beta2 * gradient * gradient;
-    const float step = m1.at[i] * a.m_correction / (sqrtf(m2.at[i] * a.v_correction) + a.eps);
-    p.at[i] -= a.lr * (step + a.decay * p.at[i]);
+    float now[Rule::kStates];
+    for (int k = 0; k < Rule::kStates; ++k) now[k] = s[k].at[i];
+    rule.template apply<ScalarMath>(p.at[i], now, g.at[i]);
+    for (int k = 0; k < Rule::kStates; ++k) s[k].at[i] = now[k];
     w.at[i] = from_float<bf16>(p.at[i]);
   }
   store<N>(param + first, p);
-  store<N>(m + first, m1);
-  store<N>(v + first, m2);
+  for (int k = 0; k < Rule::kStates; ++k) store<N>(states.at[k] + first, s[k]);
   if (weights != nullptr) store<N>(weights + first, w);
 }
 
@@ -123,28 +112,43 @@ void CudaOps::run(const calls::SumSquares& call) {
                                             pieces_.ranges());
 }
 
-void CudaOps::run(const calls::AdamW& call) {
+template <class Rule, class Call>
+void CudaOps::run_update(const Call& call) {
   const int64_t n = call.param.elements();
   if (call.sums.gradient) run(calls::PieceSums{call.sums.gradient, call.grad});
   if (call.sums.bits) run(calls::Zero{call.sums.bits});
   if (n == 0) return;
-  bf16* copy = call.weights ? call.weights.ptr<bf16>() : nullptr;
-  const bool wide =
-      n % 4 == 0 && cuda::widest<float>(4, {call.param.data, call.m.data, call.v.data, call.grad.data, copy}) > 1;
+  bf16* copy = call.weights ? call.weights.template ptr<bf16>() : nullptr;
+  bool wide = n % 4 == 0 && cuda::widest<float>(4, {call.param.data, call.grad.data, copy}) > 1;
+  cuda::States<Rule::kStates> states;
+  for (size_t k = 0; k < call.states.size(); ++k) {
+    states.at[k] = call.states[k].template ptr<float>();
+    wide = wide && cuda::widest<float>(4, {call.states[k].data}) > 1;
+  }
   const auto grid = [](int64_t threads) {
     return cuda::Grid{static_cast<unsigned>((threads + cuda::kThreads - 1) / cuda::kThreads), cuda::kThreads};
   };
   const auto update = [&]<int N>() {
-    cuda::launch<cuda::adamw_kernel<N>>(grid((n + N - 1) / N), stream(), call.param.ptr<float>(), call.m.ptr<float>(),
-                                        call.v.ptr<float>(), static_cast<const float*>(call.grad.ptr<float>()), copy, n,
-                                        cuda::factors(call.options));
+    cuda::launch<cuda::update_kernel<Rule, N>>(grid((n + N - 1) / N), stream(), call.param.template ptr<float>(),
+                                               states, static_cast<const float*>(call.grad.template ptr<float>()), copy,
+                                               n, Rule(call.options));
   };
-  wide ? update.operator()<4>() : update.operator()<1>();
+  wide ? update.template operator()<4>() : update.template operator()<1>();
   if (!call.sums.bits) return;
   // In passes of their own: only a save asks for these sums, and reading is fast compared with it.
-  const Tensor* const written[] = {&call.param, &call.m, &call.v, &call.weights};
-  for (int64_t i = 0; i < 4; ++i)
-    if (*written[i]) run(calls::BitSums{call.sums.bits.slice(i, 1).reshaped({2}), *written[i]});
+  int64_t row = 0;
+  const auto sum = [&](const Tensor& written) {
+    if (written) run(calls::BitSums{call.sums.bits.slice(row, 1).reshaped({2}), written});
+    ++row;
+  };
+  sum(call.param);
+  for (const Tensor& state : call.states) sum(state);
+  sum(call.weights);
 }
+
+#define FP_UPDATE(Rule, name) \
+  void CudaOps::run(const calls::Rule& call) { run_update<rules::Rule>(call); }
+FP_OPTIMIZERS(FP_UPDATE)
+#undef FP_UPDATE
 
 }  // namespace fp

@@ -4,6 +4,8 @@
 // runs it. The order is that of the documentation of cluster descriptions.
 #pragma once
 
+#include "base/optimizer_list.h"
+
 // The matrix products of a linear layer, whose rates depend on the sizes.
 #define FP_PRODUCTS(X)                          \
   X(Linear, linear)                             \
@@ -50,7 +52,7 @@
   X(CrossEntropy, cross_entropy)                  \
   X(CrossEntropyBackward, cross_entropy_backward) \
   X(SumSquares, sum_squares)                      \
-  X(AdamW, adamw)
+  FP_OPTIMIZERS(X)
 
 #define FP_UNFUSED_OPS(X) FP_PRODUCTS(X) FP_OTHER_OPS(X)
 #define FP_OPS(X) FP_UNFUSED_OPS(X) FP_FUSED_OPS(X)

@@ -45,7 +45,11 @@ EnumNames names_of(Nonfinite) {
 }
 
 EnumNames names_of(OptimizerKind) {
-  static constexpr std::string_view kNames[] = {"adamw"};
+  static constexpr std::string_view kNames[] = {
+#define FP_OPTIMIZER(Rule, name) #name,
+      FP_OPTIMIZERS(FP_OPTIMIZER)
+#undef FP_OPTIMIZER
+  };
   return kNames;
 }
 

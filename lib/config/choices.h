@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/enum_names.h"
+#include "base/optimizer_list.h"
 
 namespace fp {
 
@@ -56,7 +57,11 @@ EnumNames names_of(Objective);
 enum class Nonfinite { stop, skip };
 EnumNames names_of(Nonfinite);
 
-enum class OptimizerKind { adamw };
+enum class OptimizerKind {
+#define FP_OPTIMIZER(Rule, name) name,
+  FP_OPTIMIZERS(FP_OPTIMIZER)
+#undef FP_OPTIMIZER
+};
 EnumNames names_of(OptimizerKind);
 
 enum class LearningRateSchedule { cosine, linear, constant, wsd };

@@ -81,11 +81,19 @@ void declare(Fields& f, DataSection& s) {
 }
 
 void declare(Fields& f, OptimizerSection& s) {
-  f.add("kind", s.kind, {.doc = "`adamw`: Adam with decoupled weight decay."});
+  f.add("kind", s.kind, {.doc = kOptimizerDoc});
   f.add("lr", s.lr, {.doc = "Peak learning rate.", .min = 0, .above_min = true});
-  f.add("beta1", s.beta1, {.doc = "Decay of the running mean of the gradient.", .min = 0, .max = 1, .below_max = true});
-  f.add("beta2", s.beta2,
-        {.doc = "Decay of the running mean of the squared gradient.", .min = 0, .max = 1, .below_max = true});
+  f.add("beta1", s.beta1,
+        {.doc = "Decay of the running mean of the gradient; `lion`: of the mean whose sign is the step.",
+         .min = 0,
+         .max = 1,
+         .below_max = true});
+  f.add(
+      "beta2", s.beta2,
+      {.doc = "Decay of the running mean of the squared gradient; `lion`: of the gradient, from one step to the next.",
+       .min = 0,
+       .max = 1,
+       .below_max = true});
   f.add("eps", s.eps,
         {.doc = "Added to the square root of the second moment, which keeps the first steps finite.",
          .min = 0,

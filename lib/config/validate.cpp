@@ -114,6 +114,12 @@ void check_batch(const TrainSection& t, int64_t data, Checker& check) {
                             t.ramp_increment, t.global_batch - t.ramp_start_batch));
 }
 
+void check_optimizer(const OptimizerSection& o, Checker& check) {
+  const OptimizerSection unused;
+  check.require(o.eps == unused.eps || o.kind != OptimizerKind::lion, {"optimizer.eps", "optimizer.kind"},
+                fmt::format("optimizer.eps has no effect with optimizer.kind {}; it is for adamw", o.kind));
+}
+
 void check_objective(const RunSpec& s, Checker& check) {
   const TrainSection& t = s.train;
   if (t.objective != Objective::dpo) {
@@ -240,6 +246,7 @@ void check_run_length(const RunSpec& spec, Checker& check) {
 void check_run(const RunSpec& spec, Checker& check) {
   check.require(!spec.run.name.empty(), {"run.name"}, "run.name must not be empty");
   check_data(spec, check);
+  check_optimizer(spec.optimizer, check);
   check_schedule(spec, check);
   check_batch(spec.train, spec.parallel.data, check);
   check_parallel(spec, check);

@@ -2,27 +2,18 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "optim/adamw.h"
+#include "optim/elementwise.h"
 
 namespace fp {
 
 double clip_scale(double norm, double clip) { return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0; }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& spec) {
-  switch (spec.kind) {
-    case OptimizerKind::adamw:
-      return std::make_unique<AdamWOptimizer>(spec);
-  }
-  throw InternalError("unknown optimizer");
-}
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& spec) { return make_elementwise_optimizer(spec); }
 
 std::vector<StateSlot> state_slots(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::adamw:
-      return {{kParamState}, {"exp_avg"}, {"exp_avg_sq"}};
-  }
-  throw InternalError("unknown optimizer");
+  std::vector<StateSlot> slots = {{kParamState}};
+  for (const std::string& state : elementwise_states(kind)) slots.push_back({state});
+  return slots;
 }
 
 void offload(std::vector<StateSlot>& slots, DType compute) {

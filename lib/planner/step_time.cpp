@@ -263,7 +263,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
                        8 * static_cast<double>(state_slots(spec.optimizer.kind).size()) + 8;
   const double updated = parameters / (spec.parallel.zero_stage > 0 ? sharers : 1);
-  t.update = costs.op_seconds({"adamw", 0, updated * moved, 0, 0, 0, DType::f32});
+  t.update = costs.op_seconds({name_of(spec.optimizer.kind), 0, updated * moved, 0, 0, 0, DType::f32});
   if (spec.memory.offload.optimizer == Offload::host) t.copies = quick_copies(spec, costs, updated, t.update);
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
     t.update += gather_seconds(spec, costs, data, parameters);

@@ -6,7 +6,7 @@ import shutil
 from .common import Result, Section, Step
 from .suite import OWN_ATTENTION
 
-KERNELS = ("forward_kernel", "keys_kernel", "queries_kernel", "norm_kernel", "softmax_stats_kernel", "adamw_kernel")
+KERNELS = ("forward_kernel", "keys_kernel", "queries_kernel", "norm_kernel", "softmax_stats_kernel", "update_kernel")
 WANTED = ("Duration", "DRAM Throughput", "Compute (SM) Throughput", "Achieved Occupancy", "Registers Per Thread")
 
 

@@ -53,8 +53,9 @@ TEST_CASE("bench ops measures every op of the interface") {
     measured.push_back(row.at("op"));
   }
   CHECK(report.at("copy_gb_per_s") > 0.0);
-  const std::string list = slurp(std::filesystem::path(FP_SOURCE_DIR) / "lib/base/op_list.h");
-  const std::regex op(R"(\n  X\(\w+, (\w+)\))");
+  const std::filesystem::path base = std::filesystem::path(FP_SOURCE_DIR) / "lib/base";
+  const std::string list = slurp(base / "op_list.h") + slurp(base / "optimizer_list.h");
+  const std::regex op(R"((?:\n |\(X\)) X\(\w+, (\w+)\))");
   int ops = 0;
   for (std::sregex_iterator it(list.begin(), list.end(), op), end; it != end; ++it) {
     const std::string name = (*it)[1];

@@ -68,6 +68,8 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"schedule: {decay_shape: linear}", "schedule.decay_shape = linear has no effect with schedule.kind cosine"},
       {"schedule: {kind: constant, decay_steps: 5}", "schedule.decay_steps has no effect with schedule.kind constant"},
       {"schedule: {warmup_steps: 50, decay_steps: 10}", "schedule.decay_steps = 10 is the step where the decay ends"},
+      {"optimizer: {kind: lion, eps: 1.0e-7}",
+       "1:30: optimizer.eps has no effect with optimizer.kind lion; it is for adamw"},
       {"train: {global_batch: 12}", "1:23: train.global_batch = 12 must be a multiple of train.micro_batch = 8"},
       {"train: {ramp_start_batch: 4}", "1:27: a batch-size ramp needs"},
       {"train: {micro_batch: 2, ramp_start_batch: 8, ramp_increment: 2, ramp_samples: 9}",

@@ -81,6 +81,7 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.parallel.megatron_sp = plan.megatron;
   spec.precision.compute = plan.compute;
   spec.precision.gradients = plan.gradients;
+  spec.optimizer = plan.optimizer;
   spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
   return spec;
 }
@@ -100,8 +101,6 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   what.pipeline = pipeline;
   Executor executor(model, what);
   model.params().initialize(*ops, 5);
-  OptimizerSection optimizer;
-  optimizer.eps = plan.eps;
   executor.restore_weights(0);
   for (int step = 1; step <= plan.steps; ++step) {
     std::vector<Batch> batches;
@@ -111,7 +110,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     LossSums sums = executor.accumulate(batches);
     const GradientNorm norm = executor.gradient_norm(sums);
     if (plan.after_gradients) plan.after_gradients(executor, world.rank());
-    if (plan.skip_every == 0 || step % plan.skip_every != 0) executor.update(optimizer, plan.lr, step, norm.norm);
+    if (plan.skip_every == 0 || step % plan.skip_every != 0) executor.update(plan.optimizer, plan.lr, step, norm.norm);
     if (step == plan.steps) result.traffic[static_cast<size_t>(world.rank())] = world.record().traffic();
     if (world.rank() != 0) continue;
     result.losses.push_back(sums.mean());
@@ -160,7 +159,7 @@ MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
     const std::vector<float> unset(static_cast<size_t>(p.shape.elements()), std::nanf(""));
     result.params[p.name] = unset;
     if (!plan.states) continue;
-    for (const StateSlot& s : state_slots(OptimizerKind::adamw))
+    for (const StateSlot& s : state_slots(plan.optimizer.kind))
       if (s.name != kParamState) result.states[p.name + "/" + s.name] = unset;
   }
   run_thread_ranks(plan.ranks(), [&](World& world) {

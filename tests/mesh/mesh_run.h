@@ -20,7 +20,8 @@ struct MeshPlan {
   DType compute = DType::f32, gradients = DType::f32;
   int64_t length = 12, micro_batches = 2, samples = 4;  // per step; micro-batches per data-parallel rank
   int steps = 20;
-  double lr = 1e-2, eps = 1e-8;
+  double lr = 1e-2;
+  OptimizerSection optimizer = {};  // but for its lr
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};

@@ -15,11 +15,11 @@ namespace {
 void check_like_one(ModelSection m, MeshPlan plan) {
   m.init_std = 0.1;
   plan.lr = 3e-3;
-  plan.eps = 1e-4;
+  plan.optimizer.eps = 1e-4;
   CAPTURE(plan.text());
   MeshPlan alone;
   alone.lr = plan.lr;
-  alone.eps = plan.eps;
+  alone.optimizer.eps = plan.optimizer.eps;
   alone.length = plan.length;
   alone.samples = plan.samples;
   alone.steps = plan.steps;

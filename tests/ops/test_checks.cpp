@@ -277,14 +277,14 @@ TEST_CASE("wrong shapes of the loss and of the optimizer are refused with op and
   refused([&](Ops& o) { o.sum_squares({single({1}), single({64}), beyond}); }, {"sum_squares: segment [60, 65) of 64"});
   refused(
       [](Ops& o) {
-        o.adamw({single({4}), single({4}), single({4}), single({4}), single({4}), {}, {}});
+        o.adamw({single({4}), {single({4}), single({4})}, single({4}), single({4}), {}, {}});
       },
       {"adamw: weights is fp32 [4]"});
-  AdamW zero;
+  UpdateOptions zero;
   zero.step = 0;
   refused(
       [&](Ops& o) {
-        o.adamw({single({4}), single({4}), single({4}), single({4}), {}, zero, {}});
+        o.adamw({single({4}), {single({4}), single({4})}, single({4}), {}, zero, {}});
       },
       {"adamw: step is 0"});
 }

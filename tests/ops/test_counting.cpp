@@ -152,7 +152,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->cross_entropy_backward({logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0});
   const std::vector<Segment> segments{{0, 64}};
   ops->sum_squares({norms, flat, segments});
-  ops->adamw({flat, flat, flat, flat, {}, {}, {}});
+  ops->adamw({flat, {flat, flat}, flat, {}, {}, {}});
   const Counts& counts = ops->counts();
   CHECK(counts.by_op.size() == 31);
   for (const auto& [name, count] : counts.by_op) {

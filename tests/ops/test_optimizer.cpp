@@ -57,13 +57,13 @@ TEST_CASE("adamw agrees with the oracle") {
     for (const int64_t step : {1, 2, 1000})
       for (const double decay : {0.0, 0.1})
         for (const bool with_weights : {false, true}) {
-          const AdamW a{.lr = 1e-2,
-                        .beta1 = 0.9,
-                        .beta2 = 0.95,
-                        .eps = 1e-8,
-                        .weight_decay = decay,
-                        .step = step,
-                        .grad_scale = 0.25};
+          const UpdateOptions a{.lr = 1e-2,
+                                .beta1 = 0.9,
+                                .beta2 = 0.95,
+                                .eps = 1e-8,
+                                .weight_decay = decay,
+                                .step = step,
+                                .grad_scale = 0.25};
           INFO("n=" << n << " step=" << step << " decay=" << decay << (with_weights ? " weights" : ""));
           Case c;
           Operand& param = c.inout("param", DType::f32, {n});
@@ -89,7 +89,7 @@ TEST_CASE("adamw agrees with the oracle") {
           }
           c.check(
               [&](Ops& ops) {
-                ops.adamw({param, m, v, grad, weights, a, {}});
+                ops.adamw({param, {m, v}, grad, weights, a, {}});
               },
               [&](const Backend&) {
                 // The bf16 weights are the new parameters, rounded, to the bit.
@@ -122,12 +122,11 @@ TEST_CASE("the sums returned by adamw equal those of its arrays and do not affec
           const Operand& bits_again = c.output("bits again", DType::i32, {4, 2});
           c.run(backend, [&](Ops& ops) {
             ops.adamw({param,
-                       m,
-                       v,
+                       {m, v},
                        grad,
                        weights,
                        {.lr = 1e-2, .weight_decay = 0.1, .grad_scale = 0.5},
-                       sums ? AdamWSums{gradient, bits} : AdamWSums{}});
+                       sums ? RuleSums{gradient, bits} : RuleSums{}});
             ops.piece_sums({gradient_again, grad});
             ops.zero({bits_again});
             const Tensor arrays[] = {param, m, v, weights}, all = bits_again;
@@ -152,9 +151,9 @@ TEST_CASE("adamw computes the step of the published formula") {
   Operand& m = c.inout("m", DType::f32, {1}, constant(0.5));
   Operand& v = c.inout("v", DType::f32, {1}, constant(0.25));
   const Operand& grad = c.input("grad", DType::f32, {1}, constant(8.0));
-  const AdamW a{
+  const UpdateOptions a{
       .lr = 0.1, .beta1 = 0.75, .beta2 = 0.5, .eps = 0.0, .weight_decay = 0.5, .step = 2, .grad_scale = 0.125};
-  c.run(oracle(), [&](Ops& ops) { ops.adamw({param, m, v, grad, Tensor(), a, {}}); });
+  c.run(oracle(), [&](Ops& ops) { ops.adamw({param, {m, v}, grad, Tensor(), a, {}}); });
   // g = 1; m = 0.375 + 0.25; v = 0.125 + 0.5; corrections 1 - 0.5625 and 1 - 0.25.
   CHECK(m.result[0] == 0.625);
   CHECK(v.result[0] == 0.625);

@@ -1,22 +1,18 @@
-// Calls of the optimizer on flat buffers.
+// Calls of the optimizers on flat buffers.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "ops/calls/call.h"
+#include "ops/calls/update_rules.h"
 
 namespace fp {
 
-struct AdamW {
-  double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  int64_t step = 1;         // 1-based, for the bias correction
-  double grad_scale = 1.0;  // factor on the gradients, applied first (clipping)
-};
-
-// Sums that adamw() computes along the way; an empty tensor is not computed.
-struct AdamWSums {
+// Sums that an update computes along the way; an empty tensor is not computed.
+struct RuleSums {
   Tensor gradient;  // f32 [1,2]: piece_sums() of grad, before it is scaled
-  Tensor bits;      // i32 [4,2]: bit_sums() of the new param, m, v and weights, 0 without weights
+  Tensor bits;      // i32 [states + 2, 2]: bit_sums() of the new param, states and weights, 0 without weights
 };
 
 // A range of elements of a flat buffer.
@@ -33,13 +29,18 @@ struct SumSquares {
   std::span<const Segment> segments;
 };
 
-// AdamW with decoupled weight decay on flat f32 buffers. `weights` (bf16 copy of param, or empty) is refreshed and the
-// sums are computed in the same pass.
-struct AdamW {
-  Tensor param, m, v, grad, weights = {};
-  fp::AdamW options;
-  AdamWSums sums = {};
-};
+// The update of an optimizer on flat f32 buffers by its rule (update_rules.h). `weights` (bf16 copy of param, or empty)
+// is refreshed and the sums are computed in the same pass.
+#define FP_UPDATE(Rule, name)                        \
+  struct Rule {                                      \
+    Tensor param;                                    \
+    std::array<Tensor, rules::Rule::kStates> states; \
+    Tensor grad, weights = {};                       \
+    UpdateOptions options;                           \
+    RuleSums sums = {};                              \
+  };
+FP_OPTIMIZERS(FP_UPDATE)
+#undef FP_UPDATE
 
 }  // namespace calls
 }  // namespace fp

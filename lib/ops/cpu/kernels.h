@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/calls/update_rules.h"
 #include "ops/cpu/isa.h"
 
 namespace fp::cpu {
@@ -167,18 +168,19 @@ struct LossArgs {
   float scale = 0, z_loss = 0;  // backward
 };
 
-struct AdamWArgs {
+struct UpdateArgs {
+  UpdateRule rule;
+  const void* numbers = nullptr;  // the rule itself, such as rules::AdamW
   int64_t count = 0;
-  float *param = nullptr, *m = nullptr, *v = nullptr;
+  float* param = nullptr;
+  float* states[rules::kMaxStates] = {};
   const float* grad = nullptr;
   void* weights = nullptr;  // bf16 copy, may be null
-  // Both null or both set. For each block of `block` elements: piece_sums() of grad (2 numbers), and bit_sums() of
-  // param, m, v and weights (8 words, of which the last 2 are not written without weights).
+  // May be null. For each block of `block` elements: piece_sums() of grad (2 numbers), and bit_sums() of param, states
+  // and weights (2 words each, the last not written without weights).
   int64_t block = 0;
   double* gradient_sums = nullptr;
   uint32_t* bit_sums = nullptr;
-  float lr = 0, beta1 = 0, beta2 = 0, one_minus_beta1 = 0, one_minus_beta2 = 0, eps = 0, weight_decay = 0,
-        m_correction = 0, v_correction = 0, grad_scale = 0;
 };
 
 // A range of elements of an array that are summed together.
@@ -228,7 +230,7 @@ struct GemmArgs {
   X(softmax_stats, void, (const LossArgs&))                                                          \
   X(cross_entropy_backward, void, (const LossArgs&))                                                 \
   X(sum_squares, void, (double* sums, const float* x, const Block* blocks, int64_t count))           \
-  X(adamw, void, (const AdamWArgs&))                                                                 \
+  X(update, void, (const UpdateArgs&))                                                               \
   X(bit_sums, void, (uint32_t * sums, const void* x, bool bf16, const Block* blocks, int64_t count)) \
   X(piece_sums, void, (double* sums, const void* x, bool bf16, const Block* blocks, int64_t count))  \
   X(gemm_scratch, size_t, (const GemmArgs&))                                                         \

@@ -87,35 +87,36 @@ void CpuOps::run(const calls::SumSquares& call) {
   }
 }
 
-void CpuOps::run(const calls::AdamW& call) {
+namespace {
+
+template <class Rule, class Call>
+void run_update(const cpu::Kernels& kernels, const Call& call) {
+  constexpr size_t kSums = 2 * (Rule::kStates + 2);
   const size_t blocks = cpu::blocks_in(call.param.elements());
   std::vector<double> gradient(call.sums.gradient ? 2 * blocks : 0);
-  std::vector<uint32_t> bits(call.sums.bits ? 8 * blocks : 0);
-  const AdamW& a = call.options;
-  const auto step = static_cast<double>(a.step);
-  const auto f = [](double x) { return static_cast<float>(x); };
-  k_.adamw({.count = call.param.elements(),
-            .param = call.param.ptr<float>(),
-            .m = call.m.ptr<float>(),
-            .v = call.v.ptr<float>(),
-            .grad = call.grad.ptr<float>(),
-            .weights = call.weights.data,
-            .block = cpu::kSumBlock,
-            .gradient_sums = call.sums.gradient ? gradient.data() : nullptr,
-            .bit_sums = call.sums.bits ? bits.data() : nullptr,
-            .lr = f(a.lr),
-            .beta1 = f(a.beta1),
-            .beta2 = f(a.beta2),
-            .one_minus_beta1 = f(1.0 - a.beta1),
-            .one_minus_beta2 = f(1.0 - a.beta2),
-            .eps = f(a.eps),
-            .weight_decay = f(a.weight_decay),
-            .m_correction = f(1.0 / (1.0 - std::pow(a.beta1, step))),
-            .v_correction = f(1.0 / (1.0 - std::pow(a.beta2, step))),
-            .grad_scale = f(a.grad_scale)});
-  if (call.sums.gradient) cpu::fold_piece_sums(call.sums.gradient.ptr<float>(), gradient.data(), blocks);
-  for (size_t k = 0; call.sums.bits && k < 8; k += 2)
-    cpu::fold_bit_sums(call.sums.bits.ptr<int32_t>() + k, bits.data() + k, blocks, 8);
+  std::vector<uint32_t> bits(call.sums.bits ? kSums * blocks : 0);
+  const Rule rule(call.options);
+  cpu::UpdateArgs a{.rule = Rule::kRule,
+                    .numbers = &rule,
+                    .count = call.param.elements(),
+                    .param = call.param.template ptr<float>(),
+                    .grad = call.grad.template ptr<float>(),
+                    .weights = call.weights.data,
+                    .block = cpu::kSumBlock,
+                    .gradient_sums = call.sums.gradient ? gradient.data() : nullptr,
+                    .bit_sums = call.sums.bits ? bits.data() : nullptr};
+  for (size_t k = 0; k < call.states.size(); ++k) a.states[k] = call.states[k].template ptr<float>();
+  kernels.update(a);
+  if (call.sums.gradient) cpu::fold_piece_sums(call.sums.gradient.template ptr<float>(), gradient.data(), blocks);
+  for (size_t k = 0; call.sums.bits && k < kSums; k += 2)
+    cpu::fold_bit_sums(call.sums.bits.template ptr<int32_t>() + k, bits.data() + k, blocks, kSums);
 }
+
+}  // namespace
+
+#define FP_UPDATE(Rule, name) \
+  void CpuOps::run(const calls::Rule& call) { run_update<rules::Rule>(k_, call); }
+FP_OPTIMIZERS(FP_UPDATE)
+#undef FP_UPDATE
 
 }  // namespace fp

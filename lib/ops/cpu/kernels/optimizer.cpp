@@ -1,5 +1,5 @@
-// Sums of squares in double, and AdamW: one pass over its four arrays. It is memory bound, so the checksums computed in
-// the same pass cost almost nothing.
+// Sums of squares in double, and the updates of optimizers: one pass over their arrays. They are memory bound, so the
+// checksums computed in the same pass cost almost nothing.
 #include "ops/cpu/kernels/bit_sum.h"
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
@@ -32,58 +32,71 @@ double block_square(const float* x, int64_t n) {
   return total;
 }
 
-struct Updated {
-  Vf grad, param, m, v;
+struct VectorMath {
+  static inline __attribute__((always_inline)) Vf sqrt(Vf x) { return FP_ISA::sqrt(x); }
+  static inline __attribute__((always_inline)) Vf sign(Vf x) {
+    return __builtin_convertvector((x < Vf{}) - (x > Vf{}), Vf);  // a comparison gives -1 or 0
+  }
 };
 
-template <class W>
-FP_INLINE Updated update(const AdamWArgs& a, int64_t c, W w) {
-  const Vf grad = load(a.grad + c, w), g = grad * a.grad_scale;
-  const Vf m = load(a.m + c, w) * a.beta1 + g * a.one_minus_beta1;
-  const Vf v = load(a.v + c, w) * a.beta2 + g * g * a.one_minus_beta2;
-  const Vf step = m * a.m_correction / (sqrt(v * a.v_correction) + a.eps);
-  Vf param = load(a.param + c, w);
-  param -= (step + param * a.weight_decay) * a.lr;
-  store(a.m + c, m, w);
-  store(a.v + c, v, w);
-  store(a.param + c, param, w);
-  if (a.weights != nullptr) store(static_cast<bf16*>(a.weights) + c, param, w);
-  return {grad, param, m, v};
+// The new values of a row, and the gradient that it was updated by.
+template <class Rule>
+struct Updated {
+  Vf grad, param, states[Rule::kStates];
+};
+
+template <class Rule, class W>
+FP_INLINE Updated<Rule> update_row(const UpdateArgs& a, const Rule& rule, int64_t c, W w) {
+  Updated<Rule> row;
+  row.grad = load(a.grad + c, w);
+  row.param = load(a.param + c, w);
+  for (int k = 0; k < Rule::kStates; ++k) row.states[k] = load(a.states[k] + c, w);
+  rule.template apply<VectorMath>(row.param, row.states, row.grad);
+  for (int k = 0; k < Rule::kStates; ++k) store(a.states[k] + c, row.states[k], w);
+  store(a.param + c, row.param, w);
+  if (a.weights != nullptr) store(static_cast<bf16*>(a.weights) + c, row.param, w);
+  return row;
 }
 
-// The bit sums of one block of the four arrays that an update writes.
+// The bit sums of one block of the arrays that an update writes.
+template <class Rule>
 class WrittenBits {
  public:
-  WrittenBits(const AdamWArgs& a, int64_t begin)
-      : arrays_{a.param + begin, a.m + begin, a.v + begin},
-        weights_(a.weights == nullptr ? nullptr : static_cast<const uint16_t*>(a.weights) + begin) {}
-  inline __attribute__((always_inline)) void add(const Updated& now, int64_t c) {
+  WrittenBits(const UpdateArgs& a, int64_t begin)
+      : param_(a.param + begin),
+        weights_(a.weights == nullptr ? nullptr : static_cast<const uint16_t*>(a.weights) + begin) {
+    for (int k = 0; k < Rule::kStates; ++k) states_[k] = a.states[k] + begin;
+  }
+  inline __attribute__((always_inline)) void add(const Updated<Rule>& now, int64_t c) {
     sums_[0].add(as_bits(now.param));
-    sums_[1].add(as_bits(now.m));
-    sums_[2].add(as_bits(now.v));
-    if (weights_ != nullptr) sums_[3].add(load_row(weights_ + c));
+    for (int k = 0; k < Rule::kStates; ++k) sums_[k + 1].add(as_bits(now.states[k]));
+    if (weights_ != nullptr) sums_[Rule::kStates + 1].add(load_row(weights_ + c));
   }
   void finish(uint32_t* sums, int64_t rows, int64_t n) const {
-    for (int k = 0; k < 3; ++k) sums_[k].finish(sums + 2 * k, reinterpret_cast<const uint32_t*>(arrays_[k]), rows, n);
-    if (weights_ != nullptr) sums_[3].finish(sums + 6, weights_, rows, n);
+    const auto words = [](const float* x) { return reinterpret_cast<const uint32_t*>(x); };
+    sums_[0].finish(sums, words(param_), rows, n);
+    for (int k = 0; k < Rule::kStates; ++k) sums_[k + 1].finish(sums + 2 * (k + 1), words(states_[k]), rows, n);
+    constexpr int kLast = Rule::kStates + 1;
+    if (weights_ != nullptr) sums_[kLast].finish(sums + 2 * kLast, weights_, rows, n);
   }
 
  private:
-  const float* arrays_[3];
+  const float* param_;
+  const float* states_[Rule::kStates];
   const uint16_t* weights_;
-  BitSum sums_[4];
+  BitSum sums_[Rule::kStates + 2];
 };
 
 // Updates the n elements of block number `block`, from element `begin` on, and computes their sums.
-template <bool kBits>
-void update_block(const AdamWArgs& a, int64_t block, int64_t begin, int64_t n) {
+template <class Rule, bool kBits>
+void update_block(const UpdateArgs& a, const Rule& rule, int64_t block, int64_t begin, int64_t n) {
   constexpr int64_t kShort = 64 * kLanes;
-  WrittenBits bits(a, begin);
+  WrittenBits<Rule> bits(a, begin);
   double sum = 0, magnitude = 0;
   for (int64_t from = 0; from < n; from += kShort) {
     Vf plain = splat(0), magnitudes = splat(0);
     columns(smaller(kShort, n - from), [&](int64_t c, auto w) {
-      const Updated now = update(a, begin + from + c, w);
+      const Updated<Rule> now = update_row(a, rule, begin + from + c, w);
       plain += now.grad;
       magnitudes += magnitude_of(now.grad);
       if constexpr (kBits && std::is_same_v<decltype(w), Full>) bits.add(now, from + c);
@@ -97,7 +110,19 @@ void update_block(const AdamWArgs& a, int64_t block, int64_t begin, int64_t n) {
     a.gradient_sums[2 * block] = sum;
     a.gradient_sums[2 * block + 1] = magnitude;
   }
-  if constexpr (kBits) bits.finish(a.bit_sums + 8 * block, n / kLanes, n);
+  if constexpr (kBits) bits.finish(a.bit_sums + 2 * (Rule::kStates + 2) * block, n / kLanes, n);
+}
+
+template <class Rule>
+void update_by(const UpdateArgs& a, const Rule& rule) {
+  if (a.gradient_sums == nullptr && a.bit_sums == nullptr)
+    return parallel_for(a.count, 4096, [&](int64_t begin, int64_t end) {
+      columns(end - begin, [&](int64_t i, auto w) { update_row(a, rule, begin + i, w); });
+    });
+  const auto one = a.bit_sums != nullptr ? update_block<Rule, true> : update_block<Rule, false>;
+  parallel_for((a.count + a.block - 1) / a.block, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) one(a, rule, i, i * a.block, smaller(a.block, a.count - i * a.block));
+  });
 }
 
 }  // namespace
@@ -108,15 +133,14 @@ void sum_squares(double* sums, const float* x, const Block* blocks, int64_t coun
   });
 }
 
-void adamw(const AdamWArgs& a) {
-  if (a.gradient_sums == nullptr && a.bit_sums == nullptr)
-    return parallel_for(a.count, 4096, [&](int64_t begin, int64_t end) {
-      columns(end - begin, [&](int64_t i, auto w) { update(a, begin + i, w); });
-    });
-  const auto one = a.bit_sums != nullptr ? update_block<true> : update_block<false>;
-  parallel_for((a.count + a.block - 1) / a.block, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) one(a, i, i * a.block, smaller(a.block, a.count - i * a.block));
-  });
+void update(const UpdateArgs& a) {
+  switch (a.rule) {
+#define FP_UPDATE(Rule, name) \
+  case UpdateRule::name:      \
+    return update_by(a, *static_cast<const rules::Rule*>(a.numbers));
+    FP_OPTIMIZERS(FP_UPDATE)
+#undef FP_UPDATE
+  }
 }
 
 }  // namespace fp::cpu::FP_ISA
