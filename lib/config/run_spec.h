@@ -198,7 +198,7 @@ struct ParallelSection {
 };
 
 struct OffloadSection {
-  Offload optimizer = Offload::none;
+  Offload optimizer = Offload::none, activations = Offload::none;
 
   bool operator==(const OffloadSection&) const = default;
 };
