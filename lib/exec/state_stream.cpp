@@ -87,9 +87,12 @@ int64_t piece_origin(const ParamStore& store, const StatePiece& p) {
 StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces) : env_(&env), pieces_(&pieces) {
   const ParamTable& table = env.params->table();
   if (!has_host_slots(table)) return;
+  // The size depends on no rank's pieces, so that all ranks need equal memory.
   int64_t largest = 0;
-  for (const StatePiece& p : pieces) largest = std::max(largest, p.range.count);
-  buffers_.resize(std::min(kBuffers, pieces.size()));
+  for (const ParamUnit& u : table.units())
+    largest = std::max(largest, env.params->unit_state(u).tensors.gradient.elements());
+  largest = std::min(largest, env.params->options().state_piece);
+  buffers_.resize(kBuffers);
   for (Buffer& b : buffers_) {
     b.slots.resize(table.slots().size());
     for (size_t s = 0; s < b.slots.size(); ++s)
