@@ -225,7 +225,10 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
     tick();
     begin("weight gradients", p.first_layer + l);
     gradients_->open(unit);
-    model_->blocks()[static_cast<size_t>(p.first_layer + l)].backward_weight(states[static_cast<size_t>(l)]);
+    const Block& block = model_->blocks()[static_cast<size_t>(p.first_layer + l)];
+    if (block.recomputes_for_weight_gradients()) weights_->acquire(unit);
+    block.backward_weight(states[static_cast<size_t>(l)]);
+    if (block.recomputes_for_weight_gradients()) weights_->release(unit);
     if (reduces) reduce_unit(unit, a.stage);
   }
   release_state(a, reduces);
@@ -247,8 +250,7 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
     tick();
     gradients_->open(table.layer_unit(layer));
     take_input(p, state, l);
-    dy = block.backward_input(std::move(dy), mine, state.blocks[static_cast<size_t>(l)]);
-    block.backward_weight(state.blocks[static_cast<size_t>(l)]);
+    dy = block.backward(std::move(dy), mine, state.blocks[static_cast<size_t>(l)]);
     weights_->release(table.layer_unit(layer));
     if (reduces) reduce_unit(table.layer_unit(layer), a.stage);
   }

@@ -1,16 +1,15 @@
 #include "model/block.h"
 
-#include <utility>
-
 namespace fp {
 
 // Selective recomputation derives g from u alone, so the first computation must do the same to give equal numbers.
-Block::Block(const ModelEnv& env, int64_t layer, Recompute recompute)
+// Tiles are computed again from the start.
+Block::Block(const ModelEnv& env, int64_t layer, Recompute recompute, int64_t mlp_tile)
     : env_(&env),
       layer_(layer),
       recompute_(recompute),
       attention_(env, layer),
-      mlp_(env, layer, recompute != Recompute::selective) {}
+      mlp_(env, layer, mlp_tile, mlp_tile > 0 || recompute != Recompute::selective) {}
 
 Dropout Block::residual_dropout() const {
   return env_->dropout(Purpose::residual_dropout, env_->arch->dropout_residual, layer_);
@@ -37,7 +36,6 @@ void Block::add_attention(ArenaTensor addend, const MicroBatch& batch, BlockStat
   n = e.alloc({batch.rows(), h});
   e.norm(e.own_rows(n, batch), s.x1, s.stats2, s.x, attended, ids().norm2);
   e.gather(n, batch);
-  mlp_.expand(s.mlp);
 }
 
 ArenaTensor Block::add_mlp(ArenaTensor addend, const MicroBatch& batch, const BlockState& s) const {
@@ -51,7 +49,7 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   s.x = std::move(x);
   norm_input(batch, s);
   add_attention(attention_.forward(batch, s.attention), batch, s);
-  ArenaTensor y = add_mlp(mlp_.project(s.mlp), batch, s);
+  ArenaTensor y = add_mlp(mlp_.forward(s.mlp), batch, s);
   if (!batch.training) {
     s = {};
   } else if (recompute_ == Recompute::full) {
@@ -71,6 +69,7 @@ void Block::recompute_activations(const MicroBatch& batch, BlockState& s) const 
   if (recompute_ == Recompute::full) {
     norm_input(batch, s);
     add_attention(attention_.forward(batch, s.attention), batch, s);
+    mlp_.expand(s.mlp);
   } else if (recompute_ == Recompute::selective) {
     const auto again = [&](ArenaTensor& n, const Tensor& stats, const Tensor& x, const NormIds& norm) {
       n = e.alloc({batch.rows(), e.arch->hidden});
@@ -94,10 +93,11 @@ ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, con
   return e.whole(std::move(d), batch);
 }
 
-ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
+ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s,
+                                  FeedForward::Gradients gradients) const {
   const ModelEnv& e = *env_;
   recompute_activations(batch, s);
-  s.d_n2 = e.reduce(mlp_.backward_input(whole_gradient(dy, batch, ffn_dropout()), s.mlp), batch);
+  s.d_n2 = e.reduce(mlp_.backward_input(whole_gradient(dy, batch, ffn_dropout()), s.mlp, gradients), batch);
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
   ArenaTensor d_n1 = attention_.backward_input(whole_gradient(dy, batch, residual_dropout()), batch, s.attention);
   s.d_n1 = e.reduce(std::move(d_n1), batch);
@@ -105,6 +105,12 @@ ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, Block
   attention_.release(s.attention);
   mlp_.release(s.mlp);
   return dy;
+}
+
+ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
+  ArenaTensor dx = backward_input(std::move(dy), batch, s, FeedForward::Gradients::of_input_and_weights);
+  backward_weight(s);
+  return dx;
 }
 
 void Block::backward_weight(BlockState& s) const {
@@ -124,7 +130,7 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   s.x = std::move(x);
   norm_input(batch, s);
   add_attention(attention_.decode(s.attention, positions, past, k_cache, v_cache), batch, s);
-  return add_mlp(mlp_.project(s.mlp), batch, s);
+  return add_mlp(mlp_.forward(s.mlp), batch, s);
 }
 
 }  // namespace fp

@@ -4,6 +4,8 @@
 // Input gradients and weight gradients are separate, so that a schedule may run them at different times.
 #pragma once
 
+#include <utility>
+
 #include "model/feed_forward.h"
 #include "model/self_attention.h"
 
@@ -21,16 +23,22 @@ struct BlockState {
 
 class Block {
  public:
-  Block(const ModelEnv& env, int64_t layer, Recompute recompute);
+  // `mlp_tile`: rows of which the MLP is computed at a time; 0: all at once.
+  Block(const ModelEnv& env, int64_t layer, Recompute recompute, int64_t mlp_tile = 0);
   Recompute recompute() const { return recompute_; }
 
   // Returns the output [M',h] for the input x [M',h]. In training, stores in the state what the backward pass needs.
   ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;
   // Returns the gradient of the input for that of the output, both [M',h]. Leaves in the state only what
   // backward_weight needs.
-  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&) const;
-  // Adds to the parameters' gradients and empties the state.
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
+    return backward_input(std::move(dy), batch, s, FeedForward::Gradients::of_input);
+  }
+  // Adds to the parameters' gradients and empties the state. Needs the weights if it recomputes.
   void backward_weight(BlockState&) const;
+  bool recomputes_for_weight_gradients() const { return mlp_.in_tiles(); }
+  // Both, one after the other.
+  ArenaTensor backward(ArenaTensor dy, const MicroBatch&, BlockState&) const;
 
   // Inference on one sequence: returns the output for x [n,h] at positions [past, past + n), and appends their keys and
   // values to the caches [positions,K,d].
@@ -40,9 +48,10 @@ class Block {
  private:
   const BlockIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)]; }
   void norm_input(const MicroBatch&, BlockState&) const;                                // x -> normed input
-  void add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;         // x -> x1, u, g
+  void add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;         // x -> x1, input of the MLP
   ArenaTensor add_mlp(ArenaTensor addend, const MicroBatch&, const BlockState&) const;  // x1 -> output
   void recompute_activations(const MicroBatch&, BlockState&) const;                     // restores what was not kept
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&, FeedForward::Gradients) const;
   ArenaTensor whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&) const;
   Dropout residual_dropout() const;
   Dropout ffn_dropout() const;

@@ -1,4 +1,7 @@
 // FeedForward: the MLP of one layer: up projection, activation, down projection. Every row is computed by itself.
+//
+// In tiles of rows (memory.mlp_tile_tokens), the wide activations exist for one tile at a time: the backward pass
+// computes them again.
 #pragma once
 
 #include "model/env.h"
@@ -9,35 +12,51 @@ namespace fp {
 // (model/env.h).
 struct FeedForwardState {
   ArenaTensor x;           // input [M,h], set by the caller
-  ArenaTensor u, g;        // before and after the activation [M,.]
-  ArenaTensor d_out, d_u;  // gradients stored by backward_input for the weight gradients
+  ArenaTensor u, g;        // before and after the activation [M,.]; empty in tiles
+  ArenaTensor d_out, d_u;  // gradients stored by backward_input for the weight gradients; in tiles only the first
 };
 
 class FeedForward {
  public:
-  // `fused`: activation and projection may be one op, where the backend has it; then activate() does not repeat the
-  // results bit for bit.
-  FeedForward(const ModelEnv& env, int64_t layer, bool fused) : env_(&env), layer_(layer), fused_(fused) {}
+  // `tile`: largest number of rows of a tile; 0: all at once. `fused`: activation and projection may be one op, where
+  // the backend has it; then activate() does not repeat the results bit for bit.
+  FeedForward(const ModelEnv& env, int64_t layer, int64_t tile, bool fused)
+      : env_(&env), layer_(layer), tile_(tile), fused_(fused) {}
 
-  // The forward pass is in two steps, because recomputation does not need the second: x -> u, g, and g -> this rank's
-  // addend of the output [M,h].
+  bool in_tiles() const { return tile_ > 0; }
+  // Returns this rank's addend of the output [M,h].
+  ArenaTensor forward(FeedForwardState&) const;
+  // The forward pass without the output, to restore u and g; and g alone, from u. Nothing is restored in tiles.
   void expand(FeedForwardState&) const;
-  ArenaTensor project(const FeedForwardState&) const;
-  // Computes g from u again.
   void activate(FeedForwardState&) const;
-  // Returns this rank's addend of the gradient of the input for that of the output, both [M,h].
-  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&) const;
+
+  // Which gradients a backward pass computes.
+  enum class Gradients : uint8_t { of_input, of_input_and_weights };
+  // Returns this rank's addend of the gradient of the input for that of the output, both [M,h]. With weights, adds to
+  // the parameters' gradients too, for which backward_weight would compute activations once more.
+  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients) const;
   // Frees what only backward_input needs.
   void release(FeedForwardState& s) const { s.u.reset(); }
-  // Adds to the parameters' gradients.
+  // Adds to the parameters' gradients, unless backward_input did.
   void backward_weight(FeedForwardState&) const;
 
  private:
+  // Activations and gradients of some rows.
+  struct Rows {
+    ArenaTensor u, g, d_u;
+  };
   const FeedForwardIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)].mlp; }
   int64_t width() const { return env_->params->table()[ids().down.first].local[1]; }  // of this rank
+  void expand(const Tensor& x, ArenaTensor& u, ArenaTensor& g) const;
+  ArenaTensor activated(const Tensor& u) const;
+  // Returns d_u for d_out.
+  ArenaTensor backward_activation(const Tensor& d_out, const Tensor& u, const Tensor& g) const;
+  void add_weight_gradients(const Tensor& d_out, const Tensor& g, const Tensor& d_u, const Tensor& x) const;
+  template <class Body>
+  void for_tiles(const FeedForwardState&, const Body&) const;
 
   const ModelEnv* env_;
-  int64_t layer_;
+  int64_t layer_, tile_;
   bool fused_;
 };
 

@@ -43,7 +43,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   upload_tables(options);
   for (int64_t l = 0; l < arch_.layers; ++l)
     blocks_.emplace_back(
-        env_, l, options.layer_recompute.empty() ? options.recompute : options.layer_recompute[static_cast<size_t>(l)]);
+        env_, l, options.layer_recompute.empty() ? options.recompute : options.layer_recompute[static_cast<size_t>(l)],
+        options.mlp_tile);
 }
 
 void Model::place_on_mesh(const ModelOptions& options) {

@@ -35,8 +35,10 @@ constexpr bool is_send(ActionKind k) { return k == ActionKind::send_forward || k
 constexpr bool is_receive(ActionKind k) {
   return k == ActionKind::receive_forward || k == ActionKind::receive_backward;
 }
-// Whether the action reads the stage's weights. W does not: it uses only what F and B stored.
-constexpr bool needs_weights(ActionKind k) { return is_compute(k) && k != ActionKind::backward_weight; }
+// Whether the action reads the stage's weights. W uses only what F and B stored, unless it recomputes (`w_does`).
+constexpr bool needs_weights(ActionKind k, bool w_does) {
+  return is_compute(k) && (w_does || k != ActionKind::backward_weight);
+}
 constexpr bool completes_gradient(ActionKind k) {
   return k == ActionKind::backward_weight || k == ActionKind::backward;
 }

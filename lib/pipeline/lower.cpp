@@ -137,7 +137,7 @@ Schedule lower(const Schedule& schedule, const LoweringOptions& options) {
       for (Action& a : list) a.paired_with_next = false;
   const Timing timing = simulate(computed, options.costs);
   Placed placed(computed.ranks.begin(), computed.ranks.end());
-  if (options.gather) place_gathers(computed, options.resident, placed);
+  if (options.gather) place_gathers(computed, options, placed);
   place_reduces(computed, timing, options.reduce_every, placed);
   return LoweringReplay(computed, timing).run(placed);
 }

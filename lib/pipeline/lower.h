@@ -7,11 +7,12 @@
 namespace fp {
 
 struct LoweringOptions {
-  Costs costs = {};         // times that decide in which order messages start
-  int sends_in_flight = 2;  // per channel (pipe, stage, direction): send k waits for send k - sends_in_flight
-  bool gather = false;      // each data rank keeps a shard of the weights: add gather and free actions
-  int resident = 2;         // with `gather`: maximum number of stages that a rank holds gathered at a time
-  int reduce_every = 0;     // weight gradients of a stage per reduction; 0: one reduction per step
+  Costs costs = {};              // times that decide in which order messages start
+  int sends_in_flight = 2;       // per channel (pipe, stage, direction): send k waits for send k - sends_in_flight
+  bool gather = false;           // each data rank keeps a shard of the weights: add gather and free actions
+  int resident = 2;              // with `gather`: maximum number of stages that a rank holds gathered at a time
+  bool w_needs_weights = false;  // with `gather`: W recomputes with the weights (memory.mlp_tile_tokens)
+  int reduce_every = 0;          // weight gradients of a stage per reduction; 0: one reduction per step
 };
 
 // Adds messages (for every edge between two ranks, none within a rank), reductions and, with `gather`, gathers.

@@ -11,12 +11,12 @@ namespace {
 Action on_stage(ActionKind kind, int stage) { return {kind, 0, false, stage, -1}; }
 
 // Returns for each action the index of the next one of its stage that needs weights; list.size(): none.
-std::vector<size_t> next_uses(const std::vector<Action>& list, int stages) {
+std::vector<size_t> next_uses(const std::vector<Action>& list, int stages, bool w_needs_weights) {
   std::vector<size_t> next(list.size()), coming(static_cast<size_t>(stages), list.size());
   for (size_t i = list.size(); i-- > 0;) {
     size_t& use = coming[static_cast<size_t>(list[i].stage)];
     next[i] = use;
-    if (needs_weights(list[i].kind)) use = i;
+    if (needs_weights(list[i].kind, w_needs_weights)) use = i;
   }
   return next;
 }
@@ -28,15 +28,16 @@ struct Resident {
 
 // Belady's rule: when all places are taken, the stage whose next use is furthest away is freed. The new one is gathered
 // right after that stage's last use, which is as early as possible.
-void place_gathers(const std::vector<Action>& list, int stages, size_t most, Slots& slots) {
-  const std::vector<size_t> next = next_uses(list, stages);
+void place_gathers(const std::vector<Action>& list, int stages, const LoweringOptions& options, Slots& slots) {
+  const auto most = static_cast<size_t>(options.resident);
+  const std::vector<size_t> next = next_uses(list, stages, options.w_needs_weights);
   std::vector<Resident> whole;
   // Nothing is inserted between the two actions of a pair.
   const auto after = [&](size_t i) -> std::vector<Action>& {
     return slots.before[i + (list[i].paired_with_next ? 2 : 1)];
   };
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!needs_weights(list[i].kind)) continue;
+    if (!needs_weights(list[i].kind, options.w_needs_weights)) continue;
     FP_CHECK(!list[i].paired_with_next || most > 1, "a pair that runs as one needs two stages at a time");
     const int stage = list[i].stage;
     auto here = std::find_if(whole.begin(), whole.end(), [&](const Resident& w) { return w.stage == stage; });
@@ -124,9 +125,9 @@ void reduce_in_waits(const Schedule& s, const Timing& timing, size_t r, Placed& 
 
 }  // namespace
 
-void place_gathers(const Schedule& computed, int resident, Placed& placed) {
+void place_gathers(const Schedule& computed, const LoweringOptions& options, Placed& placed) {
   for (size_t r = 0; r < placed.size(); ++r)
-    place_gathers(computed.ranks[r], computed.placement.stages(), static_cast<size_t>(resident), placed[r]);
+    place_gathers(computed.ranks[r], computed.placement.stages(), options, placed[r]);
 }
 
 void place_reduces(const Schedule& computed, const Timing& timing, int every, Placed& placed) {

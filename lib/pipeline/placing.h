@@ -1,7 +1,7 @@
 // Places the gathers, frees and reductions of stages between a rank's compute actions.
 #pragma once
 
-#include "pipeline/simulate.h"
+#include "pipeline/lower.h"
 
 namespace fp {
 
@@ -13,9 +13,8 @@ struct Slots {
 };
 using Placed = std::vector<Slots>;
 
-// Places as few gathers as possible with at most `resident` stages gathered at a time, each as early as that allows. W
-// needs no weights.
-void place_gathers(const Schedule& computed, int resident, Placed&);
+// Places as few gathers as possible with at most `resident` stages gathered at a time, each as early as that allows.
+void place_gathers(const Schedule& computed, const LoweringOptions&, Placed&);
 
 // Places a reduction of each stage after every `every` of its weight gradients and after the last. 0: once per step,
 // and for two-way schedules where both ranks that hold the stage wait (lower.h).

@@ -116,7 +116,7 @@ class WeightCheck {
       if (gathered < 0) return findings_->at(rank_, i, "is not gathered");
       gathered = -1;
       --whole_;
-    } else if (options_->gather && needs_weights(a.kind) && gathered < 0) {
+    } else if (options_->gather && needs_weights(a.kind, options_->w_needs_weights) && gathered < 0) {
       findings_->at(rank_, i, "the weights are not gathered; expected {} before",
                     to_text({ActionKind::gather, 0, false, a.stage, -1}));
     }

@@ -83,7 +83,7 @@ class Estimator::Impl {
   Estimate estimate(const RunSpec& given, int ranks, bool exact) {
     const CostModel costs(cluster_, ranks);
     if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective &&
-          given.memory.offload == run_.memory.offload)) {
+          given.memory.offload == run_.memory.offload && given.memory.mlp_tile_tokens == run_.memory.mlp_tile_tokens)) {
       known_.clear();
       run_ = given;
     }

@@ -136,6 +136,7 @@ PipelinePlan plan_pipeline(const RunSpec& spec) {
         p.recompute.size(), p.recompute.size() == 1 ? "y" : "ies", plan.stages.size()));
   plan.lowering.costs = costs_of(spec.model, spec.data.seq_len, plan.stages);
   plan.lowering.gather = spec.parallel.zero_stage == 3;
+  plan.lowering.w_needs_weights = spec.memory.mlp_tile_tokens > 0;
   plan.lowering.resident = static_cast<int>(p.resident_stages);
   if (often) plan.lowering.reduce_every = 1;  // under zeropp: once for each of its units
   return plan;

@@ -25,6 +25,7 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
+  int64_t mlp_tile = 0;         // rows; 0: all
   bool offload = false;         // of the optimizer's state
   bool offload_inputs = false;  // of recomputed layers
   int64_t state_piece = 4096;   // elements of it that pass through the device at a time

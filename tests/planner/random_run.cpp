@@ -73,6 +73,7 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   s.memory.loss_chunk_tokens = draw.of<int64_t>({16, 100, 1024});
   s.precision.compute = draw.of<DType>({DType::bf16, DType::f32});
   s.precision.gradients = draw.of<DType>({DType::bf16, DType::f32});
+  s.memory.mlp_tile_tokens = draw.of<int64_t>({0, 0, 0, 7, 64});
   s.memory.offload.optimizer = draw.chance(25) ? Offload::host : Offload::none;
   if (s.memory.recompute == Recompute::full && draw.chance(50)) s.memory.offload.activations = Offload::host;
   return s;

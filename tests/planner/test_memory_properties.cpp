@@ -52,6 +52,7 @@ TEST_CASE("larger micro-batches never need less memory", "[planner]") {
   std::mt19937 random(2);
   for (int i = 0; i < 60; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
+    r.spec.memory.mlp_tile_tokens = 0;  // more tokens may be cut evenly into smaller tiles
     INFO(r.text());
     int64_t before = 0;
     const int64_t each = r.spec.train.global_batch / r.spec.train.micro_batch;
