@@ -129,14 +129,14 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   for (size_t i = 0; i < pieces.size(); ++i) {
     UpdateTensors tensors = stream.take(i);
     std::vector<ParamRange> ranges;
-    for (const ParamPart& p : pieces[i].parts) ranges.push_back({stream.range_of(i, p), model_->table()[p.id].decay});
+    for (const ParamPart& p : pieces[i].parts) ranges.push_back(stream.range_of(i, p));
     const ArenaTensor gradient = e.widened(tensors.gradient);
     tensors.gradient = gradient;
     if (round_later) tensors.weights = {};
     optimizer->update(*e.ops, tensors, ranges, update, sums.of_piece(i));
     if (options_.rounding_seed && passing)
       for (const ParamPart& p : pieces[i].parts) {
-        const Segment s = stream.range_of(i, p);
+        const Segment s = stream.range_of(i, p).segment;
         e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, tensors.param.slice(s.offset, s.count));
       }
     stream.put_back(i);

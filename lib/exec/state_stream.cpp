@@ -10,15 +10,15 @@ constexpr int64_t kCut = 8;  // parts of a parameter begin at multiples of this
 // Collects parts of a unit's parameters in pieces of at most `limit` elements.
 class Cutter {
  public:
-  Cutter(const ParamTable& table, int unit, int64_t origin, int64_t limit, std::vector<StatePiece>& pieces)
-      : table_(table), unit_(unit), origin_(origin), limit_(limit / kCut * kCut), pieces_(pieces) {
+  Cutter(const ParamTable& table, int unit, int64_t limit, std::vector<StatePiece>& pieces)
+      : table_(table), unit_(unit), limit_(limit / kCut * kCut), pieces_(pieces) {
     FP_CHECK(limit_ > 0, "pieces of {} elements", limit);
   }
   ~Cutter() { close(); }
 
   void add(const ParamPart& whole) {
     for (int64_t done = 0; done < whole.count;) {
-      const int64_t at = table_[whole.id].offset + whole.first + done - origin_;
+      const int64_t at = table_[whole.id].offset + whole.first + done;
       const int64_t space = piece_.parts.empty() ? limit_ : piece_.range.offset + limit_ - at;
       int64_t count = std::min(whole.count - done, space);
       if (count < whole.count - done) count -= (whole.first + done + count) % kCut;
@@ -43,7 +43,7 @@ class Cutter {
 
   const ParamTable& table_;
   int unit_;
-  int64_t origin_, limit_;
+  int64_t limit_;
   std::vector<StatePiece>& pieces_;
   StatePiece piece_;
 };
@@ -60,41 +60,34 @@ std::vector<StatePiece> state_pieces(const ParamStore& store) {
   std::vector<StatePiece> pieces;
   for (size_t u = 0; u < table.units().size(); ++u) {
     const ParamUnit& unit = table.units()[u];
-    const UnitState s = store.unit_state(unit);
     if (!streams) {
-      pieces.push_back({static_cast<int>(u), {0, s.tensors.gradient.elements()}, store.kept(unit)});
+      pieces.push_back({static_cast<int>(u), store.kept_range(unit), store.kept(unit)});
       continue;
     }
-    Cutter cutter(table, static_cast<int>(u), s.first, store.options().state_piece, pieces);
+    Cutter cutter(table, static_cast<int>(u), store.options().state_piece, pieces);
     for (const ParamPart& p : store.kept(unit)) cutter.add(p);
   }
   return pieces;
 }
 
 namespace {
-
-const ParamUnit& unit_of(const ParamStore& store, const StatePiece& p) {
-  return store.table().units()[static_cast<size_t>(p.unit)];
-}
-
-// Returns the element of the table's flat buffers at which a piece begins.
-int64_t piece_origin(const ParamStore& store, const StatePiece& p) {
-  return store.unit_state(unit_of(store, p)).first + p.range.offset;
-}
-
+Tensor& slot_of(UpdateTensors& t, size_t slot) { return slot == kParamSlot ? t.param : t.states[slot - 1]; }
 }  // namespace
 
 StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces) : env_(&env), pieces_(&pieces) {
   const ParamTable& table = env.params->table();
   if (!has_host_slots(table)) return;
-  int64_t largest = 0;
-  for (const StatePiece& p : pieces) largest = std::max(largest, p.range.count);
+  std::vector<int64_t> largest(table.slots().size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    UpdateTensors home = at_home(i);
+    for (size_t s = 0; s < largest.size(); ++s) largest[s] = std::max(largest[s], slot_of(home, s).elements());
+  }
   buffers_.resize(std::min(kBuffers, pieces.size()));
   for (Buffer& b : buffers_) {
     b.slots.resize(table.slots().size());
     for (size_t s = 0; s < b.slots.size(); ++s)
       if (passes(static_cast<int>(s)))
-        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest}, MemoryClass::optimizer);
+        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest[s]}, MemoryClass::optimizer);
   }
 }
 
@@ -109,37 +102,12 @@ bool StateStream::passes(int slot) const {
   return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
 }
 
-Segment StateStream::range_of(size_t i, const ParamPart& p) const {
-  const StatePiece& piece = (*pieces_)[i];
-  const int64_t first = piece_origin(*env_->params, piece);
-  return {env_->params->table()[p.id].offset + p.first - first, p.count};
-}
-
-UpdateTensors StateStream::at_home(size_t i) const {
-  const StatePiece& p = (*pieces_)[i];
-  UpdateTensors t = env_->params->unit_state(unit_of(*env_->params, p)).tensors;
-  const auto cut = [&](Tensor& whole) {
-    if (whole) whole = whole.slice(p.range.offset, p.range.count);
-  };
-  cut(t.param);
-  for (Tensor& s : t.states) cut(s);
-  cut(t.gradient);
-  cut(t.weights);
-  return t;
-}
-
-namespace {
-Tensor& slot_of(UpdateTensors& t, size_t slot) { return slot == kParamSlot ? t.param : t.states[slot - 1]; }
-}  // namespace
-
 void StateStream::fetch(size_t i) {
   Buffer& b = buffer_of(i);
   UpdateTensors home = at_home(i);
   for (size_t s = 0; s < b.slots.size(); ++s)
-    if (b.slots[s]) {
-      const Tensor& from = slot_of(home, s);
+    if (const Tensor& from = slot_of(home, s); b.slots[s] && from.elements() > 0)
       b.filled = env_->ops->copies().start(b.slots[s]->slice(0, from.elements()), from, b.emptied);
-    }
 }
 
 UpdateTensors StateStream::take(size_t i) {
@@ -162,10 +130,8 @@ void StateStream::put_back(size_t i) {
   Buffer& b = buffer_of(i);
   UpdateTensors home = at_home(i);
   for (size_t s = 0; s < b.slots.size(); ++s)
-    if (b.slots[s]) {
-      const Tensor& to = slot_of(home, s);
+    if (const Tensor& to = slot_of(home, s); b.slots[s] && to.elements() > 0)
       b.emptied = env_->ops->copies().start(to, b.slots[s]->slice(0, to.elements()));
-    }
 }
 
 void StateStream::finish() {

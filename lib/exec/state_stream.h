@@ -11,7 +11,7 @@ namespace fp {
 // A part of a unit's kept state that is updated at a time.
 struct StatePiece {
   int unit = 0;
-  Segment range;                 // within the tensors of ParamStore::unit_state()
+  Segment range;                 // of the table's flat buffers
   std::vector<ParamPart> parts;  // those that ParamStore::kept() returns, or parts of them
 };
 
@@ -31,8 +31,8 @@ class StateStream {
   // after the ops that update it.
   UpdateTensors take(size_t i);
   void put_back(size_t i);
-  // Returns the range of a part of piece i within its tensors.
-  Segment range_of(size_t i, const ParamPart&) const;
+  // Returns where a part of piece i lies in its tensors.
+  ParamRange range_of(size_t i, const ParamPart& p) const { return env_->params->range_of(p, (*pieces_)[i].range); }
   // Whether a slot passes through the device; the others are there.
   bool passes(int slot) const;
   // Makes later ops wait for the last pieces to be written back. Call after the last piece.
@@ -46,7 +46,8 @@ class StateStream {
     std::vector<ArenaTensor> slots;  // by slot; empty for those in device memory
     CopyTicket filled, emptied;
   };
-  UpdateTensors at_home(size_t i) const;  // the tensors of piece i where they live
+  // Returns the tensors of piece i where they live.
+  UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*pieces_)[i].range); }
   void fetch(size_t i);
   Buffer& buffer_of(size_t i) { return buffers_[i % buffers_.size()]; }
 

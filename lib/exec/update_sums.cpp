@@ -1,9 +1,20 @@
 #include "exec/update_sums.h"
 
+#include <algorithm>
+
 namespace fp {
+namespace {
+
+int64_t most_slots(const ParamTable& table) {
+  size_t most = 0;
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) most = std::max(most, table.slots_of(id).size());
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
 
 UpdateSums::UpdateSums(const ModelEnv& env, const std::vector<StatePiece>& pieces, bool state, bool gradients)
-    : env_(&env), rows_(env.params->table().slot_count() + 1), pieces_(&pieces), first_{0} {
+    : env_(&env), rows_(most_slots(env.params->table()) + 1), pieces_(&pieces), first_{0} {
   for (const StatePiece& p : pieces) first_.push_back(first_.back() + static_cast<int64_t>(p.parts.size()));
   const int64_t n = first_.back();
   if (n == 0) return;
@@ -39,19 +50,20 @@ StateSums UpdateSums::state(bool rounded) const {
   size_t at = 0;
   for (const ParamUnit& unit : store.table().units())
     for (const ParamPart& whole : store.kept(unit)) {
-      std::vector<StateSums::Sums> sums(static_cast<size_t>(rows_));
+      std::vector<int> slots = store.table().slots_of(whole.id);
+      slots.push_back(store.table().slot_count());  // the rounded weights
+      std::vector<StateSums::Sums> sums(slots.size());
       // The parts of the pieces are those of the units, in the same order, some of them cut.
       for (int64_t done = 0; done < whole.count; ++at) {
         const ParamPart& part = parts.at(at);
         for (size_t row = 0; row < sums.size(); ++row) {
-          const int32_t* const of_part = &host[2 * (at * sums.size() + row)];
+          const int32_t* const of_part = &host[2 * (at * static_cast<size_t>(rows_) + row)];
           add_bit_sums(sums[row], {of_part[0], of_part[1]}, part.first - whole.first);
         }
         FP_CHECK(part.id == whole.id && part.first == whole.first + done, "the pieces are not those of the state");
         done += part.count;
       }
-      for (size_t row = 0; row < sums.size() - (rounded ? 0 : 1); ++row)
-        state.add(whole, static_cast<int>(row), sums[row]);
+      for (size_t row = 0; row < sums.size() - (rounded ? 0 : 1); ++row) state.add(whole, slots[row], sums[row]);
     }
   return state;
 }

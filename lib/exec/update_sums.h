@@ -25,10 +25,10 @@ class UpdateSums {
 
  private:
   const ModelEnv* env_;
-  int64_t rows_;  // one for each slot, and one for the rounded weights
+  int64_t rows_;  // one for each slot of the parameter that has most, and one for the rounded weights
   const std::vector<StatePiece>* pieces_;
   std::vector<int64_t> first_;  // by piece: row of its first part; last: number of rows
-  ArenaTensor bits_;            // i32 [parts,rows,2]
+  ArenaTensor bits_;            // i32 [parts,rows,2]; the rows of a part are those of its own slots
   ArenaTensor sums_;            // f32 [parts,2]
 };
 

@@ -15,9 +15,13 @@ namespace fp {
 // A value that training keeps for each element of a parameter, and the memory that it is kept in. It is addressed by
 // its index in a list of slots; slot 0 is always the parameter itself in fp32 (the master weight).
 struct StateSlot {
+  // The parameters that have it: all, or those with or without Param::matrix.
+  enum class Scope : uint8_t { all, matrices, others };
+
   std::string name;  // of its dataset in checkpoints: "param", "exp_avg"
   DType dtype = DType::f32;
   Residence residence = Residence::device;
+  Scope scope = Scope::all;
 
   bool operator==(const StateSlot&) const = default;
 };
@@ -25,13 +29,15 @@ struct StateSlot {
 constexpr int kParamSlot = 0;
 constexpr const char* kParamState = "param";
 
-// The range of a parameter in the tensors of an update.
+// Where a parameter lies in the tensors of an update.
 struct ParamRange {
   Segment segment;
   bool decay = false;
+  bool matrix = false;
+  int64_t state_offset = segment.offset;  // in those of the states that it has
 };
 
-// The tensors of an update: f32 [n] each, but for the weights.
+// The tensors of an update: f32 [n] each, but for the weights and for states that not all parameters have.
 struct UpdateTensors {
   Tensor param;
   std::vector<Tensor> states;  // slots 1, 2, ...
@@ -47,8 +53,8 @@ struct UpdateStep {
 
 // Destinations of checksums that an update computes on the way; empty ones are left out.
 struct UpdateChecksums {
-  // i32 [ranges, slots + 1, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot and then of
-  // the weights.
+  // i32 [ranges, n, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot that the parameter
+  // has and then of the weights.
   Tensor bits;
   Tensor gradient;  // f32 [ranges, 2]: rows that add up to the gradient sums of all ranges
 };

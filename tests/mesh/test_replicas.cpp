@@ -83,8 +83,8 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
     Executor executor(model, {});
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
-      const UnitState s = model.params().unit_state(u);
-      ops->copy({s.tensors.gradient, as_of_the_device(s.tensors.param)});
+      const UpdateTensors t = model.params().update_tensors(model.params().kept_range(u));
+      ops->copy({t.gradient, as_of_the_device(t.param)});
     }
     before(model.params(), world.rank());
     use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
