@@ -11,7 +11,7 @@ constexpr int64_t kCut = 8;  // parts of a parameter begin at multiples of this
 class Cutter {
  public:
   Cutter(const ParamTable& table, int unit, int64_t limit, std::vector<StatePiece>& pieces)
-      : table_(table), unit_(unit), limit_(limit / kCut * kCut), pieces_(pieces) {
+      : table_(table), unit_(unit), limit_(limit / kCut * kCut), differ_(table.slots_differ()), pieces_(pieces) {
     FP_CHECK(limit_ > 0, "pieces of {} elements", limit);
   }
   ~Cutter() { close(); }
@@ -19,6 +19,7 @@ class Cutter {
   void add(const ParamPart& whole) {
     for (int64_t done = 0; done < whole.count;) {
       const int64_t at = table_[whole.id].offset + whole.first + done;
+      if (!piece_.parts.empty() && piece_.slots != slots_of(whole.id)) close();
       const int64_t space = piece_.parts.empty() ? limit_ : piece_.range.offset + limit_ - at;
       int64_t count = std::min(whole.count - done, space);
       if (count < whole.count - done) count -= (whole.first + done + count) % kCut;
@@ -26,7 +27,10 @@ class Cutter {
         close();
         continue;
       }
-      if (piece_.parts.empty()) piece_.range.offset = at;
+      if (piece_.parts.empty()) {
+        piece_.range.offset = at;
+        piece_.slots = slots_of(whole.id);
+      }
       piece_.range.count = at + count - piece_.range.offset;
       piece_.parts.push_back({whole.id, whole.first + done, count});
       done += count;
@@ -34,6 +38,9 @@ class Cutter {
   }
 
  private:
+  StatePiece::Slots slots_of(ParamId id) const {
+    return differ_ && table_[id].matrix ? StatePiece::Slots::states : StatePiece::Slots::all;
+  }
   void close() {
     if (piece_.parts.empty()) return;
     piece_.unit = unit_;
@@ -44,6 +51,7 @@ class Cutter {
   const ParamTable& table_;
   int unit_;
   int64_t limit_;
+  bool differ_;
   std::vector<StatePiece>& pieces_;
   StatePiece piece_;
 };
@@ -70,24 +78,44 @@ std::vector<StatePiece> state_pieces(const ParamStore& store) {
   return pieces;
 }
 
+void append_master_pieces(const ParamStore& store, const ParamPart& part, std::vector<StatePiece>& pieces) {
+  const ParamTable& table = store.table();
+  const size_t first = pieces.size();
+  if (table.slots()[kParamSlot].residence == Residence::host)
+    Cutter(table, table.unit_of(part.id), store.options().state_piece, pieces).add(part);
+  else
+    pieces.push_back({table.unit_of(part.id), {table[part.id].offset + part.first, part.count}, {part}});
+  for (size_t i = first; i < pieces.size(); ++i) pieces[i].slots = StatePiece::Slots::param;
+}
+
 namespace {
+
 Tensor& slot_of(UpdateTensors& t, size_t slot) { return slot == kParamSlot ? t.param : t.states[slot - 1]; }
+
+bool takes(StatePiece::Slots slots, size_t slot) {
+  return slots == StatePiece::Slots::all || (slots == StatePiece::Slots::param) == (slot == kParamSlot);
+}
+
 }  // namespace
 
-StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces) : env_(&env), pieces_(&pieces) {
+bool StateStream::passes(int slot) const {
+  return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
+}
+
+StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces, StatePiece::Slots slots)
+    : env_(&env), pieces_(&pieces) {
   const ParamTable& table = env.params->table();
   if (!has_host_slots(table)) return;
-  std::vector<int64_t> largest(table.slots().size());
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    UpdateTensors home = at_home(i);
-    for (size_t s = 0; s < largest.size(); ++s) largest[s] = std::max(largest[s], slot_of(home, s).elements());
-  }
-  buffers_.resize(std::min(kBuffers, pieces.size()));
+  // The size depends on no rank's pieces, so that all ranks need equal memory.
+  int64_t largest = 0;
+  for (const ParamUnit& u : table.units()) largest = std::max(largest, env.params->kept_range(u).count);
+  largest = std::min(largest, env.params->options().state_piece);
+  buffers_.resize(kBuffers);
   for (Buffer& b : buffers_) {
     b.slots.resize(table.slots().size());
     for (size_t s = 0; s < b.slots.size(); ++s)
-      if (passes(static_cast<int>(s)))
-        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest[s]}, MemoryClass::optimizer);
+      if (passes(static_cast<int>(s)) && takes(slots, s))
+        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest}, MemoryClass::optimizer);
   }
 }
 
@@ -98,16 +126,22 @@ StateStream::~StateStream() {
   }
 }
 
-bool StateStream::passes(int slot) const {
-  return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
+template <class Use>
+void StateStream::for_each_passing(size_t i, const Use& use) {
+  const Buffer& b = buffer_of(i);
+  UpdateTensors home = at_home(i);
+  for (size_t s = 0; s < b.slots.size(); ++s) {
+    const Tensor& tensor = slot_of(home, s);
+    if (b.slots[s] && takes((*pieces_)[i].slots, s) && tensor.elements() > 0)
+      use(s, b.slots[s]->slice(0, tensor.elements()), tensor);
+  }
 }
 
 void StateStream::fetch(size_t i) {
   Buffer& b = buffer_of(i);
-  UpdateTensors home = at_home(i);
-  for (size_t s = 0; s < b.slots.size(); ++s)
-    if (const Tensor& from = slot_of(home, s); b.slots[s] && from.elements() > 0)
-      b.filled = env_->ops->copies().start(b.slots[s]->slice(0, from.elements()), from, b.emptied);
+  for_each_passing(i, [&](size_t, const Tensor& buffer, const Tensor& home) {
+    b.filled = env_->ops->copies().start(buffer, home, b.emptied);
+  });
 }
 
 UpdateTensors StateStream::take(size_t i) {
@@ -115,23 +149,17 @@ UpdateTensors StateStream::take(size_t i) {
   if (buffers_.empty()) return t;
   if (i == 0) fetch(0);
   if (i + 1 < pieces_->size() && buffers_.size() > 1) fetch(i + 1);
-  Buffer& b = buffer_of(i);
-  env_->ops->copies().wait(b.filled);
-  for (size_t s = 0; s < b.slots.size(); ++s)
-    if (b.slots[s]) {
-      Tensor& on_device = slot_of(t, s);
-      on_device = b.slots[s]->slice(0, on_device.elements());
-    }
+  env_->ops->copies().wait(buffer_of(i).filled);
+  for_each_passing(i, [&](size_t s, const Tensor& buffer, const Tensor&) { slot_of(t, s) = buffer; });
   return t;
 }
 
 void StateStream::put_back(size_t i) {
   if (buffers_.empty()) return;
   Buffer& b = buffer_of(i);
-  UpdateTensors home = at_home(i);
-  for (size_t s = 0; s < b.slots.size(); ++s)
-    if (const Tensor& to = slot_of(home, s); b.slots[s] && to.elements() > 0)
-      b.emptied = env_->ops->copies().start(to, b.slots[s]->slice(0, to.elements()));
+  for_each_passing(i, [&](size_t, const Tensor& buffer, const Tensor& home) {
+    b.emptied = env_->ops->copies().start(home, buffer);
+  });
 }
 
 void StateStream::finish() {

@@ -39,7 +39,7 @@ std::vector<double> UpdateSums::gradients() const {
   return of_units;
 }
 
-StateSums UpdateSums::state(bool rounded) const {
+StateSums UpdateSums::state(bool rounded, bool matrices) const {
   StateSums state;
   if (!bits_) return state;
   std::vector<int32_t> host(static_cast<size_t>(bits_->elements()));
@@ -63,6 +63,7 @@ StateSums UpdateSums::state(bool rounded) const {
         FP_CHECK(part.id == whole.id && part.first == whole.first + done, "the pieces are not those of the state");
         done += part.count;
       }
+      if (!matrices && store.table()[whole.id].matrix) continue;
       for (size_t row = 0; row < sums.size() - (rounded ? 0 : 1); ++row) state.add(whole, slots[row], sums[row]);
     }
   return state;

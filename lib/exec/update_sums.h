@@ -19,9 +19,9 @@ class UpdateSums {
   // Returns the tensors into which the update of piece i, with its parts as ranges, writes its sums.
   UpdateChecksums of_piece(size_t i) const;
   // After the update of all pieces: return the sum of each unit's gradient, and the sums of the state (`rounded`: of
-  // the rounded weights too).
+  // the rounded weights too; `matrices`: of the matrices of layers too).
   std::vector<double> gradients() const;
-  StateSums state(bool rounded) const;
+  StateSums state(bool rounded, bool matrices) const;
 
  private:
   const ModelEnv* env_;

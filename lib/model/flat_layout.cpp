@@ -4,22 +4,40 @@
 
 namespace fp {
 
-FlatLayout::FlatLayout(const ParamTable& table, bool sharded, std::optional<int> slot) : sharded_(sharded) {
+namespace {
+
+// Calls `use` with the ranges of the table's flat buffers that a shard has of the parameters with a slot.
+template <class Use>
+void for_each_range(const ParamTable& table, std::optional<int> shard, std::optional<int> slot, const Use& use) {
   for (const ParamUnit& u : table.units()) {
-    const Segment held = sharded ? table.shard_of(u, table.shard()) : Segment{u.offset, u.elements};
+    const Segment held = shard ? table.shard_of(u, *shard) : Segment{u.offset, u.elements};
     for (ParamId id = u.first; id <= u.last; ++id) {
       if (slot && !table.has_slot(id, *slot)) continue;
       // The gap behind a parameter belongs to it.
       const int64_t begin = std::max(table[id].offset, held.offset);
       const int64_t end =
           std::min(id < u.last ? table[id + 1].offset : u.offset + u.elements, held.offset + held.count);
-      if (begin >= end) continue;
-      if (!runs_.empty() && runs_.back().flat.offset + runs_.back().flat.count == begin)
-        runs_.back().flat.count += end - begin;
-      else
-        runs_.push_back({{begin, end - begin}, elements_});
-      elements_ += end - begin;
+      if (begin < end) use(Segment{begin, end - begin});
     }
+  }
+}
+
+}  // namespace
+
+FlatLayout::FlatLayout(const ParamTable& table, bool sharded, std::optional<int> slot) : sharded_(sharded) {
+  for_each_range(table, sharded ? std::optional(table.shard()) : std::nullopt, slot, [&](const Segment& s) {
+    if (!runs_.empty() && runs_.back().flat.offset + runs_.back().flat.count == s.offset)
+      runs_.back().flat.count += s.count;
+    else
+      runs_.push_back({s, elements_});
+    elements_ += s.count;
+  });
+  capacity_ = elements_;
+  if (!sharded || !slot || !table.slots_differ()) return;
+  for (int shard = 0; shard < table.shards(); ++shard) {
+    int64_t elements = 0;
+    for_each_range(table, shard, slot, [&](const Segment& s) { elements += s.count; });
+    capacity_ = std::max(capacity_, elements);
   }
 }
 

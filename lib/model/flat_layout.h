@@ -17,6 +17,9 @@ class FlatLayout {
 
   bool sharded() const { return sharded_; }
   int64_t elements() const { return elements_; }
+  // Elements that the buffer takes on every rank of the data group: those of the rank that has most, so that all need
+  // equal memory.
+  int64_t capacity() const { return capacity_; }
   // Returns the range of the buffer that holds what it has of a range of the table's flat buffers.
   Segment within(const Segment& flat) const;
   // The same for a range that it has as a whole; otherwise throws InternalError.
@@ -32,7 +35,7 @@ class FlatLayout {
   int64_t before(int64_t flat) const;  // elements of the buffer that precede an element of the flat buffers
 
   std::vector<Run> runs_;
-  int64_t elements_ = 0;
+  int64_t elements_ = 0, capacity_ = 0;
   bool sharded_ = false;
 };
 

@@ -21,7 +21,7 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
     FP_CHECK(residence == Residence::device || host != nullptr, "state in host memory without an arena there");
     flat.layout = FlatLayout(table, table.shards() > 1 && options.zero_stage >= sharded_from, slot);
     Arena& from = residence == Residence::device ? arena : *host;
-    flat.memory = from.alloc(dtype, {flat.layout.elements()}, what);
+    flat.memory = from.alloc(dtype, {flat.layout.capacity()}, what);
   };
   make(weights_, options.compute, 3, MemoryClass::parameters);
   if (!options.training) return;

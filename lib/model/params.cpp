@@ -49,6 +49,10 @@ std::vector<int> ParamTable::slots_of(ParamId id) const {
   return list;
 }
 
+bool ParamTable::slots_differ() const {
+  return std::ranges::any_of(slots_, [](const StateSlot& s) { return s.scope != StateSlot::Scope::all; });
+}
+
 bool ParamTable::holds(Place place, int layer) const {
   return place == Place::embedding ? held_.embedding : place == Place::head ? held_.head : held_.layer(layer);
 }

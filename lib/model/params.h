@@ -90,6 +90,8 @@ class ParamTable {
   // Return whether a parameter has a slot, and its slots, ascending.
   bool has_slot(ParamId, int slot) const;
   std::vector<int> slots_of(ParamId) const;
+  // Whether matrices have other slots than the rest.
+  bool slots_differ() const;
 
   size_t size() const { return params_.size(); }
   const Param& operator[](ParamId id) const { return params_[static_cast<size_t>(id)]; }

@@ -59,6 +59,8 @@ std::unique_ptr<Optimizer> make_elementwise_optimizer(const OptimizerSection& sp
     return std::make_unique<ElementwiseOptimizer<calls::Rule>>(spec);
     FP_OPTIMIZERS(FP_UPDATE)
 #undef FP_UPDATE
+    case OptimizerKind::muon:
+      break;
   }
   throw InternalError("unknown optimizer");
 }
@@ -70,6 +72,8 @@ std::vector<std::string> elementwise_states(OptimizerKind kind) {
     return {std::begin(rules::Rule::kStateNames), std::end(rules::Rule::kStateNames)};
     FP_OPTIMIZERS(FP_UPDATE)
 #undef FP_UPDATE
+    case OptimizerKind::muon:
+      break;
   }
   throw InternalError("unknown optimizer");
 }

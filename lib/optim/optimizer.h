@@ -54,7 +54,7 @@ struct UpdateStep {
 // Destinations of checksums that an update computes on the way; empty ones are left out.
 struct UpdateChecksums {
   // i32 [ranges, n, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot that the parameter
-  // has and then of the weights.
+  // has and then of the weights. Those of ranges that the update leaves unfinished (Muon's matrices) are left out.
   Tensor bits;
   Tensor gradient;  // f32 [ranges, 2]: rows that add up to the gradient sums of all ranges
 };
@@ -72,8 +72,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 std::vector<StateSlot> state_slots(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
 void offload(std::vector<StateSlot>&, DType compute);
-// Bytes of all slots of a parameter's element, which checkpoints save.
-double saved_bytes(const OptimizerSection&);
+// Bytes of all slots of a parameter's element, which checkpoints save, on average over the parameters of a model of
+// which the fraction `matrices` has Param::matrix.
+double saved_bytes(OptimizerKind, double matrices);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

@@ -32,6 +32,7 @@ class MemorySearch {
   // Memory of the roles with the same share and the same parts of the model.
   struct Held {
     int64_t states = 0, staging = 0;             // bytes
+    int64_t update = 0;                          // bytes that an update takes beside the states
     int64_t layer = 0, embedding = 0, head = 0;  // elements of the units
   };
   using Key = std::tuple<int, bool, bool, int64_t>;  // share, embedding, head, layers

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
 #include "pipeline/closed_forms.h"
+#include "planner/matrix_time.h"
 #include "planner/timeline.h"
 
 namespace fp {
@@ -215,11 +217,11 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
 }
 
 StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
-                         const CostsOf& costs_of, int micro_batches) {
+                         const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
   const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, false);
-  const auto parameters =
-      static_cast<double>(parameters_of(stages, plan.placement, rank_with_most(stages, plan.placement)));
+  const int most = rank_with_most(stages, plan.placement);
+  const auto parameters = static_cast<double>(parameters_of(stages, plan.placement, most));
   const std::vector<int> data = mesh.data(0);
   const auto sharers = static_cast<double>(data.size());
   StepTime t;
@@ -239,9 +241,12 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   if (spec.parallel.zero_stage == 3)
     beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
   // Every slot is read and written; gradients are read here and by the norm.
-  const double moved = weight_bytes(spec) + 8 * static_cast<double>(state_slots(spec.optimizer.kind).size()) + 8;
+  const double moved = weight_bytes(spec) + 2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
   t.update = costs.op_seconds(
       {"adamw", 0, parameters * moved / (spec.parallel.zero_stage > 0 ? sharers : 1), 0, 0, 0, DType::f32});
+  int64_t layers = 0;
+  for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
+  t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
     t.update += gather_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update;

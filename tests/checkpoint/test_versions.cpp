@@ -67,8 +67,6 @@ TEST_CASE("states that only some parameters have are saved and loaded on other n
       State state(table, StoreOptions{DType::f32, true, DType::f32, 1});
       c.load(state.store, *state.ops);
       CHECK(state.wrong(5) == 0);
-      // The memory of a state is that of the parameters that have it.
-      CHECK(state.store.slot(1).elements() + state.store.slot(2).elements() == state.store.grads().elements() / shards);
     }
   State every(small_table());
   CHECK_THROWS_WITH(c.load(every.store, *every.ops), Catch::Contains("keeps param, exp_avg, exp_avg_sq"));

@@ -23,6 +23,7 @@ ParamTable table_with_slots(int shards, int shard) {
 
 TEST_CASE("a layout has the elements of the parameters that have a slot, in table order", "[model]") {
   const int shards = GENERATE(1, 3);
+  std::vector<int64_t> most(3), capacity(3);
   for (int shard = 0; shard < shards; ++shard) {
     const ParamTable table = table_with_slots(shards, shard);
     for (const std::optional<int> slot : {std::optional<int>(), {0}, {1}, {2}}) {
@@ -52,8 +53,14 @@ TEST_CASE("a layout has the elements of the parameters that have a slot, in tabl
       for (const ParamUnit& u : table.units())
         for (const Segment& s : layout.ranges(u)) listed += layout.at(s).count;
       CHECK(listed == layout.elements());
+      if (!slot) continue;
+      const auto i = static_cast<size_t>(*slot);
+      most[i] = std::max(most[i], layout.elements());
+      CHECK((shard == 0 || layout.capacity() == capacity[i]));
+      capacity[i] = layout.capacity();
     }
   }
+  CHECK(capacity == most);
 }
 
 TEST_CASE("a state takes memory for the parameters that have it", "[model]") {

@@ -76,9 +76,9 @@ TEST_CASE("no evaluation takes more memory than predicted", "[planner]") {
     const int rank = static_cast<int>(random() % static_cast<unsigned>(r.mesh.size()));
     const Prediction predicted = dry_run(r.spec, plan, *ops, r.mesh, rank);
     const auto world = make_counting_world(rank, r.mesh.size());
-    Arena arena;
+    Arena arena, host(Residence::host);
     const Groups groups = make_groups(*world, r.mesh);
-    Model model(r.spec.model, model_options(r.spec, plan, groups.at.pp), *ops, arena, groups);
+    Model model(r.spec.model, model_options(r.spec, plan, groups.at.pp), *ops, arena, groups, &host);
     Executor executor(model, executor_options(r.spec, plan));
     const std::vector<Batch> step(static_cast<size_t>(step_sizes(r.spec.train, r.mesh.dp()).back()),
                                   shape_only(r.spec));
