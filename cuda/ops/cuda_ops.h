@@ -23,6 +23,7 @@ class CudaOps final : public Ops {
   std::string_view name() const override { return "cuda"; }
 
   std::shared_ptr<std::byte> allocate(size_t bytes, bool huge_pages) override;
+  std::shared_ptr<std::byte> allocate_host(size_t bytes, bool huge_pages) override;
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_id() const override;
   size_t attention_scratch(const calls::Attention&) const override;
@@ -38,6 +39,7 @@ class CudaOps final : public Ops {
 
  private:
   FP_OPS(FP_RUN_OP)
+  std::unique_ptr<Copies> make_copies() override;
   template <class Rule, class Call>
   void run_update(const Call&);
 

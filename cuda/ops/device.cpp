@@ -14,6 +14,17 @@ cuda::AttentionCall shape_only(const Tensor& q, const Tensor& k, const Tensor& d
   return {q, lse, q, k, k, doc_start, {}, spec, q, q, k, k};
 }
 
+class StreamCopies final : public Copies {
+ public:
+  explicit StreamCopies(cuda::Device& device) : device_(device) {}
+
+ private:
+  void begin(const Copy& c) override { device_.start_copy(c.ticket, c.dst, c.src, c.bytes, c.after); }
+  void order_ops_after(const CopyTicket& t) override { device_.wait_for_copy(t); }
+
+  cuda::Device& device_;
+};
+
 }  // namespace
 
 CudaOps::CudaOps(int device_index) : device_(device_index), gemm_(device_), attention_(device_), pieces_(device_) {
@@ -21,6 +32,10 @@ CudaOps::CudaOps(int device_index) : device_(device_index), gemm_(device_), atte
 }
 
 std::shared_ptr<std::byte> CudaOps::allocate(size_t bytes, bool) { return device_.allocate(bytes); }
+
+std::shared_ptr<std::byte> CudaOps::allocate_host(size_t bytes, bool) { return device_.allocate_host(bytes); }
+
+std::unique_ptr<Copies> CudaOps::make_copies() { return std::make_unique<StreamCopies>(device_); }
 
 std::string CudaOps::device_id() const { return device_.facts().id; }
 

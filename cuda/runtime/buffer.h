@@ -25,9 +25,14 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
+// The constructor throws ConfigError when the host does not have or does not pin as much.
 class PinnedBuffer {
  public:
-  explicit PinnedBuffer(size_t bytes) { FP_CUDA(cudaMallocHost(&data_, std::max<size_t>(bytes, 1))); }
+  explicit PinnedBuffer(size_t bytes) {
+    const cudaError_t error = cudaMallocHost(&data_, std::max<size_t>(bytes, 1));
+    if (error == cudaErrorMemoryAllocation) fail_pinned_memory(bytes);
+    check_cuda(error, "cudaMallocHost", __FILE__, __LINE__);
+  }
   ~PinnedBuffer() { cudaFreeHost(data_); }
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;

@@ -39,6 +39,14 @@ void fail_memory(size_t bytes) {
                                 (bytes + (size_t{1} << 20) - 1) >> 20, free_memory()));
 }
 
+void fail_pinned_memory(size_t bytes) {
+  (void)cudaGetLastError();
+  throw ConfigError(
+      fmt::format("cannot allocate {} MiB of pinned host memory: the host has too little free, or limits what is "
+                  "locked (ulimit -l)",
+                  (bytes + (size_t{1} << 20) - 1) >> 20));
+}
+
 void check_launch(cudaError_t error, const char* kernel) { check_cuda(error, kernel, "launch", 0); }
 
 void fail_library(const std::string& error, const char* call, const char* file, int line) {

@@ -12,8 +12,9 @@ namespace fp::cuda {
 
 [[noreturn]] void fail_cuda(cudaError_t, const char* call, const char* file, int line);
 
-// Throws ConfigError: `bytes` bytes of device memory are not available.
+// Throw ConfigError: `bytes` bytes of device memory, or of pinned host memory, are not available.
 [[noreturn]] void fail_memory(size_t bytes);
+[[noreturn]] void fail_pinned_memory(size_t bytes);
 
 // Throws DeviceError for a failed library call. `error` is the library's text, to which " on rank 3, GPU 1" is added.
 [[noreturn]] void fail_library(const std::string& error, const char* call, const char* file, int line);

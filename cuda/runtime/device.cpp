@@ -19,6 +19,28 @@ struct Staging {
   Event done;  // after the device's last copy from or to it
 };
 
+// The stream of a lane, and marks after its last copies. A wait for a copy whose mark was reused waits for the oldest
+// mark there is, which was set later.
+class Lane {
+ public:
+  Stream stream() const { return stream_.get(); }
+  void mark(int64_t number) {
+    marks_[place(number)].record(stream());
+    last_ = number;
+  }
+  void make_wait(Stream other, int64_t number) const {
+    marks_[place(std::max(number, last_ - static_cast<int64_t>(kMarks) + 1))].make_wait(other);
+  }
+
+ private:
+  static constexpr size_t kMarks = 64;
+  static size_t place(int64_t number) { return static_cast<size_t>(number) % kMarks; }
+
+  OwnedStream stream_;
+  std::array<Event, kMarks> marks_;
+  int64_t last_ = 0;
+};
+
 // Makes `index` the current device, on which later objects are created.
 int select(int index) {
   const std::string reason = cuda_unavailable(index);
@@ -48,7 +70,8 @@ struct Device::State {
   }
 
   DeviceFacts facts;
-  OwnedStream compute, copying, communication{true};
+  OwnedStream compute, communication{true};
+  std::array<Lane, kCopyLanes> lanes;
   std::array<Staging, 2> staging;
   size_t turn = 0;
   std::shared_ptr<std::byte> scratch;
@@ -66,7 +89,6 @@ size_t Device::free_bytes() const {
   return free;
 }
 Stream Device::compute() const { return state_->compute.get(); }
-Stream Device::copying() const { return state_->copying.get(); }
 Stream Device::communication() const { return state_->communication.get(); }
 
 void Device::order(Stream first, Stream then) {
@@ -142,5 +164,27 @@ void Device::zero(void* device, size_t bytes) {
 }
 
 void Device::synchronize() { FP_CUDA(cudaStreamSynchronize(compute())); }
+
+std::shared_ptr<std::byte> Device::allocate_host(size_t bytes) {
+  state_->enter();
+  const auto buffer = std::make_shared<PinnedBuffer>(bytes);
+  return {buffer, buffer->data()};
+}
+
+void Device::start_copy(const CopyTicket& ticket, void* to, const void* from, size_t bytes, const CopyTicket& after) {
+  state_->enter();
+  Lane& lane = state_->lanes[index_of(ticket.lane)];
+  order(compute(), lane.stream());
+  if (after.number > 0 && after.lane != ticket.lane)
+    state_->lanes[index_of(after.lane)].make_wait(lane.stream(), after.number);
+  const cudaMemcpyKind kind = ticket.lane == CopyLane::to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+  FP_CUDA(cudaMemcpyAsync(to, from, bytes, kind, lane.stream()));
+  lane.mark(ticket.number);
+}
+
+void Device::wait_for_copy(const CopyTicket& ticket) {
+  state_->enter();
+  state_->lanes[index_of(ticket.lane)].make_wait(compute(), ticket.number);
+}
 
 }  // namespace fp::cuda

@@ -1,8 +1,9 @@
 // Device: one GPU as the ops use it, with streams, memory and properties. It has two implementations, on the CUDA
 // runtime (device.cpp here) and on the CPU (tests/cuda_host/layer/device.cpp), so that all of cuda/ops runs under test.
 //
-// Everything is issued on the compute stream, in order. Only copy_out() and synchronize() wait for the device, and
-// copy_in() of more than a few MiB. A failed call throws DeviceError with the call, rank and device.
+// Everything is issued on the compute stream, in order, but for the copies of start_copy(). Only copy_out() and
+// synchronize() wait for the device, and copy_in() of more than a few MiB. A failed call throws DeviceError with the
+// call, rank and device.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "cuda/device/platform.h"
+#include "ops/copies.h"
 
 namespace fp::cuda {
 
@@ -37,8 +39,7 @@ class Device {
   const DeviceFacts& facts() const;
   size_t free_bytes() const;  // of the whole device, now
   Stream compute() const;
-  // Streams for copies and for communication that overlap with the computation; order() orders them.
-  Stream copying() const;
+  // Stream for communication that overlaps with the computation; order() orders them.
   Stream communication() const;
   // Makes work issued on `then` from now on wait, on the device, for the work issued on `first` so far.
   void order(Stream first, Stream then);
@@ -60,6 +61,14 @@ class Device {
   void copy(void* to, const void* from, size_t bytes);
   void zero(void* device, size_t bytes);
   void synchronize();
+
+  // Allocates pinned host memory, freed with its last owner. Throws ConfigError when there is not enough.
+  std::shared_ptr<std::byte> allocate_host(size_t bytes);
+  // Starts a copy in its lane, after what the compute stream has been given so far and after the copy `after`. `host`
+  // memory is that of allocate_host().
+  void start_copy(const CopyTicket&, void* to, const void* from, size_t bytes, const CopyTicket& after);
+  // Makes the compute stream wait for a copy that was started.
+  void wait_for_copy(const CopyTicket&);
 
   struct State;  // of the implementation
   State& state() const { return *state_; }

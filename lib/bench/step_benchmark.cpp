@@ -21,8 +21,8 @@ struct Memory {
   Memory(const Prediction& p, const RunSpec& spec, Ops& ops)
       : arena(std::make_unique<Arena>(ops.allocate(p.arena_bytes, spec.memory.huge_pages), p.arena_bytes)) {
     if (p.offloaded_bytes > 0)
-      host_arena = std::make_unique<Arena>(offload_memory(ops, p.offloaded_bytes, spec.memory), p.offloaded_bytes,
-                                           Residence::host);
+      host_arena = std::make_unique<Arena>(ops.allocate_host(p.offloaded_bytes, spec.memory.huge_pages),
+                                           p.offloaded_bytes, Residence::host);
   }
   std::unique_ptr<Arena> arena, host_arena;
 };

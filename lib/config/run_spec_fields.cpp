@@ -261,19 +261,19 @@ void declare(Fields& f, TrainSection& s) {
 }
 
 void declare(Fields& f, OffloadSection& s) {
-  f.add("optimizer", s.optimizer,
-        {.doc =
-             "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
-             "the device during the update, a piece at a time. Results do not change."});
+  f.add(
+      "optimizer", s.optimizer,
+      {.doc =
+           "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
+           "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
+           "do not change."});
 }
 
 void declare(Fields& f, MemorySection& s) {
   f.add("recompute", s.recompute,
         {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
                 "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
-  f.add("offload", s.offload,
-        {.doc = "What is kept in host memory instead of the device's. On the CPU only; `fptrain plan` does not predict "
-                "the time of the copies yet."});
+  f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
   f.add("loss_chunk_tokens", s.loss_chunk_tokens,
         {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
          .unit = "tokens",

@@ -153,7 +153,8 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
 
 std::string_view largest_class(const Prediction& p) {
   const auto most = std::max_element(p.by_class.begin(), p.by_class.end());
-  if (p.on_host && p.staging_bytes > *most) return "staging of saves";
+  if (p.on_host && p.staging_bytes > std::max(*most, p.offloaded_bytes)) return "staging of saves";
+  if (p.on_host && p.offloaded_bytes > *most) return "offloaded state";
   return *most > 0 ? name_of(static_cast<MemoryClass>(most - p.by_class.begin())) : "";
 }
 
@@ -198,6 +199,10 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   if (p.own_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "scratch", gib(p.own_bytes));
   if (p.host_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "communication", gib(p.host_bytes));
   if (p.reserved_bytes > 0) text += fmt::format("  {:<20}{:>12.3f}\n", "kept for libraries", gib(p.reserved_bytes));
+  for (int c = 0; c < kMemoryClasses; ++c)
+    if (const size_t bytes = p.offloaded[static_cast<size_t>(c)]; bytes > 0)
+      text += fmt::format("  {:<20}{:>12.3f}{}\n", fmt::format("offloaded {}", name_of(static_cast<MemoryClass>(c))),
+                          gib(bytes), p.on_host ? "" : "  of host memory");
   if (p.staging_bytes > 0)
     text += fmt::format("  {:<20}{:>12.3f}{}\n", "staging of saves", gib(p.staging_bytes),
                         p.on_host ? "" : "  of host memory");
@@ -210,6 +215,10 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
   text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.passes.flops() / n / tokens / 1e9);
   text += fmt::format("micro-batches a step  {:>12}\n",
                       spec.train.global_batch / spec.train.micro_batch / std::max<int64_t>(spec.parallel.data, 1));
+  for (const CopyLane lane : {CopyLane::to_device, CopyLane::to_host})
+    if (const int64_t bytes = p.copied[index_of(lane)]; bytes > 0)
+      text +=
+          fmt::format("  copied {:<15}{:>10.3f} MiB a step\n", name_of(lane), static_cast<double>(bytes) / (1 << 20));
   if (p.traffic.empty()) return text;
   text += "\nsent by the rank in a step\n";
   for (const auto& [key, t] : p.traffic)

@@ -75,13 +75,6 @@ size_t staging_bytes(const RunSpec& spec, const ParamTable& table) {
   return Staging::bytes_for(table, static_cast<size_t>(spec.checkpoint.staging_mib) << 20);
 }
 
-std::shared_ptr<std::byte> offload_memory(Ops& ops, size_t bytes, const MemorySection& memory) {
-  if (ops.device_memory())
-    throw ConfigError(fmt::format(
-        "memory.offload.optimizer = host: device {} cannot copy asynchronously yet; legal: none", ops.name()));
-  return ops.allocate_host(bytes, memory.huge_pages);
-}
-
 std::string describe_model(const ModelSection& m) {
   const std::string kv = m.kv_heads != m.heads ? fmt::format(" ({} kv)", m.kv_heads) : "";
   return fmt::format("{}, {} layers x {}, {} heads{} of {}, ffn {}, vocabulary {}", m.family, m.layers, m.hidden,

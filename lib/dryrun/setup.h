@@ -29,10 +29,6 @@ int64_t sample_positions(const RunSpec&);
 bool saves_in_background(const RunSpec&);
 size_t staging_bytes(const RunSpec&, const ParamTable&);
 
-// Returns memory for the arena of what memory.offload keeps in host memory. Throws ConfigError on a GPU, which cannot
-// copy asynchronously yet.
-std::shared_ptr<std::byte> offload_memory(Ops&, size_t bytes, const MemorySection&);
-
 // Returns "llama, 4 layers x 256, 8 heads (2 kv) of 32, ffn 688, vocabulary 4096".
 std::string describe_model(const ModelSection&);
 

@@ -31,14 +31,30 @@ void offload(std::vector<StateSlot>& slots, DType compute) {
     slots[s].residence = Residence::host;
 }
 
+namespace {
+
+// Bytes of a slot for an element, on average over parameters of which the fraction `matrices` are matrices.
+double mean_bytes(const StateSlot& s, double matrices) {
+  const double part = s.scope == StateSlot::Scope::all        ? 1
+                      : s.scope == StateSlot::Scope::matrices ? matrices
+                                                              : 1 - matrices;
+  return part * static_cast<double>(size_of(s.dtype));
+}
+
+}  // namespace
+
 double saved_bytes(OptimizerKind kind, double matrices) {
   double bytes = 0;
-  for (const StateSlot& s : state_slots(kind)) {
-    const double part = s.scope == StateSlot::Scope::all        ? 1
-                        : s.scope == StateSlot::Scope::matrices ? matrices
-                                                                : 1 - matrices;
-    bytes += part * static_cast<double>(size_of(s.dtype));
-  }
+  for (const StateSlot& s : state_slots(kind)) bytes += mean_bytes(s, matrices);
+  return bytes;
+}
+
+double offloaded_bytes(OptimizerKind kind, double matrices, DType compute) {
+  std::vector<StateSlot> slots = state_slots(kind);
+  offload(slots, compute);
+  double bytes = 0;
+  for (const StateSlot& s : slots)
+    if (s.residence == Residence::host) bytes += mean_bytes(s, matrices);
   return bytes;
 }
 

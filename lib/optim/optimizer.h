@@ -72,9 +72,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 std::vector<StateSlot> state_slots(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
 void offload(std::vector<StateSlot>&, DType compute);
-// Bytes of all slots of a parameter's element, which checkpoints save, on average over the parameters of a model of
-// which the fraction `matrices` has Param::matrix.
+// Bytes of all slots of a parameter's element, which checkpoints save, and of those that offload() moves: on average
+// over the parameters of a model of which the fraction `matrices` has Param::matrix.
 double saved_bytes(OptimizerKind, double matrices);
+double offloaded_bytes(OptimizerKind, double matrices, DType compute);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

@@ -101,6 +101,15 @@ double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_
   return std::max(ring, seconds(link("ranks", kind), bytes, 1));
 }
 
+double CostModel::copy_seconds(int64_t bytes) const {
+  if (cluster_->host_gb_per_s <= 0)
+    throw ConfigError(
+        fmt::format("the cluster {} has no rate of copies between a device and its host (host_gb_per_s), which "
+                    "memory.offload needs",
+                    cluster_->name));
+  return static_cast<double>(bytes) / (cluster_->host_gb_per_s * 1e9);
+}
+
 double CostModel::peak_flops(DType compute) const {
   return (compute == DType::bf16 ? profile_->peak_tflops_bf16 : profile_->peak_tflops_fp32) * 1e12;
 }

@@ -27,6 +27,8 @@ class CostModel {
   double op_seconds(const OpWork&) const;
   // Returns the time of a communication in which each of these world ranks sends `sent` bytes.
   double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent) const;
+  // Returns the time of a copy between a device and its host. Throws ConfigError if the cluster has no rate.
+  double copy_seconds(int64_t bytes) const;
   double peak_flops(DType compute) const;  // per rank; 0: unknown
 
  private:

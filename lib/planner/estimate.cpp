@@ -6,6 +6,7 @@
 #include "config/model_facts.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
+#include "exec/state_stream.h"
 #include "pipeline/closed_forms.h"
 #include "planner/memory.h"
 #include "planner/part_costs.h"
@@ -33,6 +34,18 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
   return parameters * (weights / (zero >= 3 ? sharers : 1) + gradients / (zero >= 2 ? sharers : 1) +
                        (narrow ? optimizer : optimizer - 4) / (zero >= 1 ? sharers : 1) +
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
+}
+
+// Bytes of a rank's state in host memory, and of its buffers on the device.
+double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
+  if (s.memory.offload.optimizer == Offload::none) return 0;
+  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) * parameters /
+         (s.parallel.zero_stage >= 1 ? sharers : 1);
+}
+double offload_buffers(const RunSpec& s) {
+  if (s.memory.offload.optimizer == Offload::none) return 0;
+  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) *
+         static_cast<double>(StateStream::kBuffers * static_cast<size_t>(StoreOptions{}.state_piece));
 }
 
 // Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
@@ -119,28 +132,37 @@ class Estimator::Impl {
     const bool splits = request.w_pass || splits_weight_gradients(request.kind);
     const double attached =
         attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
+    const bool on_gpu = cluster_.device == ClusterDevice::cuda;
     RankMemory most;
+    double offloaded = 0;
     for (int r = 0; r < plan.placement.ranks; ++r) {
       PartCosts all;
       for (const int s : plan.placement.stages_of(r)) all += stages[static_cast<size_t>(s)];
       const int64_t working = *std::max_element(all.bytes.working.begin(), all.bytes.working.end());
-      const double bytes =
-          state_bytes(spec, static_cast<double>(all.parameters), sharers) + attached +
-          staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
+      const double moved = offloaded_bytes(spec, static_cast<double>(all.parameters), sharers);
+      offloaded = std::max(offloaded, moved);
+      const double passes =
+          attached +
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes() *
               static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
           static_cast<double>(working + 4 * all.bytes.boundary);
+      const double bytes = state_bytes(spec, static_cast<double>(all.parameters), sharers) - (on_gpu ? moved : 0) +
+                           staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
+                           std::max(passes, std::min(offload_buffers(spec), StateStream::kBuffers * moved));
       if (static_cast<int64_t>(bytes) <= most.bytes) continue;
       most.bytes = static_cast<int64_t>(bytes);
       most.rank = mesh.rank_of({r, 0, 0, 0});
     }
     most.bytes += static_cast<int64_t>(cluster_.reserved_gib * kGiB);
-    if (cluster_.device == ClusterDevice::cuda)
-      most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
+    if (on_gpu) most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
     most.available = usable_bytes(cluster_, cluster_.memory_gib);
-    if (cluster_.device == ClusterDevice::cpu) {
-      most.node_bytes = most.bytes * std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
+    const int64_t ranks_of_node = std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
+    if (!on_gpu) {
+      most.node_bytes = most.bytes * ranks_of_node;
       most.node_available = most.available;
+    } else if (offloaded > 0 && cluster_.host_memory_gib > 0) {
+      most.node_bytes = most.node_offloaded = static_cast<int64_t>(offloaded) * ranks_of_node;
+      most.node_available = usable_bytes(cluster_, cluster_.host_memory_gib);
     }
     return most;
   }

@@ -17,6 +17,7 @@ struct StepTime {
   double exposed = 0;  // communication that the rank waits for
   double bubble = 0;   // waiting for other pipeline ranks
   double update = 0;   // norm, optimizer, and all-gather of the updated weights
+  double copies = 0;   // copies between device and host that the rank waits for
 };
 
 // Memory of the rank that needs most.
@@ -27,7 +28,8 @@ struct RankMemory {
   int64_t available = 0;                       // memory on its device that a plan may use
   int64_t headroom = 0;                        // memory on its device that a plan leaves free
   int64_t node_bytes = 0, node_available = 0;  // host memory of all ranks of the node that needs most
-  int64_t node_staging = 0;                    // part of node_bytes: staging areas of background saves
+  // Parts of node_bytes: staging areas of background saves, and what is offloaded.
+  int64_t node_staging = 0, node_offloaded = 0;
   bool fits() const { return bytes <= available && node_bytes <= node_available; }
   int64_t missing() const { return std::max(bytes - available, node_bytes - node_available); }
 };

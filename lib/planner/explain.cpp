@@ -17,7 +17,8 @@ std::string_view slowest_part(const Choice& other, const StepTime& a, const Step
                                                                           : "more work on the slowest rank"},
       {a.exposed - b.exposed, "more exposed communication"},
       {a.bubble - b.bubble, "more bubble"},
-      {a.update - b.update, "a longer update"}};
+      {a.update - b.update, "a longer update"},
+      {a.copies - b.copies, "more exposed copies to and from the host"}};
   return std::max_element(std::begin(parts), std::end(parts),
                           [](const auto& x, const auto& y) { return x.first < y.first; })
       ->second;
@@ -36,9 +37,11 @@ std::string overrun(const RankMemory& m) {
   if (m.fits()) return {};
   const std::string_view largest = largest_class(m.prediction);
   const bool host = !m.prediction.on_host && m.bytes <= m.available;
-  const std::string mostly = host              ? " of the node's host memory, for saves beside training"
-                             : largest.empty() ? ""
-                                               : fmt::format(" (mostly {})", largest);
+  const std::string mostly =
+      host              ? fmt::format(" of the node's host memory, for {}",
+                         m.node_offloaded > m.node_staging ? "offloaded state" : "saves beside training")
+      : largest.empty() ? ""
+                        : fmt::format(" (mostly {})", largest);
   const double gib = static_cast<double>(m.missing()) / (1 << 30);
   return (gib < 0.1 ? fmt::format("over by {:.2f} MiB", 1024 * gib) : fmt::format("over by {:.2f} GiB", gib)) + mostly;
 }

@@ -42,6 +42,7 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   rig.executor.update(spec_->optimizer, 1e-3, 1, 1.0);
   h.update = static_cast<int64_t>(rig.arena.most_in_use()) - h.states;
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
+  h.offloaded = static_cast<int64_t>(rig.host_arena.in_use());
   const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
   for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
     if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
@@ -94,8 +95,9 @@ int64_t MemorySearch::attached(int role) {
 }
 
 int64_t MemorySearch::estimate(int role) {
-  return held(role).states + std::max(activations(role) + attached(role), held(role).update) +
-         (ops_->device_memory() ? 0 : held(role).staging);
+  const Held& h = held(role);
+  return h.states + std::max(activations(role) + attached(role), h.update) +
+         (ops_->device_memory() ? 0 : h.staging + h.offloaded);
 }
 
 const Prediction& MemorySearch::exact(int role) {
@@ -130,8 +132,8 @@ std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
 
 namespace {
 
-// Host memory of the nodes, which ranks fill one after the other: all memory of ranks on CPUs, the staging areas of
-// ranks on GPUs.
+// Host memory of the nodes, which ranks fill one after the other: all memory of ranks on CPUs; of ranks on GPUs the
+// staging areas and what they offload.
 class Nodes {
  public:
   Nodes(MemorySearch& search, const ClusterSpec& cluster, int ranks)
@@ -145,7 +147,7 @@ class Nodes {
   }
 
   struct Most {
-    int64_t bytes = 0, staging = 0;
+    int64_t bytes = 0, staging = 0, offloaded = 0;
   };
   // Returns the memory of the node that needs most; on CPUs from dry runs of all roles on it.
   Most most() {
@@ -153,12 +155,12 @@ class Nodes {
       const auto fullest = std::max_element(kinds_.begin(), kinds_.end(),
                                             [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
       bool known = true;
-      if (!on_host_) return {bytes(*fullest), staging(*fullest)};
+      if (!on_host_) return parts(*fullest);
       for (const auto& [role, n] : *fullest) {
         known = known && search_.known_exactly(role);
         search_.exact(role);
       }
-      if (known) return {bytes(*fullest), staging(*fullest)};
+      if (known) return parts(*fullest);
     }
   }
 
@@ -166,13 +168,17 @@ class Nodes {
   using Node = std::map<int, int64_t>;  // ranks by role
   int64_t bytes(const Node& node) const {
     int64_t sum = 0;
-    for (const auto& [role, n] : node) sum += n * (on_host_ ? reserved_ + of_rank(role) : search_.staging(role));
+    for (const auto& [role, n] : node)
+      sum += n * (on_host_ ? reserved_ + of_rank(role) : search_.staging(role) + search_.offloaded(role));
     return sum;
   }
-  int64_t staging(const Node& node) const {
-    int64_t sum = 0;
-    for (const auto& [role, n] : node) sum += n * search_.staging(role);
-    return sum;
+  Most parts(const Node& node) const {
+    Most most{bytes(node)};
+    for (const auto& [role, n] : node) {
+      most.staging += n * search_.staging(role);
+      most.offloaded += n * search_.offloaded(role);
+    }
+    return most;
   }
   int64_t of_rank(int role) const {
     return search_.known_exactly(role) ? static_cast<int64_t>(search_.exact(role).device_bytes())
@@ -200,10 +206,12 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
   const bool on_gpu = cluster.device == ClusterDevice::cuda;
-  if (on_gpu && (cluster.host_memory_gib == 0 || !saves_in_background(spec))) return m;
+  const bool offloads = m.prediction.offloaded_bytes > 0;
+  if (on_gpu && (cluster.host_memory_gib == 0 || (!saves_in_background(spec) && !offloads))) return m;
   const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
   m.node_bytes = node.bytes;
   m.node_staging = node.staging;
+  m.node_offloaded = node.offloaded;
   m.node_available = on_gpu ? usable_bytes(cluster, cluster.host_memory_gib) : m.available;
   return m;
 }

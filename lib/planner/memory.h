@@ -22,9 +22,11 @@ class MemorySearch {
   MemorySearch(const RunSpec&, const PipelinePlan& plan, const Mesh&, CountingOps&, int dry_runs = kDryRuns);
 
   const Roles& roles() const { return roles_; }
-  int64_t staging(int role) { return held(role).staging; }  // bytes of host memory
-  int64_t estimate(int role);                               // bytes in use at the peak, without gaps of the arena
-  const Prediction& exact(int role);                        // by a dry run on the first call
+  // Bytes of host memory: staging area of saves, and what is offloaded.
+  int64_t staging(int role) { return held(role).staging; }
+  int64_t offloaded(int role) { return held(role).offloaded; }
+  int64_t estimate(int role);         // bytes in use at the peak, without gaps of the arena
+  const Prediction& exact(int role);  // by a dry run on the first call
   bool known_exactly(int role) const { return exact_.contains(role); }
   int worst();  // the role that needs most
 
@@ -32,7 +34,7 @@ class MemorySearch {
   // Memory of the roles with the same share and the same parts of the model.
   struct Held {
     int64_t states = 0, staging = 0;             // bytes
-    int64_t update = 0;                          // bytes that an update takes beside the states
+    int64_t offloaded = 0, update = 0;           // bytes of states in host memory, and of what an update takes
     int64_t layer = 0, embedding = 0, head = 0;  // elements of the units
   };
   using Key = std::tuple<int, bool, bool, int64_t>;  // share, embedding, head, layers

@@ -88,7 +88,15 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
   for (int c = 0; c < kMemoryClasses; ++c)
     table.add(name_of(static_cast<MemoryClass>(c)), static_cast<int64_t>(p.by_class[static_cast<size_t>(c)]));
   const auto staging = static_cast<int64_t>(p.staging_bytes);
-  if (p.on_host) table.add("staging of saves", staging);
+  const auto each_offloaded = [&p](const auto& use) {
+    for (int c = 0; c < kMemoryClasses; ++c)
+      if (const size_t bytes = p.offloaded[static_cast<size_t>(c)]; bytes > 0)
+        use(fmt::format("offloaded {}", name_of(static_cast<MemoryClass>(c))), static_cast<int64_t>(bytes));
+  };
+  if (p.on_host) {
+    table.add("staging of saves", staging);
+    each_offloaded([&](const std::string& name, int64_t bytes) { table.add(name, bytes); });
+  }
   table.add("reserved for libraries", static_cast<int64_t>(p.reserved_bytes));
   table.add_rest("runtime and buffers");
   std::string text = fmt::format("memory of rank {}, which needs most, GiB\n", m.rank);
@@ -97,7 +105,12 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
       m.headroom == 0
           ? ""
           : fmt::format(" ({} less {:g} % headroom)", table.shown(m.available + m.headroom), 100 * cluster.headroom)));
-  if (!p.on_host && staging > 0) text += row("beside it, staging of saves", table.shown(staging), "of host memory");
+  if (!p.on_host) {
+    each_offloaded([&](const std::string& name, int64_t bytes) {
+      text += row("beside it, " + name, table.shown(bytes), "of host memory");
+    });
+    if (staging > 0) text += row("beside it, staging of saves", table.shown(staging), "of host memory");
+  }
   if (m.node_bytes > 0)
     text += row("all ranks of its node", table.shown(m.node_bytes),
                 fmt::format("of {}{}", table.shown(m.node_available), p.on_host ? "" : " of host memory"));
@@ -108,7 +121,9 @@ std::string describe_time(const Estimate& e, const ClusterSpec& cluster) {
   const StepTime& t = e.time;
   std::string text = fmt::format("a step on {}, seconds\n", cluster.name);
   text += row("compute", t.compute) + row("exposed communication", t.exposed);
-  text += row("bubble", t.bubble) + row("update", t.update) + row("all", t.total);
+  text += row("bubble", t.bubble) + row("update", t.update);
+  if (t.copies > 0) text += row("exposed copies", t.copies, "between device and host");
+  text += row("all", t.total);
   text += row("tokens a second", e.tokens_per_s);
   text += row("model TFLOP/s a rank", e.model_tflops, e.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * e.mfu) : "");
   text += describe_run(e, cluster);
@@ -174,6 +189,9 @@ OrderedJson memory_json(const Prediction& p) {
   OrderedJson j = OrderedJson::object();
   for (int c = 0; c < kMemoryClasses; ++c) j[name_of(static_cast<MemoryClass>(c))] = p.by_class[static_cast<size_t>(c)];
   j["staging"] = p.staging_bytes;
+  OrderedJson& offloaded = j["offloaded"] = OrderedJson::object();
+  for (int c = 0; c < kMemoryClasses; ++c)
+    offloaded[name_of(static_cast<MemoryClass>(c))] = p.offloaded[static_cast<size_t>(c)];
   j["reserved"] = p.reserved_bytes;
   j["peak_bytes"] = p.required_bytes();
   return j;
@@ -187,7 +205,8 @@ OrderedJson estimate_json(const Estimate& e) {
                     {{"compute", e.time.compute},
                      {"exposed", e.time.exposed},
                      {"bubble", e.time.bubble},
-                     {"update", e.time.update}}},
+                     {"update", e.time.update},
+                     {"copies", e.time.copies}}},
                    {"model_tflops_per_device", or_null(e.model_tflops)},
                    {"mfu", or_null(e.mfu)},
                    {"tokens_per_s", or_null(e.tokens_per_s)},

@@ -1,6 +1,7 @@
 #include "planner/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
@@ -85,6 +86,18 @@ double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& cost
                             static_cast<int64_t>(sent));
 }
 
+// Times an update: total, update and copies.
+StepTime timed_update(DryRig& rig, const RunSpec& spec, const Timeline& clock) {
+  const double start = clock.now(), waited = clock.exposed_copies();
+  rig.executor.gradient_norm();
+  rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
+  StepTime t;
+  t.total = clock.now() - start;
+  t.copies = clock.exposed_copies() - waited;
+  t.update = t.total - t.copies;
+  return t;
+}
+
 StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
                            int micro_batches) {
   DryRig rig(spec, plan_pipeline(spec), ops, mesh, 0);
@@ -106,22 +119,29 @@ StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostMode
   }
   t.compute = passes.total - passes.exposed;
   t.exposed = passes.exposed;
-  t.update = timed([&] {
-               rig.executor.gradient_norm();
-               rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
-             }).total;
-  t.total = passes.total + t.update;
+  const StepTime update = timed_update(rig, spec, clock);
+  t.update = update.update;
+  t.copies = update.copies;
+  t.total = passes.total + update.total;
   return t;
 }
 
-double dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
-                      int pipeline_rank) {
+StepTime dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
+                        int pipeline_rank) {
   DryRig rig(spec, plan_pipeline(spec), ops, mesh, mesh.rank_of({pipeline_rank, 0, 0, 0}));
   Timeline clock(costs);
   const Watch watch(clock, ops, *rig.world);
-  rig.executor.gradient_norm();
-  rig.executor.update(spec.optimizer, 1e-3, 1, 1.0);
-  return clock.now();
+  return timed_update(rig, spec, clock);
+}
+
+// Seconds that the update of `parameters` parameters, which takes `update` seconds of ops, waits for copies: the lanes
+// work beside it, but for the first piece that is fetched and the last that is written back.
+double quick_copies(const RunSpec& spec, const CostModel& costs, double parameters, double update) {
+  const double bytes =
+      parameters * offloaded_bytes(spec.optimizer.kind, matrix_fraction(spec.model), spec.precision.compute);
+  const double pieces = std::ceil(parameters / static_cast<double>(StoreOptions{}.state_piece));
+  const double one_way = costs.copy_seconds(static_cast<int64_t>(bytes));
+  return std::max(one_way - update * (pieces - 1) / pieces, 0.0) + one_way / pieces;
 }
 
 // Makespan of a step with few micro-batches; the schedule is not verified.
@@ -211,8 +231,10 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   t.compute = work.total - work.exposed;
   t.exposed = work.exposed + ends;
   t.bubble = makespan - work.total;
-  t.update = dry_run_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
-  t.total = makespan + ends + t.update;
+  const StepTime update = dry_run_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
+  t.update = update.update;
+  t.copies = update.copies;
+  t.total = makespan + ends + update.total;
   return t;
 }
 
@@ -240,16 +262,19 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   beside(sums, (often ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
   if (spec.parallel.zero_stage == 3)
     beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
-  // Every slot is read and written; gradients are read here and by the norm.
-  const double moved = weight_bytes(spec) + 2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
-  t.update = costs.op_seconds(
-      {"adamw", 0, parameters * moved / (spec.parallel.zero_stage > 0 ? sharers : 1), 0, 0, 0, DType::f32});
+  // Every slot is read and written; gradients are read here and by the norm. In fp32 the weights are a slot.
+  const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
+                       2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
+  const double updated = parameters / (spec.parallel.zero_stage > 0 ? sharers : 1);
+  const OptimizerKind kind = spec.optimizer.kind == OptimizerKind::muon ? OptimizerKind::adamw : spec.optimizer.kind;
+  t.update = costs.op_seconds({name_of(kind), 0, updated * moved, 0, 0, 0, DType::f32});
   int64_t layers = 0;
   for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
   t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
+  if (spec.memory.offload.optimizer == Offload::host) t.copies = quick_copies(spec, costs, updated, t.update);
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
     t.update += gather_seconds(spec, costs, data, parameters);
-  t.total = t.compute + t.exposed + t.bubble + t.update;
+  t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;
 }
 

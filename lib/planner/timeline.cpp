@@ -23,4 +23,15 @@ void Timeline::waited(double end) {
   now_ = end;
 }
 
+double Timeline::copy_started(CopyLane lane, int64_t bytes, double after) {
+  double& busy = lane_busy_until_[index_of(lane)];
+  return busy = std::max({busy, now_, after}) + costs_->copy_seconds(bytes);
+}
+
+void Timeline::copy_waited(double end) {
+  if (end <= now_) return;
+  exposed_copies_ += end - now_;
+  now_ = end;
+}
+
 }  // namespace fp

@@ -1,6 +1,7 @@
-// Timeline: the clock of a rank in a dry run. Ops run one after the other; communication overlaps them.
+// Timeline: the clock of a rank in a dry run. Ops run one after the other; communication and copies overlap them.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -9,8 +10,8 @@
 
 namespace fp {
 
-// Observes counting ops and a counting world. Assumes that the ranks of a group arrive at the same time.
-class Timeline : public OpObserver, public CommObserver {
+// Observes counting ops, their copies, and a counting world. Assumes that the ranks of a group arrive at the same time.
+class Timeline : public OpObserver, public CommObserver, public CopyObserver {
  public:
   explicit Timeline(const CostModel& costs) : costs_(&costs) {}
 
@@ -21,13 +22,18 @@ class Timeline : public OpObserver, public CommObserver {
   // Communications of one group run one after the other, independent of those of other groups. Returns the end time.
   double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
   void waited(double end) override;
+  // The copies of a lane run one after the other.
+  double copy_started(CopyLane, int64_t bytes, double after) override;
+  void copy_waited(double end) override;
 
-  double now() const { return now_; }          // seconds since the start
-  double exposed() const { return exposed_; }  // part of now(): waiting for communication
+  double now() const { return now_; }                        // seconds since the start
+  double exposed() const { return exposed_; }                // part of now(): waiting for communication
+  double exposed_copies() const { return exposed_copies_; }  // part of now(): waiting for copies
 
  private:
   const CostModel* costs_;
-  double now_ = 0, exposed_ = 0;
+  double now_ = 0, exposed_ = 0, exposed_copies_ = 0;
+  std::array<double, kCopyLanes> lane_busy_until_{};
   std::map<std::string, double> busy_until_;
 };
 
@@ -36,10 +42,12 @@ class Watch {
  public:
   Watch(Timeline& t, CountingOps& ops, CountingWorld& world) : timeline_(t), ops_(ops), world_(world) {
     ops.observe(t);
+    ops.copies().observe(&t);
     world.observe(&t);
   }
   ~Watch() {
     ops_.stop_observing(timeline_);
+    ops_.copies().observe(nullptr);
     world_.observe(nullptr);
   }
   Watch(const Watch&) = delete;

@@ -214,33 +214,40 @@ std::string gather_memory_report(const MemoryPeaks& m, Group& world) {
   return text + "]\n";
 }
 
-namespace {
-
-// Throws when the staging areas of a host's ranks, which are on GPUs, need more than its memory.
-void require_staging(const Prediction& p, size_t of_host, int ranks) {
-  const int64_t available = MemoryWatch::available_on_host(ranks);
-  if (p.on_host || available <= 0 || of_host <= static_cast<size_t>(available)) return;
-  const auto gib = [](auto bytes) { return static_cast<double>(bytes) / (1 << 30); };
+void require_fit_on_host(const HostNeed& need, int64_t available, const std::string& host) {
+  const size_t all = need.staging + need.offloaded;
+  if (available <= 0 || all <= static_cast<size_t>(available)) return;
+  const auto space = static_cast<size_t>(available);
+  const auto gib = [](size_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  std::string parts, fixes;
+  const auto add = [](std::string& list, const std::string& separator, const std::string& item) {
+    list += (list.empty() ? "" : separator) + item;
+  };
+  if (need.offloaded > 0) add(parts, ", ", fmt::format("{:.2f} for offloaded state", gib(need.offloaded)));
+  if (need.staging > 0) add(parts, ", ", fmt::format("{:.2f} for saves beside training", gib(need.staging)));
+  if (need.staging > 0 && need.offloaded <= space) add(fixes, "; ", std::string(kSpareStaging));
+  if (need.offloaded > 0 && need.staging <= space)
+    add(fixes, "; ", "host memory suffices with memory.offload.optimizer=none, which takes the state to the device");
+  if (const size_t fit = space / (all / static_cast<size_t>(need.ranks)); fit > 0)
+    add(fixes, "; ", fmt::format("it suffices for {} rank{} of this run on a node", fit, fit == 1 ? "" : "s"));
   throw ConfigError(
-      fmt::format("the saves of all ranks of {} pass through {:.2f} GiB of its host memory, {:.2f} GiB are available; "
-                  "set checkpoint.staging_mib (0 = all, here {} MiB a rank), or checkpoint.asynchronous=false",
-                  host_name(), gib(of_host), gib(available), p.staging_bytes >> 20));
+      fmt::format("the {} rank{} of {} need {:.2f} GiB of its host memory ({}), {:.2f} GiB are available{}", need.ranks,
+                  need.ranks == 1 ? "" : "s", host, gib(all), parts, gib(space), fixes.empty() ? "" : "; " + fixes));
 }
-
-}  // namespace
 
 void require_fit_on_all_ranks(const Prediction& p, const Ops& device, Group& world,
                               const std::function<std::string()>& advice) {
   const std::string host = host_name(), shared = host + " " + device.device_id();  // identifies the memory
-  size_t staging = 0;
-  int neighbours = 0;
+  HostNeed on_host;
   MemoryNeed need{0, 0, 0};
-  for (const std::string& text :
-       world.all_gather(nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared, p.reserved_bytes}.dump())) {
+  for (const std::string& text : world.all_gather(
+           nlohmann::json{p.device_bytes(), p.staging_bytes, host, shared, p.reserved_bytes, p.offloaded_bytes}
+               .dump())) {
     const nlohmann::json of_rank = parse_json(text, "the memory of a rank", kJsonOfRanks);
     if (of_rank[2] == host) {
-      staging += of_rank[1].get<size_t>();
-      ++neighbours;
+      on_host.staging += of_rank[1].get<size_t>();
+      on_host.offloaded += of_rank[5].get<size_t>();
+      ++on_host.ranks;
     }
     if (of_rank[3] != shared) continue;
     need.bytes += of_rank[0].get<size_t>();
@@ -252,7 +259,7 @@ void require_fit_on_all_ranks(const Prediction& p, const Ops& device, Group& wor
   need.bytes += need.reserved;
   const RankResult verdict = run_and_catch([&] {
     require_fit(p, need, device);
-    require_staging(p, staging, neighbours);
+    if (!p.on_host) require_fit_on_host(on_host, MemoryWatch::available_on_host(on_host.ranks), host);
     return std::string();
   });
   try {

@@ -68,8 +68,16 @@ struct MemoryPeaks {
 // Returns the values of all ranks as JSON on rank 0, and an empty text on the others.
 std::string gather_memory_report(const MemoryPeaks&, Group& world);
 
-// Throws ConfigError when the ranks that share a device need more memory than it has, or the saves of a host's ranks
-// more than its memory. `advice` is called on rank 0 and returns text on what would fit, for the message.
+// Host memory beside their devices that the ranks of a host need, in bytes.
+struct HostNeed {
+  size_t staging = 0, offloaded = 0;  // for saves, and for what memory.offload keeps there
+  int ranks = 0;
+};
+// Throws ConfigError that says what would fit, when the host does not have this much memory (0 bytes: not known).
+void require_fit_on_host(const HostNeed&, int64_t available, const std::string& host);
+
+// Throws ConfigError when the ranks that share a device need more memory than it has, or those of a host, beside their
+// devices, more than its memory. `advice` is called on rank 0 and returns text on what would fit, for the message.
 void require_fit_on_all_ranks(const Prediction&, const Ops&, Group& world,
                               const std::function<std::string()>& advice = {});
 

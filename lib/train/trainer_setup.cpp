@@ -109,7 +109,7 @@ void Trainer::start_or_resume() {
   ops_.reserve_scratch(prediction_.scratch_bytes);
   arena_.emplace(ops_.allocate(prediction_.arena_bytes, spec_.memory.huge_pages), prediction_.arena_bytes);
   if (const size_t bytes = prediction_.offloaded_bytes; bytes > 0)
-    host_arena_.emplace(offload_memory(ops_, bytes, spec_.memory), bytes, Residence::host);
+    host_arena_.emplace(ops_.allocate_host(bytes, spec_.memory.huge_pages), bytes, Residence::host);
   model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_,
                  host_arena_ ? &*host_arena_ : nullptr);
   executor_.emplace(*model_, executor_options(spec_, pipeline_));

@@ -30,11 +30,12 @@ std::vector<double> losses_of(Rig& rig, const ModelSection& m, int steps) {
   return losses;
 }
 
-std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute recompute, int steps, uint64_t order) {
+std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute recompute, int steps, uint64_t order,
+                            bool offload = false) {
   cuda::host::set_seed(order);
   auto ops = std::make_unique<CudaOps>(0);
   ops->reserve_scratch(size_t{1} << 20);
-  Rig rig(std::move(ops), m, compute, recompute, {}, 32, kBytes);
+  Rig rig(std::move(ops), m, compute, recompute, {}, 32, kBytes, offload);
   const auto losses = losses_of(rig, m, steps);
   CHECK(cuda::host::take_problems() == "");
   return losses;
@@ -62,4 +63,10 @@ TEST_CASE("bf16 training on cuda-host has the same bits in any thread order, and
   const auto expected = losses_of(ref, m, 4);
   for (size_t i = 0; i < expected.size(); ++i)
     CHECK(one[i] == Approx(expected[i]).epsilon(8 * epsilon_of(DType::bf16)));
+}
+
+TEST_CASE("training on cuda-host has the same bits with the optimizer's state in host memory") {
+  const ModelSection m = tiny_model("llama");
+  for (const DType compute : {DType::f32, DType::bf16})
+    CHECK(on_cuda(m, compute, Recompute::none, 4, 1, true) == on_cuda(m, compute, Recompute::none, 4, 1));
 }

@@ -14,7 +14,7 @@ using namespace fp::test;
 
 namespace {
 
-RunSpec tiny_spec(const std::string& name, DType precision, Recompute recompute) {
+RunSpec tiny_spec(const std::string& name, DType precision, Recompute recompute, Offload optimizer = Offload::none) {
   RunSpec s;
   s.model = tiny_model(name);
   s.data.seq_len = 12;
@@ -23,6 +23,7 @@ RunSpec tiny_spec(const std::string& name, DType precision, Recompute recompute)
   s.precision.compute = precision;
   s.memory.recompute = recompute;
   s.memory.loss_chunk_tokens = 7;
+  s.memory.offload.optimizer = optimizer;
   return s;
 }
 
@@ -31,7 +32,7 @@ struct PredictedRig {
   std::unique_ptr<CountingOps> counting = make_counting_ops();
   Prediction prediction;
   std::unique_ptr<Ops> ops = make_cpu_ops();
-  Arena arena;
+  Arena arena, host_arena;
   Groups groups = make_self_groups();
   Model model;
   Executor executor;
@@ -39,7 +40,8 @@ struct PredictedRig {
   explicit PredictedRig(const RunSpec& spec)
       : prediction(dry_run(spec, spec.model, *counting)),
         arena(host_memory(prediction.arena_bytes, false), prediction.arena_bytes),
-        model(spec.model, model_options(spec), *ops, arena, groups),
+        host_arena(ops->allocate_host(prediction.offloaded_bytes, false), prediction.offloaded_bytes, Residence::host),
+        model(spec.model, model_options(spec), *ops, arena, groups, &host_arena),
         executor(model, executor_options(spec)) {
     model.params().initialize(*ops, 1);
   }
@@ -51,14 +53,16 @@ TEST_CASE("the real arena's high-water mark equals the dry run's", "[train]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   const DType precision = GENERATE(DType::bf16, DType::f32);
   const Recompute recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
-  CAPTURE(name, name_of(precision), name_of(recompute));
-  const RunSpec spec = tiny_spec(name, precision, recompute);
+  const Offload offload = GENERATE(Offload::none, Offload::host);
+  CAPTURE(name, name_of(precision), name_of(recompute), name_of(offload));
+  const RunSpec spec = tiny_spec(name, precision, recompute, offload);
   PredictedRig rig(spec);
   const std::vector<Batch> batches = {random_batch(spec.model, 3, 12, 1), random_batch(spec.model, 3, 12, 2)};
   rig.executor.accumulate(batches);
   rig.executor.update(spec.optimizer, 1e-3, 1, rig.executor.gradient_norm().norm);
   rig.executor.evaluate(std::span(batches).first(1));
   CHECK(rig.arena.peak() == rig.prediction.arena_bytes);
+  CHECK(rig.host_arena.peak() == rig.prediction.offloaded_bytes);
   CHECK(rig.prediction.parameters == parameter_count(spec.model));
 }
 

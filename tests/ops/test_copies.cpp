@@ -15,14 +15,6 @@ namespace {
 constexpr int64_t kCount = 1000;
 constexpr size_t kBytes = size_t{1} << 16;
 
-// The CUDA backend cannot copy asynchronously yet.
-std::vector<Backend> copying_backends() {
-  std::vector<Backend> list = backends();
-  std::erase_if(list, [](const Backend& b) { return b.ops->device_memory().has_value(); });
-  if (list.empty()) SUCCEED("no backend of this executable copies asynchronously");
-  return list;
-}
-
 // A device arena and a host arena of a backend.
 struct Memory {
   explicit Memory(const Backend& b)
@@ -52,7 +44,7 @@ bool holds(const Tensor& host, float first) {
 }  // namespace
 
 TEST_CASE("copies move bytes both ways, in order with the ops") {
-  for (const Backend& b : copying_backends()) {
+  for (const Backend& b : backends()) {
     CAPTURE(b.name);
     Memory m(b);
     Copies& copies = m.ops.copies();
@@ -73,7 +65,7 @@ TEST_CASE("copies move bytes both ways, in order with the ops") {
 }
 
 TEST_CASE("a copy starts after the copy of the other lane that it names") {
-  for (const Backend& b : copying_backends()) {
+  for (const Backend& b : backends()) {
     CAPTURE(b.name);
     Memory m(b);
     Copies& copies = m.ops.copies();
@@ -92,9 +84,7 @@ TEST_CASE("a copy starts after the copy of the other lane that it names") {
 }
 
 TEST_CASE("a copy and an op that race with a copy are refused") {
-  const std::vector<Backend> list = copying_backends();
-  if (list.empty()) return;
-  const Backend& b = list.front();
+  const Backend& b = backends().front();
   Memory m(b);
   Copies& copies = m.ops.copies();
   const ArenaTensor h = m.on_host(), other = m.on_host(), x = m.on_device(), y = m.on_device();
@@ -136,9 +126,7 @@ TEST_CASE("a copy and an op that race with a copy are refused") {
 }
 
 TEST_CASE("host tensors are refused by ops, and copies within one memory") {
-  const std::vector<Backend> list = copying_backends();
-  if (list.empty()) return;
-  const Backend& b = list.front();
+  const Backend& b = backends().front();
   Memory m(b);
   const ArenaTensor h = m.on_host(), x = m.on_device(), y = m.on_device();
   CHECK_THROWS_AS(m.ops.zero({h}), InternalError);
@@ -153,7 +141,7 @@ TEST_CASE("host tensors are refused by ops, and copies within one memory") {
 
 // Values pass from the host through a rotation of buffers, in which an op changes them, and back.
 TEST_CASE("a rotation of buffers gives the same bits under any delays") {
-  for (const Backend& b : copying_backends()) {
+  for (const Backend& b : backends()) {
     CAPTURE(b.name);
     Memory m(b);
     Copies& copies = m.ops.copies();

@@ -88,3 +88,38 @@ TEST_CASE("communication overlaps ops only on clusters that can overlap", "[plan
     CHECK(clock.exposed() == Approx(overlaps ? 2.01e-3 : 6.015e-3).epsilon(1e-4));
   }
 }
+
+TEST_CASE("copies of each lane run one after the other, beside the ops", "[planner]") {
+  const ClusterSpec cluster = small_cluster();
+  const CostModel costs(cluster, 1);
+  Timeline clock(costs);
+  const OpWork op{"norm", 0, 1e9, 0, 0, 0, DType::bf16};  // 1 ms
+  constexpr int64_t kBytes = 100'000'000;                 // 2 ms
+  const double first = clock.copy_started(CopyLane::to_device, kBytes, 0),
+               second = clock.copy_started(CopyLane::to_device, kBytes, 0),
+               other = clock.copy_started(CopyLane::to_host, kBytes, 0),
+               after = clock.copy_started(CopyLane::to_host, kBytes, second);
+  CHECK(first == Approx(2e-3));
+  CHECK(second == Approx(4e-3));
+  CHECK(other == Approx(2e-3));
+  CHECK(after == Approx(6e-3));
+  clock.called(op);
+  CHECK(clock.now() == Approx(1e-3));
+  clock.copy_waited(first);
+  CHECK(clock.now() == Approx(2e-3));
+  CHECK(clock.exposed_copies() == Approx(1e-3));
+  clock.called(op);
+  clock.copy_waited(other);  // over long ago
+  CHECK(clock.exposed_copies() == Approx(1e-3));
+  clock.copy_waited(after);
+  CHECK(clock.now() == Approx(6e-3));
+  CHECK(clock.exposed_copies() == Approx(4e-3));
+  CHECK(clock.exposed() == 0);
+}
+
+TEST_CASE("copies on a cluster without a rate for them are refused", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.host_gb_per_s = 0;
+  CHECK_THROWS_WITH(CostModel(cluster, 1).copy_seconds(1),
+                    Catch::Contains("made up") && Catch::Contains("host_gb_per_s"));
+}

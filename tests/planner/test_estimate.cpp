@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
+#include "dryrun/dry_run.h"
 #include "planner/estimate.h"
 #include "sharding/arrange.h"
 #include "small_cluster.h"
@@ -111,4 +112,59 @@ TEST_CASE("an estimator does not reuse costs of another run", "[planner]") {
   c.data.seq_len = 32;
   for (const RunSpec& spec : {a, b, c, a})
     CHECK(one.estimate(spec, 2).time.total == Estimator(cluster).estimate(spec, 2).time.total);
+}
+
+namespace {
+
+// About 124 million parameters, which pass through the device in 30 pieces.
+const std::string kSmall = "family: gpt, layers: 12, hidden: 768, heads: 12, vocab: 50304, max_position: 64";
+
+}  // namespace
+
+TEST_CASE("the copies of offloaded state are hidden as far as the update takes time", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  const std::string train = "global_batch: 2, micro_batch: 2";
+  for (const std::string compute : {"bf16", "fp32"}) {
+    const std::string precision = "precision: {compute: " + compute + "}\n";
+    const RunSpec resident = spec_of(kSmall, "", train, precision),
+                  offloads = spec_of(kSmall, "", train, precision + "memory: {offload: {optimizer: host}}");
+    const auto ops = make_counting_ops();
+    const Prediction p = dry_run(offloads, offloads.model, *ops);
+    const double bytes = (compute == "bf16" ? 12.0 : 8.0) * static_cast<double>(p.parameters);
+    CHECK(static_cast<double>(p.offloaded_bytes) == Approx(bytes).epsilon(1e-3));
+    CHECK(p.copied[index_of(CopyLane::to_device)] == p.copied[index_of(CopyLane::to_host)]);
+    CHECK(static_cast<double>(p.copied[0]) == Approx(bytes).epsilon(1e-3));
+    const Estimate without = Estimator(cluster).estimate(resident, 1);
+    CHECK(without.time.copies == 0);
+    for (const double rate : {0.5, 50.0, 2000.0, 1e9}) {
+      cluster.host_gb_per_s = rate;
+      CAPTURE(compute, rate);
+      const StepTime t = Estimator(cluster).estimate(offloads, 1).time;
+      const double one_way = bytes / (rate * 1e9), piece = one_way / 20;  // the pieces are not of the same size
+      CHECK(t.update == Approx(without.time.update).epsilon(1e-2));
+      CHECK(t.update + t.copies >= std::max(one_way, t.update));
+      CHECK(t.update + t.copies <= std::max(one_way, t.update) + 2 * piece + 0.1 * std::min(one_way, t.update));
+      CHECK(t.total == Approx(t.compute + t.update + t.copies));
+      const StepTime quick = Estimator(cluster).quick_estimate(offloads, 1).time;
+      CHECK(quick.total == Approx(t.total).epsilon(kQuickEstimateError));
+    }
+  }
+}
+
+TEST_CASE("a pipeline's update waits for copies too, and ZeRO divides them", "[planner]") {
+  const ClusterSpec cluster = small_cluster();
+  const auto copies = [&](const std::string& parallel, int ranks) {
+    const RunSpec spec =
+        spec_of(kSmall, parallel, "global_batch: 8, micro_batch: 1", "memory: {offload: {optimizer: host}}");
+    const Estimate exact = Estimator(cluster).estimate(spec, ranks),
+                   quick = Estimator(cluster).quick_estimate(spec, ranks);
+    CHECK(quick.time.total == Approx(exact.time.total).epsilon(kQuickEstimateError));
+    return exact.time.copies;
+  };
+  const double one = copies("", 1);
+  CHECK(copies("data: 2", 2) == Approx(one).epsilon(1e-3));
+  CHECK(copies("data: 4, zero_stage: 1", 4) == Approx(one / 4).epsilon(0.2));
+  const double stages = copies("pipeline: {ranks: 2}", 2);
+  CHECK(stages > 0.4 * one);
+  CHECK(stages < 0.9 * one);
 }

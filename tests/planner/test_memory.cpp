@@ -7,6 +7,7 @@
 #include "inference/evaluation.h"
 #include "planner/memory.h"
 #include "planner/random_run.h"
+#include "planner/report.h"
 #include "planner/search.h"
 
 using namespace fp;
@@ -76,9 +77,9 @@ TEST_CASE("no evaluation takes more memory than predicted", "[planner]") {
     const int rank = static_cast<int>(random() % static_cast<unsigned>(r.mesh.size()));
     const Prediction predicted = dry_run(r.spec, plan, *ops, r.mesh, rank);
     const auto world = make_counting_world(rank, r.mesh.size());
-    Arena arena, host(Residence::host);
+    Arena arena, host_arena(Residence::host);
     const Groups groups = make_groups(*world, r.mesh);
-    Model model(r.spec.model, model_options(r.spec, plan, groups.at.pp), *ops, arena, groups, &host);
+    Model model(r.spec.model, model_options(r.spec, plan, groups.at.pp), *ops, arena, groups, &host_arena);
     Executor executor(model, executor_options(r.spec, plan));
     const std::vector<Batch> step(static_cast<size_t>(step_sizes(r.spec.train, r.mesh.dp()).back()),
                                   shape_only(r.spec));
@@ -89,6 +90,7 @@ TEST_CASE("no evaluation takes more memory than predicted", "[planner]") {
       for (size_t n = 1; n <= batches.size(); ++n) executor.evaluate(std::span(batches).first(n));
     }
     CHECK(arena.peak() == predicted.arena_bytes);
+    CHECK(host_arena.peak() == predicted.offloaded_bytes);
   }
 }
 
@@ -188,4 +190,46 @@ TEST_CASE("the staging area of saves counts for the rank on CPUs and for the hos
   CHECK_FALSE(too_little.fits());
   CHECK_THAT(overrun(too_little), Catch::Contains("host memory, for saves beside training"));
   CHECK(worst_rank_memory(small, 4, cluster, *on_gpu).fits());
+}
+
+TEST_CASE("offloaded state counts for the rank on CPUs and for the host on GPUs") {
+  const auto spec_of = [](const char* offload) {
+    return parse_run_spec(fmt::format("model: {{preset: gpt2, layers: 4}}\ndata: {{seq_len: 256}}\n"
+                                      "train: {{micro_batch: 8, global_batch: 32, steps: 1000}}\n"
+                                      "parallel: {{data: 4, zero_stage: 1}}\ncheckpoint: {{every: 0}}\n"
+                                      "memory: {{offload: {{optimizer: {}}}}}\n",
+                                      offload),
+                          "test");
+  };
+  const RunSpec resident = spec_of("none"), offloads = spec_of("host");
+  ClusterSpec cluster;
+  cluster.memory_gib = 4;
+  cluster.headroom = 0;
+  cluster.ranks_per_node = 4;
+  cluster.host_memory_gib = 2;
+  for (const ClusterDevice device : {ClusterDevice::cpu, ClusterDevice::cuda}) {
+    cluster.device = device;
+    const auto ops = counting_ops_for(cluster);
+    const RankMemory with = worst_rank_memory(offloads, 4, cluster, *ops),
+                     without = worst_rank_memory(resident, 4, cluster, *ops);
+    const auto offloaded = static_cast<int64_t>(with.prediction.offloaded_bytes);
+    CHECK(static_cast<double>(offloaded) ==
+          Approx(12.0 * static_cast<double>(with.prediction.parameters) / 4).epsilon(0.01));
+    const bool on_gpu = device == ClusterDevice::cuda;
+    CAPTURE(on_gpu);
+    // The arena in device memory holds that much less, as the update, with its buffers, needs less than the passes. On
+    // CPUs both arenas are in the same memory.
+    CHECK(without.bytes - with.bytes == (on_gpu ? offloaded : 0));
+    CHECK(with.node_offloaded == 4 * offloaded);
+    if (on_gpu) CHECK(with.node_bytes == 4 * offloaded);
+    CHECK(with.fits());
+    CHECK_THAT(describe_memory(with, cluster), Catch::Contains("offloaded optimizer"));
+    CHECK_THAT(describe(with.prediction, offloads), Catch::Contains("offloaded optimizer"));
+  }
+  cluster.host_memory_gib = 0.5;
+  const auto ops = counting_ops_for(cluster);
+  const RankMemory too_little = worst_rank_memory(offloads, 4, cluster, *ops);
+  CHECK_FALSE(too_little.fits());
+  CHECK_THAT(overrun(too_little), Catch::Contains("host memory, for offloaded state"));
+  CHECK(worst_rank_memory(resident, 4, cluster, *ops).fits());
 }

@@ -126,6 +126,32 @@ TEST_CASE("a run reads only its own older checkpoints by HDF5, with a warning") 
   CHECK_FALSE(loads(rig.folder.string(), rig.dir.path / "another"));
 }
 
+TEST_CASE("host memory that does not suffice is refused with what would fit") {
+  constexpr size_t kGib = size_t{1} << 30;
+  const auto verdict = [](const HostNeed& need, size_t available) -> std::string {
+    try {
+      require_fit_on_host(need, static_cast<int64_t>(available), "node1");
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "fits";
+  };
+  CHECK(verdict({8 * kGib, 24 * kGib, 8}, 32 * kGib) == "fits");
+  CHECK(verdict({8 * kGib, 24 * kGib, 8}, 0) == "fits");  // not known
+  const std::string text = verdict({8 * kGib, 24 * kGib, 8}, 30 * kGib);
+  CHECK(contains(text,
+                 "the 8 ranks of node1 need 32.00 GiB of its host memory (24.00 for offloaded state, 8.00 for saves "
+                 "beside training), 30.00 GiB are available"));
+  CHECK(contains(text, "checkpoint.asynchronous=false"));
+  CHECK(contains(text, "memory.offload.optimizer=none"));
+  CHECK(contains(text, "it suffices for 7 ranks of this run on a node"));
+  const std::string less = verdict({8 * kGib, 24 * kGib, 8}, 20 * kGib);
+  CHECK_FALSE(contains(less, "checkpoint.asynchronous"));
+  CHECK(contains(less, "it suffices for 5 ranks"));
+  CHECK_FALSE(contains(verdict({0, 24 * kGib, 1}, kGib), "suffices for"));
+  CHECK_FALSE(contains(verdict({2 * kGib, 0, 1}, kGib), "offload"));
+}
+
 TEST_CASE("a run does not resume from before a checkpoint of a later format") {
   const MemoryFolder dir;
   State state(small_table());

@@ -75,7 +75,7 @@ struct ClusterSpec {
   double headroom = 0.05;      // fraction of memory_gib and host_memory_gib that plans leave free
   bool overlaps = true;        // communication proceeds while a rank computes
   double copy_gb_per_s = 0;    // within a device, read plus written
-  double host_gb_per_s = 0;    // between a device and its host, in each direction
+  double host_gb_per_s = 0;    // between a device and its host, in each direction while both are in use
   double disk_gb_per_s = 0;    // write rate per node
   std::vector<NodeProfile> profiles;
 

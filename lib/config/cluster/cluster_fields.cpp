@@ -121,8 +121,12 @@ void declare(Fields& f, ClusterSpec& s) {
         {.doc = "Communication overlaps with computation. false: a rank that communicates does nothing else."});
   f.add("copy_gb_per_s", s.copy_gb_per_s,
         {.doc = "Rate of copies within a device, read plus written bytes.", .unit = kRate, .min = 0});
-  f.add("host_gb_per_s", s.host_gb_per_s,
-        {.doc = "Rate between a device and its host, in each direction.", .unit = kRate, .min = 0});
+  f.add(
+      "host_gb_per_s", s.host_gb_per_s,
+      {.doc = "Rate of a rank's copies between its device and the host, in each direction, while both are in use; for "
+              "plans with `memory.offload`.",
+       .unit = kRate,
+       .min = 0});
   f.add("disk_gb_per_s", s.disk_gb_per_s, {.doc = "Rate at which a node writes to disk.", .unit = kRate, .min = 0});
   f.add("profiles", s.profiles,
         {.doc = "Rates of ranks by the number of ranks of a node that work at the same time, in ascending order."});

@@ -1,17 +1,49 @@
-// cuda/runtime/device.h on the CPU: memory of the execution layer, and streams that are always idle.
+// cuda/runtime/device.h on the CPU: memory of the execution layer, and streams that are always idle, but for the copies
+// of start_copy(): each happens at once or only when it is waited for, at random.
 #include "cuda/runtime/device.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <deque>
+#include <random>
 
 #include "base/error.h"
 #include "cuda_host/memory.h"
 
 namespace fp::cuda {
 
+namespace {
+
+struct LateCopy {
+  CopyTicket ticket, after;
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+}  // namespace
+
 struct Device::State {
   DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30, "under test"};
   std::shared_ptr<std::byte> scratch;
   size_t scratch_bytes = 0;
+  std::array<std::deque<LateCopy>, kCopyLanes> late;
+  std::mt19937 random{1};
+
+  void run_until(const CopyTicket& t) {
+    std::deque<LateCopy>& lane = late[index_of(t.lane)];
+    while (!lane.empty() && lane.front().ticket.number <= t.number) {
+      const LateCopy c = lane.front();
+      lane.pop_front();
+      run_until(c.after);
+      if (t.lane == CopyLane::to_host)
+        host::host_reads(c.from, c.bytes, "by a copy to the host");
+      else
+        host::host_wrote(c.to, c.bytes);
+      std::memcpy(c.to, c.from, c.bytes);
+    }
+  }
 };
 
 Device::Device(int) : state_(std::make_unique<State>()) {}
@@ -44,5 +76,13 @@ void Device::zero(void* device, size_t bytes) {
   std::memset(device, 0, bytes);
 }
 void Device::synchronize() {}
+
+std::shared_ptr<std::byte> Device::allocate_host(size_t bytes) { return host_memory(bytes, false); }
+
+void Device::start_copy(const CopyTicket& ticket, void* to, const void* from, size_t bytes, const CopyTicket& after) {
+  state_->late[index_of(ticket.lane)].push_back({ticket, after, to, from, bytes});
+  if (state_->random() % 2 == 0) state_->run_until(ticket);
+}
+void Device::wait_for_copy(const CopyTicket& ticket) { state_->run_until(ticket); }
 
 }  // namespace fp::cuda
