@@ -39,7 +39,7 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   DryRig rig(*spec_, plan_, *ops_, mesh_, roles_.rank(role));
   const ParamTable& table = rig.model.table();
   h.states = static_cast<int64_t>(rig.arena.in_use());
-  rig.executor.update(spec_->optimizer, 1e-3, 1, 1.0);
+  rig.executor.update(spec_->optimizer, 1e-3, 1, 1.0, mesh_.size() > 1);
   h.update = static_cast<int64_t>(rig.arena.most_in_use()) - h.states;
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
   h.offloaded = static_cast<int64_t>(rig.host_arena.in_use());

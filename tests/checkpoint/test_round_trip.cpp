@@ -156,7 +156,7 @@ TEST_CASE("a checkpoint of any mesh loads on any other mesh: untied, fused proje
   check_round_trips({kPhi3});
 }
 
-TEST_CASE("a checkpoint of any mesh loads on any other mesh: matrices with slots of their own") {
+TEST_CASE("a checkpoint of any mesh loads on any other mesh: matrices with slots of their own", "[slow]") {
   check_round_trips({kLlama, "muon"});
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("muon trains on a mesh like on one rank", "[mesh]") {
 }
 
 TEST_CASE("muon trains on every mesh of up to 8 ranks like on one rank", "[mesh][nightly]") {
-  for (const ModelSection& m : {shared_model("gpt"), shared_model("phi3"), shared_model("qwen3"), uneven_model()}) {
+  for (const ModelSection& m : {shared_model("gpt"), shared_model("phi3"), shared_model("qwen2"), uneven_model()}) {
     const MeshResult one = run_mesh(m, with_muon({}));
     CAPTURE(m.family, m.heads);
     for (const MeshPlan& plan : all_plans())
@@ -94,17 +94,14 @@ TEST_CASE("muon trains on every mesh of up to 8 ranks like on one rank", "[mesh]
 TEST_CASE("muon computes the same bits with offloaded state and checked sums", "[mesh]") {
   const ModelSection m = uneven_model();
   for (const DType compute : {DType::f32, DType::bf16})
-    for (MeshPlan plan : {MeshPlan{}, MeshPlan{.tp = 2}, MeshPlan{.tp = 2, .dp = 2, .zero = 1},
-                          MeshPlan{.dp = 2, .zero = 0}, MeshPlan{.dp = 2, .zero = 3}}) {
+    for (MeshPlan plan : {MeshPlan{}, MeshPlan{.tp = 2, .dp = 2, .zero = 1}, MeshPlan{.dp = 2, .zero = 3}}) {
       plan.compute = compute;
-      plan.steps = 4;
+      plan.steps = 3;
       plan.states = true;
       plan = with_muon(plan);
       CAPTURE(plan.text());
       const MeshResult resident = run_mesh(m, plan);
-      plan.executor.check_sums = true;
-      CHECK(run_mesh(m, plan) == resident);
-      plan.offload = plan.poison = true;
+      plan.executor.check_sums = plan.offload = plan.poison = true;
       CHECK(run_mesh(m, plan) == resident);
       plan.state_piece = 200;
       CHECK(run_mesh(m, plan) == resident);
