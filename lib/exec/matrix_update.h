@@ -69,7 +69,7 @@ class MatrixUpdate {
     Box box;
     int64_t first = 0;
   };
-  // What this rank keeps of a parameter, in a buffer.
+  // A part of a parameter that this rank keeps, in a buffer.
   struct Held {
     ParamPart part;
     int64_t offset = 0;
