@@ -78,6 +78,17 @@ std::vector<StatePiece> state_pieces(const ParamStore& store) {
   return pieces;
 }
 
+int64_t most_parts(const ParamStore& store) {
+  const ParamTable& table = store.table();
+  const int64_t shortest = store.options().state_piece / kCut * kCut - kCut + 1;  // piece that ends within a parameter
+  int64_t parts = 0;
+  for (const ParamUnit& u : table.units()) {
+    parts += u.last - u.first + 1;
+    if (has_host_slots(table)) parts += store.kept_range(u).count / shortest;
+  }
+  return parts;
+}
+
 void append_master_pieces(const ParamStore& store, const ParamPart& part, std::vector<StatePiece>& pieces) {
   const ParamTable& table = store.table();
   const size_t first = pieces.size();

@@ -22,6 +22,8 @@ struct StatePiece {
 // StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements. Where matrices have
 // slots of their own, pieces of them are apart and without the parameter itself, which MatrixUpdate updates.
 std::vector<StatePiece> state_pieces(const ParamStore&);
+// Returns a number of parts that the pieces of no rank of the data group exceed.
+int64_t most_parts(const ParamStore&);
 // Appends pieces of one part each that make up this part of a parameter, with its master weights alone.
 void append_master_pieces(const ParamStore&, const ParamPart&, std::vector<StatePiece>&);
 

@@ -16,9 +16,10 @@ int64_t most_slots(const ParamTable& table) {
 UpdateSums::UpdateSums(const ModelEnv& env, const std::vector<StatePiece>& pieces, bool state, bool gradients)
     : env_(&env), rows_(most_slots(env.params->table()) + 1), pieces_(&pieces), first_{0} {
   for (const StatePiece& p : pieces) first_.push_back(first_.back() + static_cast<int64_t>(p.parts.size()));
-  const int64_t n = first_.back();
-  if (n == 0) return;
+  const int64_t n = most_parts(*env.params);  // so that all ranks need equal memory
+  FP_CHECK(first_.back() <= n, "{} parts, not at most {}", first_.back(), n);
   if (state) bits_ = env.arena->alloc(DType::i32, {n, rows_, 2}, MemoryClass::workspace);
+  if (bits_ && env.params->table().slots_differ()) env.ops->zero({bits_});  // updates leave out those of matrices
   if (gradients) sums_ = env.arena->alloc(DType::f32, {n, 2}, MemoryClass::workspace);
 }
 
@@ -30,8 +31,9 @@ UpdateChecksums UpdateSums::of_piece(size_t i) const {
 std::vector<double> UpdateSums::gradients() const {
   std::vector<double> of_units(env_->params->table().units().size());
   if (!sums_) return of_units;
-  std::vector<float> host(static_cast<size_t>(sums_->elements()));
-  env_->ops->copy_out({host.data(), sums_});
+  const Tensor sums = sums_->slice(0, first_.back());
+  std::vector<float> host(static_cast<size_t>(sums.elements()));
+  env_->ops->copy_out({host.data(), sums});
   size_t row = 0;
   for (const StatePiece& piece : *pieces_)
     for (size_t i = 0; i < piece.parts.size(); ++i, ++row)
@@ -42,8 +44,9 @@ std::vector<double> UpdateSums::gradients() const {
 StateSums UpdateSums::state(bool rounded, bool matrices) const {
   StateSums state;
   if (!bits_) return state;
-  std::vector<int32_t> host(static_cast<size_t>(bits_->elements()));
-  env_->ops->copy_out({host.data(), bits_});
+  const Tensor bits = bits_->slice(0, first_.back());
+  std::vector<int32_t> host(static_cast<size_t>(bits.elements()));
+  env_->ops->copy_out({host.data(), bits});
   const ParamStore& store = *env_->params;
   std::vector<ParamPart> parts;
   for (const StatePiece& p : *pieces_) parts.insert(parts.end(), p.parts.begin(), p.parts.end());

@@ -12,7 +12,7 @@ namespace fp {
 
 class UpdateSums {
  public:
-  // Takes 8 bytes of the arena for each part of a piece and slot, and 8 more, with `state`, and 8 with `gradients`. The
+  // Takes 8 bytes of the arena for each of most_parts() and slot, and 8 more, with `state`, and 8 with `gradients`. The
   // pieces must outlive it.
   UpdateSums(const ModelEnv&, const std::vector<StatePiece>& pieces, bool state, bool gradients);
 
