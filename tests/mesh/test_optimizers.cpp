@@ -72,7 +72,8 @@ TEST_CASE("muon trains on a mesh like on one rank", "[mesh]") {
 }
 
 TEST_CASE("muon trains on every mesh of up to 8 ranks like on one rank", "[mesh][nightly]") {
-  for (const ModelSection& m : {shared_model("gpt"), shared_model("phi3"), shared_model("qwen2"), uneven_model()}) {
+  // No family with biases of keys and rotary positions: those biases begin at 0 and have gradients near rounding.
+  for (const ModelSection& m : {shared_model("gpt"), shared_model("phi3"), shared_model("mistral"), uneven_model()}) {
     const MeshResult one = run_mesh(m, with_muon({}));
     CAPTURE(m.family, m.heads);
     for (const MeshPlan& plan : all_plans())
