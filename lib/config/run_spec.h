@@ -207,7 +207,7 @@ struct ParallelSection {
 };
 
 struct OffloadSection {
-  Offload optimizer = Offload::none;
+  Offload optimizer = Offload::none, activations = Offload::none;
 
   bool operator==(const OffloadSection&) const = default;
 };

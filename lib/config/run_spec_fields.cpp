@@ -267,6 +267,11 @@ void declare(Fields& f, OffloadSection& s) {
            "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
            "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
            "do not change."});
+  f.add(
+      "activations", s.activations,
+      {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
+              "device while their layer computes, and come back while the backward pass is in the layer above. The "
+              "input of the last layer stays. Results do not change."});
 }
 
 void declare(Fields& f, MemorySection& s) {

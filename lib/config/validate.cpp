@@ -191,6 +191,17 @@ void check_parallel(const RunSpec& s, Checker& check) {
                             p.tensor, p.zero_stage));
 }
 
+void check_offload(const RunSpec& s, Checker& check) {
+  const std::vector<Recompute>& stages = s.parallel.pipeline.recompute;
+  const bool full = stages.empty() ? s.memory.recompute == Recompute::full || is_open(s, "recompute")
+                                   : std::ranges::find(stages, Recompute::full) != stages.end();
+  check.require(s.memory.offload.activations == Offload::none || full,
+                {"memory.offload.activations", "memory.recompute", "parallel.pipeline.recompute"},
+                fmt::format("memory.offload.activations = host moves the inputs of layers that are recomputed: "
+                            "memory.recompute must be full, not {}",
+                            name_of(s.memory.recompute)));
+}
+
 void check_checkpoint(const CheckpointSection& c, Checker& check) {
   const bool saved = c.keep_every == 0 || (c.every > 0 && c.keep_every % c.every == 0);
   check.require(
@@ -254,6 +265,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_parallel(spec, check);
   check_objective(spec, check);
   check_precision(spec.precision, check);
+  check_offload(spec, check);
   check_checkpoint(spec.checkpoint, check);
   check_sample_text(spec, check);
 }

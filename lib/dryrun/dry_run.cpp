@@ -34,8 +34,6 @@ class DryRank {
     p.parameters = rig_.model.table().logical_parameters();
     run_passes(p);
     run_update(p);
-    for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device})
-      p.copied[index_of(lane)] = ops_.copies().total(lane).bytes - copied_[index_of(lane)];
     run_evaluation();
     if (!spec_.eval.sample_prompt.empty()) run_sample_text();
     p.arena_bytes = rig_.arena.peak();
@@ -57,11 +55,22 @@ class DryRank {
   }
 
  private:
+  // What some work sends to other ranks and copies between device and host.
+  struct Moved {
+    TrafficTable sent;
+    std::array<int64_t, kCopyLanes> copied{};
+  };
+  std::array<int64_t, kCopyLanes> copied() const {
+    return {ops_.copies().total(CopyLane::to_host).bytes, ops_.copies().total(CopyLane::to_device).bytes};
+  }
   template <class Work>
-  TrafficTable traffic_of(const Work& work) {
+  Moved moved_by(const Work& work) {
     rig_.world->record().reset_traffic();
+    const auto before = copied();
     work();
-    return rig_.world->record().traffic();
+    Moved m{rig_.world->record().traffic(), copied()};
+    for (size_t i = 0; i < before.size(); ++i) m.copied[i] -= before[i];
+    return m;
   }
   void accumulate(int micro_batches) { rig_.executor.accumulate(rig_.batches(micro_batches)); }
 
@@ -72,16 +81,19 @@ class DryRank {
     const bool whole = rig_.executor.pipeline_ranks() > 1;
     const size_t before = rig_.arena.in_use();
     ops_.reset();
-    for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device})
-      copied_[index_of(lane)] = ops_.copies().total(lane).bytes;
     p.counted = whole ? micro_batches : 1;
-    p.traffic = traffic_of([&] { accumulate(static_cast<int>(p.counted)); });
+    const Moved moved = moved_by([&] { accumulate(static_cast<int>(p.counted)); });
+    p.traffic = moved.sent;
+    p.copied = moved.copied;
     p.passes = ops_.counts();
     FP_CHECK(rig_.arena.in_use() == before, "a step leaves {} bytes behind", rig_.arena.in_use() - before);
     if (whole) {
       for (size_t i = 0; i + 1 < sizes_.size(); ++i) accumulate(sizes_[i]);
     } else if (micro_batches > 1) {
-      for (const auto& [key, t] : traffic_of([&] { accumulate(2); })) {
+      const Moved by_two = moved_by([&] { accumulate(2); });
+      for (size_t i = 0; i < p.copied.size(); ++i)
+        p.copied[i] += (micro_batches - 1) * (by_two.copied[i] - p.copied[i]);
+      for (const auto& [key, t] : by_two.sent) {
         Traffic& sum = p.traffic[key];
         sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
                sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
@@ -91,13 +103,14 @@ class DryRank {
 
   void run_update(Prediction& p) {
     ops_.reset();
-    const TrafficTable traffic = traffic_of([&] {
+    const Moved moved = moved_by([&] {
       rig_.executor.gradient_norm();
       // Before some saves the update also sums what replicas compare.
       rig_.executor.update(spec_.optimizer, 1e-3, 1, 1.0, rig_.groups.world->size() > 1);
     });
     p.update = ops_.counts();
-    for (const auto& [key, t] : traffic) {
+    for (size_t i = 0; i < p.copied.size(); ++i) p.copied[i] += moved.copied[i];
+    for (const auto& [key, t] : moved.sent) {
       p.traffic[key].calls += t.calls;
       p.traffic[key].bytes += t.bytes;
     }
@@ -127,8 +140,7 @@ class DryRank {
   CountingOps& ops_;
   DryRig rig_;
   std::vector<int> sizes_;
-  size_t used_ = 0;                           // before the evaluation
-  std::array<int64_t, kCopyLanes> copied_{};  // before the step
+  size_t used_ = 0;  // before the evaluation
 };
 
 }  // namespace
@@ -155,7 +167,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
 std::string_view largest_class(const Prediction& p) {
   const auto most = std::max_element(p.by_class.begin(), p.by_class.end());
   if (p.on_host && p.staging_bytes > std::max(*most, p.offloaded_bytes)) return "staging of saves";
-  if (p.on_host && p.offloaded_bytes > *most) return "offloaded state";
+  if (p.on_host && p.offloaded_bytes > *most) return "offloaded tensors";
   return *most > 0 ? name_of(static_cast<MemoryClass>(most - p.by_class.begin())) : "";
 }
 

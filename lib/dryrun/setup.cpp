@@ -23,6 +23,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;
   o.offload_optimizer = spec.memory.offload.optimizer == Offload::host;
+  o.offload_activations = spec.memory.offload.activations == Offload::host;
   return o;
 }
 

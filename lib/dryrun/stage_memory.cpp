@@ -15,7 +15,8 @@ namespace {
 // Runs the stages one after the other on a single dry-run rank and measures the arena.
 class StageMeter {
  public:
-  StageMeter(StageWork& work, Arena& arena, int stages) : work_(work), arena_(arena), last_(stages - 1) {}
+  StageMeter(StageWork& work, Arena& arena, const Arena& host_arena, int stages)
+      : work_(work), arena_(arena), host_arena_(host_arena), last_(stages - 1) {}
 
   // Runs two micro-batches: the first leaves memory in use that the second must add, losses that were not read yet.
   StageBytes measure(int stage) {
@@ -49,7 +50,8 @@ class StageMeter {
     if (a.stage == 0) x.reset();
     const int64_t worst = worst_of([&] { y = work_.forward(a, std::move(x)); });
     bytes.forward = used() - empty - size_of(y, bytes);
-    // The stage keeps its input, which is part of bytes.forward.
+    bytes.offloaded = static_cast<int64_t>(host_arena_.in_use());
+    // If the stage keeps its input, that is part of bytes.forward.
     working(bytes, ActionKind::forward) = std::max<int64_t>(0, worst - bytes.forward - size_of(y, bytes));
   }
 
@@ -76,6 +78,7 @@ class StageMeter {
 
   StageWork& work_;
   Arena& arena_;
+  const Arena& host_arena_;
   int last_;
 };
 
@@ -96,13 +99,13 @@ std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& 
                                        const Mesh& mesh, const Coordinate& at) {
   const Mesh slices(1, 1, mesh.sp(), mesh.tp(), mesh.sp() * mesh.tp());
   const auto world = make_counting_world(slices.rank_of({0, 0, at.sp, at.tp}), slices.size());
-  Arena arena;
+  Arena arena, host_arena(Residence::host);
   ModelOptions options = model_options(spec, plan, 0);
   options.held = {};
   options.gradients = DType::f32;
   options.zero_stage = 0;
   options.offload_optimizer = false;
-  Model model(spec.model, options, ops, arena, make_groups(*world, slices));
+  Model model(spec.model, options, ops, arena, make_groups(*world, slices), &host_arena);
   const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
   WeightGather weights(model.env(), *model.groups().data);
   GradientSync gradients(model.env(), model.groups());
@@ -113,7 +116,7 @@ std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& 
   one.placement.chunks = count;
   gradients.begin_step();
   stages.begin_step(one, std::span(&batch, 1), losses.spec(std::span(&batch, 1)));
-  StageMeter meter(stages, arena, count);
+  StageMeter meter(stages, arena, host_arena, count);
   std::vector<StageBytes> bytes;
   std::map<std::string, int> measured;  // first stage of each kind; stages of a kind need the same memory
   for (int s = 0; s < count; ++s) {

@@ -103,8 +103,20 @@ ArenaTensor ModelStages::run_embedding(const MicroBatch& batch) {
   return x;
 }
 
+// The backward pass soon follows the last layer.
+bool ModelStages::offloads(const StagePart& p, int64_t l) const {
+  return model_->env().host != nullptr && !(p.head && l + 1 == p.layers) &&
+         model_->blocks()[static_cast<size_t>(p.first_layer + l)].recompute() == Recompute::full;
+}
+
+void ModelStages::take_input(const StagePart& p, MicroBatchState& s, int64_t l) {
+  for (const int64_t i : {l, l - 1})
+    if (i >= 0 && offloads(p, i)) s.inputs[static_cast<size_t>(i)].fetch(s.blocks[static_cast<size_t>(i)].x);
+  if (offloads(p, l)) s.inputs[static_cast<size_t>(l)].arrive();
+}
+
 ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const MicroBatch& batch,
-                                    std::vector<BlockState>* states) {
+                                    MicroBatchState* state) {
   const ParamTable& table = model_->table();
   for (int64_t l = 0; l < p.layers; ++l) {
     const int64_t layer = p.first_layer + l;
@@ -113,8 +125,11 @@ ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const Mic
     begin("forward", layer);
     weights_->acquire(table.layer_unit(layer), l + 1 < p.layers ? table.layer_unit(layer + 1) : after);
     BlockState nothing;
-    const Block& block = model_->blocks()[static_cast<size_t>(layer)];
-    x = block.forward(std::move(x), batch, states != nullptr ? (*states)[static_cast<size_t>(l)] : nothing);
+    BlockState& kept = state != nullptr ? state->blocks[static_cast<size_t>(l)] : nothing;
+    OffloadedInput* const input = state != nullptr && offloads(p, l) ? &state->inputs[static_cast<size_t>(l)] : nullptr;
+    if (input != nullptr) input->send(model_->env(), x);
+    x = model_->blocks()[static_cast<size_t>(layer)].forward(std::move(x), batch, kept);
+    if (input != nullptr) input->release(kept.x);
     weights_->release(table.layer_unit(layer));
   }
   return x;
@@ -126,9 +141,12 @@ ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
   const StagePart& p = part(a.stage);
   const MicroBatch& mine = micro_batch_of(a);
   MicroBatchState* state = training_ ? &states_[{a.pipe, a.stage, a.micro_batch}] : nullptr;
-  if (state != nullptr) state->blocks.resize(static_cast<size_t>(p.layers));
+  if (state != nullptr) {
+    state->blocks.resize(static_cast<size_t>(p.layers));
+    state->inputs = std::vector<OffloadedInput>(static_cast<size_t>(p.layers));
+  }
   if (p.embedding) x = run_embedding(mine);
-  x = run_layers(p, std::move(x), mine, state != nullptr ? &state->blocks : nullptr);
+  x = run_layers(p, std::move(x), mine, state);
   if (p.head && training_) std::swap(state->top, x);
   if (p.head && !training_) run_head_forward(a, std::exchange(x, ArenaTensor()));
   if (!training_) leave(a);
@@ -180,18 +198,19 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
   const StagePart& p = part(a.stage);
   if (p.head) dy = run_head(a);
   const MicroBatch& mine = micro_batch_of(a);
-  std::vector<BlockState>& states = state_of(a).blocks;
+  MicroBatchState& state = state_of(a);
   const ParamTable& table = model_->table();
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
     tick();
     begin("input gradient", layer);
     weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
+    take_input(p, state, l);
     dy = model_->blocks()[static_cast<size_t>(layer)].backward_input(std::move(dy), mine,
-                                                                     states[static_cast<size_t>(l)]);
+                                                                     state.blocks[static_cast<size_t>(l)]);
     weights_->release(table.layer_unit(layer));
   }
-  if (p.embedding) std::swap(state_of(a).embedding, dy);
+  if (p.embedding) std::swap(state.embedding, dy);
   return dy;
 }
 
@@ -218,7 +237,7 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
   if (p.head) dy = run_head(a);
   if (p.head && reduces) reduce_head(a.stage);
   const MicroBatch& mine = micro_batch_of(a);
-  std::vector<BlockState>& states = state_of(a).blocks;
+  MicroBatchState& state = state_of(a);
   const ParamTable& table = model_->table();
   for (int64_t l = p.layers; l-- > 0;) {
     const int64_t layer = p.first_layer + l;
@@ -227,12 +246,13 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
     weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
     tick();
     gradients_->open(table.layer_unit(layer));
-    dy = block.backward_input(std::move(dy), mine, states[static_cast<size_t>(l)]);
-    block.backward_weight(states[static_cast<size_t>(l)]);
+    take_input(p, state, l);
+    dy = block.backward_input(std::move(dy), mine, state.blocks[static_cast<size_t>(l)]);
+    block.backward_weight(state.blocks[static_cast<size_t>(l)]);
     weights_->release(table.layer_unit(layer));
     if (reduces) reduce_unit(table.layer_unit(layer), a.stage);
   }
-  if (p.embedding) std::swap(state_of(a).embedding, dy);
+  if (p.embedding) std::swap(state.embedding, dy);
   release_state(a, reduces);
   return dy;
 }

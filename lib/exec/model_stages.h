@@ -9,6 +9,7 @@
 #include "exec/device_batch.h"
 #include "exec/gradient_sync.h"
 #include "exec/losses.h"
+#include "exec/offloaded_input.h"
 #include "exec/stage_work.h"
 #include "exec/weight_gather.h"
 #include "model/model.h"
@@ -45,8 +46,9 @@ class ModelStages final : public StageWork {
   // State of a micro-batch in a stage between its passes.
   struct MicroBatchState {
     std::vector<BlockState> blocks;
-    ArenaTensor top;        // input of the LM head
-    ArenaTensor embedding;  // gradient of the embedding's output
+    std::vector<OffloadedInput> inputs;  // of the blocks
+    ArenaTensor top;                     // input of the LM head
+    ArenaTensor embedding;               // gradient of the embedding's output
   };
   struct UploadedBatch {
     DeviceBatch batch;
@@ -68,7 +70,11 @@ class ModelStages final : public StageWork {
   std::vector<int> units(int stage) const;
 
   ArenaTensor run_embedding(const MicroBatch&);
-  ArenaTensor run_layers(const StagePart&, ArenaTensor x, const MicroBatch&, std::vector<BlockState>* states);
+  ArenaTensor run_layers(const StagePart&, ArenaTensor x, const MicroBatch&, MicroBatchState*);
+  // Whether layer l of the stage keeps its input in host memory.
+  bool offloads(const StagePart&, int64_t l) const;
+  // Brings the input of layer l back to the device, and begins to bring that of the layer below.
+  void take_input(const StagePart&, MicroBatchState&, int64_t l);
   ArenaTensor run_head(const Action&);                    // -> gradient of the LM head's input
   void run_head_forward(const Action&, ArenaTensor top);  // losses only
   void acquire_head(int next);

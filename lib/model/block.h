@@ -22,6 +22,7 @@ struct BlockState {
 class Block {
  public:
   Block(const ModelEnv& env, int64_t layer, Recompute recompute);
+  Recompute recompute() const { return recompute_; }
 
   // Returns the output [M',h] for the input x [M',h]. In training, stores in the state what the backward pass needs.
   ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;

@@ -39,6 +39,7 @@ struct ModelEnv {
   ParamStore* params = nullptr;
   Ops* ops = nullptr;
   Arena* arena = nullptr;
+  Arena* host = nullptr;  // for activations that are offloaded; null: none are
   Group *tensor = nullptr, *sequence = nullptr;
   HeadExchange exchange;   // around the attention core
   TokenCut tokens;         // of the mesh

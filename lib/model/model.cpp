@@ -33,6 +33,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.ops = &ops;
   env_.arena = &arena;
   env_.seed = options.seed;
+  FP_CHECK(!options.offload_activations || host != nullptr, "activations in host memory without an arena there");
+  if (options.offload_activations) env_.host = host;
   if (host != nullptr) {
     arena.guard(ops.copies());
     host->guard(ops.copies());

@@ -26,6 +26,7 @@ struct ModelOptions {
   // With training: whose states are kept; nullopt: gradients only, no update.
   std::optional<OptimizerKind> optimizer = OptimizerKind::adamw;
   bool offload_optimizer = false;                    // keep their states and the master weights in host memory
+  bool offload_activations = false;                  // keep the inputs of recomputed blocks there
   int64_t state_piece = StoreOptions{}.state_piece;  // elements of each that are on the device at a time
 };
 

@@ -91,4 +91,11 @@ std::vector<int64_t> peak_bytes(const Schedule& s, const LoweringOptions& option
   return peaks;
 }
 
+std::vector<int64_t> peak_offloaded_bytes(const Schedule& s, const LoweringOptions& options,
+                                          std::span<const StageBytes> stages) {
+  std::vector<StageBytes> on_host;
+  for (const StageBytes& b : stages) on_host.push_back({.forward = b.offloaded});
+  return peak_bytes(s, options, on_host);
+}
+
 }  // namespace fp

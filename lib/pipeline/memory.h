@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "pipeline/lower.h"
 
@@ -12,6 +13,7 @@ struct StageBytes {
   int64_t backward = 0;              // kept from B to W; replaces `forward` while B runs
   std::array<int64_t, 4> working{};  // temporary memory while F, B, W or D runs, without kept tensors and messages
   int64_t boundary = 0;              // the stage's input, or the gradient of it, as a message
+  int64_t offloaded = 0;             // kept in host memory from F to B or D
 };
 
 // Returns the peak activation bytes of each rank for a lowered schedule: kept tensors, working memory and messages. A
@@ -19,5 +21,7 @@ struct StageBytes {
 // that produces it to the end of the one that consumes it on the same rank, or until its send has been waited for. The
 // result depends only on the order of the lists, so no timing exceeds it.
 std::vector<int64_t> peak_bytes(const Schedule&, const LoweringOptions&, const std::vector<StageBytes>& stages);
+// Returns the peak bytes in host memory of each rank.
+std::vector<int64_t> peak_offloaded_bytes(const Schedule&, const LoweringOptions&, std::span<const StageBytes> stages);
 
 }  // namespace fp

@@ -143,7 +143,7 @@ bool Candidates::may_fit(const Plan& p) const {
   const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
   const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
                         static_cast<double>(spec_.model.layers) / ranks;
-  return states + inputs <= device_bytes_;
+  return states + (offloads_inputs() ? 0 : inputs) <= device_bytes_;
 }
 
 std::vector<Plan> Candidates::leads(bool any_size) const {
@@ -151,7 +151,7 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
   for (Plan p : arrangements()) {
     if (open("pipeline.schedule")) p.schedule = PipelineSchedule::one_f_one_b;
     if (open("pipeline.w_pass")) p.w_pass = false;
-    if (open("recompute")) p.recompute = Recompute::none;
+    if (open("recompute")) p.recompute = offloads_inputs() ? Recompute::full : Recompute::none;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
     if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
     for (const int64_t b : micro_batches(p.data)) {

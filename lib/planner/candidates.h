@@ -44,6 +44,7 @@ class Candidates {
   std::vector<int64_t> micro_batches(int64_t data) const;
   std::vector<int64_t> chunks(const Plan&) const;
   bool open(std::string_view key) const;
+  bool offloads_inputs() const { return spec_.memory.offload.activations == Offload::host; }
   bool may_fit(const Plan&) const;
 
   RunSpec spec_;

@@ -84,7 +84,8 @@ class Estimator::Impl {
 
   Estimate estimate(const RunSpec& given, int ranks, bool exact) {
     const CostModel costs(cluster_, ranks);
-    if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective)) {
+    if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective &&
+          given.memory.offload == run_.memory.offload)) {
       known_.clear();
       run_ = given;
     }
@@ -140,13 +141,16 @@ class Estimator::Impl {
       for (const int s : plan.placement.stages_of(r)) all += stages[static_cast<size_t>(s)];
       const int64_t working = *std::max_element(all.bytes.working.begin(), all.bytes.working.end());
       const double moved = offloaded_bytes(spec, static_cast<double>(all.parameters), sharers);
-      offloaded = std::max(offloaded, moved);
+      const double held =
+          (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes();
+      const double inputs = held * static_cast<double>(all.bytes.offloaded);
+      offloaded = std::max(offloaded, moved + inputs);
       const double passes =
           attached +
-          (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes() *
-              static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
+          held * static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
           static_cast<double>(working + 4 * all.bytes.boundary);
-      const double bytes = state_bytes(spec, static_cast<double>(all.parameters), sharers) - (on_gpu ? moved : 0) +
+      const double bytes = state_bytes(spec, static_cast<double>(all.parameters), sharers) +
+                           (on_gpu ? -moved : inputs) +
                            staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
                            std::max(passes, std::min(offload_buffers(spec), StateStream::kBuffers * moved));
       if (static_cast<int64_t>(bytes) <= most.bytes) continue;

@@ -39,7 +39,7 @@ std::string overrun(const RankMemory& m) {
   const bool host = !m.prediction.on_host && m.bytes <= m.available;
   const std::string mostly =
       host              ? fmt::format(" of the node's host memory, for {}",
-                         m.node_offloaded > m.node_staging ? "offloaded state" : "saves beside training")
+                         m.node_offloaded > m.node_staging ? "offloaded tensors" : "saves beside training")
       : largest.empty() ? ""
                         : fmt::format(" (mostly {})", largest);
   const double gib = static_cast<double>(m.missing()) / (1 << 30);

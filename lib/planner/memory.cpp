@@ -53,11 +53,23 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   return h;
 }
 
+const std::vector<StageBytes>& MemorySearch::stages(int role) {
+  std::vector<StageBytes>& of_share = stages_[roles_.share(role)];
+  if (of_share.empty()) of_share = measure_stages(*spec_, plan_, *ops_, mesh_, mesh_.at(roles_.rank(role)));
+  return of_share;
+}
+
 int64_t MemorySearch::activations(int role) {
-  const Coordinate at = mesh_.at(roles_.rank(role));
   std::vector<int64_t>& of_ranks = activations_[roles_.share(role)];
-  if (of_ranks.empty()) of_ranks = peak_bytes(step_, plan_.lowering, measure_stages(*spec_, plan_, *ops_, mesh_, at));
-  return of_ranks[static_cast<size_t>(at.pp)];
+  if (of_ranks.empty()) of_ranks = peak_bytes(step_, plan_.lowering, stages(role));
+  return of_ranks[static_cast<size_t>(mesh_.at(roles_.rank(role)).pp)];
+}
+
+int64_t MemorySearch::offloaded_activations(int role) {
+  if (spec_->memory.offload.activations == Offload::none) return 0;
+  std::vector<int64_t>& of_ranks = offloaded_activations_[roles_.share(role)];
+  if (of_ranks.empty()) of_ranks = peak_offloaded_bytes(step_, plan_.lowering, stages(role));
+  return of_ranks[static_cast<size_t>(mesh_.at(roles_.rank(role)).pp)];
 }
 
 // Bytes of weights that are gathered for use, and of fp32 gradients that are not kept.
@@ -97,7 +109,7 @@ int64_t MemorySearch::attached(int role) {
 int64_t MemorySearch::estimate(int role) {
   const Held& h = held(role);
   return h.states + std::max(activations(role) + attached(role), h.update) +
-         (ops_->device_memory() ? 0 : h.staging + h.offloaded);
+         (ops_->device_memory() ? 0 : h.staging + offloaded(role));
 }
 
 const Prediction& MemorySearch::exact(int role) {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "pipeline/memory.h"
 #include "planner/estimate.h"
 #include "planner/roles.h"
 
@@ -24,7 +25,7 @@ class MemorySearch {
   const Roles& roles() const { return roles_; }
   // Bytes of host memory: staging area of saves, and what is offloaded.
   int64_t staging(int role) { return held(role).staging; }
-  int64_t offloaded(int role) { return held(role).offloaded; }
+  int64_t offloaded(int role) { return held(role).offloaded + offloaded_activations(role); }
   int64_t estimate(int role);         // bytes in use at the peak, without gaps of the arena
   const Prediction& exact(int role);  // by a dry run on the first call
   bool known_exactly(int role) const { return exact_.contains(role); }
@@ -39,7 +40,9 @@ class MemorySearch {
   };
   using Key = std::tuple<int, bool, bool, int64_t>;  // share, embedding, head, layers
   const Held& held(int role);
+  const std::vector<StageBytes>& stages(int role);
   int64_t activations(int role);
+  int64_t offloaded_activations(int role);
   int64_t attached(int role);
 
   const RunSpec* spec_;
@@ -50,7 +53,8 @@ class MemorySearch {
   Roles roles_;
   Schedule step_;
   std::map<Key, Held> held_;
-  std::map<int, std::vector<int64_t>> activations_;  // by share, then by pipeline rank
+  std::map<int, std::vector<StageBytes>> stages_;                            // by share
+  std::map<int, std::vector<int64_t>> activations_, offloaded_activations_;  // by share, then by pipeline rank
   std::map<int, Prediction> exact_;
 };
 

@@ -1,6 +1,7 @@
 #include "planner/part_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dryrun/dry_run.h"
 #include "dryrun/setup.h"
@@ -34,7 +35,7 @@ RunSpec slice_of(const RunSpec& spec, Recompute recompute) {
   s.parallel.zero_stage = 0;
   s.precision.gradients = DType::f32;
   s.memory.recompute = recompute;
-  s.memory.offload = {};
+  s.memory.offload.optimizer = Offload::none;
   return s;
 }
 
@@ -71,6 +72,14 @@ class PartTimer {
   int last_;
 };
 
+// Adds what the passes of a layer wait for the copy of an input, which begins with the pass.
+void add_copies(double seconds, PartCosts& layer) {
+  for (PassSeconds* const pass : {&layer.forward, &layer.backward_input, &layer.backward}) {
+    const double waits = std::max(0.0, seconds - pass->total);
+    *pass += {waits, 0, waits};
+  }
+}
+
 int64_t elements_of(const ParamTable& table, const std::vector<int>& units) {
   int64_t sum = 0;
   for (const int u : units) sum += table.units()[static_cast<size_t>(u)].elements;
@@ -88,8 +97,18 @@ PartCosts& PartCosts::operator+=(const PartCosts& o) {
   bytes.backward += o.bytes.backward;
   for (size_t i = 0; i < bytes.working.size(); ++i) bytes.working[i] = std::max(bytes.working[i], o.bytes.working[i]);
   bytes.boundary = std::max(bytes.boundary, o.bytes.boundary);
+  bytes.offloaded += o.bytes.offloaded;
   parameters += o.parameters;
   return *this;
+}
+
+PartCosts without_offload(PartCosts c) {
+  for (PassSeconds* const pass : {&c.forward, &c.backward_input, &c.backward}) {
+    pass->total -= pass->copies;
+    pass->copies = 0;
+  }
+  c.bytes.forward += std::exchange(c.bytes.offloaded, 0);
+  return c;
 }
 
 ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel& costs, CountingOps& ops) {
@@ -104,7 +123,9 @@ ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel
 
   const auto world = make_counting_world(0, mesh.size());
   Arena arena;
-  Model model(spec.model, model_options(spec), ops, arena, make_groups(*world, mesh));
+  ModelOptions options = model_options(spec);
+  options.offload_activations = false;  // the layers would be timed one by one, but copies overlap the next
+  Model model(spec.model, options, ops, arena, make_groups(*world, mesh));
   const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
   WeightGather weights(model.env(), *model.groups().data);
   GradientSync gradients(model.env(), model.groups());
@@ -127,6 +148,7 @@ ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel
                                        : result.layers[static_cast<size_t>(s - 1)];
     timer.run(s, part);
     part.bytes = bytes[static_cast<size_t>(s)];
+    if (part.bytes.offloaded > 0) add_copies(costs.copy_seconds(part.bytes.offloaded), part);
   }
   stages.end_step();
   const ParamTable& table = model.table();

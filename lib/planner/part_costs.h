@@ -13,9 +13,11 @@ namespace fp {
 struct PassSeconds {
   double total = 0;
   double exposed = 0;  // part of `total`: waiting for communication
+  double copies = 0;   // part of `total`: waiting for copies between device and host
   PassSeconds& operator+=(const PassSeconds& o) {
     total += o.total;
     exposed += o.exposed;
+    copies += o.copies;
     return *this;
   }
 };
@@ -29,6 +31,9 @@ struct PartCosts {
   // Costs of both parts in one stage: times and kept bytes add up, the larger working memory counts.
   PartCosts& operator+=(const PartCosts&);
 };
+
+// Returns the costs of a layer that keeps its input on the device.
+PartCosts without_offload(PartCosts);
 
 struct ModelCosts {
   PartCosts embedding, head;      // all passes of the LM head count as backward, as the executor runs them

@@ -107,9 +107,9 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
           : fmt::format(" ({} less {:g} % headroom)", table.shown(m.available + m.headroom), 100 * cluster.headroom)));
   if (!p.on_host) {
     each_offloaded([&](const std::string& name, int64_t bytes) {
-      text += row("beside it, " + name, table.shown(bytes), "of host memory");
+      text += row(name, table.shown(bytes), "beside it, of host memory");
     });
-    if (staging > 0) text += row("beside it, staging of saves", table.shown(staging), "of host memory");
+    if (staging > 0) text += row("staging of saves", table.shown(staging), "beside it, of host memory");
   }
   if (m.node_bytes > 0)
     text += row("all ranks of its node", table.shown(m.node_bytes),

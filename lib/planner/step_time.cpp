@@ -55,7 +55,7 @@ PassSeconds work_of(const std::vector<PartCosts>& stages, const Placement& place
     PassSeconds pass = part.forward;
     if (split) (pass += part.backward_input) += part.backward_weight;
     if (!split) pass += part.backward;
-    sum += {each * pass.total, each * pass.exposed};
+    sum += {each * pass.total, each * pass.exposed, each * pass.copies};
   }
   return sum;
 }
@@ -105,9 +105,9 @@ StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostMode
   const Watch watch(clock, ops, *rig.world);
   StepTime t;
   const auto timed = [&](const auto& work) {
-    const double start = clock.now(), waited = clock.exposed();
+    const double start = clock.now(), waited = clock.exposed(), copies = clock.exposed_copies();
     work();
-    return PassSeconds{clock.now() - start, clock.exposed() - waited};
+    return PassSeconds{clock.now() - start, clock.exposed() - waited, clock.exposed_copies() - copies};
   };
   const auto step = [&](int n) { return timed([&] { rig.executor.accumulate(rig.batches(n)); }); };
   constexpr int kRun = 3;  // micro-batches; those between the first and the last take the same time
@@ -115,13 +115,14 @@ StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostMode
   if (micro_batches > kRun) {
     const PassSeconds fewer = step(kRun - 1);
     const double more = micro_batches - kRun;
-    passes += {more * (passes.total - fewer.total), more * (passes.exposed - fewer.exposed)};
+    passes += {more * (passes.total - fewer.total), more * (passes.exposed - fewer.exposed),
+               more * (passes.copies - fewer.copies)};
   }
-  t.compute = passes.total - passes.exposed;
+  t.compute = passes.total - passes.exposed - passes.copies;
   t.exposed = passes.exposed;
   const StepTime update = timed_update(rig, spec, clock);
   t.update = update.update;
-  t.copies = update.copies;
+  t.copies = passes.copies + update.copies;
   t.total = passes.total + update.total;
   return t;
 }
@@ -184,7 +185,10 @@ std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan
     const StagePart& part = plan.stages[s];
     PartCosts stage;
     if (part.embedding) stage += costs.embedding;
-    for (int64_t l = 0; l < part.layers; ++l) stage += costs.layer(part.first_layer + l);
+    for (int64_t l = 0; l < part.layers; ++l) {
+      const PartCosts& layer = costs.layer(part.first_layer + l);
+      stage += part.head && l + 1 == part.layers ? without_offload(layer) : layer;
+    }
     if (part.head) stage += costs.head;
     if (part.embedding && part.head) stage.parameters -= costs.shared;
     stages.push_back(stage);
@@ -228,12 +232,12 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, split);
   StepTime t;
   const double ends = ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
-  t.compute = work.total - work.exposed;
+  t.compute = work.total - work.exposed - work.copies;
   t.exposed = work.exposed + ends;
   t.bubble = makespan - work.total;
   const StepTime update = dry_run_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
   t.update = update.update;
-  t.copies = update.copies;
+  t.copies = work.copies + update.copies;
   t.total = makespan + ends + update.total;
   return t;
 }
@@ -247,7 +251,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   const std::vector<int> data = mesh.data(0);
   const auto sharers = static_cast<double>(data.size());
   StepTime t;
-  t.compute = work.total - work.exposed;
+  t.compute = work.total - work.exposed - work.copies;
   t.exposed = work.exposed + ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
   if (plan.placement.ranks > 1) {
     const Costs c = schedule_costs(spec, plan, stages, mesh, costs);
@@ -271,7 +275,8 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   int64_t layers = 0;
   for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
   t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
-  if (spec.memory.offload.optimizer == Offload::host) t.copies = quick_copies(spec, costs, updated, t.update);
+  t.copies = work.copies;
+  if (spec.memory.offload.optimizer == Offload::host) t.copies += quick_copies(spec, costs, updated, t.update);
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
     t.update += gather_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;

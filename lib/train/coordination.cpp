@@ -223,11 +223,13 @@ void require_fit_on_host(const HostNeed& need, int64_t available, const std::str
   const auto add = [](std::string& list, const std::string& separator, const std::string& item) {
     list += (list.empty() ? "" : separator) + item;
   };
-  if (need.offloaded > 0) add(parts, ", ", fmt::format("{:.2f} for offloaded state", gib(need.offloaded)));
+  if (need.offloaded > 0) add(parts, ", ", fmt::format("{:.2f} for offloaded tensors", gib(need.offloaded)));
   if (need.staging > 0) add(parts, ", ", fmt::format("{:.2f} for saves beside training", gib(need.staging)));
   if (need.staging > 0 && need.offloaded <= space) add(fixes, "; ", std::string(kSpareStaging));
   if (need.offloaded > 0 && need.staging <= space)
-    add(fixes, "; ", "host memory suffices with memory.offload.optimizer=none, which takes the state to the device");
+    add(fixes, "; ",
+        "host memory suffices with memory.offload.optimizer=none and memory.offload.activations=none, which keep all "
+        "tensors on the device");
   if (const size_t fit = space / (all / static_cast<size_t>(need.ranks)); fit > 0)
     add(fixes, "; ", fmt::format("it suffices for {} rank{} of this run on a node", fit, fit == 1 ? "" : "s"));
   throw ConfigError(

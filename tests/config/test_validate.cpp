@@ -109,6 +109,8 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
        "parallel.pipeline.chunks has no effect with parallel.pipeline.schedule_file"},
       {"parallel: {zero_stage: 4}", "parallel.zero_stage: 4 is out of range; legal: integer from 0 to 3"},
       {"parallel: {megatron_sp: true}", "has no effect with parallel.tensor = 1"},
+      {"memory: {offload: {activations: host}}", "memory.recompute must be full, not none"},
+      {"memory: {recompute: selective, offload: {activations: host}}", "memory.recompute must be full, not selective"},
       {"parallel: {data: 3}",
        "train.global_batch = 8 must be a multiple of train.micro_batch x parallel.data = 8 x 3 = 24"},
       {"precision: {compute: fp32, gradients: bf16}", "precision.gradients = bf16 needs precision.compute bf16"},

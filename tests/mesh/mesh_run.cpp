@@ -98,6 +98,7 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.precision.gradients = plan.gradients;
   spec.optimizer = plan.optimizer;
   spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
+  spec.memory.offload.activations = plan.offload_inputs ? Offload::host : Offload::none;
   return spec;
 }
 

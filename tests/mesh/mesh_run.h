@@ -25,11 +25,12 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
-  bool offload = false;        // of the optimizer's state
-  int64_t state_piece = 4096;  // elements of it that pass through the device at a time
-  int skip_every = 0;          // steps whose update is left out, as if their gradients were not finite; 0: none
-  bool poison = false;         // fill all memory of the arenas, and what is released, with NaN
-  bool states = false;         // collect the optimizer's states too
+  bool offload = false;         // of the optimizer's state
+  bool offload_inputs = false;  // of recomputed layers
+  int64_t state_piece = 4096;   // elements of it that pass through the device at a time
+  int skip_every = 0;           // steps whose update is left out, as if their gradients were not finite; 0: none
+  bool poison = false;          // fill all memory of the arenas, and what is released, with NaN
+  bool states = false;          // collect the optimizer's states too
   CopySettings copies = {};
   std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
   std::function<void(Executor&, int rank)> after_gradients = {};

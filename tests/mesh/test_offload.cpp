@@ -1,5 +1,5 @@
-// The optimizer's state in host memory: the same bits as on the device, under any delays of the copies, and the memory
-// that the dry run predicts.
+// The optimizer's state and the inputs of recomputed layers in host memory: the same bits as on the device, under any
+// delays of the copies, and the memory that the dry run predicts.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
@@ -163,4 +163,81 @@ TEST_CASE("device memory falls by the state that moved, and host memory holds it
       CHECK(offloaded.host_peaks[0] == resident.classes[0][kOptimizer]);
       CHECK(resident.peaks[0] - offloaded.peaks[0] == offloaded.host_peaks[0]);
     }
+}
+
+// ---- inputs of recomputed layers ------------------------------------------------------------------------------------
+
+namespace {
+
+ModelSection deep_model(const std::string& family, int64_t layers) {
+  ModelSection m = shared_model(family);
+  m.layers = layers;
+  return m;
+}
+
+void check_same_bits_with_inputs_away(const ModelSection& m, MeshPlan plan) {
+  plan.recompute = Recompute::full;
+  plan.steps = 4;
+  plan.lr = 3e-3;
+  CAPTURE(plan.text());
+  const MeshResult resident = run_mesh(m, plan);
+  plan.offload_inputs = true;
+  plan.poison = true;
+  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
+  const MeshResult away = run_mesh(m, plan);
+  CHECK(away == resident);
+  CHECK(away.host_peaks[0] > resident.host_peaks[0]);
+}
+
+}  // namespace
+
+TEST_CASE("training with offloaded layer inputs has the bits of training without", "[mesh]") {
+  for (const char* const family : {"gpt", "phi3"})
+    for (const DType compute : {DType::f32, DType::bf16})
+      for (MeshPlan p :
+           {MeshPlan{}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.sp = 2}, MeshPlan{.dp = 2, .zero = 3}}) {
+        p.compute = compute;
+        check_same_bits_with_inputs_away(deep_model(family, 4), p);
+      }
+}
+
+TEST_CASE("layer inputs are offloaded under every kind of pipeline, beside the optimizer's state", "[mesh]") {
+  for (const PipelineSchedule s : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::zb_h1,
+                                   PipelineSchedule::zb_v, PipelineSchedule::bitpipe}) {
+    MeshPlan p = pipeline(s, 4);
+    p.offload = true;
+    check_same_bits_with_inputs_away(deep_model("llama", 8), p);
+  }
+}
+
+TEST_CASE("the dry run predicts both arenas with offloaded layer inputs to the byte", "[mesh]") {
+  for (MeshPlan plan : {MeshPlan{.micro_batches = 5}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.dp = 2, .zero = 3},
+                        pipeline(PipelineSchedule::one_f_one_b, 4), pipeline(PipelineSchedule::zb_v, 4)}) {
+    plan.recompute = Recompute::full;
+    plan.offload_inputs = true;
+    plan.steps = 2;
+    CAPTURE(plan.text());
+    const ModelSection m = deep_model("llama", 8);
+    const MeshResult real = run_mesh(m, plan), counted = count_mesh(m, plan);
+    CHECK(real.peaks == counted.peaks);
+    CHECK(real.host_peaks == counted.host_peaks);
+  }
+}
+
+TEST_CASE("device memory does not grow with depth when layer inputs are offloaded", "[mesh]") {
+  MeshPlan plan{.samples = 8, .steps = 1};
+  plan.length = 64;
+  plan.recompute = Recompute::full;
+  const auto activations = [&](int64_t layers, bool away) {
+    plan.offload_inputs = away;
+    const MeshResult r = count_mesh(deep_model("llama", layers), plan);
+    constexpr auto kActivations = static_cast<size_t>(MemoryClass::activations);
+    return std::pair{r.classes[0][kActivations], r.host_peaks[0]};
+  };
+  const ModelSection m = deep_model("llama", 1);
+  const size_t input = static_cast<size_t>(plan.samples / plan.micro_batches * plan.length * m.hidden) * sizeof(float);
+  CHECK(activations(16, false).first - activations(8, false).first == 8 * input);
+  CHECK(activations(16, true).first == activations(8, true).first);
+  CHECK(activations(8, true).second == 7 * input);
+  CHECK(activations(16, true).second == 15 * input);
 }

@@ -75,6 +75,7 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   s.precision.gradients = draw.of<DType>({DType::bf16, DType::f32});
   s.optimizer.kind = draw.of<OptimizerKind>({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::muon});
   s.memory.offload.optimizer = draw.chance(25) ? Offload::host : Offload::none;
+  if (s.memory.recompute == Recompute::full && draw.chance(50)) s.memory.offload.activations = Offload::host;
   return s;
 }
 

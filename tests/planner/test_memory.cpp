@@ -230,6 +230,31 @@ TEST_CASE("offloaded state counts for the rank on CPUs and for the host on GPUs"
   const auto ops = counting_ops_for(cluster);
   const RankMemory too_little = worst_rank_memory(offloads, 4, cluster, *ops);
   CHECK_FALSE(too_little.fits());
-  CHECK_THAT(overrun(too_little), Catch::Contains("host memory, for offloaded state"));
+  CHECK_THAT(overrun(too_little), Catch::Contains("host memory, for offloaded tensors"));
   CHECK(worst_rank_memory(resident, 4, cluster, *ops).fits());
+}
+
+TEST_CASE("offloaded layer inputs count for the host as the schedule holds them") {
+  for (const char* const schedule : {"1f1b", "gpipe", "zb-v"}) {
+    const RunSpec spec =
+        parse_run_spec(fmt::format("model: {{preset: gpt2, layers: 8}}\ndata: {{seq_len: 128}}\n"
+                                   "train: {{micro_batch: 1, global_batch: 8}}\ncheckpoint: {{asynchronous: false}}\n"
+                                   "parallel: {{pipeline: {{ranks: 2, schedule: {}}}}}\n"
+                                   "memory: {{recompute: full, offload: {{activations: host}}}}\n",
+                                   schedule),
+                       "test");
+    CAPTURE(schedule);
+    ClusterSpec cluster;
+    cluster.device = ClusterDevice::cuda;
+    cluster.memory_gib = 40;
+    cluster.ranks_per_node = 2;
+    cluster.host_memory_gib = 100;
+    const auto ops = counting_ops_for(cluster);
+    const Mesh mesh(2, 1, 1, 1, 2);
+    int64_t both = 0;
+    for (const int rank : {0, 1})
+      both += static_cast<int64_t>(dry_run(spec, plan_pipeline(spec), *ops, mesh, rank).offloaded_bytes);
+    CHECK(both > 0);
+    CHECK(worst_rank_memory(spec, 2, cluster, *ops).node_offloaded == both);
+  }
 }

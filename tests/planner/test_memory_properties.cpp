@@ -104,6 +104,8 @@ TEST_CASE("a higher ZeRO stage never needs more memory where ranks have many lay
   }
 }
 
+// With one data rank, no weights are gathered and no gradients wait to be divided. In a pipeline, two ranks may need
+// more memory for that than they save.
 TEST_CASE("more data ranks never need more memory each", "[planner]") {
   std::mt19937 random(5);
   for (int i = 0; i < 60; ++i) {
@@ -112,6 +114,7 @@ TEST_CASE("more data ranks never need more memory each", "[planner]") {
     r.spec.optimizer.kind = OptimizerKind::adamw;  // whose states outweigh the units that ZeRO 2 and 3 gather
     int64_t before = INT64_MAX;
     for (const int dp : {1, 2, 4, 8}) {
+      if (dp == 1 && r.mesh.pp() > 1 && r.spec.parallel.zero_stage > 1) continue;
       set_data_ranks(r, dp);
       INFO(r.text());
       const int64_t now = needed(r.spec, r.mesh);

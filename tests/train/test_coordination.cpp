@@ -140,7 +140,7 @@ TEST_CASE("host memory that does not suffice is refused with what would fit") {
   CHECK(verdict({8 * kGib, 24 * kGib, 8}, 0) == "fits");  // not known
   const std::string text = verdict({8 * kGib, 24 * kGib, 8}, 30 * kGib);
   CHECK(contains(text,
-                 "the 8 ranks of node1 need 32.00 GiB of its host memory (24.00 for offloaded state, 8.00 for saves "
+                 "the 8 ranks of node1 need 32.00 GiB of its host memory (24.00 for offloaded tensors, 8.00 for saves "
                  "beside training), 30.00 GiB are available"));
   CHECK(contains(text, "checkpoint.asynchronous=false"));
   CHECK(contains(text, "memory.offload.optimizer=none"));
