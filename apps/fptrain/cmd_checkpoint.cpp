@@ -51,6 +51,15 @@ void list(const std::string& where, bool verify, CommandResult& result) {
   }
 }
 
+// The states that any parameter has, without that of the parameter itself.
+std::vector<std::string> states_beside_param(const CheckpointManifest& m) {
+  std::vector<std::string> names;
+  for (const CheckpointParam& p : m.parameters)
+    for (const StoredState& s : p.states)
+      if (s.name != kParamState && std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
+  return names;
+}
+
 void print_header(const Checkpoint& c) {
   const CheckpointManifest& m = c.manifest();
   int64_t elements = 0;
@@ -61,17 +70,8 @@ void print_header(const Checkpoint& c) {
              m.mesh.dp(), m.mesh.sp(), m.mesh.tp());
   fmt::print("  {} parameters in {} tensors, {} in {} files, {}\n", elements, m.parameters.size(),
              human_bytes(static_cast<double>(m.bytes())), m.files.size(),
-             m.common_states().size() > 1 ? "with optimizer states" : "weights only");
+             states_beside_param(m).empty() ? "weights only" : "with optimizer states");
   for (const auto& [key, value] : m.extra.items()) fmt::print("  {}: {}\n", shown(key), printable(value.dump()));
-}
-
-// The states that any parameter has, without that of the parameter itself.
-std::vector<std::string> states_beside_param(const CheckpointManifest& m) {
-  std::vector<std::string> names;
-  for (const CheckpointParam& p : m.parameters)
-    for (const StoredState& s : p.states)
-      if (s.name != kParamState && std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
-  return names;
 }
 
 void inspect_all(const Checkpoint& c) {

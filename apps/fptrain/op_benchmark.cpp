@@ -45,6 +45,7 @@ void OpBenchmark::copies() {
   memory("zero", {y}, [&] { ops_.zero({y}); });
   memory("cast fp32 to bf16", {x, b}, [&] { ops_.cast({b, x}); });
   memory("accumulate fp32 in bf16", {b, b, x}, [&] { ops_.accumulate({b, x}); });
+  memory("scaled_add fp32", {y, y, x}, [&] { ops_.scaled_add({y, y, x, 0.5, 0.5}); });
   memory("cast bf16 to fp32", {b, y}, [&] { ops_.cast({y, b}); });
   const Tensor part = y.slice(0, kHostPart);
   std::vector<std::byte> host(part.bytes());

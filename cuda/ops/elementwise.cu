@@ -1,7 +1,8 @@
-// Addition, accumulation and dropout.
+// Addition, accumulation, scaled addition and dropout.
 //
 // add: y = a + b, 16 bytes per thread; reads 2 tensors, writes 1.
 // accumulate: dst += src of perhaps another type, 16 bytes of the wider per thread; reads 2 tensors, writes 1.
+// scaled_add: the same with factors; reads 1 or 2 tensors, writes 1.
 // dropout: y[b,t,c] = x[b,t,c] * factor. One block per token; a thread handles 4 or 8 adjacent elements with one or two
 // Philox calls of 4 words each. Reads 1 tensor, writes 1.
 #include "cuda/ops/cuda_ops.h"
@@ -31,6 +32,21 @@ __global__ void accumulate_kernel(To* to, const From* from, int64_t count) {
   const Vec<From, N> right = load<N>(from + at);
   for (int i = 0; i < N; ++i) sum.at[i] = from_float<To>(to_float(sum.at[i]) + to_float(right.at[i]));
   store<N>(to + at, sum);
+}
+
+template <class To, class From, int N>
+__global__ void scaled_add_kernel(To* y, const From* a, const From* b, float a_scale, float b_scale, int64_t count) {
+  const int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
+  if (at >= count) return;
+  const Vec<From, N> left = load<N>(a + at);
+  Vec<From, N> right{};
+  if (b != nullptr) right = load<N>(b + at);
+  Vec<To, N> sum;
+  for (int i = 0; i < N; ++i) {
+    const float scaled = a_scale * to_float(left.at[i]);
+    sum.at[i] = from_float<To>(b == nullptr ? scaled : scaled + b_scale * to_float(right.at[i]));
+  }
+  store<N>(y + at, sum);
 }
 
 // Elements with the words of one or two counters.
@@ -93,6 +109,25 @@ void CudaOps::run(const calls::Accumulate& call) {
         const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
         cuda::launch<cuda::accumulate_kernel<To, From, N>>({static_cast<unsigned>(blocks), cuda::kThreads}, stream(),
                                                            call.dst.ptr<To>(), call.src.ptr<From>(), n);
+      });
+    });
+  });
+}
+
+void CudaOps::run(const calls::ScaledAdd& call) {
+  const int64_t n = call.y.elements();
+  if (n == 0) return;
+  cuda::by_type(call.y.dtype, [&]<class To>(To) {
+    cuda::by_type(call.a.dtype, [&]<class From>(From) {
+      using Wider = std::conditional_t<std::is_same_v<To, From>, To, float>;
+      cuda::by_width<Wider>(n, {call.y.data, call.a.data, call.b.data}, [&](auto width) {
+        constexpr int N = width.value;
+        const int64_t blocks = (n / N + cuda::kThreads - 1) / cuda::kThreads;
+        const From* b = call.b ? call.b.ptr<From>() : nullptr;
+        cuda::launch<cuda::scaled_add_kernel<To, From, N>>(
+            {static_cast<unsigned>(blocks), cuda::kThreads}, stream(), call.y.ptr<To>(),
+            static_cast<const From*>(call.a.ptr<From>()), b, static_cast<float>(call.a_scale),
+            static_cast<float>(call.b_scale), n);
       });
     });
   });

@@ -43,6 +43,7 @@
   X(ActivationBackward, activation_backward)      \
   X(Add, add)                                     \
   X(Accumulate, accumulate)                       \
+  X(ScaledAdd, scaled_add)                        \
   X(Dropout, dropout)                             \
   X(SplitQkv, split_qkv)                          \
   X(SplitQkvBackward, split_qkv_backward)         \

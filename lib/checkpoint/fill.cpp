@@ -78,7 +78,7 @@ class Filler {
     for (ParamId id = unit.first; id <= unit.last; ++id)
       for (const int slot : slots)
         for (const ParamPart& part : parts[index(slot)])
-          if (part.id == id) add_pieces(table_, part, slot, pieces);
+          if (part.id == id && table_.has_slot(id, slot)) add_pieces(table_, part, slot, pieces);
     return pieces;
   }
   Tensor tensor_of(const Piece& p) const {
@@ -98,19 +98,20 @@ class Filler {
 
   // Zeroes the elements of a unit that have not been filled.
   void clear_rest(const ParamUnit& unit, int slot) {
-    const Segment kept =
-        store_.sharded(slot) ? table_.shard_of(unit, table_.shard()) : Segment{unit.offset, unit.elements};
     std::vector<Segment>& filled = filled_[index(slot)];
     std::ranges::sort(filled, {}, &Segment::offset);
-    int64_t at = kept.offset;
-    const auto clear_to = [&](int64_t end) {
-      if (end > at) zero_tensor(ops_, store_.state(slot, Segment{at, end - at}));
-    };
-    for (const Segment& s : filled) {
-      clear_to(s.offset);
-      at = s.offset + s.count;
+    auto next = filled.begin();
+    for (const Segment& kept : store_.ranges(slot, unit)) {
+      int64_t at = kept.offset;
+      const auto clear_to = [&](int64_t end) {
+        if (end > at) zero_tensor(ops_, store_.state(slot, Segment{at, end - at}));
+      };
+      for (; next != filled.end() && next->offset < kept.offset + kept.count; ++next) {
+        clear_to(next->offset);
+        at = next->offset + next->count;
+      }
+      clear_to(kept.offset + kept.count);
     }
-    clear_to(kept.offset + kept.count);
     filled.clear();
   }
 

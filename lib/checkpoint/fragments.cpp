@@ -89,7 +89,7 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
   std::vector<float> host;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
     for (int slot = 0; slot < table.slot_count(); ++slot) {
-      if (!store.has(slot)) continue;
+      if (!store.has(slot) || !table.has_slot(id, slot)) continue;
       uint64_t& sum = result[static_cast<size_t>(id)][table.slot_name(slot)];
       for (const Fragment& whole : table.owned(id))
         for (const Fragment& f : chunks(whole, kBlockElements)) {

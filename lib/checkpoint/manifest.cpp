@@ -231,15 +231,6 @@ const StoredState* CheckpointParam::find(std::string_view state) const {
   return it == states.end() ? nullptr : &*it;
 }
 
-std::vector<std::string> CheckpointManifest::common_states() const {
-  std::vector<std::string> common;
-  if (parameters.empty()) return {kParamState};
-  for (const StoredState& s : parameters.front().states)
-    if (std::ranges::all_of(parameters, [&](const CheckpointParam& p) { return p.find(s.name) != nullptr; }))
-      common.push_back(s.name);
-  return common;
-}
-
 std::string serialize(const CheckpointManifest& m) {
   ordered_json parameters = ordered_json::array(), files = ordered_json::array();
   for (const CheckpointParam& p : m.parameters) parameters.push_back(to_json(p));

@@ -64,8 +64,6 @@ struct CheckpointManifest {
   const CheckpointFile* file(std::string_view name) const;
   const CheckpointParam* parameter(std::string_view name) const;
   uint64_t bytes() const;  // of all files
-  // Names of the states that every parameter has, the parameter's own first.
-  std::vector<std::string> common_states() const;
 };
 
 // Returns the exact bytes of manifest.json, including its own hash.

@@ -108,7 +108,7 @@ class Writer {
     FP_CHECK(table_[id].name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter",
              table_[id].name);
     for (int slot = 0; slot < table_.slot_count(); ++slot)
-      if (source_.has(id, slot))
+      if (table_.has_slot(id, slot) && source_.has(id, slot))
         for (size_t i = 0; i < owned.size(); ++i) write(id, slot, static_cast<int>(i), owned[i]);
     file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
   }
@@ -160,7 +160,7 @@ void for_each_block(const ParamTable& table, const std::function<bool(ParamId, i
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     const std::vector<Fragment> owned = table.owned(id);
     for (int slot = 0; slot < table.slot_count(); ++slot)
-      if (has(id, slot))
+      if (table.has_slot(id, slot) && has(id, slot))
         for (const Fragment& whole : owned)
           for (const Fragment& f : chunks(whole, kBlockElements)) visit({id, slot, f});
   }

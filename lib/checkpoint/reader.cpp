@@ -137,17 +137,20 @@ void Checkpoint::require(const ParamTable& table, const AnyShape& any_shape) con
 }
 
 void Checkpoint::require_states(const ParamTable& table) const {
-  const std::vector<std::string> stored = manifest_.common_states();
-  std::vector<std::string> wanted;
-  for (const StateSlot& s : table.slots()) wanted.push_back(s.name);
-  if (std::ranges::is_permutation(stored, wanted)) return;
-  if (stored.size() == 1)
+  if (std::ranges::all_of(manifest_.parameters, [](const CheckpointParam& p) { return p.states.size() == 1; }) &&
+      table.slot_count() > 1)
     throw DataError(
         fmt::format("{}: holds weights only, no optimizer states: training cannot resume from it", folder_.string()));
-  throw ConfigError(
-      fmt::format("{}: holds the states {} of each parameter, but the optimizer of the run spec (optimizer.kind) keeps "
-                  "{}: resume with the optimizer that saved it, or start another run from its weights (init_from)",
-                  folder_.string(), fmt::join(stored, ", "), fmt::join(wanted, ", ")));
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
+    std::vector<std::string> stored, wanted;
+    for (const StoredState& s : manifest_.parameter(table[id].name)->states) stored.push_back(s.name);
+    for (const int slot : table.slots_of(id)) wanted.push_back(table.slot_name(slot));
+    if (std::ranges::is_permutation(stored, wanted)) continue;
+    throw ConfigError(fmt::format(
+        "{}: holds the states {} of {}, but the optimizer of the run spec (optimizer.kind) keeps {}: resume "
+        "with the optimizer that saved it, or start another run from its weights (init_from)",
+        folder_.string(), fmt::join(stored, ", "), table[id].name, fmt::join(wanted, ", ")));
+  }
 }
 
 namespace {

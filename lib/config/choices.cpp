@@ -49,7 +49,12 @@ EnumNames names_of(OptimizerKind) {
 #define FP_OPTIMIZER(Rule, name) #name,
       FP_OPTIMIZERS(FP_OPTIMIZER)
 #undef FP_OPTIMIZER
-  };
+          "muon"};
+  return kNames;
+}
+
+EnumNames names_of(MuonScale) {
+  static constexpr std::string_view kNames[] = {"rms", "spectral"};
   return kNames;
 }
 

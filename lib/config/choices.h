@@ -61,8 +61,14 @@ enum class OptimizerKind {
 #define FP_OPTIMIZER(Rule, name) name,
   FP_OPTIMIZERS(FP_OPTIMIZER)
 #undef FP_OPTIMIZER
+      muon,
 };
 EnumNames names_of(OptimizerKind);
+
+// The factor on Muon's orthogonalized update of a matrix: `rms` 0.2 sqrt(max(rows, columns)), which gives it the size
+// of AdamW's updates; `spectral` sqrt(max(1, rows / columns)).
+enum class MuonScale : uint8_t { rms, spectral };
+EnumNames names_of(MuonScale);
 
 enum class LearningRateSchedule { cosine, linear, constant, wsd };
 EnumNames names_of(LearningRateSchedule);

@@ -18,6 +18,10 @@ int64_t parameter_count(const ModelSection&, int64_t vocab_rows);
 inline int64_t parameter_count(const ModelSection& m) { return parameter_count(m, m.vocab); }
 // Returns the number of parameters of one block.
 int64_t parameters_per_layer(const ModelSection&);
+// Returns the fraction of the parameters that is in matrices of blocks (their vectors included, which are few).
+inline double matrix_fraction(const ModelSection& m) {
+  return static_cast<double>(m.layers * parameters_per_layer(m)) / static_cast<double>(parameter_count(m));
+}
 
 // Which keys count for a query: full: all of the sequence; causal: those at and before it; pattern: those that the
 // model's sliding window and blocksparse layers let it attend to.

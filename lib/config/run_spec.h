@@ -115,6 +115,14 @@ struct DataSection {
   bool operator==(const DataSection&) const = default;
 };
 
+struct MuonSpec {  // optimizer.kind: muon
+  double momentum = 0.95;
+  MuonScale scale = MuonScale::rms;
+  double adamw_lr = 1.0;  // learning rate of what AdamW updates, as a multiple of lr
+
+  bool operator==(const MuonSpec&) const = default;
+};
+
 struct OptimizerSection {
   OptimizerKind kind = OptimizerKind::adamw;
   double lr = 6e-4;  // peak learning rate
@@ -123,6 +131,7 @@ struct OptimizerSection {
   double eps = 1e-8;
   double weight_decay = 0.1;  // on tensors of two or more dimensions
   double grad_clip = 1.0;     // global norm; 0: off
+  MuonSpec muon;
 
   bool operator==(const OptimizerSection&) const = default;
 };

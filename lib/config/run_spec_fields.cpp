@@ -80,6 +80,22 @@ void declare(Fields& f, DataSection& s) {
                 "datasets."});
 }
 
+void declare(Fields& f, MuonSpec& s) {
+  f.add("momentum", s.momentum,
+        {.doc = "Decay of the sum of the gradients, which is applied as Nesterov's momentum.",
+         .min = 0,
+         .max = 1,
+         .below_max = true});
+  f.add("scale", s.scale,
+        {.doc = "Factor on the orthogonalized update of a matrix. `rms`: 0.2 sqrt(max(rows, columns)), which gives it "
+                "the size of AdamW's updates, so that AdamW's `lr` and `weight_decay` can be kept. `spectral`: "
+                "sqrt(max(1, rows / columns)), for a `lr` of about 0.02."});
+  f.add("adamw_lr", s.adamw_lr,
+        {.doc = "Learning rate of embeddings, LM head and vectors, which AdamW updates, as a multiple of `lr`.",
+         .min = 0,
+         .above_min = true});
+}
+
 void declare(Fields& f, OptimizerSection& s) {
   f.add("kind", s.kind, {.doc = kOptimizerDoc});
   f.add("lr", s.lr, {.doc = "Peak learning rate.", .min = 0, .above_min = true});
@@ -103,6 +119,10 @@ void declare(Fields& f, OptimizerSection& s) {
          .min = 0});
   f.add("grad_clip", s.grad_clip,
         {.doc = "Gradients are scaled down to this global norm if it is larger. 0: no clipping.", .min = 0});
+  f.add("muon", s.muon,
+        {.doc = "Muon's own keys. It orthogonalizes each matrix of a layer by itself, and Q, K, V, gate and up also "
+                "where they "
+                "are fused in one parameter (but for the QKV of phi3small, whose heads are interleaved)."});
 }
 
 void declare(Fields& f, ScheduleSection& s) {

@@ -15,6 +15,7 @@ void declare(Fields& f, MupSpec& s);
 void declare(Fields& f, ModelSection& s);
 void declare(Fields& f, DatasetSpec& s);
 void declare(Fields& f, DataSection& s);
+void declare(Fields& f, MuonSpec& s);
 void declare(Fields& f, OptimizerSection& s);
 void declare(Fields& f, ScheduleSection& s);
 void declare(Fields& f, DpoSpec& s);

@@ -117,7 +117,9 @@ void check_batch(const TrainSection& t, int64_t data, Checker& check) {
 void check_optimizer(const OptimizerSection& o, Checker& check) {
   const OptimizerSection unused;
   check.require(o.eps == unused.eps || o.kind != OptimizerKind::lion, {"optimizer.eps", "optimizer.kind"},
-                fmt::format("optimizer.eps has no effect with optimizer.kind {}; it is for adamw", o.kind));
+                fmt::format("optimizer.eps has no effect with optimizer.kind {}; it is for adamw and muon", o.kind));
+  check.require(o.muon == unused.muon || o.kind == OptimizerKind::muon, {"optimizer.muon", "optimizer.kind"},
+                fmt::format("optimizer.muon has no effect with optimizer.kind {}; remove it", o.kind));
 }
 
 void check_objective(const RunSpec& s, Checker& check) {

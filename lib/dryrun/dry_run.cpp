@@ -105,7 +105,8 @@ class DryRank {
     ops_.reset();
     const Moved moved = moved_by([&] {
       rig_.executor.gradient_norm();
-      rig_.executor.update(spec_.optimizer, 1e-3, 1, 1.0);
+      // Before some saves the update also sums what replicas compare.
+      rig_.executor.update(spec_.optimizer, 1e-3, 1, 1.0, rig_.groups.world->size() > 1);
     });
     p.update = ops_.counts();
     for (size_t i = 0; i < p.copied.size(); ++i) p.copied[i] += moved.copied[i];

@@ -20,7 +20,9 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_, plan_.lowering.sends_in_flight),
-      stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {}
+      stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {
+  if (groups_.matrices) matrices_.emplace(model.env(), *groups_.matrices, model.tensor_tables());
+}
 
 const Schedule& Executor::step_schedule(int micro_batches) {
   auto it = steps_.find(micro_batches);
@@ -126,26 +128,34 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   UpdateSums sums(e, pieces, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   StateStream stream(e, pieces);
   const bool passing = stream.passes(kParamSlot);
+  const auto round = [&](const ParamPart& p, const Tensor& master) {
+    if (options_.rounding_seed && passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, master);
+  };
+  if (matrices_)
+    matrices_->begin(spec, lr, [&](const ParamPart& p, const Tensor& master) {
+      if (!round_later) e.ops->cast({store.kept_weights(p), master});
+      round(p, master);
+    });
   for (size_t i = 0; i < pieces.size(); ++i) {
     UpdateTensors tensors = stream.take(i);
     std::vector<ParamRange> ranges;
-    for (const ParamPart& p : pieces[i].parts) ranges.push_back({stream.range_of(i, p), model_->table()[p.id].decay});
+    for (const ParamPart& p : pieces[i].parts) ranges.push_back(stream.range_of(i, p));
     const ArenaTensor gradient = e.widened(tensors.gradient);
     tensors.gradient = gradient;
     if (round_later) tensors.weights = {};
     optimizer->update(*e.ops, tensors, ranges, update, sums.of_piece(i));
-    if (options_.rounding_seed && passing)
-      for (const ParamPart& p : pieces[i].parts) {
-        const Segment s = stream.range_of(i, p);
-        e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, tensors.param.slice(s.offset, s.count));
-      }
+    for (size_t r = 0; r < ranges.size(); ++r)
+      if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
+        round(pieces[i].parts[r], tensors.param.slice(s.offset, s.count));
+    if (matrices_) matrices_->add(pieces[i].range, gradient);
     stream.put_back(i);
   }
+  if (matrices_) matrices_->finish();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
   weights_.all_gather_updated();
   stream.finish();
-  return sums.state(!round_later);
+  return sums.state(!round_later, !matrices_);
 }
 
 void Executor::restore_weights(int64_t step) {

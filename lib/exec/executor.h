@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/sampling/batch.h"
+#include "exec/matrix_update.h"
 #include "exec/model_stages.h"
 #include "exec/replicas.h"
 #include "optim/optimizer.h"
@@ -90,6 +91,7 @@ class Executor {
   std::map<int, Schedule> steps_, evaluations_;  // by micro-batches
   WeightGather weights_;
   GradientSync gradients_;
+  std::optional<MatrixUpdate> matrices_;  // with Muon
   Losses losses_;
   StageLinks links_;
   ModelStages stages_;

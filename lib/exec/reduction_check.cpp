@@ -51,8 +51,8 @@ void ReductionCheck::verify() {
   const ArenaTensor sums =
       env_->arena->alloc(DType::f32, {static_cast<int64_t>(units.size()), 2}, MemoryClass::workspace);
   for (size_t u = 0; u < units.size(); ++u)
-    env_->ops->piece_sums(
-        {sums->slice(static_cast<int64_t>(u), 1), env_->params->unit_state(units[u]).tensors.gradient});
+    env_->ops->piece_sums({sums->slice(static_cast<int64_t>(u), 1),
+                           env_->params->update_tensors(env_->params->kept_range(units[u])).gradient});
   std::vector<float> host(2 * units.size());
   env_->ops->copy_out({host.data(), sums});
   std::vector<double> received;

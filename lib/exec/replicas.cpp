@@ -64,7 +64,7 @@ class Selection {
     const ParamTable& table = store_.table();
     for (const ParamUnit& u : table.units())
       for (const ParamPart& part : table.parts(u, !sharded))
-        for (const Segment& s : pick_(part.id)) {
+        for (const Segment& s : picked(part.id, slot)) {
           const int64_t begin = std::max(part.first, s.offset);
           const int64_t end = std::min(part.first + part.count, s.offset + s.count);
           const ParamPart held{part.id, begin, end - begin};
@@ -72,6 +72,12 @@ class Selection {
             list.push_back({fmt::format("{} of {}", name, table[part.id].name), begin - s.offset, end - begin,
                             tensor_of(held), held, slot});
         }
+  }
+
+  std::vector<Segment> picked(ParamId id, int slot) const {
+    const ParamTable& table = store_.table();
+    if (slot < table.slot_count() && !table.has_slot(id, slot)) return {};
+    return pick_(id);
   }
 
   const ParamStore& store_;

@@ -8,31 +8,40 @@
 
 namespace fp {
 
-// A part of a unit's kept state that is updated at a time.
+// A part of a unit's kept state that is updated at a time, and which of its slots are.
 struct StatePiece {
+  enum class Slots : uint8_t { all, states, param };
+
   int unit = 0;
-  Segment range;                 // within the tensors of ParamStore::unit_state()
+  Segment range;                 // of the table's flat buffers
   std::vector<ParamPart> parts;  // those that ParamStore::kept() returns, or parts of them
+  Slots slots = Slots::all;
 };
 
 // Cuts the state that this rank keeps into pieces: units or, if some of it is in host memory, parts of units of at most
-// StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements.
+// StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements. Where matrices have
+// slots of their own, pieces of them are apart and without the parameter itself, which MatrixUpdate updates.
 std::vector<StatePiece> state_pieces(const ParamStore&);
+// Returns a number of parts that the pieces of no rank of the data group exceed.
+int64_t most_parts(const ParamStore&);
+// Appends pieces of one part each that make up this part of a parameter, with its master weights alone.
+void append_master_pieces(const ParamStore&, const ParamPart&, std::vector<StatePiece>&);
 
 class StateStream {
  public:
   // Takes memory of the arena for kBuffers pieces of the state in host memory, which is returned on destruction.
-  StateStream(const ModelEnv&, const std::vector<StatePiece>&);
+  // `slots`: those that the pieces have.
+  StateStream(const ModelEnv&, const std::vector<StatePiece>&, StatePiece::Slots slots = StatePiece::Slots::all);
   ~StateStream();
   StateStream(const StateStream&) = delete;
   StateStream& operator=(const StateStream&) = delete;
 
-  // Returns the tensors of piece i in device memory. Call for all pieces in order, each time followed by put_back(i)
-  // after the ops that update it.
+  // Returns the tensors of piece i, its slots in device memory. Call for all pieces in order, each time followed by
+  // put_back(i) after the ops that update it.
   UpdateTensors take(size_t i);
   void put_back(size_t i);
-  // Returns the range of a part of piece i within its tensors.
-  Segment range_of(size_t i, const ParamPart&) const;
+  // Returns where a part of piece i lies in its tensors.
+  ParamRange range_of(size_t i, const ParamPart& p) const { return env_->params->range_of(p, (*pieces_)[i].range); }
   // Whether a slot passes through the device; the others are there.
   bool passes(int slot) const;
   // Makes later ops wait for the last pieces to be written back. Call after the last piece.
@@ -46,7 +55,11 @@ class StateStream {
     std::vector<ArenaTensor> slots;  // by slot; empty for those in device memory
     CopyTicket filled, emptied;
   };
-  UpdateTensors at_home(size_t i) const;  // the tensors of piece i where they live
+  // Returns the tensors of piece i where they live.
+  UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*pieces_)[i].range); }
+  // Calls `use` with the buffer and the tensor at home of each slot of piece i that passes through the device.
+  template <class Use>
+  void for_each_passing(size_t i, const Use&);
   void fetch(size_t i);
   Buffer& buffer_of(size_t i) { return buffers_[i % buffers_.size()]; }
 

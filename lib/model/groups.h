@@ -24,15 +24,17 @@ struct Groups {
   std::shared_ptr<Group> data;      // ranks with the same weights
   std::shared_ptr<Group> pipeline;  // ranks with the other stages of the same micro-batches
   // Only in the groups of a model (Model::groups()):
-  std::shared_ptr<Group> copies;  // tensor-parallel ranks that hold the same copies of kv heads
-  std::shared_ptr<Group> ends;    // the pipeline's first and last rank if they share an embedding, else null
+  std::shared_ptr<Group> copies;    // tensor-parallel ranks that hold the same copies of kv heads
+  std::shared_ptr<Group> matrices;  // ranks that keep parts of the same states of a matrix, if Muon updates them
+  std::shared_ptr<Group> ends;      // the pipeline's first and last rank if they share an embedding, else null
 };
 
 // Creates the groups of a mesh. Every rank of the world calls it. The world must outlive the groups.
 Groups make_groups(World&, const Mesh&);
 
-// Adds the groups that depend on the parts of a model that each rank holds. Every rank calls it.
-Groups complete_groups(const Groups&, const ParamTable&);
+// Adds the groups that depend on the parts of a model that each rank holds. `sharded`: states are divided over the data
+// group. Every rank calls it.
+Groups complete_groups(const Groups&, const ParamTable&, bool sharded);
 
 // Creates the groups of a run with a single rank.
 Groups make_self_groups();

@@ -24,7 +24,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
                        options.optimizer.has_value(), options.state_piece},
           arena, host)),
-      groups_(complete_groups(groups, table_)),
+      groups_(complete_groups(groups, table_, params_->state_sharded())),
       embedding_(env_),
       head_(env_) {
   env_.arch = &arch_;
@@ -38,6 +38,10 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   if (host != nullptr) {
     arena.guard(ops.copies());
     host->guard(ops.copies());
+  }
+  for (int i = 0; table_.slots_differ() && i < table_.tp(); ++i) {
+    tensor_tables_.emplace_back(table_.tp(), i, table_.shards(), table_.shard(), options.held);
+    declare_parameters(section, tensor_tables_.back());
   }
   place_on_mesh(options);
   upload_tables(options);

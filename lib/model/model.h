@@ -48,6 +48,8 @@ class Model {
   // All blocks, by layer; only those whose parameters this rank holds can be run.
   const std::vector<Block>& blocks() const { return blocks_; }
   const LmHead& head() const { return head_; }
+  // The tables of the ranks of the tensor group, if matrices have slots of their own, as these need whole matrices.
+  const std::vector<ParamTable>& tensor_tables() const { return tensor_tables_; }
 
  private:
   void place_on_mesh(const ModelOptions&);
@@ -57,6 +59,7 @@ class Model {
   ParamTable table_;
   ModelIds ids_;
   std::unique_ptr<ParamStore> params_;
+  std::vector<ParamTable> tensor_tables_;
   ArenaTensor cos_, sin_, masked_ids_;
   Groups groups_;
   ModelEnv env_;

@@ -16,33 +16,28 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
       written_(table.size()) {
-  const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what,
-                        Residence residence = Residence::device) {
+  const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what, std::optional<int> slot = {}) {
+    const Residence residence = slot ? table.slots()[static_cast<size_t>(*slot)].residence : Residence::device;
     FP_CHECK(residence == Residence::device || host != nullptr, "state in host memory without an arena there");
-    flat.sharded = table.shards() > 1 && options.zero_stage >= sharded_from;
+    flat.layout = FlatLayout(table, table.shards() > 1 && options.zero_stage >= sharded_from, slot);
     Arena& from = residence == Residence::device ? arena : *host;
-    flat.memory = from.alloc(dtype, {flat.sharded ? table.sharded_elements() : table.flat_elements()}, what);
+    flat.memory = from.alloc(dtype, {flat.layout.capacity()}, what);
   };
   make(weights_, options.compute, 3, MemoryClass::parameters);
   if (!options.training) return;
   if (options.optimizer && options.compute != DType::f32)
-    make(master_, DType::f32, 1, MemoryClass::optimizer, table.slots()[kParamSlot].residence);
+    make(master_, DType::f32, 1, MemoryClass::optimizer, kParamSlot);
   make(grads_, options.gradients, 2, MemoryClass::gradients);
   if (!options.optimizer) return;
   for (size_t i = 0; i < states_.size(); ++i)
-    make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, table.slots()[i + 1].residence);
+    make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, static_cast<int>(i) + 1);
   state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
 }
 
-Tensor ParamStore::Flat::at(const ParamTable& table, const Segment& s) const {
+Tensor ParamStore::Flat::at(const Segment& s) const {
   FP_CHECK(static_cast<bool>(memory), "this store holds weights only");
-  if (!sharded) return memory->slice(s.offset, s.count);
-  for (const ParamUnit& u : table.units()) {
-    const Segment own = table.shard_of(u, table.shard());
-    if (s.offset < own.offset || s.offset + s.count > own.offset + own.count) continue;
-    return memory->slice(table.sharded_offset(u) + s.offset - own.offset, s.count);
-  }
-  throw InternalError(fmt::format("elements [{}, +{}) are in another shard", s.offset, s.count));
+  const Segment here = layout.at(s);
+  return memory->slice(here.offset, here.count);
 }
 
 Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId first, ParamId last) const {
@@ -61,8 +56,8 @@ Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId f
 Tensor ParamStore::weight(ParamId first, ParamId last) const {
   const auto unit = static_cast<size_t>(table_->unit_of(first));
   const ParamUnit& u = table_->units()[unit];
-  FP_CHECK(!weights_.sharded || attached_weights_[unit], "the weights of unit {} are not gathered", unit);
-  return view(weights_.sharded ? attached_weights_[unit] : unit_weights(u), u, first, last);
+  FP_CHECK(!weights_.layout.sharded() || attached_weights_[unit], "the weights of unit {} are not gathered", unit);
+  return view(weights_.layout.sharded() ? attached_weights_[unit] : unit_weights(u), u, first, last);
 }
 
 Tensor ParamStore::grad(ParamId first, ParamId last) const {
@@ -88,19 +83,30 @@ Segment place_of(const ParamTable& table, const ParamPart& part) {
 }
 }  // namespace
 
-Tensor ParamStore::state(int slot, const ParamPart& part) const {
-  return flat(slot).at(*table_, place_of(*table_, part));
+Tensor ParamStore::state(int slot, const ParamPart& part) const { return flat(slot).at(place_of(*table_, part)); }
+
+Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.at(place_of(*table_, part)); }
+
+UpdateTensors ParamStore::update_tensors(const Segment& flat) const {
+  UpdateTensors t{.param = masters().at(flat), .states = {}, .gradient = grads_.at(flat), .weights = {}};
+  for (const Flat& state : states_) {
+    const Segment here = state.layout.within(flat);
+    t.states.push_back(state.memory->slice(here.offset, here.count));
+  }
+  if (compute() != DType::f32) t.weights = weights_.at(flat);
+  return t;
 }
 
-Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.at(*table_, place_of(*table_, part)); }
-
-UnitState ParamStore::unit_state(const ParamUnit& u) const {
-  const Segment s = state_sharded() ? own(u) : Segment{u.offset, u.elements};
-  const auto of = [&](const Flat& flat) { return flat.at(*table_, s); };
-  UnitState state{s.offset, {.param = of(masters()), .states = {}, .gradient = of(grads_), .weights = {}}};
-  for (const Flat& flat : states_) state.tensors.states.push_back(of(flat));
-  if (compute() != DType::f32) state.tensors.weights = of(weights_);
-  return state;
+ParamRange ParamStore::range_of(const ParamPart& part, const Segment& flat) const {
+  const Param& p = (*table_)[part.id];
+  const Segment place = place_of(*table_, part);
+  ParamRange range{{place.offset - flat.offset, part.count}, p.decay, p.matrix};
+  for (int slot = kParamSlot + 1; slot < table_->slot_count(); ++slot)
+    if (table_->has_slot(part.id, slot)) {
+      const FlatLayout& layout = this->flat(slot).layout;
+      range.state_offset = layout.at(place).offset - layout.within(flat).offset;
+    }
+  return range;
 }
 
 void ParamStore::attach_gradients(int unit, const Tensor& memory) {
@@ -147,7 +153,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
     if (flat) zero_tensor(ops, flat);  // including the gaps between parameters
   std::vector<float> host;
   for (const ParamUnit& u : table_->units())
-    for (const ParamPart& part : table_->parts(u, !masters().sharded))
+    for (const ParamPart& part : table_->parts(u, !masters().layout.sharded()))
       for (const Fragment& whole : table_->fragments_of(part))
         for (const Fragment& box : chunks(whole, 1 << 20)) {
           fill_box((*table_)[part.id], box, seed, host);
@@ -159,7 +165,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
 
 template <class Use>
 void ParamStore::with_masters(Ops& ops, const Segment& whole, const Use& use) {
-  const Tensor home = masters().at(*table_, whole);
+  const Tensor home = masters().at(whole);
   if (home.residence == Residence::device) return use(whole, home);
   const int64_t piece = std::min(options_.state_piece, whole.count);
   const ArenaTensor buffer = arena_->alloc(home.dtype, {std::max<int64_t>(piece, 1)}, MemoryClass::optimizer);
@@ -191,9 +197,9 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step, const Para
 void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
     for (const ParamUnit& u : table_->units())
-      with_masters(ops, master_.sharded ? own(u) : Segment{u.offset, u.elements},
+      with_masters(ops, master_.layout.sharded() ? own(u) : Segment{u.offset, u.elements},
                    [&](const Segment& s, const Tensor& master) {
-                     ops.cast({weights_.at(*table_, s), master});
+                     ops.cast({weights_.at(s), master});
                    });
   ops.weights_changed();
 }

@@ -2,12 +2,13 @@
 //
 // Under ZeRO some buffers hold only this rank's shard of each unit, one after the other: the optimizer's states and
 // fp32 master weights from ZeRO 1, gradients from ZeRO 2, weights under ZeRO 3. In fp32 compute the weights are the
-// master weights. Gradients are kept in f32 or bf16; those not kept whole in f32 are computed, a unit at a time, in
-// working memory that the caller attaches.
+// master weights. A state that only some parameters have takes memory for these alone. Gradients are kept in f32 or
+// bf16; those not kept whole in f32 are computed, a unit at a time, in working memory that the caller attaches.
 #pragma once
 
 #include <vector>
 
+#include "model/flat_layout.h"
 #include "model/params.h"
 #include "tensor/arena.h"
 
@@ -20,13 +21,6 @@ struct StoreOptions {
   int zero_stage = 0;
   bool optimizer = true;  // with training; false: gradients, but neither master weights nor an optimizer's states
   int64_t state_piece = int64_t{1} << 22;  // elements of a slot in host memory that are on the device at a time
-};
-
-// Flat ranges that begin at element `first` of the table's flat buffers, in the memory where they live. The weights are
-// in the compute type, or empty in fp32 compute.
-struct UnitState {
-  int64_t first = 0;
-  UpdateTensors tensors;
 };
 
 class ParamStore {
@@ -45,9 +39,9 @@ class ParamStore {
   Tensor grad(ParamId first, ParamId last) const;
 
   // Whether only this rank's shard of the buffer is kept.
-  bool weights_sharded() const { return weights_.sharded; }
+  bool weights_sharded() const { return weights_.layout.sharded(); }
   bool state_sharded() const { return state_sharded_; }
-  bool gradients_sharded() const { return grads_.sharded; }
+  bool gradients_sharded() const { return grads_.layout.sharded(); }
   // Whether gradients are computed in attached memory.
   bool uses_attached_gradients() const { return gradients_sharded() || options_.gradients != DType::f32; }
 
@@ -61,18 +55,25 @@ class ParamStore {
   Tensor part(const Tensor& flat, ParamId id) const;
 
   // Weights and gradients of a unit: all of them (if kept whole), or this rank's shard.
-  Tensor unit_weights(const ParamUnit& u) const { return weights_.at(*table_, {u.offset, u.elements}); }
-  Tensor shard_of_weights(const ParamUnit& u) const { return weights_.at(*table_, own(u)); }
-  Tensor unit_gradients(const ParamUnit& u) const { return grads_.at(*table_, {u.offset, u.elements}); }
-  Tensor shard_of_gradients(const ParamUnit& u) const { return grads_.at(*table_, own(u)); }
-  // Returns the tensors that an update of the unit needs: of the whole unit, or of this rank's shard.
-  UnitState unit_state(const ParamUnit&) const;
-  bool sharded(int slot) const { return flat(slot).sharded; }
+  Tensor unit_weights(const ParamUnit& u) const { return weights_.at({u.offset, u.elements}); }
+  Tensor shard_of_weights(const ParamUnit& u) const { return weights_.at(own(u)); }
+  Tensor unit_gradients(const ParamUnit& u) const { return grads_.at({u.offset, u.elements}); }
+  Tensor shard_of_gradients(const ParamUnit& u) const { return grads_.at(own(u)); }
+  // Returns the flat range of a unit whose state this rank keeps: the whole unit, or this rank's shard.
+  Segment kept_range(const ParamUnit& u) const { return state_sharded() ? own(u) : Segment{u.offset, u.elements}; }
+  // Returns the tensors that an update of a flat range needs, in the memory where they live. The weights are in the
+  // compute type, or empty in fp32 compute.
+  UpdateTensors update_tensors(const Segment& flat) const;
+  // Returns where a part of a parameter lies in the tensors of a flat range.
+  ParamRange range_of(const ParamPart&, const Segment& flat) const;
+  bool sharded(int slot) const { return flat(slot).layout.sharded(); }
+  // Returns the flat ranges of a unit that the slot has here.
+  std::vector<Segment> ranges(int slot, const ParamUnit& u) const { return flat(slot).layout.ranges(u); }
   bool has(int slot) const { return static_cast<bool>(flat(slot).memory); }
   // Return a part of a parameter's state, or a flat range of the table's buffers, in the slot's type (a store without
   // training has only the weights, in the compute type). This rank must keep it.
   Tensor state(int slot, const ParamPart&) const;
-  Tensor state(int slot, const Segment& s) const { return flat(slot).at(*table_, s); }
+  Tensor state(int slot, const Segment& s) const { return flat(slot).at(s); }
   // The same for the weights in the compute type.
   Tensor kept_weights(const ParamPart&) const;
   // Returns the parts of a unit whose state this rank keeps and updates.
@@ -109,8 +110,8 @@ class ParamStore {
  private:
   struct Flat {
     ArenaTensor memory;
-    bool sharded = false;
-    Tensor at(const ParamTable&, const Segment&) const;
+    FlatLayout layout;
+    Tensor at(const Segment&) const;
   };
   const Flat& masters() const { return master_.memory ? master_ : weights_; }
   const Flat& flat(int slot) const;

@@ -24,6 +24,7 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
   const auto id = static_cast<ParamId>(params_.size());
   Param p{name, shape, local_shape(shape, partition, tp_, tp_index_, name), partition, init};
   p.decay = shape.rank() >= 2;
+  p.matrix = layer >= 0 && shape.rank() == 2;
   p.layer = layer;
   for (const Piece& piece : partition.pieces)
     if (piece.copies) copy_sharers_ = ranks_of_group(piece.units, tp_, tp_index_);
@@ -34,6 +35,22 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
   places_.push_back(place);
   if (holds(place, layer)) lay_out(id, joined);
   return id;
+}
+
+bool ParamTable::has_slot(ParamId id, int slot) const {
+  const StateSlot::Scope scope = slots_[static_cast<size_t>(slot)].scope;
+  return scope == StateSlot::Scope::all || (scope == StateSlot::Scope::matrices) == (*this)[id].matrix;
+}
+
+std::vector<int> ParamTable::slots_of(ParamId id) const {
+  std::vector<int> list;
+  for (int slot = 0; slot < slot_count(); ++slot)
+    if (has_slot(id, slot)) list.push_back(slot);
+  return list;
+}
+
+bool ParamTable::slots_differ() const {
+  return std::ranges::any_of(slots_, [](const StateSlot& s) { return s.scope != StateSlot::Scope::all; });
 }
 
 bool ParamTable::holds(Place place, int layer) const {

@@ -39,7 +39,8 @@ struct Param {
   Shape local;  // what this rank holds, padding included
   Partition partition;
   InitRule init;
-  bool decay = false;  // weight decay applies
+  bool decay = false;   // weight decay applies
+  bool matrix = false;  // a matrix of a layer
   GradientSum sum = GradientSum::none;
   int layer = -1;      // -1: outside the layers
   int unit = -1;       // of this rank; -1: only other pipeline ranks hold it
@@ -79,13 +80,18 @@ class ParamTable {
   // Shares a parameter of the embedding with the LM head (tied embeddings): a rank with the LM head alone holds a copy,
   // in a separate unit.
   void share_with_head(ParamId);
-  // Sets the states that training keeps for each element of every parameter, the parameter itself first. Initially that
-  // is the only one.
+  // Sets the states that training keeps for each element of the parameters that have them, the parameter itself first.
+  // Initially that is the only one.
   void set_slots(std::vector<StateSlot> slots) { slots_ = std::move(slots); }
 
   const std::vector<StateSlot>& slots() const { return slots_; }
   const std::string& slot_name(int slot) const { return slots_[static_cast<size_t>(slot)].name; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
+  // Return whether a parameter has a slot, and its slots, ascending.
+  bool has_slot(ParamId, int slot) const;
+  std::vector<int> slots_of(ParamId) const;
+  // Whether matrices have other slots than the rest.
+  bool slots_differ() const;
 
   size_t size() const { return params_.size(); }
   const Param& operator[](ParamId id) const { return params_[static_cast<size_t>(id)]; }
@@ -116,9 +122,6 @@ class ParamTable {
   int divided_unit() const;
   // Returns the range of shard `shard` of a unit in the flat buffers.
   Segment shard_of(const ParamUnit&, int shard) const;
-  // Length of a buffer that holds only this rank's shards, one after the other, and the offset of a unit's shard in it.
-  int64_t sharded_elements() const { return flat_ / shards_; }
-  int64_t sharded_offset(const ParamUnit& u) const { return u.offset / shards_; }
   // Returns the parts of a unit's parameters that lie in this rank's shard, or in the whole unit.
   std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
   std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter

@@ -29,8 +29,9 @@ class ElementwiseOptimizer final : public Optimizer {
       // Adjacent ranges of the same kind share a call, unless each needs its own bit sums.
       Segment s = ranges[i].segment;
       const bool decay = ranges[i].decay;
+      const int64_t state = ranges[i].state_offset;
       for (++i; !sums.bits && i < ranges.size() && ranges[i].decay == decay &&
-                ranges[i].segment.offset == s.offset + s.count;
+                ranges[i].segment.offset == s.offset + s.count && ranges[i].state_offset == state + s.count;
            ++i)
         s.count += ranges[i].segment.count;
       Call call{.param = part(t.param, s),
@@ -40,7 +41,7 @@ class ElementwiseOptimizer final : public Optimizer {
                 .options = {step.lr, spec_.beta1, spec_.beta2, spec_.eps, decay ? spec_.weight_decay : 0.0, step.step,
                             step.grad_scale},
                 .sums = of_call};
-      for (size_t k = 0; k < call.states.size(); ++k) call.states[k] = part(t.states[k], s);
+      for (size_t k = 0; k < call.states.size(); ++k) call.states[k] = part(t.states[k], {state, s.count});
       issue(ops, call);
     }
   }
@@ -58,6 +59,8 @@ std::unique_ptr<Optimizer> make_elementwise_optimizer(const OptimizerSection& sp
     return std::make_unique<ElementwiseOptimizer<calls::Rule>>(spec);
     FP_OPTIMIZERS(FP_UPDATE)
 #undef FP_UPDATE
+    case OptimizerKind::muon:
+      break;
   }
   throw InternalError("unknown optimizer");
 }
@@ -69,6 +72,8 @@ std::vector<std::string> elementwise_states(OptimizerKind kind) {
     return {std::begin(rules::Rule::kStateNames), std::end(rules::Rule::kStateNames)};
     FP_OPTIMIZERS(FP_UPDATE)
 #undef FP_UPDATE
+    case OptimizerKind::muon:
+      break;
   }
   throw InternalError("unknown optimizer");
 }

@@ -15,9 +15,13 @@ namespace fp {
 // A value that training keeps for each element of a parameter, and the memory that it is kept in. It is addressed by
 // its index in a list of slots; slot 0 is always the parameter itself in fp32 (the master weight).
 struct StateSlot {
+  // The parameters that have it: all, or those with or without Param::matrix.
+  enum class Scope : uint8_t { all, matrices, others };
+
   std::string name;  // of its dataset in checkpoints: "param", "exp_avg"
   DType dtype = DType::f32;
   Residence residence = Residence::device;
+  Scope scope = Scope::all;
 
   bool operator==(const StateSlot&) const = default;
 };
@@ -25,13 +29,15 @@ struct StateSlot {
 constexpr int kParamSlot = 0;
 constexpr const char* kParamState = "param";
 
-// The range of a parameter in the tensors of an update.
+// Where a parameter lies in the tensors of an update.
 struct ParamRange {
   Segment segment;
   bool decay = false;
+  bool matrix = false;
+  int64_t state_offset = segment.offset;  // in those of the states that it has
 };
 
-// The tensors of an update: f32 [n] each, but for the weights.
+// The tensors of an update: f32 [n] each, but for the weights and for states that not all parameters have.
 struct UpdateTensors {
   Tensor param;
   std::vector<Tensor> states;  // slots 1, 2, ...
@@ -47,8 +53,8 @@ struct UpdateStep {
 
 // Destinations of checksums that an update computes on the way; empty ones are left out.
 struct UpdateChecksums {
-  // i32 [ranges, slots + 1, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot and then of
-  // the weights.
+  // i32 [ranges, n, 2]: the bit sums (Ops::bit_sums) of each range after the update, of every slot that the parameter
+  // has and then of the weights. Those of ranges that the update leaves unfinished (Muon's matrices) are left out.
   Tensor bits;
   Tensor gradient;  // f32 [ranges, 2]: rows that add up to the gradient sums of all ranges
 };
@@ -66,9 +72,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 std::vector<StateSlot> state_slots(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
 void offload(std::vector<StateSlot>&, DType compute);
-// Bytes of all slots of a parameter's element, which checkpoints save; and of those that offload() moves.
-double saved_bytes(const OptimizerSection&);
-double offloaded_bytes(const OptimizerSection&, DType compute);
+// Bytes of all slots of a parameter's element, which checkpoints save, and of those that offload() moves: on average
+// over the parameters of a model of which the fraction `matrices` has Param::matrix.
+double saved_bytes(OptimizerKind, double matrices);
+double offloaded_bytes(OptimizerKind, double matrices, DType compute);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

@@ -132,7 +132,7 @@ std::vector<int64_t> Candidates::micro_batches(int64_t data) const {
 bool Candidates::may_fit(const Plan& p) const {
   const bool narrow = spec_.precision.compute == DType::bf16;
   const double weights = narrow ? 2 : 4, gradients = spec_.precision.gradients == DType::bf16 ? 2 : 4;
-  const double optimizer = saved_bytes(spec_.optimizer) - (narrow ? 0 : 4);
+  const double optimizer = saved_bytes(spec_.optimizer.kind, matrix_fraction(spec_.model)) - (narrow ? 0 : 4);
   const int64_t zero = open("zero_stage") ? 3 : p.zero_stage;
   const auto sharers = static_cast<double>(p.data * p.sequence);
   const auto part = [&](int stage) { return zero >= stage ? 1 / sharers : 1; };

@@ -29,7 +29,7 @@ std::string key_of(const RunSpec& s, Recompute recompute, int ranks_per_node) {
 double state_bytes(const RunSpec& s, double parameters, double sharers) {
   const bool narrow = s.precision.compute == DType::bf16;
   const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == DType::bf16 ? 2 : 4;
-  const double optimizer = saved_bytes(s.optimizer);
+  const double optimizer = saved_bytes(s.optimizer.kind, matrix_fraction(s.model));
   const int64_t zero = s.parallel.zero_stage;
   return parameters * (weights / (zero >= 3 ? sharers : 1) + gradients / (zero >= 2 ? sharers : 1) +
                        (narrow ? optimizer : optimizer - 4) / (zero >= 1 ? sharers : 1) +
@@ -39,18 +39,20 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
 // Bytes of a rank's state in host memory, and of its buffers on the device.
 double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
-  return offloaded_bytes(s.optimizer, s.precision.compute) * parameters / (s.parallel.zero_stage >= 1 ? sharers : 1);
+  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) * parameters /
+         (s.parallel.zero_stage >= 1 ? sharers : 1);
 }
 double offload_buffers(const RunSpec& s) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
-  return offloaded_bytes(s.optimizer, s.precision.compute) *
+  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) *
          static_cast<double>(StateStream::kBuffers * static_cast<size_t>(StoreOptions{}.state_piece));
 }
 
 // Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double parameters) {
   if (cluster.device == ClusterDevice::cuda || !saves_in_background(s)) return 0;
-  const double all = saved_bytes(s.optimizer) * parameters, limit = static_cast<double>(s.checkpoint.staging_mib << 20);
+  const double all = saved_bytes(s.optimizer.kind, matrix_fraction(s.model)) * parameters,
+               limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }
 
@@ -95,7 +97,7 @@ class Estimator::Impl {
     const int micro_batches = step_sizes(e.spec.train, mesh.dp()).back();
     const CostsOf costs_of = [&](Recompute recompute) -> const ModelCosts& { return parts(e.spec, recompute, costs); };
     e.time = exact ? step_time(e.spec, plan, mesh, costs, costs_of, *counting_, micro_batches)
-                   : quick_step_time(e.spec, plan, mesh, costs, costs_of, micro_batches);
+                   : quick_step_time(e.spec, plan, mesh, costs, costs_of, *counting_, micro_batches);
     e.memory = exact ? worst_rank_memory(e.spec, ranks, cluster_, *counting_, kDryRuns)
                      : quick_memory(e.spec, plan, mesh, costs_of, micro_batches);
     const double tokens = static_cast<double>(e.spec.train.global_batch * e.spec.data.seq_len) *

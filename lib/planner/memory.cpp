@@ -4,10 +4,9 @@
 #include <numeric>
 #include <set>
 
-#include "comm/counting.h"
+#include "dryrun/dry_rig.h"
 #include "dryrun/setup.h"
 #include "dryrun/stage_memory.h"
-#include "exec/state_stream.h"
 #include "sharding/arrange.h"
 
 namespace fp {
@@ -37,18 +36,13 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   const auto [known, added] = held_.try_emplace({roles_.share(role), parts.embedding, parts.head, layers});
   Held& h = known->second;
   if (!added) return h;
-  Arena arena, host_arena(Residence::host);
-  const auto world = make_counting_world(roles_.rank(role), mesh_.size());
-  Model model(spec_->model, model_options(*spec_, plan_, at.pp), *ops_, arena, make_groups(*world, mesh_), &host_arena);
-  const ParamTable& table = model.table();
-  h.states = static_cast<int64_t>(arena.in_use());
+  DryRig rig(*spec_, plan_, *ops_, mesh_, roles_.rank(role));
+  const ParamTable& table = rig.model.table();
+  h.states = static_cast<int64_t>(rig.arena.in_use());
+  rig.executor.update(spec_->optimizer, 1e-3, 1, 1.0, mesh_.size() > 1);
+  h.update = static_cast<int64_t>(rig.arena.most_in_use()) - h.states;
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
-  h.offloaded = static_cast<int64_t>(host_arena.in_use());
-  if (h.offloaded > 0) {
-    const std::vector<StatePiece> pieces = state_pieces(model.params());
-    const StateStream buffers(model.env(), pieces);
-    h.buffers = static_cast<int64_t>(arena.in_use()) - h.states;
-  }
+  h.offloaded = static_cast<int64_t>(rig.host_arena.in_use());
   const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
   for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
     if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
@@ -114,7 +108,7 @@ int64_t MemorySearch::attached(int role) {
 
 int64_t MemorySearch::estimate(int role) {
   const Held& h = held(role);
-  return h.states + std::max(activations(role) + attached(role), h.buffers) +
+  return h.states + std::max(activations(role) + attached(role), h.update) +
          (ops_->device_memory() ? 0 : h.staging + offloaded(role));
 }
 

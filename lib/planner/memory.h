@@ -35,7 +35,7 @@ class MemorySearch {
   // Memory of the roles with the same share and the same parts of the model.
   struct Held {
     int64_t states = 0, staging = 0;             // bytes
-    int64_t offloaded = 0, buffers = 0;          // bytes of states in host memory, and of their buffers in an update
+    int64_t offloaded = 0, update = 0;           // bytes of states in host memory, and of what an update takes
     int64_t layer = 0, embedding = 0, head = 0;  // elements of the units
   };
   using Key = std::tuple<int, bool, bool, int64_t>;  // share, embedding, head, layers

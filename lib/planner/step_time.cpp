@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
 #include "pipeline/closed_forms.h"
+#include "planner/matrix_time.h"
 #include "planner/timeline.h"
 
 namespace fp {
@@ -136,7 +138,8 @@ StepTime dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& 
 // Seconds that the update of `parameters` parameters, which takes `update` seconds of ops, waits for copies: the lanes
 // work beside it, but for the first piece that is fetched and the last that is written back.
 double quick_copies(const RunSpec& spec, const CostModel& costs, double parameters, double update) {
-  const double bytes = parameters * offloaded_bytes(spec.optimizer, spec.precision.compute);
+  const double bytes =
+      parameters * offloaded_bytes(spec.optimizer.kind, matrix_fraction(spec.model), spec.precision.compute);
   const double pieces = std::ceil(parameters / static_cast<double>(StoreOptions{}.state_piece));
   const double one_way = costs.copy_seconds(static_cast<int64_t>(bytes));
   return std::max(one_way - update * (pieces - 1) / pieces, 0.0) + one_way / pieces;
@@ -240,11 +243,11 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
 }
 
 StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
-                         const CostsOf& costs_of, int micro_batches) {
+                         const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
   const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, false);
-  const auto parameters =
-      static_cast<double>(parameters_of(stages, plan.placement, rank_with_most(stages, plan.placement)));
+  const int most = rank_with_most(stages, plan.placement);
+  const auto parameters = static_cast<double>(parameters_of(stages, plan.placement, most));
   const std::vector<int> data = mesh.data(0);
   const auto sharers = static_cast<double>(data.size());
   StepTime t;
@@ -265,9 +268,13 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
     beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
   // Every slot is read and written; gradients are read here and by the norm. In fp32 the weights are a slot.
   const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
-                       8 * static_cast<double>(state_slots(spec.optimizer.kind).size()) + 8;
+                       2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
   const double updated = parameters / (spec.parallel.zero_stage > 0 ? sharers : 1);
-  t.update = costs.op_seconds({name_of(spec.optimizer.kind), 0, updated * moved, 0, 0, 0, DType::f32});
+  const OptimizerKind kind = spec.optimizer.kind == OptimizerKind::muon ? OptimizerKind::adamw : spec.optimizer.kind;
+  t.update = costs.op_seconds({name_of(kind), 0, updated * moved, 0, 0, 0, DType::f32});
+  int64_t layers = 0;
+  for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
+  t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
   t.copies = work.copies;
   if (spec.memory.offload.optimizer == Offload::host) t.copies += quick_copies(spec, costs, updated, t.update);
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)

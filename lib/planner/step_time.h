@@ -29,6 +29,6 @@ StepTime step_time(const RunSpec&, const PipelinePlan&, const Mesh&, const CostM
 
 // Returns a quick estimate: sums of the parts' times and, for long schedules, the closed form of the bubble.
 StepTime quick_step_time(const RunSpec&, const PipelinePlan&, const Mesh&, const CostModel&, const CostsOf&,
-                         int micro_batches);
+                         CountingOps&, int micro_batches);
 
 }  // namespace fp

@@ -124,16 +124,20 @@ TrainState state_on_all_ranks(const Checkpoint& checkpoint, Group& world) {
 namespace {
 
 // Compares the fingerprints summed over all ranks with the saved ones. A single rank has done so while loading.
-void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, std::span<const StateSlot> slots,
+// `weights_only`: nothing but the parameters themselves was loaded.
+void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, bool weights_only,
            Group& world) {
   if (world.size() == 1) return;
+  const auto each = [&](const auto& visit) {
+    for (size_t i = 0; i < prints.size(); ++i)
+      for (const int slot : weights_only ? std::vector{kParamSlot} : table.slots_of(static_cast<ParamId>(i)))
+        visit(prints[i][table.slot_name(slot)]);
+  };
   std::vector<uint64_t> flat;
-  for (auto& of_param : prints)
-    for (const StateSlot& slot : slots) flat.push_back(of_param[slot.name]);
+  each([&](uint64_t print) { flat.push_back(print); });
   world.all_reduce(std::span(flat));
   auto sum = flat.begin();
-  for (auto& of_param : prints)
-    for (const StateSlot& slot : slots) of_param[slot.name] = *sum++;
+  each([&](uint64_t& print) { print = *sum++; });
   on_rank_0(world, [&] {
     check_fingerprints(checkpoint, table, prints);
     return std::string();
@@ -145,7 +149,7 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
 void load_on_all_ranks(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
   do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
-  prove(checkpoint, store.table(), std::move(mine), store.table().slots(), world);
+  prove(checkpoint, store.table(), std::move(mine), false, world);
 }
 
 std::optional<LoadDamage> load_or_find_damage(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
@@ -192,8 +196,7 @@ WeightSource open_on_all_ranks(const std::string& key, const std::filesystem::pa
 void load_on_all_ranks(const WeightSource& source, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
   do_on_all_ranks(world, [&] { mine = source.load(store, ops); });
-  const std::vector<StateSlot> weights = {{kParamState}};
-  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), weights, world);
+  if (source.checkpoint()) prove(*source.checkpoint(), store.table(), std::move(mine), true, world);
 }
 
 std::string gather_memory_report(const MemoryPeaks& m, Group& world) {

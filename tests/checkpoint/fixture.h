@@ -174,13 +174,22 @@ class State {
     for (int slot = 0; slot < table.slot_count(); ++slot)
       if (store.has(slot))
         for (const ParamUnit& u : table.units())
-          for (const ParamPart& part : table.parts(u, !store.sharded(slot)))
+          for (const ParamPart& part : table.parts(u, !store.sharded(slot))) {
+            if (!table.has_slot(part.id, slot)) continue;
             f(part.id, slot, part.first,
               std::span(store.state(slot, part).ptr<float>(), static_cast<size_t>(part.count)));
+          }
   }
 
   std::vector<std::vector<int64_t>> indices_;  // logical indices of each parameter on this rank
 };
+
+// Returns the names of the states that a parameter has in a checkpoint.
+inline std::vector<std::string> states_of(const Checkpoint& c, const std::string& param) {
+  std::vector<std::string> names;
+  for (const StoredState& s : c.manifest().parameter(param)->states) names.push_back(s.name);
+  return names;
+}
 
 inline TrainState some_state(int64_t step) {
   TrainState s;
@@ -216,15 +225,19 @@ inline std::filesystem::path save(const std::filesystem::path& dir, State& state
 // Saves the small model filled with `seed` from tensor-parallel ranks, each sharded over data-parallel ranks as by
 // ZeRO.
 inline std::filesystem::path save_ranks(const std::filesystem::path& dir, int64_t step, int tp, int shards,
-                                        uint64_t seed) {
+                                        uint64_t seed, const std::vector<StateSlot>& which = slots()) {
   const std::filesystem::path hidden = begin_save(dir, step);
   std::vector<RankFile> files;
   for (int rank = 0; rank < tp * shards; ++rank) {
-    State state(small_table(tp, rank % tp, 2, shards, rank / tp), StoreOptions{DType::f32, true, DType::f32, 1});
+    ParamTable table = small_table(tp, rank % tp, 2, shards, rank / tp);
+    table.set_slots(which);
+    State state(std::move(table), StoreOptions{DType::f32, true, DType::f32, 1});
     state.fill(seed);
     files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
   }
-  return finish_save(hidden, small_table(), files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
+  ParamTable whole = small_table();
+  whole.set_slots(which);
+  return finish_save(hidden, whole, files, some_state(step), {"test", Mesh(1, shards, 1, tp, tp * shards), 0});
 }
 
 // Makes reads of one file fail, as on a faulty disk, until it is destroyed.

@@ -12,7 +12,7 @@ TEST_CASE("a checkpoint that a program of format version 1 saved is read") {
   const Checkpoint c = Checkpoint::open(FP_SOURCE_DIR "/tests/checkpoint/version-1");
   verify_tensors(c);
   CHECK(c.manifest().step == 2);
-  CHECK(c.manifest().common_states() == std::vector<std::string>{"param", "exp_avg", "exp_avg_sq"});
+  CHECK(states_of(c, c.manifest().parameters[0].name) == std::vector<std::string>{"param", "exp_avg", "exp_avg_sq"});
   ParamTable table;
   for (const CheckpointParam& p : c.manifest().parameters) table.add(p.name, p.shape, Partition::replicated(), {});
   table.set_slots(slots());
@@ -37,17 +37,39 @@ TEST_CASE("training does not resume from a checkpoint with the states of another
   table.set_slots({{"param"}, {"exp_avg"}});
   State saved(table), state(small_table());
   const Checkpoint c = Checkpoint::open(save(dir.path, saved, 1, 5));
-  CHECK(c.manifest().common_states() == std::vector<std::string>{"param", "exp_avg"});
+  CHECK(states_of(c, table[0].name) == std::vector<std::string>{"param", "exp_avg"});
   try {
     c.load(state.store, *state.ops);
     FAIL("it was loaded");
   } catch (const ConfigError& e) {
-    CHECK(contains(e.what(),
-                   "holds the states param, exp_avg of each parameter, but the optimizer of the run spec "
-                   "(optimizer.kind) keeps param, exp_avg, exp_avg_sq"));
+    CHECK(contains(e.what(), "holds the states param, exp_avg of " + table[0].name +
+                                 ", but the optimizer of the run spec "
+                                 "(optimizer.kind) keeps param, exp_avg, exp_avg_sq"));
   }
   c.load_weights(state.store, *state.ops);
   CHECK(state.wrong(5, kParamSlot) == 0);
+}
+
+TEST_CASE("states that only some parameters have are saved and loaded on other numbers of ranks") {
+  const MemoryFolder dir;
+  const std::vector<StateSlot> some = {{"param"},
+                                       {.name = "momentum", .scope = StateSlot::Scope::matrices},
+                                       {.name = "exp_avg", .scope = StateSlot::Scope::others}};
+  const Checkpoint c = Checkpoint::open(save_ranks(dir.path, 1, 2, 2, 5, some));
+  verify_tensors(c);
+  CHECK(states_of(c, "model.layers.1.mlp.down_proj.weight") == std::vector<std::string>{"param", "momentum"});
+  CHECK(states_of(c, "model.layers.1.self_attn.qkv_proj.bias") == std::vector<std::string>{"param", "exp_avg"});
+  CHECK(states_of(c, "model.embed_tokens.weight") == std::vector<std::string>{"param", "exp_avg"});
+  for (const int shards : {1, 3})
+    for (int shard = 0; shard < shards; ++shard) {
+      ParamTable table = small_table(1, 0, 2, shards, shard);
+      table.set_slots(some);
+      State state(table, StoreOptions{DType::f32, true, DType::f32, 1});
+      c.load(state.store, *state.ops);
+      CHECK(state.wrong(5) == 0);
+    }
+  State every(small_table());
+  CHECK_THROWS_WITH(c.load(every.store, *every.ops), Catch::Contains("keeps param, exp_avg, exp_avg_sq"));
 }
 
 TEST_CASE("states that a manifest cannot have are refused") {

@@ -79,19 +79,22 @@ TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
 TEST_CASE("a run resumes with the optimizer's state in the other memory and the same results", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");
-  const std::vector<std::string> offloads = {"--set", "memory.offload.optimizer=host"};
-  REQUIRE(run(w.train(spec, "device")).code == 0);
+  const std::string kind = GENERATE("adamw", "muon");
+  CAPTURE(kind);
+  const std::vector<std::string> stays = {"--set", "optimizer.kind=" + kind};
+  std::vector<std::string> offloads = stays;
+  offloads.insert(offloads.end(), {"--set", "memory.offload.optimizer=host"});
+  REQUIRE(run(w.train(spec, "device", stays)).code == 0);
   REQUIRE(run(w.train(spec, "host", offloads)).code == 0);
   for (const bool first : {false, true}) {
     const std::string name = first ? "to-device" : "to-host";
-    Process p(with_fault("rank=0,step=10,phase=step,kind=stop",
-                         w.train(spec, name, first ? offloads : std::vector<std::string>{})),
+    Process p(with_fault("rank=0,step=10,phase=step,kind=stop", w.train(spec, name, first ? offloads : stays)),
               w.root() / "out");
     REQUIRE(p.wait_until_stopped());
     p.kill(SIGTERM);
     p.kill(SIGCONT);
     REQUIRE(p.wait() == 75);
-    REQUIRE(run(w.train(spec, name, first ? std::vector<std::string>{} : offloads)).code == 0);
+    REQUIRE(run(w.train(spec, name, first ? stays : offloads)).code == 0);
   }
   for (const char* const other : {"host", "to-host", "to-device"}) {
     CAPTURE(other);

@@ -95,7 +95,7 @@ model: {layers: 2.5, family: lama}
         "7 problems:\n"
         "  run.yaml:2:3: unknown key 'optimizer.learning_rat'. Did you mean 'optimizer.lr'? Legal keys of optimizer: "
         "kind, lr, beta1, beta2, eps, "
-        "weight_decay, grad_clip\n"
+        "weight_decay, grad_clip, muon\n"
         "  run.yaml:3:10: optimizer.beta1: 1.0 is out of range; legal: number from 0 to 1 (1 excluded)\n"
         "  run.yaml:5:10: train.steps: the text 'ten' is of the wrong type; legal: integer from 1 to 1000000000000000\n"
         "  run.yaml:6:16: train.global_batch = 8 must be a multiple of train.micro_batch = 3\n"

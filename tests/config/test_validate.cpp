@@ -69,7 +69,9 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"schedule: {kind: constant, decay_steps: 5}", "schedule.decay_steps has no effect with schedule.kind constant"},
       {"schedule: {warmup_steps: 50, decay_steps: 10}", "schedule.decay_steps = 10 is the step where the decay ends"},
       {"optimizer: {kind: lion, eps: 1.0e-7}",
-       "1:30: optimizer.eps has no effect with optimizer.kind lion; it is for adamw"},
+       "1:30: optimizer.eps has no effect with optimizer.kind lion; it is for adamw and muon"},
+      {"optimizer: {muon: {momentum: 0.9}}", "optimizer.muon has no effect with optimizer.kind adamw; remove it"},
+      {"optimizer: {kind: muon, muon: {momentum: 1.0}}", "1:42: optimizer.muon.momentum: 1.0 is out of range"},
       {"train: {global_batch: 12}", "1:23: train.global_batch = 12 must be a multiple of train.micro_batch = 8"},
       {"train: {ramp_start_batch: 4}", "1:27: a batch-size ramp needs"},
       {"train: {micro_batch: 2, ramp_start_batch: 8, ramp_increment: 2, ramp_samples: 9}",
@@ -128,6 +130,7 @@ TEST_CASE("combinations of keys that are legal are accepted", "[config]") {
       "model: {masked_ids: [70000]}", "data: {mask_documents: true, reset_positions: true}",
       "schedule: {kind: wsd, warmup_steps: 500, decay_steps: 500, decay_shape: cosine}",
       "schedule: {decay_steps: 5000}", "schedule: {warmup_steps: 1000}",
+      "optimizer: {kind: muon, eps: 1.0e-7, muon: {scale: spectral, adamw_lr: 0.5}}",
       "train: {micro_batch: 2, ramp_start_batch: 2, ramp_increment: 2, ramp_samples: 9}",
       "checkpoint: {every: 10, keep_every: 100}");
   CAPTURE(text);

@@ -22,6 +22,20 @@ std::string MeshPlan::text() const {
                      megatron ? " megatron-sp" : "", static_cast<int>(recompute), name_of(compute), length);
 }
 
+std::vector<MeshPlan> all_plans() {
+  std::vector<MeshPlan> plans;
+  for (const int tp : {1, 2, 4})
+    for (const int sp : {1, 2, 4})
+      for (const int dp : {1, 2})
+        for (const int zero : {0, 1, 2, 3})
+          for (const bool megatron : {false, true})
+            for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+              MeshPlan p{tp, sp, dp, zero, megatron, recompute};
+              if (p.ranks() > 1 && p.ranks() <= 8 && (tp > 1 || !megatron)) plans.push_back(p);
+            }
+  return plans;
+}
+
 ModelSection shared_model(const std::string& family) {
   ModelSection m = tiny_model(family == "phi3" ? "phi3" : family);
   m.hidden = 32;
@@ -57,6 +71,7 @@ void collect(const ParamStore& store, Ops& ops, int slot, MeshResult& result) {
   const ParamTable& table = store.table();
   std::vector<float> host;
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
+    if (!table.has_slot(id, slot)) continue;
     const Param& p = table[id];
     std::vector<float>& whole =
         slot == kParamSlot ? result.params.at(p.name) : result.states.at(p.name + "/" + table.slot_name(slot));
@@ -157,12 +172,13 @@ MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
   MeshResult result = empty_result(plan);
   ParamTable table;
   declare_parameters(m, table);
-  for (const Param& p : table) {
+  table.set_slots(state_slots(plan.optimizer.kind));
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
+    const Param& p = table[id];
     const std::vector<float> unset(static_cast<size_t>(p.shape.elements()), std::nanf(""));
     result.params[p.name] = unset;
-    if (!plan.states) continue;
-    for (const StateSlot& s : state_slots(plan.optimizer.kind))
-      if (s.name != kParamState) result.states[p.name + "/" + s.name] = unset;
+    for (const int slot : table.slots_of(id))
+      if (plan.states && slot != kParamSlot) result.states[p.name + "/" + table.slot_name(slot)] = unset;
   }
   run_thread_ranks(plan.ranks(), [&](World& world) {
     constexpr size_t kBytes = size_t{24} << 20;

@@ -56,6 +56,9 @@ struct MeshResult {
 // Returns a model of this family with enough heads to split over the ranks.
 ModelSection shared_model(const std::string& family);
 
+// Returns every legal combination of axes but the pipeline's on up to 8 ranks.
+std::vector<MeshPlan> all_plans();
+
 MeshResult run_mesh(const ModelSection&, const MeshPlan&);
 // The same on counting ops, worlds and arenas: returns traffic and peaks only.
 MeshResult count_mesh(const ModelSection&, const MeshPlan&);

@@ -7,25 +7,6 @@
 using namespace fp;
 using namespace fp::test;
 
-namespace {
-
-// Returns every legal combination on up to 8 ranks.
-std::vector<MeshPlan> all_plans() {
-  std::vector<MeshPlan> plans;
-  for (const int tp : {1, 2, 4})
-    for (const int sp : {1, 2, 4})
-      for (const int dp : {1, 2})
-        for (const int zero : {0, 1, 2, 3})
-          for (const bool megatron : {false, true})
-            for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-              MeshPlan p{tp, sp, dp, zero, megatron, recompute};
-              if (p.ranks() > 1 && p.ranks() <= 8 && (tp > 1 || !megatron)) plans.push_back(p);
-            }
-  return plans;
-}
-
-}  // namespace
-
 TEST_CASE("a mesh trains like one rank", "[mesh]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const ModelSection m = shared_model(family);

@@ -72,22 +72,25 @@ static Tensor as_of_the_device(Tensor t) {
 
 // Calls `use` on each of 2 data x 2 tensor ranks after an update that summed the state it wrote.
 void after_update(int zero, DType compute, const std::function<void(ParamStore&, int rank)>& before,
-                  const std::function<void(Model&, Ops&, const StateSums&)>& use, bool offload = false) {
+                  const std::function<void(Model&, Ops&, const StateSums&)>& use, bool offload = false,
+                  OptimizerKind kind = OptimizerKind::adamw) {
   run_thread_ranks(4, [&](World& world) {
     const auto ops = make_cpu_ops();
     const Arenas arenas(*ops);
     const Groups groups = make_groups(world, Mesh(1, 2, 1, 2, 4));
-    Model model(shared_model("llama"), options_for(zero, compute, offload), *ops, *arenas.device, groups,
-                arenas.host.get());
+    ModelOptions options = options_for(zero, compute, offload);
+    OptimizerSection optimizer;
+    options.optimizer = optimizer.kind = kind;
+    Model model(shared_model("llama"), options, *ops, *arenas.device, groups, arenas.host.get());
     model.params().initialize(*ops, 5);
     Executor executor(model, {});
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
-      const UnitState s = model.params().unit_state(u);
-      ops->copy({s.tensors.gradient, as_of_the_device(s.tensors.param)});
+      const UpdateTensors t = model.params().update_tensors(model.params().kept_range(u));
+      ops->copy({t.gradient, as_of_the_device(t.param)});
     }
     before(model.params(), world.rank());
-    use(model, *ops, executor.update({}, 1e-2, 1, 1.0, true));
+    use(model, *ops, executor.update(optimizer, 1e-2, 1, 1.0, true));
   });
 }
 
@@ -118,6 +121,27 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
           offload);
       CHECK(equal > 0);
       CHECK(other == 0);
+    }
+}
+
+TEST_CASE("replicas that Muon has updated pass the check, with sums of what is no matrix", "[mesh]") {
+  for (const auto& [zero, offload] : {std::pair(0, false), std::pair(1, false), std::pair(0, true), std::pair(1, true)})
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      CAPTURE(zero, offload, name_of(compute));
+      std::atomic<int> right = 0, wrong = 0;
+      after_update(
+          zero, compute, [](ParamStore&, int) {},
+          [&](Model& model, Ops& ops, const StateSums& sums) {
+            const ParamTable& table = model.table();
+            for (const ParamUnit& u : table.units())
+              for (const ParamPart& part : model.params().kept(u))
+                for (const int slot : table.slots_of(part.id))
+                  ++(sums.find(part, slot).has_value() == !table[part.id].matrix ? right : wrong);
+            check_replicas(model, ops, sums);
+          },
+          offload, OptimizerKind::muon);
+      CHECK(right > 0);
+      CHECK(wrong == 0);
     }
 }
 

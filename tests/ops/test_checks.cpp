@@ -128,6 +128,8 @@ TEST_CASE("wrong shapes and types of token-local ops are refused with op and ten
   refused([](Ops& o) { o.add({half({4}), half({4}), single({4})}); }, {"add: b is fp32 [4]"});
   refused([](Ops& o) { o.accumulate({half({4}), single({5})}); }, {"accumulate: dst is bf16 [4]", "5"});
   refused([](Ops& o) { o.accumulate({single({4}), ids({4})}); }, {"accumulate: src is i32 [4]"});
+  refused([](Ops& o) { o.scaled_add({half({4}), single({5}), {}, 1.0, 0.0}); }, {"scaled_add: y is bf16 [4]", "5"});
+  refused([](Ops& o) { o.scaled_add({half({4}), single({4}), half({4}), 1.0, 1.0}); }, {"scaled_add: b is bf16 [4]"});
   refused(
       [](Ops& o) {
         o.dropout({half({2, 3, 4}), half({2, 3, 4}), {}, 0, {0.1}});

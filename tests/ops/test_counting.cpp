@@ -140,6 +140,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->activation_backward({wide, x, wide, {Activation::gegelu, 20}});
   ops->add({x, x, y});
   ops->accumulate({gain, dgain});
+  ops->scaled_add({gain, x->slice(0, 1).reshaped({T * h}).slice(0, h), {}, 0.5, 0.0});
   ops->dropout({x, x, samples, 0, {0.1}});
   ops->split_qkv({q, k, k, qkv, layout, {cos, cos}, ids});
   ops->split_qkv_backward({qkv, q, k, k, layout, {cos, cos}, ids});
@@ -154,7 +155,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->sum_squares({norms, flat, segments});
   ops->adamw({flat, {flat, flat}, flat, {}, {}, {}});
   const Counts& counts = ops->counts();
-  CHECK(counts.by_op.size() == 31);
+  CHECK(counts.by_op.size() == 32);
   for (const auto& [name, count] : counts.by_op) {
     INFO(name);
     CHECK(count.calls == 1);
@@ -164,6 +165,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   CHECK(counts.by_op.at("sum_squares").bytes == 65 * 4);
   CHECK(counts.by_op.at("add").bytes == 3 * M * h * 2);
   CHECK(counts.by_op.at("accumulate").bytes == h * (2 + 2 + 4));
+  CHECK(counts.by_op.at("scaled_add").bytes == h * (2 + 2));
   CHECK(counts.by_op.at("copy_columns").flops == M * h);
   CHECK(counts.by_op.at("copy_columns").bytes == 3 * M * h * 2);
   CHECK(counts.gemm_flops() == 0.0);

@@ -3,6 +3,8 @@
 
 #include "config/load.h"
 #include "dryrun/dry_run.h"
+#include "exec/matrix_update.h"
+#include "optim/muon.h"
 #include "planner/estimate.h"
 #include "sharding/arrange.h"
 #include "small_cluster.h"
@@ -40,8 +42,10 @@ TEST_CASE("a step without communication takes the sum of its op times", "[planne
   for (const std::string& model : {kGpt, kLlama})
     for (const int micro_batches : {1, 2, 3, 7})
       for (const std::string recompute : {"none", "selective", "full"}) {
-        const RunSpec spec = spec_of(model, "", fmt::format("global_batch: {}, micro_batch: 2", 2 * micro_batches),
-                                     "memory: {recompute: " + recompute + "}");
+        const std::string optimizer = recompute == "none" ? "muon" : "adamw";
+        const RunSpec spec =
+            spec_of(model, "", fmt::format("global_batch: {}, micro_batch: 2", 2 * micro_batches),
+                    fmt::format("memory: {{recompute: {}}}\noptimizer: {{kind: {}}}", recompute, optimizer));
         const auto ops = make_counting_ops();
         const Prediction p = dry_run(spec, spec.model, *ops);
         const CostModel costs(cluster, 1);
@@ -51,6 +55,11 @@ TEST_CASE("a step without communication takes the sum of its op times", "[planne
         CHECK(e.time.compute == Approx(micro_batches * priced(p.passes, costs)).epsilon(0.03));
         if (micro_batches == 1) CHECK(e.time.compute == Approx(priced(p.passes, costs)).epsilon(1e-9));
         CHECK(e.time.update == Approx(priced(p.update, costs)).epsilon(1e-9));
+        ParamTable table;
+        declare_parameters(spec.model, table);
+        double products = 0;
+        for (const MuonMatrix& m : muon_matrices(table)) products += orthogonalize_flops(m.rows, m.cols);
+        CHECK(p.update.gemm_flops() == (optimizer == "muon" ? products : 0));
         CHECK(e.time.total == Approx(e.time.compute + e.time.update).epsilon(1e-9));
         CHECK(e.time.exposed == 0);
         CHECK(e.time.bubble == 0);
@@ -84,11 +93,13 @@ TEST_CASE("a quick estimate is within 10 % of the exact one", "[planner]") {
       "family: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 4, ffn: 5632, vocab: 32000, max_position: 64";
   for (const std::string& model : {gpt, llama})
     for (const std::string parallel :
-         {"tensor: 2", "sequence: 2", "data: 4", "data: 4, zero_stage: 1", "tensor: 2, data: 2, megatron_sp: true",
-          "pipeline: {ranks: 2}", "pipeline: {ranks: 4, schedule: zb-h1}",
+         {"tensor: 2", "sequence: 2", "data: 4", "data: 4, zero_stage: 1", "tensor: 2, data: 2, zero_stage: 1",
+          "tensor: 2, data: 2, megatron_sp: true", "pipeline: {ranks: 2}", "pipeline: {ranks: 4, schedule: zb-h1}",
           "data: 2, pipeline: {ranks: 4, schedule: zb-v}", "tensor: 2, pipeline: {ranks: 4, schedule: interleaved}"})
       for (const int micro_batch : {1, 2}) {
-        RunSpec spec = spec_of(model, parallel, fmt::format("global_batch: 128, micro_batch: {}", 4 * micro_batch));
+        // Muon's products are a large part of steps as short as these.
+        RunSpec spec = spec_of(model, parallel, fmt::format("global_batch: 128, micro_batch: {}", 4 * micro_batch),
+                               micro_batch == 2 ? "optimizer: {kind: muon}" : "");
         const int ranks = static_cast<int>(spec.parallel.tensor * spec.parallel.sequence * spec.parallel.data *
                                            spec.parallel.pipeline.ranks);
         const Estimate whole = estimator.estimate(spec, ranks), quick_estimate = estimator.quick_estimate(spec, ranks);

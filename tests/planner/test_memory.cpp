@@ -85,7 +85,7 @@ TEST_CASE("no evaluation takes more memory than predicted", "[planner]") {
                                   shape_only(r.spec));
     for (int twice = 0; twice < 2; ++twice) {
       executor.accumulate(step);
-      executor.update(r.spec.optimizer, 1e-3, 1, executor.gradient_norm().norm);
+      executor.update(r.spec.optimizer, 1e-3, 1, executor.gradient_norm().norm, r.mesh.size() > 1);
       const std::vector<Batch> batches(static_cast<size_t>(executor.evaluation_batches()), shape_only(r.spec));
       for (size_t n = 1; n <= batches.size(); ++n) executor.evaluate(std::span(batches).first(n));
     }

@@ -112,6 +112,7 @@ TEST_CASE("more data ranks never need more memory each", "[planner]") {
   for (int i = 0; i < 60; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
     r.spec.parallel.zero_stage = std::max<int64_t>(r.spec.parallel.zero_stage, 1);
+    r.spec.optimizer.kind = OptimizerKind::adamw;  // whose states outweigh the units that ZeRO 2 and 3 gather
     int64_t before = INT64_MAX;
     for (const int dp : {1, 2, 4, 8}) {
       if (dp == 1 && r.mesh.pp() > 1 && r.spec.parallel.zero_stage > 1) continue;

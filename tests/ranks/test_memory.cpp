@@ -73,3 +73,20 @@ TEST_CASE("every rank uses the predicted arena and resident memory", "[ranks]") 
     }
   }
 }
+
+TEST_CASE("an update that needs most memory, and sums the state for a save, has what was predicted", "[ranks]") {
+  const RanksWorkspace place;
+  for (const std::string kind : {"adamw", "muon"}) {
+    CAPTURE(kind);
+    std::vector<std::string> command = place.train(place.spec("llama"), kind, {1, 1, 2, 1});
+    for (const std::string& set :
+         {"optimizer.kind=" + kind, std::string("memory.offload.optimizer=host"), std::string("precision.compute=bf16"),
+          std::string("train.steps=3"), std::string("checkpoint.every=1"), std::string("train.micro_batch=1")})
+      command.insert(command.end(), {"--set", set});
+    expect_success(command);
+    for (const auto& rank : nlohmann::json::parse(read_file(place.run_directory(kind) / "memory.json"))) {
+      CHECK(rank["arena_peak"] == rank["predicted_arena"]);
+      CHECK(rank["host_arena_peak"] == rank["predicted_host_arena"]);
+    }
+  }
+}

@@ -32,6 +32,24 @@ const std::vector<Layout>& mesh_layouts() {
   return list;
 }
 
+// Compares a run on one rank with those that begin on eight and go on in each of these layouts.
+void check_resumes(const std::vector<Layout>& layouts, const std::vector<std::string>& settings) {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  expect_success(w.train(spec, "one", {}, settings));
+  expect_success(w.train(spec, "saved", {2, 2, 2, 3}, settings));
+  const std::string saved = (w.run_directory("saved") / "checkpoints" / "step-00000010").string();
+  for (const Layout& layout : layouts) {
+    INFO(layout.text());
+    const std::string name = "resumed-" + layout.text();
+    std::vector<std::string> more = settings;
+    more.insert(more.end(), {"--resume", saved});
+    expect_success(w.train(spec, name, layout, more));
+    CHECK(history(w.run_directory(name)).begin()->first == 11);
+    check_like_one(w, name, kMeshSteps);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
@@ -44,19 +62,12 @@ TEST_CASE("mpirun trains every family like one rank on any mesh", "[ranks][night
 }
 
 TEST_CASE("a run resumes on another mesh", "[ranks]") {
-  const RanksWorkspace w;
-  const auto spec = w.spec("llama");
-  expect_success(w.train(spec, "one", {}, kMeshRun));
-  expect_success(w.train(spec, "saved", {2, 2, 2, 3}, kMeshRun));
-  const std::string saved = (w.run_directory("saved") / "checkpoints" / "step-00000010").string();
-  for (const Layout& layout :
-       {Layout{}, {1, 1, 1, 0, false, "full"}, {2, 1, 1, 0, true}, {1, 1, 2, 2}, {1, 2, 2, 1}, {4, 1, 1, 3}}) {
-    INFO(layout.text());
-    const std::string name = "resumed-" + layout.text();
-    std::vector<std::string> more = kMeshRun;
-    more.insert(more.end(), {"--resume", saved});
-    expect_success(w.train(spec, name, layout, more));
-    CHECK(history(w.run_directory(name)).begin()->first == 11);
-    check_like_one(w, name, kMeshSteps);
-  }
+  check_resumes({{}, {1, 1, 1, 0, false, "full"}, {2, 1, 1, 0, true}, {1, 1, 2, 2}, {1, 2, 2, 1}, {4, 1, 1, 3}},
+                kMeshRun);
+}
+
+TEST_CASE("a run with muon resumes on another mesh", "[ranks]") {
+  std::vector<std::string> settings = kMeshRun;
+  settings.insert(settings.end(), {"--set", "optimizer.kind=muon", "--set", "optimizer.eps=1e-4"});
+  check_resumes({{}, {4, 1, 1, 3}, {1, 2, 2, 1}}, settings);
 }

@@ -54,6 +54,15 @@ OpWork cost(const Accumulate& c) {
   return work(c, c.dst.dtype, count_of(c.dst), 2 * bytes_of(c.dst) + bytes_of(c.src));
 }
 
+void check(const ScaledAdd& c) {
+  const Checks op(c);
+  op.compute("a", c.a);
+  op.compute("y", c.y);
+  op.count("y", c.y, c.y.dtype, c.a.elements());
+  if (c.b) op.count("b", c.b, c.a.dtype, c.a.elements());
+}
+OpWork cost(const ScaledAdd& c) { return work(c, c.y.dtype, (c.b ? 3 : 1) * count_of(c.y), bytes_of(c.y, c.a, c.b)); }
+
 void check(const Dropout& c) {
   const Checks op(c);
   op.compute("x", c.x);

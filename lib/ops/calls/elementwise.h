@@ -41,6 +41,13 @@ struct Accumulate {
   Tensor dst, src;
 };
 
+// y = a_scale * a + b_scale * b, computed in f32 and rounded once; without b, y = a_scale * a. a and b have one type, y
+// the same or the other; y may alias an operand of its type.
+struct ScaledAdd {
+  Tensor y, a, b = {};
+  double a_scale, b_scale;
+};
+
 // x [B,T,C] -> y (may alias x). sample_ids i32 [B,2] = (low, high) words of the global sample index; the token is
 // first_token + t. The backward pass is the same call on the gradient.
 struct Dropout {

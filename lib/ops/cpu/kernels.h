@@ -85,6 +85,15 @@ struct AddArgs {
   const void *a = nullptr, *b = nullptr;
 };
 
+// y = a_scale * a + b_scale * b; y may have another type than a and b. b may be null.
+struct ScaledAddArgs {
+  bool y_bf16 = false, bf16 = false;
+  int64_t count = 0;
+  void* y = nullptr;
+  const void *a = nullptr, *b = nullptr;
+  float a_scale = 1, b_scale = 0;
+};
+
 // y and x point at the first column to write and to read; y_cols and x_cols are the row strides in elements.
 struct CopyColumnsArgs {
   bool bf16 = false, add = false;
@@ -216,6 +225,7 @@ struct GemmArgs {
   X(activation, void, (const ActivationArgs&))                                                       \
   X(activation_backward, void, (const ActivationArgs&))                                              \
   X(add, void, (const AddArgs&))                                                                     \
+  X(scaled_add, void, (const ScaledAddArgs&))                                                        \
   X(copy_columns, void, (const CopyColumnsArgs&))                                                    \
   X(cast, void, (const CastArgs&))                                                                   \
   X(dropout, void, (const DropoutTensorArgs&))                                                       \

@@ -1,4 +1,5 @@
-// The token-local ops, which never mix tokens: embedding, norm, activation, add, accumulate, dropout, split_qkv, rope.
+// The token-local ops, which never mix tokens: embedding, norm, activation, add, accumulate, scaled_add, dropout,
+// split_qkv, rope.
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dropout.h"
 
@@ -140,6 +141,17 @@ void CpuOps::run(const calls::Accumulate& call) {
           .y = call.dst.data,
           .a = call.dst.data,
           .b = call.src.data});
+}
+
+void CpuOps::run(const calls::ScaledAdd& call) {
+  k_.scaled_add({.y_bf16 = is_bf16(call.y),
+                 .bf16 = is_bf16(call.a),
+                 .count = call.y.elements(),
+                 .y = call.y.data,
+                 .a = call.a.data,
+                 .b = call.b.data,
+                 .a_scale = static_cast<float>(call.a_scale),
+                 .b_scale = static_cast<float>(call.b_scale)});
 }
 
 void CpuOps::run(const calls::Dropout& call) {

@@ -75,6 +75,13 @@ void RefOps::run(const calls::Add& call) {
   ref::store(call.y, Y);
 }
 
+void RefOps::run(const calls::ScaledAdd& call) {
+  Values Y = ref::load(call.a);
+  const Values second = ref::load(call.b);
+  for (size_t i = 0; i < Y.size(); ++i) Y[i] = call.a_scale * Y[i] + (second.empty() ? 0.0 : call.b_scale * second[i]);
+  ref::store(call.y, Y);
+}
+
 void RefOps::run(const calls::Accumulate& call) { ref::store(call.dst, ref::load(call.src), Write::add); }
 
 }  // namespace fp

@@ -1,4 +1,4 @@
-// add, copy_columns, cast, dropout.
+// add, scaled_add, copy_columns, cast, dropout.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/philox.h"
 #include "ops/cpu/kernels/table.h"
@@ -35,6 +35,25 @@ void add(const AddArgs& a) {
         const U* z = static_cast<const U*>(a.b) + begin;
         T* y = static_cast<T*>(a.y) + begin;
         columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) + load(z + c, w), w); });
+      });
+    });
+  });
+}
+
+void scaled_add(const ScaledAddArgs& a) {
+  with_type(a.y_bf16, [&](auto t) {
+    with_type(a.bf16, [&](auto u) {
+      using T = decltype(t);
+      using U = decltype(u);
+      parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
+        const U* x = static_cast<const U*>(a.a) + begin;
+        const U* z = static_cast<const U*>(a.b) + begin;
+        T* y = static_cast<T*>(a.y) + begin;
+        if (a.b == nullptr)
+          columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) * a.a_scale, w); });
+        else
+          columns(end - begin,
+                  [&](int64_t c, auto w) { store(y + c, load(x + c, w) * a.a_scale + load(z + c, w) * a.b_scale, w); });
       });
     });
   });

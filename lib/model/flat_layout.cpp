@@ -1,0 +1,73 @@
+#include "model/flat_layout.h"
+
+#include <algorithm>
+
+namespace fp {
+
+namespace {
+
+// Calls `use` with the ranges of the table's flat buffers that a shard has of the parameters with a slot.
+template <class Use>
+void for_each_range(const ParamTable& table, std::optional<int> shard, std::optional<int> slot, const Use& use) {
+  for (const ParamUnit& u : table.units()) {
+    const Segment held = shard ? table.shard_of(u, *shard) : Segment{u.offset, u.elements};
+    for (ParamId id = u.first; id <= u.last; ++id) {
+      if (slot && !table.has_slot(id, *slot)) continue;
+      // The gap behind a parameter belongs to it.
+      const int64_t begin = std::max(table[id].offset, held.offset);
+      const int64_t end =
+          std::min(id < u.last ? table[id + 1].offset : u.offset + u.elements, held.offset + held.count);
+      if (begin < end) use(Segment{begin, end - begin});
+    }
+  }
+}
+
+}  // namespace
+
+FlatLayout::FlatLayout(const ParamTable& table, bool sharded, std::optional<int> slot) : sharded_(sharded) {
+  for_each_range(table, sharded ? std::optional(table.shard()) : std::nullopt, slot, [&](const Segment& s) {
+    if (!runs_.empty() && runs_.back().flat.offset + runs_.back().flat.count == s.offset)
+      runs_.back().flat.count += s.count;
+    else
+      runs_.push_back({s, elements_});
+    elements_ += s.count;
+  });
+  capacity_ = elements_;
+  if (!sharded || !slot || !table.slots_differ()) return;
+  for (int shard = 0; shard < table.shards(); ++shard) {
+    int64_t elements = 0;
+    for_each_range(table, shard, slot, [&](const Segment& s) { elements += s.count; });
+    capacity_ = std::max(capacity_, elements);
+  }
+}
+
+int64_t FlatLayout::before(int64_t flat) const {
+  auto run = std::ranges::upper_bound(runs_, flat, {}, [](const Run& r) { return r.flat.offset; });
+  if (run == runs_.begin()) return 0;
+  --run;
+  return run->offset + std::min(flat - run->flat.offset, run->flat.count);
+}
+
+Segment FlatLayout::within(const Segment& flat) const {
+  const int64_t begin = before(flat.offset);
+  return {begin, before(flat.offset + flat.count) - begin};
+}
+
+Segment FlatLayout::at(const Segment& flat) const {
+  const Segment here = within(flat);
+  if (here.count != flat.count)
+    throw InternalError(fmt::format("elements [{}, +{}) are not kept here", flat.offset, flat.count));
+  return here;
+}
+
+std::vector<Segment> FlatLayout::ranges(const ParamUnit& u) const {
+  std::vector<Segment> list;
+  for (const Run& r : runs_) {
+    const int64_t begin = std::max(r.flat.offset, u.offset);
+    const int64_t end = std::min(r.flat.offset + r.flat.count, u.offset + u.elements);
+    if (begin < end) list.push_back({begin, end - begin});
+  }
+  return list;
+}
+
+}  // namespace fp
