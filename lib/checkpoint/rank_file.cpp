@@ -155,10 +155,10 @@ Shape shape_from(const nlohmann::json& list) {
 
 }  // namespace
 
-void for_each_block(const ParamTable& table, const std::function<bool(ParamId, int slot)>& has,
+void for_each_block(const ParamTable& table, int shard, const std::function<bool(ParamId, int slot)>& has,
                     const std::function<void(const StateBlock&)>& visit) {
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
-    const std::vector<Fragment> owned = table.owned(id);
+    const std::vector<Fragment> owned = table.owned(id, shard);
     for (int slot = 0; slot < table.slot_count(); ++slot)
       if (table.has_slot(id, slot) && has(id, slot))
         for (const Fragment& whole : owned)

@@ -33,9 +33,9 @@ class BlockSource {
   virtual const float* read(const StateBlock&) = 0;
 };
 
-// Calls `visit` for every block of the state that this rank saves, in the order of the rank file. `has` selects the
-// slots of a parameter.
-void for_each_block(const ParamTable&, const std::function<bool(ParamId, int slot)>& has,
+// Calls `visit` for every block of the state that the rank with this shard saves, in the order of the rank file. `has`
+// selects the slots of a parameter.
+void for_each_block(const ParamTable&, int shard, const std::function<bool(ParamId, int slot)>& has,
                     const std::function<void(const StateBlock&)>& visit);
 
 // Return the blocks of a store, or of tensors that a reader provides. Both keep references to their arguments.

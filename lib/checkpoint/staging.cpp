@@ -15,14 +15,21 @@ size_t bytes_of(const StateBlock& b) { return static_cast<size_t>(b.fragment.cou
 }  // namespace
 
 size_t Staging::bytes_for(const ParamTable& table, size_t limit) {
-  size_t all = 0, largest = 0;
-  for_each_block(
-      table, [](ParamId, int) { return true; },
-      [&](const StateBlock& b) {
-        all += bytes_of(b);
-        largest = std::max(largest, bytes_of(b));
-      });
-  return limit == 0 ? all : std::min(all, std::max(limit, largest));
+  const auto for_shard = [&](int shard) {
+    size_t all = 0, largest = 0;
+    for_each_block(
+        table, shard, [](ParamId, int) { return true; },
+        [&](const StateBlock& b) {
+          all += bytes_of(b);
+          largest = std::max(largest, bytes_of(b));
+        });
+    return limit == 0 ? all : std::min(all, std::max(limit, largest));
+  };
+  if (!table.slots_differ()) return for_shard(table.shard());
+  // The ranks save unequal amounts. All take as much memory as the one that saves most.
+  size_t most = 0;
+  for (int shard = 0; shard < table.shards(); ++shard) most = std::max(most, for_shard(shard));
+  return most;
 }
 
 Staging::Staging(size_t bytes) : capacity_(bytes) {
@@ -73,7 +80,7 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
   };
   try {
     for_each_block(
-        store.table(), [&](ParamId, int slot) { return store.has(slot); }, copy);
+        store.table(), store.table().shard(), [&](ParamId, int slot) { return store.has(slot); }, copy);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failed_ = true;

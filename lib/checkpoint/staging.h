@@ -16,7 +16,7 @@ namespace fp {
 class Staging {
  public:
   // Returns the bytes to reserve for a rank's state: the size of all of it, or `limit` (0: no limit) if that is less,
-  // but at least the size of the largest block.
+  // but at least the size of the largest block. The same for all ranks of a data group but for the padding.
   static size_t bytes_for(const ParamTable&, size_t limit);
 
   // Allocates the memory; its pages are first touched when used. Throws ConfigError when it cannot be allocated.

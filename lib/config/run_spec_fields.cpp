@@ -279,14 +279,12 @@ void declare(Fields& f, MemorySection& s) {
         {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
                 "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
   f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
-  f.add(
-      "mlp_tile_tokens", s.mlp_tile_tokens,
-      {.doc = "Tokens whose MLP is computed at a time, for long sequences: its activations, which are several times as "
-              "wide as the rest, are in memory for these alone, and the backward pass computes them again. 0: all "
-              "tokens of a micro-batch at once, and nothing again unless `recompute` says so.",
-       .unit = "tokens",
-       .min = 0,
-       .max = kMaxCount});
+  f.add("mlp_tile_tokens", s.mlp_tile_tokens,
+        {.doc = "Tokens whose MLP is computed at a time, for long sequences: its wide activations are in memory for "
+                "these alone, and the backward pass computes them again. 0: all tokens of a micro-batch.",
+         .unit = "tokens",
+         .min = 0,
+         .max = kMaxCount});
   f.add("loss_chunk_tokens", s.loss_chunk_tokens,
         {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
          .unit = "tokens",

@@ -170,14 +170,14 @@ std::vector<Fragment> ParamTable::fragments_of(const ParamPart& part) const {
   return fragments(p.shape, p.local, p.partition.dim, slabs_of(part.id), part.first, part.count);
 }
 
-std::vector<Fragment> ParamTable::owned(ParamId id) const {
+std::vector<Fragment> ParamTable::owned(ParamId id, int shard) const {
   const Param& p = (*this)[id];
   if (p.unit < 0 || p.copy) return {};
   std::vector<Slab> mine;
   for (const Slab& s : slabs_of(id))
     if (s.first) mine.push_back(s);
   const Segment range =
-      common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard_), {p.offset, p.local_elements()});
+      common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard), {p.offset, p.local_elements()});
   return fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
 }
 

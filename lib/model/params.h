@@ -132,7 +132,9 @@ class ParamTable {
   std::vector<Fragment> fragments_of(const ParamPart&) const;
   // Returns the fragments of a parameter that this rank owns: its shard without copies that a lower tensor-parallel
   // rank also holds. Over all ranks, these fragments cover the logical tensor exactly once.
-  std::vector<Fragment> owned(ParamId) const;
+  std::vector<Fragment> owned(ParamId id) const { return owned(id, shard_); }
+  // The same for the rank with this shard.
+  std::vector<Fragment> owned(ParamId, int shard) const;
 
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
   // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.

@@ -11,7 +11,7 @@ namespace {
 size_t largest_block(const ParamTable& table) {
   size_t bytes = 0;
   for_each_block(
-      table, [](ParamId, int) { return true; },
+      table, table.shard(), [](ParamId, int) { return true; },
       [&](const StateBlock& b) {
         bytes = std::max(bytes, static_cast<size_t>(b.fragment.count.elements()) * sizeof(float));
       });
