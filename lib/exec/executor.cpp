@@ -127,6 +127,8 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const std::vector<StatePiece> pieces = state_pieces(store);
   UpdateSums sums(e, pieces, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   StateStream stream(e, pieces);
+  ArenaTensor wide;  // gradients of a piece, if they are kept in bf16
+  if (store.options().gradients != DType::f32) wide = e.alloc_f32({largest_piece(store)});
   const bool passing = stream.passes(kParamSlot);
   const auto round = [&](const ParamPart& p, const Tensor& master) {
     if (options_.rounding_seed && passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, master);
@@ -140,17 +142,20 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     UpdateTensors tensors = stream.take(i);
     std::vector<ParamRange> ranges;
     for (const ParamPart& p : pieces[i].parts) ranges.push_back(stream.range_of(i, p));
-    const ArenaTensor gradient = e.widened(tensors.gradient);
-    tensors.gradient = gradient;
+    if (wide) {
+      const Tensor narrow = std::exchange(tensors.gradient, wide->slice(0, tensors.gradient.elements()));
+      e.ops->cast({tensors.gradient, narrow});
+    }
     if (round_later) tensors.weights = {};
     optimizer->update(*e.ops, tensors, ranges, update, sums.of_piece(i));
     for (size_t r = 0; r < ranges.size(); ++r)
       if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
         round(pieces[i].parts[r], tensors.param.slice(s.offset, s.count));
-    if (matrices_) matrices_->add(pieces[i].range, gradient);
+    if (matrices_) matrices_->add(pieces[i].range, tensors.gradient);
     stream.put_back(i);
   }
   if (matrices_) matrices_->finish();
+  wide.reset();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
   weights_.all_gather_updated();

@@ -78,6 +78,12 @@ std::vector<StatePiece> state_pieces(const ParamStore& store) {
   return pieces;
 }
 
+int64_t largest_piece(const ParamStore& store) {
+  int64_t largest = 0;
+  for (const ParamUnit& u : store.table().units()) largest = std::max(largest, store.kept_range(u).count);
+  return has_host_slots(store.table()) ? std::min(largest, store.options().state_piece) : largest;
+}
+
 int64_t most_parts(const ParamStore& store) {
   const ParamTable& table = store.table();
   const int64_t shortest = store.options().state_piece / kCut * kCut - kCut + 1;  // piece that ends within a parameter
@@ -117,10 +123,7 @@ StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pie
     : env_(&env), pieces_(&pieces) {
   const ParamTable& table = env.params->table();
   if (!has_host_slots(table)) return;
-  // The size depends on no rank's pieces, so that all ranks need equal memory.
-  int64_t largest = 0;
-  for (const ParamUnit& u : table.units()) largest = std::max(largest, env.params->kept_range(u).count);
-  largest = std::min(largest, env.params->options().state_piece);
+  const int64_t largest = largest_piece(*env.params);
   buffers_.resize(kBuffers);
   for (Buffer& b : buffers_) {
     b.slots.resize(table.slots().size());

@@ -22,7 +22,9 @@ struct StatePiece {
 // StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements. Where matrices have
 // slots of their own, pieces of them are apart and without the parameter itself, which MatrixUpdate updates.
 std::vector<StatePiece> state_pieces(const ParamStore&);
-// Returns a number of parts that the pieces of no rank of the data group exceed.
+// Return numbers of elements of a piece, and of parts of all pieces, that no rank of the data group exceeds: memory of
+// these sizes is equal on all of them.
+int64_t largest_piece(const ParamStore&);
 int64_t most_parts(const ParamStore&);
 // Appends pieces of one part each that make up this part of a parameter, with its master weights alone.
 void append_master_pieces(const ParamStore&, const ParamPart&, std::vector<StatePiece>&);
