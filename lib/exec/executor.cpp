@@ -127,8 +127,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const std::vector<StatePiece> pieces = state_pieces(store);
   UpdateSums sums(e, pieces, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   StateStream stream(e, pieces);
-  const ArenaTensor wide =
-      store.options().gradients == DType::f32 ? ArenaTensor() : e.alloc_f32({most_elements(store)});
+  ArenaTensor wide = store.options().gradients == DType::f32 ? ArenaTensor() : e.alloc_f32({most_elements(store)});
   const bool passing = stream.passes(kParamSlot);
   const auto round = [&](const ParamPart& p, const Tensor& master) {
     if (options_.rounding_seed && passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, master);
@@ -155,6 +154,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     if (matrices_) matrices_->add(pieces[i].range, tensors.gradient);
     stream.put_back(i);
   }
+  wide.reset();
   if (matrices_) matrices_->finish();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);

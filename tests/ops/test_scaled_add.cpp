@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "compare.h"
 #include "operands.h"
@@ -66,4 +67,32 @@ TEST_CASE("scaled_add rounds the sum once") {
         ops.scaled_add({y, a, b, 1.0, 1.5});
       },
       [&](const Backend&) { CHECK(y.result == std::vector<double>{258.0}); });
+}
+
+TEST_CASE("the bits of scaled_add do not depend on where tensors are cut") {
+  constexpr int64_t kCount = 300;
+  constexpr size_t kBytes = size_t{1} << 16;
+  std::vector<float> a(kCount), b(kCount);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = std::sin(static_cast<float>(i));
+    b[i] = std::cos(3.0F * static_cast<float>(i));
+  }
+  for (const Backend& backend : backends()) {
+    CAPTURE(backend.name);
+    Ops& ops = *backend.ops;
+    Arena arena(ops.allocate(kBytes, false), kBytes);
+    const auto alloc = [&] { return arena.alloc(DType::f32, {kCount}); };
+    const ArenaTensor x = alloc(), z = alloc(), whole = alloc(), cut = alloc();
+    ops.copy_in({x, a.data()});
+    ops.copy_in({z, b.data()});
+    ops.scaled_add({whole, x, z, 0.95, 0.7});
+    for (int64_t at = 0; at < kCount; at += 8) {
+      const int64_t n = std::min<int64_t>(8, kCount - at);
+      ops.scaled_add({cut->slice(at, n), x->slice(at, n), z->slice(at, n), 0.95, 0.7});
+    }
+    std::vector<float> in_one(kCount), in_parts(kCount);
+    ops.copy_out({in_one.data(), whole});
+    ops.copy_out({in_parts.data(), cut});
+    CHECK(in_one == in_parts);
+  }
 }

@@ -8,6 +8,17 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
+// y[n] = large * scale + small * other, computed as (large + small * ratio) * scale. The compiler may contract either
+// of two products, and none that a load follows, so that bits would depend on where a tensor is cut.
+template <class T, class U>
+FP_INLINE void add_scaled(T* y, const U* large, const U* small, float scale, float other, int64_t n) {
+  const float ratio = scale == 0 ? 0 : other / scale;
+  columns(n, [&](int64_t c, auto w) {
+    const Vf l = load(large + c, w), s = load(small + c, w);
+    store(y + c, (s * ratio + l) * scale, w);
+  });
+}
+
 // Computes the dropout factors of 4*kLanes elements of one token, from element 4*block on, in order.
 FP_INLINE void factors(Vf out[4], const DropoutArgs& d, uint32_t block, uint32_t token, const int32_t* sample) {
   Vu counter = splat_bits(block);
@@ -41,19 +52,21 @@ void add(const AddArgs& a) {
 }
 
 void scaled_add(const ScaledAddArgs& a) {
+  const bool first_is_large = __builtin_fabsf(a.a_scale) >= __builtin_fabsf(a.b_scale);
   with_type(a.y_bf16, [&](auto t) {
     with_type(a.bf16, [&](auto u) {
       using T = decltype(t);
       using U = decltype(u);
       parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
+        T* y = static_cast<T*>(a.y) + begin;
         const U* x = static_cast<const U*>(a.a) + begin;
         const U* z = static_cast<const U*>(a.b) + begin;
-        T* y = static_cast<T*>(a.y) + begin;
         if (a.b == nullptr)
           columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) * a.a_scale, w); });
+        else if (first_is_large)
+          add_scaled(y, x, z, a.a_scale, a.b_scale, end - begin);
         else
-          columns(end - begin,
-                  [&](int64_t c, auto w) { store(y + c, load(x + c, w) * a.a_scale + load(z + c, w) * a.b_scale, w); });
+          add_scaled(y, z, x, a.b_scale, a.a_scale, end - begin);
       });
     });
   });
