@@ -36,6 +36,12 @@ std::vector<MeshPlan> all_plans() {
   return plans;
 }
 
+MeshPlan piped(PipelineSchedule schedule, MeshPlan plan) {
+  plan.pipeline.ranks = 2;
+  plan.pipeline.schedule = schedule;
+  return plan;
+}
+
 ModelSection shared_model(const std::string& family) {
   ModelSection m = tiny_model(family == "phi3" ? "phi3" : family);
   m.hidden = 32;

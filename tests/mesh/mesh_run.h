@@ -53,6 +53,9 @@ struct MeshResult {
   }
 };
 
+// Returns the plan with two pipeline ranks under a schedule.
+MeshPlan piped(PipelineSchedule, MeshPlan);
+
 // Returns a model of this family with enough heads to split over the ranks.
 ModelSection shared_model(const std::string& family);
 

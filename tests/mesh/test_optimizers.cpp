@@ -15,12 +15,10 @@ MeshPlan with_muon(MeshPlan p) {
   return p;
 }
 
-MeshPlan piped(PipelineSchedule s, MeshPlan p = {}) {
-  p.pipeline.ranks = 2;
-  p.pipeline.schedule = s;
+MeshPlan muon_pipeline(PipelineSchedule s, MeshPlan p = {}) {
   p.micro_batches = 4;
   p.samples = 4 * p.dp;
-  return with_muon(p);
+  return with_muon(piped(s, p));
 }
 
 // Attention heads and a feed-forward network that do not divide evenly.
@@ -68,7 +66,7 @@ TEST_CASE("muon trains on a mesh like on one rank", "[mesh]") {
   const ModelSection uneven = uneven_model();
   const MeshResult one = run_mesh(uneven, with_muon({}));
   check_trains_like(uneven, with_muon({4, 1, 2, 1, true}), one);
-  check_trains_like(uneven, piped(PipelineSchedule::zb_h1, {.tp = 2}), one);
+  check_trains_like(uneven, muon_pipeline(PipelineSchedule::zb_h1, {.tp = 2}), one);
 }
 
 TEST_CASE("muon trains on every mesh of up to 8 ranks like on one rank", "[mesh][nightly]") {
@@ -86,7 +84,7 @@ TEST_CASE("muon trains on every mesh of up to 8 ranks like on one rank", "[mesh]
                                    PipelineSchedule::bitpipe, PipelineSchedule::dualpipe, PipelineSchedule::zeropp})
     for (const MeshPlan& plan : {MeshPlan{.tp = 2}, MeshPlan{.sp = 2, .zero = 1}, MeshPlan{.dp = 2, .zero = 1},
                                  MeshPlan{.dp = 2, .zero = 2}, MeshPlan{.tp = 2, .dp = 2, .zero = 3}}) {
-      MeshPlan p = piped(s, plan);
+      MeshPlan p = muon_pipeline(s, plan);
       if (s == PipelineSchedule::zeropp) p.pipeline.chunks = 2;
       check_trains_like(m, p, one[p.dp - 1]);
     }
@@ -123,8 +121,9 @@ TEST_CASE("muon rounds offloaded master weights with the same random numbers", "
 TEST_CASE("the dry run predicts memory and traffic of every rank under muon", "[mesh]") {
   const ModelSection m = uneven_model();
   for (const DType compute : {DType::f32, DType::bf16})
-    for (MeshPlan plan : {MeshPlan{}, MeshPlan{.tp = 4, .dp = 2, .zero = 1}, MeshPlan{.tp = 2, .dp = 2},
-                          MeshPlan{.sp = 2, .dp = 2, .zero = 3}, piped(PipelineSchedule::one_f_one_b, {.tp = 2})})
+    for (MeshPlan plan :
+         {MeshPlan{}, MeshPlan{.tp = 4, .dp = 2, .zero = 1}, MeshPlan{.tp = 2, .dp = 2},
+          MeshPlan{.sp = 2, .dp = 2, .zero = 3}, muon_pipeline(PipelineSchedule::one_f_one_b, {.tp = 2})})
       for (const bool offload : {false, true}) {
         plan.compute = compute;
         plan.offload = offload;
