@@ -32,6 +32,7 @@ ParamId ParamTable::add(const std::string& name, const Shape& shape, const Parti
   const Place place = layer >= 0 ? Place::layer : embedding ? Place::embedding : Place::head;
   if (params_.empty() || params_.back().layer != layer) begin_unit();
   params_.push_back(std::move(p));
+  by_name_.emplace(name, id);
   places_.push_back(place);
   if (holds(place, layer)) lay_out(id, joined);
   return id;
@@ -111,8 +112,8 @@ bool ParamTable::is_tied_unit(int unit) const {
 int ParamTable::divided_unit() const { return shared_ >= 0 && held_.embedding != held_.head ? unit_of(shared_) : -1; }
 
 ParamId ParamTable::find(std::string_view name) const {
-  const auto it = std::find_if(params_.begin(), params_.end(), [&](const Param& p) { return p.name == name; });
-  return it == params_.end() ? -1 : static_cast<ParamId>(it - params_.begin());
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? -1 : it->second;
 }
 
 int64_t ParamTable::logical_parameters() const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -153,6 +154,7 @@ class ParamTable {
   std::vector<int> units_at(Place) const;
   std::vector<StateSlot> slots_ = {{kParamState}};
   std::vector<Param> params_;
+  std::map<std::string, ParamId, std::less<>> by_name_;
   std::vector<ParamUnit> units_;
   std::vector<Place> places_;  // of each parameter
   int tp_, tp_index_, shards_, shard_;
