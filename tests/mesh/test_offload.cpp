@@ -23,12 +23,11 @@ CopySettings delayed(std::vector<CopyLane> lanes) {
           }};
 }
 
-MeshPlan pipeline(PipelineSchedule s, int64_t micro_batches) {
-  MeshPlan p;
-  p.pipeline.ranks = 2;
-  p.pipeline.schedule = s;
-  p.micro_batches = micro_batches;
-  return p;
+// The plan with delayed copies, and NaN in all memory that nobody may read.
+MeshPlan hampered(MeshPlan plan) {
+  plan.poison = true;
+  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
+  return plan;
 }
 
 void check_same_bits(const ModelSection& m, MeshPlan plan) {
@@ -37,9 +36,7 @@ void check_same_bits(const ModelSection& m, MeshPlan plan) {
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, plan);
   plan.offload = true;
-  plan.poison = true;
-  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
-  const MeshResult offloaded = run_mesh(m, plan);
+  const MeshResult offloaded = run_mesh(m, hampered(plan));
   CHECK(offloaded == resident);
   for (const auto& [name, values] : offloaded.states)
     if (std::ranges::any_of(values, [](float v) { return std::isnan(v); })) FAIL("NaN in " << name);
@@ -51,7 +48,7 @@ TEST_CASE("training with offloaded state has the bits of training without", "[me
   const ModelSection m = shared_model("llama");
   for (const DType compute : {DType::f32, DType::bf16}) {
     std::vector<MeshPlan> plans{MeshPlan{}, MeshPlan{.tp = 2}, MeshPlan{.sp = 2},
-                                pipeline(PipelineSchedule::one_f_one_b, 4)};
+                                piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4})};
     for (const int zero : {0, 1, 2, 3}) plans.push_back(MeshPlan{.dp = 2, .zero = zero});
     for (MeshPlan& p : plans) {
       p.compute = compute;
@@ -68,7 +65,7 @@ TEST_CASE("offloading composes with bf16 gradients, two-way pipelines and combin
     MeshPlan all{.tp = 2, .sp = 2, .dp = 2, .zero = 3, .megatron = true, .compute = DType::bf16};
     check_same_bits(m, all);
   }
-  MeshPlan two_way = pipeline(PipelineSchedule::bitpipe, 4);
+  MeshPlan two_way = piped(PipelineSchedule::bitpipe, {.micro_batches = 4});
   two_way.compute = DType::bf16;
   two_way.zero = 1;
   ModelSection m = shared_model("gpt");
@@ -133,8 +130,9 @@ TEST_CASE("stochastic rounding of offloaded master weights has the same random n
 TEST_CASE("the dry run predicts both arenas of every rank to the byte", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (const DType compute : {DType::f32, DType::bf16})
-    for (MeshPlan plan : {MeshPlan{.dp = 2, .zero = 0}, MeshPlan{.dp = 2, .zero = 1},
-                          MeshPlan{.tp = 2, .dp = 2, .zero = 3}, pipeline(PipelineSchedule::one_f_one_b, 4)}) {
+    for (MeshPlan plan :
+         {MeshPlan{.dp = 2, .zero = 0}, MeshPlan{.dp = 2, .zero = 1}, MeshPlan{.tp = 2, .dp = 2, .zero = 3},
+          piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4})}) {
       plan.compute = compute;
       plan.offload = true;
       plan.steps = 2;
@@ -182,9 +180,7 @@ void check_same_bits_with_inputs_away(const ModelSection& m, MeshPlan plan) {
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, plan);
   plan.offload_inputs = true;
-  plan.poison = true;
-  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
-  const MeshResult away = run_mesh(m, plan);
+  const MeshResult away = run_mesh(m, hampered(plan));
   CHECK(away == resident);
   CHECK(away.host_peaks[0] > resident.host_peaks[0]);
 }
@@ -204,7 +200,7 @@ TEST_CASE("training with offloaded layer inputs has the bits of training without
 TEST_CASE("layer inputs are offloaded under every kind of pipeline, beside the optimizer's state", "[mesh]") {
   for (const PipelineSchedule s : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::zb_h1,
                                    PipelineSchedule::zb_v, PipelineSchedule::bitpipe}) {
-    MeshPlan p = pipeline(s, 4);
+    MeshPlan p = piped(s, {.micro_batches = 4});
     p.offload = true;
     check_same_bits_with_inputs_away(deep_model("llama", 8), p);
   }
@@ -212,7 +208,8 @@ TEST_CASE("layer inputs are offloaded under every kind of pipeline, beside the o
 
 TEST_CASE("the dry run predicts both arenas with offloaded layer inputs to the byte", "[mesh]") {
   for (MeshPlan plan : {MeshPlan{.micro_batches = 5}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.dp = 2, .zero = 3},
-                        pipeline(PipelineSchedule::one_f_one_b, 4), pipeline(PipelineSchedule::zb_v, 4)}) {
+                        piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4}),
+                        piped(PipelineSchedule::zb_v, {.micro_batches = 4})}) {
     plan.recompute = Recompute::full;
     plan.offload_inputs = true;
     plan.steps = 2;
