@@ -191,6 +191,20 @@ void check_parallel(const RunSpec& s, Checker& check) {
                             p.tensor, p.zero_stage));
 }
 
+// Every pass over a chunk is planned and run by itself, so chunks that are tiny cost more than they save.
+void check_chunks(const RunSpec& s, Checker& check) {
+  constexpr int64_t kMostChunks = 1024;
+  const int64_t chunk = s.memory.sequence_chunk_tokens,
+                ranks = s.parallel.sequence * (s.parallel.megatron_sp ? s.parallel.tensor : 1),
+                least = std::max(ranks, (s.data.seq_len + kMostChunks - 1) / kMostChunks);
+  check.require(
+      chunk == 0 || chunk >= least,
+      {"memory.sequence_chunk_tokens", "data.seq_len", "parallel.sequence", "parallel.tensor", "parallel.megatron_sp"},
+      fmt::format("memory.sequence_chunk_tokens = {} is too small for data.seq_len = {}, of which {} ranks have a part "
+                  "of each chunk: use 0, or {} or more",
+                  chunk, s.data.seq_len, ranks, least));
+}
+
 void check_offload(const RunSpec& s, Checker& check) {
   const std::vector<Recompute>& stages = s.parallel.pipeline.recompute;
   const bool full = stages.empty() ? s.memory.recompute == Recompute::full || is_open(s, "recompute")
@@ -265,6 +279,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_parallel(spec, check);
   check_objective(spec, check);
   check_precision(spec.precision, check);
+  check_chunks(spec, check);
   check_offload(spec, check);
   check_checkpoint(spec.checkpoint, check);
   check_sample_text(spec, check);

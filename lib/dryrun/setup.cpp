@@ -20,6 +20,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.zero_stage = static_cast<int>(spec.parallel.zero_stage);
   o.megatron_sp = spec.parallel.megatron_sp;
   o.recompute = spec.memory.recompute;
+  o.sequence_chunk = spec.memory.sequence_chunk_tokens;
   o.mlp_tile = spec.memory.mlp_tile_tokens;
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;

@@ -15,16 +15,18 @@ namespace {
 // Runs the stages one after the other on a single dry-run rank and measures the arena.
 class StageMeter {
  public:
-  StageMeter(StageWork& work, Arena& arena, const Arena& host_arena, int stages)
+  StageMeter(StageWork& work, Arena& arena, Arena& host_arena, int stages)
       : work_(work), arena_(arena), host_arena_(host_arena), last_(stages - 1) {}
 
   // Runs two micro-batches: the first leaves memory in use that the second must add, losses that were not read yet.
   StageBytes measure(int stage) {
     StageBytes bytes;
     const int64_t empty = used();
+    host_arena_.mark();
     run_fused(stage, bytes);
     const int64_t left = used() - empty;
     run_split(stage, bytes);
+    bytes.offloaded_working = static_cast<int64_t>(host_arena_.most_in_use()) - bytes.offloaded;
     for (int64_t& w : bytes.working) w += left;
     return bytes;
   }
@@ -78,7 +80,7 @@ class StageMeter {
 
   StageWork& work_;
   Arena& arena_;
-  const Arena& host_arena_;
+  Arena& host_arena_;
   int last_;
 };
 

@@ -6,48 +6,69 @@
 namespace fp {
 namespace {
 
-// Returns the values of tokens [first, first + count) of each sample, `padding` beyond its end.
-std::vector<int32_t> columns_of(const Batch& b, const std::vector<int32_t>& values, int64_t first, int64_t count,
-                                int32_t padding) {
-  std::vector<int32_t> columns(static_cast<size_t>(b.n * count), padding);
+// Appends the values of tokens [first, first + count) of each sample, `padding` beyond its end.
+void append_columns(std::vector<int32_t>& columns, const Batch& b, const std::vector<int32_t>& values, int64_t first,
+                    int64_t count, int32_t padding) {
   const int64_t real = std::clamp<int64_t>(b.seq_len - first, 0, count);
-  for (int64_t s = 0; s < b.n; ++s)
-    std::copy_n(values.begin() + s * b.seq_len + first, real, columns.begin() + s * count);
+  for (int64_t s = 0; s < b.n; ++s) {
+    const auto from = values.begin() + s * b.seq_len + std::min(first, b.seq_len);
+    columns.insert(columns.end(), from, from + real);
+    columns.insert(columns.end(), static_cast<size_t>(count - real), padding);
+  }
+}
+
+// Return the values of this rank's tokens, and those of all sequence-parallel ranks, chunk after chunk.
+std::vector<int32_t> own_tokens(const Batch& b, const std::vector<int32_t>& values,
+                                const std::vector<TokenShare>& shares, int32_t padding) {
+  std::vector<int32_t> columns;
+  for (const TokenShare& s : shares) append_columns(columns, b, values, s.first_token, s.tokens, padding);
   return columns;
+}
+std::vector<int32_t> all_tokens(const Batch& b, const std::vector<int32_t>& values,
+                                const std::vector<TokenShare>& shares, int32_t padding) {
+  std::vector<int32_t> columns;
+  for (const TokenShare& s : shares) append_columns(columns, b, values, s.start, s.length, padding);
+  return columns;
+}
+
+// Returns the part of a tensor with as much for each chunk.
+Tensor part_of(const Tensor& t, size_t chunk, size_t chunks) {
+  if (!t) return {};
+  const int64_t n = t.shape[0] / static_cast<int64_t>(chunks);
+  return t.slice(static_cast<int64_t>(chunk) * n, n);
 }
 
 }  // namespace
 
-TokenShare share_of(const ModelEnv& e, const Batch& b) { return split_tokens(b.n, b.seq_len, e.tokens); }
+std::vector<TokenShare> shares_of(const ModelEnv& e, const Batch& b) { return split_tokens(b.n, b.seq_len, e.tokens); }
 
-int64_t valid_targets(const Batch& b, const TokenShare& share) {
-  const std::vector<int32_t> mine = columns_of(b, b.targets, share.first_token, share.tokens, kIgnoredTarget);
+int64_t valid_targets(const Batch& b, const std::vector<TokenShare>& shares) {
+  const std::vector<int32_t> mine = own_tokens(b, b.targets, shares, kIgnoredTarget);
   return static_cast<int64_t>(mine.size()) - std::count(mine.begin(), mine.end(), kIgnoredTarget);
 }
 
 DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
-  const TokenShare share = share_of(e, b);
-  const int64_t m = share.rows(), end = b.seq_len;
+  const std::vector<TokenShare> shares = shares_of(e, b);
   DeviceBatch s;
   const auto put = [&](ArenaTensor& t, const Shape& shape, const std::vector<int32_t>& host) {
     t = e.arena->alloc(DType::i32, shape);
     e.ops->copy_in({t, host.data()});
   };
-  const auto mine = [&](const std::vector<int32_t>& values, int32_t padding) {
-    return columns_of(b, values, share.first_token, share.tokens, padding);
+  const auto put_rows = [&](ArenaTensor& t, const std::vector<int32_t>& host) {
+    put(t, {static_cast<int64_t>(host.size())}, host);
   };
-  std::vector<int32_t> ids = mine(b.tokens, 0), positions = mine(b.positions, 0);
-  if (e.ids->embedding.positions >= 0) put(s.row_positions, {m}, positions);
+  std::vector<int32_t> ids = own_tokens(b, b.tokens, shares, 0), positions = own_tokens(b, b.positions, shares, 0);
+  if (e.ids->embedding.positions >= 0) put_rows(s.row_positions, positions);
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i] - e.vocabulary.first;
     const bool here = id >= 0 && id < e.vocabulary.count;
     ids[i] = here ? static_cast<int32_t>(id) : -1;
     if (!here) positions[i] = -1;
   }
-  put(s.ids, {m}, ids);
-  if (e.ids->embedding.positions >= 0) put(s.embed_positions, {m}, positions);
-  put(s.targets, {m}, mine(b.targets, kIgnoredTarget));
-  put(s.positions, {b.n * share.length}, columns_of(b, b.positions, 0, share.length, 0));
+  put_rows(s.ids, ids);
+  if (e.ids->embedding.positions >= 0) put_rows(s.embed_positions, positions);
+  put_rows(s.targets, own_tokens(b, b.targets, shares, kIgnoredTarget));
+  put_rows(s.positions, all_tokens(b, b.positions, shares, 0));
   std::vector<int32_t> words;
   for (const uint64_t id : b.sample_ids) {
     words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id)));
@@ -56,12 +77,15 @@ DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
   put(s.sample_ids, {b.n, 2}, words);
   const bool masked = std::any_of(b.doc_start.begin(), b.doc_start.end(), [](int32_t start) { return start != 0; });
   // Allocated even if unused: a hole that only some batches leave could raise the arena above the dry run's mark.
-  put(s.doc_start, {b.n, share.length}, columns_of(b, b.doc_start, 0, share.length, static_cast<int32_t>(end)));
-  s.view = {share,           share.local_runs(),
-            s.ids,           s.targets,
-            s.row_positions, s.embed_positions,
-            s.positions,     masked ? *s.doc_start : Tensor(),
-            s.sample_ids,    training};
+  const size_t chunks = shares.size();
+  put(s.doc_start, {static_cast<int64_t>(chunks) * b.n, shares[0].length},
+      all_tokens(b, b.doc_start, shares, static_cast<int32_t>(b.seq_len)));
+  for (size_t i = 0; i < chunks; ++i) {
+    const auto part = [&](const Tensor& t) { return part_of(t, i, chunks); };
+    s.chunks.push_back({i, shares[i], shares[i].local_runs(), part(s.ids), part(s.targets), part(s.row_positions),
+                        part(s.embed_positions), part(s.positions), masked ? part(s.doc_start) : Tensor(), s.sample_ids,
+                        training});
+  }
   return s;
 }
 

@@ -1,6 +1,8 @@
 // DeviceBatch: this rank's tokens of a batch, on the device.
 #pragma once
 
+#include <vector>
+
 #include "data/sampling/batch.h"
 #include "model/env.h"
 
@@ -8,17 +10,23 @@ namespace fp {
 
 struct DeviceBatch {
   ArenaTensor ids, targets, row_positions, embed_positions, positions, doc_start, sample_ids;
-  MicroBatch view;  // of the tensors above; shapes in model/env.h
+  std::vector<MicroBatch> chunks;  // views of the tensors above, of equal shapes (model/env.h)
+
+  int64_t rows() const { return static_cast<int64_t>(chunks.size()) * chunks.front().rows(); }
+  // Returns the part of a tensor [rows(), ...] that belongs to a chunk.
+  Tensor rows_of(const Tensor& t, size_t chunk) const {
+    return t.slice(static_cast<int64_t>(chunk) * chunks[chunk].rows(), chunks[chunk].rows());
+  }
 };
 
 // Copies this rank's tokens of a batch to the device.
 DeviceBatch upload(const ModelEnv&, const Batch&, bool training);
 
-// Returns the part of a batch's tokens that this rank processes.
-TokenShare share_of(const ModelEnv&, const Batch&);
+// Returns the part of a batch's tokens that this rank processes, by chunk.
+std::vector<TokenShare> shares_of(const ModelEnv&, const Batch&);
 // Returns the number of targets in that part that are not ignored.
-int64_t valid_targets(const Batch&, const TokenShare&);
+int64_t valid_targets(const Batch&, const std::vector<TokenShare>&);
 // Whether this rank counts the rows (samples) of its share in sums over rows: one sequence-parallel rank has to.
-inline bool counts_rows(const TokenShare& share) { return share.first_token == 0; }
+inline bool counts_rows(const std::vector<TokenShare>& shares) { return shares.front().first_token == 0; }
 
 }  // namespace fp

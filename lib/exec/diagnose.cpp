@@ -37,7 +37,7 @@ class Search {
   void weights(ParamId first, ParamId last);
   // Searches a result that has the micro-batch's own rows, all rows of this rank, or all tokens of its heads.
   void tokens(const std::string& name, const Tensor&);
-  void block(int64_t layer, const BlockState&, const Tensor& out);
+  void block(int64_t layer, const BlockState&, const KeyValues::Pair&, const Tensor& out);
   void gradients(std::span<const Batch>);
   const std::optional<Finding>& first() const { return first_; }
 
@@ -49,7 +49,7 @@ class Search {
 
   const ModelEnv* env_;
   const Batch* batch_ = nullptr;
-  const MicroBatch* micro_batch_ = nullptr;
+  const MicroBatch* micro_batch_ = nullptr;  // a chunk
   int64_t order_ = 0;
   std::optional<Finding> first_;
 };
@@ -114,11 +114,11 @@ void Search::tokens(const std::string& name, const Tensor& t) {
     first_ = {order_, fmt::format("first non-finite tensor: {}; sample ids: {}", name, list(samples))};
 }
 
-void Search::block(int64_t layer, const BlockState& s, const Tensor& out) {
+void Search::block(int64_t layer, const BlockState& s, const KeyValues::Pair& kv, const Tensor& out) {
   const std::pair<const char*, const Tensor&> steps[] = {{"attention norm", s.attention.x},
                                                          {"queries", s.attention.q},
-                                                         {"keys", s.attention.k},
-                                                         {"values", s.attention.v},
+                                                         {"keys", kv.k},
+                                                         {"values", kv.v},
                                                          {"attention output", s.attention.o},
                                                          {"residual after attention", s.x1},
                                                          {"MLP norm", s.mlp.x},
@@ -183,9 +183,15 @@ class ForwardInspection {
         const DeviceBatch uploaded = upload(model_.env(), micro_batches[b], true);
         const bool mine = rank_of(stage) == rank_;
         const Action a{ActionKind::forward, 0, false, stage, static_cast<int>(b)};
-        ArenaTensor x = mine && stage > 0 ? take_input(a, uploaded.view) : ArenaTensor();
-        inspect(plan_.stages[static_cast<size_t>(stage)], {b, micro_batches[b], uploaded.view}, mine, x);
-        if (mine && x) pass_on(a, std::move(x));
+        std::vector<OffloadedTensor> x(uploaded.chunks.size());
+        const Place at{b, micro_batches[b], uploaded};
+        ArenaTensor input = mine && stage > 0 ? take_input(a, micro_batches[b]) : ArenaTensor();
+        for (size_t c = 0; input && c < x.size(); ++c)
+          x[c] = OffloadedTensor(part_of(model_.env(), input, uploaded, c));
+        input.reset();
+        const StagePart& part = plan_.stages[static_cast<size_t>(stage)];
+        inspect(part, at, mine, x);
+        if (mine && !part.head) pass_on(a, at, x);
       }
     links_.finish();
   }
@@ -195,19 +201,21 @@ class ForwardInspection {
   struct Place {
     size_t index;
     const Batch& batch;
-    const MicroBatch& view;
+    const DeviceBatch& device;
   };
   int rank_of(int stage) const { return plan_.placement.rank_of(0, stage); }
 
-  ArenaTensor take_input(const Action& a, const MicroBatch& view) {
+  ArenaTensor take_input(const Action& a, const Batch& b) {
     const ModelEnv& e = model_.env();
     if (rank_of(a.stage - 1) != rank_)
-      links_.receive(Direction::forward, a, e.alloc({view.local_rows(), e.arch->hidden}));
+      links_.receive(Direction::forward, a, e.alloc({local_rows(shares_of(e, b)), e.arch->hidden}));
     return links_.take(Direction::forward, a);
   }
 
-  void pass_on(const Action& a, ArenaTensor x) {
-    links_.give(Direction::forward, a, std::move(x));
+  void pass_on(const Action& a, const Place& at, std::vector<OffloadedTensor>& x) {
+    ArenaTensor whole;
+    for (size_t c = 0; c < x.size(); ++c) collect(model_.env(), x[c].take(), at.device, c, whole);
+    links_.give(Direction::forward, a, std::move(whole));
     if (rank_of(a.stage + 1) != rank_) links_.send(Direction::forward, a);
   }
 
@@ -218,30 +226,41 @@ class ForwardInspection {
     for (const int u : units) weights_.release(u);
   }
 
-  // Replaces x, the input of the stage, by its output (empty for the last stage).
-  void inspect(const StagePart& part, const Place& at, bool mine, ArenaTensor& x) {
+  // Replaces x, the input of the stage by chunk, by its output.
+  void inspect(const StagePart& part, const Place& at, bool mine, std::vector<OffloadedTensor>& x) {
     const ModelEnv& env = model_.env();
     const ParamTable& table = model_.table();
+    const bool parks = env.host != nullptr && x.size() > 1;
+    const auto for_chunks = [&](const std::vector<int>& units, int64_t layer, const auto& work) {
+      with_weights(units, mine, [&] {
+        for (const MicroBatch& m : at.device.chunks) {
+          search_.begin(at.index, at.batch, m, layer);
+          work(m, x[m.chunk]);
+          if (parks) x[m.chunk].send(env);
+          x[m.chunk].release();
+        }
+      });
+    };
     if (part.embedding)
-      with_weights(table.embedding_units(), mine, [&] {
-        x = model_.embedding().forward(at.view);
-        search_.begin(at.index, at.batch, at.view, -1);
-        search_.tokens("embedding output", x);
+      for_chunks(table.embedding_units(), -1, [&](const MicroBatch& m, OffloadedTensor& out) {
+        out = OffloadedTensor(model_.embedding().forward(m));
+        search_.tokens("embedding output", out.on_device());
       });
-    for (int64_t l = part.first_layer; l < part.first_layer + part.layers; ++l)
-      with_weights({table.layer_unit(l)}, mine, [&] {
-        BlockState state;  // with every intermediate of the one block under inspection
-        x = Block(env, l, Recompute::none).forward(std::move(x), at.view, state);
-        search_.begin(at.index, at.batch, at.view, l);
-        search_.block(l, state, x);
+    for (int64_t l = part.first_layer; l < part.first_layer + part.layers; ++l) {
+      const Block block(env, l, Recompute::none);  // keeps every intermediate
+      KeyValues kv(env, x.size(), parks);
+      for_chunks({table.layer_unit(l)}, l, [&](const MicroBatch& m, OffloadedTensor& out) {
+        BlockState state;
+        out = OffloadedTensor(block.forward(out.on_device(), m, state, kv));
+        search_.block(l, state, kv.on_device(m.chunk), out.on_device());
+        kv.release(m.chunk);
       });
+    }
     if (!part.head) return;
-    with_weights(table.head_units(), mine, [&] {
-      const ArenaTensor loss = env.alloc_f32({at.view.rows(), 2});
-      model_.head().forward(x, at.view, loss, losses_.of_tokens());
-      search_.begin(at.index, at.batch, at.view, model_.architecture().layers);
+    for_chunks(table.head_units(), model_.architecture().layers, [&](const MicroBatch& m, OffloadedTensor& out) {
+      const ArenaTensor loss = env.alloc_f32({m.rows(), 2});
+      model_.head().forward(out.on_device(), m, loss, losses_.of_tokens());
       search_.tokens("loss", loss);
-      x.reset();
     });
   }
 

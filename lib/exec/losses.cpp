@@ -63,7 +63,7 @@ void add_pairs(const Batch& b, const std::vector<double>& losses, const DpoSpec&
 LossSpec Losses::spec(std::span<const Batch> micro_batches) const {
   double units = 0;
   for (const Batch& b : micro_batches) {
-    const TokenShare share = share_of(*env_, b);
+    const std::vector<TokenShare> share = shares_of(*env_, b);
     const int64_t rows = counts_rows(share) ? b.n / 2 : 0;
     units += static_cast<double>(options_.dpo ? rows : valid_targets(b, share));
   }
@@ -72,9 +72,9 @@ LossSpec Losses::spec(std::span<const Batch> micro_batches) const {
 }
 
 std::vector<double> Losses::sum_rows(const Batch& b, const std::vector<float>& losses) const {
-  const auto tokens = static_cast<size_t>(share_of(*env_, b).tokens);
+  const auto tokens = static_cast<size_t>(shares_of(*env_, b).front().tokens);
   std::vector<double> rows(static_cast<size_t>(b.n));
-  for (size_t i = 0; i < losses.size(); i += 2) rows[i / 2 / tokens] += losses[i];
+  for (size_t i = 0; i < losses.size(); i += 2) rows[i / 2 / tokens % rows.size()] += losses[i];
   groups_->sequence->all_reduce(rows);
   return rows;
 }
@@ -85,7 +85,7 @@ std::vector<double> Losses::rows(const Batch& b, const Tensor& losses) const {
 
 LossSums Losses::sums(const Batch& b, const Tensor& losses, std::vector<double>* row_scales) const {
   const std::vector<float> host = to_host(*env_->ops, losses);
-  const TokenShare share = share_of(*env_, b);
+  const std::vector<TokenShare> share = shares_of(*env_, b);
   LossSums s;
   if (counts_rows(share)) s.target_bytes = b.target_bytes;
   for (size_t i = 0; i < host.size(); i += 2) {

@@ -91,64 +91,87 @@ ArenaTensor ModelStages::allocate_input(const Action& a) {
   const ModelEnv& e = model_->env();
   current_ = schedule_->batch_of(a);
   begin("buffer for a message");
-  return e.alloc({share_of(e, batch(a)).local_rows, e.arch->hidden});
+  return e.alloc({local_rows(shares_of(e, batch(a))), e.arch->hidden});
 }
 
-ArenaTensor ModelStages::run_embedding(const MicroBatch& batch) {
+// The backward pass of a whole sequence soon follows its last layer.
+bool ModelStages::leaves(const StagePart& p, int64_t l, size_t chunks) const {
+  if (parks(chunks)) return l == p.layers ? p.head : !training_ || recomputes(p, l);
+  return model_->env().host != nullptr && training_ && l < p.layers && recomputes(p, l) &&
+         !(p.head && l + 1 == p.layers);
+}
+
+StageState ModelStages::new_state(const StagePart& p, size_t chunks) const {
+  StageState s;
+  s.layers.resize(static_cast<size_t>(p.layers));
+  for (int64_t l = 0; l < p.layers; ++l) {
+    LayerState& layer = s.layers[static_cast<size_t>(l)];
+    layer.inputs.resize(chunks);
+    layer.chunks.resize(chunks);
+    layer.kv = KeyValues(model_->env(), chunks, parks(chunks) && (!training_ || recomputes(p, l)));
+  }
+  s.outputs.resize(chunks);
+  s.gradients.resize(chunks);
+  return s;
+}
+
+void ModelStages::put_input(const StagePart& p, StageState& s, int64_t l, size_t chunk, ArenaTensor x) {
+  std::vector<OffloadedTensor>& chunks = s.inputs_of(l);
+  chunks[chunk] = OffloadedTensor(std::move(x));
+  if (leaves(p, l, chunks.size())) departures_.send(model_->env(), chunks[chunk]);
+}
+
+void ModelStages::run_embedding(const StagePart& p, const DeviceBatch& batch, StageState& s) {
   const std::vector<int> embedding = model_->table().embedding_units();
   begin("forward of the embedding");
   for (const int u : embedding) weights_->acquire(u);
-  ArenaTensor x = model_->embedding().forward(batch);
+  for (const MicroBatch& chunk : batch.chunks) put_input(p, s, 0, chunk.chunk, model_->embedding().forward(chunk));
   for (const int u : embedding) weights_->release(u);
-  return x;
 }
 
-// The backward pass soon follows the last layer.
-bool ModelStages::offloads(const StagePart& p, int64_t l) const {
-  return model_->env().host != nullptr && !(p.head && l + 1 == p.layers) &&
-         model_->blocks()[static_cast<size_t>(p.first_layer + l)].recompute() == Recompute::full;
-}
-
-void ModelStages::take_input(const StagePart& p, MicroBatchState& s, int64_t l) {
-  for (const int64_t i : {l, l - 1})
-    if (i >= 0 && offloads(p, i)) s.inputs[static_cast<size_t>(i)].fetch(s.blocks[static_cast<size_t>(i)].x);
-  if (offloads(p, l)) s.inputs[static_cast<size_t>(l)].arrive();
-}
-
-ArenaTensor ModelStages::run_layers(const StagePart& p, ArenaTensor x, const MicroBatch& batch,
-                                    MicroBatchState* state) {
-  const ParamTable& table = model_->table();
-  for (int64_t l = 0; l < p.layers; ++l) {
-    const int64_t layer = p.first_layer + l;
-    const int after = p.head ? table.head_units().back() : -1;
+ArenaTensor ModelStages::run_layers(const StagePart& p, const DeviceBatch& batch, StageState& s) {
+  const size_t chunks = batch.chunks.size();
+  const std::vector<ChunkPass> passes = forward_passes(p.layers, chunks);
+  ArenaTensor whole;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const auto [l, c, keys_only] = passes[i];
+    LayerState& layer = s.layers[static_cast<size_t>(l)];
     tick();
-    begin("forward", layer);
-    weights_->acquire(table.layer_unit(layer), l + 1 < p.layers ? table.layer_unit(layer + 1) : after);
-    BlockState nothing;
-    BlockState& kept = state != nullptr ? state->blocks[static_cast<size_t>(l)] : nothing;
-    OffloadedInput* const input = state != nullptr && offloads(p, l) ? &state->inputs[static_cast<size_t>(l)] : nullptr;
-    if (input != nullptr) input->send(model_->env(), x);
-    x = model_->blocks()[static_cast<size_t>(layer)].forward(std::move(x), batch, kept);
-    if (input != nullptr) input->release(kept.x);
-    weights_->release(table.layer_unit(layer));
+    begin("forward", p.first_layer + l);
+    if (c == 0)
+      weights_->acquire(unit(p, l), l + 1 < p.layers ? unit(p, l + 1)
+                                    : p.head         ? model_->table().head_units().back()
+                                                     : -1);
+    if (i + 1 < passes.size()) s.inputs_of(passes[i + 1].layer)[passes[i + 1].chunk].fetch();
+    ArenaTensor y = block(p, l).forward(layer.inputs[c].on_device(), batch.chunks[c], layer.chunks[c], layer.kv);
+    training_ ? layer.inputs[c].release() : layer.inputs[c].reset();
+    if (l + 1 == p.layers && !p.head)
+      collect(model_->env(), std::move(y), batch, c, whole);
+    else
+      put_input(p, s, l + 1, c, std::move(y));
+    if (c + 1 < chunks) continue;
+    block(p, l).end_forward(batch.chunks[c], layer.kv);
+    weights_->release(unit(p, l));
   }
-  return x;
+  departures_.flush();
+  if (p.layers == 0 && !p.head)
+    for (size_t c = 0; c < chunks; ++c) collect(model_->env(), s.outputs[c].take(), batch, c, whole);
+  return whole;
 }
 
 ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
   current_ = schedule_->batch_of(a);
   enter(a);
   const StagePart& p = part(a.stage);
-  const MicroBatch& mine = micro_batch_of(a);
-  MicroBatchState* state = training_ ? &states_[{a.pipe, a.stage, a.micro_batch}] : nullptr;
-  if (state != nullptr) {
-    state->blocks.resize(static_cast<size_t>(p.layers));
-    state->inputs = std::vector<OffloadedInput>(static_cast<size_t>(p.layers));
-  }
-  if (p.embedding) x = run_embedding(mine);
-  x = run_layers(p, std::move(x), mine, state);
-  if (p.head && training_) std::swap(state->top, x);
-  if (p.head && !training_) run_head_forward(a, std::exchange(x, ArenaTensor()));
+  const DeviceBatch& mine = micro_batch_of(a);
+  StageState passing = new_state(p, mine.chunks.size());
+  StageState& state = training_ ? states_[{a.pipe, a.stage, a.micro_batch}] = std::move(passing) : passing;
+  if (p.embedding) run_embedding(p, mine, state);
+  for (size_t c = 0; !p.embedding && c < mine.chunks.size(); ++c)
+    put_input(p, state, 0, c, part_of(model_->env(), x, mine, c));
+  x.reset();
+  x = run_layers(p, mine, state);
+  if (p.head && !training_) run_head_forward(a, state);
   if (!training_) leave(a);
   return x;
 }
@@ -162,101 +185,144 @@ void ModelStages::release_head() {
   for (const int u : model_->table().head_units()) weights_->release(u);
 }
 
-void ModelStages::run_head_forward(const Action& a, ArenaTensor top) {
+void ModelStages::run_head_forward(const Action& a, StageState& s) {
   begin("LM head and loss");
-  ArenaTensor loss = model_->env().alloc_f32({micro_batch_of(a).rows(), 2});
+  const DeviceBatch& mine = micro_batch_of(a);
+  ArenaTensor loss = model_->env().alloc_f32({mine.rows(), 2});
   acquire_head(-1);
-  model_->head().forward(top, micro_batch_of(a), loss, losses_->of_tokens());
+  losses_of(mine, s, loss, losses_->of_tokens());
   release_head();
+  s.outputs.clear();
   unread_.push_back({schedule_->batch_of(a), std::move(loss)});
 }
 
-ArenaTensor ModelStages::run_head(const Action& a) {
+void ModelStages::losses_of(const DeviceBatch& batch, StageState& s, const Tensor& loss, const LossSpec& spec) {
+  for (const MicroBatch& m : batch.chunks) {
+    if (m.chunk + 1 < s.outputs.size()) s.outputs[m.chunk + 1].fetch();
+    model_->head().forward(s.outputs[m.chunk].on_device(), m, batch.rows_of(loss, m.chunk), spec);
+    s.outputs[m.chunk].release();
+  }
+}
+
+void ModelStages::run_head(const Action& a) {
   const StagePart& p = part(a.stage);
-  const MicroBatch& mine = micro_batch_of(a);
+  const DeviceBatch& mine = micro_batch_of(a);
+  StageState& s = state_of(a);
   const int b = schedule_->batch_of(a);
   begin("LM head and loss");
   ArenaTensor loss = model_->env().alloc_f32({mine.rows(), 2});
-  acquire_head(p.layers > 0 ? model_->table().layer_unit(p.first_layer + p.layers - 1) : -1);
+  acquire_head(p.layers > 0 ? unit(p, p.layers - 1) : -1);
   for (const int u : model_->table().head_units()) gradients_->open(u);
   LossSpec spec = spec_;
   std::vector<double> row_scales;
-  ArenaTensor top = std::move(state_of(a).top);
   if (losses_->has_row_weights()) {  // the gradient scale of an answer depends on the losses of both in its pair
-    model_->head().forward(top, mine, loss, spec);
+    losses_of(mine, s, loss, spec);
     sums_[static_cast<size_t>(b)] = losses_->sums(batch(a), loss, &row_scales);
     spec.sample_scales = row_scales;
   }
-  ArenaTensor dx = model_->head().forward_backward(std::move(top), mine, loss, spec);
+  for (const MicroBatch& m : mine.chunks) {
+    if (m.chunk + 1 < s.outputs.size()) s.outputs[m.chunk + 1].fetch();
+    ArenaTensor x = s.outputs[m.chunk].take();
+    put_gradient(s, m.chunk, model_->head().forward_backward(std::move(x), m, mine.rows_of(loss, m.chunk), spec));
+  }
+  departures_.flush();
   release_head();
   if (!losses_->has_row_weights()) unread_.push_back({b, std::move(loss)});
-  return dx;
+}
+
+void ModelStages::put_gradient(StageState& s, size_t chunk, ArenaTensor dx) {
+  s.gradients[chunk] = OffloadedTensor(std::move(dx));
+  if (parks(s.gradients.size())) departures_.send(model_->env(), s.gradients[chunk]);
+}
+
+ArenaTensor ModelStages::run_layers_backward(const Action& a, bool fused, bool reduces) {
+  const StagePart& p = part(a.stage);
+  const DeviceBatch& mine = micro_batch_of(a);
+  StageState& s = state_of(a);
+  std::vector<bool> restores;
+  for (int64_t l = 0; l < p.layers; ++l) restores.push_back(recomputes(p, l));
+  const std::vector<ChunkPass> passes = backward_passes(restores, mine.chunks.size());
+  ArenaTensor whole;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const auto [l, c, keys_only] = passes[i];
+    LayerState& layer = s.layers[static_cast<size_t>(l)];
+    const bool first = i == 0 || passes[i - 1].layer != l, last = !keys_only && c == 0;
+    begin(fused ? "backward" : "input gradient", p.first_layer + l);
+    if (first) {
+      weights_->acquire(unit(p, l), l > 0 ? unit(p, l - 1) : -1);
+      if (fused) gradients_->open(unit(p, l));
+    }
+    tick();
+    for (size_t n = i; n < std::min(i + 2, passes.size()); ++n) {
+      s.layers[static_cast<size_t>(passes[n].layer)].inputs[passes[n].chunk].fetch();
+      if (!passes[n].keys_only) s.gradients[passes[n].chunk].fetch();
+    }
+    if (keys_only) {
+      block(p, l).restore_keys(layer.inputs[c].on_device(), mine.chunks[c], layer.kv);
+      layer.inputs[c].release();
+      continue;
+    }
+    layer.chunks[c].x = layer.inputs[c].settle();
+    ArenaTensor dy = s.gradients[c].take();
+    dy = fused ? block(p, l).backward(std::move(dy), mine.chunks[c], layer.chunks[c], layer.kv)
+               : block(p, l).backward_input(std::move(dy), mine.chunks[c], layer.chunks[c], layer.kv);
+    if (fused) layer.inputs[c].reset();
+    if (l == 0 && !p.embedding)
+      collect(model_->env(), std::move(dy), mine, c, whole);
+    else
+      put_gradient(s, c, std::move(dy));
+    if (!last) continue;
+    weights_->release(unit(p, l));
+    if (fused && reduces) reduce_unit(unit(p, l), a.stage);
+  }
+  departures_.flush();
+  if (p.layers == 0 && !p.embedding)
+    for (size_t c = 0; c < mine.chunks.size(); ++c) collect(model_->env(), s.gradients[c].take(), mine, c, whole);
+  return whole;
 }
 
 ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
   current_ = schedule_->batch_of(a);
-  const StagePart& p = part(a.stage);
-  if (p.head) dy = run_head(a);
-  const MicroBatch& mine = micro_batch_of(a);
-  MicroBatchState& state = state_of(a);
-  const ParamTable& table = model_->table();
-  for (int64_t l = p.layers; l-- > 0;) {
-    const int64_t layer = p.first_layer + l;
-    tick();
-    begin("input gradient", layer);
-    weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
-    take_input(p, state, l);
-    dy = model_->blocks()[static_cast<size_t>(layer)].backward_input(std::move(dy), mine,
-                                                                     state.blocks[static_cast<size_t>(l)]);
-    weights_->release(table.layer_unit(layer));
-  }
-  if (p.embedding) std::swap(state.embedding, dy);
-  return dy;
+  begin_backward(a, std::move(dy));
+  return run_layers_backward(a, false, false);
+}
+
+void ModelStages::begin_backward(const Action& a, ArenaTensor dy) {
+  if (part(a.stage).head) return run_head(a);
+  const DeviceBatch& mine = micro_batch_of(a);
+  for (size_t c = 0; c < mine.chunks.size(); ++c) put_gradient(state_of(a), c, part_of(model_->env(), dy, mine, c));
+  departures_.flush();
 }
 
 void ModelStages::backward_weight(const Action& a, bool reduces) {
   current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
-  std::vector<BlockState>& states = state_of(a).blocks;
-  const ParamTable& table = model_->table();
+  std::vector<LayerState>& layers = state_of(a).layers;
   if (p.head && reduces) reduce_head(a.stage);
   for (int64_t l = p.layers; l-- > 0;) {
-    const int unit = table.layer_unit(p.first_layer + l);
+    const Block& b = block(p, l);
+    LayerState& layer = layers[static_cast<size_t>(l)];
     tick();
     begin("weight gradients", p.first_layer + l);
-    gradients_->open(unit);
-    const Block& block = model_->blocks()[static_cast<size_t>(p.first_layer + l)];
-    if (block.recomputes_for_weight_gradients()) weights_->acquire(unit);
-    block.backward_weight(states[static_cast<size_t>(l)]);
-    if (block.recomputes_for_weight_gradients()) weights_->release(unit);
-    if (reduces) reduce_unit(unit, a.stage);
+    gradients_->open(unit(p, l));
+    if (b.recomputes_for_weight_gradients()) weights_->acquire(unit(p, l));
+    for (size_t c = layer.chunks.size(); c-- > 0;) {
+      b.backward_weight(layer.chunks[c]);
+      layer.inputs[c].reset();
+    }
+    if (b.recomputes_for_weight_gradients()) weights_->release(unit(p, l));
+    if (reduces) reduce_unit(unit(p, l), a.stage);
   }
   release_state(a, reduces);
 }
 
 ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces) {
   current_ = schedule_->batch_of(a);
-  const StagePart& p = part(a.stage);
-  if (p.head) dy = run_head(a);
-  if (p.head && reduces) reduce_head(a.stage);
-  const MicroBatch& mine = micro_batch_of(a);
-  MicroBatchState& state = state_of(a);
-  const ParamTable& table = model_->table();
-  for (int64_t l = p.layers; l-- > 0;) {
-    const int64_t layer = p.first_layer + l;
-    const Block& block = model_->blocks()[static_cast<size_t>(layer)];
-    begin("backward", layer);
-    weights_->acquire(table.layer_unit(layer), l > 0 ? table.layer_unit(layer - 1) : -1);
-    tick();
-    gradients_->open(table.layer_unit(layer));
-    take_input(p, state, l);
-    dy = block.backward(std::move(dy), mine, state.blocks[static_cast<size_t>(l)]);
-    weights_->release(table.layer_unit(layer));
-    if (reduces) reduce_unit(table.layer_unit(layer), a.stage);
-  }
-  if (p.embedding) std::swap(state.embedding, dy);
+  begin_backward(a, std::move(dy));
+  if (part(a.stage).head && reduces) reduce_head(a.stage);
+  ArenaTensor dx = run_layers_backward(a, true, reduces);
   release_state(a, reduces);
-  return dy;
+  return dx;
 }
 
 // The embedding's gradients are the last that a micro-batch needs its state for.
@@ -265,7 +331,11 @@ void ModelStages::release_state(const Action& a, bool reduces) {
     const std::vector<int> embedding = model_->table().embedding_units();
     begin("backward of the embedding");
     for (const int u : embedding) gradients_->open(u);
-    model_->embedding().backward_weight(std::move(state_of(a).embedding), micro_batch_of(a));
+    std::vector<OffloadedTensor>& gradients = state_of(a).gradients;
+    for (const MicroBatch& chunk : micro_batch_of(a).chunks) {
+      if (chunk.chunk + 1 < gradients.size()) gradients[chunk.chunk + 1].fetch();
+      model_->embedding().backward_weight(gradients[chunk.chunk].take(), chunk);
+    }
     if (reduces)
       for (auto u = embedding.rbegin(); u != embedding.rend(); ++u) reduce_unit(*u, a.stage);
   }
@@ -306,7 +376,12 @@ void ModelStages::reduce(int stage) {
 ArenaTensor ModelStages::hidden(const Batch& b) {
   FP_CHECK(parts_->size() == 1, "a model in {} stages is on several ranks", parts_->size());
   const DeviceBatch whole = upload(model_->env(), b, false);
-  return run_layers(part(0), run_embedding(whole.view), whole.view, nullptr);
+  FP_CHECK(whole.chunks.size() == 1, "logits of a sequence in {} chunks", whole.chunks.size());
+  training_ = false;
+  StageState s = new_state(part(0), 1);
+  run_embedding(part(0), whole, s);
+  run_layers(part(0), whole, s);
+  return s.outputs[0].take();
 }
 
 }  // namespace fp

@@ -9,7 +9,7 @@
 #include "exec/device_batch.h"
 #include "exec/gradient_sync.h"
 #include "exec/losses.h"
-#include "exec/offloaded_input.h"
+#include "exec/stage_state.h"
 #include "exec/stage_work.h"
 #include "exec/weight_gather.h"
 #include "model/model.h"
@@ -43,13 +43,6 @@ class ModelStages final : public StageWork {
   void reduce(int stage) override;
 
  private:
-  // State of a micro-batch in a stage between its passes.
-  struct MicroBatchState {
-    std::vector<BlockState> blocks;
-    std::vector<OffloadedInput> inputs;  // of the blocks
-    ArenaTensor top;                     // input of the LM head
-    ArenaTensor embedding;               // gradient of the embedding's output
-  };
   struct UploadedBatch {
     DeviceBatch batch;
     int uses = 0;  // stages of this rank that entered it and have not left it
@@ -60,8 +53,12 @@ class ModelStages final : public StageWork {
   };
   const StagePart& part(int stage) const { return (*parts_)[static_cast<size_t>(stage)]; }
   const Batch& batch(const Action& a) const { return batches_[static_cast<size_t>(schedule_->batch_of(a))]; }
-  const MicroBatch& micro_batch_of(const Action& a) { return uploaded_.at(schedule_->batch_of(a)).batch.view; }
-  MicroBatchState& state_of(const Action& a) { return states_.at({a.pipe, a.stage, a.micro_batch}); }
+  const DeviceBatch& micro_batch_of(const Action& a) { return uploaded_.at(schedule_->batch_of(a)).batch; }
+  StageState& state_of(const Action& a) { return states_.at({a.pipe, a.stage, a.micro_batch}); }
+  const Block& block(const StagePart& p, int64_t l) const {
+    return model_->blocks()[static_cast<size_t>(p.first_layer + l)];
+  }
+  int unit(const StagePart& p, int64_t l) const { return model_->table().layer_unit(p.first_layer + l); }
   void enter(const Action&);
   void leave(const Action&);
   // Labels the memory that is allocated from now on.
@@ -69,14 +66,28 @@ class ModelStages final : public StageWork {
   void tick();
   std::vector<int> units(int stage) const;
 
-  ArenaTensor run_embedding(const MicroBatch&);
-  ArenaTensor run_layers(const StagePart&, ArenaTensor x, const MicroBatch&, MicroBatchState*);
-  // Whether layer l of the stage keeps its input in host memory.
-  bool offloads(const StagePart&, int64_t l) const;
-  // Brings the input of layer l back to the device, and begins to bring that of the layer below.
-  void take_input(const StagePart&, MicroBatchState&, int64_t l);
-  ArenaTensor run_head(const Action&);                    // -> gradient of the LM head's input
-  void run_head_forward(const Action&, ArenaTensor top);  // losses only
+  StageState new_state(const StagePart&, size_t chunks) const;
+  // Whether layer l restores its activations from its input alone.
+  bool recomputes(const StagePart& p, int64_t l) const { return block(p, l).recompute() == Recompute::full; }
+  // Whether the input of layer l, or after the last layer the output, leaves the device.
+  bool leaves(const StagePart&, int64_t l, size_t chunks) const;
+  // Whether the residual stream leaves the device between layers, and its gradient.
+  bool parks(size_t chunks) const { return model_->env().host != nullptr && chunks > 1; }
+  // Takes a chunk of the input of layer l or of the output; offloads it if it leaves.
+  void put_input(const StagePart&, StageState&, int64_t l, size_t chunk, ArenaTensor x);
+
+  void run_embedding(const StagePart&, const DeviceBatch&, StageState&);
+  // Returns the output of the whole micro-batch, or on the last stage leaves it in the state.
+  ArenaTensor run_layers(const StagePart&, const DeviceBatch&, StageState&);
+  // Returns the gradient of the stage's input, or on the first stage leaves it in the state. `fused`: also computes
+  // weight gradients.
+  ArenaTensor run_layers_backward(const Action&, bool fused, bool reduces);
+  // Takes the gradient of the stage's output, or computes it from the loss.
+  void begin_backward(const Action&, ArenaTensor dy);
+  void put_gradient(StageState&, size_t chunk, ArenaTensor dx);
+  void run_head(const Action&);                       // outputs -> losses, gradients of the outputs
+  void run_head_forward(const Action&, StageState&);  // losses only
+  void losses_of(const DeviceBatch&, StageState&, const Tensor& loss, const LossSpec&);
   void acquire_head(int next);
   void release_head();
   void release_state(const Action&, bool reduces);
@@ -95,12 +106,13 @@ class ModelStages final : public StageWork {
   std::span<const Batch> batches_;
   LossSpec spec_;
   bool training_ = false;
-  int current_ = -1;                                             // batch of the current action
-  std::map<std::tuple<int, int, int>, MicroBatchState> states_;  // by pipe, stage and micro-batch
-  std::map<int, UploadedBatch> uploaded_;                        // by batch
-  std::vector<Loss> unread_;                                     // losses that are still on the device
-  std::vector<LossSums> sums_;                                   // by batch
-  std::map<int, int> sums_to_come_;                              // by unit: reductions still to come in this step
+  int current_ = -1;                                        // batch of the current action
+  std::map<std::tuple<int, int, int>, StageState> states_;  // by pipe, stage and micro-batch
+  std::map<int, UploadedBatch> uploaded_;                   // by batch
+  Departures departures_;                                   // to host memory
+  std::vector<Loss> unread_;                                // losses that are still on the device
+  std::vector<LossSums> sums_;                              // by batch
+  std::map<int, int> sums_to_come_;                         // by unit: reductions still to come in this step
 };
 
 }  // namespace fp

@@ -45,17 +45,13 @@ ArenaTensor Block::add_mlp(ArenaTensor addend, const MicroBatch& batch, const Bl
   return y;
 }
 
-ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s) const {
-  s.x = std::move(x);
+ArenaTensor Block::forward(const Tensor& x, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
+  s.x = x;
   norm_input(batch, s);
-  add_attention(attention_.forward(batch, s.attention), batch, s);
+  add_attention(attention_.forward(batch, s.attention, kv), batch, s);
   ArenaTensor y = add_mlp(mlp_.forward(s.mlp), batch, s);
-  if (!batch.training) {
+  if (!batch.training || recompute_ == Recompute::full) {
     s = {};
-  } else if (recompute_ == Recompute::full) {
-    ArenaTensor input = std::move(s.x);
-    s = {};
-    s.x = std::move(input);
   } else if (recompute_ == Recompute::selective) {
     s.attention.x.reset();
     s.mlp.x.reset();
@@ -64,11 +60,22 @@ ArenaTensor Block::forward(ArenaTensor x, const MicroBatch& batch, BlockState& s
   return y;
 }
 
-void Block::recompute_activations(const MicroBatch& batch, BlockState& s) const {
+void Block::end_forward(const MicroBatch& batch, KeyValues& kv) const {
+  if (!batch.training || recompute_ == Recompute::full) kv.clear();
+}
+
+void Block::restore_keys(const Tensor& x, const MicroBatch& batch, KeyValues& kv) const {
+  BlockState s;
+  s.x = x;
+  norm_input(batch, s);
+  attention_.project(batch, s.attention, kv);
+}
+
+void Block::recompute_activations(const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
   if (recompute_ == Recompute::full) {
     norm_input(batch, s);
-    add_attention(attention_.forward(batch, s.attention), batch, s);
+    add_attention(attention_.forward(batch, s.attention, kv), batch, s);
     mlp_.expand(s.mlp);
   } else if (recompute_ == Recompute::selective) {
     const auto again = [&](ArenaTensor& n, const Tensor& stats, const Tensor& x, const NormIds& norm) {
@@ -93,13 +100,13 @@ ArenaTensor Block::whole_gradient(const Tensor& dy, const MicroBatch& batch, con
   return e.whole(std::move(d), batch);
 }
 
-ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s,
+ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv,
                                   FeedForward::Gradients gradients) const {
   const ModelEnv& e = *env_;
-  recompute_activations(batch, s);
+  recompute_activations(batch, s, kv);
   s.d_n2 = e.reduce(mlp_.backward_input(whole_gradient(dy, batch, ffn_dropout()), s.mlp, gradients), batch);
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
-  ArenaTensor d_n1 = attention_.backward_input(whole_gradient(dy, batch, residual_dropout()), batch, s.attention);
+  ArenaTensor d_n1 = attention_.backward_input(whole_gradient(dy, batch, residual_dropout()), batch, s.attention, kv);
   s.d_n1 = e.reduce(std::move(d_n1), batch);
   e.norm_backward_input(dy, s.d_n1, s.x, s.stats1, ids().norm1, Write::add);
   attention_.release(s.attention);
@@ -107,8 +114,8 @@ ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, Block
   return dy;
 }
 
-ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
-  ArenaTensor dx = backward_input(std::move(dy), batch, s, FeedForward::Gradients::of_input_and_weights);
+ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
+  ArenaTensor dx = backward_input(std::move(dy), batch, s, kv, FeedForward::Gradients::of_input_and_weights);
   backward_weight(s);
   return dx;
 }
@@ -126,8 +133,8 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
                           const Tensor& v_cache) const {
   BlockState s;
   MicroBatch batch;
-  batch.share = split_tokens(1, x->shape[0], {});
-  s.x = std::move(x);
+  batch.share = split_tokens(1, x->shape[0], {}).front();
+  s.x = x;
   norm_input(batch, s);
   add_attention(attention_.decode(s.attention, positions, past, k_cache, v_cache), batch, s);
   return add_mlp(mlp_.forward(s.mlp), batch, s);

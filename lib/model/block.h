@@ -11,10 +11,11 @@
 
 namespace fp {
 
-// Activations and gradients of one block for one micro-batch, kept between its passes. M rows, M' of them own
-// (model/env.h), h hidden.
+// Activations and gradients of one block for one chunk of a micro-batch, kept between its passes. M rows, M' of them
+// own (model/env.h), h hidden.
 struct BlockState {
-  ArenaTensor x, stats1;         // input [M',h], norm statistics [M',2]
+  Tensor x;                      // input [M',h], which the caller keeps as long as the state
+  ArenaTensor stats1;            // norm statistics [M',2]
   SelfAttentionState attention;  // its x: the normed input [M,h]
   ArenaTensor x1, stats2;        // after attention [M',h]
   FeedForwardState mlp;          // its x: the normed x1 [M,h]
@@ -28,17 +29,23 @@ class Block {
   Recompute recompute() const { return recompute_; }
 
   // Returns the output [M',h] for the input x [M',h]. In training, stores in the state what the backward pass needs.
-  ArenaTensor forward(ArenaTensor x, const MicroBatch&, BlockState&) const;
+  // Chunks are passed in order.
+  ArenaTensor forward(const Tensor& x, const MicroBatch&, BlockState&, KeyValues&) const;
+  // Forgets keys and values if the backward pass computes them again. Call after the forward pass of the last chunk.
+  void end_forward(const MicroBatch&, KeyValues&) const;
+  // Restores the keys and values of a chunk of a block with full recomputation, for its input x. Call for all chunks
+  // but the last before the backward pass.
+  void restore_keys(const Tensor& x, const MicroBatch&, KeyValues&) const;
   // Returns the gradient of the input for that of the output, both [M',h]. Leaves in the state only what
-  // backward_weight needs.
-  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s) const {
-    return backward_input(std::move(dy), batch, s, FeedForward::Gradients::of_input);
+  // backward_weight needs. Chunks are passed in reverse. With full recomputation, the state needs only x.
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
+    return backward_input(std::move(dy), batch, s, kv, FeedForward::Gradients::of_input);
   }
   // Adds to the parameters' gradients and empties the state. Needs the weights if it recomputes.
   void backward_weight(BlockState&) const;
   bool recomputes_for_weight_gradients() const { return mlp_.in_tiles(); }
   // Both, one after the other.
-  ArenaTensor backward(ArenaTensor dy, const MicroBatch&, BlockState&) const;
+  ArenaTensor backward(ArenaTensor dy, const MicroBatch&, BlockState&, KeyValues&) const;
 
   // Inference on one sequence: returns the output for x [n,h] at positions [past, past + n), and appends their keys and
   // values to the caches [positions,K,d].
@@ -50,8 +57,8 @@ class Block {
   void norm_input(const MicroBatch&, BlockState&) const;                                // x -> normed input
   void add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;         // x -> x1, input of the MLP
   ArenaTensor add_mlp(ArenaTensor addend, const MicroBatch&, const BlockState&) const;  // x1 -> output
-  void recompute_activations(const MicroBatch&, BlockState&) const;                     // restores what was not kept
-  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&, FeedForward::Gradients) const;
+  void recompute_activations(const MicroBatch&, BlockState&, KeyValues&) const;         // restores what was not kept
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&, KeyValues&, FeedForward::Gradients) const;
   ArenaTensor whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&) const;
   Dropout residual_dropout() const;
   Dropout ffn_dropout() const;

@@ -15,15 +15,17 @@
 
 namespace fp {
 
-// Device tensors of this rank's part of one micro-batch of B samples: M rows (sharding/tokens.h), of which M' are its
-// own under Megatron sequence parallelism (else M' = M). T: length of the sequences, padding included.
+// Device tensors of this rank's part of one chunk of a micro-batch of B samples, mostly the only chunk: M rows
+// (sharding/tokens.h), of which M' are its own under Megatron sequence parallelism (else M' = M). T: number of tokens
+// of each sequence, padding included.
 struct MicroBatch {
+  size_t chunk = 0;
   TokenShare share;
   std::vector<TokenRun> runs;  // the own rows
   Tensor ids, targets;         // i32 [M]; id -1: another rank's part of the vocabulary, target -1: ignored
   Tensor row_positions;        // i32 [M], learned positions only
   Tensor embed_positions;      // the same, but -1 where ids are -1
-  Tensor positions;            // i32 [B*T], of all tokens
+  Tensor positions;            // i32 [B*T], of the tokens of all sequence-parallel ranks
   Tensor doc_start;            // i32 [B,T], or empty: no masking between documents
   Tensor sample_ids;           // i32 [B,2], low and high words of the global sample index
   bool training = false;       // apply dropout, and keep what a backward pass needs

@@ -56,7 +56,8 @@ void Model::place_on_mesh(const ModelOptions& options) {
   env_.tensor = groups_.tensor.get();
   env_.sequence = groups_.sequence.get();
   const Mesh& mesh = groups_.mesh;
-  env_.tokens = {mesh.sp(), groups_.at.sp, mesh.tp(), groups_.at.tp, options.megatron_sp && mesh.tp() > 1};
+  env_.tokens = {
+      mesh.sp(), groups_.at.sp, mesh.tp(), groups_.at.tp, options.megatron_sp && mesh.tp() > 1, options.sequence_chunk};
   const HeadRanges mine = split_heads(all.heads, all.kv_heads, table_.tp(), table_.tp_index());
   env_.heads = {mine.heads.count, mine.kv_heads.count, all.head_dim, all.grouped};
   env_.exchange = HeadExchange(env_.heads, mesh.sp(), groups_.at.sp);

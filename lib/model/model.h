@@ -22,6 +22,7 @@ struct ModelOptions {
   uint64_t seed = 0;
   int64_t positions = 0;                        // length of the rotary tables: that of the longest sequence
   std::vector<Recompute> layer_recompute = {};  // by layer; empty: `recompute` for all
+  int64_t sequence_chunk = 0;                   // largest number of tokens of a chunk; 0: any
   int64_t mlp_tile = 0;                         // rows of which an MLP is computed at a time; 0: all
   HeldParts held = {};                          // parts of the model on this rank
   // With training: whose states are kept; nullopt: gradients only, no update.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ops/calls/pairs.h"
+
 namespace fp {
 namespace {
 
@@ -31,16 +33,17 @@ HeadExchange::Place SelfAttention::exchange_of(const MicroBatch& batch) const {
   return {env_->ops, env_->arena, env_->sequence, batch.share};
 }
 
-void SelfAttention::project_qkv(const MicroBatch& batch, SelfAttentionState& s) const {
+void SelfAttention::project(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
   const HeadLayout& core = e.core;
   ArenaTensor qkv = e.alloc({s.x->shape[0], e.heads.columns()});
   e.linear(qkv, s.x, ids().qkv);
   qkv = e.exchange.qkv_to_core(exchange_of(batch), std::move(qkv));
   s.q = e.alloc({batch.samples(), batch.length(), core.heads, core.head_dim});
-  s.k = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
-  s.v = e.alloc({batch.samples(), batch.length(), core.kv_heads, core.head_dim});
-  split_heads(qkv, by_token(s.q), by_token(s.k), by_token(s.v), batch.positions, s);
+  ArenaTensor both = kv.allocate(batch.samples(), batch.length());
+  const auto [k, v] = KeyValues::pair_of(both);
+  split_heads(qkv, by_token(s.q), by_token(k), by_token(v), batch.positions, s);
+  kv.put(batch.chunk, std::move(both));
 }
 
 void SelfAttention::split_heads(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -69,11 +72,44 @@ void SelfAttention::split_heads_backward(const Tensor& d_qkv, const Tensor& d_q,
   e.ops->split_qkv_backward({d_qkv, d_q, d_k, d_v, e.core});
 }
 
-void SelfAttention::attend(const MicroBatch& batch, SelfAttentionState& s) const {
+AttentionSpec SelfAttention::spec_of_visit(const MicroBatch& batch, size_t chunk) const {
+  AttentionSpec s = spec(batch.training);
+  s.q_offset = batch.share.start;
+  s.k_offset = static_cast<int64_t>(chunk) * batch.length();
+  return s;
+}
+
+std::vector<size_t> SelfAttention::visible_chunks(const MicroBatch& batch) const {
+  std::vector<size_t> chunks{batch.chunk};
+  for (size_t c = batch.chunk; c-- > 0;)
+    if (visible_pairs(spec_of_visit(batch, c), env_->core.heads, batch.length(), batch.length()) > 0)
+      chunks.push_back(c);
+  return chunks;
+}
+
+void SelfAttention::attend(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
-  s.o = e.alloc(s.q->shape);
-  s.lse = e.alloc_f32({batch.samples(), e.core.heads, batch.length()});
-  e.ops->attention({s.o, s.lse, s.q, s.k, s.v, batch.doc_start, batch.sample_ids, spec(batch.training)});
+  const std::vector<size_t> chunks = visible_chunks(batch);
+  ArenaTensor sum, lse;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (i + 1 < chunks.size()) kv.fetch(chunks[i + 1], false);
+    ArenaTensor part = e.alloc(s.q->shape);
+    ArenaTensor part_lse = e.alloc_f32({batch.samples(), e.core.heads, batch.length()});
+    const auto [k, v] = kv.on_device(chunks[i]);
+    e.ops->attention({part, part_lse, s.q, k, v, batch.doc_start, batch.sample_ids, spec_of_visit(batch, chunks[i])});
+    kv.release(chunks[i]);
+    if (i > 0) {
+      e.ops->attention_merge({sum, lse, part, part_lse});
+      continue;
+    }
+    lse = std::move(part_lse);
+    if (chunks.size() == 1)
+      sum = std::move(part);
+    else
+      add_part(e, sum, std::move(part));
+  }
+  s.o = sum->dtype == s.q->dtype ? std::move(sum) : rounded(e, std::move(sum));
+  s.lse = std::move(lse);
   if (batch.share.tokens == batch.length()) return;
   ArenaTensor o = e.alloc({batch.samples() * batch.length(), e.core.heads * e.core.head_dim});
   e.ops->copy({o, s.o});
@@ -92,26 +128,52 @@ ArenaTensor SelfAttention::project_output(const SelfAttentionState& s) const {
   return y;
 }
 
-ArenaTensor SelfAttention::forward(const MicroBatch& batch, SelfAttentionState& s) const {
-  project_qkv(batch, s);
-  attend(batch, s);
+ArenaTensor SelfAttention::forward(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv) const {
+  project(batch, s, kv);
+  attend(batch, s, kv);
   return project_output(s);
 }
 
-ArenaTensor SelfAttention::backward_input(ArenaTensor d_out, const MicroBatch& batch, SelfAttentionState& s) const {
+ArenaTensor SelfAttention::attend_backward(const Tensor& d_o, const MicroBatch& batch, SelfAttentionState& s,
+                                           KeyValues& kv) const {
+  const ModelEnv& e = *env_;
+  const std::vector<size_t> chunks = visible_chunks(batch);
+  ArenaTensor d_q, d_own;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (i + 1 < chunks.size()) kv.fetch(chunks[i + 1], true);
+    ArenaTensor part = e.alloc(s.q->shape), d_both = kv.allocate(batch.samples(), batch.length());
+    const auto [k, v] = kv.on_device(chunks[i]);
+    const auto [d_k, d_v] = KeyValues::pair_of(d_both);
+    e.ops->attention_backward({part, d_k, d_v, d_o, s.q, k, v, s.o, s.lse, batch.doc_start, batch.sample_ids,
+                               spec_of_visit(batch, chunks[i])});
+    if (chunks.size() == 1)
+      d_q = std::move(part);
+    else
+      add_part(e, d_q, std::move(part));
+    if (i == 0) {
+      d_own = std::move(d_both);
+    } else {
+      kv.release(chunks[i]);
+      kv.add_gradients(chunks[i], std::move(d_both));
+    }
+  }
+  kv.end_visits();
+  if (d_q->dtype != s.q->dtype) d_q = rounded(e, std::move(d_q));
+  d_own = kv.finish(batch.chunk, std::move(d_own));
+  ArenaTensor d_qkv = e.alloc({batch.samples() * batch.length(), e.core.columns()});
+  const auto [d_k, d_v] = KeyValues::pair_of(d_own);
+  split_heads_backward(d_qkv, by_token(d_q), by_token(d_k), by_token(d_v), batch.positions, s);
+  return d_qkv;
+}
+
+ArenaTensor SelfAttention::backward_input(ArenaTensor d_out, const MicroBatch& batch, SelfAttentionState& s,
+                                          KeyValues& kv) const {
   const ModelEnv& e = *env_;
   s.d_out = std::move(d_out);
   ArenaTensor d_o = e.alloc({s.d_out->shape[0], e.heads.heads * e.heads.head_dim});
   e.linear_backward_input(d_o, s.d_out, ids().proj);
   d_o = e.exchange.q_to_core(exchange_of(batch), std::move(d_o));
-  ArenaTensor d_qkv;
-  {
-    const ArenaTensor d_q = e.alloc(s.q->shape), d_k = e.alloc(s.k->shape), d_v = e.alloc(s.v->shape);
-    e.ops->attention_backward({d_q, d_k, d_v, d_o->reshaped(s.o->shape), s.q, s.k, s.v, s.o, s.lse, batch.doc_start,
-                               batch.sample_ids, spec(true)});
-    d_qkv = e.alloc({batch.samples() * batch.length(), e.core.columns()});
-    split_heads_backward(d_qkv, by_token(d_q), by_token(d_k), by_token(d_v), batch.positions, s);
-  }
+  ArenaTensor d_qkv = attend_backward(d_o->reshaped(s.o->shape), batch, s, kv);
   d_o.reset();
   s.d_qkv = e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv));
   ArenaTensor dx = e.alloc({s.d_qkv->shape[0], e.arch->hidden});
@@ -120,7 +182,7 @@ ArenaTensor SelfAttention::backward_input(ArenaTensor d_out, const MicroBatch& b
 }
 
 void SelfAttention::release(SelfAttentionState& s) const {
-  for (ArenaTensor* used : {&s.q, &s.k, &s.v, &s.lse}) used->reset();
+  for (ArenaTensor* used : {&s.q, &s.lse}) used->reset();
   if (s.o_rows) s.o.reset();
 }
 

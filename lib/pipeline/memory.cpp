@@ -94,7 +94,10 @@ std::vector<int64_t> peak_bytes(const Schedule& s, const LoweringOptions& option
 std::vector<int64_t> peak_offloaded_bytes(const Schedule& s, const LoweringOptions& options,
                                           std::span<const StageBytes> stages) {
   std::vector<StageBytes> on_host;
-  for (const StageBytes& b : stages) on_host.push_back({.forward = b.offloaded});
+  for (const StageBytes& b : stages) {
+    on_host.push_back({.forward = b.offloaded});
+    on_host.back().working.fill(b.offloaded_working);
+  }
   return peak_bytes(s, options, on_host);
 }
 

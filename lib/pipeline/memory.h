@@ -14,6 +14,7 @@ struct StageBytes {
   std::array<int64_t, 4> working{};  // temporary memory while F, B, W or D runs, without kept tensors and messages
   int64_t boundary = 0;              // the stage's input, or the gradient of it, as a message
   int64_t offloaded = 0;             // kept in host memory from F to B or D
+  int64_t offloaded_working = 0;     // temporary host memory while any of these runs
 };
 
 // Returns the peak activation bytes of each rank for a lowered schedule: kept tensors, working memory and messages. A

@@ -85,7 +85,8 @@ class Estimator::Impl {
   Estimate estimate(const RunSpec& given, int ranks, bool exact) {
     const CostModel costs(cluster_, ranks);
     if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective &&
-          given.memory.offload == run_.memory.offload && given.memory.mlp_tile_tokens == run_.memory.mlp_tile_tokens)) {
+          given.memory.offload == run_.memory.offload && given.memory.mlp_tile_tokens == run_.memory.mlp_tile_tokens &&
+          given.memory.sequence_chunk_tokens == run_.memory.sequence_chunk_tokens)) {
       known_.clear();
       run_ = given;
     }
@@ -143,7 +144,8 @@ class Estimator::Impl {
       const double moved = offloaded_bytes(spec, static_cast<double>(all.parameters), sharers);
       const double held =
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes();
-      const double inputs = held * static_cast<double>(all.bytes.offloaded);
+      const double inputs =
+          held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
       offloaded = std::max(offloaded, moved + inputs);
       const double passes =
           attached +

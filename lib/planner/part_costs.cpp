@@ -62,9 +62,9 @@ class PartTimer {
  private:
   template <class Work>
   PassSeconds timed(const Work& work) {
-    const double start = clock_.now(), waited = clock_.exposed();
+    const double start = clock_.now(), waited = clock_.exposed(), copies = clock_.exposed_copies();
     work();
-    return {clock_.now() - start, clock_.exposed() - waited};
+    return {clock_.now() - start, clock_.exposed() - waited, clock_.exposed_copies() - copies};
   }
 
   StageWork& work_;
@@ -98,8 +98,13 @@ PartCosts& PartCosts::operator+=(const PartCosts& o) {
   for (size_t i = 0; i < bytes.working.size(); ++i) bytes.working[i] = std::max(bytes.working[i], o.bytes.working[i]);
   bytes.boundary = std::max(bytes.boundary, o.bytes.boundary);
   bytes.offloaded += o.bytes.offloaded;
+  bytes.offloaded_working = std::max(bytes.offloaded_working, o.bytes.offloaded_working);
   parameters += o.parameters;
   return *this;
+}
+
+bool in_chunks(const RunSpec& s) {
+  return s.memory.sequence_chunk_tokens > 0 && s.memory.sequence_chunk_tokens < s.data.seq_len;
 }
 
 PartCosts without_offload(PartCosts c) {
@@ -122,10 +127,12 @@ ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel
   const std::vector<StageBytes> bytes = measure_stages(spec, plan, ops, mesh, {});
 
   const auto world = make_counting_world(0, mesh.size());
-  Arena arena;
+  Arena arena, host_arena(Residence::host);
   ModelOptions options = model_options(spec);
-  options.offload_activations = false;  // the layers would be timed one by one, but copies overlap the next
-  Model model(spec.model, options, ops, arena, make_groups(*world, mesh));
+  // The layers are timed one by one. A chunk's copies overlap other chunks of the layer, those of a sequence in one
+  // chunk the next layer.
+  options.offload_activations = options.offload_activations && in_chunks(spec);
+  Model model(spec.model, options, ops, arena, make_groups(*world, mesh), &host_arena);
   const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
   WeightGather weights(model.env(), *model.groups().data);
   GradientSync gradients(model.env(), model.groups());
@@ -148,7 +155,7 @@ ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel
                                        : result.layers[static_cast<size_t>(s - 1)];
     timer.run(s, part);
     part.bytes = bytes[static_cast<size_t>(s)];
-    if (part.bytes.offloaded > 0) add_copies(costs.copy_seconds(part.bytes.offloaded), part);
+    if (part.bytes.offloaded > 0 && !in_chunks(spec)) add_copies(costs.copy_seconds(part.bytes.offloaded), part);
   }
   stages.end_step();
   const ParamTable& table = model.table();

@@ -32,6 +32,9 @@ struct PartCosts {
   PartCosts& operator+=(const PartCosts&);
 };
 
+// Whether sequences pass through the layers in several chunks.
+bool in_chunks(const RunSpec&);
+
 // Returns the costs of a layer that keeps its input on the device.
 PartCosts without_offload(PartCosts);
 

@@ -187,7 +187,8 @@ std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan
     if (part.embedding) stage += costs.embedding;
     for (int64_t l = 0; l < part.layers; ++l) {
       const PartCosts& layer = costs.layer(part.first_layer + l);
-      stage += part.head && l + 1 == part.layers ? without_offload(layer) : layer;
+      const bool stays = part.head && l + 1 == part.layers && !in_chunks(spec);
+      stage += stays ? without_offload(layer) : layer;
     }
     if (part.head) stage += costs.head;
     if (part.embedding && part.head) stage.parameters -= costs.shared;

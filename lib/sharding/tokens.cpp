@@ -1,23 +1,32 @@
 #include "sharding/tokens.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace fp {
 
-int64_t padded_length(int64_t length, const TokenCut& c) {
+std::vector<TokenShare> split_tokens(int64_t samples, int64_t length, const TokenCut& c) {
+  const auto over = [](int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; };
+  const int64_t chunks = c.chunk > 0 ? over(length, c.chunk) : 1;
   const int64_t unit = int64_t{c.sequence} * (c.megatron ? c.tensor : 1);
-  return (length + unit - 1) / unit * unit;
+  std::vector<TokenShare> shares;
+  for (int64_t i = 0; i < chunks; ++i) {
+    TokenShare s;
+    s.samples = samples;
+    s.length = over(over(length, chunks), unit) * unit;
+    s.start = i * s.length;
+    s.tokens = s.length / c.sequence;
+    s.first_token = s.start + s.tokens * c.sequence_index;
+    s.local_rows = c.megatron ? s.rows() / c.tensor : s.rows();
+    s.first_row = c.megatron ? s.local_rows * c.tensor_index : 0;
+    shares.push_back(s);
+  }
+  return shares;
 }
 
-TokenShare split_tokens(int64_t samples, int64_t length, const TokenCut& c) {
-  TokenShare s;
-  s.samples = samples;
-  s.length = padded_length(length, c);
-  s.tokens = s.length / c.sequence;
-  s.first_token = s.tokens * c.sequence_index;
-  s.local_rows = c.megatron ? s.rows() / c.tensor : s.rows();
-  s.first_row = c.megatron ? s.local_rows * c.tensor_index : 0;
-  return s;
+int64_t local_rows(const std::vector<TokenShare>& shares) {
+  return std::accumulate(shares.begin(), shares.end(), int64_t{0},
+                         [](int64_t n, const TokenShare& s) { return n + s.local_rows; });
 }
 
 std::vector<TokenRun> TokenShare::local_runs() const {

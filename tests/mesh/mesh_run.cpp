@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <random>
+#include <thread>
 
 #include "comm/counting.h"
 #include "dryrun/setup.h"
@@ -18,8 +21,9 @@ std::string MeshPlan::text() const {
                                       : fmt::format("pp {} {}{}{} m {} ", p.ranks, p.schedule,
                                                     p.chunks > 0 ? fmt::format(" v {}", p.chunks) : "",
                                                     p.w_pass ? " +W" : "", micro_batches);
-  return fmt::format("{}tp {} sp {} dp {} zero {}{} recompute {} {} length {}", pp, tp, sp, dp, zero,
-                     megatron ? " megatron-sp" : "", static_cast<int>(recompute), name_of(compute), length);
+  return fmt::format("{}tp {} sp {} dp {} zero {}{} recompute {} {} length {}{}", pp, tp, sp, dp, zero,
+                     megatron ? " megatron-sp" : "", static_cast<int>(recompute), name_of(compute), length,
+                     chunk > 0 ? fmt::format(" chunk {}", chunk) : "");
 }
 
 std::vector<MeshPlan> all_plans() {
@@ -42,11 +46,31 @@ MeshPlan piped(PipelineSchedule schedule, MeshPlan plan) {
   return plan;
 }
 
+CopySettings delayed(std::vector<CopyLane> lanes) {
+  return {0, [lanes](CopyLane lane) {
+            thread_local std::mt19937 random(static_cast<unsigned>(lane) + 5);
+            if (std::ranges::find(lanes, lane) != lanes.end())
+              std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+          }};
+}
+
+MeshPlan hampered(MeshPlan plan) {
+  plan.poison = true;
+  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
+  return plan;
+}
+
 ModelSection shared_model(const std::string& family) {
   ModelSection m = tiny_model(family == "phi3" ? "phi3" : family);
   m.hidden = 32;
   m.heads = 8;
   m.kv_heads = family == "gpt" || family == "phi3" ? 8 : 2;
+  return m;
+}
+
+ModelSection deep_model(const std::string& family, int64_t layers) {
+  ModelSection m = shared_model(family);
+  m.layers = layers;
   return m;
 }
 
@@ -103,6 +127,7 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.precision.compute = plan.compute;
   spec.precision.gradients = plan.gradients;
   spec.optimizer = plan.optimizer;
+  spec.memory.sequence_chunk_tokens = plan.chunk;
   spec.memory.mlp_tile_tokens = plan.mlp_tile;
   spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
   spec.memory.offload.activations = plan.offload_inputs ? Offload::host : Offload::none;

@@ -25,6 +25,7 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
+  int64_t chunk = 0;            // tokens of a sequence; 0: all
   int64_t mlp_tile = 0;         // rows; 0: all
   bool offload = false;         // of the optimizer's state
   bool offload_inputs = false;  // of recomputed layers
@@ -58,6 +59,13 @@ MeshPlan piped(PipelineSchedule, MeshPlan);
 
 // Returns a model of this family with enough heads to split over the ranks.
 ModelSection shared_model(const std::string& family);
+// The same with this number of layers.
+ModelSection deep_model(const std::string& family, int64_t layers);
+
+// A lane of copies that is delayed before each of its copies, by up to 0.3 ms.
+CopySettings delayed(std::vector<CopyLane>);
+// The plan with delayed copies, and NaN in all memory that nobody may read.
+MeshPlan hampered(MeshPlan);
 
 // Returns every legal combination of axes but the pipeline's on up to 8 ranks.
 std::vector<MeshPlan> all_plans();

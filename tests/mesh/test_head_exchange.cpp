@@ -90,7 +90,7 @@ TEST_CASE("every element reaches the core of its head and returns", "[mesh]") {
       const auto group = world.group("sequence", Mesh(1, 1, ranks, 1, ranks).world());
       const HeadExchange e(x.all, ranks, rank);
       const HeadExchange::Place place{ops.get(), &arena, group.get(),
-                                      split_tokens(samples, x.tokens * ranks, {ranks, rank, 1, 0, false})};
+                                      split_tokens(samples, x.tokens * ranks, {ranks, rank, 1, 0, false}).front()};
       int64_t& bad = wrong[static_cast<size_t>(rank)];
       ArenaTensor core = e.qkv_to_core(place, rows_of(arena, x, x.all.columns(), rank));
       bad += wrong_in_core(core, e, x, ranks, rank);

@@ -1,10 +1,7 @@
 // The optimizer's state and the inputs of recomputed layers in host memory: the same bits as on the device, under any
 // delays of the copies, and the memory that the dry run predicts.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cmath>
-#include <random>
-#include <thread>
 
 #include "base/error.h"
 #include "mesh/mesh_run.h"
@@ -13,22 +10,6 @@ using namespace fp;
 using namespace fp::test;
 
 namespace {
-
-// A lane that is delayed before each of its copies, by up to 0.3 ms.
-CopySettings delayed(std::vector<CopyLane> lanes) {
-  return {0, [lanes](CopyLane lane) {
-            thread_local std::mt19937 random(static_cast<unsigned>(lane) + 5);
-            if (std::ranges::find(lanes, lane) != lanes.end())
-              std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-          }};
-}
-
-// The plan with delayed copies, and NaN in all memory that nobody may read.
-MeshPlan hampered(MeshPlan plan) {
-  plan.poison = true;
-  plan.copies = delayed({CopyLane::to_host, CopyLane::to_device});
-  return plan;
-}
 
 void check_same_bits(const ModelSection& m, MeshPlan plan) {
   plan.states = true;
@@ -166,12 +147,6 @@ TEST_CASE("device memory falls by the state that moved, and host memory holds it
 // ---- inputs of recomputed layers ------------------------------------------------------------------------------------
 
 namespace {
-
-ModelSection deep_model(const std::string& family, int64_t layers) {
-  ModelSection m = shared_model(family);
-  m.layers = layers;
-  return m;
-}
 
 void check_same_bits_with_inputs_away(const ModelSection& m, MeshPlan plan) {
   plan.recompute = Recompute::full;

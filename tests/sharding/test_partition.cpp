@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "sharding/mesh.h"
@@ -132,30 +133,41 @@ TEST_CASE("a range of local elements is a few boxes of the logical tensor", "[sh
   covered({7, 3}, Partition::replicated(), 1, 4);
 }
 
-TEST_CASE("tokens are split over sequence-parallel and tensor-parallel ranks", "[sharding]") {
-  for (const int sp : {1, 2, 3})
-    for (const int tp : {1, 2, 4})
-      for (const int64_t length : {12, 1000, 7})
-        for (const int64_t samples : {1, 2, 3}) {
-          int64_t tokens = 0;
-          for (int s = 0; s < sp; ++s)
-            for (int t = 0; t < tp; ++t) {
-              const TokenShare share = split_tokens(samples, length, {sp, s, tp, t, true});
-              CHECK(share.length >= length);
-              CHECK(share.length < length + sp * tp);
-              int64_t row = 0;
-              for (const TokenRun& r : share.local_runs()) {
-                CHECK(r.row == row);
-                row += r.samples * r.tokens;
-                const int64_t at = share.first_row + r.row;
-                CHECK(at / share.tokens == r.sample);
-                CHECK(share.first_token + at % share.tokens == r.first_token);
-                CHECK((r.samples == 1 || r.tokens == share.tokens));
-                CHECK(r.first_token + r.tokens <= share.first_token + share.tokens);
-              }
-              CHECK(row == share.local_rows);
-              tokens += row;
-            }
-          CHECK(tokens == samples * padded_length(length, {sp, 0, tp, 0, true}));
+// Every token of every sample is in one place of one rank, and the ranges that ranks have of a chunk make up the chunk.
+TEST_CASE("tokens are split into chunks and over sequence-parallel and tensor-parallel ranks", "[sharding]") {
+  const int sp = GENERATE(1, 2, 3), tp = GENERATE(1, 2, 4);
+  const int64_t length = GENERATE(12, 1000, 7), samples = GENERATE(1, 2, 3), chunk = GENERATE(0, 5, 12, 400);
+  CAPTURE(sp, tp, length, samples, chunk);
+  std::map<std::pair<int64_t, int64_t>, int> seen;  // by sample and token
+  for (int s = 0; s < sp; ++s)
+    for (int t = 0; t < tp; ++t) {
+      const std::vector<TokenShare> shares = split_tokens(samples, length, {sp, s, tp, t, true, chunk});
+      const auto chunks = static_cast<int64_t>(shares.size());
+      REQUIRE(chunks == (chunk == 0 ? 1 : (length + chunk - 1) / chunk));
+      CHECK(shares.back().start + shares.back().length >= length);
+      int64_t start = 0;
+      for (const TokenShare& share : shares) {
+        CHECK(share.start == start);
+        CHECK(share.length < length / chunks + 1 + sp * tp);
+        CHECK(share.first_token == share.start + s * share.tokens);
+        int64_t row = 0;
+        for (const TokenRun& r : share.local_runs()) {
+          CHECK(r.row == row);
+          row += r.samples * r.tokens;
+          const int64_t at = share.first_row + r.row;
+          CHECK(at / share.tokens == r.sample);
+          CHECK(share.first_token + at % share.tokens == r.first_token);
+          CHECK((r.samples == 1 || r.tokens == share.tokens));
+          CHECK(r.first_token + r.tokens <= share.first_token + share.tokens);
+          for (int64_t b = 0; b < r.samples; ++b)
+            for (int64_t i = 0; i < r.tokens; ++i) ++seen[{r.sample + b, r.first_token + i}];
         }
+        CHECK(row == share.local_rows);
+        start += share.length;
+      }
+      CHECK(local_rows(shares) * sp * tp == samples * start);
+    }
+  for (int64_t b = 0; b < samples; ++b)
+    for (int64_t i = 0; i < length; ++i) CHECK(seen[{b, i}] == 1);
+  for (const auto& [place, times] : seen) CHECK(times == 1);
 }

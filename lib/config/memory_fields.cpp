@@ -1,0 +1,58 @@
+// The sections `memory` and `precision`.
+#include "config/run_spec_fields.h"
+
+namespace fp {
+
+void declare(Fields& f, OffloadSection& s) {
+  f.add(
+      "optimizer", s.optimizer,
+      {.doc =
+           "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
+           "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
+           "do not change."});
+  f.add(
+      "activations", s.activations,
+      {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
+              "device while their layer computes, and come back while the backward pass is in the layer above. The "
+              "input of the last layer stays. Results do not change."});
+}
+
+void declare(Fields& f, MemorySection& s) {
+  f.add("recompute", s.recompute,
+        {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
+                "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
+  f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
+  f.add("sequence_chunk_tokens", s.sequence_chunk_tokens,
+        {.doc = "Tokens of a sequence that pass through a layer at a time, for long sequences: memory of a layer is "
+                "that of a chunk, beside keys and values (FPDT; with `offload.activations`, these are in host memory "
+                "too). The sequence is cut into the fewest equal chunks. 0: one chunk.",
+         .unit = "tokens",
+         .min = 0,
+         .max = kMaxCount});
+  f.add("mlp_tile_tokens", s.mlp_tile_tokens,
+        {.doc = "Tokens whose MLP is computed at a time, for long sequences: its wide activations are in memory for "
+                "these alone, and the backward pass computes them again. 0: all tokens of a micro-batch.",
+         .unit = "tokens",
+         .min = 0,
+         .max = kMaxCount});
+  f.add("loss_chunk_tokens", s.loss_chunk_tokens,
+        {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
+         .unit = "tokens",
+         .min = 1,
+         .max = kMaxIds});
+  f.add("huge_pages", s.huge_pages, {.doc = "Ask the system for 2 MiB pages for the run's memory."});
+}
+
+void declare(Fields& f, PrecisionSection& s) {
+  f.add("compute", s.compute,
+        {.doc = "`bf16`: matrix products in bf16 with fp32 accumulation, master weights, moments and gradients. "
+                "`fp32`: everything in fp32."});
+  f.add("gradients", s.gradients,
+        {.doc = "Type in which gradients are stored between micro-batches and sent between ranks. `bf16`: half the "
+                "memory and traffic; rounded once per micro-batch."});
+  f.add("stochastic_rounding", s.stochastic_rounding,
+        {.doc = "Round the fp32 master weights to bf16 stochastically, with the right mean, instead of to the nearest "
+                "value."});
+}
+
+}  // namespace fp

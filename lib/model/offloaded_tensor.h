@@ -1,0 +1,61 @@
+// OffloadedTensor: a tensor of training that may be in host memory while nothing uses it (memory.offload.activations).
+//
+// Copies run beside the ops, and none of these functions makes the host wait. A tensor that is never sent stays on the
+// device, where all functions but send() then leave it.
+#pragma once
+
+#include "model/env.h"
+
+namespace fp {
+
+class OffloadedTensor {
+ public:
+  OffloadedTensor() = default;
+  explicit OffloadedTensor(ArenaTensor on_device) : device_(std::move(on_device)) {}
+  OffloadedTensor(OffloadedTensor&& o) noexcept { *this = std::move(o); }
+  OffloadedTensor& operator=(OffloadedTensor&& o) noexcept;
+  ~OffloadedTensor() { reset(); }
+
+  explicit operator bool() const { return device_ || host_; }
+  // Starts to copy it from the device to host memory. It must not change until release().
+  void send(const ModelEnv&);
+  // Makes later ops wait for that copy, and frees the device memory. Also after fetch(), if it did not change since.
+  void release();
+  // Starts to copy it back, unless it is on the device.
+  void fetch();
+  // Makes later ops wait until it is on the device, and returns it.
+  const Tensor& on_device();
+  // The same, and frees the host memory.
+  const Tensor& settle();
+  // The same, and the tensor leaves this object.
+  ArenaTensor take();
+  void reset();
+
+ private:
+  void wait();
+
+  const ModelEnv* env_ = nullptr;
+  ArenaTensor device_, host_;
+  CopyTicket copy_;  // under way
+};
+
+// Sends tensors to host memory one after another. The device memory of one is freed when the next one is sent, so that
+// ops that are issued between the two run beside the copy.
+class Departures {
+ public:
+  void send(const ModelEnv& env, OffloadedTensor& t) {
+    t.send(env);
+    flush();
+    last_ = &t;
+  }
+  // Frees the device memory of the last one.
+  void flush() {
+    if (last_ != nullptr) last_->release();
+    last_ = nullptr;
+  }
+
+ private:
+  OffloadedTensor* last_ = nullptr;
+};
+
+}  // namespace fp
