@@ -123,13 +123,17 @@ int MemorySearch::worst() {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return estimate(a) > estimate(b); });
   int most = order.front();
-  int64_t beside = 0;  // bytes outside the arena
+  double beside = 0;  // bytes outside the arena, mostly for sums of gradients, by element of the largest unit
   for (int i = 0; i < static_cast<int>(order.size()) && i < dry_runs_; ++i) {
     const int role = order[static_cast<size_t>(i)];
-    const int64_t gaps = static_cast<int64_t>(kGaps * static_cast<double>(estimate(role) - held(role).states));
-    if (i > 0 && estimate(role) + gaps + beside <= static_cast<int64_t>(exact(most).required_bytes())) break;
+    const Held& h = held(role);
+    const double gaps = kGaps * static_cast<double>(estimate(role) - h.states),
+                 largest = static_cast<double>(std::max({h.layer, h.embedding, h.head}));
+    if (i > 0 && static_cast<double>(estimate(role)) + gaps + beside * largest <=
+                     static_cast<double>(exact(most).required_bytes()))
+      break;
     const Prediction& p = exact(role);
-    beside = std::max(beside, static_cast<int64_t>(p.required_bytes() - p.arena_bytes));
+    beside = std::max(beside, static_cast<double>(p.required_bytes() - p.arena_bytes) / largest);
     if (p.required_bytes() > exact(most).required_bytes()) most = role;
   }
   return most;

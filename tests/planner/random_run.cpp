@@ -74,6 +74,7 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   s.precision.compute = draw.of<DType>({DType::bf16, DType::f32});
   s.precision.gradients = draw.of<DType>({DType::bf16, DType::f32});
   s.memory.mlp_tile_tokens = draw.of<int64_t>({0, 0, 0, 7, 64});
+  s.memory.sequence_chunk_tokens = draw.of<int64_t>({0, 0, 0, 16, 40});
   s.optimizer.kind = draw.of<OptimizerKind>({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::muon});
   s.memory.offload.optimizer = draw.chance(25) ? Offload::host : Offload::none;
   if (s.memory.recompute == Recompute::full && draw.chance(50)) s.memory.offload.activations = Offload::host;
@@ -83,11 +84,15 @@ RunSpec random_spec(Draw& draw, int pipeline) {
 }  // namespace
 
 std::string RandomRun::text() const {
-  return fmt::format("{}; {}, chunks {}; micro-batches of {}, {} a step; recompute {}, {}, {} gradients; {}{}",
+  return fmt::format("{}; {}, chunks {}; micro-batches of {}, {} a step; recompute {}, {}, {} gradients; {}{}{}",
                      describe_model(spec.model), describe(spec.parallel), spec.parallel.pipeline.chunks,
                      spec.train.micro_batch, spec.train.global_batch, spec.memory.recompute, spec.precision.compute,
                      spec.precision.gradients, spec.optimizer.kind,
-                     spec.memory.offload.optimizer == Offload::host ? ", offloaded" : "");
+                     spec.memory.offload.optimizer == Offload::host ? ", offloaded" : "",
+                     spec.memory.sequence_chunk_tokens > 0
+                         ? fmt::format(", sequences of {} in chunks of {}, offload {}", spec.data.seq_len,
+                                       spec.memory.sequence_chunk_tokens, spec.memory.offload.activations)
+                         : "");
 }
 
 RandomRun random_run(std::mt19937& random, const std::vector<int>& pipeline) {
