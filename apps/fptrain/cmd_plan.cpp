@@ -8,12 +8,14 @@
 #include "base/shown.h"
 #include "commands.h"
 #include "config/load.h"
+#include "config/open_keys.h"
 #include "data/sampling/epochs.h"
 #include "device.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
 #include "ops/counting.h"
+#include "planner/longest.h"
 #include "planner/memory.h"
 #include "planner/report.h"
 #include "planner/search.h"
@@ -26,7 +28,7 @@ namespace {
 struct PlanArguments {
   std::string file, cluster, headroom;
   std::vector<std::string> sets;
-  bool explain = false, json = false;
+  bool explain = false, json = false, longest = false;
   int ranks = 0, alternatives = 5;
   double seconds = SearchBudget().seconds;
 };
@@ -34,8 +36,9 @@ struct PlanArguments {
 // The data have to be there only if the spec takes the vocabulary or the number of steps from them. A spec for one rank
 // leaves the plan of several to the planner.
 RunSpec read_plan_spec(PlanArguments& a) {
+  if (a.longest) a.sets.emplace_back("parallel.auto=[memory]");  // keys that are written stay
   RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
-  if (leave_plan_open(spec.parallel, a.ranks, a.sets))
+  if (!a.longest && leave_plan_open(spec.parallel, a.ranks, a.sets))
     spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   if (spec.model.vocab > 0 && spec.train.epochs == 0) return spec;
   return with_vocab_of_data(with_steps_of_data(load_run_spec(a.file, a.sets)));
@@ -173,6 +176,35 @@ void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const C
   if (!found.complete) fmt::print("the search stopped after {:g} seconds; --seconds gives it more\n", a.seconds);
 }
 
+// Prints the longest sequence that fits, its plan and time, and what limits it.
+void plan_longest(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
+  std::vector<std::string_view> other_keys;
+  for (const OpenKey& key : open_keys())
+    if (!key.path.starts_with("memory.")) other_keys.push_back(key.name);
+  require_planned(spec, "`fptrain plan --longest`", other_keys);
+  const std::vector<std::string> memory_keys = std::exchange(spec.parallel.open, {});
+  arrange(spec, ranks, ArrangedBy::plan);
+  spec.parallel.open = memory_keys;
+  Estimator estimator(cluster);
+  const Longest found = longest_sequence(spec, ranks, cluster, estimator);
+  const std::string limit = found.too_long > 0 ? overrun(found.beyond) : "";
+  if (found.tokens == 0) throw ConfigError(fmt::format("no sequence of {} tokens fits: {}", found.too_long, limit));
+  if (a.json) {
+    nlohmann::ordered_json j = estimate_json(found.estimate);
+    j["longest_sequence"] = found.tokens;
+    j["limit"] = found.too_long > 0 ? nlohmann::ordered_json{{"sequence", found.too_long}, {"over", limit}}
+                                    : nlohmann::ordered_json();
+    fmt::print("{}\n", j.dump(2));
+    return;
+  }
+  fmt::print("longest sequence      {:>12} tokens   {}\n", found.tokens, describe(plan_of(found.estimate.spec)));
+  fmt::print("limit                 {}\n\n",
+             found.too_long > 0 ? fmt::format("sequences of {} tokens are {}", found.too_long, limit)
+                                : fmt::format("model.max_position = {}, not memory", spec.model.max_position));
+  fmt::print("{}\n", printable(describe_memory(found.estimate.memory, cluster)));
+  print_estimate(found.estimate, cluster);
+}
+
 void run_plan(PlanArguments& a) {
   const RunSpec spec = read_plan_spec(a);
   std::optional<ClusterSpec> cluster = cluster_for(spec, a.cluster);
@@ -180,6 +212,7 @@ void run_plan(PlanArguments& a) {
     throw ConfigError("--headroom needs a cluster description: --cluster FILE or parallel.cluster");
   if (!a.headroom.empty()) cluster->headroom = read_headroom(a.headroom);
   if (!cluster && !spec.parallel.open.empty()) throw ConfigError(missing_cluster_message());
+  if (!cluster && a.longest) throw ConfigError(missing_cluster_message());
   if (!cluster) return plan_here(a, spec);
   const int ranks = ranks_of(spec.parallel, a.ranks);
   if (!a.json) {
@@ -190,7 +223,9 @@ void run_plan(PlanArguments& a) {
       fmt::print("{} ranks: {}\n", ranks, describe(arranged.parallel));
     }
   }
-  if (spec.parallel.open.empty())
+  if (a.longest)
+    plan_longest(a, spec, ranks, *cluster);
+  else if (spec.parallel.open.empty())
     check_plan(a, spec, ranks, *cluster);
   else
     choose_plan(a, spec, ranks, *cluster);
@@ -218,6 +253,10 @@ void add_plan_command(cli::App& app, CommandResult&) {
   command->add_option("--seconds", a->seconds, "time to search in, if a plan is chosen")
       ->capture_default_str()
       ->check(cli::Range(0.1, 86400.0));
+  command->add_flag(
+      "--longest", a->longest,
+      "find the longest sequence that fits, and what limits it; keys of the section `memory` that are not "
+      "written are chosen");
   command->add_flag("--explain", a->explain, "also show which implementations run and why others do not");
   command
       ->add_option("--alternatives", a->alternatives, "minimum number of runner-up plans to show, if a plan is chosen")

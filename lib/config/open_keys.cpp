@@ -20,10 +20,18 @@ constexpr std::array kOpenKeys = {
     OpenKey{"megatron_sp", "parallel.megatron_sp"},
     OpenKey{"micro_batch", "train.micro_batch"},
     OpenKey{"recompute", "memory.recompute"},
+    OpenKey{"offload.activations", "memory.offload.activations"},
+    OpenKey{"mlp_tile_tokens", "memory.mlp_tile_tokens"},
+    OpenKey{"sequence_chunk_tokens", "memory.sequence_chunk_tokens"},
 };
 
-bool stands_for(std::string_view listed, std::string_view name) {
-  return listed == "all" || listed == name || (listed == "pipeline" && name.starts_with("pipeline."));
+bool stands_for(std::string_view listed, const OpenKey& key) {
+  return listed == "all" || listed == key.name || (listed == "pipeline" && key.name.starts_with("pipeline.")) ||
+         (listed == "memory" && key.path.starts_with("memory."));
+}
+
+bool is_auto(const YamlEntry* section) {
+  return section != nullptr && section->value.kind == YamlNode::Kind::scalar && section->value.text == "auto";
 }
 
 // True if another key already determines the value of this one.
@@ -42,22 +50,30 @@ bool is_open(const RunSpec& spec, std::string_view name) {
 }
 
 void expand_auto(YamlNode& root) {
-  YamlEntry* parallel = root.find("parallel");
-  if (parallel == nullptr) return;
-  YamlNode& node = parallel->value;
-  if (node.kind != YamlNode::Kind::scalar || node.text != "auto") return;
-  YamlNode all(YamlNode::Kind::list, node.place);
-  all.items.emplace_back(YamlNode::Kind::scalar, node.place, "all");
-  YamlNode map(YamlNode::Kind::map, node.place);
-  map.entries.push_back({"auto", node.place, std::move(all)});
-  node = std::move(map);
+  for (const char* const section : {"parallel", "memory"}) {
+    YamlEntry* const entry = root.find(section);
+    if (!is_auto(entry)) continue;
+    const Place place = entry->value.place;
+    entry->value = YamlNode(YamlNode::Kind::map, place);
+    YamlEntry* parallel = root.find("parallel");
+    if (parallel == nullptr) {
+      root.entries.push_back({"parallel", place, YamlNode(YamlNode::Kind::map, place)});
+      parallel = &root.entries.back();
+    }
+    YamlNode& map = parallel->value;
+    if (map.kind != YamlNode::Kind::map) continue;  // refused where the section is read
+    if (map.find("auto") == nullptr) map.entries.push_back({"auto", place, YamlNode(YamlNode::Kind::list, place)});
+    YamlNode& list = map.find("auto")->value;
+    const std::string all = std::string_view(section) == "parallel" ? "all" : section;
+    if (list.kind == YamlNode::Kind::list) list.items.emplace_back(YamlNode::Kind::scalar, place, all);
+  }
 }
 
 void resolve_open_keys(RunSpec& spec, Written& written) {
   const std::vector<std::string> listed = std::move(spec.parallel.open);
   spec.parallel.open.clear();
   for (const OpenKey& key : kOpenKeys) {
-    const auto names_it = [&](const std::string& l) { return stands_for(l, key.name); };
+    const auto names_it = [&](const std::string& l) { return stands_for(l, key); };
     if (std::none_of(listed.begin(), listed.end(), names_it)) continue;
     if (written.has(std::string(key.path)) || is_meaningless(spec.parallel.pipeline, key.name)) continue;
     spec.parallel.open.emplace_back(key.name);

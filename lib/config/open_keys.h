@@ -21,7 +21,8 @@ std::span<const OpenKey> open_keys();
 // True if the spec leaves the key `name` to the planner.
 bool is_open(const RunSpec&, std::string_view name);
 
-// Replaces `parallel: auto` by {auto: [all]}, so that keys can be set beside it.
+// Replaces `parallel: auto` by {auto: [all]}, so that keys can be set beside it, and adds `memory` to that list for
+// `memory: auto`.
 void expand_auto(YamlNode& root);
 
 // Expands `all` and `pipeline` in parallel.auto to the names they stand for, and removes keys that were written or that

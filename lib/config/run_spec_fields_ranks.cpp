@@ -70,10 +70,12 @@ void declare(Fields& f, PipelineSection& s) {
 void declare(Fields& f, ParallelSection& s) {
   f.add("auto", s.open,
         {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
-                "auto` is short for [all]. Keys that are written keep their values. `pipeline` stands for its four "
-                "keys; micro_batch is train.micro_batch, recompute is memory.recompute.",
+                "auto` is short for [all], and `memory: auto` adds `memory`. Keys that are written keep their values. "
+                "`pipeline` stands for its four keys and `memory` for the last four, which are keys of the section "
+                "`memory`; micro_batch is train.micro_batch.",
          .choices = {"all", "tensor", "sequence", "pipeline", "pipeline.ranks", "pipeline.schedule", "pipeline.chunks",
-                     "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "recompute"}});
+                     "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "memory", "recompute",
+                     "offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens"}});
   f.add("tensor", s.tensor,
         {.doc = "Tensor-parallel ranks, which split every layer: heads, MLP columns and vocabulary (Megatron-LM). Best "
                 "within a node.",

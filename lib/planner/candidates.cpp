@@ -10,13 +10,13 @@
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
 #include "planner/memory.h"
+#include "planner/savings.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
 
 namespace fp {
 namespace {
 
-constexpr std::array kRecompute = {Recompute::none, Recompute::selective, Recompute::full};  // by rising effort
 // gpipe, dualpipe and wave are left out: others here take no longer and need less memory.
 constexpr std::array kSchedules = {
     PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved, PipelineSchedule::interleaved_zb,
@@ -31,10 +31,6 @@ std::vector<int64_t> divisors(int64_t n) {
   for (int64_t d = 1; d <= n; ++d)
     if (n % d == 0) list.push_back(d);
   return list;
-}
-
-size_t effort(Recompute recompute) {
-  return static_cast<size_t>(std::find(kRecompute.begin(), kRecompute.end(), recompute) - kRecompute.begin());
 }
 
 bool passes_checks(const RunSpec& spec) {
@@ -75,16 +71,12 @@ bool is_legal(const RunSpec& spec, const Plan& plan, int ranks) {
   }
 }
 
-bool uses_less_memory(const Plan& b, const Plan& a) {
-  Plan same = b;
-  same.recompute = a.recompute;
-  same.zero_stage = a.zero_stage;
-  const bool zero = b.zero_stage == a.zero_stage || (a.zero_stage >= 1 && b.zero_stage > a.zero_stage);
-  return same == a && b != a && zero && effort(b.recompute) >= effort(a.recompute);
-}
-
 Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
-    : spec_(spec), given_(plan_of(spec)), ranks_(ranks), node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
+    : spec_(spec),
+      given_(plan_of(spec)),
+      ranks_(ranks),
+      cluster_(&cluster),
+      node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
   const double sharers = cluster.device == ClusterDevice::cpu ? static_cast<double>(node_) : 1;
   const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
   device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
@@ -143,7 +135,7 @@ bool Candidates::may_fit(const Plan& p) const {
   const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
   const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
                         static_cast<double>(spec_.model.layers) / ranks;
-  return states + (offloads_inputs() ? 0 : inputs) <= device_bytes_;
+  return states + (offloads_inputs() || open("offload.activations") ? 0 : inputs) <= device_bytes_;
 }
 
 std::vector<Plan> Candidates::leads(bool any_size) const {
@@ -151,7 +143,10 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
   for (Plan p : arrangements()) {
     if (open("pipeline.schedule")) p.schedule = PipelineSchedule::one_f_one_b;
     if (open("pipeline.w_pass")) p.w_pass = false;
-    if (open("recompute")) p.recompute = offloads_inputs() ? Recompute::full : Recompute::none;
+    if (open("offload.activations")) p.activations = Offload::none;
+    if (open("mlp_tile_tokens")) p.mlp_tile_tokens = 0;
+    if (open("sequence_chunk_tokens")) p.sequence_chunk_tokens = 0;
+    if (open("recompute")) p.recompute = p.activations == Offload::host ? Recompute::full : Recompute::none;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
     if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
     for (const int64_t b : micro_batches(p.data)) {
@@ -208,15 +203,11 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
 std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   std::vector<Plan> list;
   const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
-  for (size_t r = effort(from.recompute); r < kRecompute.size(); ++r) {
-    if (r > effort(from.recompute) && !open("recompute")) break;
+  for (Plan p : savings(spec_, from, *cluster_))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
-      Plan p = from;
-      p.recompute = kRecompute[r];
       p.zero_stage = zero;
       list.push_back(p);
     }
-  }
   return list;
 }
 

@@ -29,7 +29,7 @@ class Candidates {
   // Returns the lead with every schedule that is legal for it, its own schedule first.
   std::vector<Plan> schedules(const Plan& lead) const;
 
-  // Returns the plan and its variants with more recomputation or a higher ZeRO stage; smaller savings come first.
+  // Returns the plan and its variants with savings (planner/savings.h) or a higher ZeRO stage; smaller ones come first.
   std::vector<Plan> with_less_memory(const Plan&) const;
 
   // Returns variants that need more memory and may be slightly faster: without ZeRO, without Megatron sequence
@@ -50,12 +50,9 @@ class Candidates {
   RunSpec spec_;
   Plan given_;
   int ranks_;
+  const ClusterSpec* cluster_;
   int64_t node_;         // ranks per node
   double device_bytes_;  // memory per rank
 };
-
-// Whether `b` is `a` with more recomputation or a higher ZeRO stage (from 1 on), so that it needs less memory and is no
-// faster.
-bool uses_less_memory(const Plan& b, const Plan& a);
 
 }  // namespace fp

@@ -21,8 +21,10 @@ constexpr int kDryRuns = 2;  // ranks whose memory an estimate computes exactly
 
 // The keys on which part costs depend and in which the plans of a run may differ.
 std::string key_of(const RunSpec& s, Recompute recompute, int ranks_per_node) {
-  return fmt::format("{} {} {} {} {} {} {} {}", s.parallel.tensor, s.parallel.sequence, s.parallel.megatron_sp,
-                     s.train.micro_batch, recompute, s.precision.compute, s.memory.loss_chunk_tokens, ranks_per_node);
+  const MemorySection& m = s.memory;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}", s.parallel.tensor, s.parallel.sequence, s.parallel.megatron_sp,
+                     s.train.micro_batch, recompute, s.precision.compute, m.offload.activations,
+                     m.sequence_chunk_tokens, m.mlp_tile_tokens, m.loss_chunk_tokens, ranks_per_node);
 }
 
 // Bytes of a rank's parameters, gradients and optimizer state, which ZeRO shards over `sharers` ranks.
@@ -84,9 +86,7 @@ class Estimator::Impl {
 
   Estimate estimate(const RunSpec& given, int ranks, bool exact) {
     const CostModel costs(cluster_, ranks);
-    if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective &&
-          given.memory.offload == run_.memory.offload && given.memory.mlp_tile_tokens == run_.memory.mlp_tile_tokens &&
-          given.memory.sequence_chunk_tokens == run_.memory.sequence_chunk_tokens)) {
+    if (!(given.model == run_.model && given.data == run_.data && given.train.objective == run_.train.objective)) {
       known_.clear();
       run_ = given;
     }

@@ -12,7 +12,8 @@ namespace fp {
 std::strong_ordering Plan::operator<=>(const Plan& o) const {
   const auto key = [](const Plan& p) {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
-                      p.zero_stage, p.micro_batch, p.recompute, p.loss_chunk_tokens);
+                      p.zero_stage, p.micro_batch, p.recompute, p.activations, p.sequence_chunk_tokens,
+                      p.mlp_tile_tokens, p.loss_chunk_tokens);
   };
   return key(*this) <=> key(o);
 }
@@ -30,6 +31,9 @@ Plan plan_of(const RunSpec& s) {
             p.zero_stage,
             s.train.micro_batch,
             s.memory.recompute,
+            s.memory.offload.activations,
+            s.memory.sequence_chunk_tokens,
+            s.memory.mlp_tile_tokens,
             s.memory.loss_chunk_tokens};
   return plan;
 }
@@ -48,6 +52,9 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   p.zero_stage = plan.zero_stage;
   s.train.micro_batch = plan.micro_batch;
   s.memory.recompute = plan.recompute;
+  s.memory.offload.activations = plan.activations;
+  s.memory.sequence_chunk_tokens = plan.sequence_chunk_tokens;
+  s.memory.mlp_tile_tokens = plan.mlp_tile_tokens;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
   return s;
 }
@@ -64,6 +71,9 @@ nlohmann::json to_json(const Plan& p) {
           {"zero_stage", p.zero_stage},
           {"micro_batch", p.micro_batch},
           {"recompute", name_of(p.recompute)},
+          {"offload_activations", name_of(p.activations)},
+          {"sequence_chunk_tokens", p.sequence_chunk_tokens},
+          {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens}};
 }
 
@@ -72,9 +82,23 @@ Plan plan_from_json(const nlohmann::json& j) {
   FP_CHECK(recompute, "recompute {}", j.at("recompute").dump());
   const auto schedule = named<PipelineSchedule>(j.at("schedule").get<std::string>());
   FP_CHECK(schedule, "schedule {}", j.at("schedule").dump());
-  return {j.at("tensor"),     j.at("sequence"),    j.at("pipeline"), j.at("data"),
-          *schedule,          j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
-          j.at("zero_stage"), j.at("micro_batch"), *recompute,       j.at("loss_chunk_tokens")};
+  const auto activations = named<Offload>(j.at("offload_activations").get<std::string>());
+  FP_CHECK(activations, "offload_activations {}", j.at("offload_activations").dump());
+  return {j.at("tensor"),
+          j.at("sequence"),
+          j.at("pipeline"),
+          j.at("data"),
+          *schedule,
+          j.at("chunks"),
+          j.at("w_pass"),
+          j.at("megatron_sp"),
+          j.at("zero_stage"),
+          j.at("micro_batch"),
+          *recompute,
+          *activations,
+          j.at("sequence_chunk_tokens"),
+          j.at("mlp_tile_tokens"),
+          j.at("loss_chunk_tokens")};
 }
 
 std::string describe(const Plan& plan) {
@@ -83,6 +107,9 @@ std::string describe(const Plan& plan) {
   if (plan.pipeline > 1 && plan.chunks > 0) text += fmt::format(", {} chunks", plan.chunks);
   text += fmt::format(", micro-batch {}", plan.micro_batch);
   if (plan.recompute != Recompute::none) text += fmt::format(", recompute {}", plan.recompute);
+  if (plan.activations == Offload::host) text += ", activations in host memory";
+  if (plan.mlp_tile_tokens > 0) text += fmt::format(", MLP in tiles of {}", plan.mlp_tile_tokens);
+  if (plan.sequence_chunk_tokens > 0) text += fmt::format(", sequences in chunks of {}", plan.sequence_chunk_tokens);
   return text;
 }
 
@@ -102,6 +129,9 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("parallel.zero_stage", from.zero_stage, to.zero_stage);
   each("train.micro_batch", from.micro_batch, to.micro_batch);
   each("memory.recompute", from.recompute, to.recompute);
+  each("memory.offload.activations", from.activations, to.activations);
+  each("memory.sequence_chunk_tokens", from.sequence_chunk_tokens, to.sequence_chunk_tokens);
+  each("memory.mlp_tile_tokens", from.mlp_tile_tokens, to.mlp_tile_tokens);
   each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
   return changed;
 }

@@ -20,7 +20,8 @@ struct Plan {
   int64_t zero_stage = 0;
   int64_t micro_batch = 1;
   Recompute recompute = Recompute::none;
-  int64_t loss_chunk_tokens = 1024;
+  Offload activations = Offload::none;
+  int64_t sequence_chunk_tokens = 0, mlp_tile_tokens = 0, loss_chunk_tokens = 1024;
 
   bool operator==(const Plan&) const = default;
   // Orders schedules by their names.

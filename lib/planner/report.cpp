@@ -180,6 +180,9 @@ OrderedJson plan_json(const Plan& p) {
           {"megatron_sp", p.megatron_sp},
           {"microbatch", p.micro_batch},
           {"recompute", name_of(p.recompute)},
+          {"offload_activations", name_of(p.activations)},
+          {"sequence_chunk_tokens", p.sequence_chunk_tokens},
+          {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
           {"text", describe(p)},
           {"keys", written_keys(p)}};

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "planner/candidates.h"
 #include "planner/estimate_cache.h"
+#include "planner/savings.h"
 
 namespace fp {
 namespace {

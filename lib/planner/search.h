@@ -38,8 +38,9 @@ struct SearchBudget {
 Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchBudget& = {});
 
 // Returns the plan nearest to that of a spec which does not fit: with the fewest changed keys, then the fastest. Keys
-// that save memory are tried first (recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens), then other
-// arrangements of the ranks. Batches, sequences and the model stay. Empty: none fits, or none was found in time.
+// that save memory are tried first (recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens, offloaded
+// activations, tiles, chunks of sequences), then other arrangements of the ranks. Batches, sequences and the model
+// stay. Empty: none fits, or none was found in time.
 std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&,
                                       double seconds = 1.5);
 

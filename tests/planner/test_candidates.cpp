@@ -124,7 +124,8 @@ TEST_CASE("candidates keep tensor parallelism within nodes and state within devi
 }
 
 TEST_CASE("a plan is the same after conversion to JSON and back") {
-  const Plan plan{2, 3, 4, 5, PipelineSchedule::zb_v, 6, true, true, 2, 7, Recompute::full, 512};
+  const Plan plan{2,    3,   4,  5, PipelineSchedule::zb_v, 6, true, true, 2, 7, Recompute::full, Offload::host,
+                  4096, 256, 512};
   CHECK(plan_from_json(to_json(plan)) == plan);
   CHECK(plan_from_json(to_json(Plan())) == Plan());
 }

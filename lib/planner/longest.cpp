@@ -1,0 +1,79 @@
+#include "planner/longest.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "planner/candidates.h"
+#include "planner/savings.h"
+
+namespace fp {
+namespace {
+
+constexpr int64_t kShortest = 1024, kLongest = int64_t{1} << 27;
+
+RunSpec with_length(RunSpec s, int64_t tokens) {
+  s.data.seq_len = tokens;
+  if (!s.model.traits().learned_positions) s.model.max_position = std::max(s.model.max_position, tokens);
+  return s;
+}
+
+class LengthSearch {
+ public:
+  LengthSearch(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator)
+      : spec_(spec), ranks_(ranks), cluster_(cluster), estimator_(estimator) {}
+
+  Longest run() {
+    int64_t fits = 0, step = kShortest;
+    const int64_t end = spec_.model.traits().learned_positions ? spec_.model.max_position : kLongest;
+    while (fits + step <= end && try_length(fits + step)) {
+      fits += step;
+      step = std::max(step, fits);  // doubles
+    }
+    while (fits > 0 && step > std::max(kShortest, fits / 16)) {
+      step /= 2;
+      if (fits + step <= end && try_length(fits + step)) fits += step;
+    }
+    result_.tokens = fits;
+    if (fits > 0) result_.estimate = estimator_.estimate(best_, ranks_);
+    return result_;
+  }
+
+ private:
+  // Tries the savings, the cheapest first; what did not fit a shorter sequence is not tried again.
+  bool try_length(int64_t tokens) {
+    const RunSpec s = with_length(spec_, tokens);
+    for (const Plan& p : savings(s, plan_of(s), cluster_)) {
+      const auto failed = failed_.find(p);
+      if ((failed != failed_.end() && failed->second <= tokens) || !is_legal(s, p, ranks_)) continue;
+      const RunSpec planned = with_plan(s, p);
+      const RankMemory memory = estimator_.memory(planned, ranks_);
+      if (memory.fits()) {
+        best_ = planned;
+        return true;
+      }
+      if (result_.too_long == 0 || tokens <= result_.too_long) {
+        result_.too_long = tokens;
+        result_.beyond = memory;
+      }
+      failed_[p] = tokens;
+    }
+    return false;
+  }
+
+  const RunSpec& spec_;
+  const int ranks_;
+  const ClusterSpec& cluster_;
+  PlanEstimator& estimator_;
+  RunSpec best_;
+  std::map<Plan, int64_t> failed_;  // shortest sequence that did not fit
+  Longest result_;
+};
+
+}  // namespace
+
+Longest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator) {
+  return LengthSearch(spec, ranks, cluster, estimator).run();
+}
+
+}  // namespace fp
