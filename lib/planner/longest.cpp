@@ -52,12 +52,10 @@ class LengthSearch {
         best_ = planned;
         return true;
       }
-      if (result_.too_long == 0 || tokens <= result_.too_long) {
-        result_.too_long = tokens;
-        result_.beyond = memory;
-      }
+      result_.beyond = memory;
       failed_[p] = tokens;
     }
+    result_.too_long = tokens;
     return false;
   }
 

@@ -40,14 +40,11 @@ ArenaTensor Arena::alloc(DType dtype, const Shape& shape, MemoryClass what) {
   const size_t bytes =
       round_up(std::max<size_t>(static_cast<size_t>(shape.elements()) * size_of(dtype), 1), kAlignment);
   size_t offset = top_;
-  auto hole = free_.end();
-  for (auto h = free_.begin(); h != free_.end(); ++h)
-    if (h->second >= bytes && (hole == free_.end() || h->second < hole->second)) hole = h;
-  if (hole != free_.end()) {
-    offset = hole->first;
-    const size_t rest = hole->second - bytes;
-    free_.erase(hole);
-    if (rest > 0) free_[offset + bytes] = rest;
+  if (const auto hole = by_size_.lower_bound({bytes, 0}); hole != by_size_.end()) {
+    offset = hole->second;
+    const size_t rest = hole->first - bytes;
+    remove_hole(free_.find(offset));
+    if (rest > 0) add_hole(offset + bytes, rest);
   } else {
     top_ += bytes;
     FP_CHECK(dry() || top_ <= capacity_, "{} arena of {} bytes is full: {} in use, {} more wanted for {} {}",
@@ -80,19 +77,30 @@ void Arena::release(void* data) {
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == end) {
     end += next->second;
-    next = free_.erase(next);
+    const auto merged = next++;
+    remove_hole(merged);
   }
   if (next != free_.begin()) {
     const auto previous = std::prev(next);
     if (previous->first + previous->second == begin) {
       begin = previous->first;
-      free_.erase(previous);
+      remove_hole(previous);
     }
   }
   if (end == top_)
     top_ = begin;
   else
-    free_[begin] = end - begin;
+    add_hole(begin, end - begin);
+}
+
+void Arena::add_hole(size_t offset, size_t bytes) {
+  free_[offset] = bytes;
+  by_size_.emplace(bytes, offset);
+}
+
+void Arena::remove_hole(std::map<size_t, size_t>::iterator hole) {
+  by_size_.erase({hole->second, hole->first});
+  free_.erase(hole);
 }
 
 void ArenaTensor::reset() {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -116,6 +117,8 @@ class Arena {
  private:
   friend class ArenaTensor;
   void release(void* data);
+  void add_hole(size_t offset, size_t bytes);
+  void remove_hole(std::map<size_t, size_t>::iterator);
 
   struct Block {
     size_t bytes;
@@ -131,9 +134,10 @@ class Arena {
   BytesByClass now_{};
   BytesByClass at_peak_{};
   Moment moment_, moment_of_peak_;
-  std::map<size_t, size_t> free_;  // offset -> bytes of holes below top_
-  std::map<size_t, Block> used_;   // offset -> block
-  size_t top_ = 0;                 // everything above is unused
+  std::map<size_t, size_t> free_;                // offset -> bytes of holes below top_
+  std::set<std::pair<size_t, size_t>> by_size_;  // the same: (bytes, offset)
+  std::map<size_t, Block> used_;                 // offset -> block
+  size_t top_ = 0;                               // everything above is unused
   const MemoryGuard* guard_ = nullptr;
   std::function<void(void*, size_t)> on_release_;
 };
