@@ -32,7 +32,10 @@ void KeyValues::put(size_t chunk, ArenaTensor both) {
   OffloadedTensor& kept = chunks_[chunk].both;
   const bool later = !kept && chunk + 1 < chunks_.size();
   kept = OffloadedTensor(std::move(both));
-  if (offloaded_ && later) kept.send(*env_);
+  if (offloaded_ && later)
+    departures_.send(*env_, kept);
+  else
+    departures_.flush();
 }
 
 void KeyValues::fetch(size_t chunk, bool gradients) {
