@@ -69,6 +69,30 @@ TEST_CASE("a mixture has the held-out loss of each dataset in log, metrics and e
   CHECK_FALSE(alone.contains("datasets"));
 }
 
+// The settings of training are those of a checkpoint, but what it does not offload or recompute differs in inference.
+TEST_CASE("a run with chunks and activations in host memory is evaluated, and its model writes text", "[cli]") {
+  const Mixture w;
+  const auto spec = w.spec("llama", "fp32");
+  auto more = w.both();
+  for (const char* const set : {"train.steps=4", "eval.samples=0", "memory.recompute=full",
+                                "memory.offload.activations=host", "memory.sequence_chunk_tokens=8"})
+    more.insert(more.end(), {"--set", set});
+  const Outcome o = run(w.train(spec, "r", more));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  auto eval = fptrain({"eval", spec.string(), "--checkpoint", w.run_directory("r").string(), "--json"});
+  eval.insert(eval.end(), more.begin(), more.begin() + 2);
+  const Outcome e = run(eval);
+  CAPTURE(e.output);
+  REQUIRE(e.code == 0);
+  CHECK(nlohmann::json::parse(e.output).at("val_loss").get<double>() ==
+        Approx(last_metrics(w.run_directory("r")).at("val_loss").get<double>()).epsilon(1e-6));
+  const Outcome text =
+      run(fptrain({"generate", "--checkpoint", w.run_directory("r").string(), "--prompt", "a", "--max-tokens", "3"}));
+  CAPTURE(text.output);
+  CHECK(text.code == 0);
+}
+
 TEST_CASE("evaluation without held-out text is refused", "[cli]") {
   const Mixture w;
   const auto spec = w.spec("gpt", "fp32");

@@ -87,8 +87,7 @@ std::vector<Setting> others() {
 
 TEST_CASE("mpirun with chunks, tiles and offloaded activations trains like one rank, and resumes elsewhere",
           "[ranks]") {
-  check_settings({{{2, 2, 1, 0, true}, {true, true, true}}, {piped("zb-v", {1, 1, 2, 3}), {true, false, true}}},
-                 others());
+  check_settings({{{2, 2, 1, 0, true}, {true, true, true}}}, others());
 }
 
 TEST_CASE("mpirun with each saving and one other axis trains like one rank", "[ranks][nightly]") {
