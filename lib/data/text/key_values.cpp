@@ -1,0 +1,166 @@
+#include "data/text/key_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/philox.h"
+
+namespace fp {
+namespace {
+
+constexpr size_t kLetters = 26;
+
+// Returns the tokens of all words of two letters, each between two texts.
+std::vector<std::vector<int32_t>> encode_words(const Tokenizer& tokenizer, const std::string& before, char first,
+                                               const std::string& after) {
+  std::vector<std::vector<int32_t>> all;
+  const auto encoder = tokenizer.make_encoder(SpecialText::as_text);
+  for (size_t i = 0; i < kLetters * kLetters; ++i) {
+    const std::string word{static_cast<char>(first + static_cast<char>(i / kLetters)),
+                           static_cast<char>(first + static_cast<char>(i % kLetters))};
+    encoder->append(before + word + after, all.emplace_back());
+  }
+  return all;
+}
+
+size_t longest(const std::vector<std::vector<int32_t>>& all) {
+  return std::max_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.size() < b.size(); })->size();
+}
+
+}  // namespace
+
+Filler::Filler(std::shared_ptr<const Dataset> dataset) : tokens_(dataset->tokens()) {
+  if (tokens_ == 0) throw DataError(fmt::format("{}: holds no text to hide pairs in", dataset->name()));
+  read_ = [dataset](uint64_t begin, std::span<int32_t> out) { dataset->read(begin, out); };
+}
+
+Filler::Filler(std::vector<int32_t> tokens) : tokens_(tokens.size()) {
+  if (tokens_ == 0) throw DataError("the filler holds no text to hide pairs in");
+  read_ = [all = std::make_shared<const std::vector<int32_t>>(std::move(tokens))](uint64_t begin,
+                                                                                  std::span<int32_t> out) {
+    std::copy_n(all->begin() + static_cast<int64_t>(begin), out.size(), out.begin());
+  };
+}
+
+void Filler::append(uint64_t begin, uint64_t n, std::vector<int32_t>& ids) const {
+  while (n > 0) {
+    const uint64_t at = begin % tokens_, more = std::min(n, tokens_ - at);
+    ids.resize(ids.size() + more);
+    read_(at, std::span(ids).last(more));
+    begin += more;
+    n -= more;
+  }
+}
+
+// The random numbers of one sample.
+class KeyValueTexts::Random {
+ public:
+  explicit Random(const KeyValueSeed& s) : key_(Philox::key(s.seed, Purpose::key_values)), seed_(s) {}
+  // Returns a number in [0, n).
+  uint64_t below(uint64_t n) {
+    const auto w = Philox::block(
+        {next_++, seed_.stream, static_cast<uint32_t>(seed_.sample), static_cast<uint32_t>(seed_.sample >> 32)}, key_);
+    return (uint64_t{w[1]} << 32 | w[0]) % n;
+  }
+  template <class T>
+  void shuffle(std::vector<T>& items, size_t n) {  // the first n
+    for (size_t i = 0; i < n && i + 1 < items.size(); ++i) std::swap(items[i], items[i + below(items.size() - i)]);
+  }
+
+ private:
+  Philox::Key key_;
+  KeyValueSeed seed_;
+  uint32_t next_ = 0;
+};
+
+KeyValueTexts::KeyValueTexts(const Tokenizer& tokenizer, Filler filler)
+    : filler_(std::move(filler)),
+      prefix_(tokenizer.prefix_ids().begin(), tokenizer.prefix_ids().end()),
+      questions_(encode_words(tokenizer, "<", 'a', "=")),
+      values_(encode_words(tokenizer, "", 'A', "")),
+      close_(tokenizer.encode(">", SpecialText::as_text)),
+      longest_pair_(longest(questions_) + longest(values_) + close_.size()) {}
+
+std::vector<KeyValueTexts::Pair> KeyValueTexts::draw(size_t n, Random& random) const {
+  FP_CHECK(n <= questions_.size(), "{} pairs, but there are {} keys", n, questions_.size());
+  std::vector<size_t> keys(questions_.size());
+  std::iota(keys.begin(), keys.end(), size_t{0});
+  random.shuffle(keys, n);
+  std::vector<Pair> pairs;
+  for (size_t i = 0; i < n; ++i) pairs.push_back({keys[i], random.below(values_.size())});
+  return pairs;
+}
+
+void KeyValueTexts::append(const Pair& pair, std::vector<int32_t>& ids) const {
+  for (const auto* part : {&questions_[pair.key], &values_[pair.value], &close_})
+    ids.insert(ids.end(), part->begin(), part->end());
+}
+
+size_t KeyValueTexts::size_of(const Pair& pair) const {
+  return questions_[pair.key].size() + values_[pair.value].size() + close_.size();
+}
+
+void KeyValueTexts::append_hidden(std::span<const Pair> pairs, std::span<const uint64_t> after, uint64_t n,
+                                  Random& random, std::vector<int32_t>& ids) const {
+  const uint64_t start = random.below(filler_.tokens());
+  uint64_t done = 0;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    filler_.append(start + done, after[i] - done, ids);
+    done = after[i];
+    append(pairs[i], ids);
+  }
+  filler_.append(start + done, n - done, ids);
+}
+
+int64_t KeyValueTexts::shortest_needle(size_t pairs) const {
+  return static_cast<int64_t>(prefix_.size() + (pairs + 1) * longest_pair_);
+}
+
+NeedleSample KeyValueTexts::needle(int64_t length, std::span<const double> depths, size_t asked,
+                                   const KeyValueSeed& seed) const {
+  FP_CHECK(length >= shortest_needle(depths.size()) && asked < depths.size(), "{} tokens, depth {} of {}", length,
+           asked, depths.size());
+  Random random(seed);
+  const std::vector<Pair> pairs = draw(depths.size(), random);
+  NeedleSample sample;
+  const std::vector<int32_t>& question = questions_[pairs[asked].key];
+  sample.answer = values_[pairs[asked].value];
+  size_t taken = prefix_.size() + question.size() + sample.answer.size();
+  for (const Pair& pair : pairs) taken += size_of(pair);
+  const uint64_t filler = static_cast<uint64_t>(length) - taken;
+
+  std::vector<size_t> order(depths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return depths[a] < depths[b]; });
+  std::vector<Pair> hidden;
+  std::vector<uint64_t> after;
+  for (const size_t i : order) {
+    hidden.push_back(pairs[i]);
+    after.push_back(static_cast<uint64_t>(std::llround(depths[i] / 100 * static_cast<double>(filler))));
+  }
+  sample.prompt = prefix_;
+  append_hidden(hidden, after, filler, random, sample.prompt);
+  sample.prompt.insert(sample.prompt.end(), question.begin(), question.end());
+  return sample;
+}
+
+std::vector<int32_t> KeyValueTexts::document(int64_t length, const KeyValueSeed& seed) const {
+  FP_CHECK(length >= kShortestDocument, "a document of {} tokens", length);
+  Random random(seed);
+  const uint64_t most = std::clamp<uint64_t>(static_cast<uint64_t>(length) / 4 / longest_pair_, 1, kMostPairs);
+  std::vector<Pair> pairs = draw(1 + random.below(most), random);
+  uint64_t filler = static_cast<uint64_t>(length);
+  for (const Pair& pair : pairs) filler -= 2 * size_of(pair);
+  std::vector<uint64_t> after;
+  for (size_t i = 0; i < pairs.size(); ++i) after.push_back(random.below(filler + 1));
+  std::sort(after.begin(), after.end());
+  std::vector<int32_t> ids;
+  append_hidden(pairs, after, filler, random, ids);
+  random.shuffle(pairs, pairs.size());
+  for (const Pair& pair : pairs) append(pair, ids);
+  return ids;
+}
+
+}  // namespace fp

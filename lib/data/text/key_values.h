@@ -1,0 +1,83 @@
+// Texts in which key-value pairs are hidden, to train and to measure recall: a pair is written "<qk=ZD>", and a question
+// is the beginning of such a pair, "<qk=", whose answer is the value. They consist of token ids, so that their lengths
+// are exact and a value has the same tokens wherever it is written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/formats/dataset.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace fp {
+
+// The tokens between the pairs: a stream that repeats.
+class Filler {
+ public:
+  // Reads the tokens of a dataset as they are needed. Throws DataError if it has none.
+  explicit Filler(std::shared_ptr<const Dataset>);
+  // Throws DataError for an empty list.
+  explicit Filler(std::vector<int32_t> tokens);
+
+  uint64_t tokens() const { return tokens_; }
+  // Appends n tokens, from `begin` (modulo tokens()) on.
+  void append(uint64_t begin, uint64_t n, std::vector<int32_t>& ids) const;
+
+ private:
+  uint64_t tokens_;
+  std::function<void(uint64_t, std::span<int32_t>)> read_;
+};
+
+// A sample to measure recall with: the prompt ends with a question.
+struct NeedleSample {
+  std::vector<int32_t> prompt, answer;
+};
+
+// Identifies a sample; each draws its own random numbers.
+struct KeyValueSeed {
+  uint64_t seed = 0;
+  uint64_t sample = 0;
+  uint32_t stream = 0;  // separates samples of different kinds
+};
+
+class KeyValueTexts {
+ public:
+  static constexpr size_t kMostPairs = 256;         // of a text
+  static constexpr int64_t kShortestDocument = 64;  // tokens
+
+  KeyValueTexts(const Tokenizer&, Filler);
+
+  // Returns the smallest legal length of a needle() with this number of pairs.
+  int64_t shortest_needle(size_t pairs) const;
+  // Returns a sample of `length` tokens, its answer included. A pair is hidden at each depth, in percent of the filler
+  // before it: 0 is the beginning, 100 the end. The question is that of the pair at depths[asked].
+  NeedleSample needle(int64_t length, std::span<const double> depths, size_t asked, const KeyValueSeed&) const;
+  // Returns a training document of `length` tokens (at least kShortestDocument), without an end-of-text token: pairs at
+  // random places of the filler, then every pair again in another order. Their number is random, up to kMostPairs or
+  // what half of the document holds.
+  std::vector<int32_t> document(int64_t length, const KeyValueSeed&) const;
+
+ private:
+  class Random;
+  struct Pair {
+    size_t key, value;  // indices of questions_ and values_
+  };
+  // Returns n pairs with different keys.
+  std::vector<Pair> draw(size_t n, Random&) const;
+  void append(const Pair&, std::vector<int32_t>& ids) const;
+  // Appends n tokens of filler with the pairs in it, each after the given number of tokens of filler (ascending).
+  void append_hidden(std::span<const Pair> pairs, std::span<const uint64_t> after, uint64_t n, Random&,
+                     std::vector<int32_t>& ids) const;
+  size_t size_of(const Pair&) const;
+
+  Filler filler_;
+  std::vector<int32_t> prefix_;  // what the tokenizer puts before a text
+  std::vector<std::vector<int32_t>> questions_, values_;
+  std::vector<int32_t> close_;  // ">"
+  size_t longest_pair_ = 0;     // tokens
+};
+
+}  // namespace fp
