@@ -91,7 +91,8 @@ void draw_positions(const EvaluationResult& r, int64_t step, const std::string& 
   Plot plot = position_plot({m});
   plot.width = 860;
   plot.height = 320;
-  write_file_atomically(file, render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
+  write_file_atomically(file,
+                        render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
 }
 
 void run_eval(const EvalArguments& a) {
@@ -145,12 +146,11 @@ void add_eval_command(cli::App& app, CommandResult&) {
       "--needle", a->needle,
       "instead of held-out text: recall of key-value pairs that are hidden in it, by length and depth");
   add_needle_options(*command, needle, *a);
-  cli::Option* by_position =
-      command
-          ->add_flag("--by-position", a->by_position,
-                     "also the loss of each range of positions; takes up to four times as long")
-          ->needs(run_spec)
-          ->excludes(needle);
+  cli::Option* by_position = command
+                                 ->add_flag("--by-position", a->by_position,
+                                            "also the loss of each range of positions; takes up to four times as long")
+                                 ->needs(run_spec)
+                                 ->excludes(needle);
   cli::Option* choices =
       command
           ->add_option("--multiple-choice", a->choices,

@@ -22,9 +22,10 @@ Filler filler_of(const EvalArguments& a, const std::optional<RunSpec>& spec, con
   if (!spec) return Filler(loaded.tokenizer().encode(read_file(a.filler), SpecialText::as_text));
   const auto sampler = std::make_shared<const ValidationSampler>(spec->data, 0, OpenOptions{Verify::changed});
   if (sampler->rows_per_sample() > 1)
-    throw ConfigError(fmt::format("{}: its data are preferences, no text to hide pairs in; legal: text or "
-                                  "conversations, or --filler FILE",
-                                  a.file));
+    throw ConfigError(
+        fmt::format("{}: its data are preferences, no text to hide pairs in; legal: text or "
+                    "conversations, or --filler FILE",
+                    a.file));
   if (sampler->tokenizer().hash() != loaded.tokenizer().hash())
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",
                                 loaded.source().path().string(), a.file));
@@ -74,8 +75,8 @@ void print_json(const std::vector<NeedleRecall>& all, const NeedleOptions& o, in
     sum.samples += r.samples;
     sum.right += r.right;
   }
-  fmt::print("{}\n", nlohmann::json{{"step", step}, {"seed", o.seed}, {"recall", sum.recall()}, {"needles", cells}}
-                         .dump());
+  fmt::print("{}\n",
+             nlohmann::json{{"step", step}, {"seed", o.seed}, {"recall", sum.recall()}, {"needles", cells}}.dump());
 }
 
 void print_table(const std::vector<NeedleRecall>& all, const NeedleOptions& o, int64_t step) {
@@ -130,9 +131,10 @@ void run_needle(const EvalArguments& a) {
   if (a.file.empty() && a.filler.empty())
     throw ConfigError("eval --needle: name a run spec, whose held-out text pairs are hidden in, or a --filler FILE");
   if (!a.file.empty() && !a.filler.empty())
-    throw ConfigError(fmt::format("eval --needle: pairs are hidden either in the held-out text of {} or in --filler {}; "
-                                  "name one of them",
-                                  a.file, a.filler));
+    throw ConfigError(
+        fmt::format("eval --needle: pairs are hidden either in the held-out text of {} or in --filler {}; "
+                    "name one of them",
+                    a.file, a.filler));
   std::optional<RunSpec> spec;
   if (!a.file.empty()) spec = load_run_spec(a.file, a.sets);
   LoadedModel loaded(a.checkpoint, a.older.value());
@@ -149,9 +151,8 @@ void run_needle(const EvalArguments& a) {
   const std::vector<NeedleRecall> all = [&] {
     TaskProgress progress("measuring recall");
     const auto total = o.lengths.size() * o.depths.size() * static_cast<uint64_t>(o.samples);
-    return measure_recall(loaded.model(), loaded.tokenizer(), texts, o, [&](int64_t done) {
-      progress.update(static_cast<uint64_t>(done), total, "samples", 1);
-    });
+    return measure_recall(loaded.model(), loaded.tokenizer(), texts, o,
+                          [&](int64_t done) { progress.update(static_cast<uint64_t>(done), total, "samples", 1); });
   }();
   const int64_t step = loaded.source().step();
   if (!a.svg.empty()) write_file_atomically(a.svg, picture(all, o, step));

@@ -10,7 +10,6 @@
 namespace fp {
 namespace {
 
-constexpr uint32_t kStream = 16;  // of KeyValueSeed; further depths follow it
 constexpr SamplingOptions kGreedy{.temperature = 0};
 
 bool answers(Model& model, const Tokenizer& tokenizer, const NeedleSample& sample, int64_t capacity) {
@@ -27,8 +26,8 @@ bool answers(Model& model, const Tokenizer& tokenizer, const NeedleSample& sampl
 
 void check_needle_options(const NeedleOptions& o, const KeyValueTexts& texts) {
   if (o.samples < 1)
-    throw ConfigError(fmt::format("--samples {}: recall needs samples of each length and depth: legal: 1 or more",
-                                  o.samples));
+    throw ConfigError(
+        fmt::format("--samples {}: recall needs samples of each length and depth: legal: 1 or more", o.samples));
   if (o.depths.empty() || o.depths.size() > KeyValueTexts::kMostPairs)
     throw ConfigError(fmt::format("--depths: {} depths; legal: 1 to {}", o.depths.size(), KeyValueTexts::kMostPairs));
   for (const double depth : o.depths)
@@ -39,9 +38,10 @@ void check_needle_options(const NeedleOptions& o, const KeyValueTexts& texts) {
   const int64_t shortest = texts.shortest_needle(o.depths.size());
   for (const int64_t length : o.lengths)
     if (length < shortest)
-      throw ConfigError(fmt::format("--lengths {}: {} pairs and a question need {} tokens: legal: {} or more, or fewer "
-                                    "--depths",
-                                    length, o.depths.size(), shortest, shortest));
+      throw ConfigError(
+          fmt::format("--lengths {}: {} pairs and a question need {} tokens: legal: {} or more, or fewer "
+                      "--depths",
+                      length, o.depths.size(), shortest, shortest));
   if (std::set(o.lengths.begin(), o.lengths.end()).size() != o.lengths.size())
     throw ConfigError("--lengths: a length is given twice; legal: different ones");
 }
@@ -56,7 +56,7 @@ std::vector<NeedleRecall> measure_recall(Model& model, const Tokenizer& tokenize
       NeedleRecall& cell = all.emplace_back(NeedleRecall{length, o.depths[d]});
       for (; cell.samples < o.samples; ++cell.samples) {
         follow_load();
-        const KeyValueSeed seed{o.seed, static_cast<uint64_t>(cell.samples), kStream + static_cast<uint32_t>(d)};
+        const KeyValueSeed seed{o.seed, static_cast<uint64_t>(cell.samples), kNeedleStream + static_cast<uint32_t>(d)};
         if (answers(model, tokenizer, texts.needle(length, o.depths, d, seed), capacity)) ++cell.right;
         if (on_progress) on_progress(++done);
       }

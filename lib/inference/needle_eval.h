@@ -18,6 +18,9 @@ struct NeedleOptions {
   uint64_t seed = 1;
 };
 
+// The samples of the depth with index d draw from the stream kNeedleStream + d of KeyValueSeed.
+inline constexpr uint32_t kNeedleStream = 16;
+
 struct NeedleRecall {
   int64_t length = 0;
   double depth = 0;

@@ -48,8 +48,9 @@ std::string render_heat_map(const HeatMap& map) {
     svg += text(kLeft + kCellWidth * (static_cast<double>(c) + 0.5), bottom + 18, "middle", map.columns[c]);
   svg += text((kLeft + right) / 2, bottom + 42, "middle", map.column_name);
   const double middle = (kTop + bottom) / 2;
-  svg += fmt::format("<text x=\"24\" y=\"{0:.0f}\" text-anchor=\"middle\" transform=\"rotate(-90 24 {0:.0f})\">{1}</text>",
-                     middle, escape_markup(map.row_name));
+  svg +=
+      fmt::format("<text x=\"24\" y=\"{0:.0f}\" text-anchor=\"middle\" transform=\"rotate(-90 24 {0:.0f})\">{1}</text>",
+                  middle, escape_markup(map.row_name));
   return svg + "</svg>\n";
 }
 

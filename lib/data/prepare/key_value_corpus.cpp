@@ -26,8 +26,9 @@ void check(const KeyValueCorpusOptions& o) {
       throw ConfigError(
           fmt::format("--lengths {}: legal: more than {} tokens", length, KeyValueTexts::kShortestDocument));
     if (greatest % length != 0)
-      throw ConfigError(fmt::format(
-          "--lengths {}: does not divide the greatest length, {}, which documents of it have to fill", length, greatest));
+      throw ConfigError(
+          fmt::format("--lengths {}: does not divide the greatest length, {}, which documents of it have to fill",
+                      length, greatest));
   }
 }
 
@@ -44,9 +45,8 @@ KeyValueCorpusResult write_key_value_corpus(const KeyValueCorpusOptions& given) 
   KeyValueCorpusResult result;
   for (int64_t sample = 0; sample < given.samples; ++sample) {
     const auto at = static_cast<uint64_t>(sample);
-    const uint32_t drawn =
-        Philox::block({0, kLengths, static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32)},
-                      Philox::key(given.seed, Purpose::key_values))[0];
+    const uint32_t drawn = Philox::block({0, kLengths, static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32)},
+                                         Philox::key(given.seed, Purpose::key_values))[0];
     const int64_t length = given.lengths[drawn % given.lengths.size()];
     for (int64_t i = 0; i < greatest / length; ++i) {
       const bool last = sample + 1 == given.samples && (i + 1) * length == greatest;
