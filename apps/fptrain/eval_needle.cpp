@@ -19,14 +19,15 @@ constexpr int64_t kShortestDefault = 128, kMostDefault = 32768;
 
 // Returns the text to hide pairs in: a file, or the first dataset with held-out text.
 Filler filler_of(const EvalArguments& a, const std::optional<RunSpec>& spec, const LoadedModel& loaded) {
-  if (!spec) return Filler(loaded.tokenizer().encode(read_file(a.filler), SpecialText::as_text));
+  const Tokenizer& tokenizer = loaded.tokenizer();
+  if (!spec) return {tokenizer.encode(read_file(a.filler), SpecialText::as_text), tokenizer.eot()};
   const auto sampler = std::make_shared<const ValidationSampler>(spec->data, 0, OpenOptions{Verify::changed});
   if (sampler->rows_per_sample() > 1)
     throw ConfigError(
         fmt::format("{}: its data are preferences, no text to hide pairs in; legal: text or "
                     "conversations, or --filler FILE",
                     a.file));
-  if (sampler->tokenizer().hash() != loaded.tokenizer().hash())
+  if (sampler->tokenizer().hash() != tokenizer.hash())
     throw DataError(fmt::format("{}: was trained with another tokenizer than the data of {} was prepared with",
                                 loaded.source().path().string(), a.file));
   sampler->check_vocab(loaded.spec().model.vocab);

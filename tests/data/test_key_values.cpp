@@ -16,7 +16,7 @@ using Catch::Contains;
 namespace {
 
 // Filler of the byte '.', which occurs in no pair.
-KeyValueTexts dotted(const Tokenizer& tokenizer) { return {tokenizer, Filler(std::vector<int32_t>(17, '.'))}; }
+KeyValueTexts dotted(const Tokenizer& tokenizer) { return {tokenizer, Filler(std::vector<int32_t>(17, '.'), 256)}; }
 
 // Returns how often each pair "<qk=ZD>" is in a text.
 std::map<std::string, int> pairs_in(const std::string& text) {
@@ -58,7 +58,7 @@ TEST_CASE("a needle is asked for at the end of a text of exact length", "[data]"
         CHECK(again.prompt == sample.prompt);
         seen.insert(question + answer);
       }
-  CHECK(seen.size() > 150);  // of 180: each sample draws its own pair
+  CHECK(seen.size() == 60);  // each sample draws its own pairs, the same for all lengths
 }
 
 TEST_CASE("a training document asks for each of its pairs once", "[data]") {
@@ -84,12 +84,17 @@ TEST_CASE("a training document asks for each of its pairs once", "[data]") {
   CHECK(numbers.size() > 3);
 }
 
-TEST_CASE("a filler repeats", "[data]") {
-  const Filler filler(std::vector<int32_t>{1, 2, 3});
+TEST_CASE("a filler repeats without its ends of text", "[data]") {
+  const Filler filler({1, 2, 0, 3}, 0);
   std::vector<int32_t> ids = {9};
-  filler.append(2, 6, ids);
-  CHECK(ids == std::vector<int32_t>{9, 3, 1, 2, 3, 1, 2});
-  CHECK_THROWS_AS(Filler(std::vector<int32_t>()), DataError);
+  uint64_t at = 3;
+  filler.append(at, 5, ids);
+  CHECK(ids == std::vector<int32_t>{9, 3, 1, 2, 3, 1});
+  filler.append(at, 2, ids);
+  CHECK(ids == std::vector<int32_t>{9, 3, 1, 2, 3, 1, 2, 3});
+  CHECK_THROWS_AS(Filler({}, 0), DataError);
+  at = 0;
+  CHECK_THROWS_AS(Filler({0, 0}, 0).append(at, 1, ids), DataError);
 }
 
 TEST_CASE("a key-value corpus fills the samples of a run with whole documents", "[data]") {

@@ -39,7 +39,7 @@ ModelSection says_a() {
 
 TEST_CASE("recall counts the answers of which every token is right", "[inference]") {
   const auto tokenizer = load_tokenizer("bytes");
-  const KeyValueTexts texts(*tokenizer, Filler(std::vector<int32_t>(11, '.')));
+  const KeyValueTexts texts(*tokenizer, Filler(std::vector<int32_t>(11, '.'), 256));
   Rig rig(make_cpu_ops(), says_a(), DType::f32, Recompute::none, {}, 64);
   NeedleOptions o;
   o.lengths = {32, 40};
@@ -69,7 +69,7 @@ TEST_CASE("recall counts the answers of which every token is right", "[inference
 
 TEST_CASE("recall that cannot be measured is refused with what is legal", "[inference]") {
   const auto tokenizer = load_tokenizer("bytes");
-  const KeyValueTexts texts(*tokenizer, Filler(std::vector<int32_t>(11, '.')));
+  const KeyValueTexts texts(*tokenizer, Filler(std::vector<int32_t>(11, '.'), 256));
   const NeedleOptions good{.lengths = {64}, .depths = {0, 50}};
   const auto refused = [&](auto change) {
     NeedleOptions o = good;

@@ -31,12 +31,13 @@ size_t longest(const std::vector<std::vector<int32_t>>& all) {
 
 }  // namespace
 
-Filler::Filler(std::shared_ptr<const Dataset> dataset) : tokens_(dataset->tokens()) {
+Filler::Filler(std::shared_ptr<const Dataset> dataset)
+    : tokens_(dataset->tokens()), end_of_text_(dataset->tokenizer().eot()) {
   if (tokens_ == 0) throw DataError(fmt::format("{}: holds no text to hide pairs in", dataset->name()));
   read_ = [dataset](uint64_t begin, std::span<int32_t> out) { dataset->read(begin, out); };
 }
 
-Filler::Filler(std::vector<int32_t> tokens) : tokens_(tokens.size()) {
+Filler::Filler(std::vector<int32_t> tokens, int32_t end_of_text) : tokens_(tokens.size()), end_of_text_(end_of_text) {
   if (tokens_ == 0) throw DataError("the filler holds no text to hide pairs in");
   read_ = [all = std::make_shared<const std::vector<int32_t>>(std::move(tokens))](uint64_t begin,
                                                                                   std::span<int32_t> out) {
@@ -44,13 +45,19 @@ Filler::Filler(std::vector<int32_t> tokens) : tokens_(tokens.size()) {
   };
 }
 
-void Filler::append(uint64_t begin, uint64_t n, std::vector<int32_t>& ids) const {
+void Filler::append(uint64_t& at, uint64_t n, std::vector<int32_t>& ids) const {
+  uint64_t left_out = 0;  // ends of text since the last token
   while (n > 0) {
-    const uint64_t at = begin % tokens_, more = std::min(n, tokens_ - at);
-    ids.resize(ids.size() + more);
+    at %= tokens_;
+    const uint64_t more = std::min(n, tokens_ - at);
+    const size_t before = ids.size();
+    ids.resize(before + more);
     read_(at, std::span(ids).last(more));
-    begin += more;
-    n -= more;
+    ids.erase(std::remove(ids.begin() + static_cast<int64_t>(before), ids.end(), end_of_text_), ids.end());
+    left_out = ids.size() > before ? 0 : left_out + more;
+    if (left_out >= tokens_) throw DataError("the filler holds no text to hide pairs in, only ends of documents");
+    at += more;
+    n -= ids.size() - before;
   }
 }
 
@@ -104,14 +111,13 @@ size_t KeyValueTexts::size_of(const Pair& pair) const {
 
 void KeyValueTexts::append_hidden(std::span<const Pair> pairs, std::span<const uint64_t> after, uint64_t n,
                                   Random& random, std::vector<int32_t>& ids) const {
-  const uint64_t start = random.below(filler_.tokens());
-  uint64_t done = 0;
+  uint64_t at = random.below(filler_.tokens()), done = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    filler_.append(start + done, after[i] - done, ids);
+    filler_.append(at, after[i] - done, ids);
     done = after[i];
     append(pairs[i], ids);
   }
-  filler_.append(start + done, n - done, ids);
+  filler_.append(at, n - done, ids);
 }
 
 int64_t KeyValueTexts::shortest_needle(size_t pairs) const {

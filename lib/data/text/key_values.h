@@ -14,20 +14,22 @@
 
 namespace fp {
 
-// The tokens between the pairs: a stream that repeats.
+// The tokens between the pairs: a stream that repeats, without its end-of-text tokens, which would end the sample.
 class Filler {
  public:
   // Reads the tokens of a dataset as they are needed. Throws DataError if it has none.
   explicit Filler(std::shared_ptr<const Dataset>);
-  // Throws DataError for an empty list.
-  explicit Filler(std::vector<int32_t> tokens);
+  // `end_of_text`: the id to leave out. Throws DataError for an empty list.
+  Filler(std::vector<int32_t> tokens, int32_t end_of_text);
 
-  uint64_t tokens() const { return tokens_; }
-  // Appends n tokens, from `begin` (modulo tokens()) on.
-  void append(uint64_t begin, uint64_t n, std::vector<int32_t>& ids) const;
+  uint64_t tokens() const { return tokens_; }  // end-of-text tokens included
+  // Appends n tokens from position `at` (modulo tokens()) on, and moves it behind them. Throws DataError if all tokens
+  // are ends of text.
+  void append(uint64_t& at, uint64_t n, std::vector<int32_t>& ids) const;
 
  private:
   uint64_t tokens_;
+  int32_t end_of_text_;
   std::function<void(uint64_t, std::span<int32_t>)> read_;
 };
 
