@@ -155,17 +155,20 @@ NeedleSample KeyValueTexts::needle(int64_t length, std::span<const double> depth
 std::vector<int32_t> KeyValueTexts::document(int64_t length, const KeyValueSeed& seed) const {
   FP_CHECK(length >= kShortestDocument, "a document of {} tokens", length);
   Random random(seed);
-  const uint64_t most = std::clamp<uint64_t>(static_cast<uint64_t>(length) / 4 / longest_pair_, 1, kMostPairs);
-  std::vector<Pair> pairs = draw(1 + random.below(most), random);
+  const uint64_t most = static_cast<uint64_t>(length) / longest_pair_, fewest = most / 4 + 1;
+  const uint64_t mentions = fewest + random.below(most - fewest + 1);
+  const std::vector<Pair> pairs = draw(1 + random.below(std::min<uint64_t>(mentions / 2, kMostPairs)), random);
+  std::vector<Pair> mentioned;
   uint64_t filler = static_cast<uint64_t>(length);
-  for (const Pair& pair : pairs) filler -= 2 * size_of(pair);
+  for (uint64_t i = 0; i < mentions; ++i) {
+    mentioned.push_back(pairs[random.below(pairs.size())]);
+    filler -= size_of(mentioned.back());
+  }
   std::vector<uint64_t> after;
-  for (size_t i = 0; i < pairs.size(); ++i) after.push_back(random.below(filler + 1));
+  for (uint64_t i = 0; i < mentions; ++i) after.push_back(random.below(filler + 1));
   std::sort(after.begin(), after.end());
   std::vector<int32_t> ids;
-  append_hidden(pairs, after, filler, random, ids);
-  random.shuffle(pairs, pairs.size());
-  for (const Pair& pair : pairs) append(pair, ids);
+  append_hidden(mentioned, after, filler, random, ids);
   return ids;
 }
 

@@ -58,8 +58,8 @@ class KeyValueTexts {
   // before it: 0 is the beginning, 100 the end. The question is that of the pair at depths[asked].
   NeedleSample needle(int64_t length, std::span<const double> depths, size_t asked, const KeyValueSeed&) const;
   // Returns a training document of `length` tokens (at least kShortestDocument), without an end-of-text token: pairs at
-  // random places of the filler, then every pair again in another order. Their number is random, up to kMostPairs or
-  // what half of the document holds.
+  // random places of the filler, where each may occur again and again; the second time on it can be recalled. They take
+  // a quarter of the document to all of it, and there are at most half as many pairs as places.
   std::vector<int32_t> document(int64_t length, const KeyValueSeed&) const;
 
  private:
