@@ -11,7 +11,7 @@
 
 namespace fp {
 
-// What the forms of `fptrain eval` have in common.
+// The arguments of all forms of `fptrain eval`.
 struct EvalArguments {
   std::string file, checkpoint, precision, choices, svg, device = "auto";
   std::vector<std::string> sets;

@@ -362,10 +362,7 @@ void declare(Fields& f, EvalSection& s) {
          .unit = "samples",
          .min = 0,
          .max = kMaxCount});
-  f.add("by_position", s.by_position,
-        {.doc = "Also compute the loss of each range of positions (0 to 64, 64 to 128, 128 to 256, ...), which shows "
-                "what a longer context is worth; the report draws it. An evaluation then takes up to four times as "
-                "long."});
+  f.add("by_position", s.by_position, {.doc = "Also the loss by range of positions, in up to four times the time."});
   f.add("sample_prompt", s.sample_prompt,
         {.doc = "Text that the model continues at each evaluation, for the log and the report. Needs the whole model "
                 "on each rank: `parallel` may only have `data`, with zero_stage 0 to 2. Empty: no sample text."});

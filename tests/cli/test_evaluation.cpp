@@ -133,7 +133,7 @@ TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli
 TEST_CASE("recall beyond learned positions is refused", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
-  REQUIRE(run(w.train(spec, "r", {"--set", "train.steps=2"})).code == 0);
+  REQUIRE(run(w.train(spec, "r", {"--set", "train.steps=4"})).code == 0);
   const Outcome o = run(
       fptrain({"eval", spec.string(), "--needle", "--checkpoint", w.run_directory("r").string(), "--lengths", "64"}));
   CHECK(o.code == 2);
