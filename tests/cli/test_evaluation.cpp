@@ -109,7 +109,7 @@ TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli
   refused({"--needle"}, "name a run spec, whose held-out text pairs are hidden in, or a --filler FILE");
   refused({spec.string(), "--needle", "--filler", "x"}, "name one of them");
   refused({spec.string(), "--needle", "--samples", "0"}, "--samples 0: recall needs samples");
-  refused({spec.string(), "--needle", "--lengths", "30"}, "5 pairs and a question need 42 tokens");
+  refused({spec.string(), "--needle", "--lengths", "30"}, "5 pairs and a question need 36 tokens");
   refused({spec.string(), "--svg", svg}, "add --by-position or --needle");
 
   auto positions = longer;

@@ -18,12 +18,11 @@ namespace {
 // Filler of the byte '.', which occurs in no pair.
 KeyValueTexts dotted(const Tokenizer& tokenizer) { return {tokenizer, Filler(std::vector<int32_t>(17, '.'), 256)}; }
 
-// Returns how often each pair "<qk=ZD>" is in a text.
+// Returns how often each pair "<qkZD>" is in a text.
 std::map<std::string, int> pairs_in(const std::string& text) {
   std::map<std::string, int> pairs;
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos; ++at)
-    if (const std::string pair = text.substr(at, 7); pair.size() == 7 && pair[3] == '=' && pair[6] == '>')
-      ++pairs[pair];
+    if (const std::string pair = text.substr(at, 6); pair.size() == 6 && pair[5] == '>') ++pairs[pair];
   return pairs;
 }
 
@@ -47,9 +46,9 @@ TEST_CASE("a needle is asked for at the end of a text of exact length", "[data]"
         CHECK(static_cast<int64_t>(sample.prompt.size() + sample.answer.size()) == length);
         const std::string prompt = tokenizer->decode(sample.prompt), answer = tokenizer->decode(sample.answer);
         CAPTURE(prompt, answer);
-        const std::string question = prompt.substr(prompt.size() - 4);
+        const std::string question = prompt.substr(prompt.size() - 3);
         const size_t at = prompt.find(question + answer + ">");
-        REQUIRE(at < prompt.size() - 4);
+        REQUIRE(at < prompt.size() - 3);
         CHECK(pairs_in(prompt).size() == depths.size());
         const auto dots = std::count(prompt.begin(), prompt.begin() + static_cast<int64_t>(at), '.');
         const auto all = std::count(prompt.begin(), prompt.end(), '.');
@@ -74,14 +73,14 @@ TEST_CASE("a training document repeats its pairs", "[data]") {
       int64_t mentions = 0;
       const auto pairs = pairs_in(text);
       for (const auto& [pair, times] : pairs) {
-        keys.insert(pair.substr(0, 4));
+        keys.insert(pair.substr(0, 3));
         mentions += times;
       }
       CHECK(keys.size() == pairs.size());  // one value for each key
       CHECK(pairs.size() <= KeyValueTexts::kMostPairs);
       CHECK(static_cast<int64_t>(pairs.size()) <= mentions / 2);
-      CHECK(mentions >= length / 7 / 4);
-      CHECK(mentions * 7 + std::count(text.begin(), text.end(), '.') == length);
+      CHECK(mentions >= length / 6 / 4);
+      CHECK(mentions * 6 + std::count(text.begin(), text.end(), '.') == length);
       if (length == 255) numbers.insert(pairs.size());
       CHECK(ids == texts.document(length, {1, i, 1}));
     }

@@ -12,15 +12,14 @@ namespace {
 
 constexpr size_t kLetters = 26;
 
-// Returns the tokens of all words of two letters, each between two texts.
-std::vector<std::vector<int32_t>> encode_words(const Tokenizer& tokenizer, const std::string& before, char first,
-                                               const std::string& after) {
+// Returns the tokens of all words of two letters from `first` on, each after a text.
+std::vector<std::vector<int32_t>> encode_words(const Tokenizer& tokenizer, const std::string& before, char first) {
   std::vector<std::vector<int32_t>> all;
   const auto encoder = tokenizer.make_encoder(SpecialText::as_text);
   for (size_t i = 0; i < kLetters * kLetters; ++i) {
     const std::string word{static_cast<char>(first + static_cast<char>(i / kLetters)),
                            static_cast<char>(first + static_cast<char>(i % kLetters))};
-    encoder->append(before + word + after, all.emplace_back());
+    encoder->append(before + word, all.emplace_back());
   }
   return all;
 }
@@ -85,8 +84,8 @@ class KeyValueTexts::Random {
 KeyValueTexts::KeyValueTexts(const Tokenizer& tokenizer, Filler filler)
     : filler_(std::move(filler)),
       prefix_(tokenizer.prefix_ids().begin(), tokenizer.prefix_ids().end()),
-      questions_(encode_words(tokenizer, "<", 'a', "=")),
-      values_(encode_words(tokenizer, "", 'A', "")),
+      questions_(encode_words(tokenizer, "<", 'a')),
+      values_(encode_words(tokenizer, "", 'A')),
       close_(tokenizer.encode(">", SpecialText::as_text)),
       longest_pair_(longest(questions_) + longest(values_) + close_.size()) {}
 

@@ -1,5 +1,5 @@
-// Texts in which key-value pairs are hidden, to train and to measure recall: a pair is written "<qk=ZD>", and a
-// question is the beginning of such a pair, "<qk=", whose answer is the value. They consist of token ids, so that their
+// Texts in which key-value pairs are hidden, to train and to measure recall: a pair is written "<qkZD>", and a
+// question is the beginning of such a pair, "<qk", whose answer is the value. They consist of token ids, so that their
 // lengths are exact and a value has the same tokens wherever it is written.
 #pragma once
 
