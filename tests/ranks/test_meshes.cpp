@@ -75,7 +75,7 @@ TEST_CASE("a run with muon resumes on another mesh", "[ranks]") {
 TEST_CASE("the loss by position is that of one rank on any mesh", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  const std::vector<std::string> settings{"--set", "train.steps=2",          "--set", "data.seq_len=150",
+  const std::vector<std::string> settings{"--set", "train.steps=4",          "--set", "data.seq_len=150",
                                           "--set", "model.max_position=150", "--set", "eval.by_position=true",
                                           "--set", "eval.samples=7"};
   const auto positions = [&](const std::string& name, const Layout& layout) {
