@@ -54,6 +54,9 @@ void add_data_key_values(cli::App& data) {
       ->required()
       ->delimiter(',');
   command->add_option("--samples", o.samples, "Samples, each as long as the greatest length")->required();
+  command->add_flag("--ask-at-end", o.ask_at_end,
+                    "Each pair occurs once in the text and once at its end, which teaches recall from afar; without "
+                    "this, pairs occur again and again, which is easier to learn");
   command->add_option("--seed", o.seed, "Seed of all that is random")->capture_default_str();
   command->add_flag("--overwrite", o.overwrite, "Replace a prepared folder");
   command->callback([flags] {

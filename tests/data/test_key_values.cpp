@@ -15,6 +15,8 @@ using Catch::Contains;
 
 namespace {
 
+using Asked = KeyValueTexts::Asked;
+
 // Filler of the byte '.', which occurs in no pair.
 KeyValueTexts dotted(const Tokenizer& tokenizer) { return {tokenizer, Filler(std::vector<int32_t>(17, '.'), 256)}; }
 
@@ -66,7 +68,7 @@ TEST_CASE("a training document repeats its pairs", "[data]") {
   std::set<size_t> numbers;
   for (const int64_t length : {KeyValueTexts::kShortestDocument, int64_t{255}, int64_t{5000}, int64_t{20000}})
     for (uint64_t i = 0; i < 20; ++i) {
-      const std::vector<int32_t> ids = texts.document(length, {1, i, 1});
+      const std::vector<int32_t> ids = texts.document(length, Asked::anywhere, {1, i, 1});
       CHECK(static_cast<int64_t>(ids.size()) == length);
       const std::string text = tokenizer->decode(ids);
       std::set<std::string> keys;
@@ -82,9 +84,23 @@ TEST_CASE("a training document repeats its pairs", "[data]") {
       CHECK(mentions >= length / 6 / 4);
       CHECK(mentions * 6 + std::count(text.begin(), text.end(), '.') == length);
       if (length == 255) numbers.insert(pairs.size());
-      CHECK(ids == texts.document(length, {1, i, 1}));
+      CHECK(ids == texts.document(length, Asked::anywhere, {1, i, 1}));
     }
   CHECK(numbers.size() > 3);
+}
+
+TEST_CASE("a training document that asks at its end has each pair once before that", "[data]") {
+  const auto tokenizer = load_tokenizer("bytes");
+  const KeyValueTexts texts = dotted(*tokenizer);
+  for (const int64_t length : {KeyValueTexts::kShortestDocument, int64_t{255}, int64_t{5000}})
+    for (uint64_t i = 0; i < 20; ++i) {
+      const std::string text = tokenizer->decode(texts.document(length, Asked::at_end, {1, i, 1}));
+      CHECK(static_cast<int64_t>(text.size()) == length);
+      const auto pairs = pairs_in(text);
+      for (const auto& [pair, times] : pairs) CHECK(times == 2);
+      const auto asked = pairs_in(text.substr(text.size() - 6 * pairs.size()));
+      CHECK(asked.size() == pairs.size());
+    }
 }
 
 TEST_CASE("a filler repeats without its ends of text", "[data]") {

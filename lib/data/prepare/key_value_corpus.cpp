@@ -42,6 +42,7 @@ KeyValueCorpusResult write_key_value_corpus(const KeyValueCorpusOptions& given) 
   const auto writer = make_prepared_writer(out, source->tokenizer(), "data key-values");
   TaskProgress progress("writing samples");
   const int64_t greatest = *std::max_element(given.lengths.begin(), given.lengths.end());
+  const auto asked = given.ask_at_end ? KeyValueTexts::Asked::at_end : KeyValueTexts::Asked::anywhere;
   KeyValueCorpusResult result;
   for (int64_t sample = 0; sample < given.samples; ++sample) {
     const auto at = static_cast<uint64_t>(sample);
@@ -51,7 +52,7 @@ KeyValueCorpusResult write_key_value_corpus(const KeyValueCorpusOptions& given) 
     for (int64_t i = 0; i < greatest / length; ++i) {
       const bool last = sample + 1 == given.samples && (i + 1) * length == greatest;
       const std::vector<int32_t> body =
-          texts.document(length - 1 + (last ? 1 : 0), {given.seed, result.documents, kDocuments});
+          texts.document(length - 1 + (last ? 1 : 0), asked, {given.seed, result.documents, kDocuments});
       writer->append(body, body);
       ++result.documents;
     }

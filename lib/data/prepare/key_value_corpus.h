@@ -14,6 +14,7 @@ struct KeyValueCorpusOptions {
   std::filesystem::path out;
   std::vector<int64_t> lengths;  // tokens of the documents, with their end-of-text token; each divides the greatest
   int64_t samples = 0;           // of the greatest length
+  bool ask_at_end = false;       // KeyValueTexts::Asked
   uint64_t seed = 1;
   bool overwrite = false;
 };

@@ -151,23 +151,29 @@ NeedleSample KeyValueTexts::needle(int64_t length, std::span<const double> depth
   return sample;
 }
 
-std::vector<int32_t> KeyValueTexts::document(int64_t length, const KeyValueSeed& seed) const {
+std::vector<int32_t> KeyValueTexts::document(int64_t length, Asked asked, const KeyValueSeed& seed) const {
   FP_CHECK(length >= kShortestDocument, "a document of {} tokens", length);
   Random random(seed);
   const uint64_t most = static_cast<uint64_t>(length) / longest_pair_, fewest = most / 4 + 1;
   const uint64_t mentions = fewest + random.below(most - fewest + 1);
   const std::vector<Pair> pairs = draw(1 + random.below(std::min<uint64_t>(mentions / 2, kMostPairs)), random);
-  std::vector<Pair> mentioned;
-  uint64_t filler = static_cast<uint64_t>(length);
-  for (uint64_t i = 0; i < mentions; ++i) {
-    mentioned.push_back(pairs[random.below(pairs.size())]);
-    filler -= size_of(mentioned.back());
+  std::vector<Pair> hidden = pairs, at_end;
+  if (asked == Asked::at_end) {
+    at_end = pairs;
+    random.shuffle(at_end, at_end.size());
+  } else {
+    hidden.clear();
+    for (uint64_t i = 0; i < mentions; ++i) hidden.push_back(pairs[random.below(pairs.size())]);
   }
+  uint64_t filler = static_cast<uint64_t>(length);
+  for (const auto* all : {&hidden, &at_end})
+    for (const Pair& pair : *all) filler -= size_of(pair);
   std::vector<uint64_t> after;
-  for (uint64_t i = 0; i < mentions; ++i) after.push_back(random.below(filler + 1));
+  for (size_t i = 0; i < hidden.size(); ++i) after.push_back(random.below(filler + 1));
   std::sort(after.begin(), after.end());
   std::vector<int32_t> ids;
-  append_hidden(mentioned, after, filler, random, ids);
+  append_hidden(hidden, after, filler, random, ids);
+  for (const Pair& pair : at_end) append(pair, ids);
   return ids;
 }
 

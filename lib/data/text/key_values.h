@@ -57,10 +57,14 @@ class KeyValueTexts {
   // Returns a sample of `length` tokens, its answer included. A pair is hidden at each depth, in percent of the filler
   // before it: 0 is the beginning, 100 the end. The question is that of the pair at depths[asked].
   NeedleSample needle(int64_t length, std::span<const double> depths, size_t asked, const KeyValueSeed&) const;
-  // Returns a training document of `length` tokens (at least kShortestDocument), without an end-of-text token: pairs at
-  // random places of the filler, where each may occur again and again; the second time on it can be recalled. They take
-  // a quarter of the document to all of it, and there are at most half as many pairs as places.
-  std::vector<int32_t> document(int64_t length, const KeyValueSeed&) const;
+  // Where a training document asks for its pairs. anywhere: each pair may occur again and again, and from the second
+  // time on it can be recalled. at_end: each pair is once in the filler and once behind it, in another order, so that
+  // half of the answers are further away than half of the document.
+  enum class Asked { anywhere, at_end };
+  // Returns a training document of `length` tokens (at least kShortestDocument), without an end-of-text token, in which
+  // pairs stand at random places of the filler. `anywhere`: they take a quarter of the document to all of it. The
+  // number of different pairs is random, up to half of the places.
+  std::vector<int32_t> document(int64_t length, Asked, const KeyValueSeed&) const;
 
  private:
   class Random;
