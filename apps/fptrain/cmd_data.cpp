@@ -233,6 +233,7 @@ void add_data_command(cli::App& app, CommandResult&) {
   add_train_tokenizer(*data);
   add_data_inspect(*data);
   add_data_convert(*data);
+  add_data_key_values(*data);
   add_tokenize_commands(*data);
 }
 

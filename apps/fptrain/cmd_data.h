@@ -11,6 +11,7 @@ namespace fp {
 
 void add_data_inspect(cli::App& data);
 void add_data_convert(cli::App& data);
+void add_data_key_values(cli::App& data);
 
 // Writes `text` to standard output through for_stdout() (base/shown.h). Throws DataError if that fails.
 void write_out(const std::string& text);

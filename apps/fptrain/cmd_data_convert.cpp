@@ -1,9 +1,10 @@
-// fptrain data convert: converts datasets between formats.
+// fptrain data convert: converts datasets between formats. fptrain data key-values: writes a synthetic one.
 #include <memory>
 
 #include "cmd_data.h"
 #include "commands.h"
 #include "data/prepare/convert.h"
+#include "data/prepare/key_value_corpus.h"
 
 namespace fp {
 
@@ -32,6 +33,35 @@ void add_data_convert(cli::App& data) {
     flags->options.source = flags->dataset.source();
     flags->options.split = flags->split == name_of(Split::train) ? Split::train : Split::validation;
     const ConvertResult r = convert(flags->options);
+    fmt::print("{}: {} documents, {} tokens\n", flags->options.out.string(), r.documents, r.tokens);
+  });
+}
+
+void add_data_key_values(cli::App& data) {
+  struct Flags {
+    DatasetArguments filler;
+    KeyValueCorpusOptions options;
+  };
+  auto flags = std::make_shared<Flags>();
+  KeyValueCorpusOptions& o = flags->options;
+  cli::App* command = data.add_subcommand(
+      "key-values", "Write a corpus that teaches recall: a text with key-value pairs, which are asked for at its end");
+  add_dataset_options(*command, flags->filler);
+  command->add_option("--out", o.out, "Folder to create, with the tokenizer of DATASET")->required();
+  command
+      ->add_option("--lengths", o.lengths,
+                   "Tokens of the documents, such as 256,512,1024: each sample has documents of one of them")
+      ->required()
+      ->delimiter(',');
+  command->add_option("--samples", o.samples, "Samples, each as long as the greatest length")->required();
+  command->add_flag("--ask-at-end", o.ask_at_end,
+                    "Each pair occurs once in the text and once at its end, which teaches recall from afar; without "
+                    "this, pairs occur again and again, which is easier to learn");
+  command->add_option("--seed", o.seed, "Seed of all that is random")->capture_default_str();
+  command->add_flag("--overwrite", o.overwrite, "Replace a prepared folder");
+  command->callback([flags] {
+    flags->options.filler = flags->filler.source();
+    const KeyValueCorpusResult r = write_key_value_corpus(flags->options);
     fmt::print("{}: {} documents, {} tokens\n", flags->options.out.string(), r.documents, r.tokens);
   });
 }

@@ -9,23 +9,15 @@
 #include "config/open_keys.h"
 #include "data/sampling/sampler.h"
 #include "device.h"
-#include "hdf5_flag.h"
+#include "eval_needle.h"
 #include "inference/evaluation.h"
 #include "inference/inference.h"
 #include "inference/multiple_choice_eval.h"
-#include "older_flag.h"
+#include "io/filesystem.h"
+#include "report/run_plots.h"
 
 namespace fp {
 namespace {
-
-struct EvalArguments {
-  std::string file, checkpoint, precision, choices, device = "auto";
-  std::vector<std::string> sets;
-  int64_t samples = 0, rows = 8;
-  bool json = false;
-  Hdf5Flag hdf5;
-  OlderFlag older;
-};
 
 void run_multiple_choice(const EvalArguments& a) {
   const auto ops = open_device(device_named(a.device), 0);
@@ -74,11 +66,33 @@ void print_result(const EvaluationResult& r, int64_t step, bool json) {
     nlohmann::json j = json_of(r);
     j["step"] = step;
     for (const auto& [label, of_dataset] : r.datasets) j["datasets"][label] = json_of(of_dataset);
+    for (const PositionLoss& p : r.positions)
+      j["positions"].push_back({{"begin", p.begin},
+                                {"end", p.end},
+                                {"val_loss", p.loss},
+                                {"standard_error", p.standard_error},
+                                {"tokens", p.tokens}});
     fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   fmt::print("step {}: {}\n", step, text_of(r));
   for (const auto& [label, of_dataset] : r.datasets) fmt::print("  {}: {}\n", printable(label), text_of(of_dataset));
+  for (const PositionLoss& p : r.positions)
+    fmt::print("  positions {}: loss {:.5g} ± {:.2g} over {} tokens\n", p.label(), p.loss, p.standard_error, p.tokens);
+}
+
+void draw_positions(const EvaluationResult& r, int64_t step, const std::string& file) {
+  StepMetrics m;
+  m.step = step;
+  for (const PositionLoss& p : r.positions) {
+    m.val_loss_at[p.label()] = p.loss;
+    m.val_loss_error_at[p.label()] = p.standard_error;
+  }
+  Plot plot = position_plot({m});
+  plot.width = 860;
+  plot.height = 320;
+  write_file_atomically(file,
+                        render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
 }
 
 void run_eval(const EvalArguments& a) {
@@ -86,10 +100,13 @@ void run_eval(const EvalArguments& a) {
   constexpr std::array<std::string_view, 1> kNeeded = {"micro_batch"};
   require_planned(spec, "eval", kNeeded);
   validate_for_training(spec);
+  const bool by_position = a.by_position || spec.eval.by_position;
+  if (!a.svg.empty() && !by_position)
+    throw ConfigError("--svg draws the loss by position or, with --needle, recall: add --by-position or --needle");
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();
-  const ValidationSampler sampler(spec.data, a.samples, {Verify::changed});
+  const ValidationSampler sampler(spec.data, std::max<int64_t>(a.samples, 0), {Verify::changed});
   if (sampler.rows_per_sample() > 1)
     throw ConfigError(
         fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "
@@ -107,10 +124,13 @@ void run_eval(const EvalArguments& a) {
   sampler.check_vocab(loaded.spec().model.vocab);
   const EvaluationResult r = [&] {
     TaskProgress progress("evaluating");
-    return evaluate(loaded.executor(), sampler, spec.train.micro_batch, groups, {}, [&](int64_t done) {
+    EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = by_position};
+    options.on_progress = [&](int64_t done) {
       progress.update(static_cast<uint64_t>(done), static_cast<uint64_t>(sampler.size()), "samples", 1);
-    });
+    };
+    return evaluate(loaded.executor(), sampler, groups, options);
   }();
+  if (!a.svg.empty()) draw_positions(r, loaded.source().step(), a.svg);
   print_result(r, loaded.source().step(), a.json);
 }
 
@@ -119,19 +139,31 @@ void run_eval(const EvalArguments& a) {
 void add_eval_command(cli::App& app, CommandResult&) {
   const auto a = std::make_shared<EvalArguments>();
   cli::App* command = app.add_subcommand(
-      "eval", "Compute held-out loss, perplexity and bits per byte of a checkpoint, or its accuracy on questions");
+      "eval",
+      "Compute held-out loss, perplexity and bits per byte of a checkpoint, its accuracy on questions, or its recall");
   cli::Option* run_spec = command->add_option("RUN.yaml", a->file, "run spec (YAML) for the data and the batch size");
+  cli::Option* needle = command->add_flag(
+      "--needle", a->needle,
+      "instead of held-out text: recall of key-value pairs that are hidden in it, by length and depth");
+  add_needle_options(*command, needle, *a);
+  cli::Option* by_position = command
+                                 ->add_flag("--by-position", a->by_position,
+                                            "also the loss of each range of positions; takes up to four times as long")
+                                 ->needs(run_spec)
+                                 ->excludes(needle);
   cli::Option* choices =
       command
           ->add_option("--multiple-choice", a->choices,
                        "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
-          ->excludes(run_spec);
+          ->excludes(run_spec)
+          ->excludes(needle)
+          ->excludes(by_position);
   command->add_option("--rows", a->rows, "with --multiple-choice: completions scored at a time")
       ->needs(choices)
       ->capture_default_str()
       ->check(cli::Range(1, 1 << 20));
-  command->add_option("--device", a->device, "with --multiple-choice: device; else that of the run spec")
-      ->needs(choices)
+  command->add_option("--device", a->device, "without a run spec: device; else that of the run spec")
+      ->excludes(run_spec)
       ->capture_default_str()
       ->check(cli::IsMember(kDevices));
   command
@@ -141,16 +173,22 @@ void add_eval_command(cli::App& app, CommandResult&) {
       ->needs(run_spec)
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--samples", a->samples, "held-out samples; 0: all")
-      ->needs(run_spec)
+  command
+      ->add_option("--samples", a->samples,
+                   "held-out samples; 0 and by default: all. With --needle: samples of each length and depth, by "
+                   "default 10")
+      ->excludes(choices)
       ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");
+  command->add_option("--svg", a->svg, "with --needle or --by-position: also draw a picture to this file")
+      ->excludes(choices);
   a->hdf5.add_to(*command);
   a->older.add_to(*command);
   command->callback([a] {
     a->hdf5.apply();
     if (!a->choices.empty()) return run_multiple_choice(*a);
+    if (a->needle) return run_needle(*a);
     if (a->file.empty()) throw ConfigError("eval: name a run spec, or questions with --multiple-choice");
     run_eval(*a);
   });

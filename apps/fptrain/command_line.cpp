@@ -60,6 +60,7 @@ FP_OPTION_OF(double);
 FP_OPTION_OF(std::string);
 FP_OPTION_OF(std::filesystem::path);
 FP_OPTION_OF(std::vector<int>);
+FP_OPTION_OF(std::vector<int64_t>);
 FP_OPTION_OF(std::vector<double>);
 FP_OPTION_OF(std::vector<std::string>);
 FP_OPTION_OF(std::vector<std::filesystem::path>);

@@ -21,7 +21,8 @@ enum class Purpose : uint32_t {
   ffn_dropout = 6,
   sampling = 7,
   rounding = 8,
-  dataset_mix = 9
+  dataset_mix = 9,
+  key_values = 10
 };
 
 struct Philox {

@@ -257,6 +257,7 @@ struct LoggingSection {
 struct EvalSection {
   int64_t every = 0;                // steps; 0: only at the end
   int64_t samples = 64;             // held-out samples per evaluation; 0: all
+  bool by_position = false;         // also the loss of each range of positions
   std::string sample_prompt;        // text that the model continues at each evaluation; empty: no sample text
   int64_t sample_tokens = 100;      // at most, after the prompt
   double sample_temperature = 0.8;  // 0: always the most likely token

@@ -134,6 +134,8 @@ void check_objective(const RunSpec& s, Checker& check) {
                 "model.init_from");
   check.require(t.z_loss == 0, {"train.z_loss", "train.objective"},
                 "train.z_loss has no meaning with train.objective dpo; remove it");
+  check.require(!s.eval.by_position, {"eval.by_position", "train.objective"},
+                "eval.by_position has no meaning with train.objective dpo, whose loss is that of pairs; remove it");
 }
 
 void check_precision(const PrecisionSection& p, Checker& check) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "base/parallel.h"
 
@@ -11,15 +12,16 @@ namespace {
 
 class Evaluation {
  public:
-  Evaluation(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch, const Groups& groups,
-             const std::function<void(uint64_t, Batch&)>& complete, const std::function<void(int64_t)>& on_progress)
+  Evaluation(Executor& executor, const ValidationSampler& sampler, const Groups& groups,
+             const EvaluationOptions& options)
       : executor_(executor),
         sampler_(sampler),
-        micro_batch_(micro_batch),
+        micro_batch_(options.micro_batch),
         groups_(groups),
-        complete_(complete),
-        on_progress_(on_progress),
-        together_(static_cast<size_t>(executor.evaluation_batches())) {}
+        options_(options),
+        together_(static_cast<size_t>(executor.evaluation_batches())) {
+    if (options.by_position) positions_.emplace(sampler.seq_len());
+  }
 
   // Returns the sums over the samples [begin, end) on all ranks. Batches that run together never mix ranges, so only
   // the last of them can be smaller, as the dry run assumes.
@@ -37,27 +39,36 @@ class Evaluation {
         load(begin + batch * micro_batch_, end, together_[n]);
       }
       const std::vector<LossSums> losses = executor_.evaluate(std::span(together_).first(n));
-      for (size_t i = 0; i < n; ++i)
-        if ((first_round + static_cast<int64_t>(i)) * ranks + groups_.at.dp < batches) total += losses[i];
-      if (on_progress_) on_progress_(std::min(begin + round * ranks * micro_batch_, end));
+      for (size_t i = 0; i < n; ++i) {
+        const bool counts = (first_round + static_cast<int64_t>(i)) * ranks + groups_.at.dp < batches;
+        if (counts) total += losses[i];
+        if (positions_) positions_->add(executor_, together_[i], counts);
+      }
+      if (options_.on_progress) options_.on_progress(std::min(begin + round * ranks * micro_batch_, end));
     }
     total.sum_over(groups_);
     return total;
   }
 
+  std::vector<PositionLoss> positions() {
+    if (!positions_) return {};
+    positions_->sum_over(groups_);
+    return positions_->means();
+  }
+
  private:
   void load(int64_t first, int64_t end, Batch& batch) const {
     sampler_.fill(static_cast<uint64_t>(first), std::min(micro_batch_, end - first), batch);
-    if (complete_) complete_(static_cast<uint64_t>(first), batch);
+    if (options_.complete) options_.complete(static_cast<uint64_t>(first), batch);
   }
 
   Executor& executor_;
   const ValidationSampler& sampler_;
   const int64_t micro_batch_;
   const Groups& groups_;
-  const std::function<void(uint64_t, Batch&)>& complete_;
-  const std::function<void(int64_t)>& on_progress_;
+  const EvaluationOptions& options_;
   std::vector<Batch> together_;
+  std::optional<PositionLosses> positions_;
 };
 
 HeldOutLoss means_of(const LossSums& total) {
@@ -74,10 +85,9 @@ HeldOutLoss means_of(const LossSums& total) {
 
 }  // namespace
 
-EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, int64_t micro_batch,
-                          const Groups& groups, const std::function<void(uint64_t, Batch&)>& complete,
-                          const std::function<void(int64_t)>& on_progress) {
-  Evaluation evaluation(executor, sampler, micro_batch, groups, complete, on_progress);
+EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, const Groups& groups,
+                          const EvaluationOptions& options) {
+  Evaluation evaluation(executor, sampler, groups, options);
   const std::vector<std::string> labels = sampler.labels();
   EvaluationResult result;
   LossSums total;
@@ -89,6 +99,7 @@ EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, 
     if (labels.size() > 1) result.datasets.emplace_back(labels[d], means_of(sums));
   }
   static_cast<HeldOutLoss&>(result) = means_of(total);
+  result.positions = evaluation.positions();
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "data/sampling/sampler.h"
 #include "exec/executor.h"
+#include "inference/position_loss.h"
 
 namespace fp {
 
@@ -23,13 +24,20 @@ struct HeldOutLoss {
 struct EvaluationResult : HeldOutLoss {  // of all datasets together
   // The loss of each dataset that has samples, with its label (Sampler::labels), if there are several; else empty.
   std::vector<std::pair<std::string, HeldOutLoss>> datasets;
+  std::vector<PositionLoss> positions;  // if requested
+};
+
+struct EvaluationOptions {
+  int64_t micro_batch = 1;
+  bool by_position = false;  // takes two to three times as long as the rest of the evaluation
+  // Called with each batch, which holds the samples from `first` on, before it is run.
+  std::function<void(uint64_t first, Batch&)> complete = {};
+  // Receives the number of samples done, at the end of each round of all ranks.
+  std::function<void(int64_t done)> on_progress = {};
 };
 
 // Evaluates every sample of the sampler, dataset by dataset and `micro_batch` at a time; the last batch of a dataset is
-// smaller when they do not divide evenly. `complete` is called with each batch, which holds the samples from `first`
-// on, before it is run. `on_progress` receives the number of samples done, at the end of each round of all ranks.
-EvaluationResult evaluate(Executor&, const ValidationSampler&, int64_t micro_batch, const Groups&,
-                          const std::function<void(uint64_t first, Batch&)>& complete = {},
-                          const std::function<void(int64_t done)>& on_progress = {});
+// smaller when they do not divide evenly.
+EvaluationResult evaluate(Executor&, const ValidationSampler&, const Groups&, const EvaluationOptions&);
 
 }  // namespace fp

@@ -62,6 +62,13 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions& o, in
   return c.back().id;
 }
 
+std::vector<float> logits_of_tokens(std::span<const float> logits, const Tokenizer& tokenizer) {
+  std::vector<float> known(logits.begin(), logits.end());
+  for (size_t i = 0; i < known.size(); ++i)
+    if (!tokenizer.is_id(static_cast<int32_t>(i))) known[i] = -std::numeric_limits<float>::infinity();
+  return known;
+}
+
 std::vector<int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt) {
   std::vector<int32_t> tokens(tokenizer.prefix_ids().begin(), tokenizer.prefix_ids().end());
   const std::vector<int32_t> text = tokenizer.encode(prompt);
@@ -83,17 +90,13 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, std::vec
     throw ConfigError(fmt::format("the prompt has {} tokens, the context holds {}: shorten the prompt",
                                   decoder.length() + result.prompt_tokens, decoder.capacity()));
   StreamingDecoder text(tokenizer, at_start);
-  std::vector<float> logits;
   while (result.new_tokens < options.max_tokens) {
     follow_load(kLoadWindow);
     const size_t at_a_time = options.token_by_token ? 1 : tokens.size();
     std::span<const float> all;
     for (size_t i = 0; i < tokens.size(); i += at_a_time) all = decoder.append(std::span(tokens).subspan(i, at_a_time));
     progress();
-    logits.assign(all.begin(), all.end());
-    for (size_t i = 0; i < logits.size(); ++i)  // many models have more ids than their tokenizer has tokens
-      if (!tokenizer.is_id(static_cast<int32_t>(i))) logits[i] = -std::numeric_limits<float>::infinity();
-    const int32_t id = sample_token(logits, options.sampling, decoder.length());
+    const int32_t id = sample_token(logits_of_tokens(all, tokenizer), options.sampling, decoder.length());
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       result.stopped = true;
       result.not_in_context.clear();

@@ -22,6 +22,9 @@ struct SamplingOptions {
 // order; ties go to the lower id.
 int32_t sample_token(std::span<const float> logits, const SamplingOptions&, int64_t position);
 
+// Returns the logits with those of ids that are not in the tokenizer at -infinity: many models have more ids.
+std::vector<float> logits_of_tokens(std::span<const float> logits, const Tokenizer&);
+
 struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 200;

@@ -59,8 +59,10 @@ struct MapField {
   std::string_view prefix;
   std::map<std::string, double> StepMetrics::*member;
 };
-const std::array<MapField, 2> kMaps{
-    {{"val_loss.", &StepMetrics::val_loss_of}, {"val_bits_per_byte.", &StepMetrics::val_bits_per_byte_of}}};
+const std::array<MapField, 4> kMaps{{{"val_loss.", &StepMetrics::val_loss_of},
+                                     {"val_bits_per_byte.", &StepMetrics::val_bits_per_byte_of},
+                                     {"val_loss_at.", &StepMetrics::val_loss_at},
+                                     {"val_loss_error_at.", &StepMetrics::val_loss_error_at}}};
 
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";

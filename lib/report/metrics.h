@@ -38,6 +38,8 @@ struct StepMetrics {
   std::optional<double> val_bits_per_byte;  // per byte of the held-out text, comparable between tokenizers
   // The same of each validation dataset, by label, if there are several.
   std::map<std::string, double> val_loss_of, val_bits_per_byte_of;
+  // The mean loss of each range of positions and its standard error, by "BEGIN-END"; only with eval.by_position.
+  std::map<std::string, double> val_loss_at, val_loss_error_at;
   // Only with train.objective dpo, for the step's batch and for held-out pairs: mean reward margin, beta * (margin
   // against the reference), and the fraction of pairs whose margin is positive.
   std::optional<double> margin, accuracy, val_margin, val_accuracy;

@@ -318,6 +318,9 @@ std::string render_svg(const Plot& plot, bool log_x, const std::string& css_clas
   const PlotFrame f = frame_of(plot, log_x);
   std::string id = "clip-" + css_class + "-";
   for (const char c : plot.title) id += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+  if (!plot.over_steps)
+    return fmt::format("<svg class=\"{}\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\"><title>{}</title>{}</svg>",
+                       css_class, plot.width, plot.height, escape_markup(plot.title), draw(plot, f, id));
   std::string svg = fmt::format(
       "<svg class=\"{}\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" data-log=\"{}\" data-box=\"{:.1f} {:.1f} {:.1f} "
       "{:.1f}\" "
@@ -354,7 +357,7 @@ std::string render_svg_file(const Plot& plot, const std::string& title, const st
     x -= 34;
   }
   svg += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">{}</g></svg>\n", kPad, kHead,
-                     draw(plot, frame_of(plot, false), "clip"));
+                     draw(plot, frame_of(plot, !plot.over_steps), "clip"));
   return svg;
 }
 

@@ -35,6 +35,8 @@ struct Plot {
   std::string title;
   NumberFormat format = NumberFormat::plain;
   bool from_zero = false;  // the y axis starts at 0
+  bool over_steps =
+      true;  // false: x is another quantity, drawn on a logarithmic axis, and the page shows no values of x
   std::vector<Curve> curves;
   std::optional<AxisRange> x;  // range of the x axis; default: that of the curves
   std::vector<double> marks;   // vertical dotted lines

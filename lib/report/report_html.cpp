@@ -110,7 +110,16 @@ std::string header_html(const RunFacts& facts) {
   return html + (line.empty() ? "" : "<p>" + line + "</p>") + "</header>\n";
 }
 
+// A plot whose x axis is not the step does not follow the pointer.
+std::string still_figure_html(const Plot& plot) {
+  std::string html = fmt::format("<figure class=\"card\"><figcaption><h2>{}</h2>", escape_markup(plot.title));
+  for (const Curve& c : plot.curves)
+    html += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", c.style, escape_markup(c.label));
+  return html + "</figcaption>" + render_svg(plot, true, "still") + "</figure>\n";
+}
+
 std::string figure_html(const Plot& plot) {
+  if (!plot.over_steps) return still_figure_html(plot);
   std::string html = fmt::format("<figure class=\"card plot{}\"><figcaption><h2>{}</h2>",
                                  plot.width > 600 ? " wide" : "", escape_markup(plot.title));
   for (const Curve& c : plot.curves) {
@@ -145,6 +154,7 @@ std::string data_json(const std::vector<Plot>& plots, const History& history) {
   }
   for (const Plot& plot : plots)
     for (const Curve& c : plot.curves) {
+      if (!plot.over_steps) continue;
       auto it = std::find_if(axes.begin(), axes.end(), [&](const auto* x) { return *x == c.x; });
       if (it == axes.end()) it = axes.insert(axes.end(), &c.x);
       curves += fmt::format("{}\"{}\":{{\"x\":{},\"y\":{}}}", curves.empty() ? "" : ",", c.key, it - axes.begin(),

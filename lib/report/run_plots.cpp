@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/human_text.h"
@@ -166,7 +169,52 @@ Plot memory_plot(const RunFacts& facts, const History& history) {
   return plot;
 }
 
+// Returns the middle of a range "BEGIN-END"; nothing for another text.
+std::optional<double> middle_of(const std::string& range) {
+  int64_t begin = 0, end = 0;
+  const char* const last = range.data() + range.size();
+  const auto first = std::from_chars(range.data(), last, begin);
+  if (first.ec != std::errc() || first.ptr == last || *first.ptr != '-') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, last, end);
+  if (second.ec != std::errc() || second.ptr != last || begin < 0 || end <= begin) return std::nullopt;
+  return 0.5 * static_cast<double>(begin) + 0.5 * static_cast<double>(end);
+}
+
+Curve position_curve(const StepMetrics& m, const char* key, const char* style) {
+  std::map<double, std::array<double, 2>> points;  // loss and two standard errors, by position
+  for (const auto& [range, loss] : m.val_loss_at)
+    if (const auto middle = middle_of(range)) {
+      const auto error = m.val_loss_error_at.find(range);
+      points[*middle] = {loss, error == m.val_loss_error_at.end() ? StepMetrics::kUnknown : 2 * error->second};
+    }
+  Curve c;
+  c.key = key;
+  c.label = fmt::format("step {}", m.step);
+  c.style = style;
+  c.dots = true;
+  for (const auto& [middle, p] : points) {
+    c.x.push_back(middle);
+    c.y.push_back(p[0]);
+    c.low.push_back(p[0] - p[1]);
+    c.high.push_back(p[0] + p[1]);
+  }
+  return c;
+}
+
 }  // namespace
+
+Plot position_plot(const std::vector<StepMetrics>& evaluations) {
+  Plot plot;
+  plot.title = "Held-out loss by position, nats per token";
+  plot.over_steps = false;
+  const auto has_positions = [](const StepMetrics& m) { return !m.val_loss_at.empty(); };
+  const auto first = std::find_if(evaluations.begin(), evaluations.end(), has_positions);
+  if (first == evaluations.end()) return plot;
+  const auto last = std::find_if(evaluations.rbegin(), evaluations.rend(), has_positions);
+  if (last->step != first->step) plot.curves.push_back(position_curve(*first, "at_first", "c-lr"));
+  plot.curves.push_back(position_curve(*last, "at_last", "c-val"));
+  return plot;
+}
 
 Plot loss_plot(const RunFacts& facts, const History& history) {
   Plot plot;
@@ -210,6 +258,8 @@ std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
     for (const int64_t step : history.resumed_steps()) plot.marks.push_back(static_cast<double>(step));
   }
   plots.front().marks_label = "resumed";
+  if (Plot positions = position_plot(history.evaluations()); !positions.curves.empty())
+    plots.push_back(std::move(positions));
   return plots;
 }
 

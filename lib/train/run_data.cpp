@@ -88,10 +88,12 @@ void RunData::fill(uint64_t first, int64_t n, Batch& batch) const {
   if (reference_) reference_->attach(first, batch);
 }
 
-EvaluationResult RunData::evaluate(Executor& executor, int64_t micro_batch, const Groups& groups) const {
-  return fp::evaluate(executor, *validation_, micro_batch, groups, [&](uint64_t first, Batch& batch) {
+EvaluationResult RunData::evaluate(Executor& executor, const RunSpec& spec, const Groups& groups) const {
+  EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = spec.eval.by_position};
+  options.complete = [&](uint64_t first, Batch& batch) {
     if (reference_) reference_->attach_validation(first, batch);
-  });
+  };
+  return fp::evaluate(executor, *validation_, groups, options);
 }
 
 }  // namespace fp

@@ -29,7 +29,7 @@ class RunData {
 
   // Fills in samples [first, first + n) of the training order, including reference scores. Thread-safe.
   void fill(uint64_t first, int64_t n, Batch&) const;
-  EvaluationResult evaluate(Executor&, int64_t micro_batch, const Groups&) const;
+  EvaluationResult evaluate(Executor&, const RunSpec&, const Groups&) const;
 
   // Returns DPO's reference scores; null for other objectives.
   ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }

@@ -49,7 +49,7 @@ void Trainer::evaluate_now(StepMetrics& m) {
 }
 
 void Trainer::evaluate_held_out(StepMetrics& m) {
-  const EvaluationResult r = data_.evaluate(*executor_, spec_.train.micro_batch, groups_);
+  const EvaluationResult r = data_.evaluate(*executor_, spec_, groups_);
   const bool pairs = executor_options(spec_).loss.dpo.has_value();
   m.val_loss = r.loss;
   for (const auto& [label, of_dataset] : r.datasets) {
@@ -60,6 +60,10 @@ void Trainer::evaluate_held_out(StepMetrics& m) {
     m.val_margin = r.margin;
     m.val_accuracy = r.accuracy;
     return;
+  }
+  for (const PositionLoss& p : r.positions) {
+    m.val_loss_at[p.label()] = p.loss;
+    m.val_loss_error_at[p.label()] = p.standard_error;
   }
   m.val_perplexity = r.perplexity;
   m.val_bits_per_byte = r.bits_per_byte;

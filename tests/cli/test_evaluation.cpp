@@ -93,6 +93,77 @@ TEST_CASE("a run with chunks and activations in host memory is evaluated, and it
   CHECK(text.code == 0);
 }
 
+TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  const std::vector<std::string> longer = {"--set", "data.seq_len=96", "--set", "model.max_position=96"};
+  auto training = longer;
+  training.insert(training.end(),
+                  {"--set", "train.steps=4", "--set", "eval.by_position=true", "--set", "eval.samples=0"});
+  REQUIRE(run(w.train(spec, "r", training)).code == 0);
+  const std::string checkpoint = w.run_directory("r").string();
+  const auto eval = [&](std::vector<std::string> more) {
+    std::vector<std::string> command = fptrain({"eval", "--checkpoint", checkpoint});
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command);
+  };
+  const std::string svg = (w.root() / "heat.svg").string();
+  const std::vector<std::string> needle = {spec.string(), "--needle",  "--lengths", "60,96", "--depths",
+                                           "0,50,100",    "--samples", "2",         "--svg", svg};
+  const Outcome table = eval(needle);
+  CAPTURE(table.output);
+  REQUIRE(table.code == 0);
+  CHECK_THAT(table.output, Contains("step 4: recall of 2 samples of each length and depth") &&
+                               Contains("  length      0%     50%    100%     all\n      60"));
+  CHECK_THAT(slurp(svg), Contains("length in tokens") && Contains(">96</text>"));
+  auto as_json = needle;
+  as_json.emplace_back("--json");
+  const auto j = nlohmann::json::parse(eval(as_json).output);
+  REQUIRE(j.at("needles").size() == 6);
+  CHECK(j.at("needles")[4] == nlohmann::json{{"length", 96}, {"depth", 50}, {"samples", 2}, {"recall", 0}});
+  CHECK(eval({"--needle", "--filler", (w.root() / "text.txt").string(), "--lengths", "64", "--samples", "1"}).code ==
+        0);
+
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& message) {
+    const Outcome o = eval(more);
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(message));
+  };
+  refused({"--needle"}, "name a run spec, whose held-out text pairs are hidden in, or a --filler FILE");
+  refused({spec.string(), "--needle", "--filler", "x"}, "name one of them");
+  refused({spec.string(), "--needle", "--samples", "0"}, "--samples 0: recall needs samples");
+  refused({spec.string(), "--needle", "--lengths", "30"}, "5 pairs and a question need 36 tokens");
+  refused({spec.string(), "--svg", svg}, "add --by-position or --needle");
+
+  auto positions = longer;
+  positions.insert(positions.begin(), {spec.string(), "--by-position", "--json"});
+  const auto loss = nlohmann::json::parse(eval(positions).output);
+  REQUIRE(loss.at("positions").size() == 2);
+  const auto trained = last_metrics(w.run_directory("r"));
+  double sum = 0;
+  int64_t tokens = 0;
+  for (const auto& p : loss.at("positions")) {
+    sum += p.at("val_loss").get<double>() * p.at("tokens").get<double>();
+    tokens += p.at("tokens").get<int64_t>();
+    CHECK(p.at("standard_error") > 0);
+    const auto label = fmt::format("{}-{}", p.at("begin").get<int>(), p.at("end").get<int>());
+    CHECK(trained.at("val_loss_at." + label).get<double>() == Approx(p.at("val_loss").get<double>()).epsilon(1e-8));
+  }
+  CHECK(tokens == loss.at("tokens"));
+  CHECK(sum / static_cast<double>(tokens) == Approx(loss.at("val_loss").get<double>()).epsilon(1e-6));
+}
+
+TEST_CASE("recall beyond learned positions is refused", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  REQUIRE(run(w.train(spec, "r", {"--set", "train.steps=4"})).code == 0);
+  const Outcome o = run(
+      fptrain({"eval", spec.string(), "--needle", "--checkpoint", w.run_directory("r").string(), "--lengths", "64"}));
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("--lengths 64: this model's learned positions end at 32: legal: up to 32"));
+}
+
 TEST_CASE("evaluation without held-out text is refused", "[cli]") {
   const Mixture w;
   const auto spec = w.spec("gpt", "fp32");

@@ -6,7 +6,7 @@
 using namespace fp::test;
 using Catch::Contains;
 
-TEST_CASE("eval refuses the options of its other mode", "[cli]") {
+TEST_CASE("eval refuses the options of its other forms", "[cli]") {
   const auto refused = [](std::vector<std::string> arguments, const std::string& option, const std::string& other) {
     arguments.insert(arguments.begin(), {"eval", "--checkpoint", "none"});
     const Outcome o = run(fptrain(arguments));
@@ -15,10 +15,13 @@ TEST_CASE("eval refuses the options of its other mode", "[cli]") {
     CHECK_THAT(o.output, Contains(option) && Contains(other));
   };
   const std::string choices = "--multiple-choice";
-  refused({choices, "q.bin", "--samples", "1"}, "--samples", "RUN.yaml");
+  refused({choices, "q.bin", "--samples", "1"}, "--samples", choices);
+  refused({choices, "q.bin", "--needle"}, "--needle", choices);
+  refused({"run.yaml", "--lengths", "64"}, "--lengths", "--needle");
+  refused({"run.yaml", "--needle", "--by-position"}, "--by-position", "--needle");
   refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "RUN.yaml");
   refused({"run.yaml", choices, "q.bin"}, choices, "RUN.yaml");
-  refused({"run.yaml", "--device", "ref"}, "--device", choices);
+  refused({"run.yaml", "--device", "ref"}, "--device", "RUN.yaml");
   refused({"run.yaml", "--rows", "4"}, "--rows", choices);
 }
 

@@ -71,3 +71,34 @@ TEST_CASE("a run with muon resumes on another mesh", "[ranks]") {
   settings.insert(settings.end(), {"--set", "optimizer.kind=muon", "--set", "optimizer.eps=1e-4"});
   check_resumes({{}, {4, 1, 1, 3}, {1, 2, 2, 1}}, settings);
 }
+
+TEST_CASE("the loss by position is that of one rank on any mesh", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  const std::vector<std::string> settings{"--set", "train.steps=4",          "--set", "data.seq_len=150",
+                                          "--set", "model.max_position=150", "--set", "eval.by_position=true",
+                                          "--set", "eval.samples=7"};
+  const auto positions = [&](const std::string& name, const Layout& layout) {
+    expect_success(w.train(spec, name, layout, settings));
+    std::map<std::string, double> found;
+    const std::string text = slurp(w.run_directory(name) / "metrics.jsonl");
+    const auto last = nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+    for (const auto& [key, value] : last.items())
+      if (key.starts_with("val_loss_at.") || key.starts_with("val_loss_error_at.")) found[key] = value;
+    return found;
+  };
+  const auto one = positions("one", {});
+  REQUIRE(one.size() == 6);
+  CHECK(one.contains("val_loss_at.0-64"));
+  CHECK(one.contains("val_loss_error_at.128-150"));
+  std::vector<Layout> layouts = {{2, 1, 2, 1, true}, {1, 2, 2, 3}};
+  layouts.push_back({.data = 2, .pipeline = 2});
+  for (const Layout& layout : layouts) {
+    INFO(layout.text());
+    const auto found = positions(layout.text(), layout);
+    REQUIRE(found.size() == one.size());
+    // The error is a small difference of large sums, so rounding shows in it more than in the loss.
+    for (const auto& [key, value] : one)
+      CHECK(found.at(key) == Approx(value).epsilon(key.starts_with("val_loss_at.") ? 1e-5 : 1e-3));
+  }
+}

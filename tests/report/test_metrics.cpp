@@ -85,6 +85,21 @@ TEST_CASE("the losses of several validation datasets have a key each") {
   CHECK_FALSE(parse_json_line(R"({"step":1,"loss":2,"val_loss.a":"x"})"));
 }
 
+TEST_CASE("the loss by position has a key for each range and its error") {
+  StepMetrics m = metrics_at(7);
+  m.val_loss = 2.5;
+  m.val_loss_at = {{"0-64", 3.25}, {"64-128", 2.25}};
+  m.val_loss_error_at = {{"0-64", 0.125}, {"64-128", StepMetrics::kUnknown}};
+  const std::string line = to_json_line(m);
+  const nlohmann::json j = nlohmann::json::parse(line);
+  CHECK(j["val_loss_at.64-128"] == 2.25);
+  CHECK(j["val_loss_error_at.0-64"] == 0.125);
+  CHECK(j["val_loss_error_at.64-128"].is_null());
+  const auto back = parse_json_line(line);
+  REQUIRE(back);
+  CHECK(to_json_line(*back) == line);
+}
+
 TEST_CASE("nine significant digits distinguish any two fp32 losses") {
   const auto words = Philox::block({1, 2, 3, 4}, {5, 6});
   for (uint32_t i = 0; i < 1000; ++i) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/filesystem.h"
 #include "report/report_html.h"
+#include "report/run_plots.h"
 #include "strict_markup.h"
 #include "support/temporary_folder.h"
 
@@ -153,6 +154,30 @@ TEST_CASE("the page of a mixture has a validation curve for each dataset") {
   CHECK_THAT(page, Contains("from models/llama") && Contains("1.28k tokens"));
   const nlohmann::json data = data_of(elements);
   CHECK(data["curves"]["bpb_1"]["y"][0] == 1.25);
+}
+
+TEST_CASE("the page draws the loss by position of the first and the last evaluation, apart from the steps") {
+  History h;
+  for (int64_t step = 1; step <= 20; ++step) {
+    StepMetrics m = step_at(step, 20);
+    if (m.val_loss)
+      m.val_loss_at = {{"0-64", 3.0}, {"64-128", 2.0 + 1.0 / static_cast<double>(step)}, {"wrong", 1}, {"9-3", 1}};
+    m.val_loss_error_at = {{"64-128", 0.5}};
+    h.add(m);
+  }
+  const Plot plot = position_plot(h.evaluations());
+  REQUIRE(plot.curves.size() == 2);
+  CHECK(plot.curves[0].label == "step 2");
+  CHECK(plot.curves[1].label == "step 20");
+  CHECK(plot.curves[1].x == std::vector<double>{32, 96});
+  CHECK(plot.curves[1].y[1] == Approx(2.05));
+  CHECK(plot.curves[1].low[1] == Approx(1.05));
+  CHECK(std::isnan(plot.curves[1].high[0]));
+  const std::string page = report_page(some_facts(), h, {}, 0);
+  parse_strictly(page);
+  CHECK_THAT(page, Contains("Held-out loss by position, nats per token") && Contains("svg class=\"still\"") &&
+                       !Contains("at_last"));
+  CHECK_THAT(report_page(some_facts(), history_of(20), {}, 0), !Contains("by position"));
 }
 
 TEST_CASE("one value of MFU at the start shows neither a number nor an axis") {

@@ -29,6 +29,11 @@ void check_target(const ConvertOptions& options) {
                                   options.to == "prepared" ? "prepared folder" : "file"));
 }
 
+fs::path absolute_target(const fs::path& out) {
+  const fs::path target = fs::absolute(out).lexically_normal();
+  return target.has_filename() ? target : target.parent_path();
+}
+
 std::unique_ptr<DatasetWriter> make_writer(const ConvertOptions& options, const Dataset& source) {
   const Tokenizer& tokenizer = source.tokenizer();
   if (options.to == "megatron") return make_megatron_writer(options.out, tokenizer);
@@ -49,10 +54,18 @@ std::span<const int32_t> body_of(std::span<const int32_t> document, const Datase
 
 }  // namespace
 
+fs::path check_prepared_target(const fs::path& out, bool overwrite) {
+  ConvertOptions options;
+  options.to = "prepared";
+  options.out = absolute_target(out);
+  options.overwrite = overwrite;
+  check_target(options);
+  return options.out;
+}
+
 ConvertResult convert(const ConvertOptions& given) {
   ConvertOptions options = given;
-  options.out = fs::absolute(given.out).lexically_normal();
-  if (!options.out.has_filename()) options.out = options.out.parent_path();
+  options.out = absolute_target(given.out);
   check_target(options);
   const auto source = open_dataset(options.source, options.split);
   if (!source) throw ConfigError(fmt::format("{}: has no validation split", options.source.path));

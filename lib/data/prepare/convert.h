@@ -34,4 +34,8 @@ struct ConvertResult {
 // DataError for an invalid source.
 ConvertResult convert(const ConvertOptions& options);
 
+// Returns the absolute path of the prepared folder to write. Throws ConfigError if it exists, unless `overwrite` is set
+// and it is a prepared folder.
+std::filesystem::path check_prepared_target(const std::filesystem::path& out, bool overwrite);
+
 }  // namespace fp
