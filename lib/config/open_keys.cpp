@@ -20,6 +20,7 @@ constexpr std::array kOpenKeys = {
     OpenKey{"megatron_sp", "parallel.megatron_sp"},
     OpenKey{"micro_batch", "train.micro_batch"},
     OpenKey{"recompute", "memory.recompute"},
+    OpenKey{"device_share", "memory.offload.device_share"},
 };
 
 bool stands_for(std::string_view listed, std::string_view name) {
@@ -27,8 +28,11 @@ bool stands_for(std::string_view listed, std::string_view name) {
 }
 
 // True if another key already determines the value of this one.
-bool is_meaningless(const PipelineSection& p, std::string_view name) {
+bool is_meaningless(const RunSpec& spec, std::string_view name) {
+  const PipelineSection& p = spec.parallel.pipeline;
   if (name == "recompute") return !p.recompute.empty();
+  if (name == "device_share")
+    return spec.memory.offload.optimizer == Offload::none || spec.optimizer.kind == OptimizerKind::muon;
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }
 
@@ -59,7 +63,7 @@ void resolve_open_keys(RunSpec& spec, Written& written) {
   for (const OpenKey& key : kOpenKeys) {
     const auto names_it = [&](const std::string& l) { return stands_for(l, key.name); };
     if (std::none_of(listed.begin(), listed.end(), names_it)) continue;
-    if (written.has(std::string(key.path)) || is_meaningless(spec.parallel.pipeline, key.name)) continue;
+    if (written.has(std::string(key.path)) || is_meaningless(spec, key.name)) continue;
     spec.parallel.open.emplace_back(key.name);
     written.open.emplace(key.path);
   }

@@ -2,7 +2,6 @@
 
 namespace fp {
 
-constexpr double kMaxCount = 1e15;  // steps, samples
 // global_batch / (micro_batch x parallel.data) micro-batches are accumulated.
 const std::vector<std::string_view> kAccumulation = {"gradient_accumulation_steps", "gradient_accumulation",
                                                      "grad_accum_steps", "accumulate_grad_batches"};
@@ -258,39 +257,6 @@ void declare(Fields& f, TrainSection& s) {
          .unit = "steps",
          .min = 0,
          .max = kMaxCount});
-}
-
-void declare(Fields& f, OffloadSection& s) {
-  f.add(
-      "optimizer", s.optimizer,
-      {.doc =
-           "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
-           "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
-           "do not change."});
-  f.add(
-      "activations", s.activations,
-      {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
-              "device while their layer computes, and come back while the backward pass is in the layer above. The "
-              "input of the last layer stays. Results do not change."});
-}
-
-void declare(Fields& f, MemorySection& s) {
-  f.add("recompute", s.recompute,
-        {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
-                "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
-  f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
-  f.add("mlp_tile_tokens", s.mlp_tile_tokens,
-        {.doc = "Tokens whose MLP is computed at a time, for long sequences: its wide activations are in memory for "
-                "these alone, and the backward pass computes them again. 0: all tokens of a micro-batch.",
-         .unit = "tokens",
-         .min = 0,
-         .max = kMaxCount});
-  f.add("loss_chunk_tokens", s.loss_chunk_tokens,
-        {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
-         .unit = "tokens",
-         .min = 1,
-         .max = kMaxIds});
-  f.add("huge_pages", s.huge_pages, {.doc = "Ask the system for 2 MiB pages for the run's memory."});
 }
 
 void declare(Fields& f, PrecisionSection& s) {

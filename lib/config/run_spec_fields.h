@@ -6,6 +6,7 @@
 
 namespace fp {
 
+constexpr double kMaxCount = 1e15;      // steps, samples
 constexpr double kMaxIds = 2147483647;  // token ids and positions are 32-bit
 
 void declare(Fields& f, RunSection& s);

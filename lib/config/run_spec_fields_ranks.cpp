@@ -71,9 +71,11 @@ void declare(Fields& f, ParallelSection& s) {
   f.add("auto", s.open,
         {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
                 "auto` is short for [all]. Keys that are written keep their values. `pipeline` stands for its four "
-                "keys; micro_batch is train.micro_batch, recompute is memory.recompute.",
+                "keys; micro_batch is train.micro_batch, recompute is memory.recompute, "
+                "device_share is memory.offload.device_share (1 without offloaded state).",
          .choices = {"all", "tensor", "sequence", "pipeline", "pipeline.ranks", "pipeline.schedule", "pipeline.chunks",
-                     "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "recompute"}});
+                     "pipeline.w_pass", "data", "zero_stage", "megatron_sp", "micro_batch", "recompute",
+                     "device_share"}});
   f.add("tensor", s.tensor,
         {.doc = "Tensor-parallel ranks, which split every layer: heads, MLP columns and vocabulary (Megatron-LM). Best "
                 "within a node.",

@@ -50,8 +50,9 @@ class Candidates {
   RunSpec spec_;
   Plan given_;
   int ranks_;
-  int64_t node_;         // ranks per node
-  double device_bytes_;  // memory per rank
+  int64_t node_;             // ranks per node
+  double device_bytes_;      // memory per rank
+  double device_share_ = 1;  // that is fastest, if it is open; it depends on rates alone
 };
 
 // Whether `b` is `a` with more recomputation or a higher ZeRO stage (from 1 on), so that it needs less memory and is no

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -12,7 +13,8 @@ namespace fp {
 std::strong_ordering Plan::operator<=>(const Plan& o) const {
   const auto key = [](const Plan& p) {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
-                      p.zero_stage, p.micro_batch, p.recompute, p.loss_chunk_tokens);
+                      p.zero_stage, p.micro_batch, p.recompute, p.loss_chunk_tokens,
+                      std::bit_cast<int64_t>(p.device_share));  // the same order, as it is not negative
   };
   return key(*this) <=> key(o);
 }
@@ -30,7 +32,8 @@ Plan plan_of(const RunSpec& s) {
             p.zero_stage,
             s.train.micro_batch,
             s.memory.recompute,
-            s.memory.loss_chunk_tokens};
+            s.memory.loss_chunk_tokens,
+            s.memory.offload.device_share};
   return plan;
 }
 
@@ -49,6 +52,7 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.train.micro_batch = plan.micro_batch;
   s.memory.recompute = plan.recompute;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
+  s.memory.offload.device_share = plan.device_share;
   return s;
 }
 
@@ -64,7 +68,8 @@ nlohmann::json to_json(const Plan& p) {
           {"zero_stage", p.zero_stage},
           {"micro_batch", p.micro_batch},
           {"recompute", name_of(p.recompute)},
-          {"loss_chunk_tokens", p.loss_chunk_tokens}};
+          {"loss_chunk_tokens", p.loss_chunk_tokens},
+          {"device_share", p.device_share}};
 }
 
 Plan plan_from_json(const nlohmann::json& j) {
@@ -72,9 +77,10 @@ Plan plan_from_json(const nlohmann::json& j) {
   FP_CHECK(recompute, "recompute {}", j.at("recompute").dump());
   const auto schedule = named<PipelineSchedule>(j.at("schedule").get<std::string>());
   FP_CHECK(schedule, "schedule {}", j.at("schedule").dump());
-  return {j.at("tensor"),     j.at("sequence"),    j.at("pipeline"), j.at("data"),
-          *schedule,          j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
-          j.at("zero_stage"), j.at("micro_batch"), *recompute,       j.at("loss_chunk_tokens")};
+  return {j.at("tensor"),      j.at("sequence"),    j.at("pipeline"), j.at("data"),
+          *schedule,           j.at("chunks"),      j.at("w_pass"),   j.at("megatron_sp"),
+          j.at("zero_stage"),  j.at("micro_batch"), *recompute,       j.at("loss_chunk_tokens"),
+          j.at("device_share")};
 }
 
 std::string describe(const Plan& plan) {
@@ -83,6 +89,7 @@ std::string describe(const Plan& plan) {
   if (plan.pipeline > 1 && plan.chunks > 0) text += fmt::format(", {} chunks", plan.chunks);
   text += fmt::format(", micro-batch {}", plan.micro_batch);
   if (plan.recompute != Recompute::none) text += fmt::format(", recompute {}", plan.recompute);
+  if (plan.device_share != 1) text += fmt::format(", device share {:g}", plan.device_share);
   return text;
 }
 
@@ -103,6 +110,7 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("train.micro_batch", from.micro_batch, to.micro_batch);
   each("memory.recompute", from.recompute, to.recompute);
   each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
+  each("memory.offload.device_share", from.device_share, to.device_share);
   return changed;
 }
 

@@ -21,6 +21,7 @@ struct Plan {
   int64_t micro_batch = 1;
   Recompute recompute = Recompute::none;
   int64_t loss_chunk_tokens = 1024;
+  double device_share = 1;  // of offloaded state
 
   bool operator==(const Plan&) const = default;
   // Orders schedules by their names.

@@ -1,10 +1,7 @@
 // The optimizer's state and the inputs of recomputed layers in host memory: the same bits as on the device, under any
 // delays of the copies, and the memory that the dry run predicts.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cmath>
-#include <random>
-#include <thread>
 
 #include "base/error.h"
 #include "mesh/mesh_run.h"
@@ -13,15 +10,6 @@ using namespace fp;
 using namespace fp::test;
 
 namespace {
-
-// A lane that is delayed before each of its copies, by up to 0.3 ms.
-CopySettings delayed(std::vector<CopyLane> lanes) {
-  return {0, [lanes](CopyLane lane) {
-            thread_local std::mt19937 random(static_cast<unsigned>(lane) + 5);
-            if (std::ranges::find(lanes, lane) != lanes.end())
-              std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-          }};
-}
 
 // The plan with delayed copies, and NaN in all memory that nobody may read.
 MeshPlan hampered(MeshPlan plan) {
@@ -81,11 +69,11 @@ TEST_CASE("the size of the pieces and the order of the copies change no bit", "[
   plan.offload = true;
   plan.poison = true;
   for (const int64_t piece : {8, 1000, 1 << 22}) {
-    plan.state_piece = piece;
+    plan.subgroup_elements = piece;
     CAPTURE(piece);
     CHECK(run_mesh(m, plan) == resident);
   }
-  plan.state_piece = 512;
+  plan.subgroup_elements = 512;
   for (const auto& lanes : std::vector<std::vector<CopyLane>>{{CopyLane::to_host}, {CopyLane::to_device}}) {
     plan.copies = delayed(lanes);
     CHECK(run_mesh(m, plan) == resident);
@@ -123,7 +111,7 @@ TEST_CASE("a bit that flips in an offloaded moment changes the parameters", "[me
 TEST_CASE("stochastic rounding of offloaded master weights has the same random numbers", "[mesh]") {
   MeshPlan plan{.dp = 2, .compute = DType::bf16};
   plan.executor.rounding_seed = 3;
-  plan.state_piece = 1000;
+  plan.subgroup_elements = 1000;
   check_same_bits(shared_model("llama"), plan);
 }
 
@@ -151,7 +139,7 @@ TEST_CASE("device memory falls by the state that moved, and host memory holds it
   for (const DType compute : {DType::f32, DType::bf16})
     for (const int zero : {0, 1}) {
       MeshPlan plan{.dp = 2, .zero = zero, .compute = compute, .steps = 1};
-      plan.state_piece = 64;  // small buffers, so that the peak is not in the update
+      plan.subgroup_elements = 64;  // small buffers, so that the peak is not in the update
       CAPTURE(plan.text());
       const MeshResult resident = count_mesh(m, plan);
       plan.offload = true;

@@ -1,0 +1,62 @@
+// Fields of the section memory.
+#include "config/run_spec_fields.h"
+
+namespace fp {
+namespace {
+
+void declare_places(Fields& f, OffloadSection& s) {
+  f.add("device_share", s.device_share,
+        {.doc = "With `optimizer: host`, the share of the parameters whose state passes through the device; the host's "
+                "cores update the others at the same time, in host memory, and send the new weights. On a GPU results "
+                "are equal up to rounding for all values. `parallel: {auto: [device_share]}` chooses it.",
+         .min = 0,
+         .max = 1});
+  f.add("early_gradients", s.early_gradients,
+        {.doc = "Send the gradients by which the host updates while the backward pass continues, each as soon as it is "
+                "complete, instead of during the update. This takes host memory for all of them: with a `device_share` "
+                "of a half, 2 bytes for each parameter of the rank, 1 with bf16 gradients. Results do not change."});
+  f.add("subgroup", s.subgroup,
+        {.doc = "Parameters whose state is updated at a time with `optimizer: host`. The device has space for three "
+                "such parts, the host for four gradients. Results do not change.",
+         .unit = "parameters",
+         .min = 1024,
+         .max = kMaxCount});
+}
+
+}  // namespace
+
+void declare(Fields& f, OffloadSection& s) {
+  f.add(
+      "optimizer", s.optimizer,
+      {.doc =
+           "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
+           "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
+           "do not change."});
+  f.add(
+      "activations", s.activations,
+      {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
+              "device while their layer computes, and come back while the backward pass is in the layer above. The "
+              "input of the last layer stays. Results do not change."});
+  declare_places(f, s);
+}
+
+void declare(Fields& f, MemorySection& s) {
+  f.add("recompute", s.recompute,
+        {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
+                "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
+  f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
+  f.add("mlp_tile_tokens", s.mlp_tile_tokens,
+        {.doc = "Tokens whose MLP is computed at a time, for long sequences: its wide activations are in memory for "
+                "these alone, and the backward pass computes them again. 0: all tokens of a micro-batch.",
+         .unit = "tokens",
+         .min = 0,
+         .max = kMaxCount});
+  f.add("loss_chunk_tokens", s.loss_chunk_tokens,
+        {.doc = "Tokens whose logits are in memory at a time. Smaller values save memory with large vocabularies.",
+         .unit = "tokens",
+         .min = 1,
+         .max = kMaxIds});
+  f.add("huge_pages", s.huge_pages, {.doc = "Ask the system for 2 MiB pages for the run's memory."});
+}
+
+}  // namespace fp
