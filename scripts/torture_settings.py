@@ -39,6 +39,8 @@ FLAVOURS = [
     Flavour("fp32", 8, []),
     Flavour("bf16, stochastic rounding", 2, ["precision.compute=bf16", "precision.stochastic_rounding=true"], 2e-2),
     Flavour("Muon, offloaded", 2, ["optimizer.kind=muon", "memory.offload.optimizer=host"]),
+    Flavour("partly updated by the host", 2, ["memory.offload.optimizer=host", "memory.offload.device_share=0.5",
+                                              "memory.offload.early_gradients=true"]),
     Flavour("batch ramp", 2, ["train.ramp_start_batch=6", "train.ramp_increment=6", "train.ramp_samples=300"]),
     Flavour("observed", 2, ["eval.every=4", "eval.samples=8", "logging.report=true", "logging.tensorboard=true"]),
     Flavour("SFT", 1, ["train.objective=sft"], data="chat"),

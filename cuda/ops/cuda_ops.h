@@ -18,7 +18,8 @@ namespace fp {
 
 class CudaOps final : public Ops {
  public:
-  explicit CudaOps(int device_index);
+  // `host`: the backend that runs ops on host memory; needed only where there are such.
+  explicit CudaOps(int device_index, std::unique_ptr<Ops> host = nullptr);
 
   std::string_view name() const override { return "cuda"; }
 
@@ -40,6 +41,7 @@ class CudaOps final : public Ops {
  private:
   FP_OPS(FP_RUN_OP)
   std::unique_ptr<Copies> make_copies() override;
+  Ops& host_backend() override;
   template <class Rule, class Call>
   void run_update(const Call&);
 
@@ -49,6 +51,7 @@ class CudaOps final : public Ops {
   cuda::Gemm gemm_;
   cuda::Attention attention_;
   cuda::PieceTable pieces_;
+  std::unique_ptr<Ops> host_;
 };
 
 }  // namespace fp

@@ -1,4 +1,5 @@
 // Device queries of the CUDA backend, and the memory that it holds beside tensors.
+#include "base/parallel.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/rules/data_sheet.h"
 
@@ -20,6 +21,13 @@ class StreamCopies final : public Copies {
 
  private:
   void begin(const Copy& c) override { device_.start_copy(c.ticket, c.dst, c.src, c.bytes, c.after); }
+  void begin(HostOp op) override {
+    const auto run = [threads = max_threads(), run = std::move(op.run)] {
+      set_threads(threads);  // as many as the rank has
+      run();
+    };
+    device_.start_on_host(op.ticket, run, op.after);
+  }
   void order_ops_after(const CopyTicket& t) override { device_.wait_for_copy(t); }
 
   cuda::Device& device_;
@@ -27,7 +35,8 @@ class StreamCopies final : public Copies {
 
 }  // namespace
 
-CudaOps::CudaOps(int device_index) : device_(device_index), gemm_(device_), attention_(device_), pieces_(device_) {
+CudaOps::CudaOps(int device_index, std::unique_ptr<Ops> host)
+    : device_(device_index), gemm_(device_), attention_(device_), pieces_(device_), host_(std::move(host)) {
   device_.reserve_scratch(kSmallScratch);
 }
 
@@ -36,6 +45,11 @@ std::shared_ptr<std::byte> CudaOps::allocate(size_t bytes, bool) { return device
 std::shared_ptr<std::byte> CudaOps::allocate_host(size_t bytes, bool) { return device_.allocate_host(bytes); }
 
 std::unique_ptr<Copies> CudaOps::make_copies() { return std::make_unique<StreamCopies>(device_); }
+
+Ops& CudaOps::host_backend() {
+  FP_CHECK(host_ != nullptr, "no backend for ops on host memory");
+  return *host_;
+}
 
 std::string CudaOps::device_id() const { return device_.facts().id; }
 

@@ -5,7 +5,7 @@
 
 namespace fp {
 
-std::unique_ptr<Ops> make_cuda_ops(int index) { return std::make_unique<CudaOps>(index); }
+std::unique_ptr<Ops> make_cuda_ops(int index) { return std::make_unique<CudaOps>(index, make_cpu_ops()); }
 std::string cuda_unavailable(int index) { return cuda::cuda_unavailable(index); }
 
 }  // namespace fp

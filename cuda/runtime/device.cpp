@@ -71,7 +71,7 @@ struct Device::State {
 
   DeviceFacts facts;
   OwnedStream compute, communication{true};
-  std::array<Lane, kCopyLanes> lanes;
+  std::array<Lane, kLanes> lanes;
   std::array<Staging, 2> staging;
   size_t turn = 0;
   std::shared_ptr<std::byte> scratch;
@@ -179,6 +179,21 @@ void Device::start_copy(const CopyTicket& ticket, void* to, const void* from, si
     state_->lanes[index_of(after.lane)].make_wait(lane.stream(), after.number);
   const cudaMemcpyKind kind = ticket.lane == CopyLane::to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
   FP_CUDA(cudaMemcpyAsync(to, from, bytes, kind, lane.stream()));
+  lane.mark(ticket.number);
+}
+
+void Device::start_on_host(const CopyTicket& ticket, std::function<void()> run, const CopyTicket& after) {
+  state_->enter();
+  Lane& lane = state_->lanes[index_of(ticket.lane)];
+  if (after.number > 0 && after.lane != ticket.lane)
+    state_->lanes[index_of(after.lane)].make_wait(lane.stream(), after.number);
+  auto owned = std::make_unique<std::function<void()>>(std::move(run));
+  const auto call = [](void* function) {
+    const std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()>*>(function));
+    (*f)();
+  };
+  FP_CUDA(cudaLaunchHostFunc(lane.stream(), call, owned.get()));
+  (void)owned.release();  // the call deletes it
   lane.mark(ticket.number);
 }
 

@@ -55,6 +55,13 @@
   X(SumSquares, sum_squares)                      \
   FP_OPTIMIZERS(X)
 
+// Ops that the host's cores also run on host memory, beside the device's.
+#define FP_HOST_OPS(X)                         \
+  X(Zero, zero)                                \
+  X(Cast, cast)                                \
+  X(RoundStochastically, round_stochastically) \
+  FP_OPTIMIZERS(X)
+
 #define FP_UNFUSED_OPS(X) FP_PRODUCTS(X) FP_OTHER_OPS(X)
 #define FP_OPS(X) FP_UNFUSED_OPS(X) FP_FUSED_OPS(X)
 

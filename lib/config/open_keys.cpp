@@ -23,6 +23,7 @@ constexpr std::array kOpenKeys = {
     OpenKey{"offload.activations", "memory.offload.activations"},
     OpenKey{"mlp_tile_tokens", "memory.mlp_tile_tokens"},
     OpenKey{"sequence_chunk_tokens", "memory.sequence_chunk_tokens"},
+    OpenKey{"device_share", "memory.offload.device_share"},
 };
 
 bool stands_for(std::string_view listed, const OpenKey& key) {
@@ -35,8 +36,11 @@ bool is_auto(const YamlEntry* section) {
 }
 
 // True if another key already determines the value of this one.
-bool is_meaningless(const PipelineSection& p, std::string_view name) {
+bool is_meaningless(const RunSpec& spec, std::string_view name) {
+  const PipelineSection& p = spec.parallel.pipeline;
   if (name == "recompute") return !p.recompute.empty();
+  if (name == "device_share")
+    return spec.memory.offload.optimizer == Offload::none || spec.optimizer.kind == OptimizerKind::muon;
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }
 
@@ -75,7 +79,7 @@ void resolve_open_keys(RunSpec& spec, Written& written) {
   for (const OpenKey& key : kOpenKeys) {
     const auto names_it = [&](const std::string& l) { return stands_for(l, key); };
     if (std::none_of(listed.begin(), listed.end(), names_it)) continue;
-    if (written.has(std::string(key.path)) || is_meaningless(spec.parallel.pipeline, key.name)) continue;
+    if (written.has(std::string(key.path)) || is_meaningless(spec, key.name)) continue;
     spec.parallel.open.emplace_back(key.name);
     written.open.emplace(key.path);
   }

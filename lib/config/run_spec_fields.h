@@ -6,8 +6,8 @@
 
 namespace fp {
 
+constexpr double kMaxCount = 1e15;      // steps, samples
 constexpr double kMaxIds = 2147483647;  // token ids and positions are 32-bit
-constexpr double kMaxCount = 1e15;      // steps, samples, tokens
 
 void declare(Fields& f, RunSection& s);
 void declare(Fields& f, RopeSpec& s);

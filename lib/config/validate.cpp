@@ -211,6 +211,28 @@ void check_offload(const RunSpec& s, Checker& check) {
   const std::vector<Recompute>& stages = s.parallel.pipeline.recompute;
   const bool full = stages.empty() ? s.memory.recompute == Recompute::full || is_open(s, "recompute")
                                    : std::ranges::find(stages, Recompute::full) != stages.end();
+  const OffloadSection& offload = s.memory.offload;
+  const OffloadSection unused;
+  check.require(
+      offload.optimizer == Offload::host || offload.device_share == unused.device_share,
+      {"memory.offload.device_share", "memory.offload.optimizer"},
+      fmt::format(
+          "memory.offload.device_share = {} divides the updates of state in host memory: memory.offload.optimizer "
+          "must be host, not none, or the share 1",
+          offload.device_share));
+  check.require(
+      !offload.early_gradients || offload.device_share < 1 || is_open(s, "device_share"),
+      {"memory.offload.early_gradients", "memory.offload.device_share"},
+      "memory.offload.early_gradients has no effect with memory.offload.device_share = 1: all state is updated on the "
+      "device; remove it");
+  check.require(offload.optimizer == Offload::host || offload.subgroup == unused.subgroup,
+                {"memory.offload.subgroup", "memory.offload.optimizer"},
+                "memory.offload.subgroup has no effect with memory.offload.optimizer none; remove it");
+  check.require(s.optimizer.kind != OptimizerKind::muon || offload.device_share == 1,
+                {"memory.offload.device_share", "optimizer.kind"},
+                fmt::format("memory.offload.device_share = {} must be 1 with optimizer.kind muon, which orthogonalizes "
+                            "whole matrices on the device",
+                            offload.device_share));
   check.require(s.memory.offload.activations == Offload::none || full,
                 {"memory.offload.activations", "memory.recompute", "parallel.pipeline.recompute"},
                 fmt::format("memory.offload.activations = host moves the inputs of layers that are recomputed: "

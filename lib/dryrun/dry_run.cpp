@@ -103,12 +103,14 @@ class DryRank {
 
   void run_update(Prediction& p) {
     ops_.reset();
+    const int64_t before = ops_.copies().total(CopyLane::on_host).bytes;
     const Moved moved = moved_by([&] {
       rig_.executor.gradient_norm();
       // Before some saves the update also sums what replicas compare.
       rig_.executor.update(spec_.optimizer, 1e-3, 1, 1.0, rig_.groups.world->size() > 1);
     });
     p.update = ops_.counts();
+    p.host_updates = ops_.copies().total(CopyLane::on_host).bytes - before;
     for (size_t i = 0; i < p.copied.size(); ++i) p.copied[i] += moved.copied[i];
     for (const auto& [key, t] : moved.sent) {
       p.traffic[key].calls += t.calls;
@@ -232,6 +234,9 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
     if (const int64_t bytes = p.copied[index_of(lane)]; bytes > 0)
       text +=
           fmt::format("  copied {:<15}{:>10.3f} MiB a step\n", name_of(lane), static_cast<double>(bytes) / (1 << 20));
+  if (p.host_updates > 0)
+    text += fmt::format("  updated by the host   {:>10.3f} MiB a step, read and written\n",
+                        static_cast<double>(p.host_updates) / (1 << 20));
   if (p.traffic.empty()) return text;
   text += "\nsent by the rank in a step\n";
   for (const auto& [key, t] : p.traffic)

@@ -33,6 +33,7 @@ struct Prediction {
   int64_t counted = 1;
   Counts update;                             // gradient norm and optimizer step
   std::array<int64_t, kCopyLanes> copied{};  // bytes that copies move in a step, by lane
+  int64_t host_updates = 0;                  // bytes that the host's cores read and write in updates of a step
   TrafficTable traffic;                      // of the rank in a step
   int64_t parameters = 0;
   std::set<std::string> attention;  // the implementation that runs it, and why others were not chosen

@@ -25,6 +25,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.seed = spec.run.seed;
   o.positions = spec.data.seq_len;
   o.offload_optimizer = spec.memory.offload.optimizer == Offload::host;
+  o.subgroup_elements = spec.memory.offload.subgroup;
   o.offload_activations = spec.memory.offload.activations == Offload::host;
   return o;
 }
@@ -33,6 +34,8 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   ExecutorOptions o;
   o.loss = {spec.train.z_loss, spec.memory.loss_chunk_tokens};
   if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
+  o.device_share = spec.memory.offload.device_share;
+  o.early_gradients = spec.memory.offload.early_gradients;
   o.check_sums = spec.train.check_sums;
   if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
   return o;

@@ -21,6 +21,10 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_, plan_.lowering.sends_in_flight),
       stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {
+  if (options.early_gradients && options.device_share < 1) {
+    early_.emplace(model.env(), options.device_share);
+    gradients_.when_complete([this](int unit) { early_->send(unit); });
+  }
   if (groups_.matrices) matrices_.emplace(model.env(), *groups_.matrices, model.tensor_tables());
 }
 
@@ -33,6 +37,7 @@ const Schedule& Executor::step_schedule(int micro_batches) {
 LossSums Executor::accumulate(std::span<const Batch> micro_batches) {
   const Schedule& schedule = step_schedule(static_cast<int>(micro_batches.size()));
   const LossSpec spec = losses_.spec(micro_batches);
+  if (early_) early_->begin_step();
   gradients_.begin_step();
   stages_.begin_step(schedule, micro_batches, spec);
   run_actions(schedule, groups_.at.pp, stages_, links_);
@@ -121,40 +126,51 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const ModelEnv& e = model_->env();
   const ParamStore& store = *e.params;
   e.arena->enter({"optimizer update"});
+  if (early_) early_->send_rest();
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
   const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
-  const std::vector<StatePiece> pieces = state_pieces(store);
-  UpdateSums sums(e, pieces, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
-  StateStream stream(e, pieces);
-  ArenaTensor wide = store.options().gradients == DType::f32 ? ArenaTensor() : e.alloc_f32({most_elements(store)});
+  const std::vector<Subgroup> subgroups = subgroups_of(store);
+  StateStream stream(e, subgroups, Subgroup::Slots::all, options_.device_share, early_ ? &*early_ : nullptr);
+  UpdateSums sums(e, subgroups, stream, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   const bool passing = stream.passes(kParamSlot);
+  const auto rounding = [&](const ParamPart& p, const Tensor& weights, const Tensor& master) {
+    return store.rounding(*options_.rounding_seed, step, p, weights, master);
+  };
   const auto round = [&](const ParamPart& p, const Tensor& master) {
-    if (options_.rounding_seed && passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step, p, master);
+    if (options_.rounding_seed && passing) e.ops->round_stochastically(rounding(p, store.kept_weights(p), master));
+  };
+  const auto ranges_of = [&](size_t i) {
+    std::vector<ParamRange> ranges;
+    for (const ParamPart& p : subgroups[i].parts) ranges.push_back(stream.range_of(i, p));
+    return ranges;
   };
   if (matrices_)
     matrices_->begin(spec, lr, [&](const ParamPart& p, const Tensor& master) {
       if (!round_later) e.ops->cast({store.kept_weights(p), master});
       round(p, master);
     });
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    UpdateTensors tensors = stream.take(i);
-    std::vector<ParamRange> ranges;
-    for (const ParamPart& p : pieces[i].parts) ranges.push_back(stream.range_of(i, p));
-    if (wide) {
-      const Tensor gradient = wide->slice(0, tensors.gradient.elements());
-      e.ops->cast({gradient, tensors.gradient});
-      tensors.gradient = gradient;
-    }
+  const auto on_device = [&](size_t i, UpdateTensors tensors) {
+    const std::vector<ParamRange> ranges = ranges_of(i);
     if (round_later) tensors.weights = {};
-    optimizer->update(*e.ops, tensors, ranges, update, sums.of_piece(i));
+    optimizer->update(*e.ops, tensors, ranges, update, sums.of_subgroup(i));
     for (size_t r = 0; r < ranges.size(); ++r)
       if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
-        round(pieces[i].parts[r], tensors.param.slice(s.offset, s.count));
-    if (matrices_) matrices_->add(pieces[i].range, tensors.gradient);
-    stream.put_back(i);
-  }
-  wide.reset();
+        round(subgroups[i].parts[r], tensors.param.slice(s.offset, s.count));
+    if (matrices_) matrices_->add(subgroups[i].range, tensors.gradient);
+  };
+  const auto on_host = [&](size_t i, UpdateTensors tensors, const CopyTicket& after) {
+    const std::vector<ParamRange> ranges = ranges_of(i);
+    const Tensor weights = tensors.weights;
+    if (round_later) tensors.weights = {};
+    CopyTicket last = optimizer->update_on_host(*e.ops, tensors, ranges, update, after, sums.of_subgroup(i));
+    for (size_t r = 0; options_.rounding_seed && r < ranges.size(); ++r) {
+      const auto part = [s = ranges[r].segment](const Tensor& t) { return t.slice(s.offset, s.count); };
+      last = e.ops->start_on_host(rounding(subgroups[i].parts[r], part(weights), part(tensors.param)), last);
+    }
+    return last;
+  };
+  stream.run({on_device, on_host});
   if (matrices_) matrices_->finish();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/sampling/batch.h"
+#include "exec/early_gradients.h"
 #include "exec/matrix_update.h"
 #include "exec/model_stages.h"
 #include "exec/replicas.h"
@@ -22,6 +23,8 @@ struct ExecutorOptions {
   LossOptions loss = {};
   std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
   std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
+  double device_share = 1;                     // of offloaded state that is updated on the device, the rest on the host
+  bool early_gradients = false;                // those of the host's updates are sent during the backward pass
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
 };
 
@@ -91,6 +94,7 @@ class Executor {
   std::map<int, Schedule> steps_, evaluations_;  // by micro-batches
   WeightGather weights_;
   GradientSync gradients_;
+  std::optional<EarlyGradients> early_;
   std::optional<MatrixUpdate> matrices_;  // with Muon
   Losses losses_;
   StageLinks links_;

@@ -46,8 +46,10 @@ void GradientSync::end_step() {
   settle();
   if (!ends_) return;
   const ParamStore& store = *env_->params;
-  const ParamUnit& u = store.table().units()[static_cast<size_t>(store.table().divided_unit())];
+  const int shared = store.table().divided_unit();
+  const ParamUnit& u = store.table().units()[static_cast<size_t>(shared)];
   ends_->all_reduce(store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u));
+  if (when_complete_) when_complete_(shared);
 }
 
 void GradientSync::before_send(int unit, const Tensor& whole) {
@@ -93,6 +95,7 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   r->memory = std::move(work);
   r->target = store.shard_of_gradients(u);
   r->first = first;
+  r->last = last;
   under_way_ = std::move(r);
 }
 
@@ -101,7 +104,8 @@ void GradientSync::settle() {
   under_way_->request.wait();
   if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
   if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);
-  under_way_.reset();
+  const std::unique_ptr<Reduction> done = std::move(under_way_);
+  if (when_complete_ && done->last && !is_shared(done->unit)) when_complete_(done->unit);
 }
 
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {

@@ -6,6 +6,7 @@
 // says. They are sent in the type in which they are kept.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,6 +33,8 @@ class GradientSync {
   void end_step();
   // Flips a bit of this rank's contribution to the next sum over data ranks, or of the sum that it receives.
   void flip_next(const BitFlip& flip, bool received) { (received ? flip_received_ : flip_sent_) = flip; }
+  // Calls the function with each unit of a step when this rank's part of its gradient is that of the step.
+  void when_complete(std::function<void(int unit)> f) { when_complete_ = std::move(f); }
   ReductionCheck* check() { return check_ ? &*check_ : nullptr; }
 
  private:
@@ -39,7 +42,7 @@ class GradientSync {
     Request request;
     ArenaTensor memory;     // the send buffer, if it is not the store's
     Tensor result, target;  // target += result on completion; empty target: none
-    bool first = true, sharded = false;
+    bool first = true, sharded = false, last = true;
     int unit = 0;
   };
   void before_send(int unit, const Tensor& whole);
@@ -48,6 +51,7 @@ class GradientSync {
   void accumulate(const Tensor& to, const Tensor& from, bool first);
   void reduce_kept(int unit, const ParamUnit&);
   void reduce_attached(int unit, const ParamUnit&, bool last);
+  bool is_shared(int unit) const { return ends_ != nullptr && unit == env_->params->table().divided_unit(); }
 
   const ModelEnv* env_;
   std::shared_ptr<Group> data_, copies_, ends_;
@@ -56,6 +60,7 @@ class GradientSync {
   std::unique_ptr<Reduction> under_way_;
   std::optional<ReductionCheck> check_;
   std::optional<BitFlip> flip_sent_, flip_received_;
+  std::function<void(int)> when_complete_;
 };
 
 }  // namespace fp

@@ -284,21 +284,19 @@ void MatrixUpdate::compute(const Round& round, const Tensor& parts, const Tensor
 }
 
 void MatrixUpdate::apply(const Round& round, const Tensor& results) const {
-  std::vector<StatePiece> pieces;
-  std::vector<const Held*> held;  // by piece
+  std::vector<Subgroup> subgroups;
+  std::vector<const Held*> held;  // by subgroup
   for (const Held& h : round.results) {
-    append_master_pieces(*env_->params, h.part, pieces);
-    held.resize(pieces.size(), &h);
+    append_master_subgroups(*env_->params, h.part, subgroups);
+    held.resize(subgroups.size(), &h);
   }
-  StateStream stream(*env_, pieces, StatePiece::Slots::param);
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const ParamPart& part = pieces[i].parts.front();
-    const Tensor master = stream.take(i).param;
+  StateStream stream(*env_, subgroups, Subgroup::Slots::param);
+  stream.run({[&](size_t i, const UpdateTensors& t) {
+    const ParamPart& part = subgroups[i].parts.front();
     const Tensor update = results.slice(held[i]->offset + part.first - held[i]->part.first, part.count);
-    env_->ops->scaled_add({master, master, update, 1.0 - lr_ * spec_.weight_decay, -lr_});
-    if (set_weights_) set_weights_(part, master);
-    stream.put_back(i);
-  }
+    env_->ops->scaled_add({t.param, t.param, update, 1.0 - lr_ * spec_.weight_decay, -lr_});
+    if (set_weights_) set_weights_(part, t.param);
+  }});
   stream.finish();
 }
 

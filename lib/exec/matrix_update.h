@@ -49,7 +49,7 @@ class MatrixUpdate {
   // tensor-parallel ranks among them.
   MatrixUpdate(const ModelEnv&, Group& group, std::vector<ParamTable> tables);
 
-  // An update of the parameters: begin(); add() for the pieces of each unit, in order; finish(). Collective over the
+  // An update of the parameters: begin(); add() for the subgroups of each unit, in order; finish(). Collective over the
   // group. `gradient` f32: of a flat range, as MuonOptimizer left it; it may change when add() returns.
   void begin(const OptimizerSection&, double lr, SetWeights);
   void add(const Segment& flat, const Tensor& gradient);

@@ -95,7 +95,7 @@ struct Comparison {
 // Returns the bit sums of a tensor in host memory, of which a piece at a time passes through the device.
 StateSums::Sums sums_in_host_memory(const ModelEnv& env, const Tensor& x) {
   env.ops->synchronize();  // the copies that wrote it were ordered, but may not have ended
-  const int64_t piece = std::min(env.params->options().state_piece, x.elements());
+  const int64_t piece = std::min(env.params->options().subgroup_elements, x.elements());
   const ArenaTensor on_device = env.arena->alloc(x.dtype, {piece}, MemoryClass::optimizer),
                     row = env.arena->alloc(DType::i32, {2}, MemoryClass::workspace);
   StateSums::Sums total{};

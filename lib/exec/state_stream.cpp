@@ -5,132 +5,52 @@
 namespace fp {
 namespace {
 
-constexpr int64_t kCut = 8;  // parts of a parameter begin at multiples of this
-
-// Collects parts of a unit's parameters in pieces of at most `limit` elements.
-class Cutter {
- public:
-  Cutter(const ParamTable& table, int unit, int64_t limit, std::vector<StatePiece>& pieces)
-      : table_(table), unit_(unit), limit_(limit / kCut * kCut), differ_(table.slots_differ()), pieces_(pieces) {
-    FP_CHECK(limit_ > 0, "pieces of {} elements", limit);
-  }
-  ~Cutter() { close(); }
-
-  void add(const ParamPart& whole) {
-    for (int64_t done = 0; done < whole.count;) {
-      const int64_t at = table_[whole.id].offset + whole.first + done;
-      if (!piece_.parts.empty() && piece_.slots != slots_of(whole.id)) close();
-      const int64_t space = piece_.parts.empty() ? limit_ : piece_.range.offset + limit_ - at;
-      int64_t count = std::min(whole.count - done, space);
-      if (count < whole.count - done) count -= (whole.first + done + count) % kCut;
-      if (count <= 0) {
-        close();
-        continue;
-      }
-      if (piece_.parts.empty()) {
-        piece_.range.offset = at;
-        piece_.slots = slots_of(whole.id);
-      }
-      piece_.range.count = at + count - piece_.range.offset;
-      piece_.parts.push_back({whole.id, whole.first + done, count});
-      done += count;
-    }
-  }
-
- private:
-  StatePiece::Slots slots_of(ParamId id) const {
-    return differ_ && table_[id].matrix ? StatePiece::Slots::states : StatePiece::Slots::all;
-  }
-  void close() {
-    if (piece_.parts.empty()) return;
-    piece_.unit = unit_;
-    pieces_.push_back(std::move(piece_));
-    piece_ = {};
-  }
-
-  const ParamTable& table_;
-  int unit_;
-  int64_t limit_;
-  bool differ_;
-  std::vector<StatePiece>& pieces_;
-  StatePiece piece_;
-};
-
-bool has_host_slots(const ParamTable& table) {
-  return std::ranges::any_of(table.slots(), [](const StateSlot& s) { return s.residence == Residence::host; });
-}
-
-}  // namespace
-
-std::vector<StatePiece> state_pieces(const ParamStore& store) {
-  const ParamTable& table = store.table();
-  const bool streams = has_host_slots(table);
-  std::vector<StatePiece> pieces;
-  for (size_t u = 0; u < table.units().size(); ++u) {
-    const ParamUnit& unit = table.units()[u];
-    if (!streams) {
-      pieces.push_back({static_cast<int>(u), store.kept_range(unit), store.kept(unit)});
-      continue;
-    }
-    Cutter cutter(table, static_cast<int>(u), store.options().state_piece, pieces);
-    for (const ParamPart& p : store.kept(unit)) cutter.add(p);
-  }
-  return pieces;
-}
-
-int64_t most_elements(const ParamStore& store) {
-  int64_t most = 0;
-  for (const ParamUnit& u : store.table().units()) most = std::max(most, store.kept_range(u).count);
-  return has_host_slots(store.table()) ? std::min(most, store.options().state_piece) : most;
-}
-
-int64_t most_parts(const ParamStore& store) {
-  const ParamTable& table = store.table();
-  const int64_t shortest = store.options().state_piece / kCut * kCut - kCut + 1;  // piece that ends within a parameter
-  int64_t parts = 0;
-  for (const ParamUnit& u : table.units()) {
-    parts += u.last - u.first + 1;
-    if (has_host_slots(table)) parts += store.kept_range(u).count / shortest;
-  }
-  return parts;
-}
-
-void append_master_pieces(const ParamStore& store, const ParamPart& part, std::vector<StatePiece>& pieces) {
-  const ParamTable& table = store.table();
-  const size_t first = pieces.size();
-  if (table.slots()[kParamSlot].residence == Residence::host)
-    Cutter(table, table.unit_of(part.id), store.options().state_piece, pieces).add(part);
-  else
-    pieces.push_back({table.unit_of(part.id), {table[part.id].offset + part.first, part.count}, {part}});
-  for (size_t i = first; i < pieces.size(); ++i) pieces[i].slots = StatePiece::Slots::param;
-}
-
-namespace {
-
 Tensor& slot_of(UpdateTensors& t, size_t slot) { return slot == kParamSlot ? t.param : t.states[slot - 1]; }
 
-bool takes(StatePiece::Slots slots, size_t slot) {
-  return slots == StatePiece::Slots::all || (slots == StatePiece::Slots::param) == (slot == kParamSlot);
+bool takes(Subgroup::Slots slots, size_t slot) {
+  return slots == Subgroup::Slots::all || (slots == Subgroup::Slots::param) == (slot == kParamSlot);
 }
 
 }  // namespace
 
-bool StateStream::passes(int slot) const {
-  return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
+StateStream::StateStream(const ModelEnv& env, const std::vector<Subgroup>& subgroups, Subgroup::Slots slots,
+                         double device_share, const EarlyGradients* early)
+    : env_(&env),
+      subgroups_(&subgroups),
+      early_(early),
+      streams_(std::ranges::any_of(env.params->table().slots(),
+                                   [](const StateSlot& s) { return s.residence == Residence::host; })),
+      uses_device_(!streams_ || device_share > 0),
+      uses_host_(streams_ && device_share < 1),
+      schedule_(interleaved_schedule(places_of(subgroups, streams_ ? device_share : 1))) {
+  verify(schedule_);
+  FP_CHECK(device_share == 1 || !env.params->table().slots_differ(), "matrices are updated on the device");
+  allocate(slots, most_elements(*env.params));
 }
 
-StateStream::StateStream(const ModelEnv& env, const std::vector<StatePiece>& pieces, StatePiece::Slots slots)
-    : env_(&env), pieces_(&pieces) {
-  const ParamTable& table = env.params->table();
-  if (!has_host_slots(table)) return;
-  const int64_t largest = most_elements(*env.params);
-  buffers_.resize(kBuffers);
-  for (Buffer& b : buffers_) {
-    b.slots.resize(table.slots().size());
-    for (size_t s = 0; s < b.slots.size(); ++s)
+// All ranks need equal memory, whether or not their subgroups are the same.
+void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
+  const ParamStore& store = *env_->params;
+  const std::vector<StateSlot>& all = store.table().slots();
+  const DType gradients = store.options().gradients;
+  if (slots == Subgroup::Slots::all && gradients != DType::f32 && uses_device_) wide_ = env_->alloc_f32({elements});
+  if (!streams_) return;
+  device_.resize(schedule_.buffers.device);
+  for (DeviceBuffer& b : device_) {
+    b.slots.resize(all.size());
+    for (size_t s = 0; s < all.size() && uses_device_; ++s)
       if (passes(static_cast<int>(s)) && takes(slots, s))
-        b.slots[s] = env.arena->alloc(table.slots()[s].dtype, {largest}, MemoryClass::optimizer);
+        b.slots[s] = env_->arena->alloc(all[s].dtype, {elements}, MemoryClass::optimizer);
   }
+  if (!uses_host_) return;
+  Arena& arena = store.host_arena();
+  host_.resize(schedule_.buffers.host);
+  for (HostBuffer& b : host_) {
+    if (early_ == nullptr) b.gradient = arena.alloc(gradients, {elements}, MemoryClass::gradients);
+    if (!passes(kParamSlot)) b.param = arena.alloc(DType::f32, {elements}, MemoryClass::optimizer);
+    if (store.compute() != DType::f32) b.weights = arena.alloc(store.compute(), {elements}, MemoryClass::parameters);
+  }
+  if (gradients != DType::f32) wide_on_host_ = arena.alloc(DType::f32, {elements}, MemoryClass::gradients);
 }
 
 StateStream::~StateStream() {
@@ -140,47 +60,130 @@ StateStream::~StateStream() {
   }
 }
 
+bool StateStream::passes(int slot) const {
+  return env_->params->table().slots()[static_cast<size_t>(slot)].residence == Residence::host;
+}
+
+void StateStream::run(const Updates& updates) {
+  for (const UpdateAction& a : schedule_.actions) switch (a.kind) {
+      case UpdateKind::fetch:
+        fetch(a);
+        break;
+      case UpdateKind::update_on_device:
+        update_on_device(a, updates);
+        break;
+      case UpdateKind::write_back:
+        write_back(a);
+        break;
+      case UpdateKind::send_gradient:
+        send_gradient(a);
+        break;
+      case UpdateKind::update_on_host:
+        update_on_host(a, updates);
+        break;
+      case UpdateKind::send_weights:
+        send_weights(a);
+        break;
+    }
+  for (const HostBuffer& b : host_) env_->ops->copies().wait(b.emptied);
+  wide_.reset();
+  wide_on_host_.reset();
+}
+
 template <class Use>
-void StateStream::for_each_passing(size_t i, const Use& use) {
-  const Buffer& b = buffer_of(i);
-  UpdateTensors home = at_home(i);
+void StateStream::for_each_passing(const UpdateAction& a, const Use& use) {
+  if (device_.empty()) return;
+  const DeviceBuffer& b = device_[a.buffer];
+  UpdateTensors home = at_home(a.subgroup);
   for (size_t s = 0; s < b.slots.size(); ++s) {
     const Tensor& tensor = slot_of(home, s);
-    if (b.slots[s] && takes((*pieces_)[i].slots, s) && tensor.elements() > 0)
+    if (b.slots[s] && takes((*subgroups_)[a.subgroup].slots, s) && tensor.elements() > 0)
       use(s, b.slots[s]->slice(0, tensor.elements()), tensor);
   }
 }
 
-void StateStream::fetch(size_t i) {
-  Buffer& b = buffer_of(i);
-  for_each_passing(i, [&](size_t, const Tensor& buffer, const Tensor& home) {
+void StateStream::fetch(const UpdateAction& a) {
+  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) {
+    DeviceBuffer& b = device_[a.buffer];
     b.filled = env_->ops->copies().start(buffer, home, b.emptied);
   });
 }
 
-UpdateTensors StateStream::take(size_t i) {
-  UpdateTensors t = at_home(i);
-  if (buffers_.empty()) return t;
-  if (i == 0) fetch(0);
-  if (i + 1 < pieces_->size() && buffers_.size() > 1) fetch(i + 1);
-  env_->ops->copies().wait(buffer_of(i).filled);
-  for_each_passing(i, [&](size_t s, const Tensor& buffer, const Tensor&) { slot_of(t, s) = buffer; });
-  return t;
+void StateStream::update_on_device(const UpdateAction& a, const Updates& updates) {
+  UpdateTensors t = at_home(a.subgroup);
+  if (!device_.empty()) env_->ops->copies().wait(device_[a.buffer].filled);
+  for_each_passing(a, [&](size_t s, const Tensor& buffer, const Tensor&) { slot_of(t, s) = buffer; });
+  if (wide_) {
+    const Tensor gradient = wide_->slice(0, t.gradient.elements());
+    env_->ops->cast({gradient, t.gradient});
+    t.gradient = gradient;
+  }
+  updates.on_device(a.subgroup, t);
 }
 
-void StateStream::put_back(size_t i) {
-  if (buffers_.empty()) return;
-  Buffer& b = buffer_of(i);
-  for_each_passing(i, [&](size_t, const Tensor& buffer, const Tensor& home) {
-    b.emptied = env_->ops->copies().start(home, buffer);
+void StateStream::write_back(const UpdateAction& a) {
+  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) {
+    device_[a.buffer].emptied = env_->ops->copies().start(home, buffer);
   });
 }
 
+void StateStream::send_gradient(const UpdateAction& a) {
+  HostBuffer& b = host_[a.buffer];
+  const UpdateTensors t = at_home(a.subgroup);
+  const auto send = [&](const ArenaTensor& to, const Tensor& from) {
+    if (to) b.filled = env_->ops->copies().start(to->slice(0, from.elements()), from, b.emptied);
+  };
+  // The backward pass completes the first subgroups last, so the first update waits for all gradients, and those that
+  // follow it in its lane only for their buffer.
+  if (early_ != nullptr) b.filled = b.emptied.number > 0 ? b.emptied : early_->last();
+  send(b.gradient, t.gradient);
+  send(b.param, t.param);
+}
+
+void StateStream::update_on_host(const UpdateAction& a, const Updates& updates) {
+  HostBuffer& b = host_[a.buffer];
+  UpdateTensors t = at_home(a.subgroup);
+  const auto part = [&](const ArenaTensor& whole) { return whole->slice(0, t.param.elements()); };
+  t.gradient = early_ != nullptr ? early_->gradient(a.subgroup) : part(b.gradient);
+  if (b.param) t.param = part(b.param);
+  if (b.weights) t.weights = part(b.weights);
+  CopyTicket after = b.filled;
+  if (wide_on_host_) {
+    const Tensor gradient = part(wide_on_host_);
+    after = env_->ops->start_on_host(calls::Cast{gradient, t.gradient}, after);
+    t.gradient = gradient;
+  }
+  b.updated = updates.on_host(a.subgroup, t, after);
+}
+
+void StateStream::send_weights(const UpdateAction& a) {
+  HostBuffer& b = host_[a.buffer];
+  const UpdateTensors t = at_home(a.subgroup);
+  const auto send = [&](const Tensor& to, const ArenaTensor& from, const Segment& s) {
+    b.emptied = env_->ops->copies().start(to.slice(s.offset, s.count), from->slice(s.offset, s.count), b.updated);
+  };
+  if (b.param) send(t.param, b.param, {0, t.param.elements()});
+  if (!b.weights) return;
+  // The host computes no weights between the parameters.
+  const std::vector<ParamPart>& parts = (*subgroups_)[a.subgroup].parts;
+  for (size_t i = 0; i < parts.size();) {
+    Segment s = range_of(a.subgroup, parts[i]).segment;
+    for (++i; i < parts.size(); ++i) {
+      const Segment next = range_of(a.subgroup, parts[i]).segment;
+      if (next.offset != s.offset + s.count) break;
+      s.count += next.count;
+    }
+    send(t.weights, b.weights, s);
+  }
+}
+
 void StateStream::finish() {
-  for (const Buffer& b : buffers_) {
+  for (const DeviceBuffer& b : device_) {
     env_->ops->copies().wait(b.filled);
     env_->ops->copies().wait(b.emptied);
   }
+  for (const HostBuffer& b : host_)
+    for (const CopyTicket& t : {b.filled, b.updated, b.emptied}) env_->ops->copies().wait(t);
 }
 
 }  // namespace fp

@@ -1,73 +1,82 @@
-// StateStream: passes the optimizer's state that lives in host memory through the device during an update. A piece is
-// fetched while the one before it is updated and the one before that is written back.
+// StateStream: brings the optimizer's state that lives in host memory to where it is updated. A subgroup that is
+// updated on the device passes through it: it is fetched while the one before it is updated and the one before that is
+// written back. One that is updated on the host gets its gradient, and sends back its weights, beside all this
+// (optim/update_schedule.h).
 #pragma once
 
+#include <functional>
 #include <vector>
 
-#include "model/env.h"
+#include "exec/early_gradients.h"
+#include "exec/subgroups.h"
+#include "optim/update_schedule.h"
 
 namespace fp {
 
-// A part of a unit's kept state that is updated at a time, and which of its slots are.
-struct StatePiece {
-  enum class Slots : uint8_t { all, states, param };
-
-  int unit = 0;
-  Segment range;                 // of the table's flat buffers
-  std::vector<ParamPart> parts;  // those that ParamStore::kept() returns, or parts of them
-  Slots slots = Slots::all;
-};
-
-// Cuts the state that this rank keeps into pieces: units or, if some of it is in host memory, parts of units of at most
-// StoreOptions::state_piece elements. Parts of a parameter begin at multiples of 8 of its elements. Where matrices have
-// slots of their own, pieces of them are apart and without the parameter itself, which MatrixUpdate updates.
-std::vector<StatePiece> state_pieces(const ParamStore&);
-// Return numbers of parts and of elements that the pieces of no rank of the data group exceed, so that all need equal
-// memory.
-int64_t most_parts(const ParamStore&);
-int64_t most_elements(const ParamStore&);
-// Appends pieces of one part each that make up this part of a parameter, with its master weights alone.
-void append_master_pieces(const ParamStore&, const ParamPart&, std::vector<StatePiece>&);
-
 class StateStream {
  public:
-  // Takes memory of the arena for kBuffers pieces of the state in host memory, which is returned on destruction.
-  // `slots`: those that the pieces have.
-  StateStream(const ModelEnv&, const std::vector<StatePiece>&, StatePiece::Slots slots = StatePiece::Slots::all);
+  struct Updates {
+    // Issues the ops that update subgroup i, all of whose tensors are on the device, with an f32 gradient.
+    std::function<void(size_t i, const UpdateTensors&)> on_device;
+    // Starts the ops of the host that update subgroup i, all of whose tensors are in host memory, after the copy
+    // `after`, and returns the last. Not needed with a device share of 1.
+    std::function<CopyTicket(size_t i, const UpdateTensors&, const CopyTicket& after)> on_host = {};
+  };
+
+  // `slots`: those that the subgroups have. `device_share`: the share of the elements that is updated on the device, if
+  // there is state in host memory. `early`: has the gradients of those that the host updates; null: they are sent
+  // during the update. Takes memory of the arenas for the buffers of the schedule, which is returned on
+  // destruction.
+  StateStream(const ModelEnv&, const std::vector<Subgroup>&, Subgroup::Slots slots = Subgroup::Slots::all,
+              double device_share = 1, const EarlyGradients* early = nullptr);
   ~StateStream();
   StateStream(const StateStream&) = delete;
   StateStream& operator=(const StateStream&) = delete;
 
-  // Returns the tensors of piece i, its slots in device memory. Call for all pieces in order, each time followed by
-  // put_back(i) after the ops that update it.
-  UpdateTensors take(size_t i);
-  void put_back(size_t i);
-  // Returns where a part of piece i lies in its tensors.
-  ParamRange range_of(size_t i, const ParamPart& p) const { return env_->params->range_of(p, (*pieces_)[i].range); }
+  // Updates all subgroups, those of a place in order. Later ops wait for new weights that the host sends.
+  void run(const Updates&);
+  const std::vector<UpdatePlace>& places() const { return schedule_.places; }
+  // Whether some subgroups, here or on other ranks, may be updated on the host.
+  bool uses_host() const { return uses_host_; }
+  // Returns where a part of subgroup i lies in its tensors.
+  ParamRange range_of(size_t i, const ParamPart& p) const { return env_->params->range_of(p, (*subgroups_)[i].range); }
   // Whether a slot passes through the device; the others are there.
   bool passes(int slot) const;
-  // Makes later ops wait for the last pieces to be written back. Call after the last piece.
+  // Makes later ops wait for the last subgroups to be written back. Call after run().
   void finish();
 
-  // One buffer is filled, one updated and one written back, so that both lanes are busy all the time.
-  static constexpr size_t kBuffers = 3;
-
  private:
-  struct Buffer {
-    std::vector<ArenaTensor> slots;  // by slot; empty for those in device memory
+  struct DeviceBuffer {
+    std::vector<ArenaTensor> slots;  // by slot; empty for those that are on the device
     CopyTicket filled, emptied;
   };
-  // Returns the tensors of piece i where they live.
-  UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*pieces_)[i].range); }
-  // Calls `use` with the buffer and the tensor at home of each slot of piece i that passes through the device.
+  struct HostBuffer {
+    ArenaTensor gradient, weights;
+    ArenaTensor param;  // if the master weights are on the device
+    CopyTicket filled, updated, emptied;
+  };
+  void allocate(Subgroup::Slots, int64_t elements);
+  // Returns the tensors of subgroup i where they live.
+  UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*subgroups_)[i].range); }
+  // Calls `use` with the buffer and the tensor at home of each slot of subgroup i that passes through the device.
   template <class Use>
-  void for_each_passing(size_t i, const Use&);
-  void fetch(size_t i);
-  Buffer& buffer_of(size_t i) { return buffers_[i % buffers_.size()]; }
+  void for_each_passing(const UpdateAction&, const Use&);
+  void fetch(const UpdateAction&);
+  void update_on_device(const UpdateAction&, const Updates&);
+  void write_back(const UpdateAction&);
+  void send_gradient(const UpdateAction&);
+  void update_on_host(const UpdateAction&, const Updates&);
+  void send_weights(const UpdateAction&);
 
   const ModelEnv* env_;
-  const std::vector<StatePiece>* pieces_;
-  std::vector<Buffer> buffers_;  // none: all state is in device memory
+  const std::vector<Subgroup>* subgroups_;
+  const EarlyGradients* early_;
+  bool streams_;  // false: all state is on the device
+  bool uses_device_, uses_host_;
+  UpdateSchedule schedule_;
+  std::vector<DeviceBuffer> device_;
+  std::vector<HostBuffer> host_;
+  ArenaTensor wide_, wide_on_host_;  // gradients that are kept in bf16, as f32
 };
 
 }  // namespace fp

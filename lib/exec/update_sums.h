@@ -1,5 +1,5 @@
 // UpdateSums: collects the sums that an optimizer update computes of the gradients it reads and the state it writes,
-// piece by piece.
+// subgroup by subgroup.
 #pragma once
 
 #include <vector>
@@ -12,24 +12,35 @@ namespace fp {
 
 class UpdateSums {
  public:
-  // Takes 8 bytes of the arena for each of most_parts() and slot, and 8 more, with `state`, and 8 with `gradients`. The
-  // pieces must outlive it.
-  UpdateSums(const ModelEnv&, const std::vector<StatePiece>& pieces, bool state, bool gradients);
+  // Takes 8 bytes of the arena for each of most_parts() and slot, and 8 more, with `state`, and 8 with `gradients`; as
+  // much of the host's arena if the stream uses the host. The subgroups and the stream must outlive it.
+  UpdateSums(const ModelEnv&, const std::vector<Subgroup>&, const StateStream&, bool state, bool gradients);
 
-  // Returns the tensors into which the update of piece i, with its parts as ranges, writes its sums.
-  UpdateChecksums of_piece(size_t i) const;
+  // Returns the tensors into which the update of subgroup i, with its parts as ranges, writes its sums: in the memory
+  // of its place.
+  UpdateChecksums of_subgroup(size_t i) const;
   // After the update of all pieces: return the sum of each unit's gradient, and the sums of the state (`rounded`: of
   // the rounded weights too; `matrices`: of the matrices of layers too).
   std::vector<double> gradients() const;
   StateSums state(bool rounded, bool matrices) const;
 
  private:
+  // Sums that are computed on the device, and those that are computed on the host.
+  struct Rows {
+    ArenaTensor device, host;
+  };
+  Rows allocate(DType, const Shape&) const;
+  // Returns the values of all rows, each from the memory where it was computed.
+  template <class T>
+  std::vector<T> read(const Rows&) const;
+
   const ModelEnv* env_;
   int64_t rows_;  // one for each slot of the parameter that has most, and one for the rounded weights
-  const std::vector<StatePiece>* pieces_;
-  std::vector<int64_t> first_;  // by piece: row of its first part; last: number of rows
-  ArenaTensor bits_;            // i32 [parts,rows,2]; the rows of a part are those of its own slots
-  ArenaTensor sums_;            // f32 [parts,2]
+  const std::vector<Subgroup>* subgroups_;
+  const StateStream* stream_;
+  std::vector<int64_t> first_;  // by subgroup: row of its first part; last: number of rows
+  Rows bits_;                   // i32 [parts,rows,2]; the rows of a part are those of its own slots
+  Rows sums_;                   // f32 [parts,2]
 };
 
 }  // namespace fp

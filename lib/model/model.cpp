@@ -22,7 +22,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
       params_(std::make_unique<ParamStore>(
           with_slots(table_, options),
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
-                       options.optimizer.has_value(), options.state_piece},
+                       options.optimizer.has_value(), options.subgroup_elements},
           arena, host)),
       groups_(complete_groups(groups, table_, params_->state_sharded())),
       embedding_(env_),

@@ -27,9 +27,9 @@ struct ModelOptions {
   HeldParts held = {};                          // parts of the model on this rank
   // With training: whose states are kept; nullopt: gradients only, no update.
   std::optional<OptimizerKind> optimizer = OptimizerKind::adamw;
-  bool offload_optimizer = false;                    // keep their states and the master weights in host memory
-  bool offload_activations = false;                  // keep the inputs of recomputed blocks there
-  int64_t state_piece = StoreOptions{}.state_piece;  // elements of each that are on the device at a time
+  bool offload_optimizer = false;    // keep their states and the master weights in host memory
+  bool offload_activations = false;  // keep the inputs of recomputed blocks there
+  int64_t subgroup_elements = StoreOptions{}.subgroup_elements;  // elements of each that are on the device at a time
 };
 
 class Model {

@@ -12,6 +12,7 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
     : table_(&table),
       options_(options),
       arena_(&arena),
+      host_(host),
       states_(static_cast<size_t>(table.slot_count()) - 1),
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
@@ -32,6 +33,11 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
   for (size_t i = 0; i < states_.size(); ++i)
     make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, static_cast<int>(i) + 1);
   state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
+}
+
+Arena& ParamStore::host_arena() const {
+  FP_CHECK(host_ != nullptr, "no arena in host memory");
+  return *host_;
 }
 
 Tensor ParamStore::Flat::at(const Segment& s) const {
@@ -167,7 +173,7 @@ template <class Use>
 void ParamStore::with_masters(Ops& ops, const Segment& whole, const Use& use) {
   const Tensor home = masters().at(whole);
   if (home.residence == Residence::device) return use(whole, home);
-  const int64_t piece = std::min(options_.state_piece, whole.count);
+  const int64_t piece = std::min(options_.subgroup_elements, whole.count);
   const ArenaTensor buffer = arena_->alloc(home.dtype, {std::max<int64_t>(piece, 1)}, MemoryClass::optimizer);
   for (int64_t at = 0; at < whole.count; at += piece) {
     const int64_t count = std::min(piece, whole.count - at);
@@ -182,16 +188,16 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
     const Param& p = (*table_)[id];
     if (p.unit < 0) continue;
     with_masters(ops, place_of(*table_, {id, 0, p.local_elements()}), [&](const Segment& s, const Tensor& master) {
-      round_weights(ops, seed, step, {id, s.offset - p.offset, s.count}, master);
+      const ParamPart part{id, s.offset - p.offset, s.count};
+      ops.round_stochastically(rounding(seed, step, part, kept_weights(part), master));
     });
   }
   ops.weights_changed();
 }
 
-void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step, const ParamPart& part, const Tensor& master) {
-  ops.round_stochastically({kept_weights(part),
-                            master,
-                            {seed, Philox::name_id((*table_)[part.id].name), static_cast<uint32_t>(step), part.first}});
+calls::RoundStochastically ParamStore::rounding(uint64_t seed, int64_t step, const ParamPart& part,
+                                                const Tensor& weights, const Tensor& master) const {
+  return {weights, master, {seed, Philox::name_id((*table_)[part.id].name), static_cast<uint32_t>(step), part.first}};
 }
 
 void ParamStore::refresh_weights(Ops& ops) {

@@ -20,7 +20,7 @@ struct StoreOptions {
   DType gradients = DType::f32;  // type in which gradients are kept between micro-batches and sent between ranks
   int zero_stage = 0;
   bool optimizer = true;  // with training; false: gradients, but neither master weights nor an optimizer's states
-  int64_t state_piece = int64_t{1} << 22;  // elements of a slot in host memory that are on the device at a time
+  int64_t subgroup_elements = int64_t{1} << 22;  // of a slot in host memory, updated at a time
 };
 
 class ParamStore {
@@ -30,6 +30,7 @@ class ParamStore {
 
   const ParamTable& table() const { return *table_; }
   const StoreOptions& options() const { return options_; }
+  Arena& host_arena() const;  // of the slots in host memory
   DType compute() const { return options_.compute; }
 
   Tensor weight(ParamId id) const { return weight(id, id); }
@@ -103,9 +104,9 @@ class ParamStore {
   void refresh_weights(Ops&);
   // The same with stochastic rounding, with the random numbers of the update of this step (from 1).
   void round_weights(Ops&, uint64_t seed, int64_t step);
-  // The same for a part of a parameter whose master weights are in `master`, on the device. The caller notifies the
-  // ops.
-  void round_weights(Ops&, uint64_t seed, int64_t step, const ParamPart&, const Tensor& master);
+  // Returns the op that does so for a part of a parameter, from its master weights to its weights.
+  calls::RoundStochastically rounding(uint64_t seed, int64_t step, const ParamPart&, const Tensor& weights,
+                                      const Tensor& master) const;
 
  private:
   struct Flat {
@@ -123,7 +124,7 @@ class ParamStore {
 
   const ParamTable* table_;
   StoreOptions options_;
-  Arena* arena_;
+  Arena *arena_, *host_;
   Flat weights_, master_, grads_;
   std::vector<Flat> states_;  // slots 1, 2, ...
   bool state_sharded_ = false;

@@ -1,12 +1,13 @@
-// Copies: asynchronous copies between device memory and host memory, beside the ops. There is a lane for each
-// direction; the copies of a lane run one after the other, those of the two lanes at the same time.
+// Copies: asynchronous copies between device memory and host memory, and ops that the host's cores run on host memory,
+// beside the device's ops. There is a lane for each direction and one for the host's ops; the work of a lane runs one
+// after the other, that of different lanes at the same time.
 //
-// Order. A copy starts after all ops that were issued before it. Later ops do not wait for it, unless wait() is called:
-// no op may use memory that a copy still fills, and no memory that a copy uses may be released or be the destination of
-// an unordered copy. All of this is checked. The host never waits, except on backends that compute on the calling
-// thread.
+// Order. A copy starts after all ops of the device that were issued before it; an op of the host need not. Later ops do
+// not wait for either, unless wait() is called: no op may use memory that a copy still fills, and no memory that is
+// used in a lane may be released or be written by unordered work of another. All of this is checked. The host never
+// waits, except on backends that compute on the calling thread.
 //
-// Host memory that a copy has filled may be read by the host after wait() and Ops::synchronize().
+// Host memory that a lane has written may be read by the host after wait() and Ops::synchronize().
 #pragma once
 
 #include <array>
@@ -15,23 +16,28 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/calls/call.h"
 #include "tensor/arena.h"
 
 namespace fp {
 
-enum class CopyLane : uint8_t { to_host, to_device };
-constexpr int kCopyLanes = 2;
-constexpr std::string_view name_of(CopyLane l) { return l == CopyLane::to_host ? "to the host" : "to the device"; }
+enum class CopyLane : uint8_t { to_host, to_device, on_host };
+constexpr int kCopyLanes = 2;  // of copies: the first ones
+constexpr int kLanes = 3;
+constexpr std::string_view name_of(CopyLane l) {
+  constexpr std::string_view kNames[kLanes] = {"to the host", "to the device", "on the host"};
+  return kNames[static_cast<int>(l)];
+}
 constexpr size_t index_of(CopyLane l) { return static_cast<size_t>(l); }
 
-// Identifies a copy by its number in its lane, from 1; 0: none. All earlier copies of the lane end before it.
+// Identifies a copy or an op of the host by its number in its lane, from 1; 0: none. All earlier ones of the lane end
+// before it.
 struct CopyTicket {
   CopyLane lane = CopyLane::to_host;
   int64_t number = 0;
-
-  bool covers(const CopyTicket& earlier) const { return lane == earlier.lane && number >= earlier.number; }
 };
 
+// In the lane of the host's ops: their number, and the bytes that they read and write.
 struct CopyTotal {
   int64_t copies = 0, bytes = 0;
 };
@@ -40,6 +46,8 @@ struct CopyTotal {
 class CopyObserver {
  public:
   virtual ~CopyObserver() = default;
+  // The same for an op that the host runs.
+  virtual double host_op_started(const OpWork&, double after) = 0;
   // A copy is issued that may not begin before the time `after`. Returns the time at which it ends.
   virtual double copy_started(CopyLane, int64_t bytes, double after) = 0;
   // The ops wait until that time.
@@ -48,8 +56,9 @@ class CopyObserver {
 
 // The speed of copies on backends where the device is the host, for experiments and tests.
 struct CopySettings {
-  double bytes_per_s = 0;                       // of a lane; 0: as fast as memory allows
-  std::function<void(CopyLane)> before_copy{};  // called by the lane's thread before each copy, for example to wait
+  double bytes_per_s = 0;  // of a copy lane; 0: as fast as memory allows
+  std::function<void(CopyLane)>
+      before_copy{};  // called by the lane's thread before each copy or op, for example to wait
 };
 
 class Copies : public MemoryGuard {
@@ -61,6 +70,9 @@ class Copies : public MemoryGuard {
   // Starts to copy between a tensor in device memory and one in host memory of the same type and number of elements,
   // also after the copy `after`. Returns at once.
   CopyTicket start(const Tensor& dst, const Tensor& src, const CopyTicket& after = {});
+  // Starts an op on these tensors in host memory, also after the copy `after`: Ops::start_on_host() calls it.
+  CopyTicket start_on_host(const OpWork&, const std::vector<Tensor>&, std::function<void()> run,
+                           const CopyTicket& after);
   // Makes ops that are issued from now on wait for a copy (no wait for ticket 0), all earlier ones of its lane, and the
   // copies after which these were started.
   void wait(const CopyTicket&);
@@ -81,17 +93,34 @@ class Copies : public MemoryGuard {
     const void* src;
     size_t bytes;
   };
-  // Implemented by a backend: starts a copy; makes later ops wait for a copy that was started.
+  struct HostOp {
+    CopyTicket ticket, after;
+    std::function<void()> run;
+  };
+  // Implemented by a backend: starts a copy, or an op of the host; makes later ops wait for one that was started.
   virtual void begin(const Copy&) = 0;
+  virtual void begin(HostOp) = 0;
   virtual void order_ops_after(const CopyTicket&) = 0;
 
  private:
+  struct Use {
+    const void* data;
+    size_t bytes;
+    bool written;
+  };
   struct Unfinished {
-    Copy copy;
+    CopyTicket ticket, after;
+    std::vector<Use> uses;
     double end = 0;  // according to the observer
   };
+  // By lane: the number of the last work that has ended. ended_with() adds what that work came after.
+  using Ended = std::array<int64_t, kLanes>;
+  Ended ended_with(Ended) const;
+  // Checks that the work may run beside what is unfinished, and returns when the observer says that its `after` ends.
+  double check_order(const Unfinished&) const;
+
   std::vector<Unfinished> unfinished_;  // not waited for
-  std::array<CopyTotal, kCopyLanes> totals_{};
+  std::array<CopyTotal, kLanes> totals_{};
   CopyObserver* observer_ = nullptr;
 };
 
@@ -99,6 +128,7 @@ class Copies : public MemoryGuard {
 class SynchronousCopies final : public Copies {
  private:
   void begin(const Copy&) override;
+  void begin(HostOp op) override { op.run(); }
   void order_ops_after(const CopyTicket&) override {}
 };
 

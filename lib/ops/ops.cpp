@@ -73,6 +73,26 @@ FP_OPS(FP_OP)
 FP_FUSED_OPS(FP_OP)
 #undef FP_OP
 
+template <class Call>
+CopyTicket Ops::issue_on_host(const Call& call, const CopyTicket& after) {
+  check(call);
+  std::vector<Tensor> tensors;
+  calls::for_each_tensor(call, [&](const Tensor& t) {
+    if (!t) return;
+    FP_CHECK(t.residence == Residence::host, "{} on the host: a tensor {} in device memory", op_name(call),
+             t.shape.str());
+    tensors.push_back(t);
+  });
+  Ops& backend = host_backend();
+  return copies().start_on_host(
+      cost(call), tensors, [&backend, call] { backend.run(call); }, after);
+}
+
+#define FP_OP(Call, name) \
+  CopyTicket Ops::start_on_host(const calls::Call& call, const CopyTicket& after) { return issue_on_host(call, after); }
+FP_HOST_OPS(FP_OP)
+#undef FP_OP
+
 void Ops::weights_changed() {
   constexpr std::string_view kName = "weights_changed";
   for (OpObserver* const o : observers_) o->starts(kName);

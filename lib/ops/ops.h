@@ -77,6 +77,12 @@ class Ops {
 
   // ---- asynchronous copies between device and host memory -----------------------------------------------------------
   Copies& copies();
+  // Starts an op on tensors in host memory, by the host's cores and beside the other ops: after earlier ones of this
+  // kind and after the copy `after`. Results are those of the device's op, on a GPU up to rounding. Only observers of
+  // the copies see it.
+#define FP_OP(Call, name) CopyTicket start_on_host(const calls::Call&, const CopyTicket& after = {});
+  FP_HOST_OPS(FP_OP)
+#undef FP_OP
 
   // ---- the ops ------------------------------------------------------------------------------------------------------
   // Each checks its call, runs it and reports it to the observers. A wrong call throws InternalError before any memory
@@ -101,12 +107,16 @@ class Ops {
   FP_FUSED_OPS(FP_OP)
 #undef FP_OP
   virtual void drop_copies_of_weights() {}
+  // The backend that runs ops on host memory, in a thread of its own; it is this one where the device is the host.
+  virtual Ops& host_backend() { return *this; }
   virtual std::unique_ptr<Copies> make_copies() { return std::make_unique<SynchronousCopies>(); }
 
  private:
   void check_memory(std::string_view op, const Tensor&) const;
   template <class Call>
   void issue(const Call&);
+  template <class Call>
+  CopyTicket issue_on_host(const Call&, const CopyTicket& after);
 
   std::vector<OpObserver*> observers_;
   std::unique_ptr<Copies> copies_;  // made at the first use

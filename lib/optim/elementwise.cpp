@@ -9,6 +9,7 @@ namespace {
   void issue(Ops& ops, const calls::Rule& call) { ops.name(call); }
 FP_OPTIMIZERS(FP_UPDATE)
 #undef FP_UPDATE
+void issue(Ops& ops, const calls::Zero& call) { ops.zero(call); }
 
 template <class Call>
 class ElementwiseOptimizer final : public Optimizer {
@@ -17,11 +18,25 @@ class ElementwiseOptimizer final : public Optimizer {
 
   void update(Ops& ops, const UpdateTensors& t, std::span<const ParamRange> ranges, const UpdateStep& step,
               const UpdateChecksums& sums) const override {
+    for_each_call(t, ranges, step, sums, [&](const auto& call) { issue(ops, call); });
+  }
+  CopyTicket update_on_host(Ops& ops, const UpdateTensors& t, std::span<const ParamRange> ranges,
+                            const UpdateStep& step, const CopyTicket& after,
+                            const UpdateChecksums& sums) const override {
+    CopyTicket last = after;
+    for_each_call(t, ranges, step, sums, [&](const auto& call) { last = ops.start_on_host(call, after); });
+    return last;
+  }
+
+ private:
+  template <class Issue>
+  void for_each_call(const UpdateTensors& t, std::span<const ParamRange> ranges, const UpdateStep& step,
+                     const UpdateChecksums& sums, const Issue& use) const {
     constexpr int64_t kSums = std::tuple_size_v<decltype(Call::states)> + 2;
     const auto part = [](const Tensor& whole, const Segment& s) {
       return whole ? whole.slice(s.offset, s.count) : Tensor{};
     };
-    if (sums.gradient) ops.zero({sums.gradient});
+    if (sums.gradient) use(calls::Zero{sums.gradient});
     for (size_t i = 0; i < ranges.size();) {
       const Segment row{static_cast<int64_t>(i), 1};
       const RuleSums of_call{part(sums.gradient, row),
@@ -42,11 +57,10 @@ class ElementwiseOptimizer final : public Optimizer {
                             step.grad_scale},
                 .sums = of_call};
       for (size_t k = 0; k < call.states.size(); ++k) call.states[k] = part(t.states[k], {state, s.count});
-      issue(ops, call);
+      use(call);
     }
   }
 
- private:
   OptimizerSection spec_;
 };
 

@@ -49,6 +49,11 @@ void MuonOptimizer::update(Ops& ops, const UpdateTensors& t, std::span<const Par
   }
 }
 
+CopyTicket MuonOptimizer::update_on_host(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
+                                         const CopyTicket&, const UpdateChecksums&) const {
+  throw InternalError("matrices are orthogonalized on the device");
+}
+
 double muon_scale(MuonScale rule, int64_t rows, int64_t cols) {
   const auto r = static_cast<double>(rows), c = static_cast<double>(cols);
   return rule == MuonScale::rms ? 0.2 * std::sqrt(std::max(r, c)) : std::sqrt(std::max(1.0, r / c));

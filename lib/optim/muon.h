@@ -16,6 +16,8 @@ class MuonOptimizer final : public Optimizer {
   explicit MuonOptimizer(const OptimizerSection&);
   void update(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
               const UpdateChecksums&) const override;
+  CopyTicket update_on_host(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
+                            const CopyTicket&, const UpdateChecksums&) const override;
 
  private:
   OptimizerSection spec_;

@@ -26,6 +26,8 @@ std::vector<StateSlot> state_slots(OptimizerKind kind) {
   return slots;
 }
 
+bool updates_on_host(OptimizerKind kind) { return kind != OptimizerKind::muon; }
+
 void offload(std::vector<StateSlot>& slots, DType compute) {
   for (size_t s = compute == DType::f32 ? kParamSlot + 1 : kParamSlot; s < slots.size(); ++s)
     slots[s].residence = Residence::host;

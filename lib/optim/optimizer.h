@@ -64,12 +64,18 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual void update(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
                       const UpdateChecksums& = {}) const = 0;
+  // The same on tensors in host memory, by the host's cores (Ops::start_on_host): starts after the copy `after`, and
+  // returns the last op. Only for optimizers that update each element by itself.
+  virtual CopyTicket update_on_host(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
+                                    const CopyTicket& after, const UpdateChecksums& = {}) const = 0;
 };
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 
 // Returns the slots of the optimizer, the parameter's own first.
 std::vector<StateSlot> state_slots(OptimizerKind);
+// Whether update_on_host() is possible.
+bool updates_on_host(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
 void offload(std::vector<StateSlot>&, DType compute);
 // Bytes of all slots of a parameter's element, which checkpoints save, and of those that offload() moves: on average

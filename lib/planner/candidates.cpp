@@ -9,6 +9,7 @@
 #include "config/validate.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
+#include "planner/device_share.h"
 #include "planner/memory.h"
 #include "planner/savings.h"
 #include "sharding/arrange.h"
@@ -81,6 +82,7 @@ Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluste
   const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
   device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
   if (cluster.device == ClusterDevice::cuda) device_bytes_ -= static_cast<double>(kReservedForLibraries);
+  if (open("device_share")) device_share_ = best_device_share(spec, CostModel(cluster, ranks));
 }
 
 bool Candidates::open(std::string_view key) const { return is_open(spec_, key); }
@@ -147,6 +149,7 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
     if (open("mlp_tile_tokens")) p.mlp_tile_tokens = 0;
     if (open("sequence_chunk_tokens")) p.sequence_chunk_tokens = 0;
     if (open("recompute")) p.recompute = p.activations == Offload::host ? Recompute::full : Recompute::none;
+    if (open("device_share")) p.device_share = device_share_;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
     if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
     for (const int64_t b : micro_batches(p.data)) {

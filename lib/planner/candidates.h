@@ -51,8 +51,9 @@ class Candidates {
   Plan given_;
   int ranks_;
   const ClusterSpec* cluster_;
-  int64_t node_;         // ranks per node
-  double device_bytes_;  // memory per rank
+  int64_t node_;             // ranks per node
+  double device_bytes_;      // memory per rank
+  double device_share_ = 1;  // that is fastest, if it is open; it depends on rates alone
 };
 
 }  // namespace fp

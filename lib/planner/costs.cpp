@@ -110,6 +110,15 @@ double CostModel::copy_seconds(int64_t bytes) const {
   return static_cast<double>(bytes) / (cluster_->host_gb_per_s * 1e9);
 }
 
+double CostModel::host_op_seconds(const OpWork& work) const {
+  if (cluster_->host_update_gb_per_s <= 0)
+    throw ConfigError(
+        fmt::format("the cluster {} has no rate of updates by the host's cores (host_update_gb_per_s), which "
+                    "memory.offload.device_share below 1 needs",
+                    cluster_->name));
+  return work.bytes / (cluster_->host_update_gb_per_s * 1e9);
+}
+
 double CostModel::peak_flops(DType compute) const {
   return (compute == DType::bf16 ? profile_->peak_tflops_bf16 : profile_->peak_tflops_fp32) * 1e12;
 }

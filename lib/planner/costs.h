@@ -29,6 +29,8 @@ class CostModel {
   double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent) const;
   // Returns the time of a copy between a device and its host. Throws ConfigError if the cluster has no rate.
   double copy_seconds(int64_t bytes) const;
+  // Returns the time of an op that the host's cores run beside a device. Throws ConfigError if the cluster has no rate.
+  double host_op_seconds(const OpWork&) const;
   double peak_flops(DType compute) const;  // per rank; 0: unknown
 
  private:

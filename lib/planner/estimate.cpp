@@ -6,8 +6,8 @@
 #include "config/model_facts.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
-#include "exec/state_stream.h"
 #include "pipeline/closed_forms.h"
+#include "planner/device_share.h"
 #include "planner/memory.h"
 #include "planner/part_costs.h"
 #include "planner/step_time.h"
@@ -45,9 +45,20 @@ double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
          (s.parallel.zero_stage >= 1 ? sharers : 1);
 }
 double offload_buffers(const RunSpec& s) {
-  if (s.memory.offload.optimizer == Offload::none) return 0;
-  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) *
-         static_cast<double>(StateStream::kBuffers * static_cast<size_t>(StoreOptions{}.state_piece));
+  if (s.memory.offload.optimizer == Offload::none || s.memory.offload.device_share == 0) return 0;
+  return update_bytes(s).state * static_cast<double>(UpdateBuffers{}.device) *
+         static_cast<double>(s.memory.offload.subgroup);
+}
+// Bytes in host memory for gradients and weights of subgroups that are updated there.
+double host_buffers(const RunSpec& s, double elements) {
+  if (s.memory.offload.optimizer == Offload::none || s.memory.offload.device_share == 1) return 0;
+  const UpdateBytes b = update_bytes(s);
+  const double weights = s.precision.compute == DType::bf16 ? b.weights : 0,
+               widened = s.precision.gradients == DType::bf16 ? 4 : 0;
+  const double early = s.memory.offload.early_gradients ? (s.precision.gradients == DType::bf16 ? 2 : 4) : 0;
+  return (static_cast<double>(UpdateBuffers{}.host) * (b.gradient + weights) + widened) *
+             std::min(elements, static_cast<double>(s.memory.offload.subgroup)) +
+         early * (1 - s.memory.offload.device_share) * elements;
 }
 
 // Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
@@ -142,19 +153,21 @@ class Estimator::Impl {
       for (const int s : plan.placement.stages_of(r)) all += stages[static_cast<size_t>(s)];
       const int64_t working = *std::max_element(all.bytes.working.begin(), all.bytes.working.end());
       const double moved = offloaded_bytes(spec, static_cast<double>(all.parameters), sharers);
+      const double buffers =
+          host_buffers(spec, static_cast<double>(all.parameters) / (spec.parallel.zero_stage >= 1 ? sharers : 1));
       const double held =
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes();
       const double inputs =
           held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
-      offloaded = std::max(offloaded, moved + inputs);
+      offloaded = std::max(offloaded, moved + buffers + inputs);
       const double passes =
           attached +
           held * static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
           static_cast<double>(working + 4 * all.bytes.boundary);
-      const double bytes = state_bytes(spec, static_cast<double>(all.parameters), sharers) +
-                           (on_gpu ? -moved : inputs) +
-                           staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
-                           std::max(passes, std::min(offload_buffers(spec), StateStream::kBuffers * moved));
+      const double bytes =
+          state_bytes(spec, static_cast<double>(all.parameters), sharers) + (on_gpu ? -moved : buffers + inputs) +
+          staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
+          std::max(passes, std::min(offload_buffers(spec), static_cast<double>(UpdateBuffers{}.device) * moved));
       if (static_cast<int64_t>(bytes) <= most.bytes) continue;
       most.bytes = static_cast<int64_t>(bytes);
       most.rank = mesh.rank_of({r, 0, 0, 0});

@@ -17,7 +17,7 @@ struct StepTime {
   double exposed = 0;  // communication that the rank waits for
   double bubble = 0;   // waiting for other pipeline ranks
   double update = 0;   // norm, optimizer, and all-gather of the updated weights
-  double copies = 0;   // copies between device and host that the rank waits for
+  double copies = 0;   // copies between device and host, and updates by the host, that the rank waits for
 };
 
 // Memory of the rank that needs most.

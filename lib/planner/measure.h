@@ -25,7 +25,7 @@ struct DeviceRates {
   NodeProfile profile;  // without its links
   std::vector<FitError> errors;
   std::vector<CheckedStep> steps;
-  double copy_gb_per_s = 0, host_gb_per_s = 0;  // per rank
+  double copy_gb_per_s = 0, host_gb_per_s = 0, host_update_gb_per_s = 0;  // per rank
 };
 
 // Trains small models on the device and times every op within a step. Takes about a minute. `quick`: takes some seconds

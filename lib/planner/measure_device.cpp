@@ -212,6 +212,43 @@ double lane_rate(Ops& ops, int64_t n, int repeats) {
   return static_cast<double>(from->bytes()) / median(seconds);
 }
 
+// Bytes per second that an update by the host's cores reads and writes, while both lanes copy.
+double host_update_rate(Ops& ops, int64_t n, int repeats) {
+  constexpr size_t kSlots = 7;
+  const size_t bytes = kSlots * (static_cast<size_t>(n) * sizeof(float) + Arena::kAlignment);
+  Arena device(ops.allocate(bytes / 2), bytes / 2), host(ops.allocate_host(bytes), bytes, Residence::host);
+  const ArenaTensor in = device.alloc(DType::f32, {n}), out = device.alloc(DType::f32, {n});
+  ops.zero({out});
+  std::vector<ArenaTensor> t;
+  for (size_t i = 0; i < kSlots - 1; ++i) {
+    t.push_back(host.alloc(DType::f32, {n}));
+    std::memset(t.back()->data, 0, t.back()->bytes());
+  }
+  const ArenaTensor weights = host.alloc(DType::bf16, {n});
+  const calls::AdamW update{t[0], {t[1], t[2]}, t[3], weights, {.lr = 1e-3}};
+  const auto run = [&] {
+    const CopyTicket updated = ops.start_on_host(update);
+    for (int i = 0; i < 3; ++i) {  // as many slots each way as are updated
+      ops.copies().start(in, t[4]);
+      ops.copies().start(t[5], out);
+    }
+    ops.copies().wait(updated);
+    ops.synchronize();
+  };
+  const auto settle = [&] {
+    ops.copies().wait_for_all();
+    ops.synchronize();
+  };
+  run();  // touches the pages
+  settle();
+  std::vector<double> seconds(static_cast<size_t>(repeats));
+  for (double& s : seconds) {
+    s = seconds_of(run);
+    settle();
+  }
+  return cost(update).bytes / median(seconds);
+}
+
 // Bytes per second, read plus written, of a copy larger than any cache; and between device and host.
 std::pair<double, double> copy_rates(Ops& ops, bool quick) {
   const int64_t n = (ops.device_memory() ? int64_t{1} << 28 : int64_t{1} << 25) / (quick ? 4 : 1);
@@ -257,6 +294,9 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   const auto [copy, lane] = copy_rates(ops, quick);
   r.copy_gb_per_s = m.average(copy) * 1e-9;
   r.host_gb_per_s = m.average(lane) * 1e-9;
+  if (!ops.device_memory()) return r;  // there the host's cores are the device
+  together.barrier();
+  r.host_update_gb_per_s = m.average(host_update_rate(ops, int64_t{1} << (quick ? 22 : 26), quick ? 1 : 5)) * 1e-9;
   return r;
 }
 

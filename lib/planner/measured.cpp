@@ -20,6 +20,7 @@ ClusterSpec measured_cluster(const NodeFacts& facts, const DeviceRates& rates, c
   c.overlaps = facts.overlaps;
   c.copy_gb_per_s = rates.copy_gb_per_s;
   c.host_gb_per_s = rates.host_gb_per_s;
+  c.host_update_gb_per_s = rates.host_update_gb_per_s;
   c.disk_gb_per_s = disk.write_bytes_per_s * 1e-9;
   c.profiles = {rates.profile};
   raise_peaks(c.profiles.front());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -13,7 +14,8 @@ std::strong_ordering Plan::operator<=>(const Plan& o) const {
   const auto key = [](const Plan& p) {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
                       p.zero_stage, p.micro_batch, p.recompute, p.activations, p.sequence_chunk_tokens,
-                      p.mlp_tile_tokens, p.loss_chunk_tokens);
+                      p.mlp_tile_tokens, p.loss_chunk_tokens,
+                      std::bit_cast<int64_t>(p.device_share));  // the same order, as it is not negative
   };
   return key(*this) <=> key(o);
 }
@@ -34,7 +36,8 @@ Plan plan_of(const RunSpec& s) {
             s.memory.offload.activations,
             s.memory.sequence_chunk_tokens,
             s.memory.mlp_tile_tokens,
-            s.memory.loss_chunk_tokens};
+            s.memory.loss_chunk_tokens,
+            s.memory.offload.device_share};
   return plan;
 }
 
@@ -56,6 +59,7 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.sequence_chunk_tokens = plan.sequence_chunk_tokens;
   s.memory.mlp_tile_tokens = plan.mlp_tile_tokens;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
+  s.memory.offload.device_share = plan.device_share;
   return s;
 }
 
@@ -74,7 +78,8 @@ nlohmann::json to_json(const Plan& p) {
           {"offload_activations", name_of(p.activations)},
           {"sequence_chunk_tokens", p.sequence_chunk_tokens},
           {"mlp_tile_tokens", p.mlp_tile_tokens},
-          {"loss_chunk_tokens", p.loss_chunk_tokens}};
+          {"loss_chunk_tokens", p.loss_chunk_tokens},
+          {"device_share", p.device_share}};
 }
 
 Plan plan_from_json(const nlohmann::json& j) {
@@ -98,7 +103,8 @@ Plan plan_from_json(const nlohmann::json& j) {
           *activations,
           j.at("sequence_chunk_tokens"),
           j.at("mlp_tile_tokens"),
-          j.at("loss_chunk_tokens")};
+          j.at("loss_chunk_tokens"),
+          j.at("device_share")};
 }
 
 std::string describe(const Plan& plan) {
@@ -110,6 +116,7 @@ std::string describe(const Plan& plan) {
   if (plan.activations == Offload::host) text += ", activations in host memory";
   if (plan.mlp_tile_tokens > 0) text += fmt::format(", MLP in tiles of {}", plan.mlp_tile_tokens);
   if (plan.sequence_chunk_tokens > 0) text += fmt::format(", sequences in chunks of {}", plan.sequence_chunk_tokens);
+  if (plan.device_share != 1) text += fmt::format(", device share {:g}", plan.device_share);
   return text;
 }
 
@@ -133,6 +140,7 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("memory.sequence_chunk_tokens", from.sequence_chunk_tokens, to.sequence_chunk_tokens);
   each("memory.mlp_tile_tokens", from.mlp_tile_tokens, to.mlp_tile_tokens);
   each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
+  each("memory.offload.device_share", from.device_share, to.device_share);
   return changed;
 }
 

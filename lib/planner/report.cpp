@@ -122,7 +122,7 @@ std::string describe_time(const Estimate& e, const ClusterSpec& cluster) {
   std::string text = fmt::format("a step on {}, seconds\n", cluster.name);
   text += row("compute", t.compute) + row("exposed communication", t.exposed);
   text += row("bubble", t.bubble) + row("update", t.update);
-  if (t.copies > 0) text += row("exposed copies", t.copies, "between device and host");
+  if (t.copies > 0) text += row("exposed copies", t.copies, "between device and host, and updates by the host");
   text += row("all", t.total);
   text += row("tokens a second", e.tokens_per_s);
   text += row("model TFLOP/s a rank", e.model_tflops, e.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * e.mfu) : "");
@@ -184,6 +184,7 @@ OrderedJson plan_json(const Plan& p) {
           {"sequence_chunk_tokens", p.sequence_chunk_tokens},
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
+          {"device_share", p.device_share},
           {"text", describe(p)},
           {"keys", written_keys(p)}};
 }

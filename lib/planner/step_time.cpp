@@ -6,6 +6,7 @@
 #include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
 #include "pipeline/closed_forms.h"
+#include "planner/device_share.h"
 #include "planner/matrix_time.h"
 #include "planner/timeline.h"
 
@@ -136,13 +137,14 @@ StepTime dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& 
 }
 
 // Seconds that the update of `parameters` parameters, which takes `update` seconds of ops, waits for copies: the lanes
-// work beside it, but for the first piece that is fetched and the last that is written back.
+// work beside it, but for the first subgroup that is fetched and the last that is written back.
 double quick_copies(const RunSpec& spec, const CostModel& costs, double parameters, double update) {
-  const double bytes =
-      parameters * offloaded_bytes(spec.optimizer.kind, matrix_fraction(spec.model), spec.precision.compute);
-  const double pieces = std::ceil(parameters / static_cast<double>(StoreOptions{}.state_piece));
+  const double share = spec.memory.offload.device_share;
+  const UpdateBytes b = update_bytes(spec);
+  const double bytes = parameters * (share * b.state + (1 - share) * std::max(b.gradient, b.weights));
+  const double subgroups = std::ceil(parameters / static_cast<double>(spec.memory.offload.subgroup));
   const double one_way = costs.copy_seconds(static_cast<int64_t>(bytes));
-  return std::max(one_way - update * (pieces - 1) / pieces, 0.0) + one_way / pieces;
+  return std::max(one_way - update * (subgroups - 1) / subgroups, 0.0) + one_way / subgroups;
 }
 
 // Makespan of a step with few micro-batches; the schedule is not verified.
@@ -277,7 +279,15 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
   t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
   t.copies = work.copies;
-  if (spec.memory.offload.optimizer == Offload::host) t.copies += quick_copies(spec, costs, updated, t.update);
+  if (spec.memory.offload.optimizer == Offload::host) {
+    const double share = spec.memory.offload.device_share;
+    if (share == 1 || costs.cluster().device == ClusterDevice::cpu) {
+      t.copies += quick_copies(spec, costs, updated, t.update);
+    } else {
+      t.copies += update_waits(spec, costs, updated);
+      t.update -= (1 - share) * updated / update_rates(spec, costs).device_update;
+    }
+  }
   if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
     t.update += gather_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;

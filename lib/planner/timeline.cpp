@@ -28,6 +28,15 @@ double Timeline::copy_started(CopyLane lane, int64_t bytes, double after) {
   return busy = std::max({busy, now_, after}) + costs_->copy_seconds(bytes);
 }
 
+double Timeline::host_op_started(const OpWork& work, double after) {
+  if (costs_->cluster().device == ClusterDevice::cpu) {
+    called(work);
+    return std::max(now_, after);
+  }
+  double& busy = lane_busy_until_[index_of(CopyLane::on_host)];
+  return busy = std::max(busy, after) + costs_->host_op_seconds(work);
+}
+
 void Timeline::copy_waited(double end) {
   if (end <= now_) return;
   exposed_copies_ += end - now_;

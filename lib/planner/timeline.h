@@ -24,6 +24,8 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
   void waited(double end) override;
   // The copies of a lane run one after the other.
   double copy_started(CopyLane, int64_t bytes, double after) override;
+  // The host's ops run one after the other, beside the device's; where the device is the host, in their place.
+  double host_op_started(const OpWork&, double after) override;
   void copy_waited(double end) override;
 
   double now() const { return now_; }                        // seconds since the start
@@ -33,7 +35,7 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
  private:
   const CostModel* costs_;
   double now_ = 0, exposed_ = 0, exposed_copies_ = 0;
-  std::array<double, kCopyLanes> lane_busy_until_{};
+  std::array<double, kLanes> lane_busy_until_{};
   std::map<std::string, double> busy_until_;
 };
 

@@ -165,7 +165,7 @@ class State {
   static size_t bytes_needed(const ParamTable& table, const StoreOptions& options) {
     Arena dry, host(Residence::host);
     const ParamStore store(table, options, dry, &host);
-    return dry.peak() + host.peak() + static_cast<size_t>(options.state_piece) * sizeof(float);
+    return dry.peak() + host.peak() + static_cast<size_t>(options.subgroup_elements) * sizeof(float);
   }
 
   // Calls f(parameter, slot, first local element, elements) for all state of this rank.

@@ -76,6 +76,27 @@ TEST_CASE("20 steps equal 10 steps, a stop, and 10 more", "[cli]") {
     }
 }
 
+TEST_CASE("a run resumes with another part of its state updated by the host and the same results", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "bf16");
+  const auto share = [](const std::string& g) {
+    return std::vector<std::string>{"--set", "memory.offload.optimizer=host",
+                                    "--set", "memory.offload.device_share=" + g,
+                                    "--set", "memory.offload.subgroup=2048"};
+  };
+  REQUIRE(run(w.train(spec, "device", {})).code == 0);
+  Process p(with_fault("rank=0,step=10,phase=step,kind=stop", w.train(spec, "divided", share("0.75"))),
+            w.root() / "out");
+  REQUIRE(p.wait_until_stopped());
+  p.kill(SIGTERM);
+  p.kill(SIGCONT);
+  REQUIRE(p.wait() == 75);
+  REQUIRE(run(w.train(spec, "divided", share("0.25"))).code == 0);
+  CHECK(history(w.run_directory("device")) == history(w.run_directory("divided")));
+  CHECK(fingerprint(w.run_directory("device") / "checkpoints" / kLast) ==
+        fingerprint(w.run_directory("divided") / "checkpoints" / kLast));
+}
+
 TEST_CASE("a run resumes with the optimizer's state in the other memory and the same results", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");

@@ -12,10 +12,12 @@ std::vector<std::string> open_of(const std::string& text, const std::vector<std:
   return parse_run_spec(text, "run.yaml", sets).parallel.open;
 }
 
+// Without offloaded state there is nothing to divide.
 std::vector<std::string> all_but(const std::vector<std::string>& left_out) {
   std::vector<std::string> names;
   for (const OpenKey& key : open_keys())
-    if (std::find(left_out.begin(), left_out.end(), key.name) == left_out.end()) names.emplace_back(key.name);
+    if (key.name != "device_share" && std::find(left_out.begin(), left_out.end(), key.name) == left_out.end())
+      names.emplace_back(key.name);
   return names;
 }
 
@@ -39,6 +41,10 @@ TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[c
   CHECK(open_of("parallel: {auto: [pipeline], pipeline: {schedule_file: mine.csv}}") ==
         std::vector<std::string>{"pipeline.ranks"});
   CHECK(open_of("parallel: {auto: [recompute], pipeline: {ranks: 2, recompute: [none, full]}}").empty());
+  for (const std::string offload : {"optimizer: host", "optimizer: none", "optimizer: host, device_share: 0.5"})
+    CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {" + offload + "}}}") ==
+          (offload == "optimizer: host" ? std::vector<std::string>{"device_share"} : std::vector<std::string>{}));
+  CHECK(open_of("{parallel: auto, optimizer: {kind: muon}, memory: {offload: {optimizer: host}}}") == all_but({}));
   CHECK_THAT(error_of("parallel: {auto: [tensr]}"), says("did you mean 'tensor'?"));
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
 }

@@ -3,6 +3,7 @@
 #include "cuda/ops/cuda_ops.h"
 #include "cuda_host/execution.h"
 #include "cuda_host/memory.h"
+#include "ops/backends.h"
 
 namespace fp::test {
 
@@ -10,7 +11,7 @@ const std::vector<Backend>& backends() {
   static const std::vector<Backend> all = [] {
     Backend b;
     b.name = "cuda-host";
-    auto ops = std::make_shared<CudaOps>(0);
+    auto ops = std::make_shared<CudaOps>(0, make_cpu_ops());
     ops->device().reserve_scratch(size_t{64} << 20);
     b.ops = ops;
     b.allocate = [](size_t bytes) { return cuda::host::allocate(bytes); };

@@ -31,11 +31,11 @@ std::vector<double> losses_of(Rig& rig, const ModelSection& m, int steps) {
 }
 
 std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute recompute, int steps, uint64_t order,
-                            bool offload = false) {
+                            bool offload = false, double device_share = 1) {
   cuda::host::set_seed(order);
-  auto ops = std::make_unique<CudaOps>(0);
+  auto ops = std::make_unique<CudaOps>(0, make_cpu_ops());
   ops->reserve_scratch(size_t{1} << 20);
-  Rig rig(std::move(ops), m, compute, recompute, {}, 32, kBytes, offload);
+  Rig rig(std::move(ops), m, compute, recompute, {.device_share = device_share}, 32, kBytes, offload);
   const auto losses = losses_of(rig, m, steps);
   CHECK(cuda::host::take_problems() == "");
   return losses;
@@ -69,4 +69,17 @@ TEST_CASE("training on cuda-host has the same bits with optimizer state and laye
   const ModelSection m = tiny_model("llama");
   for (const DType compute : {DType::f32, DType::bf16})
     CHECK(on_cuda(m, compute, Recompute::full, 4, 1, true) == on_cuda(m, compute, Recompute::full, 4, 1));
+}
+
+TEST_CASE("training on cuda-host with updates by the host is close to that without, and the same in any order") {
+  const ModelSection m = tiny_model("llama");
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    const auto resident = on_cuda(m, compute, Recompute::none, 4, 1);
+    for (const double share : {0.0, 0.5}) {
+      const auto divided = on_cuda(m, compute, Recompute::none, 4, 1, true, share);
+      CHECK(on_cuda(m, compute, Recompute::none, 4, 5, true, share) == divided);
+      for (size_t i = 0; i < resident.size(); ++i)
+        CHECK(divided[i] == Approx(resident[i]).epsilon(8 * epsilon_of(compute)));
+    }
+  }
 }

@@ -31,7 +31,7 @@ struct Rig {
   static ModelOptions options_of(DType compute, Recompute recompute, int64_t positions, bool offload) {
     ModelOptions o{compute, true, DType::f32, 0, false, recompute, 11, positions};
     o.offload_optimizer = o.offload_activations = offload;
-    o.state_piece = 1000;
+    o.subgroup_elements = 1000;
     return o;
   }
 

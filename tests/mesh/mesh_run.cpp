@@ -40,18 +40,18 @@ std::vector<MeshPlan> all_plans() {
   return plans;
 }
 
-MeshPlan piped(PipelineSchedule schedule, MeshPlan plan) {
-  plan.pipeline.ranks = 2;
-  plan.pipeline.schedule = schedule;
-  return plan;
-}
-
 CopySettings delayed(std::vector<CopyLane> lanes) {
   return {0, [lanes](CopyLane lane) {
             thread_local std::mt19937 random(static_cast<unsigned>(lane) + 5);
             if (std::ranges::find(lanes, lane) != lanes.end())
               std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
           }};
+}
+
+MeshPlan piped(PipelineSchedule schedule, MeshPlan plan) {
+  plan.pipeline.ranks = 2;
+  plan.pipeline.schedule = schedule;
+  return plan;
 }
 
 MeshPlan hampered(MeshPlan plan) {
@@ -143,10 +143,12 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   ModelOptions options = model_options(spec, pipeline, groups.at.pp);
   options.compute = plan.compute;
   options.recompute = plan.recompute;
-  options.state_piece = plan.state_piece;
+  options.subgroup_elements = plan.subgroup_elements;
   Model model(m, options, *ops, arena, groups, &host_arena);
   ExecutorOptions what = plan.executor;
   what.pipeline = pipeline;
+  what.device_share = plan.device_share;
+  what.early_gradients = plan.early_gradients;
   Executor executor(model, what);
   model.params().initialize(*ops, 5);
   executor.restore_weights(0);
@@ -167,6 +169,16 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   if (!arena.dry())
     for (int slot = kParamSlot; slot < (plan.states ? model.table().slot_count() : 1); ++slot)
       collect(model.params(), *ops, slot, result);
+  if (!arena.dry() && plan.weights && plan.compute != DType::f32) {
+    std::vector<std::byte>& weights = result.weights.at(world.rank());
+    const bool all = !model.params().weights_sharded();
+    for (const ParamUnit& u : model.table().units())
+      for (const ParamPart& p : all ? model.table().parts(u, true) : model.params().kept(u)) {
+        const Tensor t = model.params().kept_weights(p);
+        weights.resize(weights.size() + t.bytes());
+        read_tensor(*ops, t, weights.data() + weights.size() - t.bytes());
+      }
+  }
   result.peaks[static_cast<size_t>(world.rank())] = arena.peak();
   result.host_peaks[static_cast<size_t>(world.rank())] = host_arena.peak();
   result.classes[static_cast<size_t>(world.rank())] = arena.by_class_at_peak();
@@ -211,6 +223,7 @@ MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
     for (const int slot : table.slots_of(id))
       if (plan.states && slot != kParamSlot) result.states[p.name + "/" + table.slot_name(slot)] = unset;
   }
+  for (int rank = 0; rank < plan.ranks(); ++rank) result.weights[rank] = {};
   run_thread_ranks(plan.ranks(), [&](World& world) {
     constexpr size_t kBytes = size_t{24} << 20;
     const auto ops = make_cpu_ops(plan.copies);

@@ -25,14 +25,17 @@ struct MeshPlan {
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
-  int64_t chunk = 0;            // tokens of a sequence; 0: all
-  int64_t mlp_tile = 0;         // rows; 0: all
-  bool offload = false;         // of the optimizer's state
-  bool offload_inputs = false;  // of recomputed layers
-  int64_t state_piece = 4096;   // elements of it that pass through the device at a time
-  int skip_every = 0;           // steps whose update is left out, as if their gradients were not finite; 0: none
-  bool poison = false;          // fill all memory of the arenas, and what is released, with NaN
-  bool states = false;          // collect the optimizer's states too
+  int64_t chunk = 0;                 // tokens of a sequence; 0: all
+  int64_t mlp_tile = 0;              // rows; 0: all
+  bool offload = false;              // of the optimizer's state
+  bool offload_inputs = false;       // of recomputed layers
+  double device_share = 1;           // of its updates
+  bool early_gradients = false;      // those of the others are sent during the backward pass
+  int64_t subgroup_elements = 4096;  // elements of it that pass through the device at a time
+  int skip_every = 0;                // steps whose update is left out, as if their gradients were not finite; 0: none
+  bool poison = false;               // fill all memory of the arenas, and what is released, with NaN
+  bool states = false;               // collect the optimizer's states too
+  bool weights = false;              // collect the weights that compute uses too, unless they are the parameters
   CopySettings copies = {};
   std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
   std::function<void(Executor&, int rank)> after_gradients = {};
@@ -45,14 +48,18 @@ struct MeshResult {
   std::vector<double> losses, norms;                 // by step
   std::map<std::string, std::vector<float>> params;  // logical tensors after the last step
   std::map<std::string, std::vector<float>> states;  // by "NAME/SLOT"
+  std::map<int, std::vector<std::byte>> weights;     // by rank: its parameters', or its shards' under ZeRO 3
   std::vector<TrafficTable> traffic;                 // of the last step, by rank
   std::vector<size_t> peaks;                         // of the arena, by rank
   std::vector<BytesByClass> classes;                 // at the peak, by rank
   std::vector<size_t> host_peaks;                    // of the arena in host memory, by rank
   bool operator==(const MeshResult& o) const {
-    return losses == o.losses && norms == o.norms && params == o.params && states == o.states;
+    return losses == o.losses && norms == o.norms && params == o.params && states == o.states && weights == o.weights;
   }
 };
+
+// Returns settings that delay these lanes before each of their copies and ops, by up to 0.3 ms.
+CopySettings delayed(std::vector<CopyLane>);
 
 // Returns the plan with two pipeline ranks under a schedule.
 MeshPlan piped(PipelineSchedule, MeshPlan);
@@ -62,8 +69,6 @@ ModelSection shared_model(const std::string& family);
 // The same with this number of layers.
 ModelSection deep_model(const std::string& family, int64_t layers);
 
-// A lane of copies that is delayed before each of its copies, by up to 0.3 ms.
-CopySettings delayed(std::vector<CopyLane>);
 // The plan with delayed copies, and NaN in all memory that nobody may read.
 MeshPlan hampered(MeshPlan);
 

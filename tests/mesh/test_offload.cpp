@@ -62,11 +62,11 @@ TEST_CASE("the size of the pieces and the order of the copies change no bit", "[
   plan.offload = true;
   plan.poison = true;
   for (const int64_t piece : {8, 1000, 1 << 22}) {
-    plan.state_piece = piece;
+    plan.subgroup_elements = piece;
     CAPTURE(piece);
     CHECK(run_mesh(m, plan) == resident);
   }
-  plan.state_piece = 512;
+  plan.subgroup_elements = 512;
   for (const auto& lanes : std::vector<std::vector<CopyLane>>{{CopyLane::to_host}, {CopyLane::to_device}}) {
     plan.copies = delayed(lanes);
     CHECK(run_mesh(m, plan) == resident);
@@ -104,7 +104,7 @@ TEST_CASE("a bit that flips in an offloaded moment changes the parameters", "[me
 TEST_CASE("stochastic rounding of offloaded master weights has the same random numbers", "[mesh]") {
   MeshPlan plan{.dp = 2, .compute = DType::bf16};
   plan.executor.rounding_seed = 3;
-  plan.state_piece = 1000;
+  plan.subgroup_elements = 1000;
   check_same_bits(shared_model("llama"), plan);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("device memory falls by the state that moved, and host memory holds it
   for (const DType compute : {DType::f32, DType::bf16})
     for (const int zero : {0, 1}) {
       MeshPlan plan{.dp = 2, .zero = zero, .compute = compute, .steps = 1};
-      plan.state_piece = 64;  // small buffers, so that the peak is not in the update
+      plan.subgroup_elements = 64;  // small buffers, so that the peak is not in the update
       CAPTURE(plan.text());
       const MeshResult resident = count_mesh(m, plan);
       plan.offload = true;

@@ -102,7 +102,7 @@ TEST_CASE("muon computes the same bits with offloaded state and checked sums", "
       const MeshResult resident = run_mesh(m, plan);
       plan.executor.check_sums = plan.offload = plan.poison = true;
       CHECK(run_mesh(m, plan) == resident);
-      plan.state_piece = 200;
+      plan.subgroup_elements = 200;
       CHECK(run_mesh(m, plan) == resident);
       for (const auto& [name, values] : resident.states)
         if (std::ranges::any_of(values, [](float v) { return std::isnan(v); })) FAIL("NaN in " << name);
@@ -112,7 +112,7 @@ TEST_CASE("muon computes the same bits with offloaded state and checked sums", "
 TEST_CASE("muon rounds offloaded master weights with the same random numbers", "[mesh]") {
   MeshPlan plan = with_muon({.dp = 2, .compute = DType::bf16, .steps = 4});
   plan.executor.rounding_seed = 3;
-  plan.state_piece = 1000;
+  plan.subgroup_elements = 1000;
   const MeshResult resident = run_mesh(shared_model("llama"), plan);
   plan.offload = true;
   CHECK(run_mesh(shared_model("llama"), plan) == resident);

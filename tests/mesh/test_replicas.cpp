@@ -24,7 +24,7 @@ ModelOptions options_for(int zero, DType compute, bool offload) {
   options.zero_stage = zero;
   options.positions = 8;
   options.offload_optimizer = offload;
-  options.state_piece = 200;  // less than most parameters have
+  options.subgroup_elements = 200;  // less than most parameters have
   return options;
 }
 
@@ -73,7 +73,7 @@ static Tensor as_of_the_device(Tensor t) {
 // Calls `use` on each of 2 data x 2 tensor ranks after an update that summed the state it wrote.
 void after_update(int zero, DType compute, const std::function<void(ParamStore&, int rank)>& before,
                   const std::function<void(Model&, Ops&, const StateSums&)>& use, bool offload = false,
-                  OptimizerKind kind = OptimizerKind::adamw) {
+                  OptimizerKind kind = OptimizerKind::adamw, double device_share = 1) {
   run_thread_ranks(4, [&](World& world) {
     const auto ops = make_cpu_ops();
     const Arenas arenas(*ops);
@@ -83,7 +83,7 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
     options.optimizer = optimizer.kind = kind;
     Model model(shared_model("llama"), options, *ops, *arenas.device, groups, arenas.host.get());
     model.params().initialize(*ops, 5);
-    Executor executor(model, {});
+    Executor executor(model, {.device_share = device_share});
     executor.restore_weights(0);
     for (const ParamUnit& u : model.table().units()) {
       const UpdateTensors t = model.params().update_tensors(model.params().kept_range(u));
@@ -95,9 +95,15 @@ void after_update(int zero, DType compute, const std::function<void(ParamStore&,
 }
 
 TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
-  for (const auto& [zero, offload] : {std::pair(0, false), std::pair(1, false), std::pair(0, true), std::pair(1, true)})
+  struct Case {
+    int zero;
+    bool offload;
+    double share = 1;
+  };
+  for (const auto& [zero, offload, share] :
+       {Case{0, false}, Case{1, false}, Case{0, true}, Case{1, true}, Case{0, true, 0}, Case{1, true, 0.5}})
     for (const DType compute : {DType::f32, DType::bf16}) {
-      CAPTURE(zero, offload, name_of(compute));
+      CAPTURE(zero, offload, share, name_of(compute));
       std::atomic<int> equal = 0, other = 0;
       after_update(
           zero, compute, [](ParamStore&, int) {},
@@ -118,7 +124,7 @@ TEST_CASE("the sums of an update equal those of the state it wrote", "[mesh]") {
                 ++(all ? equal : other);
               }
           },
-          offload);
+          offload, OptimizerKind::adamw, share);
       CHECK(equal > 0);
       CHECK(other == 0);
     }

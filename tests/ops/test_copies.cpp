@@ -3,34 +3,13 @@
 #include <cstring>
 #include <random>
 
-#include "backends.h"
 #include "base/error.h"
-#include "ops/ops.h"
+#include "two_memories.h"
 
 using namespace fp;
 using namespace fp::test;
 
 namespace {
-
-constexpr int64_t kCount = 1000;
-constexpr size_t kBytes = size_t{1} << 16;
-
-// A device arena and a host arena of a backend.
-struct Memory {
-  explicit Memory(const Backend& b)
-      : ops(*b.ops),
-        device(std::static_pointer_cast<std::byte>(b.allocate(kBytes)), kBytes),
-        host(ops.allocate_host(kBytes), kBytes, Residence::host) {
-    device.guard(ops.copies());
-    host.guard(ops.copies());
-  }
-  ~Memory() { ops.copies().wait_for_all(); }
-  ArenaTensor on_device(int64_t n = kCount) { return device.alloc(DType::f32, {n}); }
-  ArenaTensor on_host(int64_t n = kCount) { return host.alloc(DType::f32, {n}); }
-
-  Ops& ops;
-  Arena device, host;
-};
 
 void fill(const Tensor& host, float first) {
   for (int64_t i = 0; i < host.elements(); ++i) host.ptr<float>()[i] = first + static_cast<float>(i);
@@ -46,7 +25,7 @@ bool holds(const Tensor& host, float first) {
 TEST_CASE("copies move bytes both ways, in order with the ops") {
   for (const Backend& b : backends()) {
     CAPTURE(b.name);
-    Memory m(b);
+    TwoMemories m(b);
     Copies& copies = m.ops.copies();
     const ArenaTensor from = m.on_host(), back = m.on_host(), x = m.on_device(), y = m.on_device();
     fill(from, 1);
@@ -57,8 +36,8 @@ TEST_CASE("copies move bytes both ways, in order with the ops") {
     const CopyTicket done = copies.start(back, y);  // after the op, without a wait
     copies.wait(done);
     m.ops.synchronize();
-    for (int64_t i = 0; i < kCount; ++i) REQUIRE(back->ptr<float>()[i] == 2 * from->ptr<float>()[i]);
-    CHECK(copies.total(CopyLane::to_device).bytes - in.bytes == kCount * 4);
+    for (int64_t i = 0; i < TwoMemories::kCount; ++i) REQUIRE(back->ptr<float>()[i] == 2 * from->ptr<float>()[i]);
+    CHECK(copies.total(CopyLane::to_device).bytes - in.bytes == TwoMemories::kCount * 4);
     CHECK(copies.total(CopyLane::to_host).copies - out.copies == 1);
     CHECK(b.problems().empty());
   }
@@ -67,7 +46,7 @@ TEST_CASE("copies move bytes both ways, in order with the ops") {
 TEST_CASE("a copy starts after the copy of the other lane that it names") {
   for (const Backend& b : backends()) {
     CAPTURE(b.name);
-    Memory m(b);
+    TwoMemories m(b);
     Copies& copies = m.ops.copies();
     const ArenaTensor first = m.on_host(), second = m.on_host(), result = m.on_host(), x = m.on_device();
     fill(first, 1);
@@ -85,7 +64,7 @@ TEST_CASE("a copy starts after the copy of the other lane that it names") {
 
 TEST_CASE("a copy and an op that race with a copy are refused") {
   const Backend& b = backends().front();
-  Memory m(b);
+  TwoMemories m(b);
   Copies& copies = m.ops.copies();
   const ArenaTensor h = m.on_host(), other = m.on_host(), x = m.on_device(), y = m.on_device();
   fill(h, 1);
@@ -93,7 +72,7 @@ TEST_CASE("a copy and an op that race with a copy are refused") {
   SECTION("an op with memory that a copy fills") {
     const CopyTicket t = copies.start(x, h);
     CHECK_THROWS_AS(m.ops.add({y, x, y}), InternalError);
-    CHECK_THROWS_AS(m.ops.zero({x->slice(kCount - 1, 1)}), InternalError);
+    CHECK_THROWS_AS(m.ops.zero({x->slice(TwoMemories::kCount - 1, 1)}), InternalError);
     copies.wait(t);
     m.ops.add({y, x, y});
   }
@@ -127,10 +106,10 @@ TEST_CASE("a copy and an op that race with a copy are refused") {
 
 TEST_CASE("host tensors are refused by ops, and copies within one memory") {
   const Backend& b = backends().front();
-  Memory m(b);
+  TwoMemories m(b);
   const ArenaTensor h = m.on_host(), x = m.on_device(), y = m.on_device();
   CHECK_THROWS_AS(m.ops.zero({h}), InternalError);
-  CHECK_THROWS_AS(m.ops.add({x, y, h->slice(0, kCount).reshaped({10, 100})}), InternalError);
+  CHECK_THROWS_AS(m.ops.add({x, y, h->slice(0, TwoMemories::kCount).reshaped({10, 100})}), InternalError);
   CHECK_THROWS_AS(m.ops.adamw({x, x, h, x, {}, {}, {}}), InternalError);
   CHECK_THROWS_AS(m.ops.adamw({x, x, x, x, {}, {}, {.gradient = h->slice(0, 2).reshaped({1, 2}), .bits = {}}}),
                   InternalError);
@@ -143,16 +122,16 @@ TEST_CASE("host tensors are refused by ops, and copies within one memory") {
 TEST_CASE("a rotation of buffers gives the same bits under any delays") {
   for (const Backend& b : backends()) {
     CAPTURE(b.name);
-    Memory m(b);
+    TwoMemories m(b);
     Copies& copies = m.ops.copies();
     constexpr int kPieces = 12;
     constexpr size_t kBuffers = 3;
-    const ArenaTensor values = m.on_host(kPieces * kCount / 4);
+    const ArenaTensor values = m.on_host(kPieces * (TwoMemories::kCount / 4));
     fill(values, 3);
     std::vector<ArenaTensor> buffers;
-    for (size_t i = 0; i < kBuffers; ++i) buffers.push_back(m.on_device(kCount / 4));
+    for (size_t i = 0; i < kBuffers; ++i) buffers.push_back(m.on_device(TwoMemories::kCount / 4));
     std::vector<CopyTicket> in(kPieces + 1), out(kPieces);
-    const auto piece = [&](int i) { return values->slice(i * (kCount / 4), kCount / 4); };
+    const auto piece = [&](int i) { return values->slice(i * (TwoMemories::kCount / 4), TwoMemories::kCount / 4); };
     const auto fetch = [&](int i) {
       const CopyTicket before = i >= static_cast<int>(kBuffers) ? out[static_cast<size_t>(i) - kBuffers] : CopyTicket{};
       in[static_cast<size_t>(i)] = copies.start(buffers[static_cast<size_t>(i) % kBuffers], piece(i), before);

@@ -77,6 +77,9 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   s.memory.sequence_chunk_tokens = draw.of<int64_t>({0, 0, 0, 16, 40});
   s.optimizer.kind = draw.of<OptimizerKind>({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::muon});
   s.memory.offload.optimizer = draw.chance(25) ? Offload::host : Offload::none;
+  if (s.memory.offload.optimizer == Offload::host && s.optimizer.kind != OptimizerKind::muon)
+    s.memory.offload.device_share = draw.of<double>({0, 0.5, 1});
+  s.memory.offload.early_gradients = s.memory.offload.device_share < 1 && draw.chance(50);
   if (s.memory.recompute == Recompute::full && draw.chance(50)) s.memory.offload.activations = Offload::host;
   return s;
 }
@@ -88,7 +91,9 @@ std::string RandomRun::text() const {
                      describe_model(spec.model), describe(spec.parallel), spec.parallel.pipeline.chunks,
                      spec.train.micro_batch, spec.train.global_batch, spec.memory.recompute, spec.precision.compute,
                      spec.precision.gradients, spec.optimizer.kind,
-                     spec.memory.offload.optimizer == Offload::host ? ", offloaded" : "",
+                     spec.memory.offload.optimizer == Offload::host
+                         ? fmt::format(", offloaded, device share {}", spec.memory.offload.device_share)
+                         : "",
                      spec.memory.sequence_chunk_tokens > 0
                          ? fmt::format(", sequences of {} in chunks of {}, offload {}", spec.data.seq_len,
                                        spec.memory.sequence_chunk_tokens, spec.memory.offload.activations)

@@ -117,6 +117,35 @@ TEST_CASE("copies of each lane run one after the other, beside the ops", "[plann
   CHECK(clock.exposed() == 0);
 }
 
+TEST_CASE("updates by the host run beside the device's ops, and in their place on a CPU", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.host_update_gb_per_s = 100;
+  const OpWork op{"norm", 0, 1e9, 0, 0, 0, DType::bf16};      // 1 ms
+  const OpWork update{"adamw", 0, 3e8, 0, 0, 0, DType::f32};  // 3 ms by the host
+  {
+    const CostModel costs(cluster, 1);
+    Timeline clock(costs);
+    const double in = clock.copy_started(CopyLane::to_host, 100'000'000, 0);  // 2 ms
+    const double first = clock.host_op_started(update, in), second = clock.host_op_started(update, 0);
+    CHECK(first == Approx(5e-3));
+    CHECK(second == Approx(8e-3));
+    clock.called(op);
+    CHECK(clock.now() == Approx(1e-3));
+    clock.copy_waited(second);
+    CHECK(clock.now() == Approx(8e-3));
+    CHECK(clock.exposed_copies() == Approx(7e-3));
+  }
+  cluster.host_update_gb_per_s = 0;
+  CHECK_THROWS_WITH(CostModel(cluster, 1).host_op_seconds(update),
+                    Catch::Contains("made up") && Catch::Contains("host_update_gb_per_s"));
+  cluster.device = ClusterDevice::cpu;
+  const CostModel costs(cluster, 1);
+  Timeline clock(costs);
+  clock.called(op);
+  CHECK(clock.host_op_started(update, 0) == Approx(1.3e-3));
+  CHECK(clock.now() == Approx(1.3e-3));
+}
+
 TEST_CASE("copies on a cluster without a rate for them are refused", "[planner]") {
   ClusterSpec cluster = small_cluster();
   cluster.host_gb_per_s = 0;

@@ -5,6 +5,7 @@
 #include "dryrun/dry_run.h"
 #include "exec/matrix_update.h"
 #include "optim/muon.h"
+#include "planner/device_share.h"
 #include "planner/estimate.h"
 #include "sharding/arrange.h"
 #include "small_cluster.h"
@@ -158,6 +159,43 @@ TEST_CASE("the copies of offloaded state are hidden as far as the update takes t
       CHECK(quick.total == Approx(t.total).epsilon(kQuickEstimateError));
     }
   }
+}
+
+TEST_CASE("the host updates its part of the state beside the device", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  const std::string train = "global_batch: 2, micro_batch: 2";
+  const auto spec_at = [&](double share, const std::string& more = "") {
+    return spec_of(kSmall, "", train,
+                   fmt::format("memory: {{offload: {{optimizer: host, device_share: {}}}}}\n{}", share, more));
+  };
+  for (const double host : {20.0, 100.0, 1000.0})
+    for (const double link : {10.0, 50.0}) {
+      cluster.host_update_gb_per_s = host;
+      cluster.host_gb_per_s = link;
+      double best = 1e9;
+      for (const double share : {0.0, 0.25, 0.5, 2.0 / 3, 0.75, 1.0}) {
+        CAPTURE(host, link, share);
+        const RunSpec spec = spec_at(share);
+        const auto ops = make_counting_ops();
+        const Prediction p = dry_run(spec, spec.model, *ops);
+        const auto n = static_cast<double>(p.parameters);
+        const double in = n * (12 * share + 2 * (1 - share)), out = n * (12 * share + 4 * (1 - share));
+        CHECK(static_cast<double>(p.copied[index_of(CopyLane::to_device)]) == Approx(in).epsilon(0.1));
+        CHECK(static_cast<double>(p.copied[index_of(CopyLane::to_host)]) == Approx(out).epsilon(0.1));
+        CHECK(static_cast<double>(p.host_updates) == Approx(30 * n * (1 - share)).epsilon(0.1).margin(1));
+        const StepTime t = Estimator(cluster).estimate(spec, 1).time;
+        const double model = n * model_seconds(share, update_rates(spec, CostModel(cluster, 1)), update_bytes(spec));
+        CHECK(t.update + t.copies >= 0.9 * model);
+        CHECK(t.update + t.copies <= 1.4 * model);  // 30 subgroups: beginning, end and the norm count
+        CHECK(t.total == Approx(t.compute + t.update + t.copies));
+        best = std::min(best, t.total);
+        const StepTime quick = Estimator(cluster).quick_estimate(spec, 1).time;
+        CHECK(quick.total == Approx(t.total).epsilon(kQuickEstimateError));
+      }
+      const double chosen = best_device_share(spec_at(1), CostModel(cluster, 1));
+      CAPTURE(host, link, chosen);
+      CHECK(Estimator(cluster).estimate(spec_at(chosen), 1).time.total <= 1.05 * best);
+    }
 }
 
 TEST_CASE("a pipeline's update waits for copies too, and ZeRO divides them", "[planner]") {

@@ -127,6 +127,13 @@ void declare(Fields& f, ClusterSpec& s) {
               "plans with `memory.offload`.",
        .unit = kRate,
        .min = 0});
+  f.add(
+      "host_update_gb_per_s", s.host_update_gb_per_s,
+      {.doc = "Rate at which a rank's part of the host's cores reads and writes state in an optimizer's update, while "
+              "copies in both directions are in use; for plans with `memory.offload.device_share` below 1. Unused on "
+              "CPUs, where these cores are the device.",
+       .unit = kRate,
+       .min = 0});
   f.add("disk_gb_per_s", s.disk_gb_per_s, {.doc = "Rate at which a node writes to disk.", .unit = kRate, .min = 0});
   f.add("profiles", s.profiles,
         {.doc = "Rates of ranks by the number of ranks of a node that work at the same time, in ascending order."});

@@ -70,6 +70,7 @@ class DryOps final : public CountingOps {
 
   class CountedCopies final : public Copies {
     void begin(const Copy&) override {}
+    void begin(HostOp) override {}
     void order_ops_after(const CopyTicket&) override {}
   };
   std::unique_ptr<Copies> make_copies() override { return std::make_unique<CountedCopies>(); }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/parallel.h"
+
 namespace fp::cpu {
 
 CopyThreads::CopyThreads(const CopySettings& settings) : settings_(settings) {
-  for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device})
+  for (const CopyLane lane : {CopyLane::to_host, CopyLane::to_device, CopyLane::on_host})
     threads_[index_of(lane)] = std::thread([this, lane] { run(lane); });
 }
 
@@ -19,12 +21,23 @@ CopyThreads::~CopyThreads() {
   for (std::thread& t : threads_) t.join();
 }
 
-void CopyThreads::begin(const Copy& c) {
+void CopyThreads::add(Work work) {
   {
     const std::lock_guard lock(mutex_);
-    waiting_[index_of(c.ticket.lane)].push_back(c);
+    waiting_[index_of(work.ticket.lane)].push_back(std::move(work));
   }
   changed_.notify_all();
+}
+
+void CopyThreads::begin(const Copy& c) {
+  add({c.ticket, c.after, [this, c] { move(c); }});
+}
+
+void CopyThreads::begin(HostOp op) {
+  add({op.ticket, op.after, [threads = max_threads(), run = std::move(op.run)] {
+         set_threads(threads);  // as many as the rank has
+         run();
+       }});
 }
 
 // Ops run on the calling thread, so they wait if it does.
@@ -34,35 +47,34 @@ void CopyThreads::order_ops_after(const CopyTicket& t) {
 }
 
 void CopyThreads::run(CopyLane lane) {
-  std::deque<Copy>& mine = waiting_[index_of(lane)];
-  Clock::time_point free_at{};
+  std::deque<Work>& mine = waiting_[index_of(lane)];
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ending_ || !mine.empty(); });
     if (mine.empty()) return;
-    const Copy c = mine.front();
+    const Work work = std::move(mine.front());
     mine.pop_front();
-    changed_.wait(lock, [&] { return done_[index_of(c.after.lane)] >= c.after.number; });
+    changed_.wait(lock, [&] { return done_[index_of(work.after.lane)] >= work.after.number; });
     lock.unlock();
-    free_at = move(c, free_at);
+    if (settings_.before_copy) settings_.before_copy(lane);
+    work.run();
     lock.lock();
-    done_[index_of(lane)] = c.ticket.number;
+    done_[index_of(lane)] = work.ticket.number;
     changed_.notify_all();
   }
 }
 
-// Returns when the lane is free for the next copy, which is now. A copy that follows at once begins when the one before
-// should have ended, so that delays in waking up do not add up.
-CopyThreads::Clock::time_point CopyThreads::move(const Copy& c, Clock::time_point free_at) const {
+// A copy that follows at once begins when the one before should have ended, so that delays in waking up do not add up.
+void CopyThreads::move(const Copy& c) {
   constexpr std::chrono::milliseconds kAtOnce{2};
-  if (settings_.before_copy) settings_.before_copy(c.ticket.lane);
+  Clock::time_point& free_at = free_at_[index_of(c.ticket.lane)];
   const Clock::time_point now = Clock::now(), start = now - free_at < kAtOnce ? free_at : now;
   std::memcpy(c.dst, c.src, c.bytes);
-  if (settings_.bytes_per_s <= 0) return Clock::now();
+  free_at = Clock::now();
+  if (settings_.bytes_per_s <= 0) return;
   const std::chrono::duration<double> taken(static_cast<double>(c.bytes) / settings_.bytes_per_s);
-  const Clock::time_point end = start + std::chrono::duration_cast<Clock::duration>(taken);
-  std::this_thread::sleep_until(end);
-  return end;
+  free_at = start + std::chrono::duration_cast<Clock::duration>(taken);
+  std::this_thread::sleep_until(free_at);
 }
 
 }  // namespace fp::cpu

@@ -1,5 +1,5 @@
 // Copies on the CPU: a thread for each lane copies between memory that plays the device's and the host's part, at a
-// speed that can be limited, so that overlap is real and can be tested without a device.
+// speed that can be limited, or runs ops of the host, so that overlap is real and can be tested without a device.
 #pragma once
 
 #include <array>
@@ -22,17 +22,24 @@ class CopyThreads final : public Copies {
   using Clock = std::chrono::steady_clock;
 
   void begin(const Copy&) override;
+  void begin(HostOp) override;
   void order_ops_after(const CopyTicket&) override;
+  struct Work {
+    CopyTicket ticket, after;
+    std::function<void()> run;
+  };
+  void add(Work);
   void run(CopyLane);
-  Clock::time_point move(const Copy&, Clock::time_point free_at) const;
+  void move(const Copy&);
 
   CopySettings settings_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<std::deque<Copy>, kCopyLanes> waiting_;
-  std::array<int64_t, kCopyLanes> done_{};
+  std::array<std::deque<Work>, kLanes> waiting_;
+  std::array<int64_t, kLanes> done_{};
+  std::array<Clock::time_point, kCopyLanes> free_at_{};  // by lane, which alone uses its own
   bool ending_ = false;
-  std::array<std::thread, kCopyLanes> threads_;
+  std::array<std::thread, kLanes> threads_;
 };
 
 }  // namespace fp::cpu

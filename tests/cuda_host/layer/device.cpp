@@ -20,6 +20,7 @@ struct LateCopy {
   void* to;
   const void* from;
   size_t bytes;
+  std::function<void()> run;  // of the host's lane, instead of a copy
 };
 
 }  // namespace
@@ -28,7 +29,7 @@ struct Device::State {
   DeviceFacts facts{0, "the CPU, as a GPU under test", 9, 0, 4, 227 * 1024, size_t{1} << 30, "under test"};
   std::shared_ptr<std::byte> scratch;
   size_t scratch_bytes = 0;
-  std::array<std::deque<LateCopy>, kCopyLanes> late;
+  std::array<std::deque<LateCopy>, kLanes> late;
   std::mt19937 random{1};
 
   void run_until(const CopyTicket& t) {
@@ -37,6 +38,10 @@ struct Device::State {
       const LateCopy c = lane.front();
       lane.pop_front();
       run_until(c.after);
+      if (c.run) {
+        c.run();
+        continue;
+      }
       if (t.lane == CopyLane::to_host)
         host::host_reads(c.from, c.bytes, "by a copy to the host");
       else
@@ -80,7 +85,11 @@ void Device::synchronize() {}
 std::shared_ptr<std::byte> Device::allocate_host(size_t bytes) { return host_memory(bytes, false); }
 
 void Device::start_copy(const CopyTicket& ticket, void* to, const void* from, size_t bytes, const CopyTicket& after) {
-  state_->late[index_of(ticket.lane)].push_back({ticket, after, to, from, bytes});
+  state_->late[index_of(ticket.lane)].push_back({ticket, after, to, from, bytes, {}});
+  if (state_->random() % 2 == 0) state_->run_until(ticket);
+}
+void Device::start_on_host(const CopyTicket& ticket, std::function<void()> run, const CopyTicket& after) {
+  state_->late[index_of(ticket.lane)].push_back({ticket, after, nullptr, nullptr, 0, std::move(run)});
   if (state_->random() % 2 == 0) state_->run_until(ticket);
 }
 void Device::wait_for_copy(const CopyTicket& ticket) { state_->run_until(ticket); }

@@ -1,7 +1,29 @@
-// The sections `memory` and `precision`.
+// Fields of the sections memory and precision.
 #include "config/run_spec_fields.h"
 
 namespace fp {
+namespace {
+
+void declare_places(Fields& f, OffloadSection& s) {
+  f.add("device_share", s.device_share,
+        {.doc = "With `optimizer: host`, the share of the parameters whose state passes through the device; the host's "
+                "cores update the others at the same time, in host memory, and send the new weights. On a GPU results "
+                "are equal up to rounding for all values. `parallel: {auto: [device_share]}` chooses it.",
+         .min = 0,
+         .max = 1});
+  f.add("early_gradients", s.early_gradients,
+        {.doc = "Send the gradients by which the host updates while the backward pass continues, each as soon as it is "
+                "complete, instead of during the update. This takes host memory for all of them: with a `device_share` "
+                "of a half, 2 bytes for each parameter of the rank, 1 with bf16 gradients. Results do not change."});
+  f.add("subgroup", s.subgroup,
+        {.doc = "Parameters whose state is updated at a time with `optimizer: host`. The device has space for three "
+                "such parts, the host for four gradients. Results do not change.",
+         .unit = "parameters",
+         .min = 1024,
+         .max = kMaxCount});
+}
+
+}  // namespace
 
 void declare(Fields& f, OffloadSection& s) {
   f.add(
@@ -15,6 +37,7 @@ void declare(Fields& f, OffloadSection& s) {
       {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
               "device while their layer computes, and come back while the backward pass is in the layer above. The "
               "input of the last layer stays. Results do not change."});
+  declare_places(f, s);
 }
 
 void declare(Fields& f, MemorySection& s) {
