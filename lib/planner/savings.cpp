@@ -10,7 +10,7 @@ namespace fp {
 namespace {
 
 constexpr std::array kRecompute = {Recompute::none, Recompute::selective, Recompute::full};  // by rising effort
-constexpr int64_t kLargestChunk = 65536;
+constexpr int64_t kLargestChunk = 65536;  // unless there were too many
 constexpr int64_t kSmallestChunk = 1024;
 constexpr int64_t kMostChunks = 128;  // the number of visits grows with its square
 
@@ -30,8 +30,10 @@ int64_t least_chunk(const RunSpec& s, const ClusterSpec& cluster) {
 
 std::vector<int64_t> chunks(const RunSpec& s, const ClusterSpec& cluster) {
   std::vector<int64_t> list;
-  for (int64_t c = kLargestChunk; c >= least_chunk(s, cluster); c /= 4)
-    if (c <= s.data.seq_len / 2 && c * kMostChunks >= s.data.seq_len) list.push_back(c);
+  const int64_t fewest = (s.data.seq_len + kMostChunks - 1) / kMostChunks,
+                largest = std::max(kLargestChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(fewest))));
+  for (int64_t c = largest; c >= std::max(fewest, least_chunk(s, cluster)); c /= 4)
+    if (c <= s.data.seq_len / 2) list.push_back(c);
   return list;
 }
 
