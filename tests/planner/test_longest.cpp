@@ -82,7 +82,8 @@ TEST_CASE("the planner saves memory of activations only as far as a plan must to
 
 TEST_CASE("the longest sequence fits, and the next one does not with all savings", "[planner]") {
   const RunSpec spec = long_spec();
-  const ClusterSpec cluster = gpus_of(3);
+  ClusterSpec cluster = gpus_of(3);
+  cluster.host_memory_gib = 2;
   Estimator estimator(cluster);
   const Longest found = longest_sequence(spec, 1, cluster, estimator);
   REQUIRE(found.tokens > 0);
