@@ -33,11 +33,23 @@ struct PlanArguments {
   double seconds = SearchBudget().seconds;
 };
 
+// Throws ConfigError if a key outside the section `memory` is open.
+void require_written_degrees(const RunSpec& spec) {
+  std::vector<std::string_view> others;
+  for (const OpenKey& key : open_keys())
+    if (!key.path.starts_with("memory.")) others.push_back(key.name);
+  require_planned(spec, "`fptrain plan --longest`", others);
+}
+
 // The data have to be there only if the spec takes the vocabulary or the number of steps from them. A spec for one rank
 // leaves the plan of several to the planner.
 RunSpec read_plan_spec(PlanArguments& a) {
-  if (a.longest) a.sets.emplace_back("parallel.auto=[memory]");  // keys that are written stay
   RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
+  if (a.longest) {
+    require_written_degrees(spec);
+    a.sets.emplace_back("parallel.auto=[memory]");  // keys that are written stay
+    spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
+  }
   if (!a.longest && leave_plan_open(spec.parallel, a.ranks, a.sets))
     spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   if (spec.model.vocab > 0 && spec.train.epochs == 0) return spec;
@@ -178,10 +190,6 @@ void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const C
 
 // Prints the longest sequence that fits, its plan and time, and what limits it.
 void plan_longest(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
-  std::vector<std::string_view> other_keys;
-  for (const OpenKey& key : open_keys())
-    if (!key.path.starts_with("memory.")) other_keys.push_back(key.name);
-  require_planned(spec, "`fptrain plan --longest`", other_keys);
   const std::vector<std::string> memory_keys = std::exchange(spec.parallel.open, {});
   arrange(spec, ranks, ArrangedBy::plan);
   spec.parallel.open = memory_keys;
