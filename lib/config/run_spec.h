@@ -209,7 +209,7 @@ struct ParallelSection {
 struct OffloadSection {
   Offload optimizer = Offload::none, activations = Offload::none;
   double device_share = 1;              // of the offloaded state that is updated on the device, the rest on the host
-  bool early_gradients = false;         // those that the host updates by are sent during the backward pass
+  bool early_gradients = false;         // send the gradients of the host's updates during the backward pass
   int64_t subgroup = int64_t{1} << 22;  // elements that are updated at a time
 
   bool operator==(const OffloadSection&) const = default;

@@ -36,7 +36,7 @@ void declare(Fields& f, OffloadSection& s) {
       "activations", s.activations,
       {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
               "device while their layer computes, and come back while the backward pass is in the layer above. The "
-              "input of the last layer stays. Results do not change."});
+              "input of the last layer stays, unless sequences pass in chunks. Results do not change."});
   declare_places(f, s);
 }
 

@@ -14,6 +14,7 @@ void ModelStages::begin_step(const Schedule& schedule, std::span<const Batch> ba
   batches_ = batches;
   spec_ = spec;
   training_ = true;
+  departures_ = {};
   sums_.assign(batches.size(), {});
   sums_to_come_.clear();
   for (const Action& a : schedule.ranks[static_cast<size_t>(groups_->at.pp)])
@@ -25,6 +26,7 @@ void ModelStages::begin_evaluation(const Schedule& schedule, std::span<const Bat
   schedule_ = &schedule;
   batches_ = batches;
   training_ = false;
+  departures_ = {};
 }
 
 std::vector<LossSums> ModelStages::end_step() {

@@ -24,15 +24,14 @@ class LengthSearch {
       : spec_(spec), ranks_(ranks), cluster_(cluster), estimator_(estimator) {}
 
   Longest run() {
-    int64_t fits = 0, step = kShortest;
+    int64_t fits = 0;
     const int64_t end = spec_.model.traits().learned_positions ? spec_.model.max_position : kLongest;
-    while (fits + step <= end && try_length(fits + step)) {
-      fits += step;
-      step = std::max(step, fits);  // doubles
-    }
-    while (fits > 0 && step > std::max(kShortest, fits / 16)) {
-      step /= 2;
-      if (fits + step <= end && try_length(fits + step)) fits += step;
+    for (int64_t next = std::min(kShortest, end); fits < end && try_length(next); next = std::min(2 * fits, end))
+      fits = next;
+    while (fits > 0 && result_.too_long - fits > std::max(kShortest, fits / 16)) {
+      const int64_t middle = (fits + result_.too_long) / 2 / kShortest * kShortest;
+      if (middle <= fits) break;
+      if (try_length(middle)) fits = middle;
     }
     result_.tokens = fits;
     if (fits > 0) result_.estimate = estimator_.estimate(best_, ranks_);
@@ -43,6 +42,7 @@ class LengthSearch {
   // Tries the savings, the cheapest first; what did not fit a shorter sequence is not tried again.
   bool try_length(int64_t tokens) {
     const RunSpec s = with_length(spec_, tokens);
+    RankMemory last;
     for (const Plan& p : savings(s, plan_of(s), cluster_)) {
       const auto failed = failed_.find(p);
       if ((failed != failed_.end() && failed->second <= tokens) || !is_legal(s, p, ranks_)) continue;
@@ -52,10 +52,11 @@ class LengthSearch {
         best_ = planned;
         return true;
       }
-      result_.beyond = memory;
+      last = memory;
       failed_[p] = tokens;
     }
     result_.too_long = tokens;
+    if (last.available > 0) result_.beyond = last;
     return false;
   }
 

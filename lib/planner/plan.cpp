@@ -60,6 +60,7 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.mlp_tile_tokens = plan.mlp_tile_tokens;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
   s.memory.offload.device_share = plan.device_share;
+  if (plan.device_share == 1) s.memory.offload.early_gradients = false;  // the host updates nothing
   return s;
 }
 

@@ -24,7 +24,8 @@ int64_t least_chunk(const RunSpec& s, const ClusterSpec& cluster) {
   for (const NodeProfile& p : cluster.profiles)
     flops = std::max(flops, 1e12 * (s.precision.compute == DType::bf16 ? p.peak_tflops_bf16 : p.peak_tflops_fp32));
   const double group = static_cast<double>(s.model.heads) / static_cast<double>(s.model.kv_heads);
-  const double tokens = cluster.host_gb_per_s > 0 ? 1.2 * flops / (cluster.host_gb_per_s * 1e9) / group : 0;
+  const double bytes = s.precision.compute == DType::bf16 ? 1.2 : 2.0;  // for each FLOP
+  const double tokens = cluster.host_gb_per_s > 0 ? bytes * flops / (cluster.host_gb_per_s * 1e9) / group : 0;
   return std::max<int64_t>(kSmallestChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tokens))));
 }
 
@@ -49,7 +50,10 @@ std::vector<Plan> savings(const RunSpec& s, const Plan& from, const ClusterSpec&
     p.recompute = kRecompute[r];
     add(p);
   }
-  if (p.recompute != Recompute::full) return list;
+  const std::vector<Recompute>& stages = s.parallel.pipeline.recompute;
+  const bool full = stages.empty() ? p.recompute == Recompute::full
+                                   : std::ranges::all_of(stages, [](Recompute r) { return r == Recompute::full; });
+  if (!full) return list;
   if (is_open(s, "mlp_tile_tokens") && p.mlp_tile_tokens == 0 && p.micro_batch * s.data.seq_len > s.model.hidden) {
     p.mlp_tile_tokens = s.model.hidden;  // the tile's products are about square
     add(p);

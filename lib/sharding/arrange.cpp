@@ -51,7 +51,11 @@ void require_ranks(const ParallelSection& p, int ranks, ArrangedBy command) {
 }  // namespace
 
 bool divides_nothing(const ParallelSection& p) {
-  return p.open.empty() && p.pipeline.ranks == 1 && p.data == 1 && p.sequence == 1 && p.tensor == 1;
+  const auto saves_memory = [](const OpenKey& k) { return k.path.starts_with("memory."); };
+  const bool leaves_degrees = std::ranges::any_of(p.open, [&](const std::string& name) {
+    return std::ranges::none_of(open_keys(), [&](const OpenKey& k) { return k.name == name && saves_memory(k); });
+  });
+  return !leaves_degrees && p.pipeline.ranks == 1 && p.data == 1 && p.sequence == 1 && p.tensor == 1;
 }
 
 Mesh arrange(RunSpec& spec, int ranks, ArrangedBy command) {

@@ -7,13 +7,14 @@ namespace fp {
 
 std::vector<TokenShare> split_tokens(int64_t samples, int64_t length, const TokenCut& c) {
   const auto over = [](int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; };
-  const int64_t chunks = c.chunk > 0 ? over(length, c.chunk) : 1;
   const int64_t unit = int64_t{c.sequence} * (c.megatron ? c.tensor : 1);
+  const int64_t cuts = c.chunk > 0 ? over(length, c.chunk) : 1, each = over(over(length, cuts), unit) * unit;
+  const int64_t chunks = over(length, each);  // none is only padding
   std::vector<TokenShare> shares;
   for (int64_t i = 0; i < chunks; ++i) {
     TokenShare s;
     s.samples = samples;
-    s.length = over(over(length, chunks), unit) * unit;
+    s.length = each;
     s.start = i * s.length;
     s.tokens = s.length / c.sequence;
     s.first_token = s.start + s.tokens * c.sequence_index;

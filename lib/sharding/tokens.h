@@ -40,7 +40,7 @@ struct TokenCut {
   int64_t chunk = 0;      // largest number of tokens of a chunk, before padding; 0: any
 };
 
-// Returns the shares of all chunks. The chunks are equal and as few as the cut allows.
+// Returns the shares of all chunks. The chunks are equal, padding included, and none is only padding.
 std::vector<TokenShare> split_tokens(int64_t samples, int64_t length, const TokenCut&);
 // Returns the rows of all chunks that this rank holds under Megatron sequence parallelism.
 int64_t local_rows(const std::vector<TokenShare>&);
