@@ -195,7 +195,8 @@ void plan_longest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
   spec.parallel.open = memory_keys;
   Estimator estimator(cluster);
   const Longest found = longest_sequence(spec, ranks, cluster, estimator);
-  const std::string limit = found.too_long > 0 ? overrun(found.beyond) : "";
+  const bool illegal = found.beyond.available == 0;
+  const std::string limit = found.too_long == 0 ? "" : illegal ? "not possible with these keys" : overrun(found.beyond);
   if (found.tokens == 0) throw ConfigError(fmt::format("no sequence of {} tokens fits: {}", found.too_long, limit));
   if (a.json) {
     nlohmann::ordered_json j = estimate_json(found.estimate);
@@ -208,7 +209,9 @@ void plan_longest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
   fmt::print("longest sequence      {:>12} tokens   {}\n", found.tokens, describe(plan_of(found.estimate.spec)));
   fmt::print("limit                 {}\n\n",
              found.too_long > 0 ? fmt::format("sequences of {} tokens are {}", found.too_long, limit)
-                                : fmt::format("model.max_position = {}, not memory", spec.model.max_position));
+             : spec.model.traits().learned_positions
+                 ? fmt::format("model.max_position = {}, not memory", spec.model.max_position)
+                 : "none was found: longer sequences are not tried");
   fmt::print("{}\n", printable(describe_memory(found.estimate.memory, cluster)));
   print_estimate(found.estimate, cluster);
 }

@@ -31,13 +31,6 @@ std::vector<int32_t> all_tokens(const Batch& b, const std::vector<int32_t>& valu
   return columns;
 }
 
-// Returns the part of a tensor with as much for each chunk.
-Tensor part_of(const Tensor& t, size_t chunk, size_t chunks) {
-  if (!t) return {};
-  const int64_t n = t.shape[0] / static_cast<int64_t>(chunks);
-  return t.slice(static_cast<int64_t>(chunk) * n, n);
-}
-
 }  // namespace
 
 std::vector<TokenShare> shares_of(const ModelEnv& e, const Batch& b) { return split_tokens(b.n, b.seq_len, e.tokens); }

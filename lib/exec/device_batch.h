@@ -8,15 +8,20 @@
 
 namespace fp {
 
+// Returns part `i` of n equal parts of a tensor along its first dimension; empty of an empty one.
+inline Tensor part_of(const Tensor& t, size_t i, size_t n) {
+  if (!t) return {};
+  const int64_t count = t.shape[0] / static_cast<int64_t>(n);
+  return t.slice(static_cast<int64_t>(i) * count, count);
+}
+
 struct DeviceBatch {
   ArenaTensor ids, targets, row_positions, embed_positions, positions, doc_start, sample_ids;
   std::vector<MicroBatch> chunks;  // views of the tensors above, of equal shapes (model/env.h)
 
   int64_t rows() const { return static_cast<int64_t>(chunks.size()) * chunks.front().rows(); }
-  // Returns the part of a tensor [rows(), ...] that belongs to a chunk.
-  Tensor rows_of(const Tensor& t, size_t chunk) const {
-    return t.slice(static_cast<int64_t>(chunk) * chunks[chunk].rows(), chunks[chunk].rows());
-  }
+  // Returns the part of a tensor that belongs to a chunk, if each has as many of its first dimension.
+  Tensor of_chunk(const Tensor& t, size_t chunk) const { return part_of(t, chunk, chunks.size()); }
 };
 
 // Copies this rank's tokens of a batch to the device.

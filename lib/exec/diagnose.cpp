@@ -187,7 +187,7 @@ class ForwardInspection {
         const Place at{b, micro_batches[b], uploaded};
         ArenaTensor input = mine && stage > 0 ? take_input(a, micro_batches[b]) : ArenaTensor();
         for (size_t c = 0; input && c < x.size(); ++c)
-          x[c] = OffloadedTensor(part_of(model_.env(), input, uploaded, c));
+          x[c] = OffloadedTensor(take_chunk(model_.env(), input, uploaded, c));
         input.reset();
         const StagePart& part = plan_.stages[static_cast<size_t>(stage)];
         inspect(part, at, mine, x);
@@ -230,13 +230,13 @@ class ForwardInspection {
   void inspect(const StagePart& part, const Place& at, bool mine, std::vector<OffloadedTensor>& x) {
     const ModelEnv& env = model_.env();
     const ParamTable& table = model_.table();
-    const bool parks = env.host != nullptr && x.size() > 1;
+    const bool offloads_stream = env.host != nullptr && x.size() > 1;
     const auto for_chunks = [&](const std::vector<int>& units, int64_t layer, const auto& work) {
       with_weights(units, mine, [&] {
         for (const MicroBatch& m : at.device.chunks) {
           search_.begin(at.index, at.batch, m, layer);
           work(m, x[m.chunk]);
-          if (parks) x[m.chunk].send(env);
+          if (offloads_stream) x[m.chunk].send(env);
           x[m.chunk].release();
         }
       });
@@ -248,7 +248,7 @@ class ForwardInspection {
       });
     for (int64_t l = part.first_layer; l < part.first_layer + part.layers; ++l) {
       const Block block(env, l, Recompute::none);  // keeps every intermediate
-      KeyValues kv(env, x.size(), parks);
+      KeyValues kv(env, x.size(), offloads_stream);
       for_chunks({table.layer_unit(l)}, l, [&](const MicroBatch& m, OffloadedTensor& out) {
         BlockState state;
         out = OffloadedTensor(block.forward(out.on_device(), m, state, kv));

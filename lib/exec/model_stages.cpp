@@ -98,7 +98,7 @@ ArenaTensor ModelStages::allocate_input(const Action& a) {
 
 // The backward pass of a whole sequence soon follows its last layer.
 bool ModelStages::leaves(const StagePart& p, int64_t l, size_t chunks) const {
-  if (parks(chunks)) return l == p.layers ? p.head : !training_ || recomputes(p, l);
+  if (offloads_stream(chunks)) return l == p.layers ? p.head : !training_ || recomputes(p, l);
   return model_->env().host != nullptr && training_ && l < p.layers && recomputes(p, l) &&
          !(p.head && l + 1 == p.layers);
 }
@@ -110,7 +110,7 @@ StageState ModelStages::new_state(const StagePart& p, size_t chunks) const {
     LayerState& layer = s.layers[static_cast<size_t>(l)];
     layer.inputs.resize(chunks);
     layer.chunks.resize(chunks);
-    layer.kv = KeyValues(model_->env(), chunks, parks(chunks) && (!training_ || recomputes(p, l)));
+    layer.kv = KeyValues(model_->env(), chunks, offloads_stream(chunks) && (!training_ || recomputes(p, l)));
   }
   s.outputs.resize(chunks);
   s.gradients.resize(chunks);
@@ -170,7 +170,7 @@ ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
   StageState& state = training_ ? states_[{a.pipe, a.stage, a.micro_batch}] = std::move(passing) : passing;
   if (p.embedding) run_embedding(p, mine, state);
   for (size_t c = 0; !p.embedding && c < mine.chunks.size(); ++c)
-    put_input(p, state, 0, c, part_of(model_->env(), x, mine, c));
+    put_input(p, state, 0, c, take_chunk(model_->env(), x, mine, c));
   x.reset();
   x = run_layers(p, mine, state);
   if (p.head && !training_) run_head_forward(a, state);
@@ -201,7 +201,7 @@ void ModelStages::run_head_forward(const Action& a, StageState& s) {
 void ModelStages::losses_of(const DeviceBatch& batch, StageState& s, const Tensor& loss, const LossSpec& spec) {
   for (const MicroBatch& m : batch.chunks) {
     if (m.chunk + 1 < s.outputs.size()) s.outputs[m.chunk + 1].fetch();
-    model_->head().forward(s.outputs[m.chunk].on_device(), m, batch.rows_of(loss, m.chunk), spec);
+    model_->head().forward(s.outputs[m.chunk].on_device(), m, batch.of_chunk(loss, m.chunk), spec);
     s.outputs[m.chunk].release();
   }
 }
@@ -225,7 +225,7 @@ void ModelStages::run_head(const Action& a) {
   for (const MicroBatch& m : mine.chunks) {
     if (m.chunk + 1 < s.outputs.size()) s.outputs[m.chunk + 1].fetch();
     ArenaTensor x = s.outputs[m.chunk].take();
-    put_gradient(s, m.chunk, model_->head().forward_backward(std::move(x), m, mine.rows_of(loss, m.chunk), spec));
+    put_gradient(s, m.chunk, model_->head().forward_backward(std::move(x), m, mine.of_chunk(loss, m.chunk), spec));
   }
   departures_.flush();
   release_head();
@@ -234,7 +234,7 @@ void ModelStages::run_head(const Action& a) {
 
 void ModelStages::put_gradient(StageState& s, size_t chunk, ArenaTensor dx) {
   s.gradients[chunk] = OffloadedTensor(std::move(dx));
-  if (parks(s.gradients.size())) departures_.send(model_->env(), s.gradients[chunk]);
+  if (offloads_stream(s.gradients.size())) departures_.send(model_->env(), s.gradients[chunk]);
 }
 
 ArenaTensor ModelStages::run_layers_backward(const Action& a, bool fused, bool reduces) {
@@ -264,7 +264,7 @@ ArenaTensor ModelStages::run_layers_backward(const Action& a, bool fused, bool r
       layer.inputs[c].release();
       continue;
     }
-    layer.chunks[c].x = layer.inputs[c].settle();
+    layer.chunks[c].x = layer.inputs[c].keep_on_device();
     ArenaTensor dy = s.gradients[c].take();
     dy = fused ? block(p, l).backward(std::move(dy), mine.chunks[c], layer.chunks[c], layer.kv)
                : block(p, l).backward_input(std::move(dy), mine.chunks[c], layer.chunks[c], layer.kv);
@@ -292,7 +292,7 @@ ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
 void ModelStages::begin_backward(const Action& a, ArenaTensor dy) {
   if (part(a.stage).head) return run_head(a);
   const DeviceBatch& mine = micro_batch_of(a);
-  for (size_t c = 0; c < mine.chunks.size(); ++c) put_gradient(state_of(a), c, part_of(model_->env(), dy, mine, c));
+  for (size_t c = 0; c < mine.chunks.size(); ++c) put_gradient(state_of(a), c, take_chunk(model_->env(), dy, mine, c));
   departures_.flush();
 }
 

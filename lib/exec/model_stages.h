@@ -72,7 +72,7 @@ class ModelStages final : public StageWork {
   // Whether the input of layer l, or after the last layer the output, leaves the device.
   bool leaves(const StagePart&, int64_t l, size_t chunks) const;
   // Whether the residual stream leaves the device between layers, and its gradient.
-  bool parks(size_t chunks) const { return model_->env().host != nullptr && chunks > 1; }
+  bool offloads_stream(size_t chunks) const { return model_->env().host != nullptr && chunks > 1; }
   // Takes a chunk of the input of layer l or of the output; offloads it if it leaves.
   void put_input(const StagePart&, StageState&, int64_t l, size_t chunk, ArenaTensor x);
 

@@ -3,15 +3,6 @@
 #include <utility>
 
 namespace fp {
-namespace {
-
-// Returns the rows of a chunk in a tensor of the whole micro-batch.
-Tensor rows_of(const Tensor& whole, const DeviceBatch& b, size_t chunk) {
-  const int64_t rows = b.chunks[chunk].local_rows();  // equal for all chunks
-  return whole.slice(static_cast<int64_t>(chunk) * rows, rows);
-}
-
-}  // namespace
 
 std::vector<ChunkPass> forward_passes(int64_t layers, size_t chunks) {
   std::vector<ChunkPass> passes;
@@ -29,10 +20,10 @@ std::vector<ChunkPass> backward_passes(const std::vector<bool>& restores, size_t
   return passes;
 }
 
-ArenaTensor part_of(const ModelEnv& e, ArenaTensor& whole, const DeviceBatch& b, size_t chunk) {
+ArenaTensor take_chunk(const ModelEnv& e, ArenaTensor& whole, const DeviceBatch& b, size_t chunk) {
   if (b.chunks.size() == 1) return std::move(whole);
   ArenaTensor part = e.alloc({b.chunks[chunk].local_rows(), whole->cols()});
-  e.ops->copy({part, rows_of(whole, b, chunk)});
+  e.ops->copy({part, b.of_chunk(whole, chunk)});
   return part;
 }
 
@@ -43,7 +34,7 @@ void collect(const ModelEnv& e, ArenaTensor part, const DeviceBatch& b, size_t c
     return;
   }
   if (!whole) whole = e.alloc({static_cast<int64_t>(chunks) * part->shape[0], part->cols()});
-  e.ops->copy({rows_of(whole, b, chunk), part});
+  e.ops->copy({b.of_chunk(whole, chunk), part});
 }
 
 }  // namespace fp

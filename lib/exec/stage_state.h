@@ -45,7 +45,7 @@ std::vector<ChunkPass> backward_passes(const std::vector<bool>& restores, size_t
 
 // Returns the rows of one chunk of a whole micro-batch, as messages between stages have them. If it is the only chunk,
 // `whole` moves.
-ArenaTensor part_of(const ModelEnv&, ArenaTensor& whole, const DeviceBatch&, size_t chunk);
+ArenaTensor take_chunk(const ModelEnv&, ArenaTensor& whole, const DeviceBatch&, size_t chunk);
 // Adds the rows of one chunk to those of a whole micro-batch, which is empty before the first.
 void collect(const ModelEnv&, ArenaTensor part, const DeviceBatch&, size_t chunk, ArenaTensor& whole);
 

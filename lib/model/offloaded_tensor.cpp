@@ -42,7 +42,7 @@ const Tensor& OffloadedTensor::on_device() {
   return device_;
 }
 
-const Tensor& OffloadedTensor::settle() {
+const Tensor& OffloadedTensor::keep_on_device() {
   fetch();
   wait();
   host_.reset();
@@ -50,7 +50,7 @@ const Tensor& OffloadedTensor::settle() {
 }
 
 ArenaTensor OffloadedTensor::take() {
-  settle();
+  keep_on_device();
   return std::move(device_);
 }
 

@@ -26,7 +26,7 @@ class OffloadedTensor {
   // Makes later ops wait until it is on the device, and returns it.
   const Tensor& on_device();
   // The same, and frees the host memory.
-  const Tensor& settle();
+  const Tensor& keep_on_device();
   // The same, and the tensor leaves this object.
   ArenaTensor take();
   void reset();

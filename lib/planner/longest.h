@@ -1,8 +1,6 @@
 // Finds the longest sequence that a run can train on.
 #pragma once
 
-#include <optional>
-
 #include "planner/search.h"
 
 namespace fp {
@@ -10,8 +8,8 @@ namespace fp {
 struct Longest {
   int64_t tokens = 0;    // of a sequence; 0: not even the shortest fits
   Estimate estimate;     // of the plan with the fewest savings that fits; valid if tokens > 0
-  int64_t too_long = 0;  // the next length that was tried; 0: no memory limits the length
-  RankMemory beyond;     // memory at that length, with all savings
+  int64_t too_long = 0;  // the next length that was tried; 0: memory does not limit the length
+  RankMemory beyond;     // memory at that length, with all savings; empty if no plan is legal
 };
 
 // Searches lengths from 1,024 tokens on, to 1/16 of the length. Of the keys that save memory (planner/savings.h), those

@@ -18,6 +18,18 @@ struct Layout {
   std::vector<std::string> settings() const;  // --set ...
 };
 
+// Returns a layout with pipeline ranks too.
+inline Layout piped(int ranks, const std::string& schedule, Layout beside = {}) {
+  beside.pipeline = ranks;
+  beside.schedule = schedule;
+  return beside;
+}
+
+// Settings of a run with layers for pipelines, which saves in the middle.
+constexpr int kPipelineSteps = 20;
+inline const std::vector<std::string> kPipelineRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
+                                                   "--set", "model.layers=6"};
+
 // Tiny models of a family ("gpt", "llama", "phi3") with heads for eight ranks, fp32, 12 steps, each run in its own
 // directory. Dropout is on; tokens, vocabulary and feed-forward width do not divide by 4. Adam's eps is far above the
 // rounding error of a gradient: otherwise Adam would amplify gradients that are only rounding errors to full steps.

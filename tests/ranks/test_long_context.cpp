@@ -12,10 +12,6 @@ using namespace fp::test;
 
 namespace {
 
-constexpr int kSteps = 20;
-const std::vector<std::string> kRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
-                                    "--set", "model.layers=6"};
-
 struct Savings {
   bool chunks = false, tiles = false, offload = false;
 
@@ -33,7 +29,7 @@ struct Setting {
 std::vector<std::string> train_command(const RanksWorkspace& w, const std::filesystem::path& spec,
                                        const std::string& name, Setting s, std::vector<std::string> more = {}) {
   if (s.savings.offload) s.layout.recompute = "full";
-  more.insert(more.begin(), kRun.begin(), kRun.end());
+  more.insert(more.begin(), kPipelineRun.begin(), kPipelineRun.end());
   if (s.savings.chunks) more.insert(more.end(), {"--set", "memory.sequence_chunk_tokens=8"});
   if (s.savings.tiles) more.insert(more.end(), {"--set", "memory.mlp_tile_tokens=7"});
   if (s.savings.offload) more.insert(more.end(), {"--set", "memory.offload.activations=host"});
@@ -44,13 +40,13 @@ std::vector<std::string> train_command(const RanksWorkspace& w, const std::files
 void check_settings(const std::vector<Setting>& settings, const std::vector<Setting>& others) {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
-  expect_success(w.train(spec, "one", {}, kRun));
+  expect_success(w.train(spec, "one", {}, kPipelineRun));
   for (size_t i = 0; i < settings.size(); ++i) {
     const Setting& s = settings[i];
     INFO(s.text());
     const std::string name = fmt::format("run-{}", i), again = name + "-again";
     expect_success(train_command(w, spec, name, s));
-    check_like_one(w, name, kSteps);
+    check_like_one(w, name, kPipelineSteps);
     expect_success(train_command(w, spec, again, s));
     CHECK(history(w.run_directory(name)) == history(w.run_directory(again)));
     const std::string saved = (w.run_directory(name) / "checkpoints" / "step-00000010").string();
@@ -59,27 +55,21 @@ void check_settings(const std::vector<Setting>& settings, const std::vector<Sett
       INFO("resumed with " << other.text());
       const std::string resumed = fmt::format("{}-resumed-{}", name, k);
       expect_success(train_command(w, spec, resumed, other, {"--resume", saved}));
-      check_like_one(w, resumed, kSteps);
+      check_like_one(w, resumed, kPipelineSteps);
     }
   }
 }
 
-Layout piped(const std::string& schedule, Layout beside = {}) {
-  beside.pipeline = 2;
-  beside.schedule = schedule;
-  return beside;
-}
-
 std::vector<Layout> axes() {
-  return {{2, 1, 1, 0}, {1, 2, 1, 0}, {2, 1, 1, 0, true}, {1, 1, 2, 0},  {1, 1, 2, 1},
-          {1, 1, 2, 2}, {1, 1, 2, 3}, piped("1f1b"),      piped("zb-v"), piped("bitpipe")};
+  return {{2, 1, 1, 0}, {1, 2, 1, 0}, {2, 1, 1, 0, true}, {1, 1, 2, 0},     {1, 1, 2, 1},
+          {1, 1, 2, 2}, {1, 1, 2, 3}, piped(2, "1f1b"),   piped(2, "zb-v"), piped(2, "bitpipe")};
 }
 
 std::vector<Setting> others() {
   return {{{}, {true, false, false}},
           {{1, 2, 1, 0}, {true, true, true}},
           {{}, {}},
-          {piped("1f1b"), {false, true, true}},
+          {piped(2, "1f1b"), {false, true, true}},
           {{1, 1, 2, 3}, {true, false, true}}};
 }
 
@@ -103,7 +93,7 @@ TEST_CASE("mpirun with drawn savings on drawn meshes trains like one rank", "[ra
   const auto draw = [&](size_t n) { return static_cast<size_t>(random()) % n; };
   std::vector<Setting> settings;
   while (settings.size() < 20) {
-    Setting s{piped(std::vector<std::string>{"1f1b", "zb-v", "bitpipe", "zb-h1", "gpipe"}[draw(5)]),
+    Setting s{piped(2, std::vector<std::string>{"1f1b", "zb-v", "bitpipe", "zb-h1", "gpipe"}[draw(5)]),
               {draw(2) == 0, draw(2) == 0, draw(2) == 0}};
     s.layout.tensor = 1 + static_cast<int>(draw(2));
     s.layout.sequence = 1 + static_cast<int>(draw(2));

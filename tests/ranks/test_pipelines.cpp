@@ -10,16 +10,6 @@ using namespace fp::test;
 
 namespace {
 
-constexpr int kPipelineSteps = 20;
-const std::vector<std::string> kPipelineRun{"--set", "train.steps=20", "--set", "checkpoint.every=10",
-                                            "--set", "model.layers=6"};
-
-Layout piped(int ranks, const std::string& schedule, Layout beside = {}) {
-  beside.pipeline = ranks;
-  beside.schedule = schedule;
-  return beside;
-}
-
 const std::vector<Layout>& pipeline_layouts() {
   static const std::vector<Layout> list = {piped(2, "1f1b"),
                                            piped(4, "interleaved chunks=2"),
