@@ -172,7 +172,7 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   std::vector<int> slots(table.slots().size());
   std::iota(slots.begin(), slots.end(), 0);
   Fingerprints prints = fill_store(store, ops, slots, reader);
-  ops.zero({store.grads()});
+  zero_tensor(ops, store.grads());
   store.refresh_weights(ops);
   if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
   if (table.holds_everything()) check_fingerprints(*this, table, prints);
@@ -190,7 +190,7 @@ Fingerprints Checkpoint::load_weights(ParamStore& store, Ops& ops) const {
 Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops) {
   constexpr std::array kWeights = {kParamSlot};
   Fingerprints prints = fill_store(store, ops, kWeights, reader);
-  if (store.grads()) ops.zero({store.grads()});
+  if (store.grads()) zero_tensor(ops, store.grads());
   for (int slot = kParamSlot + 1; slot < store.table().slot_count(); ++slot)
     if (store.has(slot)) zero_tensor(ops, store.slot(slot));
   store.refresh_weights(ops);

@@ -207,7 +207,7 @@ struct ParallelSection {
 };
 
 struct OffloadSection {
-  Offload optimizer = Offload::none, activations = Offload::none;
+  Offload optimizer = Offload::none, activations = Offload::none, weights = Offload::none;
   double device_share = 1;              // of the offloaded state that is updated on the device, the rest on the host
   bool early_gradients = false;         // send the gradients of the host's updates during the backward pass
   int64_t subgroup = int64_t{1} << 22;  // elements that are updated at a time
@@ -291,6 +291,11 @@ struct RunSpec {
   EvalSection eval;
   WatchdogSection watchdog;
 
+  // Whether a run without a pipeline passes all micro-batches of a step through a layer before the next layer.
+  bool breadth_first() const {
+    return parallel.pipeline.ranks == 1 &&
+           (parallel.pipeline.schedule == PipelineSchedule::bfs || memory.offload.weights == Offload::host);
+  }
   bool operator==(const RunSpec&) const = default;
 };
 

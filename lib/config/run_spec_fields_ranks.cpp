@@ -13,12 +13,16 @@ void declare(Fields& f, PipelineSection& s) {
          .max = 4096});
   f.add("schedule", s.schedule,
         {.doc = "Pipeline schedule. `fptrain schedule` shows time, bubble and memory of each, also as a picture. "
-                "chimera, bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice."});
+                "chimera, bitpipe and dualpipe run two pipes in opposite directions and hold every stage twice. With "
+                "one rank, bfs passes all micro-batches of a step through a layer before the next layer (layered "
+                "gradient accumulation), so that ZeRO 3 gathers weights twice a step instead of twice for each "
+                "micro-batch, and sums gradients once; all micro-batches are then in flight."});
   f.add("schedule_file", s.schedule_file,
         {.doc = "A schedule as CSV (as written by `fptrain schedule --csv`), instead of `schedule` and the keys below "
                 "that configure it. It is verified before it runs."});
   f.add("chunks", s.chunks,
-        {.doc = "interleaved, bfs, interleaved-zb, zeropp, wave: stages of each rank. 0: the default of the schedule.",
+        {.doc = "interleaved, bfs, interleaved-zb, zeropp, wave: stages of each rank. 0: the default of the schedule; "
+                "with one rank, a stage for the embedding, each layer and the LM head.",
          .min = 0,
          .max = 1024});
   f.add("group", s.group,
@@ -61,7 +65,8 @@ void declare(Fields& f, PipelineSection& s) {
   f.add("recompute", s.recompute,
         {.doc = "memory.recompute for each stage. auto: memory.recompute for all.", .empty = "auto"});
   f.add("resident_stages", s.resident_stages,
-        {.doc = "ZeRO 3: maximum number of stages of a rank whose weights are gathered at the same time.",
+        {.doc = "ZeRO 3 and weights in host memory: maximum number of stages of a rank whose weights are on the "
+                "device at the same time.",
          .unit = "stages",
          .min = 1,
          .max = 1024});

@@ -144,10 +144,12 @@ void check_precision(const PrecisionSection& p, Checker& check) {
       "precision.stochastic_rounding rounds to bf16 and has no effect with precision.compute fp32; remove it");
 }
 
-void check_pipeline(const ParallelSection& parallel, Checker& check) {
+void check_pipeline(const RunSpec& s, Checker& check) {
+  const ParallelSection& parallel = s.parallel;
   const PipelineSection& p = parallel.pipeline;
   const PipelineSection unused;
-  const bool alone = p.ranks == 1, file = !p.schedule_file.empty();
+  const bool file = !p.schedule_file.empty(), breadth_first = s.breadth_first() && !file;
+  const bool alone = p.ranks == 1 && !breadth_first;  // a single stage
   const std::string beside = alone  ? "parallel.pipeline.ranks = 1"
                              : file ? "parallel.pipeline.schedule_file"
                                     : fmt::format("parallel.pipeline.schedule {}", p.schedule);
@@ -159,26 +161,29 @@ void check_pipeline(const ParallelSection& parallel, Checker& check) {
   const auto is_one_of = [&](std::initializer_list<PipelineSchedule> kinds) {
     return !alone && !file && std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
-  useless(p.schedule != unused.schedule && (alone || file), "schedule");
+  useless_with(p.schedule != unused.schedule && (alone || file), "schedule", beside + (alone ? " unless it is bfs" : ""));
+  useless_with(p.schedule != unused.schedule && p.schedule != PipelineSchedule::bfs && breadth_first, "schedule",
+               "memory.offload.weights = host, whose schedule is bfs");
   useless(p.chunks > 0 && (alone || file), "chunks");  // placement_of() checks the value for a schedule
   useless(p.group > 0 && !is_one_of({PipelineSchedule::interleaved, PipelineSchedule::interleaved_zb}), "group");
   useless(p.unit_size > 0 && !is_one_of({PipelineSchedule::zeropp}), "unit_size");
   useless(p.unit_warmup > 0 && !is_one_of({PipelineSchedule::zeropp}), "unit_warmup");
   useless(p.window > 0 && !is_one_of({PipelineSchedule::wave}), "window");
-  useless(p.w_pass && (alone || file), "w_pass");
+  useless(p.w_pass && (p.ranks == 1 || file), "w_pass");
   useless_with(p.memory_cap > 0 && !p.w_pass, "memory_cap", "parallel.pipeline.w_pass false");
   useless(!p.schedule_file.empty() && alone, "schedule_file");
   useless(!p.layers.empty() && alone, "layers");
   useless(!p.recompute.empty() && alone, "recompute");
   const bool resident = p.resident_stages != unused.resident_stages;
   useless(resident && alone, "resident_stages");
-  useless_with(resident && !alone && parallel.zero_stage < 3, "resident_stages",
+  useless_with(resident && !alone && parallel.zero_stage < 3 && s.memory.offload.weights == Offload::none,
+               "resident_stages",
                fmt::format("parallel.zero_stage = {}", parallel.zero_stage));
 }
 
 void check_parallel(const RunSpec& s, Checker& check) {
   const ParallelSection& p = s.parallel;
-  check_pipeline(p, check);
+  check_pipeline(s, check);
   check.require(
       !p.megatron_sp || p.tensor > 1, {"parallel.megatron_sp", "parallel.tensor"},
       "parallel.megatron_sp divides tokens among tensor-parallel ranks and has no effect with parallel.tensor "
@@ -238,6 +243,31 @@ void check_offload(const RunSpec& s, Checker& check) {
                 fmt::format("memory.offload.activations = host moves the inputs of layers that are recomputed: "
                             "memory.recompute must be full, not {}",
                             name_of(s.memory.recompute)));
+}
+
+void check_offloaded_weights(const RunSpec& s, Checker& check) {
+  const OffloadSection& offload = s.memory.offload;
+  if (offload.weights == Offload::none) return;
+  const std::string key = "memory.offload.weights", written = "memory.offload.weights = host";
+  check.require(offload.optimizer == Offload::host, {key, "memory.offload.optimizer"},
+                fmt::format("{} needs memory.offload.optimizer host, not {}: the update writes the weights where the "
+                            "state is",
+                            written, name_of(offload.optimizer)));
+  check.require(s.parallel.pipeline.ranks == 1 && s.parallel.pipeline.schedule_file.empty(),
+                {key, "parallel.pipeline.ranks", "parallel.pipeline.schedule_file"},
+                fmt::format("{} needs parallel.pipeline.ranks = 1 and no schedule_file, not {} ranks: with several, each "
+                            "keeps the weights of its stages",
+                            written, s.parallel.pipeline.ranks));
+  check.require(s.optimizer.kind != OptimizerKind::muon, {key, "optimizer.kind"},
+                fmt::format("{} needs an optimizer.kind that updates each element by itself, adamw or lion, not {}",
+                            written, s.optimizer.kind));
+  check.require(!offload.early_gradients, {"memory.offload.early_gradients", key},
+                fmt::format("memory.offload.early_gradients has no effect with {}: all gradients leave early; remove it",
+                            written));
+  check.require(s.eval.sample_prompt.empty(), {"eval.sample_prompt", key},
+                fmt::format("eval.sample_prompt needs the weights on the device, not {}; `fptrain generate` writes text "
+                            "from any checkpoint of this run",
+                            written));
 }
 
 void check_checkpoint(const CheckpointSection& c, Checker& check) {
@@ -305,6 +335,7 @@ void check_run(const RunSpec& spec, Checker& check) {
   check_precision(spec.precision, check);
   check_chunks(spec, check);
   check_offload(spec, check);
+  check_offloaded_weights(spec, check);
   check_checkpoint(spec.checkpoint, check);
   check_sample_text(spec, check);
 }

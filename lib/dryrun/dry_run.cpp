@@ -74,11 +74,11 @@ class DryRank {
   }
   void accumulate(int micro_batches) { rig_.executor.accumulate(rig_.batches(micro_batches)); }
 
-  // In a pipeline all micro-batches may differ. Without one, only the first and the last do: the others are like the
+  // With several stages all micro-batches may differ. With one, only the first and the last do: the others are like the
   // second.
   void run_passes(Prediction& p) {
     const int micro_batches = sizes_.back();
-    const bool whole = rig_.executor.pipeline_ranks() > 1;
+    const bool whole = rig_.executor.stages() > 1;
     const size_t before = rig_.arena.in_use();
     ops_.reset();
     p.counted = whole ? micro_batches : 1;

@@ -27,6 +27,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.offload_optimizer = spec.memory.offload.optimizer == Offload::host;
   o.subgroup_elements = spec.memory.offload.subgroup;
   o.offload_activations = spec.memory.offload.activations == Offload::host;
+  o.offload_weights = spec.memory.offload.weights == Offload::host;
   return o;
 }
 

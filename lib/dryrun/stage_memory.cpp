@@ -106,7 +106,7 @@ std::vector<StageBytes> measure_stages(const RunSpec& spec, const PipelinePlan& 
   options.held = {};
   options.gradients = DType::f32;
   options.zero_stage = 0;
-  options.offload_optimizer = false;
+  options.offload_optimizer = options.offload_weights = false;
   Model model(spec.model, options, ops, arena, make_groups(*world, slices), &host_arena);
   const Losses losses(model.env(), model.groups(), executor_options(spec).loss);
   WeightGather weights(model.env(), *model.groups().data);

@@ -15,7 +15,8 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       groups_(model.groups()),
       options_(options),
       plan_(options.pipeline ? *options.pipeline
-                             : single_stage(model.architecture().layers, model.params().uses_attached_gradients())),
+                             : single_stage(model.architecture().layers, model.params().uses_attached_gradients() &&
+                                                                             !model.params().weights_on_host())),
       weights_(model.env(), *groups_.data),
       gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
@@ -23,7 +24,16 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {
   if (options.early_gradients && options.device_share < 1) {
     early_.emplace(model.env(), options.device_share);
-    gradients_.when_complete([this](int unit) { early_->send(unit); });
+    gradients_.when_complete([this](int unit, const Tensor&) { early_->send(unit); });
+  }
+  if (model.params().weights_on_host()) {
+    squares_.emplace(model.env());
+    gradients_.when_complete([this](int unit, const Tensor& kept) {
+      const ParamStore& store = model_->params();
+      const ParamUnit& u = store.table().units()[static_cast<size_t>(unit)];
+      const Segment own = store.table().shard_of(u, store.table().shard());
+      squares_->add(unit, store.gradients_sharded() ? kept : kept.slice(own.offset - u.offset, own.count));
+    });
   }
   if (groups_.matrices) matrices_.emplace(model.env(), *groups_.matrices, model.tensor_tables());
 }
@@ -56,30 +66,12 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   const ModelEnv& e = model_->env();
   const ParamTable& table = model_->table();
   e.arena->enter({"gradient norm"});
-  std::vector<std::vector<Segment>> owned(table.units().size());  // by unit, within its shard
-  int64_t count = 0;
-  for (size_t u = 0; u < owned.size(); ++u) {
-    const ParamUnit& unit = table.units()[u];
-    const int64_t origin = table.shard_of(unit, table.shard()).offset;
-    for (ParamId id = unit.first; id <= unit.last; ++id)
-      for (const Fragment& f : table.owned(id))
-        owned[u].push_back({table[id].offset + f.offset - origin, f.count.elements()});
-    count += static_cast<int64_t>(owned[u].size());
-  }
-  const ArenaTensor squares = e.alloc_f32({std::max<int64_t>(count, 1)});
-  int64_t at = 0;
-  for (size_t u = 0; u < owned.size(); ++u) {
-    const auto n = static_cast<int64_t>(owned[u].size());
-    if (n == 0) continue;
-    e.ops->sum_squares({squares->slice(at, n), e.widened(e.params->shard_of_gradients(table.units()[u])), owned[u]});
-    at += n;
-  }
-  double sum = 0;
-  if (count > 0) {
-    std::vector<float> host(static_cast<size_t>(squares->elements()));
-    e.ops->copy_out({host.data(), squares});
-    for (const float s : host) sum += s;
-  }
+  const double sum = squares_ ? squares_->sum() : [&] {
+    GradientSquares squares(e);
+    for (size_t u = 0; u < table.units().size(); ++u)
+      squares.add(static_cast<int>(u), e.params->shard_of_gradients(table.units()[u]));
+    return squares.sum();
+  }();
   // Tensor ranks have the same losses, so those of one are summed; a non-finite loss counts from each.
   std::array<double, 1 + LossSums::kNumbers> values{sum};
   std::ranges::copy((groups_.at.tp == 0 ? sums : LossSums{.loss = std::isfinite(sums.loss) ? 0 : sums.loss}).numbers(),
@@ -93,15 +85,12 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
 }
 
 Executor::GradientMarks Executor::gradient_marks() {
-  const ModelEnv& e = model_->env();
-  const std::vector<ParamUnit>& units = model_->table().units();
-  const ArenaTensor sums = e.arena->alloc(DType::i32, {2 * static_cast<int64_t>(units.size())}, MemoryClass::workspace);
-  for (size_t u = 0; u < units.size(); ++u)
-    e.ops->bit_sums({sums->slice(2 * static_cast<int64_t>(u), 2), e.params->shard_of_gradients(units[u])});
   GradientMarks marks;
   if (gradients_.check() != nullptr) marks.given = gradients_.check()->checksums();
-  marks.held.resize(2 * units.size());
-  e.ops->copy_out({marks.held.data(), sums});
+  for (const ParamUnit& u : model_->table().units()) {
+    const StateSums::Sums sums = bit_sums_of(model_->env(), model_->params().shard_of_gradients(u));
+    marks.held.insert(marks.held.end(), sums.begin(), sums.end());
+  }
   return marks;
 }
 
@@ -137,9 +126,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const auto rounding = [&](const ParamPart& p, const Tensor& weights, const Tensor& master) {
     return store.rounding(*options_.rounding_seed, step, p, weights, master);
   };
-  const auto round = [&](const ParamPart& p, const Tensor& master) {
-    if (options_.rounding_seed && passing) e.ops->round_stochastically(rounding(p, store.kept_weights(p), master));
-  };
+  const bool rounds = options_.rounding_seed && passing;
   const auto ranges_of = [&](size_t i) {
     std::vector<ParamRange> ranges;
     for (const ParamPart& p : subgroups[i].parts) ranges.push_back(stream.range_of(i, p));
@@ -148,15 +135,17 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   if (matrices_)
     matrices_->begin(spec, lr, [&](const ParamPart& p, const Tensor& master) {
       if (!round_later) e.ops->cast({store.kept_weights(p), master});
-      round(p, master);
+      if (rounds) e.ops->round_stochastically(rounding(p, store.kept_weights(p), master));
     });
   const auto on_device = [&](size_t i, UpdateTensors tensors) {
     const std::vector<ParamRange> ranges = ranges_of(i);
+    const Tensor weights = tensors.weights;
     if (round_later) tensors.weights = {};
     optimizer->update(*e.ops, tensors, ranges, update, sums.of_subgroup(i));
-    for (size_t r = 0; r < ranges.size(); ++r)
+    for (size_t r = 0; rounds && r < ranges.size(); ++r)
       if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
-        round(subgroups[i].parts[r], tensors.param.slice(s.offset, s.count));
+        e.ops->round_stochastically(rounding(subgroups[i].parts[r], weights.slice(s.offset, s.count),
+                                             tensors.param.slice(s.offset, s.count)));
     if (matrices_) matrices_->add(subgroups[i].range, tensors.gradient);
   };
   const auto on_host = [&](size_t i, UpdateTensors tensors, const CopyTicket& after) {

@@ -11,6 +11,7 @@
 
 #include "data/sampling/batch.h"
 #include "exec/early_gradients.h"
+#include "exec/gradient_squares.h"
 #include "exec/matrix_update.h"
 #include "exec/model_stages.h"
 #include "exec/replicas.h"
@@ -74,10 +75,14 @@ class Executor {
   std::vector<double> row_losses(const Batch&);
   // Returns the logits f32 [n, seq_len, vocab] as they enter the softmax, without dropout. Runs on one rank only.
   std::vector<float> logits(const Batch&);
-  int pipeline_ranks() const { return plan_.placement.ranks; }
+  int stages() const { return plan_.placement.stages(); }
   // Number of batches to pass to evaluate() at a time: 1, or with a pipeline twice its ranks, so that few ranks idle
-  // and no more messages wait between chunks than in training.
-  int evaluation_batches() const { return plan_.placement.ranks > 1 ? 2 * plan_.placement.ranks : 1; }
+  // and no more messages wait between chunks than in training. Several share weights that have to come to the device.
+  int evaluation_batches() const {
+    constexpr int kShareWeights = 4;
+    if (plan_.placement.ranks > 1) return 2 * plan_.placement.ranks;
+    return stages() > 1 && plan_.lowering.gather ? kShareWeights : 1;
+  }
 
   // After a non-finite step: runs it again part by part and returns text that names the first tensor with a non-finite
   // value, its layer and the samples it belongs to. Call before the weights change.
@@ -95,6 +100,7 @@ class Executor {
   WeightGather weights_;
   GradientSync gradients_;
   std::optional<EarlyGradients> early_;
+  std::optional<GradientSquares> squares_;  // where gradients leave the device
   std::optional<MatrixUpdate> matrices_;  // with Muon
   Losses losses_;
   StageLinks links_;

@@ -13,6 +13,13 @@ GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check
   if (check) check_.emplace(env, *data_, ends_.get());
 }
 
+GradientSync::~GradientSync() {
+  try {
+    free_departed();
+  } catch (...) {  // another error ends the run; the memory must still outlive the copy
+  }
+}
+
 void GradientSync::begin_step() {
   env_->params->begin_step();
   reduced_.assign(attached_.size(), false);
@@ -44,12 +51,14 @@ void GradientSync::reduce(int unit, bool last) {
 
 void GradientSync::end_step() {
   settle();
+  free_departed();
   if (!ends_) return;
   const ParamStore& store = *env_->params;
   const int shared = store.table().divided_unit();
   const ParamUnit& u = store.table().units()[static_cast<size_t>(shared)];
-  ends_->all_reduce(store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u));
-  if (when_complete_) when_complete_(shared);
+  const Tensor gradient = store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u);
+  ends_->all_reduce(gradient);
+  if (when_complete_) when_complete_(shared, gradient);
 }
 
 void GradientSync::before_send(int unit, const Tensor& whole) {
@@ -74,38 +83,58 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   ParamStore& store = *env_->params;
   ArenaTensor work = std::move(attached_[static_cast<size_t>(unit)]);
   store.attach_gradients(unit, {});
-  if (!store.gradients_sharded()) {
+  if (!store.gradients_sharded() && !store.weights_on_host()) {
     accumulate(store.unit_gradients(u), work, first);
     work.reset();
     if (last) reduce_kept(unit, u);
     return;
   }
-  if (store.options().gradients != DType::f32) {
-    ArenaTensor narrow = env_->arena->alloc(store.options().gradients, work->shape, MemoryClass::gradients);
-    env_->ops->cast({narrow, work});
-    work = std::move(narrow);
-  }
+  FP_CHECK(!store.weights_on_host() || (first && last), "gradients in host memory are reduced once per step");
+  work = narrowed(std::move(work));
   const Segment own = store.table().shard_of(u, store.table().shard());
   auto r = std::make_unique<Reduction>();
-  r->result = work->slice(own.offset - u.offset, own.count);
   r->unit = unit;
-  r->sharded = true;
+  r->sharded = store.gradients_sharded();
+  r->result = r->sharded ? work->slice(own.offset - u.offset, own.count) : *work;
   before_send(unit, work);
-  r->request = data_->start_reduce_scatter(r->result, work);
+  r->request = r->sharded ? data_->start_reduce_scatter(r->result, work) : data_->start_all_reduce(work);
   r->memory = std::move(work);
-  r->target = store.shard_of_gradients(u);
+  r->target = store.held_gradients(u);
   r->first = first;
   r->last = last;
   under_way_ = std::move(r);
+  if (store.weights_on_host() && data_->size() == 1) settle();
+}
+
+ArenaTensor GradientSync::narrowed(ArenaTensor gradients) const {
+  const DType kept = env_->params->options().gradients;
+  if (kept == DType::f32) return gradients;
+  ArenaTensor narrow = env_->arena->alloc(kept, gradients->shape, MemoryClass::gradients);
+  env_->ops->cast({narrow, gradients});
+  return narrow;
+}
+
+void GradientSync::depart(const Tensor& home, const Tensor& gradient, ArenaTensor memory) {
+  free_departed();
+  departure_ = env_->ops->copies().start(home, gradient);
+  departing_ = std::move(memory);
+}
+
+void GradientSync::free_departed() {
+  env_->ops->copies().wait(std::exchange(departure_, {}));
+  departing_.reset();
 }
 
 void GradientSync::settle() {
   if (!under_way_) return;
   under_way_->request.wait();
   if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
-  if (under_way_->target) accumulate(under_way_->target, under_way_->result, under_way_->first);
   const std::unique_ptr<Reduction> done = std::move(under_way_);
-  if (when_complete_ && done->last && !is_shared(done->unit)) when_complete_(done->unit);
+  const bool departs = done->target.residence == Residence::host;
+  if (done->target && !departs) accumulate(done->target, done->result, done->first);
+  if (when_complete_ && done->last && !is_shared(done->unit))
+    when_complete_(done->unit, done->target && !departs ? done->target : done->result);
+  if (departs) depart(done->target, done->result, std::move(done->memory));
 }
 
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {

@@ -4,6 +4,9 @@
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
 // says. They are sent in the type in which they are kept.
+//
+// Gradients that are kept in host memory (memory.offload.weights) are reduced once per step, each to all ranks or to its
+// shard, and leave the device at once. Memory of the device is freed when those of the next unit leave.
 #pragma once
 
 #include <functional>
@@ -21,6 +24,9 @@ class GradientSync {
  public:
   // `check`: compute checksums, with which check()->verify() can verify the sums over the data group after end_step().
   GradientSync(const ModelEnv&, const Groups&, bool check = false);
+  ~GradientSync();
+  GradientSync(const GradientSync&) = delete;
+  GradientSync& operator=(const GradientSync&) = delete;
 
   void begin_step();
   // Call before anything is added to the gradients of a unit: allocates their memory if needed.
@@ -33,15 +39,16 @@ class GradientSync {
   void end_step();
   // Flips a bit of this rank's contribution to the next sum over data ranks, or of the sum that it receives.
   void flip_next(const BitFlip& flip, bool received) { (received ? flip_received_ : flip_sent_) = flip; }
-  // Calls the function with each unit of a step when this rank's part of its gradient is that of the step.
-  void when_complete(std::function<void(int unit)> f) { when_complete_ = std::move(f); }
+  // Calls the function with each unit of a step, and this rank's part of its gradient, when that is complete. It is on
+  // the device then.
+  void when_complete(std::function<void(int unit, const Tensor& gradient)> f) { when_complete_ = std::move(f); }
   ReductionCheck* check() { return check_ ? &*check_ : nullptr; }
 
  private:
   struct Reduction {
     Request request;
     ArenaTensor memory;     // the send buffer, if it is not the store's
-    Tensor result, target;  // target += result on completion; empty target: none
+    Tensor result, target;  // target += result on completion, or in host memory target = result; empty target: none
     bool first = true, sharded = false, last = true;
     int unit = 0;
   };
@@ -51,6 +58,11 @@ class GradientSync {
   void accumulate(const Tensor& to, const Tensor& from, bool first);
   void reduce_kept(int unit, const ParamUnit&);
   void reduce_attached(int unit, const ParamUnit&, bool last);
+  // Returns the gradients in the type in which they are kept.
+  ArenaTensor narrowed(ArenaTensor) const;
+  // Starts to copy gradients to host memory; takes the memory that they are in.
+  void depart(const Tensor& home, const Tensor& gradient, ArenaTensor memory);
+  void free_departed();
   bool is_shared(int unit) const { return ends_ != nullptr && unit == env_->params->table().divided_unit(); }
 
   const ModelEnv* env_;
@@ -60,7 +72,9 @@ class GradientSync {
   std::unique_ptr<Reduction> under_way_;
   std::optional<ReductionCheck> check_;
   std::optional<BitFlip> flip_sent_, flip_received_;
-  std::function<void(int)> when_complete_;
+  std::function<void(int, const Tensor&)> when_complete_;
+  ArenaTensor departing_;  // to host memory
+  CopyTicket departure_;
 };
 
 }  // namespace fp

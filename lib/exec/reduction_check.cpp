@@ -1,8 +1,11 @@
 #include "exec/reduction_check.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+
+#include "exec/pieces.h"
 
 namespace fp {
 
@@ -48,15 +51,16 @@ std::vector<uint32_t> ReductionCheck::checksums() const {
 void ReductionCheck::verify() {
   if (!sums_) return;
   const std::vector<ParamUnit>& units = env_->params->table().units();
-  const ArenaTensor sums =
-      env_->arena->alloc(DType::f32, {static_cast<int64_t>(units.size()), 2}, MemoryClass::workspace);
+  const ArenaTensor sums = env_->arena->alloc(DType::f32, {1, 2}, MemoryClass::workspace);
+  std::vector<double> received(units.size());
   for (size_t u = 0; u < units.size(); ++u)
-    env_->ops->piece_sums({sums->slice(static_cast<int64_t>(u), 1),
-                           env_->params->update_tensors(env_->params->kept_range(units[u])).gradient});
-  std::vector<float> host(2 * units.size());
-  env_->ops->copy_out({host.data(), sums});
-  std::vector<double> received;
-  for (size_t u = 0; u < units.size(); ++u) received.push_back(host[2 * u]);
+    for_each_piece(*env_, env_->params->update_tensors(env_->params->kept_range(units[u])).gradient,
+                   [&](const Tensor& piece, int64_t) {
+                     env_->ops->piece_sums({sums, piece});
+                     std::array<float, 2> host{};
+                     env_->ops->copy_out({host.data(), sums});
+                     received[u] += host[0];
+                   });
   verify(received);
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "exec/pieces.h"
 #include "io/filesystem.h"
 #include "io/json.h"
 #include "model/host_view.h"
@@ -92,23 +93,6 @@ struct Comparison {
   std::vector<int> world_ranks;
 };
 
-// Returns the bit sums of a tensor in host memory, of which a piece at a time passes through the device.
-StateSums::Sums sums_in_host_memory(const ModelEnv& env, const Tensor& x) {
-  env.ops->synchronize();  // the copies that wrote it were ordered, but may not have ended
-  const int64_t piece = std::min(env.params->options().subgroup_elements, x.elements());
-  const ArenaTensor on_device = env.arena->alloc(x.dtype, {piece}, MemoryClass::optimizer),
-                    row = env.arena->alloc(DType::i32, {2}, MemoryClass::workspace);
-  StateSums::Sums total{};
-  for (int64_t at = 0; at < x.elements(); at += piece) {
-    const Tensor part = x.slice(at, std::min(piece, x.elements() - at)), copy = on_device->slice(0, part.elements());
-    env.ops->copy_in({copy, part.data});
-    env.ops->bit_sums({row, copy});
-    StateSums::Sums sums{};
-    env.ops->copy_out({sums.data(), row});
-    add_bit_sums(total, sums, at);
-  }
-  return total;
-}
 
 // A 128-bit hash of names and checksums of the copies, as four integers.
 std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env, const StateSums& known) {
@@ -128,7 +112,7 @@ std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEn
       if (const auto found = known.find(copies[i].part, copies[i].slot))
         std::ranges::copy(*found, &sums[2 * i]);
       else if (copies[i].tensor.residence == Residence::host)
-        std::ranges::copy(sums_in_host_memory(env, copies[i].tensor), &sums[2 * i]);
+        std::ranges::copy(bit_sums_of(env, copies[i].tensor), &sums[2 * i]);
   }
   std::string all(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int32_t));
   for (const Copy& c : copies) all += fmt::format("{} {} {}\n", c.first, c.count, c.name);
@@ -216,6 +200,18 @@ void StateSums::add(const ParamPart& p, int slot, const Sums& sums) { sums_[{p.i
 std::optional<StateSums::Sums> StateSums::find(const ParamPart& p, int slot) const {
   const auto it = sums_.find({p.id, p.first, p.count, slot});
   return it == sums_.end() ? std::nullopt : std::optional(it->second);
+}
+
+StateSums::Sums bit_sums_of(const ModelEnv& env, const Tensor& x) {
+  const ArenaTensor row = env.arena->alloc(DType::i32, {2}, MemoryClass::workspace);
+  StateSums::Sums total{};
+  for_each_piece(env, x, [&](const Tensor& piece, int64_t at) {
+    env.ops->bit_sums({row, piece});
+    StateSums::Sums sums{};
+    env.ops->copy_out({sums.data(), row});
+    add_bit_sums(total, sums, at);
+  });
+  return total;
 }
 
 void check_replicas(Model& model, Ops& ops, const StateSums& known) {

@@ -34,6 +34,9 @@ constexpr void add_bit_sums(StateSums::Sums& total, const StateSums::Sums& part,
   add(total[1], static_cast<uint32_t>(part[1]) + 2 * static_cast<uint32_t>(first) * static_cast<uint32_t>(part[0]));
 }
 
+// Returns the bit sums of a flat tensor, of which a piece at a time passes through the device if it is in host memory.
+StateSums::Sums bit_sums_of(const ModelEnv&, const Tensor&);
+
 // Compares weights, master weights and the optimizer's states over the ranks that hold copies of them: what ZeRO keeps
 // whole over the data group, replicated parameters over the tensor group, kv heads over the tensor ranks that hold
 // copies of them, and an embedding that the first and last pipeline rank share. Collective over the world; call between

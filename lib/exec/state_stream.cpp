@@ -41,11 +41,16 @@ void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
     for (size_t s = 0; s < all.size() && uses_device_; ++s)
       if (passes(static_cast<int>(s)) && takes(slots, s))
         b.slots[s] = env_->arena->alloc(all[s].dtype, {elements}, MemoryClass::optimizer);
+    if (!uses_device_ || !store.weights_on_host() || slots != Subgroup::Slots::all) continue;
+    b.gradient = env_->arena->alloc(gradients, {elements}, MemoryClass::gradients);
+    if (store.compute() != DType::f32)
+      b.weights = env_->arena->alloc(store.compute(), {elements}, MemoryClass::parameters);
   }
   if (!uses_host_) return;
   Arena& arena = store.host_arena();
   host_.resize(schedule_.buffers.host);
   for (HostBuffer& b : host_) {
+    if (store.weights_on_host()) continue;
     if (early_ == nullptr) b.gradient = arena.alloc(gradients, {elements}, MemoryClass::gradients);
     if (!passes(kParamSlot)) b.param = arena.alloc(DType::f32, {elements}, MemoryClass::optimizer);
     if (store.compute() != DType::f32) b.weights = arena.alloc(store.compute(), {elements}, MemoryClass::parameters);
@@ -102,17 +107,40 @@ void StateStream::for_each_passing(const UpdateAction& a, const Use& use) {
   }
 }
 
+template <class Use>
+void StateStream::for_each_run(size_t subgroup, const Use& use) const {
+  const std::vector<ParamPart>& parts = (*subgroups_)[subgroup].parts;
+  for (size_t i = 0; i < parts.size();) {
+    Segment s = range_of(subgroup, parts[i]).segment;
+    for (++i; i < parts.size(); ++i) {
+      const Segment next = range_of(subgroup, parts[i]).segment;
+      if (next.offset != s.offset + s.count) break;
+      s.count += next.count;
+    }
+    use(s);
+  }
+}
+
 void StateStream::fetch(const UpdateAction& a) {
-  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) {
-    DeviceBuffer& b = device_[a.buffer];
+  if (device_.empty()) return;
+  DeviceBuffer& b = device_[a.buffer];
+  const auto copy = [&](const Tensor& buffer, const Tensor& home) {
     b.filled = env_->ops->copies().start(buffer, home, b.emptied);
-  });
+  };
+  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) { copy(buffer, home); });
+  const Tensor gradient = at_home(a.subgroup).gradient;
+  if (b.gradient) copy(b.gradient->slice(0, gradient.elements()), gradient);
 }
 
 void StateStream::update_on_device(const UpdateAction& a, const Updates& updates) {
   UpdateTensors t = at_home(a.subgroup);
   if (!device_.empty()) env_->ops->copies().wait(device_[a.buffer].filled);
   for_each_passing(a, [&](size_t s, const Tensor& buffer, const Tensor&) { slot_of(t, s) = buffer; });
+  if (!device_.empty()) {
+    const DeviceBuffer& b = device_[a.buffer];
+    if (b.gradient) t.gradient = b.gradient->slice(0, t.gradient.elements());
+    if (b.weights) t.weights = b.weights->slice(0, t.weights.elements());
+  }
   if (wide_) {
     const Tensor gradient = wide_->slice(0, t.gradient.elements());
     env_->ops->cast({gradient, t.gradient});
@@ -122,8 +150,16 @@ void StateStream::update_on_device(const UpdateAction& a, const Updates& updates
 }
 
 void StateStream::write_back(const UpdateAction& a) {
-  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) {
-    device_[a.buffer].emptied = env_->ops->copies().start(home, buffer);
+  if (device_.empty()) return;
+  DeviceBuffer& b = device_[a.buffer];
+  const auto copy = [&](const Tensor& home, const Tensor& buffer) {
+    b.emptied = env_->ops->copies().start(home, buffer);
+  };
+  for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) { copy(home, buffer); });
+  if (!b.weights) return;
+  const Tensor home = at_home(a.subgroup).weights;
+  for_each_run(a.subgroup, [&](const Segment& s) {
+    copy(home.slice(s.offset, s.count), b.weights->slice(s.offset, s.count));
   });
 }
 
@@ -136,6 +172,7 @@ void StateStream::send_gradient(const UpdateAction& a) {
   // The backward pass completes the first subgroups last, so the first update waits for all gradients, and those that
   // follow it in its lane only for their buffer.
   if (early_ != nullptr) b.filled = b.emptied.number > 0 ? b.emptied : early_->last();
+  if (env_->params->weights_on_host()) b.filled = b.emptied;  // all is there since the backward pass
   send(b.gradient, t.gradient);
   send(b.param, t.param);
 }
@@ -144,7 +181,8 @@ void StateStream::update_on_host(const UpdateAction& a, const Updates& updates) 
   HostBuffer& b = host_[a.buffer];
   UpdateTensors t = at_home(a.subgroup);
   const auto part = [&](const ArenaTensor& whole) { return whole->slice(0, t.param.elements()); };
-  t.gradient = early_ != nullptr ? early_->gradient(a.subgroup) : part(b.gradient);
+  if (early_ != nullptr) t.gradient = early_->gradient(a.subgroup);
+  if (b.gradient) t.gradient = part(b.gradient);
   if (b.param) t.param = part(b.param);
   if (b.weights) t.weights = part(b.weights);
   CopyTicket after = b.filled;
@@ -163,18 +201,8 @@ void StateStream::send_weights(const UpdateAction& a) {
     b.emptied = env_->ops->copies().start(to.slice(s.offset, s.count), from->slice(s.offset, s.count), b.updated);
   };
   if (b.param) send(t.param, b.param, {0, t.param.elements()});
-  if (!b.weights) return;
-  // The host computes no weights between the parameters.
-  const std::vector<ParamPart>& parts = (*subgroups_)[a.subgroup].parts;
-  for (size_t i = 0; i < parts.size();) {
-    Segment s = range_of(a.subgroup, parts[i]).segment;
-    for (++i; i < parts.size(); ++i) {
-      const Segment next = range_of(a.subgroup, parts[i]).segment;
-      if (next.offset != s.offset + s.count) break;
-      s.count += next.count;
-    }
-    send(t.weights, b.weights, s);
-  }
+  if (b.weights) for_each_run(a.subgroup, [&](const Segment& s) { send(t.weights, b.weights, s); });
+  if (!b.param && !b.weights) b.emptied = b.updated;  // the update wrote them where they live
 }
 
 void StateStream::finish() {

@@ -1,7 +1,7 @@
 // StateStream: brings the optimizer's state that lives in host memory to where it is updated. A subgroup that is
 // updated on the device passes through it: it is fetched while the one before it is updated and the one before that is
 // written back. One that is updated on the host gets its gradient, and sends back its weights, beside all this
-// (optim/update_schedule.h).
+// (optim/update_schedule.h). Weights and gradients that are in host memory too pass through the device like state.
 #pragma once
 
 #include <functional>
@@ -48,16 +48,19 @@ class StateStream {
  private:
   struct DeviceBuffer {
     std::vector<ArenaTensor> slots;  // by slot; empty for those that are on the device
+    ArenaTensor gradient, weights;   // if they are in host memory
     CopyTicket filled, emptied;
   };
   struct HostBuffer {
-    ArenaTensor gradient, weights;
-    ArenaTensor param;  // if the master weights are on the device
+    ArenaTensor gradient, weights, param;  // those that are on the device
     CopyTicket filled, updated, emptied;
   };
   void allocate(Subgroup::Slots, int64_t elements);
   // Returns the tensors of subgroup i where they live.
   UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*subgroups_)[i].range); }
+  // Calls `use` with the ranges of a subgroup's tensors in which there are parameters: no weights are computed between.
+  template <class Use>
+  void for_each_run(size_t subgroup, const Use& use) const;
   // Calls `use` with the buffer and the tensor at home of each slot of subgroup i that passes through the device.
   template <class Use>
   void for_each_passing(const UpdateAction&, const Use&);

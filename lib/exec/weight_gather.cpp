@@ -1,8 +1,16 @@
 #include "exec/weight_gather.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace fp {
+
+WeightGather::~WeightGather() {
+  try {
+    for (const Unit& u : units_) env_->ops->copies().wait(u.copy);
+  } catch (...) {  // another error ends the run; the memory must still outlive the copies
+  }
+}
 
 void WeightGather::start(int unit) {
   Unit& u = units_[static_cast<size_t>(unit)];
@@ -10,17 +18,40 @@ void WeightGather::start(int unit) {
   const ParamStore& store = *env_->params;
   const ParamUnit& table_unit = store.table().units()[static_cast<size_t>(unit)];
   u.memory = env_->arena->alloc(store.compute(), {table_unit.elements}, MemoryClass::parameters);
-  u.request = data_->start_all_gather(u.memory, store.shard_of_weights(table_unit));
+  if (!store.weights_on_host()) return begin_gather(u, unit);
+  u.copy = env_->ops->copies().start(store.own_part(table_unit, u.memory), store.held_weights(table_unit));
+  u.started = acquired_;
+  copying_.push_back(unit);
+}
+
+void WeightGather::begin_gather(Unit& u, int unit) {
+  const ParamStore& store = *env_->params;
+  const ParamUnit& table_unit = store.table().units()[static_cast<size_t>(unit)];
+  if (store.weights_on_host()) {
+    env_->ops->copies().wait(std::exchange(u.copy, {}));
+    std::erase(copying_, unit);
+  }
+  if (!store.weights_sharded()) return;
+  const Tensor part =
+      store.weights_on_host() ? store.own_part(table_unit, u.memory) : store.shard_of_weights(table_unit);
+  u.request = data_->start_all_gather(u.memory, part);
 }
 
 void WeightGather::acquire(int unit, int next) {
-  if (!env_->params->weights_sharded()) return;
+  if (!env_->params->uses_attached_weights()) return;
   start(unit);
+  ++acquired_;
+  const auto is_due = [&](int other) {
+    return env_->params->weights_sharded() && units_[static_cast<size_t>(other)].started + 1 < acquired_;
+  };
+  while (!copying_.empty() && is_due(copying_.front()))
+    begin_gather(units_[static_cast<size_t>(copying_.front())], copying_.front());
   Unit& u = units_[static_cast<size_t>(unit)];
   ++u.uses;
-  if (!u.gathered) {
+  if (!u.ready) {
+    if (u.copy.number > 0) begin_gather(u, unit);
     u.request.wait();
-    u.gathered = true;
+    u.ready = true;
     env_->params->attach_weights(unit, u.memory);
     env_->ops->weights_changed();
   }
@@ -28,25 +59,28 @@ void WeightGather::acquire(int unit, int next) {
 }
 
 void WeightGather::hold(int unit) {
-  if (!env_->params->weights_sharded()) return;
+  if (!env_->params->uses_attached_weights()) return;
   start(unit);
   ++units_[static_cast<size_t>(unit)].uses;
 }
 
 void WeightGather::release(int unit) {
-  if (!env_->params->weights_sharded()) return;
+  if (!env_->params->uses_attached_weights()) return;
   Unit& u = units_[static_cast<size_t>(unit)];
   FP_CHECK(u.uses > 0, "the weights of unit {} are released, but not in use", unit);
   if (--u.uses > 0) return;
-  u.request.wait();  // held, but never needed
-  u.gathered = false;
+  // Held, but never needed.
+  env_->ops->copies().wait(std::exchange(u.copy, {}));
+  std::erase(copying_, unit);
+  u.request.wait();
+  u.ready = false;
   env_->params->attach_weights(unit, {});
   u.memory.reset();
 }
 
 void WeightGather::all_gather_updated() {
   const ParamStore& store = *env_->params;
-  if (store.state_sharded() && !store.weights_sharded()) {
+  if (store.state_sharded() && !store.uses_attached_weights()) {
     Request before;
     for (const ParamUnit& u : store.table().units()) {
       Request now = data_->start_all_gather(store.unit_weights(u), store.shard_of_weights(u));

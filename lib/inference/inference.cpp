@@ -41,7 +41,7 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   ModelOptions options = model_options(spec());
   options.training = false;
   options.recompute = Recompute::none;
-  options.offload_activations = false;
+  options.offload_activations = options.offload_weights = false;
   options.positions = std::max(use.context, use.seq_len);
   if (use.precision) options.compute = *use.precision;
   const int64_t trained = spec().model.max_position;

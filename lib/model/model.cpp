@@ -7,7 +7,7 @@ namespace {
 const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
   if (!options.training || !options.optimizer) return table;
   std::vector<StateSlot> slots = state_slots(*options.optimizer);
-  if (options.offload_optimizer) offload(slots, options.compute);
+  if (options.offload_optimizer) offload(slots, options.compute, options.offload_weights);
   table.set_slots(std::move(slots));
   return table;
 }
@@ -22,7 +22,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
       params_(std::make_unique<ParamStore>(
           with_slots(table_, options),
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
-                       options.optimizer.has_value(), options.subgroup_elements},
+                       options.optimizer.has_value(), options.subgroup_elements, options.offload_weights},
           arena, host)),
       groups_(complete_groups(groups, table_, params_->state_sharded())),
       embedding_(env_),
@@ -33,6 +33,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.ops = &ops;
   env_.arena = &arena;
   env_.seed = options.seed;
+  FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
+           "weights in host memory without the optimizer's state there");
   FP_CHECK(!options.offload_activations || host != nullptr, "activations in host memory without an arena there");
   if (options.offload_activations) env_.host = host;
   if (host != nullptr) {

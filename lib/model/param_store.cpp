@@ -17,9 +17,11 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
       written_(table.size()) {
+  const Residence of_weights = weights_on_host() ? Residence::host : Residence::device;
   const auto make = [&](Flat& flat, DType dtype, int sharded_from, MemoryClass what, std::optional<int> slot = {}) {
-    const Residence residence = slot ? table.slots()[static_cast<size_t>(*slot)].residence : Residence::device;
+    const Residence residence = slot ? table.slots()[static_cast<size_t>(*slot)].residence : of_weights;
     FP_CHECK(residence == Residence::device || host != nullptr, "state in host memory without an arena there");
+    if (of_weights == Residence::host) sharded_from = std::min(sharded_from, 1);
     flat.layout = FlatLayout(table, table.shards() > 1 && options.zero_stage >= sharded_from, slot);
     Arena& from = residence == Residence::device ? arena : *host;
     flat.memory = from.alloc(dtype, {flat.layout.capacity()}, what);
@@ -62,8 +64,8 @@ Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId f
 Tensor ParamStore::weight(ParamId first, ParamId last) const {
   const auto unit = static_cast<size_t>(table_->unit_of(first));
   const ParamUnit& u = table_->units()[unit];
-  FP_CHECK(!weights_.layout.sharded() || attached_weights_[unit], "the weights of unit {} are not gathered", unit);
-  return view(weights_.layout.sharded() ? attached_weights_[unit] : unit_weights(u), u, first, last);
+  FP_CHECK(!uses_attached_weights() || attached_weights_[unit], "the weights of unit {} are not on the device", unit);
+  return view(uses_attached_weights() ? attached_weights_[unit] : unit_weights(u), u, first, last);
 }
 
 Tensor ParamStore::grad(ParamId first, ParamId last) const {
@@ -170,16 +172,21 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
 }
 
 template <class Use>
-void ParamStore::with_masters(Ops& ops, const Segment& whole, const Use& use) {
-  const Tensor home = masters().at(whole);
-  if (home.residence == Residence::device) return use(whole, home);
+void ParamStore::set_weights(Ops& ops, const Segment& whole, const Use& use) {
+  const Tensor home = masters().at(whole), weights = weights_.at(whole);
+  if (home.residence == Residence::device) return use(whole, home, weights);
   const int64_t piece = std::min(options_.subgroup_elements, whole.count);
-  const ArenaTensor buffer = arena_->alloc(home.dtype, {std::max<int64_t>(piece, 1)}, MemoryClass::optimizer);
+  const auto allocate = [&](const Tensor& of, MemoryClass what) {
+    return of.residence == Residence::host ? arena_->alloc(of.dtype, {std::max<int64_t>(piece, 1)}, what)
+                                           : ArenaTensor();
+  };
+  const ArenaTensor buffer = allocate(home, MemoryClass::optimizer), out = allocate(weights, MemoryClass::parameters);
   for (int64_t at = 0; at < whole.count; at += piece) {
     const int64_t count = std::min(piece, whole.count - at);
-    const Tensor on_device = buffer->slice(0, count);
+    const Tensor on_device = buffer->slice(0, count), part = weights.slice(at, count);
     ops.copy_in({on_device, home.slice(at, count).data});
-    use(Segment{whole.offset + at, count}, on_device);
+    use(Segment{whole.offset + at, count}, on_device, out ? out->slice(0, count) : part);
+    if (out) ops.copy_out({part.data, out->slice(0, count)});
   }
 }
 
@@ -187,10 +194,11 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
   for (ParamId id = 0; id < static_cast<ParamId>(table_->size()); ++id) {
     const Param& p = (*table_)[id];
     if (p.unit < 0) continue;
-    with_masters(ops, place_of(*table_, {id, 0, p.local_elements()}), [&](const Segment& s, const Tensor& master) {
-      const ParamPart part{id, s.offset - p.offset, s.count};
-      ops.round_stochastically(rounding(seed, step, part, kept_weights(part), master));
-    });
+    set_weights(ops, place_of(*table_, {id, 0, p.local_elements()}),
+                [&](const Segment& s, const Tensor& master, const Tensor& weights) {
+                  ops.round_stochastically(
+                      rounding(seed, step, {id, s.offset - p.offset, s.count}, weights, master));
+                });
   }
   ops.weights_changed();
 }
@@ -203,10 +211,8 @@ calls::RoundStochastically ParamStore::rounding(uint64_t seed, int64_t step, con
 void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
     for (const ParamUnit& u : table_->units())
-      with_masters(ops, master_.layout.sharded() ? own(u) : Segment{u.offset, u.elements},
-                   [&](const Segment& s, const Tensor& master) {
-                     ops.cast({weights_.at(s), master});
-                   });
+      set_weights(ops, master_.layout.sharded() ? own(u) : Segment{u.offset, u.elements},
+                  [&](const Segment&, const Tensor& master, const Tensor& weights) { ops.cast({weights, master}); });
   ops.weights_changed();
 }
 

@@ -4,6 +4,7 @@
 // fp32 master weights from ZeRO 1, gradients from ZeRO 2, weights under ZeRO 3. In fp32 compute the weights are the
 // master weights. A state that only some parameters have takes memory for these alone. Gradients are kept in f32 or
 // bf16; those not kept whole in f32 are computed, a unit at a time, in working memory that the caller attaches.
+// Weights and gradients may be kept in host memory, sharded from ZeRO 1 on; then compute only uses attached memory.
 #pragma once
 
 #include <vector>
@@ -21,11 +22,12 @@ struct StoreOptions {
   int zero_stage = 0;
   bool optimizer = true;  // with training; false: gradients, but neither master weights nor an optimizer's states
   int64_t subgroup_elements = int64_t{1} << 22;  // of a slot in host memory, updated at a time
+  bool offload_weights = false;                  // with training: keep weights and gradients in host memory
 };
 
 class ParamStore {
  public:
-  // Slots that the table places in host memory come from the arena `host`.
+  // What is in host memory comes from the arena `host`.
   ParamStore(const ParamTable&, const StoreOptions&, Arena&, Arena* host = nullptr);
 
   const ParamTable& table() const { return *table_; }
@@ -43,8 +45,14 @@ class ParamStore {
   bool weights_sharded() const { return weights_.layout.sharded(); }
   bool state_sharded() const { return state_sharded_; }
   bool gradients_sharded() const { return grads_.layout.sharded(); }
+  // Whether weights and gradients are kept in host memory.
+  bool weights_on_host() const { return options_.training && options_.offload_weights; }
+  // Whether compute uses attached weights.
+  bool uses_attached_weights() const { return weights_sharded() || weights_on_host(); }
   // Whether gradients are computed in attached memory.
-  bool uses_attached_gradients() const { return gradients_sharded() || options_.gradients != DType::f32; }
+  bool uses_attached_gradients() const {
+    return gradients_sharded() || options_.gradients != DType::f32 || weights_on_host();
+  }
 
   // The flat buffers as they are, whole or sharded. Without training there are weights only.
   const Tensor& weights() const { return weights_.memory; }
@@ -55,11 +63,20 @@ class ParamStore {
   // Returns one parameter's part of a whole flat buffer.
   Tensor part(const Tensor& flat, ParamId id) const;
 
-  // Weights and gradients of a unit: all of them (if kept whole), or this rank's shard.
+  // Weights and gradients of a unit: all of them (if kept whole), or this rank's shard. held_*(): whichever is kept.
   Tensor unit_weights(const ParamUnit& u) const { return weights_.at({u.offset, u.elements}); }
   Tensor shard_of_weights(const ParamUnit& u) const { return weights_.at(own(u)); }
+  Tensor held_weights(const ParamUnit& u) const { return weights_sharded() ? shard_of_weights(u) : unit_weights(u); }
   Tensor unit_gradients(const ParamUnit& u) const { return grads_.at({u.offset, u.elements}); }
   Tensor shard_of_gradients(const ParamUnit& u) const { return grads_.at(own(u)); }
+  Tensor held_gradients(const ParamUnit& u) const {
+    return gradients_sharded() ? shard_of_gradients(u) : unit_gradients(u);
+  }
+  // Returns the part of a whole unit in other memory that this rank holds of its weights.
+  Tensor own_part(const ParamUnit& u, const Tensor& whole) const {
+    const Segment s = weights_sharded() ? own(u) : Segment{u.offset, u.elements};
+    return whole.slice(s.offset - u.offset, s.count);
+  }
   // Returns the flat range of a unit whose state this rank keeps: the whole unit, or this rank's shard.
   Segment kept_range(const ParamUnit& u) const { return state_sharded() ? own(u) : Segment{u.offset, u.elements}; }
   // Returns the tensors that an update of a flat range needs, in the memory where they live. The weights are in the
@@ -116,9 +133,10 @@ class ParamStore {
   };
   const Flat& masters() const { return master_.memory ? master_ : weights_; }
   const Flat& flat(int slot) const;
-  // Calls `use` with ranges of the table's buffers that make up `whole`, and their master weights in device memory.
+  // Calls `use` with ranges of the table's buffers that make up `whole`, and their master weights and weights in device
+  // memory, of which it sets the latter.
   template <class Use>
-  void with_masters(Ops&, const Segment& whole, const Use& use);
+  void set_weights(Ops&, const Segment& whole, const Use& use);
   Segment own(const ParamUnit& u) const { return table_->shard_of(u, table_->shard()); }
   Tensor view(const Tensor& unit_memory, const ParamUnit&, ParamId first, ParamId last) const;
 

@@ -28,8 +28,8 @@ std::vector<StateSlot> state_slots(OptimizerKind kind) {
 
 bool updates_on_host(OptimizerKind kind) { return kind != OptimizerKind::muon; }
 
-void offload(std::vector<StateSlot>& slots, DType compute) {
-  for (size_t s = compute == DType::f32 ? kParamSlot + 1 : kParamSlot; s < slots.size(); ++s)
+void offload(std::vector<StateSlot>& slots, DType compute, bool weights) {
+  for (size_t s = compute == DType::f32 && !weights ? kParamSlot + 1 : kParamSlot; s < slots.size(); ++s)
     slots[s].residence = Residence::host;
 }
 
@@ -51,9 +51,9 @@ double saved_bytes(OptimizerKind kind, double matrices) {
   return bytes;
 }
 
-double offloaded_bytes(OptimizerKind kind, double matrices, DType compute) {
+double offloaded_bytes(OptimizerKind kind, double matrices, DType compute, bool weights) {
   std::vector<StateSlot> slots = state_slots(kind);
-  offload(slots, compute);
+  offload(slots, compute, weights);
   double bytes = 0;
   for (const StateSlot& s : slots)
     if (s.residence == Residence::host) bytes += mean_bytes(s, matrices);

@@ -76,12 +76,13 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection&);
 std::vector<StateSlot> state_slots(OptimizerKind);
 // Whether update_on_host() is possible.
 bool updates_on_host(OptimizerKind);
-// Moves slots to host memory: all of them, but for the parameter's own if training computes with it.
-void offload(std::vector<StateSlot>&, DType compute);
+// Moves slots to host memory: all of them, but for the parameter's own if training computes with it and the weights
+// stay on the device.
+void offload(std::vector<StateSlot>&, DType compute, bool weights = false);
 // Bytes of all slots of a parameter's element, which checkpoints save, and of those that offload() moves: on average
 // over the parameters of a model of which the fraction `matrices` has Param::matrix.
 double saved_bytes(OptimizerKind, double matrices);
-double offloaded_bytes(OptimizerKind, double matrices, DType compute);
+double offloaded_bytes(OptimizerKind, double matrices, DType compute, bool weights = false);
 
 // Returns the factor on the gradients: min(1, clip / (norm + 1e-6)); 1 when clip is 0.
 double clip_scale(double norm, double clip);

@@ -35,7 +35,7 @@ RunSpec slice_of(const RunSpec& spec, Recompute recompute) {
   s.parallel.zero_stage = 0;
   s.precision.gradients = DType::f32;
   s.memory.recompute = recompute;
-  s.memory.offload.optimizer = Offload::none;
+  s.memory.offload.optimizer = s.memory.offload.weights = Offload::none;
   return s;
 }
 

@@ -84,10 +84,13 @@ Schedule PipelinePlan::evaluation(int micro_batches) const {
 }
 
 std::string describe(const PipelinePlan& plan, int micro_batches) {
-  if (plan.placement.ranks == 1) return {};
+  if (plan.placement.stages() == 1) return {};
   const Schedule s = plan.step(micro_batches);
   std::string layers;
   for (const StagePart& part : plan.stages) layers += fmt::format(" {}", part.layers);
+  if (plan.placement.ranks == 1)
+    return fmt::format("order of the passes   {:>12}   {} micro-batches through each of {} stages before the next\n",
+                       s.kind, micro_batches, plan.stages.size());
   return fmt::format(
       "pipeline              {:>12}   {} stages of{} layers{}\n"
       "bubble                {:>10.1f} %   of a step of {} micro-batches, with times by FLOPs and instant messages\n",
@@ -124,21 +127,26 @@ Placement place_stages(const PipelineSection& p) {
 PipelinePlan plan_pipeline(const RunSpec& spec) {
   const PipelineSection& p = spec.parallel.pipeline;
   const bool often = spec.parallel.zero_stage >= 2 || spec.precision.gradients != DType::f32;
-  if (p.ranks == 1) return single_stage(spec.model.layers, often);
+  const bool breadth_first = spec.breadth_first(), offloaded = spec.memory.offload.weights == Offload::host;
+  if (p.ranks == 1 && !breadth_first) return single_stage(spec.model.layers, often);
   PipelinePlan plan;
   plan.request = schedule_request(p);
   if (!p.schedule_file.empty()) plan.from_file = passes_of(p);
-  plan.placement = place_stages(p);
+  if (breadth_first) {
+    plan.request.kind = PipelineSchedule::bfs;
+    if (p.chunks == 0) plan.request.chunks = static_cast<int>(spec.model.layers) + 2;
+  }
+  plan.placement = breadth_first ? placement_of(plan.request) : place_stages(p);
   plan.stages = cut_into_stages(spec.model, spec.data.seq_len, p.layers, plan.placement.stages());
   if (!p.recompute.empty() && p.recompute.size() != plan.stages.size())
     throw ConfigError(fmt::format(
         "parallel.pipeline.recompute has {} entr{} for {} stages (ranks x chunks); use `auto`, or one for each stage",
         p.recompute.size(), p.recompute.size() == 1 ? "y" : "ies", plan.stages.size()));
   plan.lowering.costs = costs_of(spec.model, spec.data.seq_len, plan.stages);
-  plan.lowering.gather = spec.parallel.zero_stage == 3;
+  plan.lowering.gather = spec.parallel.zero_stage == 3 || offloaded;
   plan.lowering.w_needs_weights = spec.memory.mlp_tile_tokens > 0;
   plan.lowering.resident = static_cast<int>(p.resident_stages);
-  if (often) plan.lowering.reduce_every = 1;  // under zeropp: once for each of its units
+  if (often && !breadth_first) plan.lowering.reduce_every = 1;  // under zeropp: once for each of its units
   return plan;
 }
 

@@ -29,11 +29,10 @@ struct PipelinePlan {
   Schedule evaluation(int micro_batches) const;
 };
 
-// Returns text for people: the layers of each stage and the bubble of a step, by FLOPs; empty without a pipeline.
+// Returns text for people: the layers of each stage and the bubble of a step, by FLOPs; empty for a single stage.
 std::string describe(const PipelinePlan&, int micro_batches);
 
-// Returns the plan of a run without a pipeline: a single stage. `reduces_often`: gradients are reduced for every
-// micro-batch.
+// Returns the plan of a run in a single stage. `reduces_often`: gradients are reduced for every micro-batch.
 PipelinePlan single_stage(int64_t layers, bool reduces_often);
 
 // Returns the request that a section describes, without micro_batches.
