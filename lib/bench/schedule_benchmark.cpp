@@ -34,7 +34,7 @@ class SleepingStages final : public StageWork {
   const std::vector<Interval>& passes() const { return passes_; }
 
   ArenaTensor allocate_input(const Action&) override { return message(); }
-  ArenaTensor forward(const Action& a, ArenaTensor) override {
+  ArenaTensor forward(const Action& a, OffloadedTensor) override {
     sleep(a);
     return a.stage + 1 < stages_ ? message() : ArenaTensor();
   }

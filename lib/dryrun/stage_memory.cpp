@@ -50,7 +50,7 @@ class StageMeter {
     ArenaTensor x = work_.allocate_input(a), y;
     bytes.boundary = used() - empty;
     if (a.stage == 0) x.reset();
-    const int64_t worst = worst_of([&] { y = work_.forward(a, std::move(x)); });
+    const int64_t worst = worst_of([&] { y = work_.forward(a, OffloadedTensor(std::move(x))); });
     bytes.forward = used() - empty - size_of(y, bytes);
     bytes.offloaded = static_cast<int64_t>(host_arena_.in_use());
     // If the stage keeps its input, that is part of bytes.forward.

@@ -213,7 +213,7 @@ class ForwardInspection {
     const ModelEnv& e = model_.env();
     if (rank_of(a.stage - 1) != rank_)
       links_.receive(Direction::forward, a, e.alloc({local_rows(shares_of(e, b)), e.arch->hidden}));
-    return links_.take(Direction::forward, a);
+    return links_.take(Direction::forward, a).take();
   }
 
   void pass_on(const Action& a, const Place& at, std::vector<OffloadedTensor>& x) {

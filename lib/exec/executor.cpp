@@ -20,8 +20,9 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       weights_(model.env(), *groups_.data),
       gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
-      links_(plan_.placement, groups_, plan_.lowering.sends_in_flight),
-      stages_(model, groups_, plan_.stages, losses_, weights_, gradients_) {
+      links_(plan_.placement, groups_, plan_.lowering.sends_in_flight,
+             breadth_first() && model.env().host != nullptr ? &model.env() : nullptr),
+      stages_(model, groups_, plan_.stages, losses_, weights_, gradients_, breadth_first()) {
   if (options.early_gradients && options.device_share < 1) {
     early_.emplace(model.env(), options.device_share);
     gradients_.when_complete([this](int unit, const Tensor&) { early_->send(unit); });

@@ -89,6 +89,8 @@ class Executor {
   std::string diagnose(std::span<const Batch> micro_batches);
 
  private:
+  // Whether all micro-batches of a step pass through a stage of this rank before the next one.
+  bool breadth_first() const { return plan_.placement.ranks == 1 && stages() > 1; }
   const Schedule& step_schedule(int micro_batches);
   std::vector<ArenaTensor> token_losses(std::span<const Batch>);
 

@@ -6,14 +6,22 @@
 namespace fp {
 
 ModelStages::ModelStages(Model& model, const Groups& groups, const std::vector<StagePart>& parts, const Losses& losses,
-                         WeightGather& weights, GradientSync& gradients)
-    : model_(&model), groups_(&groups), parts_(&parts), losses_(&losses), weights_(&weights), gradients_(&gradients) {}
+                         WeightGather& weights, GradientSync& gradients, bool breadth_first)
+    : model_(&model),
+      groups_(&groups),
+      parts_(&parts),
+      losses_(&losses),
+      weights_(&weights),
+      gradients_(&gradients),
+      breadth_first_(breadth_first) {}
 
 void ModelStages::begin_step(const Schedule& schedule, std::span<const Batch> batches, const LossSpec& spec) {
   schedule_ = &schedule;
   batches_ = batches;
   spec_ = spec;
   training_ = true;
+  parks_ = breadth_first_ && model_->env().host != nullptr && batches.size() > StageLinks::kNear;
+  position_ = 0;
   departures_ = {};
   sums_.assign(batches.size(), {});
   sums_to_come_.clear();
@@ -96,11 +104,12 @@ ArenaTensor ModelStages::allocate_input(const Action& a) {
   return e.alloc({local_rows(shares_of(e, batch(a))), e.arch->hidden});
 }
 
-// The backward pass of a whole sequence soon follows its last layer.
+// The backward pass of a whole sequence soon follows its last layer, unless other micro-batches pass before.
 bool ModelStages::leaves(const StagePart& p, int64_t l, size_t chunks) const {
   if (offloads_stream(chunks)) return l == p.layers ? p.head : !training_ || recomputes(p, l);
-  return model_->env().host != nullptr && training_ && l < p.layers && recomputes(p, l) &&
-         !(p.head && l + 1 == p.layers);
+  if (model_->env().host == nullptr || !training_) return false;
+  if (l == p.layers) return p.head && parks_;
+  return recomputes(p, l) && (parks_ || !(p.head && l + 1 == p.layers));
 }
 
 StageState ModelStages::new_state(const StagePart& p, size_t chunks) const {
@@ -117,17 +126,21 @@ StageState ModelStages::new_state(const StagePart& p, size_t chunks) const {
   return s;
 }
 
-void ModelStages::put_input(const StagePart& p, StageState& s, int64_t l, size_t chunk, ArenaTensor x) {
+void ModelStages::put_input(const StagePart& p, StageState& s, int64_t l, size_t chunk, OffloadedTensor x) {
   std::vector<OffloadedTensor>& chunks = s.inputs_of(l);
-  chunks[chunk] = OffloadedTensor(std::move(x));
-  if (leaves(p, l, chunks.size())) departures_.send(model_->env(), chunks[chunk]);
+  chunks[chunk] = std::move(x);
+  if (leaves(p, l, chunks.size()))
+    departures_.keep(model_->env(), chunks[chunk]);
+  else
+    chunks[chunk].keep_on_device();
 }
 
 void ModelStages::run_embedding(const StagePart& p, const DeviceBatch& batch, StageState& s) {
   const std::vector<int> embedding = model_->table().embedding_units();
   begin("forward of the embedding");
   for (const int u : embedding) weights_->acquire(u);
-  for (const MicroBatch& chunk : batch.chunks) put_input(p, s, 0, chunk.chunk, model_->embedding().forward(chunk));
+  for (const MicroBatch& chunk : batch.chunks) 
+    put_input(p, s, 0, chunk.chunk, OffloadedTensor(model_->embedding().forward(chunk)));
   for (const int u : embedding) weights_->release(u);
 }
 
@@ -150,7 +163,7 @@ ArenaTensor ModelStages::run_layers(const StagePart& p, const DeviceBatch& batch
     if (l + 1 == p.layers && !p.head)
       collect(model_->env(), std::move(y), batch, c, whole);
     else
-      put_input(p, s, l + 1, c, std::move(y));
+      put_input(p, s, l + 1, c, OffloadedTensor(std::move(y)));
     if (c + 1 < chunks) continue;
     block(p, l).end_forward(batch.chunks[c], layer.kv);
     weights_->release(unit(p, l));
@@ -161,7 +174,7 @@ ArenaTensor ModelStages::run_layers(const StagePart& p, const DeviceBatch& batch
   return whole;
 }
 
-ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
+ArenaTensor ModelStages::forward(const Action& a, OffloadedTensor x) {
   current_ = schedule_->batch_of(a);
   enter(a);
   const StagePart& p = part(a.stage);
@@ -169,13 +182,17 @@ ArenaTensor ModelStages::forward(const Action& a, ArenaTensor x) {
   StageState passing = new_state(p, mine.chunks.size());
   StageState& state = training_ ? states_[{a.pipe, a.stage, a.micro_batch}] = std::move(passing) : passing;
   if (p.embedding) run_embedding(p, mine, state);
-  for (size_t c = 0; !p.embedding && c < mine.chunks.size(); ++c)
-    put_input(p, state, 0, c, take_chunk(model_->env(), x, mine, c));
-  x.reset();
-  x = run_layers(p, mine, state);
+  if (!p.embedding && mine.chunks.size() == 1) {
+    put_input(p, state, 0, 0, std::move(x));
+  } else if (!p.embedding) {
+    ArenaTensor whole = x.take();
+    for (size_t c = 0; c < mine.chunks.size(); ++c)
+      put_input(p, state, 0, c, OffloadedTensor(take_chunk(model_->env(), whole, mine, c)));
+  }
+  ArenaTensor y = run_layers(p, mine, state);
   if (p.head && !training_) run_head_forward(a, state);
   if (!training_) leave(a);
-  return x;
+  return y;
 }
 
 void ModelStages::acquire_head(int next) {
@@ -283,8 +300,30 @@ ArenaTensor ModelStages::run_layers_backward(const Action& a, bool fused, bool r
   return whole;
 }
 
+void ModelStages::fetch_first(const Action& a) {
+  StageState& s = state_of(a);
+  if (part(a.stage).head) return s.outputs.front().fetch();
+  if (s.layers.empty()) return;
+  std::vector<OffloadedTensor>& inputs = s.layers.back().inputs;
+  const bool restores = recomputes(part(a.stage), part(a.stage).layers - 1);
+  (restores ? inputs.front() : inputs.back()).fetch();
+}
+
+void ModelStages::fetch_ahead(const Action& a) {
+  if (!parks_) return;
+  const std::vector<Action>& list = schedule_->ranks[static_cast<size_t>(groups_->at.pp)];
+  const auto is_backward = [](const Action& x) {
+    return x.kind == ActionKind::backward || x.kind == ActionKind::backward_input;
+  };
+  fetch_first(a);
+  while (list.at(position_) != a) ++position_;
+  const auto next = std::find_if(list.begin() + static_cast<ptrdiff_t>(position_) + 1, list.end(), is_backward);
+  if (next != list.end()) fetch_first(*next);
+}
+
 ArenaTensor ModelStages::backward_input(const Action& a, ArenaTensor dy) {
   current_ = schedule_->batch_of(a);
+  fetch_ahead(a);
   begin_backward(a, std::move(dy));
   return run_layers_backward(a, false, false);
 }
@@ -320,6 +359,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
 
 ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces) {
   current_ = schedule_->batch_of(a);
+  fetch_ahead(a);
   begin_backward(a, std::move(dy));
   if (part(a.stage).head && reduces) reduce_head(a.stage);
   ArenaTensor dx = run_layers_backward(a, true, reduces);

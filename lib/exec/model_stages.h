@@ -19,7 +19,9 @@ namespace fp {
 
 class ModelStages final : public StageWork {
  public:
-  ModelStages(Model&, const Groups&, const std::vector<StagePart>&, const Losses&, WeightGather&, GradientSync&);
+  // `breadth_first`: of the micro-batches of a step, all pass through a stage of this rank before the next one.
+  ModelStages(Model&, const Groups&, const std::vector<StagePart>&, const Losses&, WeightGather&, GradientSync&,
+              bool breadth_first = false);
 
   // Begins a training step or an evaluation (forward passes alone), to which the following actions belong. Keep
   // references to the schedule and the batches.
@@ -34,7 +36,7 @@ class ModelStages final : public StageWork {
   ArenaTensor hidden(const Batch&);
 
   ArenaTensor allocate_input(const Action&) override;
-  ArenaTensor forward(const Action&, ArenaTensor x) override;
+  ArenaTensor forward(const Action&, OffloadedTensor x) override;
   ArenaTensor backward_input(const Action&, ArenaTensor dy) override;
   void backward_weight(const Action&, bool reduces) override;
   ArenaTensor backward(const Action&, ArenaTensor dy, bool reduces) override;
@@ -74,7 +76,10 @@ class ModelStages final : public StageWork {
   // Whether the residual stream leaves the device between layers, and its gradient.
   bool offloads_stream(size_t chunks) const { return model_->env().host != nullptr && chunks > 1; }
   // Takes a chunk of the input of layer l or of the output; offloads it if it leaves.
-  void put_input(const StagePart&, StageState&, int64_t l, size_t chunk, ArenaTensor x);
+  void put_input(const StagePart&, StageState&, int64_t l, size_t chunk, OffloadedTensor x);
+  // Starts to bring what the backward pass begins with from host memory, for this action and the one after it.
+  void fetch_ahead(const Action&);
+  void fetch_first(const Action&);
 
   void run_embedding(const StagePart&, const DeviceBatch&, StageState&);
   // Returns the output of the whole micro-batch, or on the last stage leaves it in the state.
@@ -106,6 +111,9 @@ class ModelStages final : public StageWork {
   std::span<const Batch> batches_;
   LossSpec spec_;
   bool training_ = false;
+  bool breadth_first_;
+  bool parks_ = false;   // what many micro-batches leave between stages waits in host memory
+  size_t position_ = 0;  // of the last backward action in this rank's list
   int current_ = -1;                                        // batch of the current action
   std::map<std::tuple<int, int, int>, StageState> states_;  // by pipe, stage and micro-batch
   std::map<int, UploadedBatch> uploaded_;                   // by batch

@@ -5,8 +5,8 @@
 
 namespace fp {
 
-StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_flight)
-    : placement_(placement), rank_(groups.at.pp), in_flight_(in_flight) {
+StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_flight, const ModelEnv* parks)
+    : placement_(placement), rank_(groups.at.pp), in_flight_(in_flight), parks_(parks) {
   for (int pipe = 0; pipe < placement.pipes(); ++pipe)
     for (int stage = 0; stage + 1 < placement.stages(); ++stage) {
       const int a = placement.rank_of(pipe, stage), b = placement.rank_of(pipe, stage + 1);
@@ -27,22 +27,29 @@ Group& StageLinks::group(Direction direction, int pipe, int stage) const {
 void StageLinks::receive(Direction direction, const Action& a, ArenaTensor memory) {
   Group& g = group(direction, a.pipe, a.stage);
   Request request = g.start_recv(memory, 1 - g.rank());
-  inbox_[{direction, a.pipe, a.stage, a.micro_batch}] = {std::move(memory), std::move(request)};
+  inbox_[{direction, a.pipe, a.stage, a.micro_batch}] = {OffloadedTensor(std::move(memory)), std::move(request)};
 }
 
-ArenaTensor StageLinks::take(Direction direction, const Action& a) {
+OffloadedTensor StageLinks::take(Direction direction, const Action& a) {
   const auto it = inbox_.find({direction, a.pipe, a.stage, a.micro_batch});
   FP_CHECK(it != inbox_.end(), "nothing was received for stage {}, micro-batch {}", a.stage, a.micro_batch);
   it->second.request.wait();
-  ArenaTensor x = std::move(it->second.tensor);
+  departures_.forget(it->second.tensor);
+  OffloadedTensor x = std::move(it->second.tensor);
+  std::erase(waiting_, it->first);
   inbox_.erase(it);
+  if (!waiting_.empty()) inbox_.at(waiting_.front()).tensor.fetch();
   return x;
 }
 
 void StageLinks::give(Direction direction, const Action& a, ArenaTensor x) {
   const int to = direction == Direction::forward ? a.stage + 1 : a.stage - 1;
   const bool here = placement_.rank_of(a.pipe, to) == rank_;
-  (here ? inbox_ : outbox_)[{direction, a.pipe, to, a.micro_batch}] = {std::move(x), {}};
+  const Address address{direction, a.pipe, to, a.micro_batch};
+  StageMessage& message = (here ? inbox_ : outbox_)[address] = {OffloadedTensor(std::move(x)), {}};
+  if (!here || parks_ == nullptr) return;
+  waiting_.push_back(address);
+  if (waiting_.size() > kNear) departures_.send(*parks_, message.tensor);
 }
 
 void StageLinks::send(Direction direction, const Action& a) {
@@ -57,7 +64,7 @@ void StageLinks::send(Direction direction, const Action& a) {
     sent.pop_front();
   }
   Group& g = group(direction, a.pipe, to);
-  message.request = g.start_send(message.tensor, 1 - g.rank());
+  message.request = g.start_send(message.tensor.on_device(), 1 - g.rank());
   sent.push_back(std::move(message));
 }
 

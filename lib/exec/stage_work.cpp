@@ -35,7 +35,7 @@ class ActionLoop {
     switch (a.kind) {
       case ActionKind::forward:
         return pass_on(Direction::forward, a,
-                       work_.forward(a, a.stage > 0 ? links_.take(Direction::forward, a) : ArenaTensor()));
+                       work_.forward(a, a.stage > 0 ? links_.take(Direction::forward, a) : OffloadedTensor()));
       case ActionKind::backward_input:
         return pass_on(Direction::backward, a, work_.backward_input(a, gradient(a)));
       case ActionKind::backward:
@@ -60,7 +60,7 @@ class ActionLoop {
   }
 
   ArenaTensor gradient(const Action& a) {
-    return a.stage < last_ ? links_.take(Direction::backward, a) : ArenaTensor();
+    return a.stage < last_ ? links_.take(Direction::backward, a).take() : ArenaTensor();
   }
   void pass_on(Direction direction, const Action& a, ArenaTensor x) {
     if (x) links_.give(direction, a, std::move(x));

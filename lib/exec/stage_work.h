@@ -13,8 +13,9 @@ class StageWork {
   virtual ~StageWork() = default;
   // Allocates the memory for a message: the input of the action's stage, or the gradient of its output.
   virtual ArenaTensor allocate_input(const Action&) = 0;
-  // Takes the stage's input (empty for the first stage) and returns its output (empty for the last).
-  virtual ArenaTensor forward(const Action&, ArenaTensor x) = 0;
+  // Takes the stage's input (empty for the first stage), which may be in host memory too, and returns its output (empty
+  // for the last).
+  virtual ArenaTensor forward(const Action&, OffloadedTensor x) = 0;
   // Take the gradient of the output (empty for the last stage) and return that of the input (empty for the first).
   // `reduces`: these are the stage's last gradients before a reduction, so that each unit's reduction may start as soon
   // as its gradient is complete; reduce() is then not called.

@@ -17,6 +17,7 @@ class OffloadedTensor {
   ~OffloadedTensor() { reset(); }
 
   explicit operator bool() const { return device_ || host_; }
+  bool on_host() const { return static_cast<bool>(host_); }  // or on its way
   // Starts to copy it from the device to host memory. It must not change until release().
   void send(const ModelEnv&);
   // Makes later ops wait for that copy, and frees the device memory. Also after fetch(), if it did not change since.
@@ -47,6 +48,16 @@ class Departures {
     t.send(env);
     flush();
     last_ = &t;
+  }
+  // The same for a tensor that may be in host memory and has not changed since.
+  void keep(const ModelEnv& env, OffloadedTensor& t) {
+    if (!t.on_host()) return send(env, t);
+    flush();
+    last_ = &t;
+  }
+  // Leaves the device memory of a tensor that is about to move to its user.
+  void forget(const OffloadedTensor& t) {
+    if (last_ == &t) last_ = nullptr;
   }
   // Frees the device memory of the last one.
   void flush() {

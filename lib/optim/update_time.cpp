@@ -52,14 +52,14 @@ class Tasks {
     Last& left = left_[a.kind < UpdateKind::send_gradient ? 0 : 1][a.buffer];
     switch (a.kind) {
       case UpdateKind::fetch:
-        copy(to_device, n * bytes_.state, {left, update_});
+        copy(to_device, n * (bytes_.state + bytes_.gradient_in), {left, update_});
         break;
       case UpdateKind::update_on_device:
         push(on_device, n / rates_.device_update, 0, {end});
         update_ = tasks_.size() - 1;
         break;
       case UpdateKind::write_back:
-        copy(to_host, n * bytes_.state, {end, update_});
+        copy(to_host, n * (bytes_.state + bytes_.weights_out), {end, update_});
         break;
       case UpdateKind::send_gradient:
         copy(to_host, n * bytes_.gradient, {left, update_});
@@ -146,14 +146,15 @@ struct Line {
 
 std::vector<Line> lines(const UpdateRates& r, const UpdateBytes& b) {
   std::vector<Line> list = {{1 / r.host_update, 0},
-                            {b.weights / r.link, b.state / r.link},
-                            {b.gradient / r.link, b.state / r.link},
+                            {b.weights / r.link, (b.state + b.gradient_in) / r.link},
+                            {b.gradient / r.link, (b.state + b.weights_out) / r.link},
                             {0, 1 / r.device_update}};
   if (r.host_convert > 0) list.push_back({1 / r.host_convert, 0});
   const double rounding = r.host_convert > 0 ? kWeightTraffic : b.weights;
   if (r.host_memory > 0)
     list.push_back(
-        {(host_traffic(b) + rounding + b.weights + b.gradient) / r.host_memory, 2 * b.state / r.host_memory});
+        {(host_traffic(b) + rounding + b.weights + b.gradient) / r.host_memory,
+         (2 * b.state + b.gradient_in + b.weights_out) / r.host_memory});
   return list;
 }
 

@@ -25,6 +25,9 @@ struct UpdateBytes {
   double state = 12;    // that passes through the device, one way
   double gradient = 4;  // that is sent during the update; 0: it is on the host already
   double weights = 2;   // that is sent back
+  // Where weights and gradients are in host memory: those that pass through the device beside the state, into it and
+  // out of it.
+  double gradient_in = 0, weights_out = 0;
 };
 
 // Bytes of host memory that an update of a parameter by the host reads and writes, rounding apart.

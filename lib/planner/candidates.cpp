@@ -137,7 +137,8 @@ bool Candidates::may_fit(const Plan& p) const {
   const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
   const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
                         static_cast<double>(spec_.model.layers) / ranks;
-  return states + (offloads_inputs() || open("offload.activations") ? 0 : inputs) <= device_bytes_;
+  const bool on_host = spec_.memory.offload.weights == Offload::host && cluster_->device == ClusterDevice::cuda;
+  return (on_host ? 0 : states) + (offloads_inputs() || open("offload.activations") ? 0 : inputs) <= device_bytes_;
 }
 
 std::vector<Plan> Candidates::leads(bool any_size) const {

@@ -20,7 +20,13 @@ double moved_bytes(const RunSpec& s) {
 
 UpdateBytes update_bytes(const RunSpec& s) {
   const bool early = s.memory.offload.early_gradients;
-  const double gradient = early ? 0 : s.precision.gradients == DType::bf16 ? 2 : 4;
+  const double kept = s.precision.gradients == DType::bf16 ? 2 : 4, gradient = early ? 0 : kept;
+  if (s.memory.offload.weights == Offload::host)
+    return {.state = offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute, true),
+            .gradient = 0,
+            .weights = 0,
+            .gradient_in = kept,
+            .weights_out = narrow(s) ? 2.0 : 0.0};
   // In fp32 the parameter itself is on the device, and makes the way with the gradient.
   return {.state = offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute),
           .gradient = narrow(s) ? gradient : gradient + 4,

@@ -32,7 +32,8 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
   const bool narrow = s.precision.compute == DType::bf16;
   const double weights = narrow ? 2 : 0, gradients = s.precision.gradients == DType::bf16 ? 2 : 4;
   const double optimizer = saved_bytes(s.optimizer.kind, matrix_fraction(s.model));
-  const int64_t zero = s.parallel.zero_stage;
+  const bool on_host = s.memory.offload.weights == Offload::host;  // sharded by all stages
+  const int64_t zero = on_host && s.parallel.zero_stage > 0 ? 3 : s.parallel.zero_stage;
   return parameters * (weights / (zero >= 3 ? sharers : 1) + gradients / (zero >= 2 ? sharers : 1) +
                        (narrow ? optimizer : optimizer - 4) / (zero >= 1 ? sharers : 1) +
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
@@ -41,12 +42,16 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
 // Bytes of a rank's state in host memory, and of its buffers on the device.
 double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
-  return offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute) * parameters /
-         (s.parallel.zero_stage >= 1 ? sharers : 1);
+  const bool weights = s.memory.offload.weights == Offload::host;
+  double each = offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute, weights);
+  if (weights)
+    each += (s.precision.compute == DType::bf16 ? 2 : 0) + (s.precision.gradients == DType::bf16 ? 2 : 4);
+  return each * parameters / (s.parallel.zero_stage >= 1 ? sharers : 1);
 }
 double offload_buffers(const RunSpec& s) {
   if (s.memory.offload.optimizer == Offload::none || s.memory.offload.device_share == 0) return 0;
-  return update_bytes(s).state * static_cast<double>(UpdateBuffers{}.device) *
+  const UpdateBytes b = update_bytes(s);
+  return (b.state + b.gradient_in + b.weights_out) * static_cast<double>(UpdateBuffers{}.device) *
          static_cast<double>(s.memory.offload.subgroup);
 }
 // Bytes in host memory for gradients and weights of subgroups that are updated there.
@@ -72,12 +77,14 @@ double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double paramet
 // Bytes of gathered weights and of gradients that are not kept: of whole stages in a pipeline, else of two layers.
 double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vector<PartCosts>& stages, double layer) {
   double stage = 2 * layer;
-  if (plan.placement.ranks > 1)
+  if (plan.placement.stages() > 1)
     for (const PartCosts& c : stages) stage = std::max(stage, static_cast<double>(c.parameters));
   double bytes = 0;
   const bool narrow = s.precision.compute == DType::bf16;
-  if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
-  if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
+  const bool on_host = s.memory.offload.weights == Offload::host;
+  if (s.parallel.zero_stage == 3 || on_host) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
+  if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16 || on_host) bytes += 4 * stage;
+  if (on_host) bytes += 4 * stage;  // on their way to the host
   return bytes;
 }
 
@@ -139,7 +146,7 @@ class Estimator::Impl {
     const double sharers = static_cast<double>(mesh.data(0).size());
     ScheduleRequest request = plan.request;
     request.micro_batches = micro_batches;
-    const double worst = mesh.pp() == 1 || plan.from_file ? 1 : held_micro_batches(request);
+    const double worst = plan.placement.stages() == 1 || plan.from_file ? 1 : held_micro_batches(request);
     const bool fewer = !request.w_pass && (request.kind == PipelineSchedule::one_f_one_b ||
                                            request.kind == PipelineSchedule::zb_h1);  // on later ranks
     const bool splits = request.w_pass || splits_weight_gradients(request.kind);

@@ -23,7 +23,7 @@ MemorySearch::MemorySearch(const RunSpec& spec, const PipelinePlan& plan, const 
                            int dry_runs)
     : spec_(&spec), plan_(plan), mesh_(mesh), ops_(&ops), dry_runs_(dry_runs), roles_(spec, mesh) {
   std::vector<int> sizes = step_sizes(spec.train, mesh.dp());
-  if (mesh.pp() == 1)
+  if (plan.placement.stages() == 1)
     for (int& n : sizes) n = std::min(n, 2);  // later micro-batches need the same memory as the second
   plan_.prepare(sizes);
   step_ = plan_.step(sizes.back());
@@ -83,25 +83,26 @@ int64_t MemorySearch::attached(int role) {
   const int64_t unit = std::max({h.layer, h.embedding, h.head});
   const ModelOptions options = model_options(*spec_);
   int64_t bytes = 0;
-  if (options.zero_stage == 3) {
+  if (options.zero_stage == 3 || options.offload_weights) {
     std::vector<int64_t> stages;
     for (const int s : plan_.placement.stages_of(pp)) stages.push_back(elements(s));
     std::sort(stages.rbegin(), stages.rend());
     stages.resize(std::min<size_t>(stages.size(), static_cast<size_t>(plan_.lowering.resident)));
     const int64_t whole = std::accumulate(stages.begin(), stages.end(), int64_t{0});
-    bytes += size_of(options.compute) * (mesh_.pp() > 1 ? whole : std::min(whole, unit + h.layer));
+    bytes += size_of(options.compute) * (plan_.placement.stages() > 1 ? whole : std::min(whole, unit + h.layer));
   }
-  if (options.zero_stage < 2 && options.gradients == DType::f32) return bytes;
+  if (options.zero_stage < 2 && options.gradients == DType::f32 && !options.offload_weights) return bytes;
   // If the reduction does not follow at once, all gradients of the stage wait for it.
   std::set<int> waiting;
   const std::vector<Action>& actions = step_.ranks[static_cast<size_t>(pp)];
-  for (size_t i = 0; i < actions.size(); ++i)
+  for (size_t i = 0; i < actions.size() && !spec_->breadth_first(); ++i)
     if (completes_gradient(actions[i].kind) && (i + 1 == actions.size() || actions[i + 1].kind != ActionKind::reduce ||
                                                 actions[i + 1].stage != actions[i].stage))
       waiting.insert(actions[i].stage);
   // Otherwise those of one unit are reduced while the next are computed, which may be the same unit again; gradients
   // kept in bf16 are widened for the addition.
   int64_t gradients = (options.gradients == DType::f32 ? 2 : 3) * unit;
+  if (spec_->breadth_first()) gradients += unit + h.embedding;  // on their way to the host, or shared with the LM head
   for (const int s : waiting) gradients += elements(s);
   return bytes + gradients * size_of(DType::f32);
 }

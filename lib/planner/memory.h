@@ -25,7 +25,10 @@ class MemorySearch {
   const Roles& roles() const { return roles_; }
   // Bytes of host memory: staging area of saves, and what is offloaded.
   int64_t staging(int role) { return held(role).staging; }
-  int64_t offloaded(int role) { return held(role).offloaded + offloaded_activations(role); }
+  int64_t offloaded(int role) {
+    return spec_->breadth_first() ? static_cast<int64_t>(exact(role).offloaded_bytes)  // no bound is as simple
+                                  : held(role).offloaded + offloaded_activations(role);
+  }
   int64_t estimate(int role);         // bytes in use at the peak, without gaps of the arena
   const Prediction& exact(int role);  // by a dry run on the first call
   bool known_exactly(int role) const { return exact_.contains(role); }

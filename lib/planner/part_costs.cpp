@@ -47,7 +47,7 @@ class PartTimer {
     const Action a{ActionKind::forward, 0, false, stage, 0};
     for (const bool fused : {true, false}) {
       ArenaTensor x = stage > 0 ? work_.allocate_input(a) : ArenaTensor(), y;
-      costs.forward = timed([&] { y = work_.forward(a, std::move(x)); });
+      costs.forward = timed([&] { y = work_.forward(a, OffloadedTensor(std::move(x))); });
       y.reset();
       ArenaTensor dy = stage < last_ ? work_.allocate_input(a) : ArenaTensor();
       if (fused) {

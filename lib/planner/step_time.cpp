@@ -99,9 +99,9 @@ StepTime timed_update(DryRig& rig, const RunSpec& spec, const Timeline& clock) {
   return t;
 }
 
-StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
-                           int micro_batches) {
-  DryRig rig(spec, plan_pipeline(spec), ops, mesh, 0);
+StepTime dry_run_step(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
+                      CountingOps& ops, int micro_batches) {
+  DryRig rig(spec, plan, ops, mesh, 0);
   Timeline clock(costs);
   const Watch watch(clock, ops, *rig.world);
   StepTime t;
@@ -111,11 +111,12 @@ StepTime dry_run_one_stage(const RunSpec& spec, const Mesh& mesh, const CostMode
     return PassSeconds{clock.now() - start, clock.exposed() - waited, clock.exposed_copies() - copies};
   };
   const auto step = [&](int n) { return timed([&] { rig.executor.accumulate(rig.batches(n)); }); };
-  constexpr int kRun = 3;  // micro-batches; those between the first and the last take the same time
-  PassSeconds passes = step(std::min(micro_batches, kRun));
-  if (micro_batches > kRun) {
-    const PassSeconds fewer = step(kRun - 1);
-    const double more = micro_batches - kRun;
+  // In a single stage, the micro-batches between the first and the last take the same time.
+  const int run = plan.placement.stages() > 1 ? micro_batches : std::min(micro_batches, 3);
+  PassSeconds passes = step(run);
+  if (micro_batches > run) {
+    const PassSeconds fewer = step(run - 1);
+    const double more = micro_batches - run;
     passes += {more * (passes.total - fewer.total), more * (passes.exposed - fewer.exposed),
                more * (passes.copies - fewer.copies)};
   }
@@ -141,7 +142,8 @@ StepTime dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& 
 double quick_copies(const RunSpec& spec, const CostModel& costs, double parameters, double update) {
   const double share = spec.memory.offload.device_share;
   const UpdateBytes b = update_bytes(spec);
-  const double bytes = parameters * (share * b.state + (1 - share) * std::max(b.gradient, b.weights));
+  const double bytes = parameters * (share * (b.state + std::max(b.gradient_in, b.weights_out)) +
+                                     (1 - share) * std::max(b.gradient, b.weights));
   const double subgroups = std::ceil(parameters / static_cast<double>(spec.memory.offload.subgroup));
   const double one_way = costs.copy_seconds(static_cast<int64_t>(bytes));
   return std::max(one_way - update * (subgroups - 1) / subgroups, 0.0) + one_way / subgroups;
@@ -193,7 +195,7 @@ std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan
       stage += stays ? without_offload(layer) : layer;
     }
     if (part.head) stage += costs.head;
-    if (part.embedding && part.head) stage.parameters -= costs.shared;
+    if (part.head && (part.embedding || plan.placement.ranks == 1)) stage.parameters -= costs.shared;
     stages.push_back(stage);
   }
   return stages;
@@ -223,7 +225,7 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
 
 StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
                    const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
-  if (mesh.pp() == 1) return dry_run_one_stage(spec, mesh, costs, ops, micro_batches);
+  if (mesh.pp() == 1) return dry_run_step(spec, plan, mesh, costs, ops, micro_batches);
   const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
   const Schedule schedule = plan.step(micro_batches);
   const bool split = splits(schedule);
@@ -264,11 +266,12 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   const auto beside = [&](double seconds, double cover) {
     t.exposed += costs.cluster().overlaps ? std::max(seconds - cover, 0.1 * seconds) : seconds;
   };
-  const bool often = spec.parallel.zero_stage >= 2;
+  const bool once = spec.breadth_first(), often = spec.parallel.zero_stage >= 2 && !once;
+  const bool weights_on_host = spec.memory.offload.weights == Offload::host;
   const double sums = (often ? micro_batches : 1) * reduce_seconds(spec, costs, data, parameters);
-  beside(sums, (often ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
-  if (spec.parallel.zero_stage == 3)
-    beside(2.0 * micro_batches * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
+  beside(sums, (often || once ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
+  if (spec.parallel.zero_stage == 3 || (weights_on_host && spec.parallel.zero_stage > 0))
+    beside(2.0 * (once ? 1 : micro_batches) * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
   // Every slot is read and written; gradients are read here and by the norm. In fp32 the weights are a slot.
   const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
                        2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
@@ -279,6 +282,10 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   for (const int s : plan.placement.stages_of(most)) layers += plan.stages[index(s)].layers;
   t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
   t.copies = work.copies;
+  if (weights_on_host) {
+    const double one_way = updated * std::max(2 * weight_bytes(spec), gradient_bytes(spec));
+    t.copies += std::max(costs.copy_seconds(static_cast<int64_t>(one_way)) - t.compute, 0.0);
+  }
   if (spec.memory.offload.optimizer == Offload::host) {
     const double share = spec.memory.offload.device_share;
     if (share == 1 || costs.cluster().device == ClusterDevice::cpu) {
@@ -288,7 +295,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
       t.update -= (1 - share) * updated / update_rates(spec, costs).device_update;
     }
   }
-  if (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2)
+  if ((spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2) && !weights_on_host)
     t.update += gather_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;

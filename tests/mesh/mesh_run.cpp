@@ -17,7 +17,7 @@ namespace fp::test {
 
 std::string MeshPlan::text() const {
   const PipelineSection& p = pipeline;
-  const std::string pp = p.ranks == 1 ? ""
+  const std::string pp = p.ranks == 1 && p.schedule != PipelineSchedule::bfs ? ""
                                       : fmt::format("pp {} {}{}{} m {} ", p.ranks, p.schedule,
                                                     p.chunks > 0 ? fmt::format(" v {}", p.chunks) : "",
                                                     p.w_pass ? " +W" : "", micro_batches);
@@ -131,6 +131,7 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.memory.mlp_tile_tokens = plan.mlp_tile;
   spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
   spec.memory.offload.activations = plan.offload_inputs ? Offload::host : Offload::none;
+  spec.memory.offload.weights = plan.offload_weights ? Offload::host : Offload::none;
   return spec;
 }
 
@@ -171,7 +172,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
       collect(model.params(), *ops, slot, result);
   if (!arena.dry() && plan.weights && plan.compute != DType::f32) {
     std::vector<std::byte>& weights = result.weights.at(world.rank());
-    const bool all = !model.params().weights_sharded();
+    const bool all = !model.params().weights_sharded() && !plan.own_weights;
     for (const ParamUnit& u : model.table().units())
       for (const ParamPart& p : all ? model.table().parts(u, true) : model.params().kept(u)) {
         const Tensor t = model.params().kept_weights(p);

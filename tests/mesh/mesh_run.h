@@ -29,6 +29,7 @@ struct MeshPlan {
   int64_t mlp_tile = 0;              // rows; 0: all
   bool offload = false;              // of the optimizer's state
   bool offload_inputs = false;       // of recomputed layers
+  bool offload_weights = false;      // and gradients; with `offload`
   double device_share = 1;           // of its updates
   bool early_gradients = false;      // those of the others are sent during the backward pass
   int64_t subgroup_elements = 4096;  // elements of it that pass through the device at a time
@@ -36,6 +37,7 @@ struct MeshPlan {
   bool poison = false;               // fill all memory of the arenas, and what is released, with NaN
   bool states = false;               // collect the optimizer's states too
   bool weights = false;              // collect the weights that compute uses too, unless they are the parameters
+  bool own_weights = false;          // of them, only this rank's shard, also where all are kept whole
   CopySettings copies = {};
   std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
   std::function<void(Executor&, int rank)> after_gradients = {};
