@@ -26,7 +26,8 @@ class MemorySearch {
   // Bytes of host memory: staging area of saves, and what is offloaded.
   int64_t staging(int role) { return held(role).staging; }
   int64_t offloaded(int role) {
-    return spec_->breadth_first() ? static_cast<int64_t>(exact(role).offloaded_bytes)  // no bound is as simple
+    // The bound by the schedule leaves out what waits between the stages of a rank.
+    return spec_->breadth_first() ? static_cast<int64_t>(exact(role).offloaded_bytes)
                                   : held(role).offloaded + offloaded_activations(role);
   }
   int64_t estimate(int role);         // bytes in use at the peak, without gaps of the arena

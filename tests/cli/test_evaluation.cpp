@@ -70,12 +70,13 @@ TEST_CASE("a mixture has the held-out loss of each dataset in log, metrics and e
 }
 
 // The settings of training are those of a checkpoint, but what it does not offload or recompute differs in inference.
-TEST_CASE("a run with chunks and activations in host memory is evaluated, and its model writes text", "[cli]") {
+TEST_CASE("a run with chunks and all in host memory is evaluated, and its model writes text", "[cli]") {
   const Mixture w;
   const auto spec = w.spec("llama", "fp32");
   auto more = w.both();
   for (const char* const set : {"train.steps=4", "eval.samples=0", "memory.recompute=full",
-                                "memory.offload.activations=host", "memory.sequence_chunk_tokens=8"})
+                                "memory.offload.activations=host", "memory.offload.optimizer=host",
+                                "memory.offload.weights=host", "memory.sequence_chunk_tokens=8"})
     more.insert(more.end(), {"--set", set});
   const Outcome o = run(w.train(spec, "r", more));
   CAPTURE(o.output);

@@ -97,6 +97,30 @@ TEST_CASE("a run resumes with another part of its state updated by the host and 
         fingerprint(w.run_directory("divided") / "checkpoints" / kLast));
 }
 
+TEST_CASE("a run resumes with its weights in the other memory and the same results", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const std::vector<std::string> stays = {"--set", "train.micro_batch=1"};
+  std::vector<std::string> away = stays;
+  for (const char* key : {"memory.offload.optimizer=host", "memory.offload.weights=host",
+                          "memory.offload.device_share=0.5", "memory.offload.subgroup=2048"})
+    away.insert(away.end(), {"--set", key});
+  REQUIRE(run(w.train(spec, "device", stays)).code == 0);
+  for (const bool first : {false, true}) {
+    const std::string name = first ? "away first" : "away last";
+    Process p(with_fault("rank=0,step=10,phase=step,kind=stop", w.train(spec, name, first ? away : stays)),
+              w.root() / "out");
+    REQUIRE(p.wait_until_stopped());
+    p.kill(SIGTERM);
+    p.kill(SIGCONT);
+    REQUIRE(p.wait() == 75);
+    REQUIRE(run(w.train(spec, name, first ? stays : away)).code == 0);
+    CHECK(history(w.run_directory("device")) == history(w.run_directory(name)));
+    CHECK(fingerprint(w.run_directory("device") / "checkpoints" / kLast) ==
+          fingerprint(w.run_directory(name) / "checkpoints" / kLast));
+  }
+}
+
 TEST_CASE("a run resumes with the optimizer's state in the other memory and the same results", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "bf16");

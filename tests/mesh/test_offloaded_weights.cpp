@@ -170,16 +170,14 @@ TEST_CASE("evaluation and repeated gradients work with weights in host memory", 
   }
 }
 
-TEST_CASE("an altered gradient sum is found with gradients in host memory, with and without an update", "[mesh]") {
-  for (const bool infinite : {false, true}) {
-    MeshPlan plan = with_weights_away({.dp = 2, .zero = 1, .steps = 2}, 0.5);
-    plan.executor.check_sums = true;
-    plan.copies = delayed(kAllLanes);
-    plan.before_step = [infinite](Executor& executor, int rank, int step) {
-      if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, infinite ? 30 : 29});
-    };
-    CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
-  }
+TEST_CASE("an altered gradient sum is found with gradients in host memory, and all lanes then end", "[mesh]") {
+  MeshPlan plan = with_weights_away({.dp = 2, .zero = 1, .steps = 2}, 0.5);
+  plan.executor.check_sums = true;
+  plan.copies = delayed(kAllLanes);
+  plan.before_step = [](Executor& executor, int rank, int step) {
+    if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
+  };
+  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
 }
 
 TEST_CASE("the dry run predicts both arenas with weights in host memory to the byte", "[mesh]") {

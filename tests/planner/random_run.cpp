@@ -80,6 +80,9 @@ RunSpec random_spec(Draw& draw, int pipeline) {
   if (s.memory.offload.optimizer == Offload::host && s.optimizer.kind != OptimizerKind::muon)
     s.memory.offload.device_share = draw.of<double>({0, 0.5, 1});
   s.memory.offload.early_gradients = s.memory.offload.device_share < 1 && draw.chance(50);
+  const bool elementwise = s.optimizer.kind != OptimizerKind::muon && !s.memory.offload.early_gradients;
+  if (pipeline == 1 && s.memory.offload.optimizer == Offload::host && elementwise && draw.chance(50))
+    s.memory.offload.weights = Offload::host;
   if (s.memory.recompute == Recompute::full && draw.chance(50)) s.memory.offload.activations = Offload::host;
   return s;
 }
@@ -92,7 +95,8 @@ std::string RandomRun::text() const {
                      spec.train.micro_batch, spec.train.global_batch, spec.memory.recompute, spec.precision.compute,
                      spec.precision.gradients, spec.optimizer.kind,
                      spec.memory.offload.optimizer == Offload::host
-                         ? fmt::format(", offloaded, device share {}", spec.memory.offload.device_share)
+                         ? fmt::format(", offloaded, device share {}, weights {}", spec.memory.offload.device_share,
+                                       spec.memory.offload.weights)
                          : "",
                      spec.memory.sequence_chunk_tokens > 0
                          ? fmt::format(", sequences of {} in chunks of {}, offload {}", spec.data.seq_len,

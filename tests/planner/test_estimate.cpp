@@ -1,5 +1,6 @@
 // Estimated times of whole steps.
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "config/load.h"
 #include "dryrun/dry_run.h"
@@ -196,6 +197,53 @@ TEST_CASE("the host updates its part of the state beside the device", "[planner]
       CAPTURE(host, link, chosen);
       CHECK(Estimator(cluster).estimate(spec_at(chosen), 1).time.total <= 1.05 * best);
     }
+}
+
+TEST_CASE("weights in host memory move twice a step, and gradients once, beside the passes", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  const auto spec_at = [&](int micro_batches, const std::string& weights) {
+    return spec_of(kSmall, "", fmt::format("global_batch: {}, micro_batch: 2", 2 * micro_batches),
+                   fmt::format("memory: {{offload: {{optimizer: host, {}}}}}", weights));
+  };
+  const auto ops = make_counting_ops();
+  for (const int micro_batches : {1, 4}) {
+    const RunSpec stays = spec_at(micro_batches, "device_share: 1"), away = spec_at(micro_batches, "weights: host");
+    const Prediction before = dry_run(stays, stays.model, *ops), p = dry_run(away, away.model, *ops);
+    // Two stages stay between the forward and the backward pass: the last layer and the LM head. The embedding comes for
+    // the first stage and for the last. In the update, gradients pass through the device, and weights leave it.
+    ParamTable table;
+    declare_parameters(away.model, table);
+    const auto of = [&](const std::vector<int>& units) {
+      int64_t sum = 0;
+      for (const int u : units) sum += table.units()[static_cast<size_t>(u)].elements;
+      return sum;
+    };
+    std::vector<int> all(table.units().size());
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<int> ends = table.embedding_units();
+    for (const int u : table.head_units())
+      if (!table.is_tied_unit(u)) ends.push_back(u);
+    const int64_t head = of(table.head_units()), kept = head + of({table.layer_unit(away.model.layers - 1)}),
+                  used = of(table.embedding_units()) + head + of(all) - of(ends), n = of(all);
+    const auto more = [&](CopyLane lane) {
+      return static_cast<double>(p.copied[index_of(lane)] - before.copied[index_of(lane)]);
+    };
+    const auto weights = 2 * static_cast<double>(2 * used - kept), gradients = 4 * static_cast<double>(n);
+    CHECK(more(CopyLane::to_device) == Approx(weights + gradients).epsilon(1e-3));
+    CHECK(more(CopyLane::to_host) == Approx(gradients + gradients / 2).epsilon(1e-3));
+    for (const double rate : {1e9, 50.0, 1.0}) {
+      cluster.host_gb_per_s = rate;
+      CAPTURE(micro_batches, rate);
+      const StepTime with = Estimator(cluster).estimate(away, 1).time,
+                     without = Estimator(cluster).estimate(stays, 1).time;
+      const double up = 1e-9 * weights / rate, down = 1e-9 * gradients / rate;
+      CHECK(with.compute + with.update == Approx(without.compute + without.update).epsilon(0.02));
+      const double passes = with.total - without.total + without.compute;  // but for the update
+      CHECK(passes >= 0.99 * std::max({with.compute, up, down}));
+      const double quick = Estimator(cluster).quick_estimate(away, 1).time.total;
+      if (rate > 1) CHECK(quick == Approx(with.total).epsilon(kQuickEstimateError));
+    }
+  }
 }
 
 TEST_CASE("a pipeline's update waits for copies too, and ZeRO divides them", "[planner]") {
