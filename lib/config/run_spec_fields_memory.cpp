@@ -37,13 +37,15 @@ void declare(Fields& f, OffloadSection& s) {
       {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "
               "device while their layer computes, and come back while the backward pass is in the layer above. The "
               "input of the last layer stays, unless sequences pass in chunks. Results do not change."});
-  f.add("weights", s.weights,
-        {.doc = "The weights that compute uses, and the gradients. `host`: they are in host memory, too (needs `optimizer: "
-                "host`). The weights of a layer come to the device ahead of their use and are freed after it, its "
-                "gradients leave as soon as they are complete, and the update writes the new weights to host memory. "
-                "All micro-batches of a step pass through a layer before the next one (as with "
-                "`parallel.pipeline.schedule: bfs`), so that a step moves each weight twice, and each gradient once. "
-                "ZeRO 1 and 2 also shard the weights and gradients in host memory, as 3 does. Results do not change."});
+  f.add(
+      "weights", s.weights,
+      {.doc =
+           "The weights that compute uses, and the gradients. `host`: they are in host memory, too (needs `optimizer: "
+           "host`). The weights of a layer come to the device ahead of their use and are freed after it, its "
+           "gradients leave as soon as they are complete, and the update writes the new weights to host memory. "
+           "All micro-batches of a step pass through a layer before the next one (as with "
+           "`parallel.pipeline.schedule: bfs`), so that a step moves each weight twice, and each gradient once. "
+           "ZeRO 1 and 2 also shard the weights and gradients in host memory, as 3 does. Results do not change."});
   declare_places(f, s);
 }
 

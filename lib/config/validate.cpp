@@ -161,7 +161,8 @@ void check_pipeline(const RunSpec& s, Checker& check) {
   const auto is_one_of = [&](std::initializer_list<PipelineSchedule> kinds) {
     return !alone && !file && std::find(kinds.begin(), kinds.end(), p.schedule) != kinds.end();
   };
-  useless_with(p.schedule != unused.schedule && (alone || file), "schedule", beside + (alone ? " unless it is bfs" : ""));
+  useless_with(p.schedule != unused.schedule && (alone || file), "schedule",
+               beside + (alone ? " unless it is bfs" : ""));
   useless_with(p.schedule != unused.schedule && p.schedule != PipelineSchedule::bfs && breadth_first, "schedule",
                "memory.offload.weights = host, whose schedule is bfs");
   useless(p.chunks > 0 && (alone || file), "chunks");  // placement_of() checks the value for a schedule
@@ -177,8 +178,7 @@ void check_pipeline(const RunSpec& s, Checker& check) {
   const bool resident = p.resident_stages != unused.resident_stages;
   useless(resident && alone, "resident_stages");
   useless_with(resident && !alone && parallel.zero_stage < 3 && s.memory.offload.weights == Offload::none,
-               "resident_stages",
-               fmt::format("parallel.zero_stage = {}", parallel.zero_stage));
+               "resident_stages", fmt::format("parallel.zero_stage = {}", parallel.zero_stage));
 }
 
 void check_parallel(const RunSpec& s, Checker& check) {
@@ -253,21 +253,24 @@ void check_offloaded_weights(const RunSpec& s, Checker& check) {
                 fmt::format("{} needs memory.offload.optimizer host, not {}: the update writes the weights where the "
                             "state is",
                             written, name_of(offload.optimizer)));
-  check.require(s.parallel.pipeline.ranks == 1 && s.parallel.pipeline.schedule_file.empty(),
-                {key, "parallel.pipeline.ranks", "parallel.pipeline.schedule_file"},
-                fmt::format("{} needs parallel.pipeline.ranks = 1 and no schedule_file, not {} ranks: with several, each "
-                            "keeps the weights of its stages",
-                            written, s.parallel.pipeline.ranks));
+  check.require(
+      s.parallel.pipeline.ranks == 1 && s.parallel.pipeline.schedule_file.empty(),
+      {key, "parallel.pipeline.ranks", "parallel.pipeline.schedule_file"},
+      fmt::format("{} needs parallel.pipeline.ranks = 1 and no schedule_file, not {} ranks: with several, each "
+                  "keeps the weights of its stages",
+                  written, s.parallel.pipeline.ranks));
   check.require(s.optimizer.kind != OptimizerKind::muon, {key, "optimizer.kind"},
                 fmt::format("{} needs an optimizer.kind that updates each element by itself, adamw or lion, not {}",
                             written, s.optimizer.kind));
-  check.require(!offload.early_gradients, {"memory.offload.early_gradients", key},
-                fmt::format("memory.offload.early_gradients has no effect with {}: all gradients leave early; remove it",
-                            written));
-  check.require(s.eval.sample_prompt.empty(), {"eval.sample_prompt", key},
-                fmt::format("eval.sample_prompt needs the weights on the device, not {}; `fptrain generate` writes text "
-                            "from any checkpoint of this run",
-                            written));
+  check.require(
+      !offload.early_gradients, {"memory.offload.early_gradients", key},
+      fmt::format("memory.offload.early_gradients has no effect with {}: all gradients leave early; remove it",
+                  written));
+  check.require(
+      s.eval.sample_prompt.empty(), {"eval.sample_prompt", key},
+      fmt::format("eval.sample_prompt needs the weights on the device, not {}; `fptrain generate` writes text "
+                  "from any checkpoint of this run",
+                  written));
 }
 
 void check_checkpoint(const CheckpointSection& c, Checker& check) {

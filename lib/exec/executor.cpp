@@ -145,8 +145,8 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     optimizer->update(*e.ops, tensors, ranges, update, sums.of_subgroup(i));
     for (size_t r = 0; rounds && r < ranges.size(); ++r)
       if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
-        e.ops->round_stochastically(rounding(subgroups[i].parts[r], weights.slice(s.offset, s.count),
-                                             tensors.param.slice(s.offset, s.count)));
+        e.ops->round_stochastically(
+            rounding(subgroups[i].parts[r], weights.slice(s.offset, s.count), tensors.param.slice(s.offset, s.count)));
     if (matrices_) matrices_->add(subgroups[i].range, tensors.gradient);
   };
   const auto on_host = [&](size_t i, UpdateTensors tensors, const CopyTicket& after) {

@@ -103,7 +103,7 @@ class Executor {
   GradientSync gradients_;
   std::optional<EarlyGradients> early_;
   std::optional<GradientSquares> squares_;  // where gradients leave the device
-  std::optional<MatrixUpdate> matrices_;  // with Muon
+  std::optional<MatrixUpdate> matrices_;    // with Muon
   Losses losses_;
   StageLinks links_;
   ModelStages stages_;

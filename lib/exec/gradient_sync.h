@@ -5,8 +5,8 @@
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
 // says. They are sent in the type in which they are kept.
 //
-// Gradients that are kept in host memory (memory.offload.weights) are reduced once per step, each to all ranks or to its
-// shard, and leave the device at once. Memory of the device is freed when those of the next unit leave.
+// Gradients that are kept in host memory (memory.offload.weights) are reduced once per step, each to all ranks or to
+// its shard, and leave the device at once. Memory of the device is freed when those of the next unit leave.
 #pragma once
 
 #include <functional>

@@ -139,7 +139,7 @@ void ModelStages::run_embedding(const StagePart& p, const DeviceBatch& batch, St
   const std::vector<int> embedding = model_->table().embedding_units();
   begin("forward of the embedding");
   for (const int u : embedding) weights_->acquire(u);
-  for (const MicroBatch& chunk : batch.chunks) 
+  for (const MicroBatch& chunk : batch.chunks)
     put_input(p, s, 0, chunk.chunk, OffloadedTensor(model_->embedding().forward(chunk)));
   for (const int u : embedding) weights_->release(u);
 }

@@ -114,7 +114,7 @@ class ModelStages final : public StageWork {
   bool breadth_first_;
   bool parks_ = false;   // what many micro-batches leave between stages waits in host memory
   size_t position_ = 0;  // of the last backward action in this rank's list
-  int current_ = -1;                                        // batch of the current action
+  int current_ = -1;     // batch of the current action
   std::map<std::tuple<int, int, int>, StageState> states_;  // by pipe, stage and micro-batch
   std::map<int, UploadedBatch> uploaded_;                   // by batch
   Departures departures_;                                   // to host memory

@@ -1,5 +1,5 @@
-// Reads a tensor that may lie in host memory with ops, of which a piece at a time passes through the device. Not for use
-// inside a step: the host waits for the copies.
+// Reads a tensor that may lie in host memory with ops, of which a piece at a time passes through the device. Not for
+// use inside a step: the host waits for the copies.
 #pragma once
 
 #include <algorithm>

@@ -93,7 +93,6 @@ struct Comparison {
   std::vector<int> world_ranks;
 };
 
-
 // A 128-bit hash of names and checksums of the copies, as four integers.
 std::array<double, 4> fingerprint(const std::vector<Copy>& copies, const ModelEnv& env, const StateSums& known) {
   const auto n = static_cast<int64_t>(copies.size());

@@ -158,9 +158,8 @@ void StateStream::write_back(const UpdateAction& a) {
   for_each_passing(a, [&](size_t, const Tensor& buffer, const Tensor& home) { copy(home, buffer); });
   if (!b.weights) return;
   const Tensor home = at_home(a.subgroup).weights;
-  for_each_run(a.subgroup, [&](const Segment& s) {
-    copy(home.slice(s.offset, s.count), b.weights->slice(s.offset, s.count));
-  });
+  for_each_run(a.subgroup,
+               [&](const Segment& s) { copy(home.slice(s.offset, s.count), b.weights->slice(s.offset, s.count)); });
 }
 
 void StateStream::send_gradient(const UpdateAction& a) {

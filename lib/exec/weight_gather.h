@@ -1,6 +1,7 @@
 // WeightGather: brings weights to the device that are sharded, or in host memory (memory.offload.weights). A unit comes
-// before its use, and is freed afterwards: its weights, or this rank's shard, are copied from host memory, and shards are
-// gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer step.
+// before its use, and is freed afterwards: its weights, or this rank's shard, are copied from host memory, and shards
+// are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer
+// step.
 //
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
 // once; it begins when another unit has been acquired since, or when its own unit is.

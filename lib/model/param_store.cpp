@@ -196,8 +196,7 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
     if (p.unit < 0) continue;
     set_weights(ops, place_of(*table_, {id, 0, p.local_elements()}),
                 [&](const Segment& s, const Tensor& master, const Tensor& weights) {
-                  ops.round_stochastically(
-                      rounding(seed, step, {id, s.offset - p.offset, s.count}, weights, master));
+                  ops.round_stochastically(rounding(seed, step, {id, s.offset - p.offset, s.count}, weights, master));
                 });
   }
   ops.weights_changed();
@@ -212,7 +211,9 @@ void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
     for (const ParamUnit& u : table_->units())
       set_weights(ops, master_.layout.sharded() ? own(u) : Segment{u.offset, u.elements},
-                  [&](const Segment&, const Tensor& master, const Tensor& weights) { ops.cast({weights, master}); });
+                  [&](const Segment&, const Tensor& master, const Tensor& weights) {
+                    ops.cast({weights, master});
+                  });
   ops.weights_changed();
 }
 

@@ -152,9 +152,8 @@ std::vector<Line> lines(const UpdateRates& r, const UpdateBytes& b) {
   if (r.host_convert > 0) list.push_back({1 / r.host_convert, 0});
   const double rounding = r.host_convert > 0 ? kWeightTraffic : b.weights;
   if (r.host_memory > 0)
-    list.push_back(
-        {(host_traffic(b) + rounding + b.weights + b.gradient) / r.host_memory,
-         (2 * b.state + b.gradient_in + b.weights_out) / r.host_memory});
+    list.push_back({(host_traffic(b) + rounding + b.weights + b.gradient) / r.host_memory,
+                    (2 * b.state + b.gradient_in + b.weights_out) / r.host_memory});
   return list;
 }
 

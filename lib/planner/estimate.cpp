@@ -44,8 +44,7 @@ double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
   const bool weights = s.memory.offload.weights == Offload::host;
   double each = offloaded_bytes(s.optimizer.kind, matrix_fraction(s.model), s.precision.compute, weights);
-  if (weights)
-    each += (s.precision.compute == DType::bf16 ? 2 : 0) + (s.precision.gradients == DType::bf16 ? 2 : 4);
+  if (weights) each += (s.precision.compute == DType::bf16 ? 2 : 0) + (s.precision.gradients == DType::bf16 ? 2 : 4);
   return each * parameters / (s.parallel.zero_stage >= 1 ? sharers : 1);
 }
 double offload_buffers(const RunSpec& s) {

@@ -74,9 +74,9 @@ TEST_CASE("a run with chunks and all in host memory is evaluated, and its model 
   const Mixture w;
   const auto spec = w.spec("llama", "fp32");
   auto more = w.both();
-  for (const char* const set : {"train.steps=4", "eval.samples=0", "memory.recompute=full",
-                                "memory.offload.activations=host", "memory.offload.optimizer=host",
-                                "memory.offload.weights=host", "memory.sequence_chunk_tokens=8"})
+  for (const char* const set :
+       {"train.steps=4", "eval.samples=0", "memory.recompute=full", "memory.offload.activations=host",
+        "memory.offload.optimizer=host", "memory.offload.weights=host", "memory.sequence_chunk_tokens=8"})
     more.insert(more.end(), {"--set", set});
   const Outcome o = run(w.train(spec, "r", more));
   CAPTURE(o.output);

@@ -13,23 +13,29 @@ namespace {
 
 constexpr int kGatherRanks = 3;
 
+constexpr size_t kBytes = size_t{16} << 20;
+
 struct GatherRank {
-  std::unique_ptr<Ops> ops = make_cpu_ops();
-  Arena arena{ops->allocate(size_t{16} << 20, false), size_t{16} << 20};
+  std::unique_ptr<Ops> ops;
+  Arena arena{ops->allocate(kBytes, false), kBytes};
+  Arena host_arena{ops->allocate_host(kBytes, false), kBytes, Residence::host};
   Groups groups;
   Model model;
   WeightGather weights;
 
-  GatherRank(World& world, int zero)
-      : groups(make_groups(world, Mesh(1, kGatherRanks, 1, 1, kGatherRanks))),
-        model(tiny_model("llama"), options(zero), *ops, arena, groups),
+  // `from_host`: the weights are in host memory, and copies are slow.
+  GatherRank(World& world, int zero, bool from_host)
+      : ops(make_cpu_ops({.bytes_per_s = from_host ? 1e8 : 0})),
+        groups(make_groups(world, Mesh(1, kGatherRanks, 1, 1, kGatherRanks))),
+        model(tiny_model("llama"), options(zero, from_host), *ops, arena, groups, &host_arena),
         weights(model.env(), *model.groups().data) {
     model.params().initialize(*ops, 5);
   }
-  static ModelOptions options(int zero) {
+  static ModelOptions options(int zero, bool from_host) {
     ModelOptions o;
     o.compute = DType::f32;
     o.zero_stage = zero;
+    o.offload_optimizer = o.offload_weights = from_host;
     o.positions = 8;
     return o;
   }
@@ -51,10 +57,11 @@ struct GatherRank {
 };
 
 // Runs `check` on every rank and returns what it found wrong on each.
-std::vector<std::string> on_ranks(int zero, const std::function<std::string(GatherRank&)>& check) {
+std::vector<std::string> on_ranks(int zero, const std::function<std::string(GatherRank&)>& check,
+                                  bool from_host = false) {
   std::vector<std::string> wrong(kGatherRanks);
   run_thread_ranks(kGatherRanks, [&](World& world) {
-    GatherRank r(world, zero);
+    GatherRank r(world, zero, from_host);
     wrong[static_cast<size_t>(world.rank())] = check(r);
   });
   return wrong;
@@ -96,6 +103,45 @@ TEST_CASE("WeightGather prefetches the next unit and one unit at most", "[exec]"
           }
           return r.arena.in_use() == before ? "" : "a unit is still in memory";
         }) == kNothing);
+}
+
+TEST_CASE("WeightGather brings weights from host memory, of which each rank may keep a shard", "[exec]") {
+  const int zero = GENERATE(0, 1, 3);
+  CAPTURE(zero);
+  CHECK(on_ranks(
+            zero,
+            [zero](GatherRank& r) -> std::string {
+              const size_t before = r.arena.in_use();
+              const std::vector<ParamUnit>& units = r.model.table().units();
+              for (int u = 0; u < r.units(); ++u) {
+                r.weights.acquire(u, u + 1 < r.units() ? u + 1 : -1);
+                if (!r.unit_is_right(u)) return fmt::format("unit {} is wrong", u);
+                if (u + 2 < r.units()) r.weights.hold(u + 2);
+                r.weights.release(u);
+                if (u >= 2) r.weights.release(u);
+              }
+              if (r.arena.in_use() != before) return "a unit is still in memory";
+              int64_t copied = 0;
+              for (const ParamUnit& u : units) copied += u.elements * 4 / (zero > 0 ? kGatherRanks : 1);
+              const CopyTotal& total = r.ops->copies().total(CopyLane::to_device);
+              if (total.bytes != copied) return fmt::format("{} bytes were copied, not {}", total.bytes, copied);
+              return "";
+            },
+            true) == kNothing);
+}
+
+TEST_CASE("WeightGather frees a unit of host memory that was held and never used", "[exec]") {
+  CHECK(on_ranks(
+            3,
+            [](GatherRank& r) -> std::string {
+              const size_t before = r.arena.in_use();
+              r.weights.hold(0);
+              r.weights.release(0);
+              if (r.arena.in_use() != before) return "the unit is still in memory";
+              r.weights.hold(1);  // freed with the WeightGather
+              return "";
+            },
+            true) == kNothing);
 }
 
 TEST_CASE("WeightGather frees a unit that was held and never used", "[exec]") {

@@ -17,10 +17,11 @@ namespace fp::test {
 
 std::string MeshPlan::text() const {
   const PipelineSection& p = pipeline;
-  const std::string pp = p.ranks == 1 && p.schedule != PipelineSchedule::bfs ? ""
-                                      : fmt::format("pp {} {}{}{} m {} ", p.ranks, p.schedule,
-                                                    p.chunks > 0 ? fmt::format(" v {}", p.chunks) : "",
-                                                    p.w_pass ? " +W" : "", micro_batches);
+  const std::string pp =
+      p.ranks == 1 && p.schedule != PipelineSchedule::bfs
+          ? ""
+          : fmt::format("pp {} {}{}{} m {} ", p.ranks, p.schedule, p.chunks > 0 ? fmt::format(" v {}", p.chunks) : "",
+                        p.w_pass ? " +W" : "", micro_batches);
   return fmt::format("{}tp {} sp {} dp {} zero {}{} recompute {} {} length {}{}", pp, tp, sp, dp, zero,
                      megatron ? " megatron-sp" : "", static_cast<int>(recompute), name_of(compute), length,
                      chunk > 0 ? fmt::format(" chunk {}", chunk) : "");

@@ -63,7 +63,8 @@ TEST_CASE("weights in host memory train to the bits of weights on the device", "
       p.compute = compute;
       check_same_bits(m, clipped(p));
     }
-  for (const int zero : {1, 3}) check_same_bits(m, clipped({.dp = 4, .zero = zero, .compute = DType::bf16, .samples = 8}));
+  for (const int zero : {1, 3})
+    check_same_bits(m, clipped({.dp = 4, .zero = zero, .compute = DType::bf16, .samples = 8}));
 }
 
 TEST_CASE("the order of the micro-batches changes no bit where gradients are summed once a step", "[mesh]") {

@@ -209,8 +209,8 @@ TEST_CASE("weights in host memory move twice a step, and gradients once, beside 
   for (const int micro_batches : {1, 4}) {
     const RunSpec stays = spec_at(micro_batches, "device_share: 1"), away = spec_at(micro_batches, "weights: host");
     const Prediction before = dry_run(stays, stays.model, *ops), p = dry_run(away, away.model, *ops);
-    // Two stages stay between the forward and the backward pass: the last layer and the LM head. The embedding comes for
-    // the first stage and for the last. In the update, gradients pass through the device, and weights leave it.
+    // Two stages stay between the forward and the backward pass: the last layer and the LM head. The embedding comes
+    // for the first stage and for the last. In the update, gradients pass through the device, and weights leave it.
     ParamTable table;
     declare_parameters(away.model, table);
     const auto of = [&](const std::vector<int>& units) {
