@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "bench.h"
 #include "bench/step_benchmark.h"
 #include "device.h"
 #include "dryrun/setup.h"
+#include "ops/backends.h"
 
 namespace fp {
 namespace {
@@ -14,6 +16,7 @@ struct TrainBenchArguments {
   BenchModel model;
   std::string recompute = "none", device = "auto";
   int warmup = 2, steps = 5, threads = 0;
+  double link = 0;
   bool json = false, profile = false;
 };
 
@@ -77,13 +80,18 @@ void add_bench_train(cli::App& bench) {
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
+  command->add_option("--link-gb-per-s", a->link,
+                      "on the CPU: rate of copies to and from what memory.offload keeps in host memory; 0: no limit")
+      ->check(cli::NonNegativeNumber);
   command->add_flag("--profile", a->profile, "also time one step by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {
     BenchModel model = a->model;
     model.sets.insert(model.sets.begin(), "memory.recompute=" + a->recompute);
     const RunSpec spec = bench_spec(model);
-    const auto ops = open_device(device_named(a->device), a->threads);
+    auto ops = open_device(device_named(a->device), a->threads);
+    if (a->link > 0 && ops->device_memory()) throw ConfigError("--link-gb-per-s is for --device cpu");
+    if (a->link > 0) ops = make_cpu_ops({.bytes_per_s = a->link * 1e9});
     const auto counting = make_counting_ops(ops.get());
     const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);
     if (a->json)

@@ -26,7 +26,7 @@ StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host)
     : spec_(spec),
       groups_(make_self_groups()),
       model_(spec.model, model_options(spec), ops, arena, groups_, host),
-      executor_(model_, executor_options(spec)),
+      executor_(model_, executor_options(spec, plan_pipeline(spec))),
       batches_(random_batches(spec)),
       ops_(ops) {}
 

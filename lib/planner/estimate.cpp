@@ -169,7 +169,10 @@ class Estimator::Impl {
       const double passes =
           attached +
           held * static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
-          static_cast<double>(working + 4 * all.bytes.boundary);
+          static_cast<double>(working + 4 * all.bytes.boundary) +
+          (spec.breadth_first() && spec.memory.offload.activations == Offload::none
+               ? held * static_cast<double>(all.bytes.boundary)
+               : 0);
       const double bytes =
           state_bytes(spec, static_cast<double>(all.parameters), sharers) + (on_gpu ? -moved : buffers + inputs) +
           staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
