@@ -80,8 +80,9 @@ void add_bench_train(cli::App& bench) {
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
-  command->add_option("--link-gb-per-s", a->link,
-                      "on the CPU: rate of copies to and from what memory.offload keeps in host memory; 0: no limit")
+  command
+      ->add_option("--link-gb-per-s", a->link,
+                   "on the CPU: rate of copies to and from what memory.offload keeps in host memory; 0: no limit")
       ->check(cli::NonNegativeNumber);
   command->add_flag("--profile", a->profile, "also time one step by op, and its matrix products alone");
   command->add_flag("--json", a->json, "one JSON object");

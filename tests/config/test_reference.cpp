@@ -162,7 +162,7 @@ TEST_CASE("docs/run-spec.md is current", "[config][docs]") {
 }
 
 TEST_CASE("the example run specs are legal", "[config][docs]") {
-  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "parallel-8-cpu-ranks", "parallel-multi-node",
+  for (const char* name : {"gpt2-124m", "llama-3.2-1b", "one-gpu-70b", "parallel-8-cpu-ranks", "parallel-multi-node",
                            "pipeline-4-cpu-ranks", "quickstart", "short-context"}) {
     CAPTURE(name);
     CHECK_NOTHROW(

@@ -31,11 +31,11 @@ std::vector<double> losses_of(Rig& rig, const ModelSection& m, int steps) {
 }
 
 std::vector<double> on_cuda(const ModelSection& m, DType compute, Recompute recompute, int steps, uint64_t order,
-                            bool offload = false, double device_share = 1) {
+                            bool offload = false, double device_share = 1, bool offload_weights = false) {
   cuda::host::set_seed(order);
   auto ops = std::make_unique<CudaOps>(0, make_cpu_ops());
   ops->reserve_scratch(size_t{1} << 20);
-  Rig rig(std::move(ops), m, compute, recompute, {.device_share = device_share}, 32, kBytes, offload);
+  Rig rig(std::move(ops), m, compute, recompute, {.device_share = device_share}, 32, kBytes, offload, offload_weights);
   const auto losses = losses_of(rig, m, steps);
   CHECK(cuda::host::take_problems() == "");
   return losses;
@@ -65,10 +65,11 @@ TEST_CASE("bf16 training on cuda-host has the same bits in any thread order, and
     CHECK(one[i] == Approx(expected[i]).epsilon(8 * epsilon_of(DType::bf16)));
 }
 
-TEST_CASE("training on cuda-host has the same bits with optimizer state and layer inputs in host memory") {
+TEST_CASE("training on cuda-host has the same bits with state, weights and layer inputs in host memory") {
   const ModelSection m = tiny_model("llama");
   for (const DType compute : {DType::f32, DType::bf16})
-    CHECK(on_cuda(m, compute, Recompute::full, 4, 1, true) == on_cuda(m, compute, Recompute::full, 4, 1));
+    for (const bool weights : {false, true})
+      CHECK(on_cuda(m, compute, Recompute::full, 4, 1, true, 1, weights) == on_cuda(m, compute, Recompute::full, 4, 1));
 }
 
 TEST_CASE("training on cuda-host with updates by the host is close to that without, and the same in any order") {
