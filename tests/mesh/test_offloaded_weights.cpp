@@ -217,3 +217,22 @@ TEST_CASE("device memory for weights and gradients does not grow with depth when
   const int64_t layer = table.units()[static_cast<size_t>(table.layer_unit(0))].elements;
   CHECK(host_of_many - host_of_few == static_cast<size_t>(8 * layer * (2 + 4 + 4 + 8)));
 }
+
+TEST_CASE("activations of many micro-batches wait in host memory between layers", "[mesh]") {
+  const ModelSection m = deep_model("llama", 6);
+  const auto peaks = [&](int64_t micro_batches) {
+    MeshPlan plan = breadth_first({.recompute = Recompute::full, .micro_batches = micro_batches, .steps = 1});
+    plan.samples = micro_batches;
+    plan.length = 64;
+    plan.offload_inputs = true;
+    const MeshResult r = count_mesh(m, plan);
+    return std::pair{r.peaks[0], r.host_peaks[0]};
+  };
+  const size_t input = static_cast<size_t>(64 * m.hidden) * sizeof(float);
+  const auto [few, host_of_few] = peaks(8);
+  const auto [many, host_of_many] = peaks(16);
+  CHECK(many - few < 8 * input / 4);  // tokens and losses
+  // The inputs of all layers, the output of the last, and what waits between two of them.
+  CHECK(host_of_many - host_of_few >= 8 * 7 * input);
+  CHECK(host_of_many - host_of_few <= 8 * 9 * input);
+}
