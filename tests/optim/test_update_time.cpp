@@ -35,6 +35,23 @@ TEST_CASE("an update on one side takes as long as the resource that needs most",
   CHECK(synchronous.total == Approx(n * ((4 + 2) / 50e9 + 1 / 2e9)));
 }
 
+TEST_CASE("gradients and weights in host memory pass through the device with the state, and the host's stay",
+          "[optim]") {
+  const std::vector<int64_t> sizes(64, kSubgroup);
+  const double n = 64.0 * kSubgroup;
+  const UpdateRates rates{.host_update = 2e9, .link = 50e9, .device_update = 50e9};
+  const UpdateBytes bytes{.state = 12, .gradient = 0, .weights = 0, .gradient_in = 4, .weights_out = 2};
+  const UpdateTime device = simulate(at_share(sizes, 1), sizes, rates, bytes);
+  CHECK(device.to_device == Approx(16 * n / 50e9));
+  CHECK(device.to_host == Approx(14 * n / 50e9));
+  CHECK(model_seconds(1, rates, bytes) == Approx(16 / 50e9));
+  const UpdateTime host = simulate(at_share(sizes, 0), sizes, rates, bytes);
+  CHECK(host.total == Approx(n / 2e9));
+  CHECK(host.to_host + host.to_device == 0);
+  const double best = best_device_share(rates, bytes);  // where (1 - g) / 2e9 is 16 g / 50e9
+  CHECK(best == Approx(1 / (1 + 2e9 * 16 / 50e9)).epsilon(0.05));
+}
+
 TEST_CASE("work that shares the host's memory is slowed down to its rate", "[optim]") {
   const std::vector<int64_t> sizes(64, kSubgroup);
   const UpdateBytes bytes;
