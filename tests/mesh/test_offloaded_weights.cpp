@@ -11,7 +11,7 @@ using namespace fp::test;
 
 namespace {
 
-const std::vector<CopyLane> kAllLanes = {CopyLane::to_host, CopyLane::to_device, CopyLane::on_host};
+const std::vector<CopyLane> kEveryLane = {CopyLane::to_host, CopyLane::to_device, CopyLane::on_host};
 
 MeshPlan breadth_first(MeshPlan plan) {
   plan.pipeline.schedule = PipelineSchedule::bfs;
@@ -30,14 +30,14 @@ void check_finite(const MeshResult& r) {
 }
 
 // Compares these shares with a run that keeps everything on the device, in the same order of passes.
-void check_same_bits(const ModelSection& m, MeshPlan plan, const std::vector<double>& shares = {0, 0.5, 1}) {
+void check_weights_away(const ModelSection& m, MeshPlan plan, const std::vector<double>& shares = {0, 0.5, 1}) {
   plan.states = plan.weights = plan.own_weights = true;
   plan.lr = 3e-3;
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, breadth_first(plan));
   for (const double share : shares) {
     MeshPlan away = with_weights_away(plan, share);
-    if (share != 1) away.copies = delayed(kAllLanes);
+    if (share != 1) away.copies = delayed(kEveryLane);
     CAPTURE(share);
     const MeshResult offloaded = run_mesh(m, away);
     CHECK(offloaded == resident);
@@ -61,10 +61,10 @@ TEST_CASE("weights in host memory train to the bits of weights on the device", "
     for (MeshPlan p : {MeshPlan{.micro_batches = 4}, MeshPlan{.dp = 2}, MeshPlan{.dp = 2, .zero = 1},
                        MeshPlan{.dp = 2, .zero = 2}, MeshPlan{.dp = 2, .zero = 3}}) {
       p.compute = compute;
-      check_same_bits(m, clipped(p));
+      check_weights_away(m, clipped(p));
     }
   for (const int zero : {1, 3})
-    check_same_bits(m, clipped({.dp = 4, .zero = zero, .compute = DType::bf16, .samples = 8}));
+    check_weights_away(m, clipped({.dp = 4, .zero = zero, .compute = DType::bf16, .samples = 8}));
 }
 
 TEST_CASE("the order of the micro-batches changes no bit where gradients are summed once a step", "[mesh]") {
@@ -81,18 +81,18 @@ TEST_CASE("the order of the micro-batches changes no bit where gradients are sum
 
 TEST_CASE("weights in host memory compose with shared embeddings, other axes, Lion and bf16 gradients", "[mesh]") {
   MeshPlan all{.tp = 2, .sp = 2, .dp = 2, .zero = 3, .megatron = true, .compute = DType::bf16, .steps = 6};
-  check_same_bits(shared_model("phi3"), all, {0.5});
+  check_weights_away(shared_model("phi3"), all, {0.5});
   MeshPlan narrow{.dp = 2, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16, .steps = 6};
-  check_same_bits(shared_model("gpt"), narrow);
+  check_weights_away(shared_model("gpt"), narrow);
   MeshPlan whole{.dp = 2, .compute = DType::bf16, .gradients = DType::bf16, .steps = 6};
-  check_same_bits(shared_model("gpt"), whole, {0.5});
+  check_weights_away(shared_model("gpt"), whole, {0.5});
   MeshPlan lion{.compute = DType::bf16, .micro_batches = 4, .steps = 6};
   lion.optimizer.kind = OptimizerKind::lion;
-  check_same_bits(shared_model("gpt"), lion);
+  check_weights_away(shared_model("gpt"), lion);
   MeshPlan rounded{.dp = 2, .compute = DType::bf16, .steps = 6};
   rounded.executor.rounding_seed = 3;
   rounded.subgroup_elements = 1000;
-  check_same_bits(shared_model("llama"), rounded);
+  check_weights_away(shared_model("llama"), rounded);
 }
 
 TEST_CASE("recomputed layers, whose inputs may be in host memory, get the same weights again", "[mesh]") {
@@ -101,12 +101,12 @@ TEST_CASE("recomputed layers, whose inputs may be in host memory, get the same w
     plan.recompute = Recompute::full;
     plan.steps = 4;
     const ModelSection m = deep_model("llama", 5);
-    check_same_bits(m, plan, {0});
+    check_weights_away(m, plan, {0});
     plan.offload_inputs = true;
-    check_same_bits(m, plan, {0.5});
+    check_weights_away(m, plan, {0.5});
     plan.chunk = 4;
     plan.mlp_tile = 5;
-    check_same_bits(m, plan, {1});
+    check_weights_away(m, plan, {1});
   }
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("stages of several layers, and more of them on the device, change no b
   const MeshResult resident = run_mesh(m, breadth_first(plan));
   for (const auto& [chunks, stages] : {std::pair(0, 3), std::pair(3, 1), std::pair(1, 2), std::pair(4, 8)}) {
     MeshPlan away = with_weights_away(plan, 0.5);
-    away.copies = delayed(kAllLanes);
+    away.copies = delayed(kEveryLane);
     away.pipeline.chunks = chunks;
     away.pipeline.resident_stages = stages;
     CAPTURE(chunks, stages);
@@ -131,7 +131,7 @@ TEST_CASE("delays of a single lane change no bit with weights in host memory", "
   plan.states = plan.weights = true;
   plan.subgroup_elements = 600;
   const MeshResult resident = run_mesh(m, breadth_first(plan));
-  for (const CopyLane lane : kAllLanes) {
+  for (const CopyLane lane : kEveryLane) {
     MeshPlan away = with_weights_away(plan, 0.5);
     away.copies = delayed({lane});
     CHECK(run_mesh(m, away) == resident);
@@ -174,7 +174,7 @@ TEST_CASE("evaluation and repeated gradients work with weights in host memory", 
 TEST_CASE("an altered gradient sum is found with gradients in host memory, and all lanes then end", "[mesh]") {
   MeshPlan plan = with_weights_away({.dp = 2, .zero = 1, .steps = 2}, 0.5);
   plan.executor.check_sums = true;
-  plan.copies = delayed(kAllLanes);
+  plan.copies = delayed(kEveryLane);
   plan.before_step = [](Executor& executor, int rank, int step) {
     if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
   };
