@@ -36,17 +36,10 @@ if(FPTRAIN_FUZZ)
 endif()
 target_include_directories(fp_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib)
 
-# fp_unity(target): compiles the sources of a target several at a time, so that the headers they share are
-# read once. The preset asan sets FPTRAIN_UNITY=TESTS: there a missing #include of the program is an error.
+# fp_unity(target): compiles the sources of a target several at a time, so that the headers they share are read once. A
+# missing #include goes unnoticed then; scripts/check-includes finds it.
 function(fp_unity target)
-  set(together ${FPTRAIN_UNITY})
-  if(FPTRAIN_UNITY STREQUAL "TESTS")
-    set(together OFF)
-    if(target MATCHES "^(test|suite|fuzz)_")
-      set(together ON)
-    endif()
-  endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${together} UNITY_BUILD_BATCH_SIZE 16)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FPTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # fp_rarely_run(target): compiles a target with fewer optimisations, because its code takes a negligible part of a run.

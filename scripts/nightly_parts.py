@@ -27,6 +27,9 @@ FIXED = [
     Part("kernels", 12, "all cases of attention on every backend, CUDA kernels on the CPU, 50 kills of training, "
          "the memory of generation",
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
+    Part("includes", 5, "every source compiles by itself, with the headers that it includes", "scripts/check-includes",
+         "compile by themselves"),
+    Part("threads", 45, "the tests of every folder under the thread sanitizer", "scripts/test --preset tsan --quick", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
          BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
     Part("vocabularies", 20, "Qwen's and Mistral's published vocabularies on 10 MB of text",

@@ -122,12 +122,14 @@ class Findings {
   std::vector<int64_t> wrong_;                        // by slot
 };
 
-void check_round_trips(const Run& run) {
+// Saves a run in all layouts, and loads each checkpoint in every layout, or every `step`th of them.
+void check_round_trips(const Run& run, size_t step = 1) {
   const MemoryFolder dir;
   std::vector<Checkpoint> saved;
   for (const Layout& writer : layouts())
     saved.push_back(Checkpoint::open(save(dir.path, run, writer, static_cast<int64_t>(saved.size()))));
-  for (const Layout& reader : layouts()) {
+  for (size_t r = 0; r < layouts().size(); r += step) {
+    const Layout& reader = layouts()[r];
     std::vector<Findings> findings;
     for (int rank = 0; rank < reader.ranks; ++rank) {
       const auto state = rank_state(run, reader, rank);
@@ -151,7 +153,10 @@ void check_round_trips(const Run& run) {
 TEST_CASE("a checkpoint of any mesh loads on any other mesh: tied, padded vocabulary", "[slow]") {
   check_round_trips({kGpt});
 }
-TEST_CASE("a checkpoint of any mesh loads on any other mesh: tied, shared kv heads") { check_round_trips({kLlama}); }
+TEST_CASE("a checkpoint of any mesh loads on some other meshes") { check_round_trips({kLlama}, 5); }
+TEST_CASE("a checkpoint of any mesh loads on any other mesh: tied, shared kv heads", "[slow]") {
+  check_round_trips({kLlama});
+}
 TEST_CASE("a checkpoint of any mesh loads on any other mesh: untied, fused projections", "[slow]") {
   check_round_trips({kPhi3});
 }

@@ -60,7 +60,7 @@ TEST_CASE("special tokens are added behind those of a rank file") {
   CHECK(parse_tokenizer(more->serialized(), "copy")->vocab_size() == 303);
 }
 
-TEST_CASE("special tokens are added behind the usual ones of a bare rank file") {
+TEST_CASE("special tokens are added behind the usual ones of a bare rank file", "[slow]") {
   const auto tokenizer = parse_tokenizer(ranks(128000, {"user", "\n\n"}), "tokenizer.model");
   const auto more = with_special_tokens(*tokenizer, {"<|endoftext|>", "<s>"});
   CHECK(more->vocab_size() == 128258);

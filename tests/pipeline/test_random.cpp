@@ -50,12 +50,10 @@ void check_lowered(const Schedule& s, const Costs& costs, std::mt19937& random) 
   CHECK(verify_lowered(lower(s, options), options) == std::vector<std::string>{});
 }
 
-}  // namespace
-
-TEST_CASE("ten thousand random schedules are valid and run without deadlock with random times", "[pipeline]") {
+void check_random_schedules(int count) {
   std::mt19937 random(2);
   int legal = 0, draws = 0;
-  for (; legal < 10000; ++draws) {
+  for (; legal < count; ++draws) {
     const ScheduleRequest q = draw(random);
     CAPTURE(name_of(q.kind), q.ranks, q.micro_batches, q.chunks, q.group, q.unit_size, q.warmup, q.window, q.w_pass);
     Schedule s;
@@ -80,4 +78,13 @@ TEST_CASE("ten thousand random schedules are valid and run without deadlock with
     if (!right) CHECK(right);
   }
   CHECK(draws < 3 * legal);
+}
+
+}  // namespace
+
+TEST_CASE("a thousand random schedules are valid and run without deadlock with random times", "[pipeline]") {
+  check_random_schedules(1000);
+}
+TEST_CASE("ten thousand random schedules are valid and run without deadlock with random times", "[pipeline][slow]") {
+  check_random_schedules(10000);
 }

@@ -33,7 +33,7 @@ TEST_CASE("a measured peak is at least the rate of the fastest product", "[plann
   CHECK(p.peak_tflops_fp32 == 0.3);
 }
 
-TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planner][measure]") {
+TEST_CASE("two ranks measure a legal cluster together and agree on it", "[planner][measure][slow]") {
   std::vector<ClusterSpec> of_ranks(2);
   std::vector<CheckedStep> steps;
   run_thread_ranks(2, [&](World& world) {

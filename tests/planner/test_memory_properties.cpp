@@ -57,7 +57,7 @@ void set_data_ranks(RandomRun& r, int dp) {
 
 }  // namespace
 
-TEST_CASE("larger micro-batches never need less memory", "[planner]") {
+TEST_CASE("larger micro-batches never need less memory", "[planner][slow]") {
   std::mt19937 random(2);
   for (int i = 0; i < 60; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
@@ -76,7 +76,7 @@ TEST_CASE("larger micro-batches never need less memory", "[planner]") {
   }
 }
 
-TEST_CASE("a higher ZeRO stage never keeps more", "[planner]") {
+TEST_CASE("a higher ZeRO stage never keeps more", "[planner][slow]") {
   std::mt19937 random(3);
   for (int i = 0; i < 100; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
@@ -94,7 +94,7 @@ TEST_CASE("a higher ZeRO stage never keeps more", "[planner]") {
 
 // Under ZeRO 2 and 3 one or two units (in a pipeline, stages) are whole while they are used, so a rank must have more
 // than these to need less memory.
-TEST_CASE("a higher ZeRO stage never needs more memory where ranks have many layers", "[planner]") {
+TEST_CASE("a higher ZeRO stage never needs more memory where ranks have many layers", "[planner][slow]") {
   std::mt19937 random(4);
   for (int i = 0; i < 60; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
@@ -116,7 +116,7 @@ TEST_CASE("a higher ZeRO stage never needs more memory where ranks have many lay
 
 // With one data rank, no weights are gathered and no gradients wait to be divided. In a pipeline, two ranks may need
 // more memory for that than they save.
-TEST_CASE("more data ranks never need more memory each", "[planner]") {
+TEST_CASE("more data ranks never need more memory each", "[planner][slow]") {
   std::mt19937 random(5);
   for (int i = 0; i < 60; ++i) {
     RandomRun r = random_run(random, {1, 1, 2, 4});
