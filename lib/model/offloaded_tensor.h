@@ -21,8 +21,10 @@ class OffloadedTensor {
   void send(const ModelEnv&);
   // Makes later ops wait for that copy, and frees the device memory. Also after fetch(), if it did not change since.
   void release();
-  // Starts to copy it back, unless it is on the device.
+  // Starts to copy it back, unless it is on the device: then depart() leaves it there.
   void fetch();
+  // As release(), unless fetch() was called since send(): whoever fetched it will use and release it.
+  void depart();
   // Makes later ops wait until it is on the device, and returns it.
   const Tensor& on_device();
   // The same, and frees the host memory.
@@ -36,7 +38,8 @@ class OffloadedTensor {
 
   const ModelEnv* env_ = nullptr;
   ArenaTensor device_, host_;
-  CopyTicket copy_;  // under way
+  CopyTicket copy_;        // under way
+  bool expected_ = false;  // fetched since it was sent, and not yet released
 };
 
 // Sends tensors to host memory one after another. The device memory of one is freed when the next one is sent, so that
@@ -48,9 +51,9 @@ class Departures {
     flush();
     last_ = &t;
   }
-  // Frees the device memory of the last one.
+  // Frees the device memory of the last one, unless it is already wanted again.
   void flush() {
-    if (last_ != nullptr) last_->release();
+    if (last_ != nullptr) last_->depart();
     last_ = nullptr;
   }
 
