@@ -202,11 +202,14 @@ std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) 
   return stages_.end_evaluation();
 }
 
-std::vector<LossSums> Executor::evaluate(std::span<const Batch> batches) {
+std::vector<LossSums> Executor::evaluate(std::span<const Batch> batches, const OnTargets& on_targets) {
   const std::vector<ArenaTensor> losses = token_losses(batches);
   std::vector<LossSums> sums(batches.size());
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (losses[i]) sums[i] = losses_.sums(batches[i], losses[i]);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!losses[i]) continue;
+    sums[i] = losses_.sums(batches[i], losses[i]);
+    if (on_targets) on_targets(i, losses_.targets(batches[i], losses[i]));
+  }
   return sums;
 }
 
