@@ -61,17 +61,26 @@ std::string text_of(const HeldOutLoss& r) {
                      r.bits_per_byte, r.tokens);
 }
 
+nlohmann::json json_of(const PositionLoss& p) {
+  return {{"begin", p.begin},
+          {"end", p.end},
+          {"val_loss", p.loss},
+          {"standard_error", p.standard_error},
+          {"tokens", p.tokens}};
+}
+
 void print_result(const EvaluationResult& r, int64_t step, bool json) {
   if (json) {
     nlohmann::json j = json_of(r);
     j["step"] = step;
     for (const auto& [label, of_dataset] : r.datasets) j["datasets"][label] = json_of(of_dataset);
-    for (const PositionLoss& p : r.positions)
-      j["positions"].push_back({{"begin", p.begin},
-                                {"end", p.end},
-                                {"val_loss", p.loss},
-                                {"standard_error", p.standard_error},
-                                {"tokens", p.tokens}});
+    for (const PositionLoss& p : r.positions) j["positions"].push_back(json_of(p));
+    if (const auto& c = r.comparison)
+      j["comparison"] = {{"first", json_of(c->first)},
+                         {"second", json_of(c->second)},
+                         {"difference", c->difference},
+                         {"standard_error", c->standard_error},
+                         {"passages", c->passages}};
     fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
@@ -79,6 +88,12 @@ void print_result(const EvaluationResult& r, int64_t step, bool json) {
   for (const auto& [label, of_dataset] : r.datasets) fmt::print("  {}: {}\n", printable(label), text_of(of_dataset));
   for (const PositionLoss& p : r.positions)
     fmt::print("  positions {}: loss {:.5g} ± {:.2g} over {} tokens\n", p.label(), p.loss, p.standard_error, p.tokens);
+  if (const auto& c = r.comparison)
+    fmt::print(
+        "  the same {} targets at positions {} and at positions {}: loss {:.5g} and {:.5g}, difference {:.3g} ± {:.2g} "
+        "(standard error over {} passages of text)\n",
+        c->first.tokens, c->first.label(), c->second.label(), c->first.loss, c->second.loss, c->difference,
+        c->standard_error, c->passages);
 }
 
 void draw_positions(const EvaluationResult& r, int64_t step, const std::string& file) {
@@ -95,6 +110,24 @@ void draw_positions(const EvaluationResult& r, int64_t step, const std::string& 
                         render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
 }
 
+// Returns the ranges of --compare; nothing if it was not given.
+std::optional<ComparedRanges> compared_ranges(const EvalArguments& a, const DataSection& data) {
+  if (a.compare.empty()) return {};
+  if (data.mask_documents)
+    throw ConfigError(
+        "--compare: with data.mask_documents: true a token sees only its own document, whatever its position in the "
+        "sample is; legal: false");
+  return parse_compared_ranges("--compare", a.compare, data.seq_len);
+}
+
+// Returns the stride of the samples; 0: they do not overlap.
+int64_t stride_of(const EvalArguments& a, const std::optional<ComparedRanges>& compared) {
+  if (!compared) return a.stride;
+  const int64_t stride = a.stride > 0 ? a.stride : std::min((*compared)[0].length(), (*compared)[1].length());
+  check_compared_ranges(*compared, stride);
+  return stride;
+}
+
 void run_eval(const EvalArguments& a) {
   const RunSpec spec = load_run_spec(a.file, a.sets);
   constexpr std::array<std::string_view, 1> kNeeded = {"micro_batch"};
@@ -106,7 +139,9 @@ void run_eval(const EvalArguments& a) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();
-  const ValidationSampler sampler(spec.data, std::max<int64_t>(a.samples, 0), {Verify::changed});
+  const std::optional<ComparedRanges> compared = compared_ranges(a, spec.data);
+  const ValidationSampler sampler(spec.data, std::max<int64_t>(a.samples, 0), {Verify::changed},
+                                  stride_of(a, compared));
   if (sampler.rows_per_sample() > 1)
     throw ConfigError(
         fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "
@@ -124,7 +159,7 @@ void run_eval(const EvalArguments& a) {
   sampler.check_vocab(loaded.spec().model.vocab);
   const EvaluationResult r = [&] {
     TaskProgress progress("evaluating");
-    EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = by_position};
+    EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = by_position, .compare = compared};
     options.on_progress = [&](int64_t done) {
       progress.update(static_cast<uint64_t>(done), static_cast<uint64_t>(sampler.size()), "samples", 1);
     };
@@ -132,6 +167,35 @@ void run_eval(const EvalArguments& a) {
   }();
   if (!a.svg.empty()) draw_positions(r, loaded.source().step(), a.svg);
   print_result(r, loaded.source().step(), a.json);
+}
+
+struct PositionFlags {
+  cli::Option *by_position, *stride, *compare;
+};
+
+PositionFlags add_position_options(cli::App& command, cli::Option* run_spec, cli::Option* needle, EvalArguments& a) {
+  PositionFlags flags{};
+  flags.by_position =
+      command.add_flag("--by-position", a.by_position, "also the loss of each range of positions of the samples")
+          ->needs(run_spec)
+          ->excludes(needle);
+  flags.stride = command
+                     .add_option("--stride", a.stride,
+                                 "with --by-position: samples begin every so many tokens and overlap, so that a target "
+                                 "is at many positions; takes seq_len / stride times as long. By default they do not "
+                                 "overlap")
+                     ->needs(flags.by_position)
+                     ->check(cli::PositiveNumber);
+  flags.compare =
+      command
+          .add_option("--compare", a.compare,
+                      "with --by-position: two ranges of positions, such as 128-256,1024-4096. Of the targets that "
+                      "overlapping samples have in both ranges: the mean loss in each, the difference, first minus "
+                      "second, which is the gain of the longer context, and its standard error, taken over passages of "
+                      "seq_len tokens of text. The stride is by default the length of the shorter range, so that all "
+                      "targets are in both but for those of a text's beginning")
+          ->needs(flags.by_position);
+  return flags;
 }
 
 }  // namespace
@@ -146,18 +210,14 @@ void add_eval_command(cli::App& app, CommandResult&) {
       "--needle", a->needle,
       "instead of held-out text: recall of key-value pairs that are hidden in it, by length and depth");
   add_needle_options(*command, needle, *a);
-  cli::Option* by_position = command
-                                 ->add_flag("--by-position", a->by_position,
-                                            "also the loss of each range of positions; takes up to four times as long")
-                                 ->needs(run_spec)
-                                 ->excludes(needle);
+  const PositionFlags positions = add_position_options(*command, run_spec, needle, *a);
   cli::Option* choices =
       command
           ->add_option("--multiple-choice", a->choices,
                        "instead of held-out text: questions in llm.c's format (HellaSwag, MMLU), GPT-2 token ids")
           ->excludes(run_spec)
           ->excludes(needle)
-          ->excludes(by_position);
+          ->excludes(positions.by_position);
   command->add_option("--rows", a->rows, "with --multiple-choice: completions scored at a time")
       ->needs(choices)
       ->capture_default_str()
@@ -178,6 +238,8 @@ void add_eval_command(cli::App& app, CommandResult&) {
                    "held-out samples; 0 and by default: all. With --needle: samples of each length and depth, by "
                    "default 10")
       ->excludes(choices)
+      ->excludes(positions.stride)
+      ->excludes(positions.compare)
       ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_flag("--json", a->json, "one JSON object");

@@ -16,6 +16,8 @@ struct EvalArguments {
   std::string file, checkpoint, precision, choices, svg, device = "auto";
   std::vector<std::string> sets;
   int64_t samples = -1;  // -1: not given
+  int64_t stride = 0;    // 0: not given
+  std::string compare;
   int64_t rows = 8;
   bool json = false, by_position = false, needle = false;
   Hdf5Flag hdf5;

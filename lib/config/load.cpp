@@ -120,12 +120,26 @@ std::string preset_label(const std::string& preset) {
   return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
 }
 
+bool is_empty_auto_list(const YamlNode& root) {
+  const YamlEntry* const parallel = root.find("parallel");
+  const YamlEntry* const list = parallel != nullptr ? parallel->value.find("auto") : nullptr;
+  return list != nullptr && list->value.kind == YamlNode::Kind::list && list->value.items.empty();
+}
+
+// `memory: auto` also adds `memory` to a list parallel.auto that a set gives, unless that leaves nothing open.
 void apply_sets(YamlNode& root, const std::vector<std::string>& sets, Problems& problems) {
-  expand_auto(root);
+  std::optional<Place> memory;
+  const auto expand = [&] {
+    if (const auto all = take_auto(root, "parallel")) add_to_auto(root, "all", *all);
+    if (const auto place = take_auto(root, "memory")) memory = place;
+  };
+  expand();
   for (const std::string& set : sets) {
     apply_set(root, set, problems);
-    expand_auto(root);
+    if (set.starts_with("parallel.auto=") && is_empty_auto_list(root)) memory.reset();
+    expand();
   }
+  if (memory) add_to_auto(root, "memory", *memory);
 }
 
 // Returns the whole tree: the preset, or else the model that init_from names, overridden by the file, overridden by the

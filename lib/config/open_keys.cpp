@@ -53,24 +53,22 @@ bool is_open(const RunSpec& spec, std::string_view name) {
   return std::find(open.begin(), open.end(), name) != open.end();
 }
 
-void expand_auto(YamlNode& root) {
-  for (const char* const section : {"parallel", "memory"}) {
-    YamlEntry* const entry = root.find(section);
-    if (!is_auto(entry)) continue;
-    const Place place = entry->value.place;
-    entry->value = YamlNode(YamlNode::Kind::map, place);
-    YamlEntry* parallel = root.find("parallel");
-    if (parallel == nullptr) {
-      root.entries.push_back({"parallel", place, YamlNode(YamlNode::Kind::map, place)});
-      parallel = &root.entries.back();
-    }
-    YamlNode& map = parallel->value;
-    if (map.kind != YamlNode::Kind::map) continue;  // refused where the section is read
-    if (map.find("auto") == nullptr) map.entries.push_back({"auto", place, YamlNode(YamlNode::Kind::list, place)});
-    YamlNode& list = map.find("auto")->value;
-    const std::string all = std::string_view(section) == "parallel" ? "all" : section;
-    if (list.kind == YamlNode::Kind::list) list.items.emplace_back(YamlNode::Kind::scalar, place, all);
-  }
+std::optional<Place> take_auto(YamlNode& root, std::string_view section) {
+  YamlEntry* const entry = root.find(section);
+  if (!is_auto(entry)) return std::nullopt;
+  const Place place = entry->value.place;
+  entry->value = YamlNode(YamlNode::Kind::map, place);
+  return place;
+}
+
+void add_to_auto(YamlNode& root, const std::string& name, const Place& place) {
+  if (root.find("parallel") == nullptr)
+    root.entries.push_back({"parallel", place, YamlNode(YamlNode::Kind::map, place)});
+  YamlNode& map = root.find("parallel")->value;
+  if (map.kind != YamlNode::Kind::map) return;  // refused where the section is read
+  if (map.find("auto") == nullptr) map.entries.push_back({"auto", place, YamlNode(YamlNode::Kind::list, place)});
+  YamlNode& list = map.find("auto")->value;
+  if (list.kind == YamlNode::Kind::list) list.items.emplace_back(YamlNode::Kind::scalar, place, name);
 }
 
 void resolve_open_keys(RunSpec& spec, Written& written) {

@@ -1,6 +1,7 @@
 // Open keys: the keys that a run spec leaves to the planner (parallel.auto).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,9 +22,11 @@ std::span<const OpenKey> open_keys();
 // True if the spec leaves the key `name` to the planner.
 bool is_open(const RunSpec&, std::string_view name);
 
-// Replaces `parallel: auto` by {auto: [all]}, so that keys can be set beside it, and adds `memory` to that list for
-// `memory: auto`.
-void expand_auto(YamlNode& root);
+// If a section is written as `SECTION: auto`, makes it an empty map, so that keys can be set beside it, and returns the
+// place of that `auto`.
+std::optional<Place> take_auto(YamlNode& root, std::string_view section);
+// Adds a name to the list parallel.auto.
+void add_to_auto(YamlNode& root, const std::string& name, const Place&);
 
 // Expands `all` and `pipeline` in parallel.auto to the names they stand for, and removes keys that were written or that
 // other keys make meaningless. Marks the rest as open in `written`, so that checks skip them until they have values.

@@ -316,7 +316,7 @@ void declare(Fields& f, EvalSection& s) {
          .unit = "samples",
          .min = 0,
          .max = kMaxCount});
-  f.add("by_position", s.by_position, {.doc = "Also the loss by range of positions, in up to four times the time."});
+  f.add("by_position", s.by_position, {.doc = "Also the loss by range of positions."});
   f.add("sample_prompt", s.sample_prompt,
         {.doc = "Text that the model continues at each evaluation, for the log and the report. Needs the whole model "
                 "on each rank: `parallel` may only have `data`, with zero_stage 0 to 2. Empty: no sample text."});

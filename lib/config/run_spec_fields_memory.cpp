@@ -26,12 +26,11 @@ void declare_places(Fields& f, OffloadSection& s) {
 }  // namespace
 
 void declare(Fields& f, OffloadSection& s) {
-  f.add(
-      "optimizer", s.optimizer,
-      {.doc =
-           "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
-           "the device during the update, a piece at a time, which delays the update where copies take longer. Results "
-           "do not change."});
+  f.add("optimizer", s.optimizer,
+        {.doc =
+             "The optimizer's state and, in bf16, the master weights. `host`: they are in host memory and pass through "
+             "the device during the update, a subgroup at a time, which delays the update where copies take longer. "
+             "Results do not change."});
   f.add(
       "activations", s.activations,
       {.doc = "The inputs of layers, which are all that `memory.recompute: full` keeps of them. `host`: they leave the "

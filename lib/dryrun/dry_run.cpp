@@ -126,13 +126,6 @@ class DryRank {
     used_ = rig_.arena.most_in_use();
     rig_.arena.mark();
     rig_.executor.evaluate(batches);
-    // The loss by position is that of the beginnings of sequences, whose chunks may be longer.
-    const bool parts = spec_.eval.by_position && spec_.memory.sequence_chunk_tokens > 0;
-    for (int64_t length = 1; parts && length < spec_.data.seq_len; length *= 2) {
-      Batch part;
-      part.resize(rig_.batch.n, length);
-      rig_.executor.evaluate(std::span(&part, 1));
-    }
     if (before + 2 * (rig_.arena.most_in_use() - before) <= rig_.arena.peak()) return;
     for (size_t n = batches.size() - 1; n > 0; --n) rig_.executor.evaluate(std::span(batches).first(n));
   }

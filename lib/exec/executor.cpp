@@ -121,8 +121,9 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
   const std::vector<Subgroup> subgroups = subgroups_of(store);
+  std::optional<UpdateSums> sums;  // outlives the stream, whose work writes into it
   StateStream stream(e, subgroups, Subgroup::Slots::all, options_.device_share, early_ ? &*early_ : nullptr);
-  UpdateSums sums(e, subgroups, stream, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
+  sums.emplace(e, subgroups, stream, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   const bool passing = stream.passes(kParamSlot);
   const auto rounding = [&](const ParamPart& p, const Tensor& weights, const Tensor& master) {
     return store.rounding(*options_.rounding_seed, step, p, weights, master);
@@ -142,7 +143,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     const std::vector<ParamRange> ranges = ranges_of(i);
     const Tensor weights = tensors.weights;
     if (round_later) tensors.weights = {};
-    optimizer->update(*e.ops, tensors, ranges, update, sums.of_subgroup(i));
+    optimizer->update(*e.ops, tensors, ranges, update, sums->of_subgroup(i));
     for (size_t r = 0; rounds && r < ranges.size(); ++r)
       if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
         e.ops->round_stochastically(
@@ -153,7 +154,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     const std::vector<ParamRange> ranges = ranges_of(i);
     const Tensor weights = tensors.weights;
     if (round_later) tensors.weights = {};
-    CopyTicket last = optimizer->update_on_host(*e.ops, tensors, ranges, update, after, sums.of_subgroup(i));
+    CopyTicket last = optimizer->update_on_host(*e.ops, tensors, ranges, update, after, sums->of_subgroup(i));
     for (size_t r = 0; options_.rounding_seed && r < ranges.size(); ++r) {
       const auto part = [s = ranges[r].segment](const Tensor& t) { return t.slice(s.offset, s.count); };
       last = e.ops->start_on_host(rounding(subgroups[i].parts[r], part(weights), part(tensors.param)), last);
@@ -162,11 +163,11 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   };
   stream.run({on_device, on_host});
   if (matrices_) matrices_->finish();
-  if (gradients_.check() != nullptr) gradients_.check()->verify(sums.gradients());
+  if (gradients_.check() != nullptr) gradients_.check()->verify(sums->gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
   weights_.all_gather_updated();
   stream.finish();
-  return sums.state(!round_later, !matrices_);
+  return sums->state(!round_later, !matrices_);
 }
 
 void Executor::restore_weights(int64_t step) {
@@ -191,11 +192,14 @@ std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) 
   return stages_.end_evaluation();
 }
 
-std::vector<LossSums> Executor::evaluate(std::span<const Batch> batches) {
+std::vector<LossSums> Executor::evaluate(std::span<const Batch> batches, const OnTargets& on_targets) {
   const std::vector<ArenaTensor> losses = token_losses(batches);
   std::vector<LossSums> sums(batches.size());
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (losses[i]) sums[i] = losses_.sums(batches[i], losses[i]);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!losses[i]) continue;
+    sums[i] = losses_.sums(batches[i], losses[i]);
+    if (on_targets) on_targets(i, losses_.targets(batches[i], losses[i]));
+  }
   return sums;
 }
 

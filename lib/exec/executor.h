@@ -3,6 +3,7 @@
 // passes the whole batches of its data-parallel index, which are the same on all stages.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -67,9 +68,11 @@ class Executor {
   // Restores the compute weights of all shards from the master weights, as the update of this step (from 1; 0: none
   // yet) left them. Call after the master weights were loaded or initialised.
   void restore_weights(int64_t step);
+  // Receives the losses of this rank's targets of a micro-batch whose last stage it ran.
+  using OnTargets = std::function<void(size_t micro_batch, std::span<const TargetLoss>)>;
   // Runs forward only, without dropout. Returns the sums of each micro-batch; zero if another rank ran its last stage.
   // Several micro-batches at a time keep the stages of a pipeline busy.
-  std::vector<LossSums> evaluate(std::span<const Batch> micro_batches);
+  std::vector<LossSums> evaluate(std::span<const Batch> micro_batches, const OnTargets& on_targets = {});
   // Returns the cross entropy of each row of a batch, summed over its targets: minus the log-probability of the row's
   // answer. The same on all stages.
   std::vector<double> row_losses(const Batch&);

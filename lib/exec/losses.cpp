@@ -83,6 +83,18 @@ std::vector<double> Losses::rows(const Batch& b, const Tensor& losses) const {
   return sum_rows(b, to_host(*env_->ops, losses));
 }
 
+std::vector<TargetLoss> Losses::targets(const Batch& b, const Tensor& losses) const {
+  const std::vector<float> host = to_host(*env_->ops, losses);
+  std::vector<TargetLoss> list;
+  auto loss = host.begin();
+  for (const TokenShare& s : shares_of(*env_, b))
+    for (int64_t row = 0; row < b.n; ++row)
+      for (int64_t t = s.first_token; t < s.first_token + s.tokens; ++t, loss += 2)
+        if (t < b.seq_len && b.targets[static_cast<size_t>(row * b.seq_len + t)] != kIgnoredTarget)
+          list.push_back({row, t, static_cast<double>(*loss)});
+  return list;
+}
+
 LossSums Losses::sums(const Batch& b, const Tensor& losses, std::vector<double>* row_scales) const {
   const std::vector<float> host = to_host(*env_->ops, losses);
   const std::vector<TokenShare> share = shares_of(*env_, b);

@@ -32,6 +32,12 @@ struct LossSums {
   static LossSums from(std::span<const double, kNumbers>);
 };
 
+// The cross entropy of one target, at a position of a row of its batch.
+struct TargetLoss {
+  int64_t row = 0, position = 0;
+  double loss = 0;
+};
+
 struct LossOptions {
   double z_loss = 0.0;
   int64_t chunk_tokens = 1024;
@@ -53,6 +59,8 @@ class Losses {
   // Returns the sums of one batch, from the losses [M,2] of this rank's tokens. For DPO also appends the factor of each
   // row's gradient to `row_scales`.
   LossSums sums(const Batch&, const Tensor& losses, std::vector<double>* row_scales = nullptr) const;
+  // Returns those of this rank's targets that are not ignored.
+  std::vector<TargetLoss> targets(const Batch&, const Tensor& losses) const;
   // Returns the cross entropy of each whole row, from the losses [M,2] of this rank's tokens.
   std::vector<double> rows(const Batch&, const Tensor& losses) const;
 

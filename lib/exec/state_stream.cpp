@@ -61,7 +61,10 @@ void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
 StateStream::~StateStream() {
   try {
     finish();
-  } catch (...) {  // another error ends the run; the buffers must still outlive the copies
+    // An error may have ended an update between the ops of a subgroup, the last of which no buffer knows.
+    Copies& copies = env_->ops->copies();
+    copies.wait({CopyLane::on_host, copies.total(CopyLane::on_host).copies});
+  } catch (...) {  // another error ends the run; the buffers must still outlive the work of the lanes
   }
 }
 

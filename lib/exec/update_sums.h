@@ -13,13 +13,14 @@ namespace fp {
 class UpdateSums {
  public:
   // Takes 8 bytes of the arena for each of most_parts() and slot, and 8 more, with `state`, and 8 with `gradients`; as
-  // much of the host's arena if the stream uses the host. The subgroups and the stream must outlive it.
+  // much of the host's arena if the stream uses the host. Outlives the stream's work, which writes into it; its
+  // functions need the subgroups and the stream.
   UpdateSums(const ModelEnv&, const std::vector<Subgroup>&, const StateStream&, bool state, bool gradients);
 
   // Returns the tensors into which the update of subgroup i, with its parts as ranges, writes its sums: in the memory
   // of its place.
   UpdateChecksums of_subgroup(size_t i) const;
-  // After the update of all pieces: return the sum of each unit's gradient, and the sums of the state (`rounded`: of
+  // After the update of all subgroups: return the sum of each unit's gradient, and the sums of the state (`rounded`: of
   // the rounded weights too; `matrices`: of the matrices of layers too).
   std::vector<double> gradients() const;
   StateSums state(bool rounded, bool matrices) const;

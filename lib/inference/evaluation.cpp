@@ -20,7 +20,7 @@ class Evaluation {
         groups_(groups),
         options_(options),
         together_(static_cast<size_t>(executor.evaluation_batches())) {
-    if (options.by_position) positions_.emplace(sampler.seq_len());
+    if (options.by_position) positions_.emplace(sampler.seq_len(), sampler.size(), sampler.stride(), options.compare);
   }
 
   // Returns the sums over the samples [begin, end) on all ranks. Batches that run together never mix ranges, so only
@@ -38,25 +38,35 @@ class Evaluation {
         const int64_t batch = std::min(round * ranks + groups_.at.dp, batches - 1);
         load(begin + batch * micro_batch_, end, together_[n]);
       }
-      const std::vector<LossSums> losses = executor_.evaluate(std::span(together_).first(n));
-      for (size_t i = 0; i < n; ++i) {
-        const bool counts = (first_round + static_cast<int64_t>(i)) * ranks + groups_.at.dp < batches;
-        if (counts) total += losses[i];
-        if (positions_) positions_->add(executor_, together_[i], counts);
-      }
+      const auto counts = [&](size_t i) {
+        return (first_round + static_cast<int64_t>(i)) * ranks + groups_.at.dp < batches;
+      };
+      Executor::OnTargets on_targets;
+      if (positions_)
+        on_targets = [&](size_t i, std::span<const TargetLoss> targets) {
+          if (counts(i)) add_positions(together_[i], targets);
+        };
+      const std::vector<LossSums> losses = executor_.evaluate(std::span(together_).first(n), on_targets);
+      for (size_t i = 0; i < n; ++i)
+        if (counts(i)) total += losses[i];
       if (options_.on_progress) options_.on_progress(std::min(begin + round * ranks * micro_batch_, end));
     }
     total.sum_over(groups_);
     return total;
   }
 
-  std::vector<PositionLoss> positions() {
-    if (!positions_) return {};
+  void end(EvaluationResult& result) {
+    if (!positions_) return;
     positions_->sum_over(groups_);
-    return positions_->means();
+    result.positions = positions_->means();
+    result.comparison = positions_->comparison();
   }
 
  private:
+  void add_positions(const Batch& batch, std::span<const TargetLoss> targets) {
+    for (const TargetLoss& t : targets)
+      positions_->add(sampler_.target(batch.sample_ids[static_cast<size_t>(t.row)], t.position), t.position, t.loss);
+  }
   void load(int64_t first, int64_t end, Batch& batch) const {
     sampler_.fill(static_cast<uint64_t>(first), std::min(micro_batch_, end - first), batch);
     if (options_.complete) options_.complete(static_cast<uint64_t>(first), batch);
@@ -99,7 +109,7 @@ EvaluationResult evaluate(Executor& executor, const ValidationSampler& sampler, 
     if (labels.size() > 1) result.datasets.emplace_back(labels[d], means_of(sums));
   }
   static_cast<HeldOutLoss&>(result) = means_of(total);
-  result.positions = evaluation.positions();
+  evaluation.end(result);
   return result;
 }
 

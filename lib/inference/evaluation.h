@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,12 +25,14 @@ struct HeldOutLoss {
 struct EvaluationResult : HeldOutLoss {  // of all datasets together
   // The loss of each dataset that has samples, with its label (Sampler::labels), if there are several; else empty.
   std::vector<std::pair<std::string, HeldOutLoss>> datasets;
-  std::vector<PositionLoss> positions;  // if requested
+  std::vector<PositionLoss> positions;           // if requested
+  std::optional<PositionComparison> comparison;  // if requested
 };
 
 struct EvaluationOptions {
   int64_t micro_batch = 1;
-  bool by_position = false;  // takes two to three times as long as the rest of the evaluation
+  bool by_position = false;
+  std::optional<ComparedRanges> compare = {};  // with by_position; the samples must overlap (check_compared_ranges)
   // Called with each batch, which holds the samples from `first` on, before it is run.
   std::function<void(uint64_t first, Batch&)> complete = {};
   // Receives the number of samples done, at the end of each round of all ranks.

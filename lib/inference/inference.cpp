@@ -12,15 +12,10 @@ size_t inference_bytes(const ModelSection& section, const ModelOptions& options,
   Model model(section, options, ops, arena, groups);
   if (use.micro_batch > 0) {
     Executor executor(model, what);
-    const auto evaluate = [&](int64_t length) {
-      Batch b;
-      b.resize(use.micro_batch, length);
-      b.doc_start.back() = 1;
-      executor.evaluate(std::span(&b, 1));
-    };
-    evaluate(use.seq_len);
-    // The loss by position is that of the beginnings of sequences, whose chunks may be longer.
-    for (int64_t length = 1; options.sequence_chunk > 0 && length < use.seq_len; length *= 2) evaluate(length);
+    Batch b;
+    b.resize(use.micro_batch, use.seq_len);
+    b.doc_start.back() = 1;
+    executor.evaluate(std::span(&b, 1));
   }
   if (use.context > 0) Decoder::dry_run(model, use.context);
   return arena.peak();

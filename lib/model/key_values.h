@@ -36,8 +36,6 @@ class KeyValues {
 
   // Adds to the gradients of an earlier chunk.
   void add_gradients(size_t chunk, ArenaTensor part);
-  // Ends the visits of the queries of one chunk.
-  void end_visits() { departures_.flush(); }
   // Returns the gradients of a chunk, of which `part` is the last addend, in the compute type; forgets the chunk.
   ArenaTensor finish(size_t chunk, ArenaTensor part);
   void clear();

@@ -9,6 +9,7 @@ OffloadedTensor& OffloadedTensor::operator=(OffloadedTensor&& o) noexcept {
   device_ = std::move(o.device_);
   host_ = std::move(o.host_);
   copy_ = std::exchange(o.copy_, {});
+  expected_ = std::exchange(o.expected_, false);
   return *this;
 }
 
@@ -21,16 +22,29 @@ void OffloadedTensor::send(const ModelEnv& env) {
   wait();
   if (!host_) host_ = env.host->alloc(device_->dtype, device_->shape);
   copy_ = env.ops->copies().start(host_, device_);
+  expected_ = false;
+}
+
+void OffloadedTensor::keep(const ModelEnv& env) {
+  if (!host_) return send(env);
+  expected_ = false;
 }
 
 void OffloadedTensor::release() {
   if (!host_) return;
   wait();
   device_.reset();
+  expected_ = false;
+}
+
+void OffloadedTensor::depart() {
+  if (!expected_) release();
 }
 
 void OffloadedTensor::fetch() {
-  if (device_ || !host_) return;
+  if (!host_) return;
+  expected_ = true;
+  if (device_) return;
   wait();
   device_ = env_->arena->alloc(host_->dtype, host_->shape);
   copy_ = env_->ops->copies().start(device_, host_);

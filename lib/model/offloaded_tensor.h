@@ -17,13 +17,16 @@ class OffloadedTensor {
   ~OffloadedTensor() { reset(); }
 
   explicit operator bool() const { return device_ || host_; }
-  bool on_host() const { return static_cast<bool>(host_); }  // or on its way
   // Starts to copy it from the device to host memory. It must not change until release().
   void send(const ModelEnv&);
+  // The same, unless it is in host memory and has not changed since: then only release() or depart() is due.
+  void keep(const ModelEnv&);
   // Makes later ops wait for that copy, and frees the device memory. Also after fetch(), if it did not change since.
   void release();
-  // Starts to copy it back, unless it is on the device.
+  // Starts to copy it back, unless it is on the device: then depart() leaves it there.
   void fetch();
+  // As release(), unless fetch() was called since send(): whoever fetched it will use and release it.
+  void depart();
   // Makes later ops wait until it is on the device, and returns it.
   const Tensor& on_device();
   // The same, and frees the host memory.
@@ -37,7 +40,8 @@ class OffloadedTensor {
 
   const ModelEnv* env_ = nullptr;
   ArenaTensor device_, host_;
-  CopyTicket copy_;  // under way
+  CopyTicket copy_;        // under way
+  bool expected_ = false;  // fetched since it was sent, and not yet released
 };
 
 // Sends tensors to host memory one after another. The device memory of one is freed when the next one is sent, so that
@@ -49,9 +53,9 @@ class Departures {
     flush();
     last_ = &t;
   }
-  // The same for a tensor that may be in host memory and has not changed since.
+  // The same for a tensor that, if it was sent before, has not changed since.
   void keep(const ModelEnv& env, OffloadedTensor& t) {
-    if (!t.on_host()) return send(env, t);
+    t.keep(env);
     flush();
     last_ = &t;
   }
@@ -59,9 +63,9 @@ class Departures {
   void forget(const OffloadedTensor& t) {
     if (last_ == &t) last_ = nullptr;
   }
-  // Frees the device memory of the last one.
+  // Frees the device memory of the last one, unless it is already wanted again.
   void flush() {
-    if (last_ != nullptr) last_->release();
+    if (last_ != nullptr) last_->depart();
     last_ = nullptr;
   }
 

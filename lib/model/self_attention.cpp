@@ -140,7 +140,8 @@ ArenaTensor SelfAttention::attend_backward(const Tensor& d_o, const MicroBatch& 
   const std::vector<size_t> chunks = visible_chunks(batch);
   ArenaTensor d_q, d_own;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    if (i + 1 < chunks.size()) kv.fetch(chunks[i + 1], true);
+    kv.fetch(i + 1 < chunks.size() ? chunks[i + 1] : batch.chunk,
+             true);  // after the last visit, its own sum is complete
     ArenaTensor part = e.alloc(s.q->shape), d_both = kv.allocate(batch.samples(), batch.length());
     const auto [k, v] = kv.on_device(chunks[i]);
     const auto [d_k, d_v] = KeyValues::pair_of(d_both);
@@ -157,7 +158,6 @@ ArenaTensor SelfAttention::attend_backward(const Tensor& d_o, const MicroBatch& 
       kv.add_gradients(chunks[i], std::move(d_both));
     }
   }
-  kv.end_visits();
   if (d_q->dtype != s.q->dtype) d_q = rounded(e, std::move(d_q));
   d_own = kv.finish(batch.chunk, std::move(d_own));
   ArenaTensor d_qkv = e.alloc({batch.samples() * batch.length(), e.core.columns()});

@@ -153,6 +153,31 @@ TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli
   }
   CHECK(tokens == loss.at("tokens"));
   CHECK(sum / static_cast<double>(tokens) == Approx(loss.at("val_loss").get<double>()).epsilon(1e-6));
+
+  auto compared = positions;
+  compared.insert(compared.end(), {"--compare", "0-24,48-96"});
+  const auto same_targets = nlohmann::json::parse(eval(compared).output);
+  const auto& c = same_targets.at("comparison");
+  CHECK(c.at("first").at("begin") == 0);
+  CHECK(c.at("second").at("end") == 96);
+  CHECK(c.at("first").at("tokens") == c.at("second").at("tokens"));
+  CHECK(c.at("first").at("tokens") > tokens - 96);
+  CHECK(c.at("difference").get<double>() ==
+        Approx(c.at("first").at("val_loss").get<double>() - c.at("second").at("val_loss").get<double>()).margin(1e-9));
+  CHECK(c.at("standard_error") > 0);
+  // By default the stride is 24, which gives four times as many samples.
+  compared.insert(compared.end(), {"--stride", "24"});
+  CHECK(nlohmann::json::parse(eval(compared).output) == same_targets);
+  compared.erase(std::ranges::find(compared, "--json"));
+  CHECK_THAT(eval(compared).output,
+             Contains("targets at positions 0-24 and at positions 48-96: loss ") && Contains("passages of text)"));
+  compared.back() = "49";
+  refused(compared, "a stride of 49 tokens is too long to compare the positions 0-24 and 48-96");
+  compared.back() = "24";
+  compared.insert(compared.end(), {"--set", "data.mask_documents=true"});
+  refused(compared, "legal: false");
+  positions.insert(positions.end(), {"--stride", "97"});
+  refused(positions, "a stride of 97 tokens: legal: 1 to data.seq_len = 96");
 }
 
 TEST_CASE("recall beyond learned positions is refused", "[cli]") {

@@ -19,6 +19,9 @@ TEST_CASE("eval refuses the options of its other forms", "[cli]") {
   refused({choices, "q.bin", "--needle"}, "--needle", choices);
   refused({"run.yaml", "--lengths", "64"}, "--lengths", "--needle");
   refused({"run.yaml", "--needle", "--by-position"}, "--by-position", "--needle");
+  refused({"run.yaml", "--stride", "64"}, "--stride", "--by-position");
+  refused({"run.yaml", "--compare", "0-1,2-3"}, "--compare", "--by-position");
+  refused({"run.yaml", "--by-position", "--stride", "64", "--samples", "3"}, "--samples", "--stride");
   refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "RUN.yaml");
   refused({"run.yaml", choices, "q.bin"}, choices, "RUN.yaml");
   refused({"run.yaml", "--device", "ref"}, "--device", "RUN.yaml");

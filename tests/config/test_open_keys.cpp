@@ -49,6 +49,28 @@ TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[c
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
 }
 
+TEST_CASE("memory auto adds its keys to whatever list parallel.auto is", "[config][auto]") {
+  const std::vector<std::string> memory = {"recompute", "offload.activations", "mlp_tile_tokens",
+                                           "sequence_chunk_tokens"};
+  const auto with = [&](std::vector<std::string> names) {
+    names.insert(names.end(), memory.begin(), memory.end());
+    return names;
+  };
+  CHECK(open_of("memory: auto") == memory);
+  CHECK(open_of("{memory: auto, parallel: {auto: [tensor]}}") == with({"tensor"}));
+  CHECK(open_of("memory: auto", {"parallel.auto=[tensor]"}) == with({"tensor"}));
+  CHECK(open_of("memory: auto", {"parallel.auto=[tensor]", "parallel.auto=[data]"}) == with({"data"}));
+  CHECK(open_of("memory: auto", {"parallel={auto: [data]}"}) == with({"data"}));
+  CHECK(open_of("parallel: {auto: [tensor]}", {"memory=auto"}) == with({"tensor"}));
+  CHECK(open_of("{memory: auto, parallel: {auto: []}}", {"train.steps=5"}) == memory);
+  CHECK(open_of("memory: auto", {"parallel.auto=[]"}).empty());
+  CHECK(open_of("memory: auto", {"parallel.auto=[]", "memory=auto"}) == memory);
+  CHECK(open_of("memory: auto", {"parallel=auto"}) == all_but({}));
+  CHECK(open_of("memory: auto", {"parallel.auto=[tensor]", "memory.recompute=full", "memory.mlp_tile_tokens=8"}) ==
+        std::vector<std::string>{"tensor", "offload.activations", "sequence_chunk_tokens"});
+  CHECK_THAT(error_of("{memory: auto, parallel: automatic}"), says("must be a map of keys"));
+}
+
 TEST_CASE("checks that involve open keys are deferred until the keys are chosen", "[config][auto]") {
   CHECK(error_of("parallel: {auto: [all], pipeline: {chunks: 4, group: 8}}").empty());
   CHECK(error_of("{parallel: auto, train: {global_batch: 6}}").empty());

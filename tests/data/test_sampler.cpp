@@ -212,6 +212,48 @@ TEST_CASE("limited validation takes evenly spaced windows of all datasets") {
   CHECK_THROWS_AS(ValidationSampler(spec, -1), ConfigError);
 }
 
+TEST_CASE("samples that begin every few tokens have each target at all positions that this gives") {
+  const TemporaryFolder dir;
+  for (const char* const name : {"a", "b"})
+    prepare_lines(dir, name + numbered_lines(40), name, [](PrepareOptions& o) { o.validation_fraction = 0.3; });
+  const DataSection spec = section(dir, 16, {{"a", 1.0}, {"b", 1.0}});
+  for (const int64_t stride : {1, 5, 8, 16}) {
+    CAPTURE(stride);
+    const ValidationSampler sampler(spec, 0, {}, stride);
+    std::set<int64_t> passages;
+    for (size_t d = 0; d < 2; ++d) {
+      const auto stream = stream_of(*sampler.datasets()[d]);
+      std::map<int64_t, std::vector<int64_t>> positions;  // by offset
+      const auto [begin, end] = sampler.samples_of(d);
+      for (int64_t s = begin; s < end; ++s) {
+        const Batch b = batch_of(sampler, static_cast<uint64_t>(s), 1);
+        for (int64_t p = 0; p < 16; ++p) {
+          if (b.targets[static_cast<size_t>(p)] == kIgnoredTarget) continue;
+          const auto [passage, offset] = sampler.target(static_cast<uint64_t>(s), p);
+          REQUIRE(offset < static_cast<int64_t>(stream.size()));
+          CHECK(b.targets[static_cast<size_t>(p)] == stream[static_cast<size_t>(offset)]);
+          CHECK(passage < sampler.size());
+          CHECK(passages.insert(passage).second == (positions[offset].empty() && offset % 16 == 0));
+          positions[offset].push_back(p);
+        }
+      }
+      REQUIRE(positions.size() == stream.size());
+      for (auto& [offset, found] : positions) {
+        std::vector<int64_t> expected;
+        for (int64_t p = offset % stride; p < 16 && p <= offset; p += stride) expected.push_back(p);
+        std::ranges::sort(found);
+        CHECK(found == expected);
+      }
+    }
+  }
+  const ValidationSampler some(spec, 7);
+  for (uint64_t s = 0; s < 7; ++s) CHECK(some.target(s, 3).passage == static_cast<int64_t>(s));
+  CHECK_THAT(message_of<ConfigError>([&] { ValidationSampler(spec, 0, {}, 17); }), Contains("legal: 1 to"));
+  DataSection documents = spec;
+  documents.sampling = Sampling::documents;
+  CHECK_THAT(message_of<ConfigError>([&] { ValidationSampler(documents, 0, {}, 8); }), Contains("legal: packed"));
+}
+
 TEST_CASE("validation without held-out text is refused unless a dataset is named") {
   const TemporaryFolder dir;
   const auto none = [](PrepareOptions& o) { o.validation_fraction = 0; };

@@ -75,11 +75,11 @@ void check_offloaded_chunks(size_t stride) {
       for (MeshPlan p : {MeshPlan{}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.sp = 2},
                          MeshPlan{.dp = 2, .zero = 3}, piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4}),
                          piped(PipelineSchedule::zb_v, {.micro_batches = 4})}) {
+        p.chunk = i % 2 == 0 ? 4 : 6;  // of 12 tokens
         if (i++ % stride != 0) continue;
         p.compute = compute;
         p.recompute = Recompute::full;
         p.steps = 3;
-        p.chunk = 4;
         CAPTURE(family, p.text());
         const ModelSection m = deep_model(family, 4);
         const MeshResult resident = run_mesh(m, p);
@@ -97,22 +97,26 @@ TEST_CASE("chunks in host memory change no bit, under any delays of the copies",
 TEST_CASE("chunks in host memory change no bit in every combination", "[mesh][nightly]") { check_offloaded_chunks(1); }
 
 TEST_CASE("the dry run predicts both arenas of sequences in chunks to the byte", "[mesh]") {
+  struct Case {
+    Recompute recompute;
+    int64_t chunk;
+    bool offload;
+  };
   for (MeshPlan p : {MeshPlan{.samples = 2}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.sp = 2},
                      piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4})})
-    for (const Recompute recompute : {Recompute::selective, Recompute::full})
-      for (const bool offload : {false, true}) {
-        if (offload && recompute != Recompute::full) continue;
-        p.recompute = recompute;
-        p.offload_inputs = offload;
-        p.length = 40;
-        p.chunk = 8;
-        p.steps = 2;
-        CAPTURE(p.text(), offload);
-        const ModelSection m = deep_model("llama", 4);
-        const MeshResult real = run_mesh(m, p), counted = count_mesh(m, p);
-        CHECK(real.peaks == counted.peaks);
-        CHECK(real.host_peaks == counted.host_peaks);
-      }
+    for (const Case& c : {Case{Recompute::selective, 8, false}, Case{Recompute::full, 8, false},
+                          Case{Recompute::full, 8, true}, Case{Recompute::full, 20, true}}) {
+      p.recompute = c.recompute;
+      p.chunk = c.chunk;
+      p.offload_inputs = c.offload;
+      p.length = 40;
+      p.steps = 2;
+      CAPTURE(p.text(), c.offload);
+      const ModelSection m = deep_model("llama", 4);
+      const MeshResult real = run_mesh(m, p), counted = count_mesh(m, p);
+      CHECK(real.peaks == counted.peaks);
+      CHECK(real.host_peaks == counted.host_peaks);
+    }
 }
 
 TEST_CASE("device memory does not grow with the number of chunks when they are offloaded", "[mesh]") {

@@ -54,16 +54,16 @@ TEST_CASE("offloading composes with bf16 gradients, two-way pipelines and combin
   check_same_bits(m, two_way);
 }
 
-TEST_CASE("the size of the pieces and the order of the copies change no bit", "[mesh]") {
+TEST_CASE("the size of the subgroups and the order of the copies change no bit", "[mesh]") {
   const ModelSection m = shared_model("gpt");
   MeshPlan plan{.dp = 2, .zero = 1, .compute = DType::bf16, .steps = 5};
   plan.states = true;
   const MeshResult resident = run_mesh(m, plan);
   plan.offload = true;
   plan.poison = true;
-  for (const int64_t piece : {8, 1000, 1 << 22}) {
-    plan.subgroup_elements = piece;
-    CAPTURE(piece);
+  for (const int64_t elements : {8, 1000, 1 << 22}) {
+    plan.subgroup_elements = elements;
+    CAPTURE(elements);
     CHECK(run_mesh(m, plan) == resident);
   }
   plan.subgroup_elements = 512;

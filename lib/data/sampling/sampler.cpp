@@ -280,14 +280,19 @@ void TrainSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   }
 }
 
-ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options)
-    : Sampler(spec, open_validation(spec, options)) {
+ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options, int64_t stride)
+    : Sampler(spec, open_validation(spec, options)), stride_(stride > 0 ? stride : seq_len_) {
   if (limit < 0) throw ConfigError(fmt::format("eval.samples: {}: legal: 0 (all) or more", limit));
-  const auto length = static_cast<uint64_t>(seq_len_);
+  if (stride > 0 && !documents_.empty())
+    throw ConfigError("a stride of samples needs windows, but data.sampling is documents; legal: packed");
+  if (stride < 0 || stride > seq_len_)
+    throw ConfigError(fmt::format("a stride of {} tokens: legal: 1 to data.seq_len = {}", stride, seq_len_));
+  FP_CHECK(limit == 0 || stride_ == seq_len_, "{} of the samples that overlap", limit);
+  const auto step = static_cast<uint64_t>(stride_);
   first_sample_.push_back(0);
   for (size_t d = 0; d < datasets_.size(); ++d)
-    first_sample_.push_back(first_sample_.back() + (documents_.empty() ? (datasets_[d]->tokens() + length - 1) / length
-                                                                       : documents_[d].size()));
+    first_sample_.push_back(first_sample_.back() +
+                            (documents_.empty() ? (datasets_[d]->tokens() + step - 1) / step : documents_[d].size()));
   const auto all = static_cast<int64_t>(first_sample_.back());
   size_ = limit > 0 ? std::min(limit, all) : all;
 }
@@ -296,6 +301,21 @@ ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, con
 uint64_t ValidationSampler::place(uint64_t sample) const {
   const uint64_t all = first_sample_.back(), size = static_cast<uint64_t>(size_);
   return all / size * sample + all % size * sample / size;
+}
+
+ValidationSampler::Place ValidationSampler::place_in_dataset(uint64_t sample) const {
+  const uint64_t at = place(sample);
+  const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), at);
+  const auto d = static_cast<size_t>(after - first_sample_.begin()) - 1;
+  return {d, at - first_sample_[d]};
+}
+
+ValidationSampler::Target ValidationSampler::target(uint64_t sample, int64_t position) const {
+  if (!documents_.empty()) return {static_cast<int64_t>(sample), position};
+  const auto [d, index] = place_in_dataset(sample);
+  const int64_t offset = static_cast<int64_t>(index) * stride_ + position;
+  if (stride_ == seq_len_) return {static_cast<int64_t>(sample), offset};
+  return {static_cast<int64_t>(first_sample_[d]) + offset / seq_len_, offset};
 }
 
 std::pair<int64_t, int64_t> ValidationSampler::samples_of(size_t dataset) const {
@@ -317,18 +337,16 @@ void ValidationSampler::fill(uint64_t first, int64_t n, Batch& batch) const {
   FP_CHECK(first + static_cast<uint64_t>(n) <= static_cast<uint64_t>(size_), "validation samples [{}, {}) of {}", first,
            first + static_cast<uint64_t>(n), size_);
   resize(n, batch);
-  const auto length = static_cast<uint64_t>(seq_len_);
   for (int64_t i = 0; i < n; ++i) {
-    const uint64_t sample = first + static_cast<uint64_t>(i), s = place(sample);
-    const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), s);
-    const auto d = static_cast<size_t>(after - first_sample_.begin()) - 1;
-    const uint64_t index = s - first_sample_[d];
+    const uint64_t sample = first + static_cast<uint64_t>(i);
+    const auto [d, index] = place_in_dataset(sample);
     if (!documents_.empty()) {
       write_documents(static_cast<int>(d), documents_[d].first_document(index), i, sample, batch);
       continue;
     }
     // The first window is preceded by an end-of-text token; every other window by the last token of the one before.
-    const uint64_t begin = index * length, valid = std::min(length, datasets_[d]->tokens() - begin);
+    const uint64_t begin = index * static_cast<uint64_t>(stride_);
+    const uint64_t valid = std::min(static_cast<uint64_t>(seq_len_), datasets_[d]->tokens() - begin);
     const bool lead = begin == 0;
     write_window({static_cast<int>(d), lead ? 0 : begin - 1, lead ? valid : valid + 1, lead}, i, sample, batch);
   }

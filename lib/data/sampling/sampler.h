@@ -108,15 +108,18 @@ class TrainSampler : public Sampler {
 };
 
 // Held-out samples in stored order: documents one by one, or consecutive windows in which every token of the split is a
-// target exactly once, so that sums over all samples are exact. The first token of the stream is predicted from an
-// end-of-text token, which precedes every document; the last window is padded with end-of-text inputs and ignored
-// targets. With mask_documents the first token of a document is not a target (no token of its document precedes it).
+// target exactly once, so that sums over all samples are exact. With a stride of fewer tokens than a window, windows
+// overlap: the target at offset o of the stream is at all positions o - i * stride of a window. The first token of the
+// stream is predicted from an end-of-text token, which precedes every document; the last window is padded with
+// end-of-text inputs and ignored targets. With mask_documents the first token of a document is not a target (no token
+// of its document precedes it).
 class ValidationSampler : public Sampler {
  public:
   // Opens `data.validation` if given, else the held-out splits of the training folders. Of data.validation it uses the
   // held-out split, or all documents if there is none; throws ConfigError if those are also trained on. limit > 0: uses
-  // that many samples, evenly spaced over all. Throws DataError when there are no held-out tokens.
-  ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options = {});
+  // that many samples, evenly spaced over all. Throws DataError when there are no held-out tokens. stride > 0: windows
+  // begin every that many tokens, up to seq_len; throws ConfigError if documents are sampled. Not with a limit.
+  ValidationSampler(const DataSection& spec, int64_t limit, const OpenOptions& options = {}, int64_t stride = 0);
 
   // Number of samples (0 < size() <= limit when limit > 0).
   int64_t size() const { return size_; }
@@ -124,10 +127,24 @@ class ValidationSampler : public Sampler {
   std::pair<int64_t, int64_t> samples_of(size_t dataset) const;
   // [first, first + n) must lie in [0, size()).
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
+  int64_t stride() const { return stride_; }
+  // The target at a position of a sample. Passages are consecutive pieces of text, numbered below size(): the samples,
+  // or where these overlap seq_len tokens each, from the beginning of a dataset on.
+  struct Target {
+    int64_t passage = 0, offset = 0;  // offset: in the stream of the dataset, or in the document
+  };
+  Target target(uint64_t sample, int64_t position) const;
 
  private:
+  // An index among all held-out samples, as a dataset and the index among its samples.
+  struct Place {
+    size_t dataset;
+    uint64_t index;
+  };
   uint64_t place(uint64_t sample) const;
+  Place place_in_dataset(uint64_t sample) const;
 
+  int64_t stride_;
   std::vector<uint64_t> first_sample_;  // first sample of each dataset, then the total
   int64_t size_ = 0;
 };
