@@ -147,6 +147,19 @@ std::string describe_search(const Search& s) {
   return text;
 }
 
+std::string describe_dial(const std::vector<DialRow>& rows, const Plan& chosen) {
+  std::string text = "plans by memory of the device, GiB, and what each GiB less than in the row before costs\n";
+  text += fmt::format("  {:>10} {:>10} {:>10} {:>10}\n", "device", "host", "step, s", "ms/GiB");
+  for (const DialRow& r : rows) {
+    const RankMemory& m = r.choice.estimate.memory;
+    const std::string price = &r == &rows.front() ? "-" : three_digits(r.ms_per_gib);
+    text += fmt::format("  {:>10.2f} {:>10.2f} {:>10.4g} {:>10}  {}{}\n", gib(m.device_bytes), gib(m.host_bytes()),
+                        r.choice.estimate.time.total, price, r.changed.empty() ? "no savings" : r.changed,
+                        r.choice.plan == chosen ? " (chosen)" : m.fits() ? "" : " (does not fit)");
+  }
+  return text;
+}
+
 std::string describe_nearest(const Plan& plan, const std::optional<Choice>& nearest) {
   if (!nearest)
     return fmt::format("no similar plan that fits was found in time; a smaller train.micro_batch than {} takes less",
@@ -184,7 +197,9 @@ OrderedJson plan_json(const Plan& p) {
           {"sequence_chunk_tokens", p.sequence_chunk_tokens},
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
+          {"offload_optimizer", name_of(p.optimizer)},
           {"device_share", p.device_share},
+          {"subgroup", p.subgroup},
           {"text", describe(p)},
           {"keys", written_keys(p)}};
 }
@@ -236,6 +251,22 @@ OrderedJson alternatives_json(const Search& s) {
                     {"step_time_s", c.estimate.time.total},
                     {"fits", c.estimate.memory.fits()},
                     {"why", c.why}});
+  return list;
+}
+
+OrderedJson dial_json(const std::vector<DialRow>& rows, const Plan& chosen) {
+  OrderedJson list = OrderedJson::array();
+  for (const DialRow& r : rows) {
+    const RankMemory& m = r.choice.estimate.memory;
+    list.push_back({{"plan", plan_json(r.choice.plan)},
+                    {"changed", r.changed},
+                    {"device_bytes", m.device_bytes},
+                    {"host_bytes", m.host_bytes()},
+                    {"step_time_s", r.choice.estimate.time.total},
+                    {"ms_per_gib", &r == &rows.front() ? OrderedJson(nullptr) : OrderedJson(r.ms_per_gib)},
+                    {"fits", m.fits()},
+                    {"chosen", r.choice.plan == chosen}});
+  }
   return list;
 }
 
