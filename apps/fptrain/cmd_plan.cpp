@@ -215,7 +215,9 @@ void plan_largest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
   Estimator estimator(cluster);
   const Largest found = (a.longest ? longest_sequence : largest_model)(spec, ranks, cluster, estimator);
   const bool illegal = found.beyond.available == 0;
-  const std::string limit = found.too_large == 0 ? "" : illegal ? "not possible with these keys" : overrun(found.beyond);
+  const std::string limit = found.too_large == 0 ? ""
+                            : illegal            ? "not possible with these keys"
+                                                 : overrun(found.beyond);
   const std::string too_large = a.longest ? fmt::format("sequences of {} tokens are {}", found.too_large, limit)
                                           : fmt::format("models of {} layers are {}", found.too_large, limit);
   if (found.size == 0) throw ConfigError(fmt::format("nothing fits: {}", too_large));
@@ -226,8 +228,8 @@ void plan_largest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
     if (a.longest)
       j["longest_sequence"] = found.size;
     else
-      j["largest_model"] = {{"parameters", parameters},     {"layers", fits.model.layers},
-                            {"hidden", fits.model.hidden},  {"heads", fits.model.heads},
+      j["largest_model"] = {{"parameters", parameters},        {"layers", fits.model.layers},
+                            {"hidden", fits.model.hidden},     {"heads", fits.model.heads},
                             {"kv_heads", fits.model.kv_heads}, {"ffn", fits.model.ffn}};
     j["limit"] = found.too_large > 0
                      ? nlohmann::ordered_json{{a.longest ? "sequence" : "layers", found.too_large}, {"over", limit}}
@@ -301,9 +303,10 @@ void add_plan_command(cli::App& app, CommandResult&) {
       "--longest", a->longest,
       "find the longest sequence that fits, and what limits it; keys of the section `memory` that are not "
       "written are chosen");
-  command->add_flag("--largest", a->largest,
-                    "the same for the largest model, with the shape of the run's: its layers and hidden size in the "
-                    "same ratio, and its heads, as model ladders are published")
+  command
+      ->add_flag("--largest", a->largest,
+                 "the same for the largest model, with the shape of the run's: its layers and hidden size in the "
+                 "same ratio, and its heads, as model ladders are published")
       ->excludes(longest);
   command->add_flag("--explain", a->explain, "also show which implementations run and why others do not");
   command

@@ -15,9 +15,8 @@ bool fits_on_host(const RankMemory& m) { return m.node_bytes <= m.node_available
 
 // Keeps the plans than which no other needs less memory without more time, those with most memory first.
 void keep_best(std::vector<Choice>& list) {
-  std::ranges::stable_sort(list, {}, [](const Choice& c) {
-    return std::pair(c.estimate.memory.device_bytes, c.estimate.time.total);
-  });
+  std::ranges::stable_sort(
+      list, {}, [](const Choice& c) { return std::pair(c.estimate.memory.device_bytes, c.estimate.time.total); });
   std::vector<Choice> best;
   for (const Choice& c : list)  // with rising memory
     if (best.empty() || c.estimate.time.total < best.back().estimate.time.total) best.push_back(c);

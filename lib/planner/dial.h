@@ -6,9 +6,9 @@
 namespace fp {
 
 struct DialRow {
-  Choice choice;           // with an exact estimate
-  std::string changed;     // keys that differ from the plan without savings, in the form of --set; empty: none
-  double ms_per_gib = 0;   // milliseconds of a step for each GiB of device memory less than in the row before; first: 0
+  Choice choice;          // with an exact estimate
+  std::string changed;    // keys that differ from the plan without savings, in the form of --set; empty: none
+  double ms_per_gib = 0;  // milliseconds of a step for each GiB of device memory less than in the row before; first: 0
 };
 
 // Returns the variants of a plan with other savings (planner/savings.h) and ZeRO stages, of those that the spec leaves

@@ -160,7 +160,8 @@ class Estimator::Impl {
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes();
       const double inputs =
           held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
-      const double away = moved + buffers + inputs, staged = staged_bytes(spec, static_cast<double>(all.parameters) / sharers);
+      const double away = moved + buffers + inputs,
+                   staged = staged_bytes(spec, static_cast<double>(all.parameters) / sharers);
       offloaded = std::max(offloaded, away);
       staging = std::max(staging, staged);
       const double passes =
@@ -180,7 +181,7 @@ class Estimator::Impl {
     const int64_t reserved = static_cast<int64_t>(cluster_.reserved_gib * kGiB) +
                              (on_gpu ? static_cast<int64_t>(device_reserve(communicators(mesh, plan))) : 0);
     most.bytes += reserved;
-    most.device_bytes += reserved;
+    if (on_gpu) most.device_bytes += reserved;
     most.available = usable_bytes(cluster_, cluster_.memory_gib);
     set_budget(most, spec.memory);
     const int64_t ranks_of_node = std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);

@@ -32,8 +32,8 @@ struct RankMemory {
   int64_t node_bytes = 0, node_available = 0;  // host memory of all ranks of the node that needs most
   // Host memory of that node for staging areas of background saves, and for what is offloaded.
   int64_t node_staging = 0, node_offloaded = 0;
-  // Bytes on the rank's device, without what it keeps in host memory; and the budgets that the run spec sets for these
-  // bytes and for those of the node's host memory.
+  // Bytes of the rank's device; on CPUs those that the run allocates and does not keep in the host's arena. And the
+  // budgets that the run spec sets for these bytes and for those of the node's host memory.
   int64_t device_bytes = 0;
   int64_t device_budget = kNoBudget, host_budget = kNoBudget;
 

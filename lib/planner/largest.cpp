@@ -17,7 +17,7 @@ constexpr int64_t kShortest = 1024, kLongest = int64_t{1} << 27, kMostLayers = 1
 // The sizes of a run that are tried: multiples of `unit` up to `end`, to a fraction of the size.
 struct Sizes {
   int64_t unit = 1, end = 1;
-  int64_t fraction = 1;               // 16: to 1/16
+  int64_t fraction = 1;                // 16: to 1/16
   std::function<RunSpec(int64_t)> at;  // the run of a size
 };
 
@@ -117,8 +117,9 @@ ModelSection scaled_model(const ModelSection& like, int64_t layers) {
   m.kv_heads = like.kv_heads / pieces * n;
   m.heads = like.heads / pieces * n;
   const int64_t multiple = std::min(like.ffn & -like.ffn, kRound);
-  m.ffn = std::max<int64_t>(1, std::llround(static_cast<double>(like.ffn * m.hidden) /
-                                            static_cast<double>(like.hidden * multiple))) * multiple;
+  m.ffn = std::max<int64_t>(
+              1, std::llround(static_cast<double>(like.ffn * m.hidden) / static_cast<double>(like.hidden * multiple))) *
+          multiple;
   return m;
 }
 

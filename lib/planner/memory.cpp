@@ -242,11 +242,12 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.rank = search.roles().rank(role);
   m.prediction = search.exact(role);
   m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
-  m.device_bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.device_part());
+  m.device_bytes = static_cast<int64_t>(m.prediction.device_part());
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
   set_budget(m, spec.memory);
   const bool on_gpu = cluster.device == ClusterDevice::cuda;
+  if (on_gpu) m.device_bytes = m.bytes;
   if (on_gpu && !saves_in_background(spec) && m.prediction.offloaded_bytes == 0) return m;
   Nodes nodes(search, cluster, mesh.size());
   const Nodes::Most node = nodes.most(), host = spec.memory.has_budget() ? nodes.most_of_host() : node;

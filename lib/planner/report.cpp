@@ -155,7 +155,9 @@ std::string describe_dial(const std::vector<DialRow>& rows, const Plan& chosen) 
     const std::string price = &r == &rows.front() ? "-" : three_digits(r.ms_per_gib);
     text += fmt::format("  {:>10.2f} {:>10.2f} {:>10.4g} {:>10}  {}{}\n", gib(m.device_bytes), gib(m.host_bytes()),
                         r.choice.estimate.time.total, price, r.changed.empty() ? "no savings" : r.changed,
-                        r.choice.plan == chosen ? " (chosen)" : m.fits() ? "" : " (does not fit)");
+                        r.choice.plan == chosen ? " (chosen)"
+                        : m.fits()              ? ""
+                                                : " (does not fit)");
   }
   return text;
 }
