@@ -114,6 +114,12 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
   if (m.node_bytes > 0)
     text += row("all ranks of its node", table.shown(m.node_bytes),
                 fmt::format("of {}{}", table.shown(m.node_available), p.on_host ? "" : " of host memory"));
+  const auto budget = [&](const char* name, int64_t bytes, int64_t most) {
+    if (most != RankMemory::kNoBudget)
+      text += row(name, table.shown(bytes), fmt::format("of a budget of {}", table.shown(most)));
+  };
+  budget("memory of the device", m.device_bytes, m.device_budget);
+  budget("host memory of its node", m.host_bytes(), m.host_budget);
   return text + (m.fits() ? "fits\n" : overrun(m) + fmt::format(" on rank {}\n", m.rank));
 }
 
@@ -242,6 +248,13 @@ OrderedJson estimate_json(const Estimate& e) {
   const bool shares = e.memory.node_bytes > 0;
   j["memory"]["node_bytes"] = shares ? OrderedJson(e.memory.node_bytes) : OrderedJson(nullptr);
   j["memory"]["node_available_bytes"] = shares ? OrderedJson(e.memory.node_available) : OrderedJson(nullptr);
+  const auto budget = [](int64_t most) {
+    return most == RankMemory::kNoBudget ? OrderedJson(nullptr) : OrderedJson(most);
+  };
+  j["memory"]["device_bytes"] = e.memory.device_bytes;
+  j["memory"]["device_budget_bytes"] = budget(e.memory.device_budget);
+  j["memory"]["host_bytes"] = e.memory.host_bytes();
+  j["memory"]["host_budget_bytes"] = budget(e.memory.host_budget);
   j["fits"] = e.memory.fits();
   return j;
 }

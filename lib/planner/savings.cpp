@@ -28,7 +28,8 @@ Savings::Savings(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
     : spec_(&spec),
       cluster_(&cluster),
       offloads_(cluster.host_gb_per_s > 0 && (cluster.device == ClusterDevice::cuda || spec.memory.has_budget())) {
-  if (open("device_share") && (offloads_ || !open("offload.optimizer")))
+  const bool offloads = open("offload.optimizer") ? offloads_ : spec.memory.offload.optimizer == Offload::host;
+  if (open("device_share") && offloads && !cluster.profiles.empty())
     device_share_ = best_device_share(spec, CostModel(cluster, ranks));
 }
 

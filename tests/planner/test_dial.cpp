@@ -1,8 +1,10 @@
 // The dial of memory: plans within budgets of device and host memory, what they cost, and that they train the same.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
 
 #include "comm/backends.h"
+#include "config/load.h"
 #include "config/open_keys.h"
 #include "dryrun/setup.h"
 #include "ops/backends.h"
@@ -129,6 +131,45 @@ double fastest_of_all(const RunSpec& spec, int ranks, const ClusterSpec& cluster
   return best;
 }
 
+// Draws budgets of a run on a GPU and compares the search with brute force.
+void check_budgets_of_gpu(uint32_t seed, int count) {
+  std::mt19937 random(seed);
+  ClusterSpec cluster = small_cluster(4);
+  cluster.host_memory_gib = 64;
+  for (int i = 0; i < count; ++i) {
+    const auto of = [&](double least, double most) {
+      return least * std::pow(most / least, static_cast<double>(random() % 1000) / 1000);
+    };
+    cluster.host_gb_per_s = of(5, 200);
+    cluster.host_update_gb_per_s = of(10, 300);
+    RunSpec spec = parse_run_spec(
+        "{model: {family: llama, layers: 8, hidden: 1024, heads: 8, kv_heads: 2, ffn: 2816, vocab: 32000, "
+        "max_position: 65536}, train: {global_batch: 4, micro_batch: 1}, memory: {device_gib: 1}}",
+        "t");
+    spec.data.seq_len = int64_t{1024} << random() % 6;
+    Estimator estimator(cluster);
+    const RunSpec whole = with_plan(spec, Savings(spec, 1, cluster).without(plan_of(spec)));
+    spec.memory.device_gib = static_cast<double>(estimator.memory(whole, 1).device_bytes) / kGiB * of(0.2, 1);
+    if (i % 2 == 1) spec.memory.host_gib = of(0.1, 4);
+    CAPTURE(spec.data.seq_len, spec.memory.device_gib, spec.memory.host_gib, cluster.host_gb_per_s);
+    const Search found = search(spec, 1, cluster, estimator, {1e6, 1000});
+    const double fastest = fastest_of_all(spec, 1, cluster, estimator);
+    REQUIRE(found.best.has_value() == (fastest < std::numeric_limits<double>::infinity()));
+    if (!found.best) continue;
+    CAPTURE(describe(found.best->plan));
+    CHECK(found.best->estimate.memory.fits());
+    CHECK(found.best->estimate.time.total <= 1.01 * fastest);
+    const std::vector<DialRow> rows = turn_dial(spec, found.best->plan, 1, cluster, estimator);
+    const auto first = std::ranges::find_if(rows, [](const DialRow& r) { return r.choice.estimate.memory.fits(); });
+    REQUIRE(first != rows.end());
+    CHECK(first->choice.estimate.time.total <= 1.02 * found.best->estimate.time.total);
+    for (size_t r = 1; r < rows.size(); ++r) {
+      CHECK(rows[r].choice.estimate.memory.device_bytes < rows[r - 1].choice.estimate.memory.device_bytes);
+      CHECK(rows[r].ms_per_gib > 0);
+    }
+  }
+}
+
 // Draws runs and budgets from the whole of what a run needs without savings down to a tenth of it, and returns how many
 // budgets were large enough.
 int check_drawn_budgets(uint32_t seed, int count) {
@@ -176,6 +217,12 @@ TEST_CASE("runs within drawn budgets train the same as without", "[planner]") {
   const int fitting = check_drawn_budgets(3, 5);
   CHECK(fitting > 1);
   CHECK(fitting < 5);
+}
+
+TEST_CASE("the plan within a budget is the fastest of those that fit", "[planner]") { check_budgets_of_gpu(1, 3); }
+
+TEST_CASE("the plan within each of many budgets is the fastest of those that fit", "[planner][nightly]") {
+  check_budgets_of_gpu(2, 20);
 }
 
 TEST_CASE("runs within many drawn budgets train the same as without", "[planner][nightly]") {
