@@ -47,7 +47,7 @@ DrawnRun draw_run(std::mt19937& random) {
   const auto any = [&](const auto& values) { return values[random() % values.size()]; };
   DrawnRun run;
   RunSpec& s = run.spec;
-  s.model = tiny_model(any(std::vector<std::string>{"gpt", "llama", "qwen3"}));
+  s.model = tiny_model(any(std::vector<std::string>{"gpt", "llama", "phi3"}));
   s.model.layers = any(std::vector<int64_t>{3, 4});
   s.model.hidden = 64;
   s.model.head_dim = 16;

@@ -139,7 +139,7 @@ TEST_CASE("models are scaled as published ladders are", "[planner]") {
   };
   const auto shape = [](const ModelSection& m) { return std::tuple(m.hidden, m.heads, m.kv_heads, m.ffn); };
   const ModelSection llama = model("llama-2-7b"), gpt = model("gpt3-6.7b"), grouped = model("llama-3-8b");
-  for (const ModelSection& m : {llama, gpt, grouped, model("qwen3-0.6b"), model("phi-3-mini-4k")}) {
+  for (const ModelSection& m : {llama, gpt, grouped, model("mistral-7b-v0.3"), model("phi-3-mini-4k")}) {
     CHECK(shape(scaled_model(m, m.layers)) == shape(m));
     int64_t before = 0;
     for (const int64_t layers : {1, 2, 5, 12, 31, 33, 64, 100}) {
