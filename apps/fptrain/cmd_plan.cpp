@@ -5,9 +5,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/human_text.h"
 #include "base/shown.h"
 #include "commands.h"
 #include "config/load.h"
+#include "config/model_facts.h"
 #include "config/open_keys.h"
 #include "data/sampling/epochs.h"
 #include "device.h"
@@ -15,7 +17,8 @@
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
 #include "ops/counting.h"
-#include "planner/longest.h"
+#include "planner/dial.h"
+#include "planner/largest.h"
 #include "planner/memory.h"
 #include "planner/report.h"
 #include "planner/search.h"
@@ -28,29 +31,30 @@ namespace {
 struct PlanArguments {
   std::string file, cluster, headroom;
   std::vector<std::string> sets;
-  bool explain = false, json = false, longest = false;
+  bool explain = false, json = false, longest = false, largest = false;
   int ranks = 0, alternatives = 5;
   double seconds = SearchBudget().seconds;
 };
 
 // Throws ConfigError if a key outside the section `memory` is open.
-void require_written_degrees(const RunSpec& spec) {
+void require_written_degrees(const RunSpec& spec, const char* flag) {
   std::vector<std::string_view> others;
   for (const OpenKey& key : open_keys())
     if (!key.path.starts_with("memory.")) others.push_back(key.name);
-  require_planned(spec, "`fptrain plan --longest`", others);
+  require_planned(spec, fmt::format("`fptrain plan {}`", flag), others);
 }
 
 // The data have to be there only if the spec takes the vocabulary or the number of steps from them. A spec for one rank
 // leaves the plan of several to the planner.
 RunSpec read_plan_spec(PlanArguments& a) {
   RunSpec spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
-  if (a.longest) {
-    require_written_degrees(spec);
+  const bool sizes = a.longest || a.largest;
+  if (sizes) {
+    require_written_degrees(spec, a.longest ? "--longest" : "--largest");
     a.sets.emplace_back("parallel.auto=[memory]");  // keys that are written stay
     spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   }
-  if (!a.longest && leave_plan_open(spec.parallel, a.ranks, a.sets))
+  if (!sizes && leave_plan_open(spec.parallel, a.ranks, a.sets))
     spec = load_run_spec(a.file, a.sets, DataFolders::may_be_missing);
   if (spec.model.vocab > 0 && spec.train.epochs == 0) return spec;
   return with_vocab_of_data(with_steps_of_data(load_run_spec(a.file, a.sets)));
@@ -88,13 +92,15 @@ double bytes_of_all(MemorySearch& search, const Mesh& mesh) {
   return bytes;
 }
 
-RankMemory on_this_machine(const Prediction& p, int rank, const Ops& ops) {
+RankMemory on_this_machine(const Prediction& p, const MemorySection& budget, int rank, const Ops& ops) {
   const int64_t available = MemoryWatch::available(ops), unknown = std::numeric_limits<int64_t>::max();
   RankMemory m;
   m.rank = rank;
   m.prediction = p;
   m.bytes = static_cast<int64_t>(p.required_bytes());
+  m.device_bytes = static_cast<int64_t>(p.device_part());
   m.available = available > 0 ? available : unknown;
+  set_budget(m, budget);
   return m;
 }
 
@@ -111,7 +117,7 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
     Estimate e;
     e.spec = spec;
     e.ranks = mesh.size();
-    e.memory = on_this_machine(p, rank, *ops);
+    e.memory = on_this_machine(p, spec.memory, rank, *ops);
     nlohmann::ordered_json j = estimate_json(e);
     j["time"] = nullptr;
     j["alternatives"] = nlohmann::json::array();
@@ -133,6 +139,7 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
   std::fflush(stdout);
   try {
     require_fit(p, memory_need_of(p), *ops);
+    require_within_budget(p, p.host_side_bytes(), spec.memory);
   } catch (const ConfigError& e) {
     throw ConfigError(fmt::format("{}; {}", e.what(), nearest_here(spec, mesh.size(), 1, *ops)));
   }
@@ -145,8 +152,10 @@ void print_estimate(const Estimate& e, const ClusterSpec& cluster) {
   std::fflush(stdout);
 }
 
-void print_plan_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest) {
+void print_plan_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest,
+                     const std::vector<DialRow>& dial = {}) {
   nlohmann::ordered_json j = estimate_json(e);
+  if (!dial.empty()) j["dial"] = dial_json(dial, found.best->plan);
   j["alternatives"] = alternatives_json(found);
   if (nearest)
     j["nearest"] = {{"keys", changed_keys(plan_of(e.spec), nearest->plan)}, {"plan", plan_json(nearest->plan)}};
@@ -171,6 +180,13 @@ void check_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSp
   if (!memory.fits()) throw ConfigError(does_not_fit(memory, plan_of(spec), nearest));
 }
 
+// Whether the planner chooses how to save memory, by a budget or with all degrees written.
+bool saves_memory_alone(const RunSpec& spec) {
+  return spec.memory.has_budget() || std::ranges::all_of(open_keys(), [&](const OpenKey& key) {
+           return key.path.starts_with("memory.") || !is_open(spec, key.name);
+         });
+}
+
 void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
   Estimator estimator(cluster);
   SearchBudget budget;
@@ -181,37 +197,56 @@ void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const C
   const Search found = search(spec, ranks, cluster, estimator, budget);
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   const Estimate& e = found.best->estimate;
-  if (a.json) return print_plan_json(e, found, {});
+  std::vector<DialRow> dial;
+  if (saves_memory_alone(spec)) dial = turn_dial(spec, found.best->plan, ranks, cluster, estimator);
+  if (a.json) return print_plan_json(e, found, {}, dial);
   fmt::print("{}\n", printable(describe_memory(e.memory, cluster)));
   print_estimate(e, cluster);
   fmt::print("\n{}", printable(describe_search(found)));
+  if (!dial.empty()) fmt::print("\n{}", printable(describe_dial(dial, found.best->plan)));
   if (!found.complete) fmt::print("the search stopped after {:g} seconds; --seconds gives it more\n", a.seconds);
 }
 
-// Prints the longest sequence that fits, its plan and time, and what limits it.
-void plan_longest(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
+// Prints the longest sequence or the largest model that fits, its plan and time, and what limits it.
+void plan_largest(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
   const std::vector<std::string> memory_keys = std::exchange(spec.parallel.open, {});
   arrange(spec, ranks, ArrangedBy::plan);
   spec.parallel.open = memory_keys;
   Estimator estimator(cluster);
-  const Longest found = longest_sequence(spec, ranks, cluster, estimator);
+  const Largest found = (a.longest ? longest_sequence : largest_model)(spec, ranks, cluster, estimator);
   const bool illegal = found.beyond.available == 0;
-  const std::string limit = found.too_long == 0 ? "" : illegal ? "not possible with these keys" : overrun(found.beyond);
-  if (found.tokens == 0) throw ConfigError(fmt::format("no sequence of {} tokens fits: {}", found.too_long, limit));
+  const std::string limit = found.too_large == 0 ? ""
+                            : illegal            ? "not possible with these keys"
+                                                 : overrun(found.beyond);
+  const std::string too_large = a.longest ? fmt::format("sequences of {} tokens are {}", found.too_large, limit)
+                                          : fmt::format("models of {} layers are {}", found.too_large, limit);
+  if (found.size == 0) throw ConfigError(fmt::format("nothing fits: {}", too_large));
+  const RunSpec& fits = found.estimate.spec;
+  const int64_t parameters = parameter_count(fits.model);
   if (a.json) {
     nlohmann::ordered_json j = estimate_json(found.estimate);
-    j["longest_sequence"] = found.tokens;
-    j["limit"] = found.too_long > 0 ? nlohmann::ordered_json{{"sequence", found.too_long}, {"over", limit}}
-                                    : nlohmann::ordered_json();
+    if (a.longest)
+      j["longest_sequence"] = found.size;
+    else
+      j["largest_model"] = {{"parameters", parameters},        {"layers", fits.model.layers},
+                            {"hidden", fits.model.hidden},     {"heads", fits.model.heads},
+                            {"kv_heads", fits.model.kv_heads}, {"ffn", fits.model.ffn}};
+    j["limit"] = found.too_large > 0
+                     ? nlohmann::ordered_json{{a.longest ? "sequence" : "layers", found.too_large}, {"over", limit}}
+                     : nlohmann::ordered_json();
     fmt::print("{}\n", j.dump(2));
     return;
   }
-  fmt::print("longest sequence      {:>12} tokens   {}\n", found.tokens, describe(plan_of(found.estimate.spec)));
+  if (a.longest)
+    fmt::print("longest sequence      {:>12} tokens   {}\n", found.size, describe(plan_of(fits)));
+  else
+    fmt::print("largest model         {:>12} parameters   {}\nplan                  {}\n", grouped(parameters),
+               describe_model(fits.model), describe(plan_of(fits)));
   fmt::print("limit                 {}\n\n",
-             found.too_long > 0 ? fmt::format("sequences of {} tokens are {}", found.too_long, limit)
-             : spec.model.traits().learned_positions
+             found.too_large > 0 ? too_large
+             : a.longest && spec.model.traits().learned_positions
                  ? fmt::format("model.max_position = {}, not memory", spec.model.max_position)
-                 : "none was found: longer sequences are not tried");
+                 : "none was found: larger ones are not tried");
   fmt::print("{}\n", printable(describe_memory(found.estimate.memory, cluster)));
   print_estimate(found.estimate, cluster);
 }
@@ -223,7 +258,7 @@ void run_plan(PlanArguments& a) {
     throw ConfigError("--headroom needs a cluster description: --cluster FILE or parallel.cluster");
   if (!a.headroom.empty()) cluster->headroom = read_headroom(a.headroom);
   if (!cluster && !spec.parallel.open.empty()) throw ConfigError(missing_cluster_message());
-  if (!cluster && a.longest) throw ConfigError(missing_cluster_message());
+  if (!cluster && (a.longest || a.largest)) throw ConfigError(missing_cluster_message());
   if (!cluster) return plan_here(a, spec);
   const int ranks = ranks_of(spec.parallel, a.ranks);
   if (!a.json) {
@@ -234,8 +269,8 @@ void run_plan(PlanArguments& a) {
       fmt::print("{} ranks: {}\n", ranks, describe(arranged.parallel));
     }
   }
-  if (a.longest)
-    plan_longest(a, spec, ranks, *cluster);
+  if (a.longest || a.largest)
+    plan_largest(a, spec, ranks, *cluster);
   else if (spec.parallel.open.empty())
     check_plan(a, spec, ranks, *cluster);
   else
@@ -264,10 +299,15 @@ void add_plan_command(cli::App& app, CommandResult&) {
   command->add_option("--seconds", a->seconds, "time to search in, if a plan is chosen")
       ->capture_default_str()
       ->check(cli::Range(0.1, 86400.0));
-  command->add_flag(
+  cli::Option* longest = command->add_flag(
       "--longest", a->longest,
       "find the longest sequence that fits, and what limits it; keys of the section `memory` that are not "
       "written are chosen");
+  command
+      ->add_flag("--largest", a->largest,
+                 "the same for the largest model, with the shape of the run's: its layers and hidden size in the "
+                 "same ratio, and its heads, as model ladders are published")
+      ->excludes(longest);
   command->add_flag("--explain", a->explain, "also show which implementations run and why others do not");
   command
       ->add_option("--alternatives", a->alternatives, "minimum number of runner-up plans to show, if a plan is chosen")

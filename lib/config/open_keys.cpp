@@ -23,7 +23,9 @@ constexpr std::array kOpenKeys = {
     OpenKey{"offload.activations", "memory.offload.activations"},
     OpenKey{"mlp_tile_tokens", "memory.mlp_tile_tokens"},
     OpenKey{"sequence_chunk_tokens", "memory.sequence_chunk_tokens"},
+    OpenKey{"offload.optimizer", "memory.offload.optimizer"},
     OpenKey{"device_share", "memory.offload.device_share"},
+    OpenKey{"subgroup", "memory.offload.subgroup"},
 };
 
 bool stands_for(std::string_view listed, const OpenKey& key) {
@@ -39,8 +41,9 @@ bool is_auto(const YamlEntry* section) {
 bool is_meaningless(const RunSpec& spec, std::string_view name) {
   const PipelineSection& p = spec.parallel.pipeline;
   if (name == "recompute") return !p.recompute.empty();
-  if (name == "device_share")
-    return spec.memory.offload.optimizer == Offload::none || spec.optimizer.kind == OptimizerKind::muon;
+  const bool stays = spec.memory.offload.optimizer == Offload::none && !is_open(spec, "offload.optimizer");
+  if (name == "subgroup") return stays;
+  if (name == "device_share") return stays || spec.optimizer.kind == OptimizerKind::muon;
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }
 
@@ -72,7 +75,9 @@ void add_to_auto(YamlNode& root, const std::string& name, const Place& place) {
 }
 
 void resolve_open_keys(RunSpec& spec, Written& written) {
-  const std::vector<std::string> listed = std::move(spec.parallel.open);
+  const bool closed = written.has("parallel.auto") && spec.parallel.open.empty();
+  std::vector<std::string> listed = std::move(spec.parallel.open);
+  if (spec.memory.has_budget() && !closed) listed.emplace_back("memory");
   spec.parallel.open.clear();
   for (const OpenKey& key : kOpenKeys) {
     const auto names_it = [&](const std::string& l) { return stands_for(l, key); };

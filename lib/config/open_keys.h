@@ -28,8 +28,9 @@ std::optional<Place> take_auto(YamlNode& root, std::string_view section);
 // Adds a name to the list parallel.auto.
 void add_to_auto(YamlNode& root, const std::string& name, const Place&);
 
-// Expands `all` and `pipeline` in parallel.auto to the names they stand for, and removes keys that were written or that
-// other keys make meaningless. Marks the rest as open in `written`, so that checks skip them until they have values.
+// Expands `all` and `pipeline` in parallel.auto to the names they stand for, adds the keys of the section memory if it
+// has a budget, unless the list is written as [], and removes keys that were written or that other keys make
+// meaningless. Marks the rest as open in `written`, so that checks skip them until they have values.
 void resolve_open_keys(RunSpec&, Written&);
 
 // Throws ConfigError if one of `names` (empty: any key) is open. `who` names the command that cannot plan, for the

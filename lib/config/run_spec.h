@@ -218,10 +218,13 @@ struct OffloadSection {
 struct MemorySection {
   Recompute recompute = Recompute::none;
   OffloadSection offload;
-  int64_t sequence_chunk_tokens = 0;  // tokens of a sequence that pass through a layer at a time; 0: all
-  int64_t mlp_tile_tokens = 0;        // tokens whose MLP activations are in memory at a time; 0: all
-  int64_t loss_chunk_tokens = 1024;   // tokens whose logits are in memory at a time
+  int64_t sequence_chunk_tokens = 0;    // tokens of a sequence that pass through a layer at a time; 0: all
+  int64_t mlp_tile_tokens = 0;          // tokens whose MLP activations are in memory at a time; 0: all
+  int64_t loss_chunk_tokens = 1024;     // tokens whose logits are in memory at a time
+  double device_gib = 0, host_gib = 0;  // budgets of device memory by rank and of host memory by node; 0: none
   bool huge_pages = true;
+
+  bool has_budget() const { return device_gib > 0 || host_gib > 0; }
 
   bool operator==(const MemorySection&) const = default;
 };

@@ -4,6 +4,8 @@
 namespace fp {
 namespace {
 
+constexpr double kMostGib = 1 << 20;
+
 void declare_places(Fields& f, OffloadSection& s) {
   f.add("device_share", s.device_share,
         {.doc = "With `optimizer: host`, the share of the parameters whose state passes through the device; the host's "
@@ -71,6 +73,20 @@ void declare(Fields& f, MemorySection& s) {
          .unit = "tokens",
          .min = 1,
          .max = kMaxIds});
+  f.add("device_gib", s.device_gib,
+        {.doc = "Budget of device memory: what a rank may use of it. The planner then chooses the keys of this section "
+                "that are not written, as with `memory: auto`, and takes the fastest plan within the budget; a run "
+                "that needs more is refused before step 0. `parallel.auto: []` leaves nothing to choose. On CPUs, "
+                "where device and host are the same memory, tensors that are not offloaded count. 0: the whole device.",
+         .unit = "GiB",
+         .min = 0,
+         .max = kMostGib});
+  f.add("host_gib", s.host_gib,
+        {.doc = "Budget of host memory, in the same way: what all ranks of a node may use of it together for offloaded "
+                "tensors and for the staging areas of saves. 0: the whole host.",
+         .unit = "GiB",
+         .min = 0,
+         .max = kMostGib});
   f.add("huge_pages", s.huge_pages, {.doc = "Ask the system for 2 MiB pages for the run's memory."});
 }
 

@@ -200,6 +200,19 @@ void require_fit(const Prediction& p, const MemoryNeed& need, const Ops& device)
                   gib(missing), spare_staging(p, missing / static_cast<size_t>(need.sharers))));
 }
 
+void require_within_budget(const Prediction& p, size_t host_bytes, const MemorySection& budget) {
+  const auto require = [](size_t bytes, double budget_gib, const char* key, const std::string& who,
+                          const std::string& what) {
+    if (budget_gib == 0 || gib(bytes) <= budget_gib) return;
+    throw ConfigError(
+        fmt::format("{} {:.4g} GiB of {}; the budget {} is {:.6g} GiB", who, gib(bytes), what, key, budget_gib));
+  };
+  require(p.device_part(), budget.device_gib, "memory.device_gib", "a rank needs",
+          fmt::format("device memory, mostly {}", largest_class(p)));
+  require(host_bytes, budget.host_gib, "memory.host_gib", "the ranks of a node need",
+          "host memory, for offloaded tensors and saves");
+}
+
 std::string describe(const Prediction& p, const RunSpec& spec) {
   std::string text = fmt::format("parameters            {:>12}\n\nmemory at the peak of a step, GiB\n", p.parameters);
   size_t sum = 0;

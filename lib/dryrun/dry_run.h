@@ -42,6 +42,8 @@ struct Prediction {
   // Return the bytes that the run itself allocates, and the bytes that must be free for it.
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? host_side_bytes() : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
+  // Returns the part of that which is not host_side_bytes(): what memory.device_gib limits.
+  size_t device_part() const { return required_bytes() - (on_host ? host_side_bytes() : 0); }
 };
 
 // Predicts a step of one rank of the mesh; with a pipeline, all its micro-batches are counted. Throws ConfigError when
@@ -63,6 +65,9 @@ MemoryNeed memory_need_of(const Prediction&);  // for a rank that has its device
 // Throws ConfigError when the device does not have this much memory, before the run has allocated any. The prediction
 // is that of one of the ranks.
 void require_fit(const Prediction&, const MemoryNeed&, const Ops& device);
+// Throws ConfigError when a rank needs more memory of its device than memory.device_gib, or the ranks of its node more
+// host memory, `host_bytes` in all, than memory.host_gib.
+void require_within_budget(const Prediction&, size_t host_bytes, const MemorySection&);
 // Advice for a run that would fit without the staging areas of its background saves.
 inline constexpr std::string_view kSpareStaging =
     "it would fit with checkpoint.asynchronous=false, and maybe with a smaller checkpoint.staging_mib";

@@ -9,9 +9,7 @@
 #include "config/validate.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
-#include "planner/device_share.h"
 #include "planner/memory.h"
-#include "planner/savings.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
 
@@ -76,13 +74,12 @@ Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluste
     : spec_(spec),
       given_(plan_of(spec)),
       ranks_(ranks),
-      cluster_(&cluster),
+      savings_(spec_, ranks, cluster),
       node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
   const double sharers = cluster.device == ClusterDevice::cpu ? static_cast<double>(node_) : 1;
   const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
   device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
   if (cluster.device == ClusterDevice::cuda) device_bytes_ -= static_cast<double>(kReservedForLibraries);
-  if (open("device_share")) device_share_ = best_device_share(spec, CostModel(cluster, ranks));
 }
 
 bool Candidates::open(std::string_view key) const { return is_open(spec_, key); }
@@ -126,7 +123,10 @@ std::vector<int64_t> Candidates::micro_batches(int64_t data) const {
 bool Candidates::may_fit(const Plan& p) const {
   const bool narrow = spec_.precision.compute == DType::bf16;
   const double weights = narrow ? 2 : 4, gradients = spec_.precision.gradients == DType::bf16 ? 2 : 4;
-  const double optimizer = saved_bytes(spec_.optimizer.kind, matrix_fraction(spec_.model)) - (narrow ? 0 : 4);
+  const OffloadSection& offload = spec_.memory.offload;
+  const bool leaves = may_be_offloaded("offload.optimizer", offload.optimizer);
+  const double optimizer =
+      leaves ? 0 : saved_bytes(spec_.optimizer.kind, matrix_fraction(spec_.model)) - (narrow ? 0 : 4);
   const int64_t zero = open("zero_stage") ? 3 : p.zero_stage;
   const auto sharers = static_cast<double>(p.data * p.sequence);
   const auto part = [&](int stage) { return zero >= stage ? 1 / sharers : 1; };
@@ -137,8 +137,9 @@ bool Candidates::may_fit(const Plan& p) const {
   const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
   const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
                         static_cast<double>(spec_.model.layers) / ranks;
-  const bool on_host = spec_.memory.offload.weights == Offload::host && cluster_->device == ClusterDevice::cuda;
-  return (on_host ? 0 : states) + (offloads_inputs() || open("offload.activations") ? 0 : inputs) <= device_bytes_;
+  const bool on_host = offload.weights == Offload::host && cluster_->device == ClusterDevice::cuda;
+  return (on_host ? 0 : states) + (may_be_offloaded("offload.activations", offload.activations) ? 0 : inputs) <=
+         device_bytes_;
 }
 
 std::vector<Plan> Candidates::leads(bool any_size) const {
@@ -146,13 +147,9 @@ std::vector<Plan> Candidates::leads(bool any_size) const {
   for (Plan p : arrangements()) {
     if (open("pipeline.schedule")) p.schedule = PipelineSchedule::one_f_one_b;
     if (open("pipeline.w_pass")) p.w_pass = false;
-    if (open("offload.activations")) p.activations = Offload::none;
-    if (open("mlp_tile_tokens")) p.mlp_tile_tokens = 0;
-    if (open("sequence_chunk_tokens")) p.sequence_chunk_tokens = 0;
-    if (open("recompute")) p.recompute = p.activations == Offload::host ? Recompute::full : Recompute::none;
-    if (open("device_share")) p.device_share = device_share_;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
     if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
+    p = savings_.without(p);
     for (const int64_t b : micro_batches(p.data)) {
       p.micro_batch = b;
       if (!any_size && !may_fit(p)) continue;
@@ -207,7 +204,7 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
 std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   std::vector<Plan> list;
   const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
-  for (Plan p : savings(spec_, from, *cluster_))
+  for (Plan p : savings_.of(from))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
       p.zero_stage = zero;
       list.push_back(p);

@@ -8,6 +8,7 @@
 
 #include "config/cluster/cluster.h"
 #include "planner/plan.h"
+#include "planner/savings.h"
 
 namespace fp {
 
@@ -18,6 +19,8 @@ class Candidates {
  public:
   // The spec must be resolved and its vocabulary known. Keys that it does not leave open keep their values.
   Candidates(const RunSpec&, int ranks, const ClusterSpec&);
+  Candidates(const Candidates&) = delete;
+  Candidates& operator=(const Candidates&) = delete;
 
   // Returns each arrangement with each micro-batch size once, with the fastest choice of everything else when memory
   // and bubbles do not count: no recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b. Tensor parallelism stays
@@ -44,16 +47,17 @@ class Candidates {
   std::vector<int64_t> micro_batches(int64_t data) const;
   std::vector<int64_t> chunks(const Plan&) const;
   bool open(std::string_view key) const;
-  bool offloads_inputs() const { return spec_.memory.offload.activations == Offload::host; }
+  bool may_be_offloaded(std::string_view key, Offload written) const {
+    return open(key) ? savings_.offloads() : written == Offload::host;
+  }
   bool may_fit(const Plan&) const;
 
   RunSpec spec_;
   Plan given_;
   int ranks_;
-  const ClusterSpec* cluster_;
-  int64_t node_;             // ranks per node
-  double device_bytes_;      // memory per rank
-  double device_share_ = 1;  // that is fastest, if it is open; it depends on rates alone
+  Savings savings_;
+  int64_t node_;         // ranks per node
+  double device_bytes_;  // memory per rank
 };
 
 }  // namespace fp

@@ -65,9 +65,9 @@ double host_buffers(const RunSpec& s, double elements) {
          early * (1 - s.memory.offload.device_share) * elements;
 }
 
-// Bytes of the staging area of a rank on a CPU that owns `parameters` parameters.
-double staged_bytes(const RunSpec& s, const ClusterSpec& cluster, double parameters) {
-  if (cluster.device == ClusterDevice::cuda || !saves_in_background(s)) return 0;
+// Bytes of the staging area of a rank that owns `parameters` parameters.
+double staged_bytes(const RunSpec& s, double parameters) {
+  if (!saves_in_background(s)) return 0;
   const double all = saved_bytes(s.optimizer.kind, matrix_fraction(s.model)) * parameters,
                limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
@@ -153,7 +153,8 @@ class Estimator::Impl {
         attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
     RankMemory most;
-    double offloaded = 0;
+    double offloaded = 0, staging = 0;
+    const bool budget = spec.memory.has_budget();
     for (int r = 0; r < plan.placement.ranks; ++r) {
       PartCosts all;
       for (const int s : plan.placement.stages_of(r)) all += stages[static_cast<size_t>(s)];
@@ -165,7 +166,10 @@ class Estimator::Impl {
           (fewer ? std::clamp<double>(plan.placement.ranks - r, 1, worst) : worst) / plan.placement.pipes();
       const double inputs =
           held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
-      offloaded = std::max(offloaded, moved + buffers + inputs);
+      const double away = moved + buffers + inputs,
+                   staged = staged_bytes(spec, static_cast<double>(all.parameters) / sharers);
+      offloaded = std::max(offloaded, away);
+      staging = std::max(staging, staged);
       const double passes =
           attached +
           held * static_cast<double>(splits ? std::max(all.bytes.forward, all.bytes.backward) : all.bytes.forward) +
@@ -173,23 +177,30 @@ class Estimator::Impl {
           (spec.breadth_first() && spec.memory.offload.activations == Offload::none
                ? held * static_cast<double>(all.bytes.boundary)
                : 0);
-      const double bytes =
-          state_bytes(spec, static_cast<double>(all.parameters), sharers) + (on_gpu ? -moved : buffers + inputs) +
-          staged_bytes(spec, cluster_, static_cast<double>(all.parameters) / sharers) +
+      const double device =
+          state_bytes(spec, static_cast<double>(all.parameters), sharers) - moved +
           std::max(passes, std::min(offload_buffers(spec), static_cast<double>(UpdateBuffers{}.device) * moved));
-      if (static_cast<int64_t>(bytes) <= most.bytes) continue;
+      const double bytes = device + (on_gpu ? 0 : away + staged);
+      if (budget ? static_cast<int64_t>(device) <= most.device_bytes : static_cast<int64_t>(bytes) <= most.bytes)
+        continue;
       most.bytes = static_cast<int64_t>(bytes);
+      most.device_bytes = static_cast<int64_t>(device);
       most.rank = mesh.rank_of({r, 0, 0, 0});
     }
-    most.bytes += static_cast<int64_t>(cluster_.reserved_gib * kGiB);
-    if (on_gpu) most.bytes += static_cast<int64_t>(device_reserve(communicators(mesh, plan)));
+    const int64_t reserved = static_cast<int64_t>(cluster_.reserved_gib * kGiB) +
+                             (on_gpu ? static_cast<int64_t>(device_reserve(communicators(mesh, plan))) : 0);
+    most.bytes += reserved;
+    if (on_gpu) most.device_bytes += reserved;
     most.available = usable_bytes(cluster_, cluster_.memory_gib);
+    set_budget(most, spec.memory);
     const int64_t ranks_of_node = std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
+    most.node_offloaded = static_cast<int64_t>(offloaded) * ranks_of_node;
+    most.node_staging = static_cast<int64_t>(staging) * ranks_of_node;
     if (!on_gpu) {
       most.node_bytes = most.bytes * ranks_of_node;
       most.node_available = most.available;
-    } else if (offloaded > 0 && cluster_.host_memory_gib > 0) {
-      most.node_bytes = most.node_offloaded = static_cast<int64_t>(offloaded) * ranks_of_node;
+    } else if (most.host_bytes() > 0 && cluster_.host_memory_gib > 0) {
+      most.node_bytes = most.host_bytes();
       most.node_available = usable_bytes(cluster_, cluster_.host_memory_gib);
     }
     return most;

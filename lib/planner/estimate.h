@@ -1,6 +1,8 @@
 // Estimates the time and the memory of one plan on a cluster.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -28,10 +30,22 @@ struct RankMemory {
   int64_t available = 0;                       // memory on its device that a plan may use
   int64_t headroom = 0;                        // memory on its device that a plan leaves free
   int64_t node_bytes = 0, node_available = 0;  // host memory of all ranks of the node that needs most
-  // Parts of node_bytes: staging areas of background saves, and what is offloaded.
+  // Host memory of that node for staging areas of background saves, and for what is offloaded.
   int64_t node_staging = 0, node_offloaded = 0;
-  bool fits() const { return bytes <= available && node_bytes <= node_available; }
-  int64_t missing() const { return std::max(bytes - available, node_bytes - node_available); }
+  // Bytes of the rank's device; on CPUs those that the run allocates and does not keep in the host's arena. And the
+  // budgets that the run spec sets for these bytes and for those of the node's host memory.
+  int64_t device_bytes = 0;
+  int64_t device_budget = kNoBudget, host_budget = kNoBudget;
+
+  static constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
+  int64_t host_bytes() const { return node_staging + node_offloaded; }
+  bool fits() const { return missing() <= 0; }
+  // Bytes that lack most of what is available or within a budget.
+  int64_t missing() const {
+    return std::max({bytes - available, node_bytes - node_available, over_device_budget(), over_host_budget()});
+  }
+  int64_t over_device_budget() const { return device_bytes - device_budget; }
+  int64_t over_host_budget() const { return host_bytes() - host_budget; }
 };
 
 struct Estimate {

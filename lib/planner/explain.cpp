@@ -30,25 +30,34 @@ double memory_fraction(const RankMemory& m) {
   const auto share = [](int64_t bytes, int64_t available) {
     return available > 0 ? static_cast<double>(bytes) / static_cast<double>(available) : 0;
   };
-  return std::max(share(m.bytes, m.available), share(m.node_bytes, m.node_available));
+  return std::max({share(m.bytes, m.available), share(m.node_bytes, m.node_available),
+                   share(m.device_bytes, m.device_budget), share(m.host_bytes(), m.host_budget)});
 }
 
 std::string overrun(const RankMemory& m) {
   if (m.fits()) return {};
   const std::string_view largest = largest_class(m.prediction);
-  const bool host = !m.prediction.on_host && m.bytes <= m.available;
+  const double gib = static_cast<double>(m.missing()) / (1 << 30);
+  const std::string amount = gib < 0.1 ? fmt::format("{:.2f} MiB", 1024 * gib) : fmt::format("{:.2f} GiB", gib);
+  const auto over_budget = [&](std::string_view key, int64_t budget) {
+    return fmt::format("over {} = {:.6g} by {}", key, static_cast<double>(budget) / (1 << 30), amount);
+  };
+  if (m.missing() == m.over_host_budget()) return over_budget("memory.host_gib", m.host_budget);
+  const bool device = m.missing() == m.over_device_budget();
+  const bool host = !device && !m.prediction.on_host && m.bytes <= m.available;
   const std::string mostly =
       host              ? fmt::format(" of the node's host memory, for {}",
                          m.node_offloaded > m.node_staging ? "offloaded tensors" : "saves beside training")
       : largest.empty() ? ""
                         : fmt::format(" (mostly {})", largest);
-  const double gib = static_cast<double>(m.missing()) / (1 << 30);
-  return (gib < 0.1 ? fmt::format("over by {:.2f} MiB", 1024 * gib) : fmt::format("over by {:.2f} GiB", gib)) + mostly;
+  return (device ? over_budget("memory.device_gib", m.device_budget) : "over by " + amount) + mostly;
 }
 
 std::string spare_staging(const RankMemory& m) {
   const int64_t of_rank = m.prediction.on_host ? static_cast<int64_t>(m.prediction.staging_bytes) : 0;
-  if (m.fits() || m.bytes - of_rank > m.available || m.node_bytes - m.node_staging > m.node_available) return "";
+  if (m.fits() || m.bytes - of_rank > m.available || m.node_bytes - m.node_staging > m.node_available ||
+      m.over_device_budget() > 0 || m.node_offloaded > m.host_budget)
+    return "";
   return fmt::format("; {}", kSpareStaging);
 }
 

@@ -43,6 +43,7 @@ const MemorySearch::Held& MemorySearch::held(int role) {
   h.update = static_cast<int64_t>(rig.arena.most_in_use()) - h.states;
   h.staging = static_cast<int64_t>(staging_bytes(*spec_, table));
   h.offloaded = static_cast<int64_t>(rig.host_arena.in_use());
+  h.host_update = static_cast<int64_t>(rig.host_arena.most_in_use()) - h.offloaded;
   const auto elements = [&](int unit) { return table.units()[static_cast<size_t>(unit)].elements; };
   for (size_t l = 0; l < parts.layers.size() && h.layer == 0; ++l)
     if (parts.layers[l]) h.layer = elements(table.layer_unit(static_cast<int64_t>(l)));
@@ -107,10 +108,22 @@ int64_t MemorySearch::attached(int role) {
   return bytes + gradients * size_of(DType::f32);
 }
 
+int64_t MemorySearch::offloaded(int role) {
+  // The bound by the schedule leaves out what waits between the stages of a rank.
+  if (known_exactly(role) || spec_->breadth_first()) return static_cast<int64_t>(exact(role).offloaded_bytes);
+  return held(role).offloaded + std::max(offloaded_activations(role), held(role).host_update);
+}
+
+bool MemorySearch::counts_host() const { return !ops_->device_memory() && !spec_->memory.has_budget(); }
+
+int64_t MemorySearch::required(const Prediction& p) const {
+  return static_cast<int64_t>(counts_host() ? p.required_bytes() : p.device_part());
+}
+
 int64_t MemorySearch::estimate(int role) {
   const Held& h = held(role);
   return h.states + std::max(activations(role) + attached(role), h.update) +
-         (ops_->device_memory() ? 0 : h.staging + offloaded(role));
+         (counts_host() ? h.staging + offloaded(role) : 0);
 }
 
 const Prediction& MemorySearch::exact(int role) {
@@ -130,14 +143,19 @@ int MemorySearch::worst() {
     const Held& h = held(role);
     const double gaps = kGaps * static_cast<double>(estimate(role) - h.states),
                  largest = static_cast<double>(std::max({h.layer, h.embedding, h.head}));
-    if (i > 0 && static_cast<double>(estimate(role)) + gaps + beside * largest <=
-                     static_cast<double>(exact(most).required_bytes()))
+    if (i > 0 &&
+        static_cast<double>(estimate(role)) + gaps + beside * largest <= static_cast<double>(required(exact(most))))
       break;
     const Prediction& p = exact(role);
-    beside = std::max(beside, static_cast<double>(p.required_bytes() - p.arena_bytes) / largest);
-    if (p.required_bytes() > exact(most).required_bytes()) most = role;
+    beside = std::max(beside, static_cast<double>(required(p) - static_cast<int64_t>(p.arena_bytes)) / largest);
+    if (required(p) > required(exact(most))) most = role;
   }
   return most;
+}
+
+void set_budget(RankMemory& m, const MemorySection& memory) {
+  if (memory.device_gib > 0) m.device_budget = bytes_of(memory.device_gib);
+  if (memory.host_gib > 0) m.host_budget = bytes_of(memory.host_gib);
 }
 
 int64_t usable_bytes(const ClusterSpec& cluster, double gib) { return bytes_of(gib * (1 - cluster.headroom)); }
@@ -181,6 +199,12 @@ class Nodes {
     }
   }
 
+  // Returns the memory of the node that needs most for staging areas and offloaded tensors.
+  Most most_of_host() const {
+    const auto host = [&](const auto& node) { return parts(node).staging + parts(node).offloaded; };
+    return parts(*std::ranges::max_element(kinds_, {}, host));
+  }
+
  private:
   using Node = std::map<int, int64_t>;  // ranks by role
   int64_t bytes(const Node& node) const {
@@ -198,8 +222,8 @@ class Nodes {
     return most;
   }
   int64_t of_rank(int role) const {
-    return search_.known_exactly(role) ? static_cast<int64_t>(search_.exact(role).device_bytes())
-                                       : search_.estimate(role);
+    if (search_.known_exactly(role)) return static_cast<int64_t>(search_.exact(role).device_bytes());
+    return search_.estimate(role) + (search_.counts_host() ? 0 : search_.staging(role) + search_.offloaded(role));
   }
 
   MemorySearch& search_;
@@ -220,15 +244,19 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.rank = search.roles().rank(role);
   m.prediction = search.exact(role);
   m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
+  m.device_bytes = static_cast<int64_t>(m.prediction.device_part());
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
+  set_budget(m, spec.memory);
   const bool on_gpu = cluster.device == ClusterDevice::cuda;
-  const bool offloads = m.prediction.offloaded_bytes > 0;
-  if (on_gpu && (cluster.host_memory_gib == 0 || (!saves_in_background(spec) && !offloads))) return m;
-  const Nodes::Most node = Nodes(search, cluster, mesh.size()).most();
+  if (on_gpu) m.device_bytes = m.bytes;
+  if (on_gpu && !saves_in_background(spec) && m.prediction.offloaded_bytes == 0) return m;
+  Nodes nodes(search, cluster, mesh.size());
+  const Nodes::Most node = nodes.most(), host = spec.memory.has_budget() ? nodes.most_of_host() : node;
+  m.node_staging = host.staging;
+  m.node_offloaded = host.offloaded;
+  if (on_gpu && cluster.host_memory_gib == 0) return m;  // not known
   m.node_bytes = node.bytes;
-  m.node_staging = node.staging;
-  m.node_offloaded = node.offloaded;
   m.node_available = on_gpu ? usable_bytes(cluster, cluster.host_memory_gib) : m.available;
   return m;
 }

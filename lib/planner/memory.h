@@ -25,21 +25,20 @@ class MemorySearch {
   const Roles& roles() const { return roles_; }
   // Bytes of host memory: staging area of saves, and what is offloaded.
   int64_t staging(int role) { return held(role).staging; }
-  int64_t offloaded(int role) {
-    // The bound by the schedule leaves out what waits between the stages of a rank.
-    return spec_->breadth_first() ? static_cast<int64_t>(exact(role).offloaded_bytes)
-                                  : held(role).offloaded + offloaded_activations(role);
-  }
+  int64_t offloaded(int role);
+  // Whether estimate() includes host memory: on CPUs, but for runs with a budget.
+  bool counts_host() const;
   int64_t estimate(int role);         // bytes in use at the peak, without gaps of the arena
   const Prediction& exact(int role);  // by a dry run on the first call
   bool known_exactly(int role) const { return exact_.contains(role); }
-  int worst();  // the role that needs most
+  int worst();  // the role that needs most; of runs with a budget, most of the device
 
  private:
   // Memory of the roles with the same share and the same parts of the model.
   struct Held {
     int64_t states = 0, staging = 0;             // bytes
-    int64_t offloaded = 0, update = 0;           // bytes of states in host memory, and of what an update takes
+    int64_t offloaded = 0;                       // bytes of states in host memory
+    int64_t update = 0, host_update = 0;         // bytes that an update takes, on the device and in host memory
     int64_t layer = 0, embedding = 0, head = 0;  // elements of the units
   };
   using Key = std::tuple<int, bool, bool, int64_t>;  // share, embedding, head, layers
@@ -48,6 +47,7 @@ class MemorySearch {
   int64_t activations(int role);
   int64_t offloaded_activations(int role);
   int64_t attached(int role);
+  int64_t required(const Prediction&) const;
 
   const RunSpec* spec_;
   PipelinePlan plan_;
@@ -64,6 +64,9 @@ class MemorySearch {
 
 // Returns the bytes of a cluster's memory, given in GiB, that a plan may use: without the headroom.
 int64_t usable_bytes(const ClusterSpec&, double gib);
+
+// Sets the budgets of a run spec.
+void set_budget(RankMemory&, const MemorySection&);
 
 // Returns counting ops for the devices of a cluster, whatever device this host has. Memory of a GPU that is in use
 // before a run begins is in reserved_gib.

@@ -16,7 +16,8 @@ namespace {
 constexpr int kTries = 6;  // exact estimates for each number of changed keys
 
 // All combinations of values that save memory, of the keys that can save it.
-std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, const ClusterSpec& cluster, int64_t sharers) {
+std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, int ranks, const ClusterSpec& cluster,
+                                int64_t sharers) {
   std::vector<Plan> plans = {from};
   const auto vary = [&](auto member, const auto& values) {
     const size_t n = plans.size();
@@ -41,21 +42,23 @@ std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, const Clu
   vary(&Plan::zero_stage, zero);
   if (from.tensor > 1 && !from.megatron_sp) vary(&Plan::megatron_sp, std::vector<bool>{true});
   vary(&Plan::loss_chunk_tokens, chunks);
-  // Values of the other keys that save memory come from the plan with all savings.
+  // Values of the other keys that save memory come from the plans with all savings.
   RunSpec open = spec;
-  open.parallel.open = {"offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens"};
+  open.parallel.open = {"offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens", "offload.optimizer"};
   Plan full = from;
   full.recompute = Recompute::full;
-  std::vector<int64_t> tiles, sequences;
-  const std::vector<Plan> steps = savings(open, full, cluster);
-  for (size_t i = 1; i < steps.size(); ++i) {
-    if (steps[i].mlp_tile_tokens != steps[i - 1].mlp_tile_tokens) tiles.push_back(steps[i].mlp_tile_tokens);
-    if (steps[i].sequence_chunk_tokens != steps[i - 1].sequence_chunk_tokens)
-      sequences.push_back(steps[i].sequence_chunk_tokens);
-  }
-  if (steps.back().activations != from.activations) vary(&Plan::activations, std::vector<Offload>{Offload::host});
-  vary(&Plan::mlp_tile_tokens, tiles);
-  vary(&Plan::sequence_chunk_tokens, sequences);
+  const std::vector<Plan> savings = Savings(open, ranks, cluster).of(full);
+  const auto vary_as_saved = [&](auto member) {
+    std::vector<std::decay_t<decltype(from.*member)>> values;
+    for (const Plan& p : savings)
+      if (p.*member != from.*member && std::ranges::find(values, p.*member) == values.end())
+        values.push_back(p.*member);
+    vary(member, values);
+  };
+  vary_as_saved(&Plan::activations);
+  vary_as_saved(&Plan::mlp_tile_tokens);
+  vary_as_saved(&Plan::sequence_chunk_tokens);
+  vary_as_saved(&Plan::optimizer);
   return plans;
 }
 
@@ -102,7 +105,7 @@ std::optional<Choice> nearest_fitting(const RunSpec& spec, int ranks, const Clus
   const Mesh mesh = arrange(base, ranks);
   const Plan from = plan_of(base);
   Nearest nearest(base, ranks, estimator, seconds);
-  const std::vector<Plan> plans = memory_savers(base, from, cluster, mesh.dp() * mesh.sp());
+  const std::vector<Plan> plans = memory_savers(base, from, ranks, cluster, mesh.dp() * mesh.sp());
   for (size_t changes = 1; changes <= 5; ++changes) {
     std::vector<Plan> with_so_many;
     for (const Plan& p : plans)

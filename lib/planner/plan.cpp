@@ -14,7 +14,7 @@ std::strong_ordering Plan::operator<=>(const Plan& o) const {
   const auto key = [](const Plan& p) {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
                       p.zero_stage, p.micro_batch, p.recompute, p.activations, p.sequence_chunk_tokens,
-                      p.mlp_tile_tokens, p.loss_chunk_tokens,
+                      p.mlp_tile_tokens, p.loss_chunk_tokens, p.optimizer, p.subgroup,
                       std::bit_cast<int64_t>(p.device_share));  // the same order, as it is not negative
   };
   return key(*this) <=> key(o);
@@ -37,7 +37,9 @@ Plan plan_of(const RunSpec& s) {
             s.memory.sequence_chunk_tokens,
             s.memory.mlp_tile_tokens,
             s.memory.loss_chunk_tokens,
-            s.memory.offload.device_share};
+            s.memory.offload.optimizer,
+            s.memory.offload.device_share,
+            s.memory.offload.subgroup};
   return plan;
 }
 
@@ -59,7 +61,9 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.sequence_chunk_tokens = plan.sequence_chunk_tokens;
   s.memory.mlp_tile_tokens = plan.mlp_tile_tokens;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
+  s.memory.offload.optimizer = plan.optimizer;
   s.memory.offload.device_share = plan.device_share;
+  s.memory.offload.subgroup = plan.subgroup;
   if (plan.device_share == 1) s.memory.offload.early_gradients = false;  // the host updates nothing
   return s;
 }
@@ -80,7 +84,9 @@ nlohmann::json to_json(const Plan& p) {
           {"sequence_chunk_tokens", p.sequence_chunk_tokens},
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
-          {"device_share", p.device_share}};
+          {"offload_optimizer", name_of(p.optimizer)},
+          {"device_share", p.device_share},
+          {"subgroup", p.subgroup}};
 }
 
 Plan plan_from_json(const nlohmann::json& j) {
@@ -90,6 +96,8 @@ Plan plan_from_json(const nlohmann::json& j) {
   FP_CHECK(schedule, "schedule {}", j.at("schedule").dump());
   const auto activations = named<Offload>(j.at("offload_activations").get<std::string>());
   FP_CHECK(activations, "offload_activations {}", j.at("offload_activations").dump());
+  const auto optimizer = named<Offload>(j.at("offload_optimizer").get<std::string>());
+  FP_CHECK(optimizer, "offload_optimizer {}", j.at("offload_optimizer").dump());
   return {j.at("tensor"),
           j.at("sequence"),
           j.at("pipeline"),
@@ -105,7 +113,9 @@ Plan plan_from_json(const nlohmann::json& j) {
           j.at("sequence_chunk_tokens"),
           j.at("mlp_tile_tokens"),
           j.at("loss_chunk_tokens"),
-          j.at("device_share")};
+          *optimizer,
+          j.at("device_share"),
+          j.at("subgroup")};
 }
 
 std::string describe(const Plan& plan) {
@@ -117,6 +127,7 @@ std::string describe(const Plan& plan) {
   if (plan.activations == Offload::host) text += ", activations in host memory";
   if (plan.mlp_tile_tokens > 0) text += fmt::format(", MLP in tiles of {}", plan.mlp_tile_tokens);
   if (plan.sequence_chunk_tokens > 0) text += fmt::format(", sequences in chunks of {}", plan.sequence_chunk_tokens);
+  if (plan.optimizer == Offload::host) text += ", optimizer in host memory";
   if (plan.device_share != 1) text += fmt::format(", device share {:g}", plan.device_share);
   return text;
 }
@@ -141,7 +152,9 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("memory.sequence_chunk_tokens", from.sequence_chunk_tokens, to.sequence_chunk_tokens);
   each("memory.mlp_tile_tokens", from.mlp_tile_tokens, to.mlp_tile_tokens);
   each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
+  each("memory.offload.optimizer", from.optimizer, to.optimizer);
   each("memory.offload.device_share", from.device_share, to.device_share);
+  each("memory.offload.subgroup", from.subgroup, to.subgroup);
   return changed;
 }
 

@@ -114,6 +114,12 @@ std::string describe_memory(const RankMemory& m, const ClusterSpec& cluster) {
   if (m.node_bytes > 0)
     text += row("all ranks of its node", table.shown(m.node_bytes),
                 fmt::format("of {}{}", table.shown(m.node_available), p.on_host ? "" : " of host memory"));
+  const auto budget = [&](const char* name, int64_t bytes, int64_t most) {
+    if (most != RankMemory::kNoBudget)
+      text += row(name, table.shown(bytes), fmt::format("of a budget of {}", table.shown(most)));
+  };
+  budget("memory of the device", m.device_bytes, m.device_budget);
+  budget("host memory of its node", m.host_bytes(), m.host_budget);
   return text + (m.fits() ? "fits\n" : overrun(m) + fmt::format(" on rank {}\n", m.rank));
 }
 
@@ -144,6 +150,21 @@ std::string describe_search(const Search& s) {
   text += line(*s.best, "chosen: " + written_keys(s.best->plan));
   for (const Choice& c : s.alternatives) text += line(c, c.why);
   for (const std::string& remark : s.remarks) text += remark + "\n";
+  return text;
+}
+
+std::string describe_dial(const std::vector<DialRow>& rows, const Plan& chosen) {
+  std::string text = "plans by memory of the device, GiB, and what each GiB less than in the row before costs\n";
+  text += fmt::format("  {:>10} {:>10} {:>10} {:>10}\n", "device", "host", "step, s", "ms/GiB");
+  for (const DialRow& r : rows) {
+    const RankMemory& m = r.choice.estimate.memory;
+    const std::string price = &r == &rows.front() ? "-" : three_digits(r.ms_per_gib);
+    text += fmt::format("  {:>10.2f} {:>10.2f} {:>10.4g} {:>10}  {}{}\n", gib(m.device_bytes), gib(m.host_bytes()),
+                        r.choice.estimate.time.total, price, r.changed.empty() ? "no savings" : r.changed,
+                        r.choice.plan == chosen ? " (chosen)"
+                        : m.fits()              ? ""
+                                                : " (does not fit)");
+  }
   return text;
 }
 
@@ -184,7 +205,9 @@ OrderedJson plan_json(const Plan& p) {
           {"sequence_chunk_tokens", p.sequence_chunk_tokens},
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
+          {"offload_optimizer", name_of(p.optimizer)},
           {"device_share", p.device_share},
+          {"subgroup", p.subgroup},
           {"text", describe(p)},
           {"keys", written_keys(p)}};
 }
@@ -225,6 +248,13 @@ OrderedJson estimate_json(const Estimate& e) {
   const bool shares = e.memory.node_bytes > 0;
   j["memory"]["node_bytes"] = shares ? OrderedJson(e.memory.node_bytes) : OrderedJson(nullptr);
   j["memory"]["node_available_bytes"] = shares ? OrderedJson(e.memory.node_available) : OrderedJson(nullptr);
+  const auto budget = [](int64_t most) {
+    return most == RankMemory::kNoBudget ? OrderedJson(nullptr) : OrderedJson(most);
+  };
+  j["memory"]["device_bytes"] = e.memory.device_bytes;
+  j["memory"]["device_budget_bytes"] = budget(e.memory.device_budget);
+  j["memory"]["host_bytes"] = e.memory.host_bytes();
+  j["memory"]["host_budget_bytes"] = budget(e.memory.host_budget);
   j["fits"] = e.memory.fits();
   return j;
 }
@@ -236,6 +266,22 @@ OrderedJson alternatives_json(const Search& s) {
                     {"step_time_s", c.estimate.time.total},
                     {"fits", c.estimate.memory.fits()},
                     {"why", c.why}});
+  return list;
+}
+
+OrderedJson dial_json(const std::vector<DialRow>& rows, const Plan& chosen) {
+  OrderedJson list = OrderedJson::array();
+  for (const DialRow& r : rows) {
+    const RankMemory& m = r.choice.estimate.memory;
+    list.push_back({{"plan", plan_json(r.choice.plan)},
+                    {"changed", r.changed},
+                    {"device_bytes", m.device_bytes},
+                    {"host_bytes", m.host_bytes()},
+                    {"step_time_s", r.choice.estimate.time.total},
+                    {"ms_per_gib", &r == &rows.front() ? OrderedJson(nullptr) : OrderedJson(r.ms_per_gib)},
+                    {"fits", m.fits()},
+                    {"chosen", r.choice.plan == chosen}});
+  }
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/dial.h"
 #include "planner/search.h"
 
 namespace fp {
@@ -16,6 +17,8 @@ std::string describe_memory(const RankMemory&, const ClusterSpec&);
 std::string describe_time(const Estimate&, const ClusterSpec&);
 // Returns the chosen plan, the runners-up and why they lost, and what would change that; empty if nothing fits.
 std::string describe_search(const Search&);
+// Returns a table of the plans along the dial, in which `chosen` is marked.
+std::string describe_dial(const std::vector<DialRow>&, const Plan& chosen);
 
 // Error messages: for a plan that does not fit, with the nearest one that does; and if no plan fits.
 std::string describe_nearest(const Plan&, const std::optional<Choice>& nearest);
@@ -27,5 +30,6 @@ nlohmann::ordered_json plan_json(const Plan&);
 nlohmann::ordered_json memory_json(const Prediction&);
 nlohmann::ordered_json estimate_json(const Estimate&);
 nlohmann::ordered_json alternatives_json(const Search&);
+nlohmann::ordered_json dial_json(const std::vector<DialRow>&, const Plan& chosen);
 
 }  // namespace fp

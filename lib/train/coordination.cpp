@@ -237,7 +237,7 @@ void require_fit_on_host(const HostNeed& need, int64_t available, const std::str
                   need.ranks == 1 ? "" : "s", host, gib(all), parts, gib(space), fixes.empty() ? "" : "; " + fixes));
 }
 
-void require_fit_on_all_ranks(const Prediction& p, const Ops& device, Group& world,
+void require_fit_on_all_ranks(const Prediction& p, const MemorySection& budget, const Ops& device, Group& world,
                               const std::function<std::string()>& advice) {
   const std::string host = host_name(), shared = host + " " + device.device_id();  // identifies the memory
   HostNeed on_host;
@@ -262,6 +262,7 @@ void require_fit_on_all_ranks(const Prediction& p, const Ops& device, Group& wor
   const RankResult verdict = run_and_catch([&] {
     require_fit(p, need, device);
     if (!p.on_host) require_fit_on_host(on_host, MemoryWatch::available_on_host(on_host.ranks), host);
+    require_within_budget(p, on_host.staging + on_host.offloaded, budget);
     return std::string();
   });
   try {

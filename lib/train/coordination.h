@@ -77,8 +77,9 @@ struct HostNeed {
 void require_fit_on_host(const HostNeed&, int64_t available, const std::string& host);
 
 // Throws ConfigError when the ranks that share a device need more memory than it has, or those of a host, beside their
-// devices, more than its memory. `advice` is called on rank 0 and returns text on what would fit, for the message.
-void require_fit_on_all_ranks(const Prediction&, const Ops&, Group& world,
+// devices, more than its memory, or either more than the budgets of the run spec. `advice` is called on rank 0 and
+// returns text on what would fit, for the message.
+void require_fit_on_all_ranks(const Prediction&, const MemorySection& budget, const Ops&, Group& world,
                               const std::function<std::string()>& advice = {});
 
 }  // namespace fp

@@ -59,7 +59,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   resolved.model = section_;
   pipeline_ = plan_pipeline(resolved);
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
-  require_fit_on_all_ranks(prediction_, ops_, *groups_.world, request_.advice);
+  require_fit_on_all_ranks(prediction_, spec_.memory, ops_, *groups_.world, request_.advice);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   shutdown_time_.emplace(
       static_cast<double>(prediction_.parameters) * saved_bytes(spec_.optimizer.kind, matrix_fraction(section_)),

@@ -137,6 +137,85 @@ TEST_CASE("plan chooses the open keys of a spec", "[cli][plan]") {
   for (const Json& a : j["alternatives"]) CHECK((a.contains("plan") && a.contains("fits") && a["why"] != ""));
 }
 
+TEST_CASE("a budget of memory chooses a plan, and the dial shows what each GiB costs", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "run.yaml";
+  std::ofstream(file) << "model: {preset: llama-3.2-1b}\ndata: {seq_len: 4096}\n"
+                         "train: {global_batch: 8, micro_batch: 1}\n"
+                         "memory: {device_gib: 12, host_gib: 40}\nparallel: {cluster: dgx-h100}\n";
+  const Outcome text = run(fptrain({"plan", file.string()}));
+  INFO(text.output);
+  REQUIRE(text.code == 0);
+  for (const char* part : {"plans by memory of the device", "ms/GiB", "no savings (does not fit)",
+                           "memory.offload.optimizer=host", "(chosen)", "fits\n"})
+    CHECK_THAT(text.output, Catch::Contains(part));
+
+  const Json j = object_of(run(fptrain({"plan", file.string(), "--json"})).output);
+  CHECK(j["fits"] == true);
+  const Json& dial = j["dial"];
+  REQUIRE(dial.size() > 3);
+  int chosen = 0;
+  for (size_t i = 0; i < dial.size(); ++i) {
+    const auto of = [&](size_t row, const char* key) { return dial[row][key].get<double>(); };
+    CHECK((of(i, "device_bytes") <= 12.0 * (1 << 30)) == dial[i]["fits"].get<bool>());
+    CHECK(of(i, "host_bytes") <= 40.0 * (1 << 30));
+    if (dial[i]["chosen"] == true) {
+      ++chosen;
+      CHECK(dial[i]["fits"] == true);
+      CHECK((i == 0 || dial[i - 1]["fits"] == false));
+      CHECK(dial[i]["plan"] == j["plan"]);
+    }
+    CHECK(dial[i]["ms_per_gib"].is_null() == (i == 0));
+    if (i == 0) continue;
+    const double gib = (of(i - 1, "device_bytes") - of(i, "device_bytes")) / (1 << 30),
+                 ms = 1000 * (of(i, "step_time_s") - of(i - 1, "step_time_s"));
+    CHECK(gib > 0);
+    CHECK(ms > 0);
+    CHECK(of(i, "ms_per_gib") == Approx(ms / gib));
+  }
+  CHECK(chosen == 1);
+
+  const auto refused = [&](const std::string& set) {
+    const Outcome o = run(fptrain({"plan", file.string(), "--set", set}));
+    INFO(o.output);
+    CHECK(o.code == 2);
+    return o.output;
+  };
+  CHECK_THAT(refused("memory.device_gib=3"), Catch::Contains("is over memory.device_gib = 3 by"));
+  const std::string fixed = refused("parallel.auto=[]");
+  CHECK_THAT(fixed, Catch::Contains("this run does not fit: over memory.device_gib = 12 by") &&
+                        Catch::Contains("nearest plan that fits: ") &&
+                        Catch::Contains("memory.offload.optimizer=host"));
+}
+
+TEST_CASE("plan finds the largest model that fits", "[cli][plan]") {
+  const TemporaryFolder folder;
+  const std::string spec = spec_file(folder, "memory: {device_gib: 4, host_gib: 8}\nparallel: {cluster: dgx-h100}\n");
+  const Outcome text = run(fptrain({"plan", spec, "--largest"}));
+  INFO(text.output);
+  REQUIRE(text.code == 0);
+  for (const char* part : {"largest model", " parameters", "limit ", " layers are over memory.", "tokens a second"})
+    CHECK_THAT(text.output, Catch::Contains(part));
+  const Json j = object_of(run(fptrain({"plan", spec, "--largest", "--json"})).output);
+  const Json& m = j["largest_model"];
+  CHECK(m["parameters"].get<double>() > 3e8);
+  CHECK(m["hidden"].get<int>() == 32 * m["layers"].get<int>());
+  CHECK(m["heads"].get<int>() == m["layers"].get<int>());
+  CHECK(j["limit"]["layers"].get<int>() == m["layers"].get<int>() + 1);
+  CHECK(j["memory"]["offloaded"]["optimizer"].get<double>() > 0);
+  CHECK(j["fits"] == true);
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command{"plan", spec, "--largest"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome o = run(fptrain(command));
+    CHECK(o.code == 2);
+    return o.output;
+  };
+  CHECK_THAT(refused({"--set", "memory.device_gib=0.5"}), Catch::Contains("nothing fits: models of 1 layers are over"));
+  CHECK_THAT(refused({"--set", "parallel.auto=[tensor]"}), Catch::Contains("`fptrain plan --largest` does not plan"));
+  CHECK_THAT(refused({"--longest"}), Catch::Contains("--longest"));
+}
+
 TEST_CASE("plan refuses illegal arguments", "[cli][plan]") {
   const TemporaryFolder folder;
   const std::string spec = spec_file(folder, "parallel: auto\n");
@@ -174,4 +253,41 @@ TEST_CASE("training uses the plan for the open keys of its spec", "[cli][plan][s
   const std::string config = slurp(w.run_directory("run") / "config.yaml");
   CHECK_THAT(config, Catch::Contains("auto: []"));
   CHECK(Json::parse(slurp(w.run_directory("run") / "plan.json"))["plan"]["tp"] == 1);
+}
+
+TEST_CASE("training stays within its budget of memory, or is refused before it begins", "[cli][plan][slow]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "fp32");
+  const std::vector<std::string> short_run = {"--set",        "train.steps=4", "--set",
+                                              "eval.every=0", "--set",         "parallel.cluster=laptop"};
+  const auto train = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), short_run.begin(), short_run.end());
+    return run(w.train(spec, name, more));
+  };
+  const auto arenas = [&](const std::string& name) {
+    return Json::parse(slurp(w.run_directory(name) / "memory.json"))[0];
+  };
+  REQUIRE(train("whole", {}).code == 0);
+  const double budget = 0.7 * arenas("whole")["arena_peak"].get<double>();
+  const std::string set = fmt::format("memory.device_gib={:.9f}", budget / (1 << 30));
+  const Outcome o = train("within", {"--set", set});
+  INFO(o.output);
+  REQUIRE(o.code == 0);
+  CHECK_THAT(o.output, Catch::Contains("plan for 1 rank of laptop"));
+  const Json within = arenas("within");
+  CHECK(within["arena_peak"].get<double>() <= budget);
+  CHECK(within["arena_peak"] == within["predicted_arena"]);
+  CHECK(within["host_arena_peak"] == within["predicted_host_arena"]);
+  const auto of_whole = history(w.run_directory("whole")), of_within = history(w.run_directory("within"));
+  REQUIRE(of_whole.size() == of_within.size());
+  for (const auto& [step, loss] : of_whole) CHECK(of_within.at(step).first == Approx(loss.first).epsilon(1e-5));
+
+  const Outcome little = train("little", {"--set", "memory.device_gib=0.0001"});
+  CHECK(little.code == 2);
+  CHECK_THAT(little.output, Catch::Contains("over memory.device_gib = 0.0001"));
+  const Outcome fixed = train("fixed", {"--set", set, "--set", "parallel.auto=[]"});
+  CHECK(fixed.code == 2);
+  CHECK_THAT(fixed.output,
+             Catch::Contains("the budget memory.device_gib is") && Catch::Contains("nearest plan that fits"));
+  for (const char* name : {"little", "fixed"}) CHECK_FALSE(std::filesystem::exists(w.run_directory(name)));
 }

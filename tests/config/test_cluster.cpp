@@ -147,7 +147,7 @@ TEST_CASE("a cluster description can have rates for every op that is counted", "
 }
 
 TEST_CASE("the shipped cluster files are legal and declare that they were not measured", "[config][cluster]") {
-  for (const std::string name : {"dgx-a100", "dgx-h100", "laptop", "one-h100"}) {
+  for (const std::string name : {"dgx-a100", "dgx-h100", "gh200", "laptop", "one-h100"}) {
     CAPTURE(name);
     const std::string path = "configs/clusters/" + name + ".yaml";
     const ClusterSpec s = load_cluster(FP_SOURCE_DIR "/" + path);

@@ -12,12 +12,17 @@ std::vector<std::string> open_of(const std::string& text, const std::vector<std:
   return parse_run_spec(text, "run.yaml", sets).parallel.open;
 }
 
-// Without offloaded state there is nothing to divide.
 std::vector<std::string> all_but(const std::vector<std::string>& left_out) {
   std::vector<std::string> names;
   for (const OpenKey& key : open_keys())
-    if (key.name != "device_share" && std::find(left_out.begin(), left_out.end(), key.name) == left_out.end())
-      names.emplace_back(key.name);
+    if (std::find(left_out.begin(), left_out.end(), key.name) == left_out.end()) names.emplace_back(key.name);
+  return names;
+}
+
+std::vector<std::string> keys_of_memory() {
+  std::vector<std::string> names;
+  for (const OpenKey& key : open_keys())
+    if (key.path.starts_with("memory.")) names.emplace_back(key.name);
   return names;
 }
 
@@ -44,14 +49,16 @@ TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[c
   for (const std::string offload : {"optimizer: host", "optimizer: none", "optimizer: host, device_share: 0.5"})
     CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {" + offload + "}}}") ==
           (offload == "optimizer: host" ? std::vector<std::string>{"device_share"} : std::vector<std::string>{}));
-  CHECK(open_of("{parallel: auto, optimizer: {kind: muon}, memory: {offload: {optimizer: host}}}") == all_but({}));
+  CHECK(open_of("{parallel: auto, optimizer: {kind: muon}, memory: {offload: {optimizer: host}}}") ==
+        all_but({"offload.optimizer", "device_share"}));
+  CHECK(open_of("{parallel: auto, memory: {offload: {optimizer: none}}}") ==
+        all_but({"offload.optimizer", "device_share", "subgroup"}));
   CHECK_THAT(error_of("parallel: {auto: [tensr]}"), says("did you mean 'tensor'?"));
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
 }
 
 TEST_CASE("memory auto adds its keys to whatever list parallel.auto is", "[config][auto]") {
-  const std::vector<std::string> memory = {"recompute", "offload.activations", "mlp_tile_tokens",
-                                           "sequence_chunk_tokens"};
+  const std::vector<std::string> memory = keys_of_memory();
   const auto with = [&](std::vector<std::string> names) {
     names.insert(names.end(), memory.begin(), memory.end());
     return names;
@@ -67,8 +74,24 @@ TEST_CASE("memory auto adds its keys to whatever list parallel.auto is", "[confi
   CHECK(open_of("memory: auto", {"parallel.auto=[]", "memory=auto"}) == memory);
   CHECK(open_of("memory: auto", {"parallel=auto"}) == all_but({}));
   CHECK(open_of("memory: auto", {"parallel.auto=[tensor]", "memory.recompute=full", "memory.mlp_tile_tokens=8"}) ==
-        std::vector<std::string>{"tensor", "offload.activations", "sequence_chunk_tokens"});
+        std::vector<std::string>{"tensor", "offload.activations", "sequence_chunk_tokens", "offload.optimizer",
+                                 "device_share", "subgroup"});
   CHECK_THAT(error_of("{memory: auto, parallel: automatic}"), says("must be a map of keys"));
+}
+
+TEST_CASE("a budget leaves the keys of memory that are not written to the planner", "[config][auto]") {
+  const std::vector<std::string> memory = keys_of_memory();
+  CHECK(memory.size() == 7);
+  CHECK(open_of("memory: auto") == memory);
+  CHECK(open_of("memory: {device_gib: 16}") == memory);
+  CHECK(open_of("memory: {host_gib: 128}") == memory);
+  CHECK(open_of("{}", {"memory.device_gib=0.5"}) == memory);
+  CHECK(open_of("memory: {device_gib: 16, recompute: full}").size() == memory.size() - 1);
+  CHECK(open_of("{parallel: {auto: [data]}, memory: {device_gib: 16}}").size() == memory.size() + 1);
+  CHECK(open_of("{parallel: {auto: []}, memory: {device_gib: 16}}").empty());
+  CHECK(open_of("memory: {device_gib: 16}", {"parallel.auto=[]"}).empty());
+  CHECK(open_of("memory: {device_gib: 0, host_gib: 0}").empty());
+  CHECK_THAT(error_of("memory: {device_gib: -1}"), says("memory.device_gib"));
 }
 
 TEST_CASE("checks that involve open keys are deferred until the keys are chosen", "[config][auto]") {
@@ -79,11 +102,11 @@ TEST_CASE("checks that involve open keys are deferred until the keys are chosen"
 }
 
 TEST_CASE("a spec with open keys survives dump and parse", "[config][auto]") {
-  for (const char* text :
-       {"parallel: auto", "parallel: {auto: [pipeline, data], pipeline: {schedule: zb-v}, tensor: 2}"}) {
+  for (const char* text : {"parallel: auto", "memory: {device_gib: 16, host_gib: 128}",
+                           "parallel: {auto: [pipeline, data], pipeline: {schedule: zb-v}, tensor: 2}"}) {
     const RunSpec spec = parse_run_spec(text, "run.yaml");
     CHECK(parse_run_spec(dump(spec), "dump") == spec);
-    CHECK_THROWS_WITH(require_planned(spec, "it"), Catch::Contains("parallel.auto leaves parallel."));
+    CHECK_THROWS_WITH(require_planned(spec, "it"), Catch::Contains("parallel.auto leaves "));
   }
   CHECK_NOTHROW(require_planned(parse_run_spec("{}", "run.yaml"), "it"));
 }

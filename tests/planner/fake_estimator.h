@@ -50,13 +50,15 @@ class FakeEstimator final : public PlanEstimator {
     e.time.bubble = e.time.compute * real(p.pipeline - 1) * filling / micro_batches;
     const double parameters = real(parameter_count(s.model)) / real(p.tensor * p.pipeline);
     const double sharers = real(p.data * p.sequence);
-    e.time.update = 1e-11 * parameters / (p.zero_stage > 0 ? sharers : 1);
+    const bool away = p.optimizer == Offload::host;
+    e.time.update = (away ? 5e-10 : 1e-11) * parameters / (p.zero_stage > 0 ? sharers : 1);
     e.time.total = e.time.compute + e.time.exposed + e.time.bubble + e.time.update;
     const auto part = [&](int stage) { return p.zero_stage >= stage ? 1 / sharers : 1; };
     const double kept = p.recompute == Recompute::full ? 2 : p.recompute == Recompute::selective ? 24 : 34;
     const double activations = kept * tokens * real(s.model.hidden * s.model.layers) / real(p.tensor * p.sequence) *
                                (p.megatron_sp || p.tensor == 1 ? 1 : 1.4);
-    e.memory.bytes = static_cast<int64_t>(parameters * (2 * part(3) + 4 * part(2) + 12 * part(1)) + activations);
+    e.memory.bytes =
+        static_cast<int64_t>(parameters * (2 * part(3) + 4 * part(2) + (away ? 0 : 12) * part(1)) + activations);
     e.memory.available = available_;
     e.memory.prediction.by_class[static_cast<size_t>(MemoryClass::activations)] = static_cast<size_t>(activations);
     return e;
