@@ -73,33 +73,34 @@ void declare(Fields& f, PipelineSection& s) {
 }
 
 void declare(Fields& f, ParallelSection& s) {
-  f.add("auto", s.open,
-        {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
-                "auto` is short for [all], and `memory: auto` adds `memory`, also to a list that `--set` gives, if it is "
-                "not empty. Keys that are written keep their values. "
-                "`pipeline` stands for its four keys and `memory` for the last seven, which are keys of the section "
-                "`memory` (device_share and subgroup are those of `offload`, for offloaded state); micro_batch is "
-                "train.micro_batch.",
-         .choices = {"all",
-                     "tensor",
-                     "sequence",
-                     "pipeline",
-                     "pipeline.ranks",
-                     "pipeline.schedule",
-                     "pipeline.chunks",
-                     "pipeline.w_pass",
-                     "data",
-                     "zero_stage",
-                     "megatron_sp",
-                     "micro_batch",
-                     "memory",
-                     "recompute",
-                     "offload.activations",
-                     "mlp_tile_tokens",
-                     "sequence_chunk_tokens",
-                     "offload.optimizer",
-                     "device_share",
-                     "subgroup"}});
+  f.add(
+      "auto", s.open,
+      {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
+              "auto` is short for [all], and `memory: auto` adds `memory`, also to a list that `--set` gives, if it is "
+              "not empty. Keys that are written keep their values. "
+              "`pipeline` stands for its four keys and `memory` for the last seven, which are keys of the section "
+              "`memory` (device_share and subgroup are those of `offload`, for offloaded state); micro_batch is "
+              "train.micro_batch.",
+       .choices = {"all",
+                   "tensor",
+                   "sequence",
+                   "pipeline",
+                   "pipeline.ranks",
+                   "pipeline.schedule",
+                   "pipeline.chunks",
+                   "pipeline.w_pass",
+                   "data",
+                   "zero_stage",
+                   "megatron_sp",
+                   "micro_batch",
+                   "memory",
+                   "recompute",
+                   "offload.activations",
+                   "mlp_tile_tokens",
+                   "sequence_chunk_tokens",
+                   "offload.optimizer",
+                   "device_share",
+                   "subgroup"}});
   f.add("tensor", s.tensor,
         {.doc = "Tensor-parallel ranks, which split every layer: heads, MLP columns and vocabulary (Megatron-LM). Best "
                 "within a node.",

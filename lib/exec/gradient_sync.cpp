@@ -121,7 +121,7 @@ void GradientSync::depart(const Tensor& home, const Tensor& gradient, ArenaTenso
 }
 
 void GradientSync::free_departed() {
-  env_->ops->copies().wait(std::exchange(departure_, {}));
+  if (departure_.number > 0) env_->ops->copies().wait(std::exchange(departure_, {}));
   departing_.reset();
 }
 

@@ -13,6 +13,7 @@ ModelStages::ModelStages(Model& model, const Groups& groups, const std::vector<S
       losses_(&losses),
       weights_(&weights),
       gradients_(&gradients),
+      reductions_(model.table(), parts, gradients),
       breadth_first_(breadth_first) {}
 
 void ModelStages::begin_step(const Schedule& schedule, std::span<const Batch> batches, const LossSpec& spec) {
@@ -24,10 +25,7 @@ void ModelStages::begin_step(const Schedule& schedule, std::span<const Batch> ba
   position_ = 0;
   departures_ = {};
   sums_.assign(batches.size(), {});
-  sums_to_come_.clear();
-  for (const Action& a : schedule.ranks[static_cast<size_t>(groups_->at.pp)])
-    if (a.kind == ActionKind::reduce)
-      for (const int unit : units(a.stage)) ++sums_to_come_[unit];
+  reductions_.begin_step(schedule.ranks[static_cast<size_t>(groups_->at.pp)]);
 }
 
 void ModelStages::begin_evaluation(const Schedule& schedule, std::span<const Batch> batches) {
@@ -39,8 +37,7 @@ void ModelStages::begin_evaluation(const Schedule& schedule, std::span<const Bat
 
 std::vector<LossSums> ModelStages::end_step() {
   read_losses(0);
-  for (const auto& [unit, left] : sums_to_come_)
-    FP_CHECK(left == 0, "{} reductions of the gradients of unit {} are missing", left, unit);
+  reductions_.end_step();
   FP_CHECK(states_.empty() && uploaded_.empty(), "{} micro-batches were not finished", states_.size());
   return std::move(sums_);
 }
@@ -81,20 +78,6 @@ void ModelStages::begin(std::string_view what, int64_t layer) {
 void ModelStages::tick() {
   groups_->record->tick();
   groups_->comm_world->progress();
-}
-
-// The units of a stage in the order in which their gradients become complete.
-std::vector<int> ModelStages::units(int stage) const {
-  const ParamTable& table = model_->table();
-  const StagePart& p = part(stage);
-  const std::vector<int> embedding = p.embedding ? table.embedding_units() : std::vector<int>();
-  std::vector<int> list;
-  if (p.head)
-    for (const int u : table.head_units())
-      if (std::find(embedding.begin(), embedding.end(), u) == embedding.end()) list.push_back(u);
-  for (int64_t l = p.layers; l-- > 0;) list.push_back(table.layer_unit(p.first_layer + l));
-  list.insert(list.end(), embedding.rbegin(), embedding.rend());
-  return list;
 }
 
 ArenaTensor ModelStages::allocate_input(const Action& a) {
@@ -292,7 +275,7 @@ ArenaTensor ModelStages::run_layers_backward(const Action& a, bool fused, bool r
       put_gradient(s, c, std::move(dy));
     if (!last) continue;
     weights_->release(unit(p, l));
-    if (fused && reduces) reduce_unit(unit(p, l), a.stage);
+    if (fused && reduces) reductions_.reduce(unit(p, l), a.stage);
   }
   departures_.flush();
   if (p.layers == 0 && !p.embedding)
@@ -339,7 +322,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
   current_ = schedule_->batch_of(a);
   const StagePart& p = part(a.stage);
   std::vector<LayerState>& layers = state_of(a).layers;
-  if (p.head && reduces) reduce_head(a.stage);
+  if (p.head && reduces) reductions_.reduce_head(a.stage);
   for (int64_t l = p.layers; l-- > 0;) {
     const Block& b = block(p, l);
     LayerState& layer = layers[static_cast<size_t>(l)];
@@ -352,7 +335,7 @@ void ModelStages::backward_weight(const Action& a, bool reduces) {
       layer.inputs[c].reset();
     }
     if (b.recomputes_for_weight_gradients()) weights_->release(unit(p, l));
-    if (reduces) reduce_unit(unit(p, l), a.stage);
+    if (reduces) reductions_.reduce(unit(p, l), a.stage);
   }
   release_state(a, reduces);
 }
@@ -361,7 +344,7 @@ ArenaTensor ModelStages::backward(const Action& a, ArenaTensor dy, bool reduces)
   current_ = schedule_->batch_of(a);
   fetch_ahead(a);
   begin_backward(a, std::move(dy));
-  if (part(a.stage).head && reduces) reduce_head(a.stage);
+  if (part(a.stage).head && reduces) reductions_.reduce_head(a.stage);
   ArenaTensor dx = run_layers_backward(a, true, reduces);
   release_state(a, reduces);
   return dx;
@@ -379,7 +362,7 @@ void ModelStages::release_state(const Action& a, bool reduces) {
       model_->embedding().backward_weight(gradients[chunk.chunk].take(), chunk);
     }
     if (reduces)
-      for (auto u = embedding.rbegin(); u != embedding.rend(); ++u) reduce_unit(*u, a.stage);
+      for (auto u = embedding.rbegin(); u != embedding.rend(); ++u) reductions_.reduce(*u, a.stage);
   }
   states_.erase({a.pipe, a.stage, a.micro_batch});
   leave(a);
@@ -390,30 +373,15 @@ void ModelStages::release_state(const Action& a, bool reduces) {
   if (alone && reduces) gradients_->settle();
 }
 
-// If a rank has embedding and LM head in two stages, the unit that they share is reduced when both are done.
-void ModelStages::reduce_unit(int unit, int stage) {
-  const StagePart& p = part(stage);
-  const bool in_two = !(p.embedding && p.head) && model_->table().is_tied_unit(unit);
-  const int left = --sums_to_come_.at(unit);
-  if (!in_two || left == 0) gradients_->reduce(unit, left == 0);
-}
-
-void ModelStages::reduce_head(int stage) {
-  for (const int u : model_->table().head_units())
-    if (!part(stage).embedding || !model_->table().is_tied_unit(u)) reduce_unit(u, stage);
-}
-
 void ModelStages::gather(int stage) {
-  for (const int u : units(stage)) weights_->hold(u);
+  for (const int u : reductions_.units(stage)) weights_->hold(u);
 }
 
 void ModelStages::free(int stage) {
-  for (const int u : units(stage)) weights_->release(u);
+  for (const int u : reductions_.units(stage)) weights_->release(u);
 }
 
-void ModelStages::reduce(int stage) {
-  for (const int u : units(stage)) reduce_unit(u, stage);
-}
+void ModelStages::reduce(int stage) { reductions_.reduce_stage(stage); }
 
 ArenaTensor ModelStages::hidden(const Batch& b) {
   FP_CHECK(parts_->size() == 1, "a model in {} stages is on several ranks", parts_->size());

@@ -11,6 +11,7 @@
 #include "exec/losses.h"
 #include "exec/stage_state.h"
 #include "exec/stage_work.h"
+#include "exec/unit_reductions.h"
 #include "exec/weight_gather.h"
 #include "model/model.h"
 #include "sharding/stages.h"
@@ -66,7 +67,6 @@ class ModelStages final : public StageWork {
   // Labels the memory that is allocated from now on.
   void begin(std::string_view what, int64_t layer = -1);
   void tick();
-  std::vector<int> units(int stage) const;
 
   StageState new_state(const StagePart&, size_t chunks) const;
   // Whether layer l restores its activations from its input alone.
@@ -97,8 +97,6 @@ class ModelStages final : public StageWork {
   void release_head();
   void release_state(const Action&, bool reduces);
   void read_losses(int keep);
-  void reduce_unit(int unit, int stage);
-  void reduce_head(int stage);
 
   Model* model_;
   const Groups* groups_;
@@ -106,6 +104,7 @@ class ModelStages final : public StageWork {
   const Losses* losses_;
   WeightGather* weights_;
   GradientSync* gradients_;
+  UnitReductions reductions_;
 
   const Schedule* schedule_ = nullptr;
   std::span<const Batch> batches_;
@@ -120,7 +119,6 @@ class ModelStages final : public StageWork {
   Departures departures_;                                   // to host memory
   std::vector<Loss> unread_;                                // losses that are still on the device
   std::vector<LossSums> sums_;                              // by batch
-  std::map<int, int> sums_to_come_;                         // by unit: reductions still to come in this step
 };
 
 }  // namespace fp

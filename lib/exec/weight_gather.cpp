@@ -7,7 +7,8 @@ namespace fp {
 
 WeightGather::~WeightGather() {
   try {
-    for (const Unit& u : units_) env_->ops->copies().wait(u.copy);
+    for (const Unit& u : units_)
+      if (u.copy.number > 0) env_->ops->copies().wait(u.copy);
   } catch (...) {  // another error ends the run; the memory must still outlive the copies
   }
 }

@@ -27,7 +27,7 @@ struct StoreOptions {
 
 class ParamStore {
  public:
-  // What is in host memory comes from the arena `host`.
+  // `host`: the arena of what is in host memory.
   ParamStore(const ParamTable&, const StoreOptions&, Arena&, Arena* host = nullptr);
 
   const ParamTable& table() const { return *table_; }

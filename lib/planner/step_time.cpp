@@ -283,8 +283,13 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   t.update += matrix_update_seconds(spec, mesh, costs, ops, most, layers);
   t.copies = work.copies;
   if (weights_on_host) {
-    const double one_way = updated * std::max(2 * weight_bytes(spec), gradient_bytes(spec));
-    t.copies += std::max(costs.copy_seconds(static_cast<int64_t>(one_way)) - t.compute, 0.0);
+    // Weights come in each pass, and gradients leave in the backward pass, which is about two thirds of the work.
+    const auto exposed = [&](double bytes, double of_work) {
+      const double seconds = costs.copy_seconds(static_cast<int64_t>(updated * bytes));
+      return std::max(seconds - of_work * t.compute, 0.0);
+    };
+    t.copies +=
+        exposed(weight_bytes(spec), 1.0 / 3) + exposed(std::max(weight_bytes(spec), gradient_bytes(spec)), 2.0 / 3);
   }
   if (spec.memory.offload.optimizer == Offload::host) {
     const double share = spec.memory.offload.device_share;

@@ -114,14 +114,15 @@ TEST_CASE("stages of several layers, and more of them on the device, change no b
   const ModelSection m = deep_model("gpt", 6);
   MeshPlan plan{.dp = 2, .zero = 1, .compute = DType::bf16, .steps = 4};
   plan.states = true;
-  const MeshResult resident = run_mesh(m, breadth_first(plan));
   for (const auto& [chunks, stages] : {std::pair(0, 3), std::pair(3, 1), std::pair(1, 2), std::pair(4, 8)}) {
     MeshPlan away = with_weights_away(plan, 0.5);
     away.copies = delayed(kEveryLane);
     away.pipeline.chunks = chunks;
     away.pipeline.resident_stages = stages;
+    MeshPlan resident = breadth_first(plan);
+    resident.pipeline.chunks = chunks;  // with one stage, the two uses of the embedding add to its gradient in turns
     CAPTURE(chunks, stages);
-    CHECK(run_mesh(m, away) == resident);
+    CHECK(run_mesh(m, away) == run_mesh(m, resident));
   }
 }
 
@@ -193,7 +194,8 @@ TEST_CASE("the dry run predicts both arenas with weights in host memory to the b
         plan.offload_inputs = inputs;
         plan.subgroup_elements = 1000;
         plan.steps = 2;
-        const MeshPlan away = with_weights_away(plan, share);
+        MeshPlan away = with_weights_away(plan, share);
+        away.poison = false;  // it uses all memory of the arenas
         CAPTURE(plan.text(), share, inputs);
         const MeshResult real = run_mesh(m, away), counted = count_mesh(m, away);
         CHECK(real.peaks == counted.peaks);

@@ -43,6 +43,7 @@ std::vector<Plan> plans_of_four(int64_t layers, int64_t global_batch) {
                   PipelineSchedule::bfs, PipelineSchedule::chimera, PipelineSchedule::bitpipe,
                   PipelineSchedule::zeropp})
               for (const int64_t chunks : {0, 2, 3, 6}) {
+                if (pipeline == 1 && k == PipelineSchedule::bfs) continue;  // for weights in host memory
                 if (micro_batch > 1 && global_batch / data / micro_batch < pipeline) continue;  // mostly bubble
                 if (any_chunks(k) != (chunks > 0) || layers % std::max<int64_t>(chunks * pipeline, 1) != 0) continue;
                 Plan p{tensor, sequence, pipeline, data, k, chunks};

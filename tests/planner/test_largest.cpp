@@ -163,7 +163,8 @@ TEST_CASE("the largest model fits, and the next one does not with all savings", 
   RunSpec spec = long_spec();
   spec.data.seq_len = 4096;
   ClusterSpec cluster = gpus_of(4);
-  for (const double host : {64.0, 8.0}) {
+  int64_t larger = std::numeric_limits<int64_t>::max();
+  for (const double host : {64.0, 2.0}) {
     cluster.host_memory_gib = host;
     CAPTURE(host);
     Estimator estimator(cluster);
@@ -172,10 +173,11 @@ TEST_CASE("the largest model fits, and the next one does not with all savings", 
     const ModelSection& m = found.estimate.spec.model;
     CHECK(m == scaled_model(spec.model, found.size));
     CHECK(estimator.memory(found.estimate.spec, 1).fits());
-    CHECK(found.estimate.spec.memory.offload.optimizer == Offload::host);
+    CHECK((found.estimate.spec.memory.offload.optimizer == Offload::host) == (host == 64.0));
     CHECK(found.too_large == found.size + 1);
     CHECK_FALSE(found.beyond.fits());
-    CHECK((found.beyond.missing() == found.beyond.node_bytes - found.beyond.node_available) == (host == 8.0));
+    CHECK(found.size < larger);  // with less host memory
+    larger = found.size;
     RunSpec next = spec;
     next.model = scaled_model(spec.model, found.too_large);
     for (const Plan& p : Savings(next, 1, cluster).of(plan_of(next)))
