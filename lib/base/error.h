@@ -76,3 +76,6 @@ struct InternalError : std::logic_error {
     if (!(condition)) [[unlikely]]                                                  \
       ::fp::fail_check(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
+
+// FP_UNREACHABLE("format {}", values...): throws InternalError, and never returns.
+#define FP_UNREACHABLE(...) ::fp::fail_check("unreachable", __FILE__, __LINE__, ::fmt::format(__VA_ARGS__))

@@ -69,8 +69,7 @@ std::string hash_of(const DataFile& file) {
 uint8_t megatron_code(TokenType type) {
   for (const auto& [code, known] : kCodes)
     if (known == type) return code;
-  FP_CHECK(false, "Megatron has no code for this type");
-  return 0;
+  FP_UNREACHABLE("Megatron has no code for this type");
 }
 
 MegatronIndex::MegatronIndex(const ByteReader& bytes, const std::string& where) : bytes_(bytes) {
