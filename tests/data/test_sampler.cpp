@@ -251,6 +251,7 @@ TEST_CASE("samples that begin every few tokens have each target at all positions
   CHECK_THAT(message_of<ConfigError>([&] { ValidationSampler(spec, 0, {}, 17); }), Contains("legal: 1 to"));
   DataSection documents = spec;
   documents.sampling = Sampling::documents;
+  documents.long_documents = LongDocuments::truncate;
   CHECK_THAT(message_of<ConfigError>([&] { ValidationSampler(documents, 0, {}, 8); }), Contains("legal: packed"));
 }
 
