@@ -92,7 +92,7 @@ void add_bench_train(cli::App& bench) {
     const RunSpec spec = bench_spec(model);
     auto ops = open_device(device_named(a->device), a->threads);
     if (a->link > 0 && ops->device_memory()) throw ConfigError("--link-gb-per-s is for --device cpu");
-    if (a->link > 0) ops = make_cpu_ops({.bytes_per_s = a->link * 1e9});
+    if (a->link > 0) ops = make_cpu_ops({.bytes_per_s = {a->link * 1e9, a->link * 1e9}});
     const auto counting = make_counting_ops(ops.get());
     const StepBenchmark b = benchmark_step(spec, a->warmup, a->steps, a->profile, *ops, *counting);
     if (a->json)

@@ -69,10 +69,12 @@ nlohmann::json json_of(const PositionLoss& p) {
           {"tokens", p.tokens}};
 }
 
-void print_result(const EvaluationResult& r, int64_t step, bool json) {
+// `stride`: of samples that overlap, else 0.
+void print_result(const EvaluationResult& r, int64_t step, int64_t stride, bool json) {
   if (json) {
     nlohmann::json j = json_of(r);
     j["step"] = step;
+    if (stride > 0) j["stride"] = stride;
     for (const auto& [label, of_dataset] : r.datasets) j["datasets"][label] = json_of(of_dataset);
     for (const PositionLoss& p : r.positions) j["positions"].push_back(json_of(p));
     if (const auto& c = r.comparison)
@@ -84,7 +86,10 @@ void print_result(const EvaluationResult& r, int64_t step, bool json) {
     fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("step {}: {}\n", step, text_of(r));
+  fmt::print("step {}: {}{}\n", step, text_of(r),
+             stride > 0
+                 ? fmt::format(" of samples that begin every {} tokens, in which most tokens are several times", stride)
+                 : "");
   for (const auto& [label, of_dataset] : r.datasets) fmt::print("  {}: {}\n", printable(label), text_of(of_dataset));
   for (const PositionLoss& p : r.positions)
     fmt::print("  positions {}: loss {:.5g} ± {:.2g} over {} tokens\n", p.label(), p.loss, p.standard_error, p.tokens);
@@ -140,8 +145,13 @@ void run_eval(const EvalArguments& a) {
   const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();
   const std::optional<ComparedRanges> compared = compared_ranges(a, spec.data);
-  const ValidationSampler sampler(spec.data, std::max<int64_t>(a.samples, 0), {Verify::changed},
-                                  stride_of(a, compared));
+  const int64_t stride = stride_of(a, compared);
+  if (stride > 0 && spec.data.sampling == Sampling::documents)
+    throw ConfigError(
+        fmt::format("{} needs samples that overlap, but with data.sampling: documents each is a document; "
+                    "legal: packed",
+                    compared ? "--compare" : "--stride"));
+  const ValidationSampler sampler(spec.data, std::max<int64_t>(a.samples, 0), {Verify::changed}, stride);
   if (sampler.rows_per_sample() > 1)
     throw ConfigError(
         fmt::format("{}: its data are preferences, which have no loss per token; legal: text or "
@@ -166,7 +176,12 @@ void run_eval(const EvalArguments& a) {
     return evaluate(loaded.executor(), sampler, groups, options);
   }();
   if (!a.svg.empty()) draw_positions(r, loaded.source().step(), a.svg);
-  print_result(r, loaded.source().step(), a.json);
+  print_result(r, loaded.source().step(), stride, a.json);
+  if (compared && !r.comparison)
+    throw DataError(
+        fmt::format("--compare {}: no token of the held-out text is at positions of both ranges, because no "
+                    "dataset has over {} held-out tokens",
+                    a.compare, std::max((*compared)[0].begin, (*compared)[1].begin)));
 }
 
 struct PositionFlags {

@@ -33,7 +33,7 @@ struct PlanArguments {
   std::vector<std::string> sets;
   bool explain = false, json = false, longest = false, largest = false;
   int ranks = 0, alternatives = 5;
-  double seconds = SearchBudget().seconds;
+  double seconds = SearchLimits().seconds;
 };
 
 // Throws ConfigError if a key outside the section `memory` is open.
@@ -84,22 +84,33 @@ double read_headroom(const std::string& text) {
 
 constexpr int kRanksOfAHost = 64;
 
-// Returns the memory of all ranks together, for ranks on one host.
-double bytes_of_all(MemorySearch& search, const Mesh& mesh) {
-  double bytes = 0;
-  for (int rank = 0; rank < mesh.size(); ++rank)
-    bytes += static_cast<double>(search.exact(search.roles().of(rank)).device_bytes());
-  return bytes;
+// What ranks on one host need together, in bytes.
+struct HostTotals {
+  size_t all = 0, staging = 0, offloaded = 0;
+};
+
+HostTotals totals_of_host(MemorySearch& search, const Mesh& mesh) {
+  HostTotals t;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    const Prediction& p = search.exact(search.roles().of(rank));
+    t.all += p.device_bytes();
+    t.staging += p.staging_bytes;
+    t.offloaded += p.offloaded_bytes;
+  }
+  return t;
 }
 
-RankMemory on_this_machine(const Prediction& p, const MemorySection& budget, int rank, const Ops& ops) {
+RankMemory on_this_machine(const Prediction& p, const HostTotals& host, const MemorySection& budget, int rank,
+                           const Ops& ops) {
   const int64_t available = MemoryWatch::available(ops), unknown = std::numeric_limits<int64_t>::max();
   RankMemory m;
   m.rank = rank;
   m.prediction = p;
   m.bytes = static_cast<int64_t>(p.required_bytes());
-  m.device_bytes = static_cast<int64_t>(p.device_part());
+  m.device_bytes = static_cast<int64_t>(p.budgeted_device_bytes());
   m.available = available > 0 ? available : unknown;
+  m.node_staging = static_cast<int64_t>(host.staging);
+  m.node_offloaded = static_cast<int64_t>(host.offloaded);
   set_budget(m, budget);
   return m;
 }
@@ -113,11 +124,14 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
   MemorySearch search(spec, pipeline, mesh, *counting);
   const int worst = search.worst(), rank = search.roles().rank(worst);
   const Prediction& p = search.exact(worst);
+  const bool one_host = mesh.size() <= kRanksOfAHost;  // else the ranks of a node are not known: at least this one
+  const HostTotals host =
+      one_host ? totals_of_host(search, mesh) : HostTotals{p.device_bytes(), p.staging_bytes, p.offloaded_bytes};
   if (a.json) {
     Estimate e;
     e.spec = spec;
     e.ranks = mesh.size();
-    e.memory = on_this_machine(p, spec.memory, rank, *ops);
+    e.memory = on_this_machine(p, host, spec.memory, rank, *ops);
     nlohmann::ordered_json j = estimate_json(e);
     j["time"] = nullptr;
     j["alternatives"] = nlohmann::json::array();
@@ -130,16 +144,16 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
                  mesh.size(), describe(spec.parallel), rank);
     fmt::print("{}", describe(pipeline, step_sizes(spec.train, mesh.dp()).back()));
     fmt::print("{}", describe(p, spec));
-    if (mesh.size() > 1 && mesh.size() <= kRanksOfAHost && !ops->device_memory())
+    if (mesh.size() > 1 && one_host && !ops->device_memory())
       fmt::print("all ranks on one host {:>12.2f} GiB\n",
-                 bytes_of_all(search, mesh) / static_cast<double>(size_t{1} << 30));
+                 static_cast<double>(host.all) / static_cast<double>(size_t{1} << 30));
     if (a.explain) fmt::print("{}", explain(p));
     fmt::print("\ntimes: not predicted; they need a cluster description, by --cluster FILE or parallel.cluster\n");
   }
   std::fflush(stdout);
   try {
     require_fit(p, memory_need_of(p), *ops);
-    require_within_budget(p, p.host_side_bytes(), spec.memory);
+    require_within_budget(p, host.staging + host.offloaded, spec.memory);
   } catch (const ConfigError& e) {
     throw ConfigError(fmt::format("{}; {}", e.what(), nearest_here(spec, mesh.size(), 1, *ops)));
   }
@@ -180,25 +194,28 @@ void check_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSp
   if (!memory.fits()) throw ConfigError(does_not_fit(memory, plan_of(spec), nearest));
 }
 
-// Whether the planner chooses how to save memory, by a budget or with all degrees written.
-bool saves_memory_alone(const RunSpec& spec) {
+// Whether the question is how to save memory: with a budget, or if all degrees are written.
+bool shows_dial(const RunSpec& spec) {
   return spec.memory.has_budget() || std::ranges::all_of(open_keys(), [&](const OpenKey& key) {
            return key.path.starts_with("memory.") || !is_open(spec, key.name);
          });
 }
 
+SearchLimits limits_of(const PlanArguments& a) {
+  SearchLimits b;
+  b.estimates = std::max(static_cast<int>(b.estimates * std::max(1.0, a.seconds / b.seconds)), 3 * a.alternatives);
+  b.seconds = a.seconds;
+  b.alternatives = a.alternatives;
+  return b;
+}
+
 void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
   Estimator estimator(cluster);
-  SearchBudget budget;
-  budget.estimates =
-      std::max(static_cast<int>(budget.estimates * std::max(1.0, a.seconds / budget.seconds)), 3 * a.alternatives);
-  budget.seconds = a.seconds;
-  budget.alternatives = a.alternatives;
-  const Search found = search(spec, ranks, cluster, estimator, budget);
+  const Search found = search(spec, ranks, cluster, estimator, limits_of(a));
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   const Estimate& e = found.best->estimate;
   std::vector<DialRow> dial;
-  if (saves_memory_alone(spec)) dial = turn_dial(spec, found.best->plan, ranks, cluster, estimator);
+  if (shows_dial(spec)) dial = turn_dial(spec, found.best->plan, ranks, cluster, estimator);
   if (a.json) return print_plan_json(e, found, {}, dial);
   fmt::print("{}\n", printable(describe_memory(e.memory, cluster)));
   print_estimate(e, cluster);
@@ -213,7 +230,7 @@ void plan_largest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
   arrange(spec, ranks, ArrangedBy::plan);
   spec.parallel.open = memory_keys;
   Estimator estimator(cluster);
-  const Largest found = (a.longest ? longest_sequence : largest_model)(spec, ranks, cluster, estimator);
+  const Largest found = (a.longest ? longest_sequence : largest_model)(spec, ranks, cluster, estimator, limits_of(a));
   const bool illegal = found.beyond.available == 0;
   const std::string limit = found.too_large == 0 ? ""
                             : illegal            ? "not possible with these keys"
@@ -303,14 +320,20 @@ void add_plan_command(cli::App& app, CommandResult&) {
       "--longest", a->longest,
       "find the longest sequence that fits, and what limits it; keys of the section `memory` that are not "
       "written are chosen");
-  command
-      ->add_flag("--largest", a->largest,
-                 "the same for the largest model, with the shape of the run's: its layers and hidden size in the "
-                 "same ratio, and its heads, as model ladders are published")
-      ->excludes(longest);
-  command->add_flag("--explain", a->explain, "also show which implementations run and why others do not");
+  cli::Option* largest =
+      command
+          ->add_flag(
+              "--largest", a->largest,
+              "find the largest model that fits, and what limits it: layers and hidden size grow in the ratio of the "
+              "run's model, and the size of heads stays")
+          ->excludes(longest);
+  command->add_flag("--explain", a->explain, "also show which implementations run and why others do not")
+      ->excludes(longest)
+      ->excludes(largest);
   command
       ->add_option("--alternatives", a->alternatives, "minimum number of runner-up plans to show, if a plan is chosen")
+      ->excludes(longest)
+      ->excludes(largest)
       ->capture_default_str()
       ->check(cli::Range(1, 100));
   command->add_flag("--json", a->json, "one JSON object");

@@ -22,18 +22,37 @@ std::vector<Batch> random_batches(const RunSpec& spec) {
   return batches;
 }
 
-StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host)
+namespace {
+
+ExecutorOptions options_of(const RunSpec& spec, bool synchronous_update) {
+  ExecutorOptions o = executor_options(spec, plan_pipeline(spec));
+  o.synchronous_update = synchronous_update;
+  return o;
+}
+
+}  // namespace
+
+StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host, bool synchronous_update)
     : spec_(spec),
       groups_(make_self_groups()),
       model_(spec.model, model_options(spec), ops, arena, groups_, host),
-      executor_(model_, executor_options(spec, plan_pipeline(spec))),
+      executor_(model_, options_of(spec, synchronous_update)),
       batches_(random_batches(spec)),
       ops_(ops) {}
 
 void StepRig::initialize() { model_.params().initialize(ops_, spec_.run.seed); }
 
 void StepRig::step() {
+  run_passes();
+  run_update();
+}
+
+void StepRig::run_passes() {
   executor_.accumulate(batches_);
+  ops_.synchronize();
+}
+
+void StepRig::run_update() {
   const GradientNorm g = executor_.gradient_norm();
   executor_.update(spec_.optimizer, 1e-4, ++count_, g.norm);
   ops_.synchronize();

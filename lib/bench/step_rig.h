@@ -17,11 +17,15 @@ std::vector<Batch> random_batches(const RunSpec&);
 // Runs on one rank. The spec's model must have its vocabulary; spec, arena and ops must outlive this.
 class StepRig {
  public:
-  StepRig(const RunSpec&, Arena&, Ops&, Arena* host = nullptr);
+  // `synchronous_update`: see ExecutorOptions.
+  StepRig(const RunSpec&, Arena&, Ops&, Arena* host = nullptr, bool synchronous_update = false);
   // Initialises the weights. Call it first, except on counting ops, which do not need it.
   void initialize();
   // Runs forward, backward, clipping and update; returns when the device is done.
   void step();
+  // The two parts of a step: the passes of all micro-batches, and the rest. Each returns when the device is done.
+  void run_passes();
+  void run_update();
 
  private:
   const RunSpec& spec_;

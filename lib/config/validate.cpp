@@ -171,6 +171,10 @@ void check_pipeline(const RunSpec& s, Checker& check) {
   useless(p.unit_warmup > 0 && !is_one_of({PipelineSchedule::zeropp}), "unit_warmup");
   useless(p.window > 0 && !is_one_of({PipelineSchedule::wave}), "window");
   useless(p.w_pass && (p.ranks == 1 || file), "w_pass");
+  check.require(!breadth_first || p.ranks > 1 || p.chunks != 1,
+                {"parallel.pipeline.chunks", "parallel.pipeline.schedule", "memory.offload.weights"},
+                "parallel.pipeline.chunks = 1 with one pipeline rank is a single stage, which the schedule bfs cannot "
+                "reorder; legal: 0 (a stage for each layer, the embedding and the LM head) or 2 to model.layers + 2");
   useless_with(p.memory_cap > 0 && !p.w_pass, "memory_cap", "parallel.pipeline.w_pass false");
   useless(!p.schedule_file.empty() && alone, "schedule_file");
   useless(!p.layers.empty() && alone, "layers");

@@ -207,7 +207,7 @@ void require_within_budget(const Prediction& p, size_t host_bytes, const MemoryS
     throw ConfigError(
         fmt::format("{} {:.4g} GiB of {}; the budget {} is {:.6g} GiB", who, gib(bytes), what, key, budget_gib));
   };
-  require(p.device_part(), budget.device_gib, "memory.device_gib", "a rank needs",
+  require(p.budgeted_device_bytes(), budget.device_gib, "memory.device_gib", "a rank needs",
           fmt::format("device memory, mostly {}", largest_class(p)));
   require(host_bytes, budget.host_gib, "memory.host_gib", "the ranks of a node need",
           "host memory, for offloaded tensors and saves");

@@ -42,8 +42,8 @@ struct Prediction {
   // Return the bytes that the run itself allocates, and the bytes that must be free for it.
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? host_side_bytes() : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
-  // Returns the part of that which is not host_side_bytes(): what memory.device_gib limits.
-  size_t device_part() const { return required_bytes() - (on_host ? host_side_bytes() : 0); }
+  // Returns the bytes that memory.device_gib limits: those of host_side_bytes() do not count.
+  size_t budgeted_device_bytes() const { return required_bytes() - (on_host ? host_side_bytes() : 0); }
 };
 
 // Predicts a step of one rank of the mesh; with a pipeline, all its micro-batches are counted. Throws ConfigError when

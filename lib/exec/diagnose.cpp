@@ -86,11 +86,11 @@ uint64_t Search::sample_of(int64_t row, int64_t rows) const {
 
 // Searches a long range piece by piece, in so little memory that the dry run need not count it.
 bool Search::any_bad(const Tensor& flat) const {
-  constexpr int64_t kPiece = 1 << 20;
   bool found = false;
   for_each_piece(*env_, flat, [&](const Tensor& part, int64_t) {
-    for (int64_t at = 0; !found && at < part.elements(); at += kPiece)
-      found = !bad_rows(part.slice(at, std::min(kPiece, part.elements() - at)), 1).empty();
+    for (int64_t at = 0; !found && at < part.elements(); at += kPieceElements)
+      found = !bad_rows(part.slice(at, std::min(kPieceElements, part.elements() - at)), 1).empty();
+    return !found;
   });
   return found;
 }

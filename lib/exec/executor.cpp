@@ -122,7 +122,8 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
   const std::vector<Subgroup> subgroups = subgroups_of(store);
   std::optional<UpdateSums> sums;  // outlives the stream, whose work writes into it
-  StateStream stream(e, subgroups, Subgroup::Slots::all, options_.device_share, early_ ? &*early_ : nullptr);
+  StateStream stream(e, subgroups, Subgroup::Slots::all,
+                     {options_.device_share, options_.synchronous_update, early_ ? &*early_ : nullptr});
   sums.emplace(e, subgroups, stream, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   const bool passing = stream.passes(kParamSlot);
   const auto rounding = [&](const ParamPart& p, const Tensor& weights, const Tensor& master) {

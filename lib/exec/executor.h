@@ -27,6 +27,7 @@ struct ExecutorOptions {
   std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
   double device_share = 1;                     // of offloaded state that is updated on the device, the rest on the host
   bool early_gradients = false;                // those of the host's updates are sent during the backward pass
+  bool synchronous_update = false;             // of offloaded state, by the host, without overlap: for comparisons
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
 };
 

@@ -209,6 +209,7 @@ StateSums::Sums bit_sums_of(const ModelEnv& env, const Tensor& x) {
     StateSums::Sums sums{};
     env.ops->copy_out({sums.data(), row});
     add_bit_sums(total, sums, at);
+    return true;
   });
   return total;
 }

@@ -5,8 +5,8 @@
 
 namespace fp {
 
-StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_flight, const ModelEnv* parks)
-    : placement_(placement), rank_(groups.at.pp), in_flight_(in_flight), parks_(parks) {
+StageLinks::StageLinks(const Placement& placement, const Groups& groups, int in_flight, const ModelEnv* parking)
+    : placement_(placement), rank_(groups.at.pp), in_flight_(in_flight), parking_(parking) {
   for (int pipe = 0; pipe < placement.pipes(); ++pipe)
     for (int stage = 0; stage + 1 < placement.stages(); ++stage) {
       const int a = placement.rank_of(pipe, stage), b = placement.rank_of(pipe, stage + 1);
@@ -47,9 +47,9 @@ void StageLinks::give(Direction direction, const Action& a, ArenaTensor x) {
   const bool here = placement_.rank_of(a.pipe, to) == rank_;
   const Address address{direction, a.pipe, to, a.micro_batch};
   StageMessage& message = (here ? inbox_ : outbox_)[address] = {OffloadedTensor(std::move(x)), {}};
-  if (!here || parks_ == nullptr) return;
+  if (!here || parking_ == nullptr) return;
   waiting_.push_back(address);
-  if (waiting_.size() > kNear) departures_.send(*parks_, message.tensor);
+  if (waiting_.size() > kNear) departures_.send(*parking_, message.tensor);
 }
 
 void StageLinks::send(Direction direction, const Action& a) {

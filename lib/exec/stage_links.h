@@ -21,9 +21,10 @@ namespace fp {
 class StageLinks {
  public:
   // Every rank of the mesh constructs its links at the same point. `in_flight`: maximum number of sends in flight per
-  // pipe, direction and sending stage; the next send waits for the oldest. `parks`: tensors that wait within the rank
-  // are taken in the order in which they are given, and leave the device while more than kNear wait; null: they stay.
-  StageLinks(const Placement&, const Groups&, int in_flight, const ModelEnv* parks = nullptr);
+  // pipe, direction and sending stage; the next send waits for the oldest. `parking`: tensors that wait within the
+  // rank are taken in the order in which they are given, and leave this device while more than kNear wait; null: they
+  // stay.
+  StageLinks(const Placement&, const Groups&, int in_flight, const ModelEnv* parking = nullptr);
   static constexpr size_t kNear = 2;
 
   enum class Direction : uint8_t { forward, backward };
@@ -51,7 +52,7 @@ class StageLinks {
   int rank_, in_flight_;
   std::map<std::pair<int, int>, std::shared_ptr<Group>> groups_;  // by pipe and the earlier stage
   std::map<Address, StageMessage> inbox_, outbox_;
-  const ModelEnv* parks_;
+  const ModelEnv* parking_;
   std::deque<Address> waiting_;  // tensors that may be parked, in the order in which they are taken
   Departures departures_;
   std::map<std::tuple<Direction, int, int>, std::deque<StageMessage>> sent_;  // by direction, pipe and sending stage

@@ -14,17 +14,18 @@ bool takes(Subgroup::Slots slots, size_t slot) {
 }  // namespace
 
 StateStream::StateStream(const ModelEnv& env, const std::vector<Subgroup>& subgroups, Subgroup::Slots slots,
-                         double device_share, const EarlyGradients* early)
+                         const Options& o)
     : env_(&env),
       subgroups_(&subgroups),
-      early_(early),
+      early_(o.early),
       streams_(std::ranges::any_of(env.params->table().slots(),
                                    [](const StateSlot& s) { return s.residence == Residence::host; })),
-      uses_device_(!streams_ || device_share > 0),
-      uses_host_(streams_ && device_share < 1),
-      schedule_(interleaved_schedule(places_of(subgroups, streams_ ? device_share : 1))) {
+      uses_device_(!streams_ || (o.device_share > 0 && !o.synchronous)),
+      uses_host_(streams_ && (o.device_share < 1 || o.synchronous)),
+      schedule_(streams_ && o.synchronous ? synchronous_schedule(subgroups.size())
+                                          : interleaved_schedule(places_of(subgroups, streams_ ? o.device_share : 1))) {
   verify(schedule_);
-  FP_CHECK(device_share == 1 || !env.params->table().slots_differ(), "matrices are updated on the device");
+  FP_CHECK(!uses_host_ || !env.params->table().slots_differ(), "matrices are updated on the device");
   allocate(slots, most_elements(*env.params));
 }
 
@@ -73,7 +74,8 @@ bool StateStream::passes(int slot) const {
 }
 
 void StateStream::run(const Updates& updates) {
-  for (const UpdateAction& a : schedule_.actions) switch (a.kind) {
+  for (const UpdateAction& a : schedule_.actions) {
+    switch (a.kind) {
       case UpdateKind::fetch:
         fetch(a);
         break;
@@ -93,6 +95,8 @@ void StateStream::run(const Updates& updates) {
         send_weights(a);
         break;
     }
+    if (schedule_.synchronous) env_->ops->copies().wait_for_all();
+  }
   for (const HostBuffer& b : host_) env_->ops->copies().wait(b.emptied);
   wide_.reset();
   wide_on_host_.reset();

@@ -23,12 +23,18 @@ class StateStream {
     std::function<CopyTicket(size_t i, const UpdateTensors&, const CopyTicket& after)> on_host = {};
   };
 
-  // `slots`: those that the subgroups have. `device_share`: the share of the elements that is updated on the device, if
-  // there is state in host memory. `early`: has the gradients of those that the host updates; null: they are sent
-  // during the update. Takes memory of the arenas for the buffers of the schedule, which is returned on
-  // destruction.
-  StateStream(const ModelEnv&, const std::vector<Subgroup>&, Subgroup::Slots slots = Subgroup::Slots::all,
-              double device_share = 1, const EarlyGradients* early = nullptr);
+  // How state in host memory is updated.
+  struct Options {
+    double device_share = 1;                // of the elements that is updated on the device
+    bool synchronous = false;               // the host updates all, without overlap (synchronous_schedule())
+    const EarlyGradients* early = nullptr;  // has the gradients for the host; null: they are sent during the update
+  };
+
+  // `slots`: those that the subgroups have. Takes memory of the arenas for the buffers of the schedule, which is
+  // returned on destruction.
+  StateStream(const ModelEnv&, const std::vector<Subgroup>&, Subgroup::Slots slots, const Options&);
+  StateStream(const ModelEnv& env, const std::vector<Subgroup>& subgroups, Subgroup::Slots slots = Subgroup::Slots::all)
+      : StateStream(env, subgroups, slots, Options()) {}
   ~StateStream();
   StateStream(const StateStream&) = delete;
   StateStream& operator=(const StateStream&) = delete;

@@ -4,7 +4,7 @@
 // step.
 //
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
-// once; it begins when another unit has been acquired since, or when its own unit is.
+// once; it begins with the second acquire() after the copy was started, or with that of its own unit.
 #pragma once
 
 #include <vector>

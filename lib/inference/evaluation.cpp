@@ -20,7 +20,8 @@ class Evaluation {
         groups_(groups),
         options_(options),
         together_(static_cast<size_t>(executor.evaluation_batches())) {
-    if (options.by_position) positions_.emplace(sampler.seq_len(), sampler.size(), sampler.stride(), options.compare);
+    if (options.by_position)
+      positions_.emplace(sampler.seq_len(), sampler.passages(), sampler.stride(), options.compare);
   }
 
   // Returns the sums over the samples [begin, end) on all ranks. Batches that run together never mix ranges, so only

@@ -70,7 +70,7 @@ CopyTicket Copies::start_on_host(const OpWork& work, const std::vector<Tensor>& 
   const double not_before = check_order(now);
   total.copies += 1;
   total.bytes += static_cast<int64_t>(work.bytes);
-  begin(HostOp{now.ticket, after, std::move(run)});
+  begin(HostOp{now.ticket, after, std::move(run), static_cast<size_t>(work.bytes)});
   if (observer_ != nullptr) now.end = observer_->host_op_started(work, not_before);
   unfinished_.push_back(std::move(now));
   return unfinished_.back().ticket;

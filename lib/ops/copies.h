@@ -54,9 +54,9 @@ class CopyObserver {
   virtual void copy_waited(double end) = 0;
 };
 
-// The speed of copies on backends where the device is the host, for experiments and tests.
+// The speed of lanes on backends where the device is the host, for experiments and tests.
 struct CopySettings {
-  double bytes_per_s = 0;  // of a copy lane; 0: as fast as memory allows
+  std::array<double, kLanes> bytes_per_s{};  // by lane, of ops what they read and write; 0: as fast as the machine
   std::function<void(CopyLane)>
       before_copy{};  // called by the lane's thread before each copy or op, for example to wait
 };
@@ -96,6 +96,7 @@ class Copies : public MemoryGuard {
   struct HostOp {
     CopyTicket ticket, after;
     std::function<void()> run;
+    size_t bytes;  // that it reads and writes
   };
   // Implemented by a backend: starts a copy, or an op of the host; makes later ops wait for one that was started.
   virtual void begin(const Copy&) = 0;

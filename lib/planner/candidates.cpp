@@ -63,7 +63,10 @@ bool is_legal(const RunSpec& spec, const Plan& plan, int ranks) {
   if (!passes_checks(s)) return false;
   try {
     arrange(s, ranks);
-    if (plan.pipeline > 1) require_schedule(s);
+    if (plan.pipeline > 1)
+      require_schedule(s);
+    else if (s.breadth_first())
+      plan_pipeline(s);
     return true;
   } catch (const ConfigError&) {
     return false;

@@ -12,8 +12,8 @@ struct DialRow {
 };
 
 // Returns the variants of a plan with other savings (planner/savings.h) and ZeRO stages, of those that the spec leaves
-// open, that fit in host memory: each but those than which another needs no more memory of the device and no more time.
-// Those with most memory come first; they may not fit on the device.
+// open, that fit in host memory. Leaves out a plan if another needs no more device memory and no more time, but not the
+// given one. Those with most memory come first; they may not fit on the device.
 std::vector<DialRow> turn_dial(const RunSpec&, const Plan&, int ranks, const ClusterSpec&, PlanEstimator&);
 
 }  // namespace fp

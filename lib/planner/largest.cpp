@@ -26,19 +26,21 @@ class SizeSearch {
   SizeSearch(const Sizes& sizes, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator)
       : sizes_(sizes), ranks_(ranks), cluster_(cluster), estimator_(estimator) {}
 
-  Largest run() {
+  Largest run(const SearchLimits& budget) {
     const int64_t unit = sizes_.unit, end = sizes_.end;
-    int64_t fits = 0;
-    for (int64_t next = std::min(unit, end); fits < end && try_size(next); next = std::min(2 * fits, end)) fits = next;
-    while (fits > 0 && result_.too_large - fits > std::max(unit, fits / sizes_.fraction)) {
-      const int64_t middle = (fits + result_.too_large) / 2 / unit * unit;
-      if (middle <= fits) break;
-      if (try_size(middle)) fits = middle;
+    int64_t low = 0;  // fits or, as long as none does, is too small for the degrees
+    for (int64_t next = std::min(unit, end); low < end && try_size(next); next = std::min(2 * low, end)) low = next;
+    while (result_.too_large - low > std::max(unit, low / sizes_.fraction)) {
+      const int64_t middle = (low + result_.too_large) / 2 / unit * unit;
+      if (middle <= low) break;
+      if (try_size(middle)) low = middle;
     }
-    result_.size = fits;
-    if (fits == 0) return result_;
-    const RunSpec s = sizes_.at(fits);
-    const Search fastest = search(s, ranks_, cluster_, estimator_);
+    if (result_.size == 0) {
+      result_.too_large = std::max(result_.too_large, low);
+      return result_;
+    }
+    const RunSpec s = sizes_.at(result_.size);
+    const Search fastest = search(s, ranks_, cluster_, estimator_, budget);
     result_.estimate = fastest.best ? fastest.best->estimate : estimator_.estimate(with_plan(s, best_), ranks_);
     return result_;
   }
@@ -52,24 +54,30 @@ class SizeSearch {
   }
 
   // Tries the savings, first those by which a smaller size fitted. What did not fit a smaller size is not tried again.
+  // Returns whether larger sizes may fit.
   bool try_size(int64_t size) {
     const RunSpec s = sizes_.at(size);
     std::vector<Plan> plans = Savings(s, ranks_, cluster_).of(plan_of(s));
     std::ranges::stable_partition(plans, [&](const Plan& p) { return kind_of(p) == kind_of(best_); });
     RankMemory least;
+    bool legal = false;
     for (const Plan& p : plans) {
+      if (!is_legal(s, p, ranks_)) continue;
+      legal = true;
       const auto failed = failed_.find(kind_of(p));
-      if ((failed != failed_.end() && failed->second <= size) || !is_legal(s, p, ranks_)) continue;
+      if (failed != failed_.end() && failed->second <= size) continue;
       const RankMemory memory = estimator_.memory(with_plan(s, p), ranks_);
       if (memory.fits()) {
         best_ = p;
+        result_.size = size;
         return true;
       }
       if (least.available == 0 || memory.missing() < least.missing()) least = memory;
       failed_[kind_of(p)] = size;
     }
+    if (!legal && result_.size == 0) return true;
     result_.too_large = size;
-    if (least.available > 0) result_.beyond = least;
+    result_.beyond = least;
     return false;
   }
 
@@ -84,7 +92,8 @@ class SizeSearch {
 
 }  // namespace
 
-Largest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator) {
+Largest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
+                         const SearchLimits& budget) {
   const bool learned = spec.model.traits().learned_positions;
   const auto at = [&](int64_t tokens) {
     RunSpec s = spec;
@@ -92,16 +101,19 @@ Largest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& clus
     if (!learned) s.model.max_position = std::max(s.model.max_position, tokens);
     return s;
   };
-  return SizeSearch({kShortest, learned ? spec.model.max_position : kLongest, 16, at}, ranks, cluster, estimator).run();
+  const Sizes sizes{kShortest, learned ? spec.model.max_position : kLongest, 16, at};
+  return SizeSearch(sizes, ranks, cluster, estimator).run(budget);
 }
 
-Largest largest_model(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator) {
+Largest largest_model(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
+                      const SearchLimits& budget) {
   const auto at = [&](int64_t layers) {
     RunSpec s = spec;
     s.model = scaled_model(spec.model, layers);
     return s;
   };
-  return SizeSearch({1, kMostLayers, kMostLayers, at}, ranks, cluster, estimator).run();
+  const Sizes sizes{1, kMostLayers, kMostLayers, at};
+  return SizeSearch(sizes, ranks, cluster, estimator).run(budget);
 }
 
 ModelSection scaled_model(const ModelSection& like, int64_t layers) {

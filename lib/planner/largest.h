@@ -14,11 +14,12 @@ struct Largest {
 
 // Searches lengths from 1,024 tokens on, to 1/16 of the length. Of the keys that save memory (planner/savings.h), those
 // that are open are chosen; all other keys must be written. Models with rotary positions take any length; others end at
-// model.max_position.
-Largest longest_sequence(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&);
+// model.max_position. `budget`: to find the fastest plan of that length.
+Largest longest_sequence(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchLimits& = {});
 
-// The same for scaled_model() with the run's model, by layers.
-Largest largest_model(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&);
+// The same for scaled_model() with the run's model, by layers. Models that are too small for the degrees are passed
+// over.
+Largest largest_model(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchLimits& = {});
 
 // Returns a model like this one with as many layers, as model ladders are published: family, vocabulary, size of heads,
 // heads for each kv head, and the ratios hidden / layers and ffn / hidden stay (4096 x 32 layers, 5120 x 40, 8192 x

@@ -117,7 +117,7 @@ int64_t MemorySearch::offloaded(int role) {
 bool MemorySearch::counts_host() const { return !ops_->device_memory() && !spec_->memory.has_budget(); }
 
 int64_t MemorySearch::required(const Prediction& p) const {
-  return static_cast<int64_t>(counts_host() ? p.required_bytes() : p.device_part());
+  return static_cast<int64_t>(counts_host() ? p.required_bytes() : p.budgeted_device_bytes());
 }
 
 int64_t MemorySearch::estimate(int role) {
@@ -244,7 +244,7 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
   m.rank = search.roles().rank(role);
   m.prediction = search.exact(role);
   m.bytes = bytes_of(cluster.reserved_gib) + static_cast<int64_t>(m.prediction.required_bytes());
-  m.device_bytes = static_cast<int64_t>(m.prediction.device_part());
+  m.device_bytes = static_cast<int64_t>(m.prediction.budgeted_device_bytes());
   m.available = usable_bytes(cluster, cluster.memory_gib);
   m.headroom = bytes_of(cluster.memory_gib) - m.available;
   set_budget(m, spec.memory);

@@ -27,7 +27,7 @@ size_t effort(Recompute recompute) {
 Savings::Savings(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
     : spec_(&spec),
       cluster_(&cluster),
-      offloads_(cluster.host_gb_per_s > 0 && (cluster.device == ClusterDevice::cuda || spec.memory.has_budget())) {
+      offloads_(cluster.host_gb_per_s > 0 && (cluster.device == ClusterDevice::cuda || spec.memory.device_gib > 0)) {
   const bool offloads = open("offload.optimizer") ? offloads_ : spec.memory.offload.optimizer == Offload::host;
   if (open("device_share") && offloads && !cluster.profiles.empty())
     device_share_ = best_device_share(spec, CostModel(cluster, ranks));
@@ -76,10 +76,11 @@ Plan Savings::without(Plan p) const {
   if (open("mlp_tile_tokens")) p.mlp_tile_tokens = 0;
   if (open("sequence_chunk_tokens")) p.sequence_chunk_tokens = 0;
   if (open("recompute")) p.recompute = p.activations == Offload::host ? Recompute::full : Recompute::none;
-  if (open("offload.optimizer")) {  // without it, its written keys would not be legal
-    const bool divided = (!open("device_share") && written.device_share != unused.device_share) ||
-                         (!open("subgroup") && written.subgroup != unused.subgroup);
-    p.optimizer = divided ? Offload::host : Offload::none;
+  if (open("offload.optimizer")) {  // without it, these written keys would not be legal
+    const bool needed = written.weights == Offload::host ||
+                        (!open("device_share") && written.device_share != unused.device_share) ||
+                        (!open("subgroup") && written.subgroup != unused.subgroup);
+    p.optimizer = needed ? Offload::host : Offload::none;
   }
   divide_state(p);
   return p;

@@ -19,7 +19,7 @@ class Savings {
   // subgroup that suit it) these are the savings of activations:
   //   recompute none, selective, full; then, with full, tiles of the MLP, which cost nothing more; then chunks of the
   //   sequence, large ones first; and the same with the inputs of layers in host memory, without chunks first.
-  // Host memory is used on GPUs and, where device and host are the same memory, if the run has a budget for the device.
+  // Host memory is used on GPUs and, where device and host are the same memory, if memory.device_gib is set.
   // No chunk is so small that the copies of keys and values would take longer than attention: one of C tokens takes
   // 4 C^2 H d FLOPs for a visit of C keys in the forward pass, and 10 C^2 H d in the backward pass, for which 4 C K d
   // bytes come in, or 12 C K d (with their gradients in fp32), where H heads share K kv heads; in fp32 compute these

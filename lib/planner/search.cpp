@@ -22,7 +22,7 @@ constexpr double kWithinReach = 2;  // largest memory fraction of a faster plan 
 class Searcher {
  public:
   Searcher(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-           const SearchBudget& budget)
+           const SearchLimits& budget)
       : spec_(spec),
         ranks_(ranks),
         cluster_(cluster),
@@ -254,7 +254,7 @@ class Searcher {
   const RunSpec& spec_;
   const int ranks_;
   const ClusterSpec& cluster_;
-  const SearchBudget budget_;
+  const SearchLimits budget_;
   const Candidates candidates_;
   EstimateCache estimate_cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -265,7 +265,7 @@ class Searcher {
 }  // namespace
 
 Search search(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-              const SearchBudget& budget) {
+              const SearchLimits& budget) {
   return Searcher(spec, ranks, cluster, estimator, budget).run();
 }
 

@@ -26,7 +26,7 @@ struct Search {
   bool complete = true;  // false: plans were left out because the time ran out
 };
 
-struct SearchBudget {
+struct SearchLimits {
   double seconds = 8;
   int estimates = 24;
   int alternatives = 5;
@@ -35,12 +35,12 @@ struct SearchBudget {
 // Searches the plans of a resolved spec whose vocabulary is known. Estimates the most promising plans exactly, best
 // first, until no other can beat the best. Throws ConfigError if no values of the open keys make a legal plan for this
 // number of ranks.
-Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchBudget& = {});
+Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchLimits& = {});
 
 // Returns the plan nearest to that of a spec which does not fit: with the fewest changed keys, then the fastest. Keys
 // that save memory are tried first (recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens, offloaded
-// activations, tiles, chunks of sequences), then other arrangements of the ranks. Batches, sequences and the model
-// stay. Empty: none fits, or none was found in time.
+// activations, tiles, chunks of sequences, offloaded state), then other arrangements of the ranks. Batches, sequences
+// and the model stay. Empty: none fits, or none was found in time.
 std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&,
                                       double seconds = 1.5);
 
@@ -48,7 +48,8 @@ std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSp
 std::string written_micro_batch(const RunSpec&);
 // Returns why `other` is not the best: "4.1 % slower: more bubble", "over by 3.20 GiB (mostly activations)".
 std::string why_not(const Choice& other, const Choice& best, const ClusterSpec&);
-// Returns needed / available memory, of the device or of the node, whichever is larger; above 1 it does not fit.
+// Returns needed / available memory, of the device, of the node or of a budget, whichever is largest; above 1 it does
+// not fit.
 double memory_fraction(const RankMemory&);
 // Returns "over by 3.20 GiB (mostly activations)"; empty if it fits.
 std::string overrun(const RankMemory&);

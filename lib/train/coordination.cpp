@@ -228,8 +228,8 @@ void require_fit_on_host(const HostNeed& need, int64_t available, const std::str
   if (need.staging > 0 && need.offloaded <= space) add(fixes, "; ", std::string(kSpareStaging));
   if (need.offloaded > 0 && need.staging <= space)
     add(fixes, "; ",
-        "host memory suffices with memory.offload.optimizer=none and memory.offload.activations=none, which keep all "
-        "tensors on the device");
+        "host memory suffices with memory.offload.optimizer=none, memory.offload.weights=none and "
+        "memory.offload.activations=none, which keep all tensors on the device");
   if (const size_t fit = space / (all / static_cast<size_t>(need.ranks)); fit > 0)
     add(fixes, "; ", fmt::format("it suffices for {} rank{} of this run on a node", fit, fit == 1 ? "" : "s"));
   throw ConfigError(

@@ -177,7 +177,9 @@ TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli
   compared.back() = "49";
   refused(compared, "a stride of 49 tokens is too long to compare the positions 0-24 and 48-96");
   compared.back() = "24";
-  compared.insert(compared.end(), {"--set", "data.mask_documents=true"});
+  compared.insert(compared.end(), {"--set", "data.sampling=documents"});
+  refused(compared, "--compare needs samples that overlap");
+  compared.back() = "data.mask_documents=true";
   refused(compared, "legal: false");
   positions.insert(positions.end(), {"--stride", "97"});
   refused(positions, "a stride of 97 tokens: legal: 1 to data.seq_len = 96");

@@ -232,12 +232,13 @@ TEST_CASE("samples that begin every few tokens have each target at all positions
           const auto [passage, offset] = sampler.target(static_cast<uint64_t>(s), p);
           REQUIRE(offset < static_cast<int64_t>(stream.size()));
           CHECK(b.targets[static_cast<size_t>(p)] == stream[static_cast<size_t>(offset)]);
-          CHECK(passage < sampler.size());
+          CHECK(passage < sampler.passages());
           CHECK(passages.insert(passage).second == (positions[offset].empty() && offset % 16 == 0));
           positions[offset].push_back(p);
         }
       }
       REQUIRE(positions.size() == stream.size());
+      if (d == 1) CHECK(static_cast<int64_t>(passages.size()) == sampler.passages());
       for (auto& [offset, found] : positions) {
         std::vector<int64_t> expected;
         for (int64_t p = offset % stride; p < 16 && p <= offset; p += stride) expected.push_back(p);

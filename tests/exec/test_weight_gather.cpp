@@ -25,7 +25,7 @@ struct GatherRank {
 
   // `from_host`: the weights are in host memory, and copies are slow.
   GatherRank(World& world, int zero, bool from_host)
-      : ops(make_cpu_ops({.bytes_per_s = from_host ? 1e8 : 0})),
+      : ops(make_cpu_ops({.bytes_per_s = {from_host ? 1e8 : 0, from_host ? 1e8 : 0}})),
         groups(make_groups(world, Mesh(1, kGatherRanks, 1, 1, kGatherRanks))),
         model(tiny_model("llama"), options(zero, from_host), *ops, arena, groups, &host_arena),
         weights(model.env(), *model.groups().data) {

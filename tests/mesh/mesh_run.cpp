@@ -42,7 +42,7 @@ std::vector<MeshPlan> all_plans() {
 }
 
 CopySettings delayed(std::vector<CopyLane> lanes) {
-  return {0, [lanes](CopyLane lane) {
+  return {{}, [lanes](CopyLane lane) {
             thread_local std::mt19937 random(static_cast<unsigned>(lane) + 5);
             if (std::ranges::find(lanes, lane) != lanes.end())
               std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));

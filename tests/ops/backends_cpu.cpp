@@ -29,7 +29,7 @@ const std::vector<Backend>& backends() {
 #endif
     for (int i = best; i >= last; --i) {
       const auto isa = static_cast<Isa>(i);
-      cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{0, delay}),
+      cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{{}, delay}),
                       allocate_on_host});
     }
     return cpus;

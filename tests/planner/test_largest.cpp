@@ -72,8 +72,8 @@ TEST_CASE("keys of memory that are written stay, and CPUs offload only within a 
   CHECK(Savings(closed, 1, cluster).of(plan_of(closed)).size() == 1);
 }
 
-TEST_CASE("state that a spec divides is offloaded in every plan", "[planner]") {
-  for (const char* offload : {"device_share: 0.5", "subgroup: 5000", "optimizer: host"}) {
+TEST_CASE("state that a spec divides, or whose weights it offloads, is offloaded in every plan", "[planner]") {
+  for (const char* offload : {"device_share: 0.5", "subgroup: 5000", "optimizer: host", "weights: host"}) {
     CAPTURE(offload);
     const RunSpec spec = long_spec(fmt::format("memory: {{offload: {{{}}}}}, parallel: {{auto: [memory]}}", offload));
     ClusterSpec cluster = gpus_of(80);
@@ -89,7 +89,7 @@ TEST_CASE("state that a spec divides is offloaded in every plan", "[planner]") {
   }
 }
 
-TEST_CASE("the planner saves memory only as far as a plan must to fit", "[planner]") {
+TEST_CASE("the planner saves memory only as far as a plan must to fit", "[planner][slow]") {
   const RunSpec spec = long_spec();
   for (const double gib : {80.0, 11.0, 5.0, 3.2}) {
     const ClusterSpec cluster = gpus_of(gib);
@@ -108,7 +108,7 @@ TEST_CASE("the planner saves memory only as far as a plan must to fit", "[planne
   }
 }
 
-TEST_CASE("the longest sequence fits, and the next one does not with all savings", "[planner]") {
+TEST_CASE("the longest sequence fits, and the next one does not with all savings", "[planner][slow]") {
   const RunSpec spec = long_spec();
   ClusterSpec cluster = gpus_of(3);
   cluster.host_memory_gib = 2;
@@ -157,6 +157,28 @@ TEST_CASE("models are scaled as published ladders are", "[planner]") {
   CHECK(shape(scaled_model(llama, 40)) == std::tuple(5120, 40, 40, 13824));  // Llama 2 13B
   CHECK(shape(scaled_model(gpt, 96)) == std::tuple(12288, 96, 96, 49152));   // GPT-3 175B
   CHECK(shape(scaled_model(grouped, 64)) == std::tuple(8192, 64, 16, 28672));
+}
+
+TEST_CASE("models that are too small for the degrees do not end the search for the largest", "[planner]") {
+  RunSpec spec = long_spec("memory: auto, parallel: {tensor: 2, sequence: 2}");
+  spec.model.heads = 16;
+  spec.model.kv_heads = 8;
+  spec.data.seq_len = 4096;
+  ClusterSpec cluster = gpus_of(4);
+  Estimator estimator(cluster);
+  CHECK_FALSE(is_legal(spec, plan_of(spec), 2));
+  RunSpec small = spec;
+  small.model = scaled_model(spec.model, 1);
+  CHECK_FALSE(is_legal(small, plan_of(small), 4));
+  const Largest found = largest_model(spec, 4, cluster, estimator);
+  CHECK(found.size > 1);
+  CHECK(found.too_large == found.size + 1);
+  CHECK(found.beyond.available > 0);
+  cluster.memory_gib = 0.8;
+  Estimator none(cluster);
+  const Largest nothing = largest_model(spec, 4, cluster, none);
+  CHECK(nothing.size == 0);
+  CHECK(nothing.too_large > 0);
 }
 
 TEST_CASE("the largest model fits, and the next one does not with all savings", "[planner]") {

@@ -29,7 +29,7 @@ double brute_force(const RunSpec& spec, int ranks, const FakeEstimator& estimato
 
 }  // namespace
 
-TEST_CASE("the search finds the same plan as brute force with fewer estimates", "[planner][search]") {
+TEST_CASE("the search finds the same plan as brute force with fewer estimates", "[planner][search][slow]") {
   const RunSpec spec = spec_of();
   const ClusterSpec cluster = small_cluster(4);
   for (const int ranks : {1, 2, 8, 16})

@@ -288,11 +288,16 @@ ValidationSampler::ValidationSampler(const DataSection& spec, int64_t limit, con
   if (stride < 0 || stride > seq_len_)
     throw ConfigError(fmt::format("a stride of {} tokens: legal: 1 to data.seq_len = {}", stride, seq_len_));
   FP_CHECK(limit == 0 || stride_ == seq_len_, "{} of the samples that overlap", limit);
-  const auto step = static_cast<uint64_t>(stride_);
   first_sample_.push_back(0);
-  for (size_t d = 0; d < datasets_.size(); ++d)
-    first_sample_.push_back(first_sample_.back() +
-                            (documents_.empty() ? (datasets_[d]->tokens() + step - 1) / step : documents_[d].size()));
+  first_passage_.push_back(0);
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    const auto pieces_of = [&](int64_t length) {
+      const auto n = static_cast<uint64_t>(length);
+      return (datasets_[d]->tokens() + n - 1) / n;
+    };
+    first_sample_.push_back(first_sample_.back() + (documents_.empty() ? pieces_of(stride_) : documents_[d].size()));
+    first_passage_.push_back(first_passage_.back() + pieces_of(seq_len_));
+  }
   const auto all = static_cast<int64_t>(first_sample_.back());
   size_ = limit > 0 ? std::min(limit, all) : all;
 }
@@ -314,8 +319,8 @@ ValidationSampler::Target ValidationSampler::target(uint64_t sample, int64_t pos
   if (!documents_.empty()) return {static_cast<int64_t>(sample), position};
   const auto [d, index] = place_in_dataset(sample);
   const int64_t offset = static_cast<int64_t>(index) * stride_ + position;
-  if (stride_ == seq_len_) return {static_cast<int64_t>(sample), offset};
-  return {static_cast<int64_t>(first_sample_[d]) + offset / seq_len_, offset};
+  if (!overlap()) return {static_cast<int64_t>(sample), offset};
+  return {static_cast<int64_t>(first_passage_[d]) + offset / seq_len_, offset};
 }
 
 std::pair<int64_t, int64_t> ValidationSampler::samples_of(size_t dataset) const {

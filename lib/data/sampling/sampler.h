@@ -128,12 +128,13 @@ class ValidationSampler : public Sampler {
   // [first, first + n) must lie in [0, size()).
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
   int64_t stride() const { return stride_; }
-  // The target at a position of a sample. Passages are consecutive pieces of text, numbered below size(): the samples,
-  // or where these overlap seq_len tokens each, from the beginning of a dataset on.
+  // The target at a position of a sample. Passages are consecutive pieces of text, numbered below passages(): the
+  // samples, or where these overlap seq_len tokens each, from the beginning of a dataset on.
   struct Target {
     int64_t passage = 0, offset = 0;  // offset: in the stream of the dataset, or in the document
   };
   Target target(uint64_t sample, int64_t position) const;
+  int64_t passages() const { return overlap() ? static_cast<int64_t>(first_passage_.back()) : size_; }
 
  private:
   // An index among all held-out samples, as a dataset and the index among its samples.
@@ -143,9 +144,10 @@ class ValidationSampler : public Sampler {
   };
   uint64_t place(uint64_t sample) const;
   Place place_in_dataset(uint64_t sample) const;
+  bool overlap() const { return stride_ < seq_len_; }
 
   int64_t stride_;
-  std::vector<uint64_t> first_sample_;  // first sample of each dataset, then the total
+  std::vector<uint64_t> first_sample_, first_passage_;  // the first ones of each dataset, then the total
   int64_t size_ = 0;
 };
 

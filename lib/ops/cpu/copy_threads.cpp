@@ -30,13 +30,14 @@ void CopyThreads::add(Work work) {
 }
 
 void CopyThreads::begin(const Copy& c) {
-  add({c.ticket, c.after, [this, c] { move(c); }});
+  add({c.ticket, c.after,
+       [this, c] { run_at_speed(c.ticket.lane, c.bytes, [&c] { std::memcpy(c.dst, c.src, c.bytes); }); }});
 }
 
 void CopyThreads::begin(HostOp op) {
-  add({op.ticket, op.after, [threads = max_threads(), run = std::move(op.run)] {
+  add({op.ticket, op.after, [this, threads = max_threads(), bytes = op.bytes, run = std::move(op.run)] {
          set_threads(threads);  // as many as the rank has
-         run();
+         run_at_speed(CopyLane::on_host, bytes, run);
        }});
 }
 
@@ -64,15 +65,16 @@ void CopyThreads::run(CopyLane lane) {
   }
 }
 
-// A copy that follows at once begins when the one before should have ended, so that delays in waking up do not add up.
-void CopyThreads::move(const Copy& c) {
+// Work that follows at once begins when the one before should have ended, so that delays in waking up do not add up.
+void CopyThreads::run_at_speed(CopyLane lane, size_t bytes, const std::function<void()>& work) {
   constexpr std::chrono::milliseconds kAtOnce{2};
-  Clock::time_point& free_at = free_at_[index_of(c.ticket.lane)];
+  Clock::time_point& free_at = free_at_[index_of(lane)];
   const Clock::time_point now = Clock::now(), start = now - free_at < kAtOnce ? free_at : now;
-  std::memcpy(c.dst, c.src, c.bytes);
+  work();
   free_at = Clock::now();
-  if (settings_.bytes_per_s <= 0) return;
-  const std::chrono::duration<double> taken(static_cast<double>(c.bytes) / settings_.bytes_per_s);
+  const double bytes_per_s = settings_.bytes_per_s[index_of(lane)];
+  if (bytes_per_s <= 0) return;
+  const std::chrono::duration<double> taken(static_cast<double>(bytes) / bytes_per_s);
   free_at = start + std::chrono::duration_cast<Clock::duration>(taken);
   std::this_thread::sleep_until(free_at);
 }

@@ -30,14 +30,15 @@ class CopyThreads final : public Copies {
   };
   void add(Work);
   void run(CopyLane);
-  void move(const Copy&);
+  // Runs work of a lane that moves this many bytes, for as long as the lane's speed says.
+  void run_at_speed(CopyLane, size_t bytes, const std::function<void()>&);
 
   CopySettings settings_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<std::deque<Work>, kLanes> waiting_;
   std::array<int64_t, kLanes> done_{};
-  std::array<Clock::time_point, kCopyLanes> free_at_{};  // by lane, which alone uses its own
+  std::array<Clock::time_point, kLanes> free_at_{};  // by lane, which alone uses its own
   bool ending_ = false;
   std::array<std::thread, kLanes> threads_;
 };
