@@ -17,7 +17,7 @@ namespace {
 
 struct OffloadBenchArguments {
   BenchModel model;
-  std::string device = "auto";
+  std::string device = "auto", cluster;
   std::vector<double> shares = {0, 0.25, 0.5, 0.75, 1};
   double link = 0, host_update = 0, synchronous_link = 0;  // GB/s
   int warmup = 1, steps = 5, threads = 0;
@@ -31,14 +31,20 @@ struct Row {
   std::array<double, kLanes> busy{};  // fraction of a step that each lane needs for its bytes; 0: not known
 };
 
-// Rates of this machine with the limits of the command line, as of a device that is not the host.
+// Rates of this machine, or those given, with the limits of the command line, as of a device that is not the host.
 ClusterSpec cluster_of(const OffloadBenchArguments& a, Ops& ops) {
   ClusterSpec c;
-  run_thread_ranks(
-      1, [&](World& world) { c = measure_machine(ops, world, *world.group("all ranks", {0}), true).cluster; });
+  if (!a.cluster.empty())
+    c = load_cluster(a.cluster);
+  else
+    run_thread_ranks(
+        1, [&](World& world) { c = measure_machine(ops, world, *world.group("all ranks", {0}), true).cluster; });
   c.device = ClusterDevice::cuda;
   c.overlaps = true;
   if (a.link > 0) c.host_gb_per_s = a.link;
+  for (const OpRates& rate :
+       c.profiles.front().ops)  // the host's cores update as fast as the same cores do as a device
+    if (c.host_update_gb_per_s == 0 && rate.op == "other") c.host_update_gb_per_s = rate.gb_per_s;
   if (a.host_update > 0) c.host_update_gb_per_s = a.host_update;
   return c;
 }
@@ -51,22 +57,9 @@ RunSpec with_offload(RunSpec spec, double share) {
   return spec;
 }
 
-Row measure(const OffloadBenchArguments& a, const RunSpec& spec, bool synchronous, const ClusterSpec& c, Ops& ops) {
-  const auto counting = make_counting_ops(&ops);
-  Row r;
-  r.measured = benchmark_offload(spec, synchronous, a.warmup, a.steps, ops, *counting);
-  std::array<double, kLanes> gb_per_s{c.host_gb_per_s, c.host_gb_per_s, c.host_update_gb_per_s};
-  if (synchronous && a.synchronous_link > 0) gb_per_s[index_of(CopyLane::to_host)] = a.synchronous_link;
-  for (size_t lane = 0; lane < kLanes; ++lane)
-    if (gb_per_s[lane] > 0)
-      r.busy[lane] = static_cast<double>(r.measured.bytes[lane]) / (gb_per_s[lane] * 1e9) / r.measured.update_seconds;
-  if (!synchronous) r.predicted = Estimator(c).estimate(spec, 1).time.total;
-  return r;
-}
-
 std::vector<Row> measure_all(const OffloadBenchArguments& a) {
   const RunSpec spec = bench_spec(a.model);
-  std::unique_ptr<Ops> ops = open_device(device_named(a.device), a.threads);
+  std::unique_ptr<Ops> ops = open_device(device_named(a.device), a.threads), slow;
   const bool limited = a.link > 0 || a.host_update > 0 || a.synchronous_link > 0;
   if (limited && ops->device_memory())
     throw ConfigError("--link-gb-per-s, --host-update-gb-per-s and --synchronous-gb-per-s are for --device cpu");
@@ -75,27 +68,32 @@ std::vector<Row> measure_all(const OffloadBenchArguments& a) {
     return CopySettings{.bytes_per_s = {to_host * 1e9, a.link * 1e9, a.host_update * 1e9}};
   };
   if (limited) ops = make_cpu_ops(limits(a.link));
+  if (a.synchronous_link > 0) slow = make_cpu_ops(limits(a.synchronous_link));
   std::vector<double> shares = a.shares;
-  if (c.host_update_gb_per_s > 0) shares.push_back(best_device_share(with_offload(spec, 0.5), CostModel(c, 1)));
+  shares.push_back(best_device_share(with_offload(spec, 0.5), CostModel(c, 1)));
   std::ranges::sort(shares);
   shares.erase(std::unique(shares.begin(), shares.end()), shares.end());
-  std::vector<Row> rows;
-  {
-    const std::unique_ptr<Ops> slow =
-        limited && a.synchronous_link > 0 ? make_cpu_ops(limits(a.synchronous_link)) : nullptr;
-    rows.push_back(measure(
-        a,
-        [&] {
-          RunSpec s = with_offload(spec, 0);
-          s.memory.offload.early_gradients = false;
-          return s;
-        }(),
-        true, c, slow ? *slow : *ops));
-    rows.back().update = "synchronous";
-  }
+
+  RunSpec synchronous = with_offload(spec, 0);
+  synchronous.memory.offload.early_gradients = false;
+  std::vector<OffloadVariant> variants = {{synchronous, true, slow ? slow.get() : ops.get()}};
+  std::vector<Row> rows = {{"synchronous", {}, 0, {}}};
+  Estimator estimator(c);
   for (const double share : shares) {
-    rows.push_back(measure(a, with_offload(spec, share), false, c, *ops));
-    rows.back().update = fmt::format("share {:.4g}", share);
+    variants.push_back({with_offload(spec, share), false, ops.get()});
+    rows.push_back(
+        {fmt::format("share {:.4g}", share), {}, estimator.estimate(variants.back().spec, 1).time.total, {}});
+  }
+  const auto counting = make_counting_ops(ops.get());
+  const std::vector<OffloadSteps> measured = benchmark_offload(variants, a.warmup, a.steps, *counting);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row& r = rows[i];
+    r.measured = measured[i];
+    std::array<double, kLanes> gb_per_s{c.host_gb_per_s, c.host_gb_per_s, c.host_update_gb_per_s};
+    if (variants[i].synchronous && slow) gb_per_s[index_of(CopyLane::to_host)] = a.synchronous_link;
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      if (gb_per_s[lane] > 0)
+        r.busy[lane] = static_cast<double>(r.measured.bytes[lane]) / (gb_per_s[lane] * 1e9) / r.measured.update_seconds;
   }
   return rows;
 }
@@ -149,6 +147,9 @@ void add_bench_offload(cli::App& bench) {
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "of the device and of the host; 0: all cores")
       ->check(cli::NonNegativeNumber);
+  command->add_option("--cluster", a->cluster,
+                      "cluster description with the rates to predict from: a file, or a name in configs/clusters; "
+                      "default: measure this machine");
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   const auto limit = [&](const std::string& name, double& value, const std::string& what) {
     command->add_option(name, value, "on the CPU: limits " + what + "; 0: no limit")->check(cli::NonNegativeNumber);

@@ -1,6 +1,6 @@
 #include "bench/offload_benchmark.h"
 
-#include <vector>
+#include <memory>
 
 #include "base/median.h"
 #include "base/stopwatch.h"
@@ -13,9 +13,10 @@ struct Bytes {
   size_t device = 0, host = 0;
 };
 
-Bytes arenas_of_step(const RunSpec& spec, bool synchronous, CountingOps& counting) {
+Bytes arenas_of_step(const OffloadVariant& v, CountingOps& counting) {
   Arena device, host{Residence::host};
-  StepRig rig(spec, device, counting, &host, synchronous);
+  StepRig rig(v.spec, device, counting, &host, v.synchronous);
+  rig.initialize();
   rig.step();
   return {device.peak(), host.peak()};
 }
@@ -27,29 +28,56 @@ std::array<int64_t, kLanes> totals(Ops& ops) {
   return bytes;
 }
 
+// A variant with its memory.
+class Trained {
+ public:
+  Trained(const OffloadVariant& v, const Bytes& needed)
+      : ops_(*v.ops),
+        device_(ops_.allocate(needed.device, v.spec.memory.huge_pages), needed.device),
+        host_(ops_.allocate_host(needed.host, v.spec.memory.huge_pages), needed.host, Residence::host),
+        rig_(v.spec, device_, ops_, &host_, v.synchronous) {
+    rig_.initialize();
+  }
+
+  void step() {
+    const double passes = seconds_of([&] { rig_.run_passes(); });
+    const std::array<int64_t, kLanes> before = totals(ops_);
+    updates_.push_back(seconds_of([&] { rig_.run_update(); }));
+    steps_.push_back(passes + updates_.back());
+    for (size_t lane = 0; lane < kLanes; ++lane) bytes_[lane] = totals(ops_)[lane] - before[lane];
+  }
+  void forget_steps() {
+    steps_.clear();
+    updates_.clear();
+  }
+  OffloadSteps result() const { return {median(steps_), median(updates_), bytes_}; }
+
+ private:
+  Ops& ops_;
+  Arena device_, host_;
+  StepRig rig_;
+  std::vector<double> steps_, updates_;
+  std::array<int64_t, kLanes> bytes_{};
+};
+
 }  // namespace
 
-OffloadSteps benchmark_offload(const RunSpec& spec, bool synchronous, int warmup, int steps, Ops& ops,
-                               CountingOps& counting) {
-  const Bytes needed = arenas_of_step(spec, synchronous, counting);
-  ops.reserve_scratch(counting.scratch_bytes());
-  Arena device(ops.allocate(needed.device, spec.memory.huge_pages), needed.device);
-  Arena host(ops.allocate_host(needed.host, spec.memory.huge_pages), needed.host, Residence::host);
-  StepRig rig(spec, device, ops, &host, synchronous);
-  rig.initialize();
-  for (int i = 0; i < warmup; ++i) rig.step();
-  std::vector<double> seconds, of_update;
-  OffloadSteps r;
-  for (int i = 0; i < steps; ++i) {
-    const double passes = seconds_of([&] { rig.run_passes(); });
-    const std::array<int64_t, kLanes> before = totals(ops);
-    of_update.push_back(seconds_of([&] { rig.run_update(); }));
-    seconds.push_back(passes + of_update.back());
-    for (size_t lane = 0; lane < kLanes; ++lane) r.bytes[lane] = totals(ops)[lane] - before[lane];
+std::vector<OffloadSteps> benchmark_offload(std::span<const OffloadVariant> variants, int warmup, int steps,
+                                            CountingOps& counting) {
+  std::vector<std::unique_ptr<Trained>> all;
+  for (const OffloadVariant& v : variants) {
+    const Bytes needed = arenas_of_step(v, counting);
+    v.ops->reserve_scratch(counting.scratch_bytes());
+    all.push_back(std::make_unique<Trained>(v, needed));
   }
-  r.seconds = median(seconds);
-  r.update_seconds = median(of_update);
-  return r;
+  for (int i = -warmup; i < steps; ++i)
+    for (const auto& t : all) {
+      if (i == 0) t->forget_steps();
+      t->step();
+    }
+  std::vector<OffloadSteps> results;
+  for (const auto& t : all) results.push_back(t->result());
+  return results;
 }
 
 }  // namespace fp

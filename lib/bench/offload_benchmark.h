@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <span>
+#include <vector>
 
 #include "config/run_spec.h"
 #include "ops/copies.h"
@@ -9,14 +11,20 @@
 
 namespace fp {
 
+struct OffloadVariant {
+  RunSpec spec;              // whose model has its vocabulary
+  bool synchronous = false;  // the host updates all state after the passes, without overlap (synchronous_schedule())
+  Ops* ops = nullptr;
+};
+
 struct OffloadSteps {
   double seconds = 0;                   // of a step, the median
   double update_seconds = 0;            // of it, after the passes: norm of the gradients and update
   std::array<int64_t, kLanes> bytes{};  // of an update, by lane: copied, or read and written by ops of the host
 };
 
-// Trains on random tokens: `warmup` steps, then `steps` measured ones. `synchronous`: the host updates all state after
-// the passes, without overlap (synchronous_schedule()). The spec's model must have its vocabulary.
-OffloadSteps benchmark_offload(const RunSpec&, bool synchronous, int warmup, int steps, Ops&, CountingOps&);
+// Trains each variant on random tokens: `warmup` steps, then `steps` measured ones. The variants take turns, so that a
+// machine that slows down affects all of them.
+std::vector<OffloadSteps> benchmark_offload(std::span<const OffloadVariant>, int warmup, int steps, CountingOps&);
 
 }  // namespace fp

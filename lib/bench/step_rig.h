@@ -19,7 +19,7 @@ class StepRig {
  public:
   // `synchronous_update`: see ExecutorOptions.
   StepRig(const RunSpec&, Arena&, Ops&, Arena* host = nullptr, bool synchronous_update = false);
-  // Initialises the weights. Call it first, except on counting ops, which do not need it.
+  // Initialises the weights. Call it first; on counting ops only if its memory counts.
   void initialize();
   // Runs forward, backward, clipping and update; returns when the device is done.
   void step();

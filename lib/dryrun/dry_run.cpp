@@ -32,6 +32,8 @@ class DryRank {
   Prediction run() {
     Prediction p;
     p.parameters = rig_.model.table().logical_parameters();
+    rig_.arena.enter({"initialization"});
+    rig_.model.params().refresh_weights(ops_);
     run_passes(p);
     run_update(p);
     run_evaluation();

@@ -66,6 +66,30 @@ TEST_CASE("bench ops measures every op of the interface") {
   CHECK(ops > 35);
 }
 
+TEST_CASE("bench offload times updates by their share on the device, and a synchronous one") {
+  const nlohmann::json report = bench(
+      "offload", {"--cluster", std::filesystem::path(FP_SOURCE_DIR) / "configs/clusters/laptop.yaml", "--shares",
+                  "0,0.5", "--link-gb-per-s", "1", "--host-update-gb-per-s", "1", "--steps", "1", "--warmup", "0"});
+  const nlohmann::json& rows = report.at("rows");
+  REQUIRE(rows.size() >= 3);
+  CHECK(rows[0].at("update") == "synchronous");
+  CHECK(rows[0].at("predicted_ms").is_null());
+  const auto bytes = [](const nlohmann::json& row, int lane) {
+    return row.at("lanes")[lane].at("bytes").get<int64_t>();
+  };
+  for (const nlohmann::json& row : rows) {
+    CAPTURE(row.dump());
+    CHECK(row.at("step_ms") >= row.at("update_ms"));
+    if (&row != &rows[0]) CHECK(row.at("predicted_ms") > 0);
+  }
+  // With share 0 gradients have left in the backward pass, and weights come back; the synchronous update sends both.
+  CHECK(rows[1].at("update") == "share 0");
+  CHECK(bytes(rows[1], 0) == 0);
+  CHECK(bytes(rows[0], 0) > 0);
+  CHECK(bytes(rows[0], 1) == bytes(rows[1], 1));
+  CHECK(bytes(rows[0], 2) == bytes(rows[1], 2));
+}
+
 TEST_CASE("bench train reports MFU with its peak and memory with its prediction") {
   const nlohmann::json report = bench("train", {"--steps", "2", "--warmup", "0"});
   CHECK(report.at("device") == "cpu");

@@ -31,6 +31,8 @@ void check_shares(const ModelSection& m, MeshPlan plan) {
     for (const auto& [name, values] : divided.states)
       if (std::ranges::any_of(values, [](float v) { return std::isnan(v); })) FAIL("NaN in " << name);
   }
+  plan.executor.synchronous_update = true;
+  CHECK(run_mesh(m, plan) == resident);
 }
 
 }  // namespace
