@@ -29,6 +29,8 @@ FIXED = [
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
     Part("includes", 5, "every source compiles by itself, with the headers that it includes", "scripts/check-includes",
          "compile by themselves"),
+    Part("memory", 45, "the tests of every folder under the address and undefined-behaviour sanitizers",
+         "scripts/test --preset asan --quick", TESTS),
     Part("threads", 45, "the tests of every folder under the thread sanitizer", "scripts/test --preset tsan --quick", TESTS),
     Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
          BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),

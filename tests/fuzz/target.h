@@ -17,7 +17,7 @@
 #include "base/log.h"
 
 // FP_FUZZ_TARGET(name) { ... } defines a target: a function of `const uint8_t* data` and `size_t size` that returns 0.
-// With libFuzzer each target is an executable; in other builds fuzz_parsers holds all of them (driver.cpp).
+// With libFuzzer each target is an executable; in other builds test_fuzz holds all of them (driver.cpp).
 #ifdef FP_LIBFUZZER
 #define FP_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
 #else
