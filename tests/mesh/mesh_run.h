@@ -13,19 +13,13 @@
 
 namespace fp::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kSteps = 4;  // a sanitizer finds in the first steps what it finds at all
-#else
-constexpr int kSteps = 20;
-#endif
-
 struct MeshPlan {
   int tp = 1, sp = 1, dp = 1, zero = 0;
   bool megatron = false;
   Recompute recompute = Recompute::none;
   DType compute = DType::f32, gradients = DType::f32;
   int64_t length = 12, micro_batches = 2, samples = 4;  // per step; micro-batches per data-parallel rank
-  int steps = kSteps;
+  int steps = 20;
   double lr = 1e-2;
   OptimizerSection optimizer = {};  // but for its lr
   bool documents = false;

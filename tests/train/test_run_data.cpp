@@ -98,7 +98,7 @@ std::string start_error(const fs::path& folder) {
 }
 
 // FPTRAIN_TEST_DATA_GIB asks for another size, such as 64.
-TEST_CASE("ranks verify 2 GiB of data once, shared between them, and nothing at the second start") {
+TEST_CASE("ranks verify 2 GiB of data once, shared between them, and nothing at the second start", "[slow]") {
   const char* asked = std::getenv("FPTRAIN_TEST_DATA_GIB");
   const uint64_t blocks = (asked == nullptr ? 2 : std::stoull(asked)) << 10;
   const TemporaryFolder folder;
