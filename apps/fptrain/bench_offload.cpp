@@ -6,11 +6,13 @@
 #include "bench.h"
 #include "bench/offload_benchmark.h"
 #include "comm/backends.h"
+#include "config/load.h"
 #include "device.h"
 #include "measure_machine.h"
 #include "ops/backends.h"
 #include "planner/device_share.h"
 #include "planner/estimate.h"
+#include "planning.h"
 
 namespace fp {
 namespace {
@@ -28,32 +30,34 @@ struct Row {
   std::string update;
   OffloadSteps measured;
   double predicted = 0;               // seconds of a step; 0: not known
-  std::array<double, kLanes> busy{};  // fraction of a step that each lane needs for its bytes; 0: not known
+  std::array<double, kLanes> busy{};  // fraction of an update that each lane needs for its bytes; 0: not known
 };
 
 // Rates of this machine, or those given, with the limits of the command line, as of a device that is not the host.
-ClusterSpec cluster_of(const OffloadBenchArguments& a, Ops& ops) {
+ClusterSpec cluster_of(const OffloadBenchArguments& a, const RunSpec& spec, Ops& ops) {
   ClusterSpec c;
-  if (!a.cluster.empty())
-    c = load_cluster(a.cluster);
+  if (const auto given = cluster_for(spec, a.cluster))
+    c = *given;
   else
     run_thread_ranks(
         1, [&](World& world) { c = measure_machine(ops, world, *world.group("all ranks", {0}), true).cluster; });
   c.device = ClusterDevice::cuda;
   c.overlaps = true;
   if (a.link > 0) c.host_gb_per_s = a.link;
-  for (const OpRates& rate :
-       c.profiles.front().ops)  // the host's cores update as fast as the same cores do as a device
+  // The host's cores update as fast as they do as a device.
+  for (const OpRates& rate : c.profiles.front().ops)
     if (c.host_update_gb_per_s == 0 && rate.op == "other") c.host_update_gb_per_s = rate.gb_per_s;
   if (a.host_update > 0) c.host_update_gb_per_s = a.host_update;
   return c;
 }
 
-RunSpec with_offload(RunSpec spec, double share) {
+// Throws ConfigError if the keys of the command line do not go with that.
+RunSpec with_offload(RunSpec spec, double share, bool early_gradients) {
   OffloadSection& o = spec.memory.offload;
   o.optimizer = Offload::host;
   o.device_share = share;
-  o.early_gradients = share < 1;
+  o.early_gradients = early_gradients;
+  validate(spec);
   return spec;
 }
 
@@ -63,24 +67,22 @@ std::vector<Row> measure_all(const OffloadBenchArguments& a) {
   const bool limited = a.link > 0 || a.host_update > 0 || a.synchronous_link > 0;
   if (limited && ops->device_memory())
     throw ConfigError("--link-gb-per-s, --host-update-gb-per-s and --synchronous-gb-per-s are for --device cpu");
-  const ClusterSpec c = cluster_of(a, *ops);
+  const ClusterSpec c = cluster_of(a, spec, *ops);
   const auto limits = [&](double to_host) {
     return CopySettings{.bytes_per_s = {to_host * 1e9, a.link * 1e9, a.host_update * 1e9}};
   };
   if (limited) ops = make_cpu_ops(limits(a.link));
   if (a.synchronous_link > 0) slow = make_cpu_ops(limits(a.synchronous_link));
   std::vector<double> shares = a.shares;
-  shares.push_back(best_device_share(with_offload(spec, 0.5), CostModel(c, 1)));
+  shares.push_back(best_device_share(with_offload(spec, 0.5, true), CostModel(c, 1)));
   std::ranges::sort(shares);
   shares.erase(std::unique(shares.begin(), shares.end()), shares.end());
 
-  RunSpec synchronous = with_offload(spec, 0);
-  synchronous.memory.offload.early_gradients = false;
-  std::vector<OffloadVariant> variants = {{synchronous, true, slow ? slow.get() : ops.get()}};
+  std::vector<OffloadVariant> variants = {{with_offload(spec, 0, false), true, slow ? slow.get() : ops.get()}};
   std::vector<Row> rows = {{"synchronous", {}, 0, {}}};
   Estimator estimator(c);
   for (const double share : shares) {
-    variants.push_back({with_offload(spec, share), false, ops.get()});
+    variants.push_back({with_offload(spec, share, share < 1), false, ops.get()});
     rows.push_back(
         {fmt::format("share {:.4g}", share), {}, estimator.estimate(variants.back().spec, 1).time.total, {}});
   }

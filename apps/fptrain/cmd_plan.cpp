@@ -202,11 +202,12 @@ bool shows_dial(const RunSpec& spec) {
 }
 
 SearchLimits limits_of(const PlanArguments& a) {
-  SearchLimits b;
-  b.estimates = std::max(static_cast<int>(b.estimates * std::max(1.0, a.seconds / b.seconds)), 3 * a.alternatives);
-  b.seconds = a.seconds;
-  b.alternatives = a.alternatives;
-  return b;
+  SearchLimits limits;
+  limits.estimates =
+      std::max(static_cast<int>(limits.estimates * std::max(1.0, a.seconds / limits.seconds)), 3 * a.alternatives);
+  limits.seconds = a.seconds;
+  limits.alternatives = a.alternatives;
+  return limits;
 }
 
 void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {

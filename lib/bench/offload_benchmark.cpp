@@ -28,10 +28,9 @@ std::array<int64_t, kLanes> totals(Ops& ops) {
   return bytes;
 }
 
-// A variant with its memory.
-class Trained {
+class VariantInTraining {
  public:
-  Trained(const OffloadVariant& v, const Bytes& needed)
+  VariantInTraining(const OffloadVariant& v, const Bytes& needed)
       : ops_(*v.ops),
         device_(ops_.allocate(needed.device, v.spec.memory.huge_pages), needed.device),
         host_(ops_.allocate_host(needed.host, v.spec.memory.huge_pages), needed.host, Residence::host),
@@ -64,11 +63,11 @@ class Trained {
 
 std::vector<OffloadSteps> benchmark_offload(std::span<const OffloadVariant> variants, int warmup, int steps,
                                             CountingOps& counting) {
-  std::vector<std::unique_ptr<Trained>> all;
+  std::vector<std::unique_ptr<VariantInTraining>> all;
   for (const OffloadVariant& v : variants) {
     const Bytes needed = arenas_of_step(v, counting);
     v.ops->reserve_scratch(counting.scratch_bytes());
-    all.push_back(std::make_unique<Trained>(v, needed));
+    all.push_back(std::make_unique<VariantInTraining>(v, needed));
   }
   for (int i = -warmup; i < steps; ++i)
     for (const auto& t : all) {

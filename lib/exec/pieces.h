@@ -11,7 +11,6 @@ namespace fp {
 // Calls use(piece, first element) with pieces on the device that make up a flat tensor, as long as it returns true:
 // with the tensor itself if it is there, else with pieces of up to kPieceElements elements, of which one is on the
 // device.
-inline constexpr int64_t kPieceElements = 1 << 20;
 template <class Use>
 void for_each_piece(const ModelEnv& env, const Tensor& x, const Use& use) {
   if (x.residence == Residence::device) {

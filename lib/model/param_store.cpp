@@ -175,8 +175,7 @@ template <class Use>
 void ParamStore::set_weights(Ops& ops, const Segment& whole, const Use& use) {
   const Tensor home = masters().at(whole), weights = weights_.at(whole);
   if (home.residence == Residence::device) return use(whole, home, weights);
-  constexpr int64_t kMost = 1 << 20;  // elements, so that loading takes little memory beside the state
-  const int64_t piece = std::min({options_.subgroup_elements, kMost, whole.count});
+  const int64_t piece = std::min({options_.subgroup_elements, kPieceElements, whole.count});
   const auto allocate = [&](const Tensor& of, MemoryClass what) {
     return of.residence == Residence::host ? arena_->alloc(of.dtype, {std::max<int64_t>(piece, 1)}, what)
                                            : ArenaTensor();

@@ -25,6 +25,9 @@ struct StoreOptions {
   bool offload_weights = false;                  // with training: keep weights and gradients in host memory
 };
 
+// Elements of tensors in host memory that pass through a buffer on the device at a time, outside of steps.
+inline constexpr int64_t kPieceElements = 1 << 20;
+
 class ParamStore {
  public:
   // `host`: the arena of what is in host memory.

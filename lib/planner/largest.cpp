@@ -26,7 +26,7 @@ class SizeSearch {
   SizeSearch(const Sizes& sizes, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator)
       : sizes_(sizes), ranks_(ranks), cluster_(cluster), estimator_(estimator) {}
 
-  Largest run(const SearchLimits& budget) {
+  Largest run(const SearchLimits& limits) {
     const int64_t unit = sizes_.unit, end = sizes_.end;
     int64_t low = 0;  // fits or, as long as none does, is too small for the degrees
     for (int64_t next = std::min(unit, end); low < end && try_size(next); next = std::min(2 * low, end)) low = next;
@@ -40,7 +40,7 @@ class SizeSearch {
       return result_;
     }
     const RunSpec s = sizes_.at(result_.size);
-    const Search fastest = search(s, ranks_, cluster_, estimator_, budget);
+    const Search fastest = search(s, ranks_, cluster_, estimator_, limits);
     result_.estimate = fastest.best ? fastest.best->estimate : estimator_.estimate(with_plan(s, best_), ranks_);
     return result_;
   }
@@ -93,7 +93,7 @@ class SizeSearch {
 }  // namespace
 
 Largest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-                         const SearchLimits& budget) {
+                         const SearchLimits& limits) {
   const bool learned = spec.model.traits().learned_positions;
   const auto at = [&](int64_t tokens) {
     RunSpec s = spec;
@@ -102,18 +102,18 @@ Largest longest_sequence(const RunSpec& spec, int ranks, const ClusterSpec& clus
     return s;
   };
   const Sizes sizes{kShortest, learned ? spec.model.max_position : kLongest, 16, at};
-  return SizeSearch(sizes, ranks, cluster, estimator).run(budget);
+  return SizeSearch(sizes, ranks, cluster, estimator).run(limits);
 }
 
 Largest largest_model(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-                      const SearchLimits& budget) {
+                      const SearchLimits& limits) {
   const auto at = [&](int64_t layers) {
     RunSpec s = spec;
     s.model = scaled_model(spec.model, layers);
     return s;
   };
   const Sizes sizes{1, kMostLayers, kMostLayers, at};
-  return SizeSearch(sizes, ranks, cluster, estimator).run(budget);
+  return SizeSearch(sizes, ranks, cluster, estimator).run(limits);
 }
 
 ModelSection scaled_model(const ModelSection& like, int64_t layers) {

@@ -14,7 +14,7 @@ struct Largest {
 
 // Searches lengths from 1,024 tokens on, to 1/16 of the length. Of the keys that save memory (planner/savings.h), those
 // that are open are chosen; all other keys must be written. Models with rotary positions take any length; others end at
-// model.max_position. `budget`: to find the fastest plan of that length.
+// model.max_position. `limits`: to find the fastest plan of that length.
 Largest longest_sequence(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchLimits& = {});
 
 // The same for scaled_model() with the run's model, by layers. Models that are too small for the degrees are passed

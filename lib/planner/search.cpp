@@ -13,20 +13,20 @@
 namespace fp {
 namespace {
 
-// Fractions of the budget until which quick estimates are made, and until which the best plan is chosen.
+// Fractions of the limits until which quick estimates are made, and until which the best plan is chosen.
 constexpr double kShareOfQuick = 0.6, kShareOfBest = 0.7;
-constexpr double kPatience = 3;     // times the budget, as long as no plan that fits is known
+constexpr double kPatience = 3;     // times the limits, as long as no plan that fits is known
 constexpr size_t kMissed = 2;       // number of faster plans shown that do not fit
 constexpr double kWithinReach = 2;  // largest memory fraction of a faster plan that is shown
 
 class Searcher {
  public:
   Searcher(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-           const SearchLimits& budget)
+           const SearchLimits& limits)
       : spec_(spec),
         ranks_(ranks),
         cluster_(cluster),
-        budget_(budget),
+        limits_(limits),
         candidates_(spec, ranks, cluster),
         estimate_cache_(spec, ranks, estimator) {}
 
@@ -58,7 +58,7 @@ class Searcher {
   };
 
   bool spent(double share) const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > share * budget_.seconds;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > share * limits_.seconds;
   }
 
   [[noreturn]] void refuse() const {
@@ -137,7 +137,7 @@ class Searcher {
   }
 
   bool may_estimate(double share = 1) const {
-    return estimate_cache_.estimates() < std::ceil(share * budget_.estimates) && !spent(share);
+    return estimate_cache_.estimates() < std::ceil(share * limits_.estimates) && !spent(share);
   }
 
   // Returns the next plan without an exact estimate that could be the best.
@@ -219,7 +219,7 @@ class Searcher {
       return false;
     };
     const auto new_kind = [&](const Plan& p) { return !alike(p, best) && !is_shown(p); };
-    while (result_.alternatives.size() < static_cast<size_t>(budget_.alternatives) && show_next(new_kind)) {
+    while (result_.alternatives.size() < static_cast<size_t>(limits_.alternatives) && show_next(new_kind)) {
     }
     std::stable_sort(result_.alternatives.begin(), result_.alternatives.end(),
                      [](const Choice& x, const Choice& y) { return x.estimate.time.total < y.estimate.time.total; });
@@ -254,7 +254,7 @@ class Searcher {
   const RunSpec& spec_;
   const int ranks_;
   const ClusterSpec& cluster_;
-  const SearchLimits budget_;
+  const SearchLimits limits_;
   const Candidates candidates_;
   EstimateCache estimate_cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -265,8 +265,8 @@ class Searcher {
 }  // namespace
 
 Search search(const RunSpec& spec, int ranks, const ClusterSpec& cluster, PlanEstimator& estimator,
-              const SearchLimits& budget) {
-  return Searcher(spec, ranks, cluster, estimator, budget).run();
+              const SearchLimits& limits) {
+  return Searcher(spec, ranks, cluster, estimator, limits).run();
 }
 
 }  // namespace fp

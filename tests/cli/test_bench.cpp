@@ -67,9 +67,8 @@ TEST_CASE("bench ops measures every op of the interface") {
 }
 
 TEST_CASE("bench offload times updates by their share on the device, and a synchronous one") {
-  const nlohmann::json report = bench(
-      "offload", {"--cluster", std::filesystem::path(FP_SOURCE_DIR) / "configs/clusters/laptop.yaml", "--shares",
-                  "0,0.5", "--link-gb-per-s", "1", "--host-update-gb-per-s", "1", "--steps", "1", "--warmup", "0"});
+  const nlohmann::json report = bench("offload", {"--cluster", "laptop", "--shares", "0,0.5", "--link-gb-per-s", "1",
+                                                  "--host-update-gb-per-s", "1", "--steps", "1", "--warmup", "0"});
   const nlohmann::json& rows = report.at("rows");
   REQUIRE(rows.size() >= 3);
   CHECK(rows[0].at("update") == "synchronous");
@@ -88,6 +87,21 @@ TEST_CASE("bench offload times updates by their share on the device, and a synch
   CHECK(bytes(rows[0], 0) > 0);
   CHECK(bytes(rows[0], 1) == bytes(rows[1], 1));
   CHECK(bytes(rows[0], 2) == bytes(rows[1], 2));
+}
+
+TEST_CASE("bench offload refuses what it cannot time") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& why) {
+    std::vector<std::string> command = {"bench", "offload", "--device", "cpu", "--preset", "gpt-nano"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome o = run(fptrain(command));
+    INFO(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Catch::Contains(why));
+  };
+  refused({"--cluster", "laptopp"}, "there is no cluster description 'laptopp'");
+  refused({"--cluster", "laptop", "--set", "optimizer.kind=muon"}, "must be 1 with optimizer.kind muon");
+  refused({"--shares", "1.5"}, "--shares");
 }
 
 TEST_CASE("bench train reports MFU with its peak and memory with its prediction") {
