@@ -169,9 +169,14 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
 }
 
 std::string_view largest_class(const Prediction& p) {
+  const size_t most = *std::max_element(p.by_class.begin(), p.by_class.end());
+  if (p.on_host && p.staging_bytes > std::max(most, p.offloaded_bytes)) return "staging of saves";
+  if (p.on_host && p.offloaded_bytes > most) return "offloaded tensors";
+  return largest_device_class(p);
+}
+
+std::string_view largest_device_class(const Prediction& p) {
   const auto most = std::max_element(p.by_class.begin(), p.by_class.end());
-  if (p.on_host && p.staging_bytes > std::max(*most, p.offloaded_bytes)) return "staging of saves";
-  if (p.on_host && p.offloaded_bytes > *most) return "offloaded tensors";
   return *most > 0 ? name_of(static_cast<MemoryClass>(most - p.by_class.begin())) : "";
 }
 
@@ -210,7 +215,7 @@ void require_within_budget(const Prediction& p, size_t host_bytes, const MemoryS
         fmt::format("{} {:.4g} GiB of {}; the budget {} is {:.6g} GiB", who, gib(bytes), what, key, budget_gib));
   };
   require(p.budgeted_device_bytes(), budget.device_gib, "memory.device_gib", "a rank needs",
-          fmt::format("device memory, mostly {}", largest_class(p)));
+          fmt::format("device memory, mostly {}", largest_device_class(p)));
   require(host_bytes, budget.host_gib, "memory.host_gib", "the ranks of a node need",
           "host memory, for offloaded tensors and saves");
 }

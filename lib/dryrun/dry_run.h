@@ -71,8 +71,10 @@ void require_within_budget(const Prediction&, size_t host_bytes, const MemorySec
 // Advice for a run that would fit without the staging areas of its background saves.
 inline constexpr std::string_view kSpareStaging =
     "it would fit with checkpoint.asynchronous=false, and maybe with a smaller checkpoint.staging_mib";
-// Returns the name of the class with the most bytes, such as "activations"; empty where nothing is known.
+// Return the name of the class with the most bytes, such as "activations"; empty where nothing is known. The second
+// leaves out what budgeted_device_bytes() does not count.
 std::string_view largest_class(const Prediction&);
+std::string_view largest_device_class(const Prediction&);
 
 // Returns a page for people: memory by class, FLOPs of a step.
 std::string describe(const Prediction&, const RunSpec&);

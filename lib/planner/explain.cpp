@@ -36,7 +36,6 @@ double memory_fraction(const RankMemory& m) {
 
 std::string overrun(const RankMemory& m) {
   if (m.fits()) return {};
-  const std::string_view largest = largest_class(m.prediction);
   const double gib = static_cast<double>(m.missing()) / (1 << 30);
   const std::string amount = gib < 0.1 ? fmt::format("{:.2f} MiB", 1024 * gib) : fmt::format("{:.2f} GiB", gib);
   const auto over_budget = [&](std::string_view key, int64_t budget) {
@@ -44,6 +43,7 @@ std::string overrun(const RankMemory& m) {
   };
   if (m.missing() == m.over_host_budget()) return over_budget("memory.host_gib", m.host_budget);
   const bool device = m.missing() == m.over_device_budget();
+  const std::string_view largest = device ? largest_device_class(m.prediction) : largest_class(m.prediction);
   const bool host = !device && !m.prediction.on_host && m.bytes <= m.available;
   const std::string mostly =
       host              ? fmt::format(" of the node's host memory, for {}",
