@@ -39,7 +39,7 @@ std::string overrun(const RankMemory& m) {
   const double gib = static_cast<double>(m.missing()) / (1 << 30);
   const std::string amount = gib < 0.1 ? fmt::format("{:.2f} MiB", 1024 * gib) : fmt::format("{:.2f} GiB", gib);
   const auto over_budget = [&](std::string_view key, int64_t budget) {
-    return fmt::format("over {} = {:.6g} by {}", key, static_cast<double>(budget) / (1 << 30), amount);
+    return fmt::format("over {} = {:.5g} by {}", key, static_cast<double>(budget) / (1 << 30), amount);
   };
   if (m.missing() == m.over_host_budget()) return over_budget("memory.host_gib", m.host_budget);
   const bool device = m.missing() == m.over_device_budget();
