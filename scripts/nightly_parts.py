@@ -27,13 +27,17 @@ FIXED = [
     Part("kernels", 12, "all cases of attention on every backend, CUDA kernels on the CPU, 50 kills of training, "
          "the memory of generation",
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),
+    Part("instruction-sets", 25, "the CPU kernels of every instruction set under the address sanitizer",
+         "scripts/setup build test sanitize && cmake --preset asan -B build/nightly-asan -DFPTRAIN_LAST_ISA=amx "
+         "-DFPTRAIN_TESTS=ON && cmake --build build/nightly-asan --target test_ops && "
+         "ctest --test-dir build/nightly-asan -L '^ops$' -LE '^nightly$' --output-on-failure -j 2", TESTS),
     Part("includes", 5, "every source compiles by itself, with the headers that it includes", "scripts/check-includes",
          "compile by themselves"),
     Part("memory", 45, "the tests of every folder under the address and undefined-behaviour sanitizers",
          "scripts/test --preset asan --quick", TESTS),
     Part("threads", 45, "the tests of every folder under the thread sanitizer", "scripts/test --preset tsan --quick", TESTS),
-    Part("parity", 30, "against transformers, PyTorch and tokenizer libraries",
-         BUILD + "scripts/parity-env && ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
+    Part("parity", 30, "against transformers, PyTorch and, on 10 MB of text, tokenizer libraries",
+         BUILD + "scripts/parity-env && FPTRAIN_PARITY_BYTES=10000000 ctest --test-dir build/release -L '^parity$' --output-on-failure", TESTS),
     Part("vocabularies", 20, "Qwen's and Mistral's published vocabularies on 10 MB of text",
          BUILD + "scripts/parity-env && build/parity-env/bin/pip install --quiet --no-deps --target build/parity-nightly "
          "--upgrade -r tests/parity/requirements-nightly.txt && "

@@ -43,7 +43,7 @@ class DryRank {
     p.by_class = rig_.arena.by_class_at_peak();
     p.moment = describe(rig_.arena.moment_of_peak(), sizes_.back());
     p.scratch_bytes = ops_.scratch_bytes();
-    p.own_bytes = ops_.own_bytes();
+    p.own_bytes = ops_.device_own_bytes();
     p.on_host = !ops_.device_memory();
     if (p.on_host)
       p.host_bytes = rig_.world->scratch_peak();

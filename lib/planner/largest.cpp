@@ -58,7 +58,7 @@ class SizeSearch {
   bool try_size(int64_t size) {
     const RunSpec s = sizes_.at(size);
     std::vector<Plan> plans = Savings(s, ranks_, cluster_).of(plan_of(s));
-    std::ranges::stable_partition(plans, [&](const Plan& p) { return kind_of(p) == kind_of(best_); });
+    std::stable_partition(plans.begin(), plans.end(), [&](const Plan& p) { return kind_of(p) == kind_of(best_); });
     RankMemory least;
     bool legal = false;
     for (const Plan& p : plans) {

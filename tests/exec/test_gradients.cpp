@@ -25,7 +25,7 @@ void move(Rig& rig, const std::vector<float>& base, const std::vector<float>& di
 
 }  // namespace
 
-TEST_CASE("gradients of whole models match finite differences", "[exec]") {
+TEST_CASE("gradients of whole models match finite differences", "[exec][slow]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   const bool dropout = GENERATE(false, true);
   CAPTURE(name, dropout);

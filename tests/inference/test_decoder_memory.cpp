@@ -60,7 +60,7 @@ void append_all(const ModelSection& m, DType compute, int64_t context, int64_t p
 
 }  // namespace
 
-TEST_CASE("the predicted memory holds every prompt and every token of a text", "[inference]") {
+TEST_CASE("the predicted memory holds every prompt and every token of a text", "[inference][slow]") {
   for (uint32_t number = 0; number < 30; ++number)
     for (int64_t context = 1; context <= 64; context += context < 8 ? 1 : 7)
       for (const int64_t prompt : {int64_t{1}, (context + 1) / 2, context}) {

@@ -21,13 +21,7 @@ const std::vector<Backend>& backends() {
   // The one in use first.
   static const std::vector<Backend> all = [] {
     std::vector<Backend> cpus;
-    const int best = static_cast<int>(chosen_isa());
-#ifdef __SANITIZE_THREAD__
-    const int last = best;  // threads synchronise in the same places with all instruction sets
-#else
-    const int last = 0;
-#endif
-    for (int i = best; i >= last; --i) {
+    for (int i = static_cast<int>(chosen_isa()); i >= 0; --i) {
       const auto isa = static_cast<Isa>(i);
       cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{{}, delay}),
                       allocate_on_host});

@@ -15,7 +15,7 @@ import tokenizer_corpus as corpus
 import tokenizer_makers as makers
 
 FPTRAIN = os.environ["FPTRAIN"]
-SIZE = int(os.environ.get("FPTRAIN_PARITY_BYTES", 10_000_000))
+SIZE = int(os.environ.get("FPTRAIN_PARITY_BYTES", 2_000_000))
 
 
 def specials(names, seed=3):

@@ -286,7 +286,7 @@ class Parser {
           (*tokens_)[token_ + 1].kind == Token::Kind::sign) {
         std::string name = expect_name();
         expect("=");
-        call.named.emplace_back(std::move(name), expression());
+        call.named.push_back({std::move(name), expression()});
       } else {
         call.operands.push_back(expression());
       }

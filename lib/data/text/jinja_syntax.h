@@ -14,6 +14,8 @@ using Value = nlohmann::json;  // an undefined value is discarded JSON
 
 inline Value undefined() { return Value(Value::value_t::discarded); }
 
+struct NamedArgument;
+
 struct Expression {
   // literal: value | name: text | list, dict (keys and values in turn) : operands | unary: text, operands[0] | binary:
   // text, two operands | choice: value, condition, other | member: operands[0].text | index: operands[0][operands[1]] |
@@ -25,7 +27,12 @@ struct Expression {
   std::string text;
   Value value;
   std::vector<Expression> operands;
-  std::vector<std::pair<std::string, Expression>> named;  // named arguments of a call
+  std::vector<NamedArgument> named;  // of a call
+};
+
+struct NamedArgument {
+  std::string name;
+  Expression value;
 };
 
 struct Statement {

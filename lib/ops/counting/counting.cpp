@@ -58,7 +58,7 @@ class DryOps final : public CountingOps {
   void reset() override { counter_.reset(); }
   size_t scratch_bytes() const override { return scratch_; }
   const std::set<std::string>& attention_choices() const override { return attention_; }
-  size_t own_bytes() const override {
+  size_t device_own_bytes() const override {
     return device_ == nullptr ? 0 : device_->own_bytes(scratch_) - device_->own_bytes(0);
   }
 

@@ -1,30 +1,71 @@
 #include "ops/cpu/isa.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 #include "base/amx_tiles.h"
 #include "base/error.h"
 
+#ifdef FP_X86_KERNELS
+#include <cpuid.h>
+#endif
+
 namespace fp {
+#ifdef FP_X86_KERNELS
+namespace {
+
+// The last one that has kernels in this build (FPTRAIN_LAST_ISA).
+#if defined(FP_KERNELS_amx)
+constexpr Isa kLast = Isa::amx;
+#elif defined(FP_KERNELS_avx512bf16)
+constexpr Isa kLast = Isa::avx512bf16;
+#elif defined(FP_KERNELS_avx512)
+constexpr Isa kLast = Isa::avx512;
+#elif defined(FP_KERNELS_avx2)
+constexpr Isa kLast = Isa::avx2;
+#else
+constexpr Isa kLast = Isa::baseline;
+#endif
+
+// Reads features that clang 14's __builtin_cpu_supports() does not know.
+struct CpuidBits {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  explicit CpuidBits(unsigned leaf) { __get_cpuid_count(leaf, 0, &a, &b, &c, &d); }
+};
+
+bool has_f16c_movbe_lzcnt() {
+  constexpr unsigned movbe = 1u << 22, f16c = 1u << 29, lzcnt = 1u << 5;
+  return (CpuidBits(1).c & (movbe | f16c)) == (movbe | f16c) && (CpuidBits(0x80000001).c & lzcnt) != 0;
+}
+
+bool has_amx_bf16() {
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+  return (CpuidBits(7).d & (amx_bf16 | amx_tile)) == (amx_bf16 | amx_tile);
+}
+
+}  // namespace
+#endif
 
 Isa best_isa() {
 #ifdef FP_X86_KERNELS
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
-                    __builtin_cpu_supports("movbe") && __builtin_cpu_supports("lzcnt");
+                    __builtin_cpu_supports("bmi2") && has_f16c_movbe_lzcnt();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
   const bool avx512bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
-  const bool amx = avx512bf16 && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
-  if (amx && request_amx_tiles()) return Isa::amx;
-  if (avx512bf16) return Isa::avx512bf16;
-  if (avx512) return Isa::avx512;
-  if (avx2) return Isa::avx2;
-#endif
+  const bool amx = avx512bf16 && kLast >= Isa::amx && has_amx_bf16() && request_amx_tiles();
+  const Isa best = amx          ? Isa::amx
+                   : avx512bf16 ? Isa::avx512bf16
+                   : avx512     ? Isa::avx512
+                   : avx2       ? Isa::avx2
+                                : Isa::baseline;
+  return std::min(best, kLast);
+#else
   return Isa::baseline;
+#endif
 }
 
 Isa chosen_isa() {

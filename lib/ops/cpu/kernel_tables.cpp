@@ -3,16 +3,22 @@
 
 namespace fp::cpu {
 
-#ifdef FP_X86_KERNELS
+#ifdef FP_KERNELS_avx2
 namespace avx2 {
 const Kernels& table();
 }
+#endif
+#ifdef FP_KERNELS_avx512
 namespace avx512 {
 const Kernels& table();
 }
+#endif
+#ifdef FP_KERNELS_avx512bf16
 namespace avx512bf16 {
 const Kernels& table();
 }
+#endif
+#ifdef FP_KERNELS_amx
 namespace amx {
 size_t attention_scratch(const AttentionArgs&);
 void attention(const AttentionArgs&);
@@ -39,13 +45,19 @@ const Kernels& table();
 
 const Kernels& kernels(Isa isa) {
   switch (isa) {
-#ifdef FP_X86_KERNELS
+#ifdef FP_KERNELS_amx
     case Isa::amx:
       return amx::table();
+#endif
+#ifdef FP_KERNELS_avx512bf16
     case Isa::avx512bf16:
       return avx512bf16::table();
+#endif
+#ifdef FP_KERNELS_avx512
     case Isa::avx512:
       return avx512::table();
+#endif
+#ifdef FP_KERNELS_avx2
     case Isa::avx2:
       return avx2::table();
 #endif

@@ -60,10 +60,12 @@ void scaled_add(const ScaledAddArgs& a) {
       parallel_for(a.count, kGrain, [&](int64_t begin, int64_t end) {
         T* y = static_cast<T*>(a.y) + begin;
         const U* x = static_cast<const U*>(a.a) + begin;
-        const U* z = static_cast<const U*>(a.b) + begin;
-        if (a.b == nullptr)
+        if (a.b == nullptr) {
           columns(end - begin, [&](int64_t c, auto w) { store(y + c, load(x + c, w) * a.a_scale, w); });
-        else if (first_is_large)
+          return;
+        }
+        const U* z = static_cast<const U*>(a.b) + begin;
+        if (first_is_large)
           add_scaled(y, x, z, a.a_scale, a.b_scale, end - begin);
         else
           add_scaled(y, z, x, a.b_scale, a.a_scale, end - begin);

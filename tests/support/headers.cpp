@@ -1,0 +1,1 @@
+// The target of the precompiled headers of all tests (tests/CMakeLists.txt).
