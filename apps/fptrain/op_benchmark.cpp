@@ -229,6 +229,15 @@ void OpBenchmark::optimizer(int64_t parameters) {
 #undef FP_UPDATE
   if (weights)
     memory("round_stochastically", {param, weights}, [&] { ops_.round_stochastically({weights, param, {}}); });
+  const BlockFormat format{8, 256};
+  const Tensor bytes = f32({packed_bytes(format, parameters) / 4}), again = f32(bytes.shape);
+  const Tensor packed(bytes.data, DType::u8, {1, packed_bytes(format, parameters)}),
+      parts(packed.data, DType::u8, {1, 1, packed.cols()}), requantized(again.data, DType::u8, packed.shape);
+  const Tensor row = grad.reshaped({1, parameters});
+  memory("quantize", {row, packed}, [&] { ops_.quantize({packed, row, format}); });
+  memory("sum_quantized", {packed, row}, [&] { ops_.sum_quantized({row, parts, format}); });
+  memory("requantize_sums", {packed, packed},
+         [&] { ops_.requantize_sums({requantized, parts, parameters, format, format}); });
   const std::vector<Segment> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares({sums, grad, all}); });
   const Tensor two = f32({1, 2});

@@ -89,6 +89,22 @@ __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
+// Products and sums that no compiler fuses into one rounding, so that their bits are those of the host.
+__device__ __forceinline__ float rounded_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+__device__ __forceinline__ float rounded_sum(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
 // Packs two values as bf16 into one register, the first in the low half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 #ifdef __CUDA_ARCH__

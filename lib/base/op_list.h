@@ -30,6 +30,9 @@
   X(Permute, permute)                             \
   X(CopyColumns, copy_columns)                    \
   X(RoundStochastically, round_stochastically)    \
+  X(Quantize, quantize)                           \
+  X(SumQuantized, sum_quantized)                  \
+  X(RequantizeSums, requantize_sums)              \
   X(FindNonfinite, find_nonfinite)                \
   X(BitSums, bit_sums)                            \
   X(PieceSums, piece_sums)                        \

@@ -24,6 +24,7 @@
 #include "ops/calls/norms.h"
 #include "ops/calls/optimizer.h"
 #include "ops/calls/products.h"
+#include "ops/calls/quantization.h"
 #include "ops/copies.h"
 
 namespace fp {
