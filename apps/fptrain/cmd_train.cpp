@@ -175,6 +175,7 @@ void add_train_command(cli::App& app, CommandResult& result) {
         plan_together(ranks, request, [&] { return cluster; });
         ranks.arrange(request.spec);
       }
+      request.spec.parallel.node_size = ranks.node_size();
       if (planned && log::rank() == 0) request.save_bytes_per_s = save_rate(*cluster_for(request.spec), ranks);
       const auto counting = make_counting_ops(&ops);
       if (!ranks.alone()) request.on_failure = [&] { ranks.fail(); };

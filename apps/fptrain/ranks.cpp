@@ -33,6 +33,14 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
           {"evaluation", w.evaluation_s}, {"save", w.save_s},    {"farewell", w.farewell_s}};
 }
 
+NodeMap nodes_of(const RunSpec& spec, const std::vector<RankPlace>& places) {
+  if (spec.parallel.ranks_per_node > 0)
+    return {static_cast<int>(places.size()), static_cast<int>(spec.parallel.ranks_per_node)};
+  std::vector<std::string> hosts;
+  for (const RankPlace& p : places) hosts.push_back(p.host);
+  return NodeMap(hosts);
+}
+
 void warn_of_threads(int threads) {
   const int cores = available_cores();
   if (threads > cores && log::rank() == 0)
@@ -178,6 +186,7 @@ Ops& Ranks::open_device(const RunSpec& spec) {
     world_ = device_world_.get();
     lifeline_->watch(world_->record());
   }
+  world_->set_nodes(nodes_of(spec, places));
   return *ops_;
 }
 

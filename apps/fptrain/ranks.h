@@ -60,6 +60,11 @@ class Ranks {
   Group& all_ranks() { return *all_ranks_; }
   bool alone() const { return environment_.size == 1; }
   int on_this_host() const { return environment_.local_size; }
+  // Returns ParallelSection::node_size of this run. Call it after open_device().
+  int node_size() const {
+    const NodeMap& nodes = world_->nodes();
+    return nodes.nodes() == 1 ? world_->size() : std::max(1, nodes.ranks_per_node());
+  }
 
   // Ends all ranks with the message and the exit code of the current exception. Only for runs of several ranks.
   [[noreturn]] void fail();

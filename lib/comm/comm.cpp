@@ -50,13 +50,44 @@ int64_t sent_elements(const CommCall& call, int rank, int size) {
   return 0;
 }
 
+int64_t sent_between_nodes(const CommCall& call, int rank, int size, std::span<const int> nodes) {
+  if (nodes.empty()) return 0;
+  const auto leaves = [&](int from, int to) {
+    return nodes[static_cast<size_t>(from)] != nodes[static_cast<size_t>(to)];
+  };
+  switch (call.kind) {
+    case CommKind::all_reduce:
+    case CommKind::all_gather:
+    case CommKind::reduce_scatter:
+      return leaves(rank, (rank + 1) % size) ? sent_elements(call, rank, size) : 0;
+    case CommKind::all_to_all: {
+      int64_t sum = 0;
+      for (int to = 0; to < size; ++to) sum += leaves(rank, to) ? call.sends[static_cast<size_t>(to)] : 0;
+      return sum;
+    }
+    case CommKind::broadcast: {
+      int64_t hops = 0;
+      for (int i = 0; i + 1 < size; ++i) hops += leaves((call.peer + i) % size, (call.peer + i + 1) % size);
+      return rank == call.peer ? call.to.elements() * hops : 0;
+    }
+    case CommKind::send:
+      return leaves(rank, call.peer) ? call.from.elements() : 0;
+    case CommKind::recv:
+    case CommKind::host:
+      return 0;
+  }
+  return 0;
+}
+
 Request Group::issue(const CommCall& call) {
   const bool message = call.kind == CommKind::send || call.kind == CommKind::recv;
   FP_CHECK(message == pair_, "group {}: {} on {}", name_, name_of(call.kind),
            pair_ ? "a pair" : "a group that is no pair");
   const CommRecord::Entry entry{name_, call.kind, ++sequence_};
   const DType dtype = call.from ? call.from.dtype : call.to.dtype;
-  record_->count(entry, sent_elements(call, rank_, size_) * static_cast<int64_t>(size_of(dtype)));
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  record_->count(entry, sent_elements(call, rank_, size_) * bytes,
+                 sent_between_nodes(call, rank_, size_, nodes_) * bytes);
   const Waiting waiting(*record_, entry);
   return {record_, entry, start(call)};
 }
@@ -293,7 +324,9 @@ std::shared_ptr<Group> World::group(const std::string& name, const std::vector<i
   FP_CHECK(std::is_sorted(ranks.begin(), ranks.end()) && mine != ranks.end(),
            "group {}: expected ascending world ranks that include {}", name, rank_);
   if (ranks.size() == 1) return std::make_shared<Group>(name, 0, 1, record_);
-  return make_group(name, ranks, static_cast<int>(mine - ranks.begin()));
+  std::shared_ptr<Group> made = make_group(name, ranks, static_cast<int>(mine - ranks.begin()));
+  made->nodes_ = nodes_of(ranks);
+  return made;
 }
 
 std::shared_ptr<Group> World::pair(const std::string& name, const std::vector<int>& ranks) {
@@ -301,7 +334,15 @@ std::shared_ptr<Group> World::pair(const std::string& name, const std::vector<in
            "pair {}: expected two ascending world ranks that include {}", name, rank_);
   std::shared_ptr<Group> made = make_pair(name, ranks, ranks[0] == rank_ ? 0 : 1);
   made->pair_ = true;
+  made->nodes_ = nodes_of(ranks);
   return made;
+}
+
+std::vector<int> World::nodes_of(const std::vector<int>& ranks) const {
+  std::vector<int> nodes;
+  for (const int r : ranks) nodes.push_back(nodes_.node_of(r));
+  if (std::ranges::all_of(nodes, [&](int n) { return n == nodes.front(); })) nodes.clear();
+  return nodes;
 }
 
 std::shared_ptr<Group> World::make_group(const std::string& name, const std::vector<int>&, int) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "comm/host_tree.h"
+#include "comm/nodes.h"
 #include "comm/record.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
@@ -52,6 +53,9 @@ struct HostMessage {
 
 // Returns the number of elements that `rank` of a group of `size` ranks sends in this call, as they are counted.
 int64_t sent_elements(const CommCall&, int rank, int size);
+// Returns how many of them leave the rank's node: in rings, what a rank sends goes to the next one. `nodes`: of each
+// rank of the group; empty: all are on one node.
+int64_t sent_between_nodes(const CommCall&, int rank, int size, std::span<const int> nodes);
 
 // The state that an implementation keeps of a communication in flight.
 class Operation {
@@ -155,6 +159,7 @@ class Group {
   int rank_, size_;
   bool pair_ = false;
   CommRecord* record_;
+  std::vector<int> nodes_;  // of each rank; empty: all are on one node
   int64_t sequence_ = 0;
 };
 
@@ -171,6 +176,10 @@ class World {
   // Traffic and current activity of this rank. Groups refer to it, so they must not outlive the world.
   CommRecord& record() { return record_; }
 
+  // Sets the nodes of the ranks, equal on all of them; before, all are on one. Groups count by what is set when they
+  // are created.
+  void set_nodes(NodeMap nodes) { nodes_ = std::move(nodes); }
+  const NodeMap& nodes() const { return nodes_; }
   // Sets the device on which the tensors of all groups live from now on; before, that is the host. `ops` must outlive
   // the use of the world.
   virtual void attach(Ops&) {}
@@ -196,7 +205,10 @@ class World {
   }
 
  private:
+  std::vector<int> nodes_of(const std::vector<int>& ranks) const;
+
   int rank_, size_;
+  NodeMap nodes_;
   CommRecord record_;
 };
 

@@ -2,11 +2,18 @@
 
 namespace fp {
 
-void CommRecord::count(const Entry& e, int64_t sent) {
+int64_t sent_between_nodes(const TrafficTable& traffic) {
+  int64_t sum = 0;
+  for (const auto& [key, t] : traffic) sum += t.between_nodes;
+  return sum;
+}
+
+void CommRecord::count(const Entry& e, int64_t sent, int64_t between_nodes) {
   const std::lock_guard lock(mutex_);
   Traffic& t = traffic_[{e.group, e.kind}];
   ++t.calls;
   t.bytes += sent;
+  t.between_nodes += between_nodes;
 }
 
 TrafficTable CommRecord::traffic() const {

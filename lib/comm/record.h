@@ -23,10 +23,13 @@ constexpr const char* name_of(CommKind k) {
 
 struct Traffic {
   int64_t calls = 0, bytes = 0;
+  int64_t between_nodes = 0;  // part of `bytes` that leaves this rank's node; host values are left out
   bool operator==(const Traffic&) const = default;
 };
 // Traffic by group name and kind.
 using TrafficTable = std::map<std::pair<std::string, CommKind>, Traffic>;
+// Returns the bytes of all groups that leave the rank's node.
+int64_t sent_between_nodes(const TrafficTable&);
 
 // Thread-safe.
 class CommRecord {
@@ -56,7 +59,7 @@ class CommRecord {
     std::string error{};  // error of a communication that nobody was waiting for; empty: none
   };
 
-  void count(const Entry&, int64_t sent);
+  void count(const Entry&, int64_t sent, int64_t between_nodes = 0);
   TrafficTable traffic() const;  // since the last reset
   void reset_traffic();
 

@@ -201,9 +201,22 @@ struct ParallelSection {
   bool megatron_sp = false;
   int64_t zero_stage = 0;
   bool allow_gpu_sharing = false;
+  int64_t ranks_per_node = 0;  // 0: ranks with the same host name are on one node
+  int64_t node_size = 0;       // no key: ranks per node, as found or planned; 1: they differ; 0: all are on one node
   std::string cluster;  // cluster description for time predictions; empty: none
 
   bool operator==(const ParallelSection&) const = default;
+};
+
+// Bits of what is sent between the ranks that keep shards of the same parameters; 0: as it is.
+struct CommunicationSection {
+  int64_t weight_bits = 0;
+  bool node_weights = false;  // nodes keep the weights that they have gathered
+  int64_t gradient_bits = 0;
+  int64_t node_gradient_bits = 0;  // within nodes; 0: gradient_bits
+  int64_t block = 256;             // elements with a common scale
+
+  bool operator==(const CommunicationSection&) const = default;
 };
 
 struct OffloadSection {
@@ -287,6 +300,7 @@ struct RunSpec {
   ScheduleSection schedule;
   TrainSection train;
   ParallelSection parallel;
+  CommunicationSection communication;
   MemorySection memory;
   PrecisionSection precision;
   CheckpointSection checkpoint;

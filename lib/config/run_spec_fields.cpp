@@ -250,7 +250,7 @@ void declare(Fields& f, TrainSection& s) {
          .max = kMaxCount});
   f.add("check_sums", s.check_sums,
         {.doc = "Check in each step, by a checksum, that the reduced gradients are the sum over the data-parallel "
-                "ranks; the run stops if they are not."});
+                "ranks; the run stops if they are not. Sums that `communication` quantizes are not checked."});
   f.add("check_repeats", s.check_repeats,
         {.doc = "Interval of steps whose gradients are computed twice; the run stops if their bits differ. This is the "
                 "only check of a rank's own computation; such a step takes twice as long. 0: never.",
@@ -339,6 +339,9 @@ void declare(Fields& f, RunSpec& s) {
   f.add("schedule", s.schedule, {.doc = "Learning-rate schedule."});
   f.add("train", s.train, {.doc = "Length of the run, batch sizes, and numerical checks."});
   f.add("parallel", s.parallel, {.doc = "How ranks divide the work."});
+  f.add("communication", s.communication,
+        {.doc = "What ranks with shards of the same parameters send (ZeRO++). Quantization changes results, and is off unless "
+                "it is set here."});
   f.add("memory", s.memory, {.doc = "Trade-offs between memory and time."});
   f.add("precision", s.precision, {.doc = "Number formats."});
   f.add("checkpoint", s.checkpoint, {.doc = "Frequency of saves and retention of checkpoints."});

@@ -23,6 +23,7 @@ void declare(Fields& f, DpoSpec& s);
 void declare(Fields& f, TrainSection& s);
 void declare(Fields& f, PipelineSection& s);
 void declare(Fields& f, ParallelSection& s);
+void declare(Fields& f, CommunicationSection& s);
 void declare(Fields& f, OffloadSection& s);
 void declare(Fields& f, MemorySection& s);
 void declare(Fields& f, PrecisionSection& s);

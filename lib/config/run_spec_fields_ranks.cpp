@@ -1,4 +1,4 @@
-// Fields of the sections parallel and watchdog.
+// Fields of the sections parallel, communication and watchdog.
 #include "config/run_spec_fields.h"
 
 namespace fp {
@@ -130,10 +130,49 @@ void declare(Fields& f, ParallelSection& s) {
   f.add(
       "allow_gpu_sharing", s.allow_gpu_sharing,
       {.doc = "Allow several ranks to use the same GPU; they then communicate through host memory. For experiments."});
+  f.add("ranks_per_node", s.ranks_per_node,
+        {.doc = "Ranks per node, as traffic is counted and collectives are arranged: rank r is on node r / "
+                "ranks_per_node. 0: ranks with the same host name are on one node.",
+         .unit = "ranks",
+         .min = 0,
+         .max = kMaxRanks});
   f.add("cluster", s.cluster,
         {.doc = "Cluster description for the planner: a file written by `fptrain bench all --write-cluster`, or the "
                 "name of one in `configs/clusters/`. Relative paths start at the run spec, then at the working "
                 "directory. Empty: times are not predicted."});
+}
+
+void declare(Fields& f, CommunicationSection& s) {
+  constexpr const char* kBits = "Legal: 0 (as they are), 4, 8.";
+  f.add("weight_bits", s.weight_bits,
+        {.doc = std::string("Bits of weights that ZeRO 3 gathers (qwZ): every rank computes with the quantized weights, "
+                            "and updates its exact ones. ") +
+                kBits,
+         .unit = "bits",
+         .min = 0,
+         .max = 8});
+  f.add("node_weights", s.node_weights,
+        {.doc = "The ranks of a node keep the weights that they have gathered, a part each, and gather from one another "
+                "until the next update (ZeRO 3; hpZ): less traffic between nodes for the memory of that part. Results "
+                "are the same."});
+  f.add("gradient_bits", s.gradient_bits,
+        {.doc = std::string("Bits of gradients that are summed to shards (ZeRO 1 to 3; qgZ): within nodes, and once "
+                            "more between them. ") +
+                kBits,
+         .unit = "bits",
+         .min = 0,
+         .max = 8});
+  f.add("node_gradient_bits", s.node_gradient_bits,
+        {.doc = "Bits of the same within nodes, where `gradient_bits` are then those between nodes. Legal: 0 (as "
+                "gradient_bits), 4, 8.",
+         .unit = "bits",
+         .min = 0,
+         .max = 8});
+  f.add("block", s.block,
+        {.doc = "Consecutive elements with a common scale, which takes 4 bytes; an even number.",
+         .unit = "elements",
+         .min = 2,
+         .max = 8192});
 }
 
 void declare(Fields& f, WatchdogSection& s) {

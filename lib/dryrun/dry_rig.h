@@ -16,13 +16,21 @@ namespace fp {
 struct DryRig {
   // `spec` must be resolved, with its vocabulary, and `plan` its result of plan_pipeline().
   DryRig(const RunSpec& spec, const PipelinePlan& plan, CountingOps& ops, const Mesh& mesh, int rank)
-      : world(make_counting_world(rank, mesh.size())),
+      : world(world_of(spec, mesh, rank)),
         groups(make_groups(*world, mesh)),
         model(spec.model, model_options(spec, plan, groups.at.pp), ops, arena, groups, &host_arena),
         executor(model, executor_options(spec, plan)),
         batch(shape_only(spec)) {}
 
   std::vector<Batch> batches(int n) const { return std::vector<Batch>(static_cast<size_t>(n), batch); }
+
+  static std::unique_ptr<CountingWorld> world_of(const RunSpec& spec, const Mesh& mesh, int rank) {
+    auto made = make_counting_world(rank, mesh.size());
+    const ParallelSection& p = spec.parallel;
+    if (const int64_t size = p.ranks_per_node > 0 ? p.ranks_per_node : p.node_size; size > 0)
+      made->set_nodes(NodeMap(mesh.size(), static_cast<int>(size)));
+    return made;
+  }
 
   Arena arena, host_arena{Residence::host};
   std::unique_ptr<CountingWorld> world;

@@ -98,7 +98,8 @@ class DryRank {
       for (const auto& [key, t] : by_two.sent) {
         Traffic& sum = p.traffic[key];
         sum = {sum.calls + (micro_batches - 1) * (t.calls - sum.calls),
-               sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes)};
+               sum.bytes + (micro_batches - 1) * (t.bytes - sum.bytes),
+               sum.between_nodes + (micro_batches - 1) * (t.between_nodes - sum.between_nodes)};
       }
     }
   }
@@ -117,6 +118,7 @@ class DryRank {
     for (const auto& [key, t] : moved.sent) {
       p.traffic[key].calls += t.calls;
       p.traffic[key].bytes += t.bytes;
+      p.traffic[key].between_nodes += t.between_nodes;
     }
   }
 

@@ -12,6 +12,15 @@ ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
   return m;
 }
 
+ShardFormats shard_formats(const CommunicationSection& c) {
+  const auto format = [&](int64_t bits) -> std::optional<BlockFormat> {
+    if (bits == 0) return std::nullopt;
+    return BlockFormat{static_cast<int>(bits), c.block};
+  };
+  return {format(c.weight_bits), format(c.gradient_bits),
+          format(c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits), c.node_weights};
+}
+
 ModelOptions model_options(const RunSpec& spec) {
   ModelOptions o;
   o.compute = spec.precision.compute;
@@ -28,6 +37,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.subgroup_elements = spec.memory.offload.subgroup;
   o.offload_activations = spec.memory.offload.activations == Offload::host;
   o.offload_weights = spec.memory.offload.weights == Offload::host;
+  o.formats = shard_formats(spec.communication);
   return o;
 }
 
@@ -37,7 +47,7 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   if (spec.precision.stochastic_rounding) o.rounding_seed = spec.run.seed;
   o.device_share = spec.memory.offload.device_share;
   o.early_gradients = spec.memory.offload.early_gradients;
-  o.check_sums = spec.train.check_sums;
+  o.check_sums = spec.train.check_sums && spec.communication.gradient_bits == 0;
   if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
   return o;
 }

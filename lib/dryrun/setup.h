@@ -10,6 +10,9 @@ namespace fp {
 // Returns the model section with `vocab` filled in from the tokenizer where the spec does not set it.
 ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
 
+// Returns the formats of what ranks with shards of the same parameters send.
+ShardFormats shard_formats(const CommunicationSection&);
+
 // For a whole model on one rank.
 ModelOptions model_options(const RunSpec&);
 ExecutorOptions executor_options(const RunSpec&);

@@ -17,7 +17,7 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       plan_(options.pipeline ? *options.pipeline
                              : single_stage(model.architecture().layers, model.params().uses_attached_gradients() &&
                                                                              !model.params().weights_on_host())),
-      weights_(model.env(), *groups_.data),
+      weights_(model.env(), groups_),
       gradients_(model.env(), groups_, options.check_sums),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_, plan_.lowering.sends_in_flight,

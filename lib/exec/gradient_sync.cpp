@@ -7,8 +7,11 @@ namespace fp {
 GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check)
     : env_(&env),
       data_(groups.data),
+      in_node_(groups.data_in_node),
+      across_nodes_(groups.data_across_nodes),
       copies_(groups.copies),
       ends_(groups.ends),
+      shards_(env, *data_, in_node_.get(), across_nodes_.get()),
       attached_(env.params->table().units().size()) {
   if (check) check_.emplace(env, *data_, ends_.get());
 }
@@ -66,6 +69,13 @@ void GradientSync::before_send(int unit, const Tensor& whole) {
   if (check_) check_->before(unit, whole);
 }
 
+void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
+  if (r.sharded)
+    r.shard = shards_.start_reduce_scatter(r.result, whole);
+  else
+    r.request = data_->start_all_reduce(whole);
+}
+
 void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   const ParamStore& store = *env_->params;
   const Tensor whole = store.unit_gradients(u);
@@ -74,8 +84,7 @@ void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   under_way_->sharded = store.state_sharded();
   under_way_->result = under_way_->sharded ? store.shard_of_gradients(u) : whole;
   before_send(unit, whole);
-  under_way_->request =
-      under_way_->sharded ? data_->start_reduce_scatter(under_way_->result, whole) : data_->start_all_reduce(whole);
+  start_sum(*under_way_, whole);
 }
 
 void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
@@ -97,7 +106,7 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   r->sharded = store.gradients_sharded();
   r->result = r->sharded ? work->slice(own.offset - u.offset, own.count) : *work;
   before_send(unit, work);
-  r->request = r->sharded ? data_->start_reduce_scatter(r->result, work) : data_->start_all_reduce(work);
+  start_sum(*r, work);
   r->memory = std::move(work);
   r->target = store.held_gradients(u);
   r->first = first;
@@ -128,6 +137,7 @@ void GradientSync::free_departed() {
 void GradientSync::settle() {
   if (!under_way_) return;
   under_way_->request.wait();
+  under_way_->shard.wait();
   if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
   const std::unique_ptr<Reduction> done = std::move(under_way_);
   const bool departs = done->target.residence == Residence::host;

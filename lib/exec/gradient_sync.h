@@ -16,6 +16,7 @@
 
 #include "exec/bit_flip.h"
 #include "exec/reduction_check.h"
+#include "exec/shard_exchange.h"
 #include "model/env.h"
 
 namespace fp {
@@ -46,7 +47,8 @@ class GradientSync {
 
  private:
   struct Reduction {
-    Request request;
+    Request request;               // of a sum to all ranks
+    ShardExchange::Pending shard;  // of a sum to this rank's shard
     ArenaTensor memory;     // the send buffer, if it is not the store's
     Tensor result, target;  // target += result on completion, or in host memory target = result; empty target: none
     bool first = true, sharded = false, last = true;
@@ -56,6 +58,7 @@ class GradientSync {
   void sum_over_tensor_ranks(const ParamUnit&, const Tensor& gradients);
   void sum_segments(const std::vector<Segment>&, const Tensor& gradients, int64_t offset, Group&);
   void accumulate(const Tensor& to, const Tensor& from, bool first);
+  void start_sum(Reduction&, const Tensor& whole);
   void reduce_kept(int unit, const ParamUnit&);
   void reduce_attached(int unit, const ParamUnit&, bool last);
   // Returns the gradients in the type in which they are kept.
@@ -66,7 +69,8 @@ class GradientSync {
   bool is_shared(int unit) const { return ends_ != nullptr && unit == env_->params->table().divided_unit(); }
 
   const ModelEnv* env_;
-  std::shared_ptr<Group> data_, copies_, ends_;
+  std::shared_ptr<Group> data_, in_node_, across_nodes_, copies_, ends_;
+  ShardExchange shards_;
   std::vector<ArenaTensor> attached_;  // by unit: memory attached to the store
   std::vector<bool> reduced_;          // in this step
   std::unique_ptr<Reduction> under_way_;

@@ -5,6 +5,18 @@
 
 namespace fp {
 
+WeightGather::WeightGather(const ModelEnv& env, Group& data, Group* in_node)
+    : env_(&env), data_(&data), in_node_(in_node), shards_(env, data), units_(env.params->table().units().size()) {
+  if (in_node == nullptr || !env.params->weights_sharded()) return;
+  for (size_t u = 0; u < units_.size(); ++u)
+    units_[u].kept = env.arena->alloc(env.params->compute(), {env.params->table().units()[u].elements / in_node->size()},
+                                      MemoryClass::parameters);
+}
+
+WeightGather::WeightGather(const ModelEnv& env, const Groups& groups)
+    : WeightGather(env, *groups.data,
+                   env.formats.node_weights && groups.data_across_nodes ? groups.data_in_node.get() : nullptr) {}
+
 WeightGather::~WeightGather() {
   try {
     for (const Unit& u : units_)
@@ -33,9 +45,13 @@ void WeightGather::begin_gather(Unit& u, int unit) {
     std::erase(copying_, unit);
   }
   if (!store.weights_sharded()) return;
+  if (u.is_kept) {
+    u.gather = ShardExchange::Pending(in_node_->start_all_gather(u.memory, u.kept));
+    return;
+  }
   const Tensor part =
       store.weights_on_host() ? store.own_part(table_unit, u.memory) : store.shard_of_weights(table_unit);
-  u.request = data_->start_all_gather(u.memory, part);
+  u.gather = shards_.start_gather(u.memory, part);
 }
 
 void WeightGather::acquire(int unit, int next) {
@@ -51,7 +67,9 @@ void WeightGather::acquire(int unit, int next) {
   ++u.uses;
   if (!u.ready) {
     if (u.copy.number > 0) begin_gather(u, unit);
-    u.request.wait();
+    u.gather.wait();
+    if (u.kept && !std::exchange(u.is_kept, true))
+      env_->ops->copy({u.kept, u.memory->slice(in_node_->rank() * u.kept->elements(), u.kept->elements())});
     u.ready = true;
     env_->params->attach_weights(unit, u.memory);
     env_->ops->weights_changed();
@@ -73,7 +91,7 @@ void WeightGather::release(int unit) {
   // Held, but never needed.
   env_->ops->copies().wait(std::exchange(u.copy, {}));
   std::erase(copying_, unit);
-  u.request.wait();
+  u.gather.wait();
   u.ready = false;
   env_->params->attach_weights(unit, {});
   u.memory.reset();
@@ -81,6 +99,7 @@ void WeightGather::release(int unit) {
 
 void WeightGather::all_gather_updated() {
   const ParamStore& store = *env_->params;
+  for (Unit& u : units_) u.is_kept = false;
   if (store.state_sharded() && !store.uses_attached_weights()) {
     Request before;
     for (const ParamUnit& u : store.table().units()) {

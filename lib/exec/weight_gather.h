@@ -3,21 +3,27 @@
 // are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer
 // step.
 //
+// The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of ZeRO++,
+// Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones are from
+// those of the node.
+//
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
 // once; it begins with the second acquire() after the copy was started, or with that of its own unit.
 #pragma once
 
 #include <vector>
 
-#include "model/env.h"
+#include "exec/shard_exchange.h"
 
 namespace fp {
 
 class WeightGather {
  public:
-  // `data`: the ranks that hold the shards.
-  WeightGather(const ModelEnv& env, Group& data)
-      : env_(&env), data_(&data), units_(env.params->table().units().size()) {}
+  // `data`: the ranks that hold the shards. `in_node`: those of them on this node, if there are others and these keep
+  // what they have gathered; else null.
+  WeightGather(const ModelEnv& env, Group& data, Group* in_node = nullptr);
+  // The same with the groups of a model, as its formats ask for it.
+  WeightGather(const ModelEnv& env, const Groups&);
   ~WeightGather();
   WeightGather(const WeightGather&) = delete;
   WeightGather& operator=(const WeightGather&) = delete;
@@ -27,8 +33,8 @@ class WeightGather {
   void acquire(int unit, int next = -1);
   void hold(int unit);  // starts to bring the unit, without waiting; counts as a use
   void release(int unit);
-  // Completes an update of this rank's shard of the compute weights: gathers those of all ranks, unless that is done
-  // before each use.
+  // Completes an update of this rank's shard of the compute weights, or a load: gathers those of all ranks, unless that
+  // is done before each use.
   void all_gather_updated();
 
  private:
@@ -36,15 +42,18 @@ class WeightGather {
     ArenaTensor memory;
     CopyTicket copy;  // from host memory; the number is 0 if the gather has begun or there is no copy
     int64_t started = 0;
-    Request request;
+    ShardExchange::Pending gather;
     int uses = 0;
     bool ready = false;
+    ArenaTensor kept;      // this rank's part of what the node keeps
+    bool is_kept = false;  // since the last change of the weights
   };
   void start(int unit);
   void begin_gather(Unit&, int unit);
 
   const ModelEnv* env_;
-  Group* data_;
+  Group *data_, *in_node_;
+  ShardExchange shards_;
   std::vector<Unit> units_;
   std::vector<int> copying_;  // units with a copy whose gather has not begun, in the order of their start
   int64_t acquired_ = 0;      // number of acquire()

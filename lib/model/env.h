@@ -5,12 +5,14 @@
 // parallelism, its own part of them: gather() and reduce() convert between the two, each the backward of the other.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "model/architecture.h"
 #include "model/groups.h"
 #include "model/head_exchange.h"
 #include "model/param_store.h"
+#include "ops/block_format.h"
 #include "sharding/tokens.h"
 
 namespace fp {
@@ -35,6 +37,14 @@ struct MicroBatch {
   int64_t local_rows() const { return share.local_rows; }
 };
 
+// Formats in which the shards of parameters are sent between the ranks that keep them (ZeRO); without one, as they are.
+struct ShardFormats {
+  std::optional<BlockFormat> weights, gradients;
+  std::optional<BlockFormat> node_gradients;  // within nodes; set if `gradients` is
+  bool node_weights = false;                  // each node keeps the weights that it has gathered
+  bool by_nodes() const { return gradients || node_weights; }
+};
+
 struct ModelEnv {
   const Architecture* arch = nullptr;
   const ModelIds* ids = nullptr;
@@ -52,6 +62,7 @@ struct ModelEnv {
   Rope rope;
   Tensor masked_ids;  // i32, may be empty
   uint64_t seed = 0;
+  ShardFormats formats;
 
   ArenaTensor alloc(const Shape& s) const { return arena->alloc(params->compute(), s); }
   ArenaTensor alloc_f32(const Shape& s) const { return arena->alloc(DType::f32, s); }

@@ -1,5 +1,7 @@
 #include "model/groups.h"
 
+#include <algorithm>
+
 namespace fp {
 
 Groups make_groups(World& world, const Mesh& mesh) {
@@ -30,10 +32,33 @@ std::shared_ptr<Group> group_of_matrices(const Groups& g, bool sharded) {
   return g.comm_world->group("matrices", ranks);
 }
 
+void add_groups_by_nodes(Groups& g) {
+  const int rank = g.mesh.rank_of(g.at);
+  const std::vector<int> data = g.mesh.data(rank);
+  const NodeMap& nodes = g.comm_world->nodes();
+  if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return;
+  std::vector<std::vector<int>> by_node;  // in the order of the ranks, which a node's must follow one another in
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (i == 0 || nodes.node_of(data[i]) != nodes.node_of(data[i - 1])) by_node.emplace_back();
+    by_node.back().push_back(data[i]);
+  }
+  const size_t each = by_node.front().size();
+  if (std::ranges::any_of(by_node, [each](const auto& n) { return n.size() != each; })) return;
+  if (by_node.size() > 1 && each == 1) return;
+  const auto mine = std::ranges::find_if(by_node, [rank](const auto& n) { return std::ranges::count(n, rank) > 0; });
+  const auto place = static_cast<size_t>(std::ranges::find(*mine, rank) - mine->begin());
+  g.data_in_node = by_node.size() == 1 ? g.data : g.comm_world->group("data_in_node", *mine);
+  if (by_node.size() == 1) return;
+  std::vector<int> across;
+  for (const std::vector<int>& n : by_node) across.push_back(n[place]);
+  g.data_across_nodes = g.comm_world->group("data_across_nodes", across);
+}
+
 }  // namespace
 
-Groups complete_groups(const Groups& groups, const ParamTable& table, bool sharded) {
+Groups complete_groups(const Groups& groups, const ParamTable& table, bool sharded, bool by_nodes) {
   Groups g = groups;
+  if (by_nodes) add_groups_by_nodes(g);
   std::vector<int> sharers;
   for (const int i : table.copy_sharers()) sharers.push_back(g.mesh.rank_of({g.at.pp, g.at.dp, g.at.sp, i}));
   g.copies = g.comm_world->group("kv_copies", sharers);

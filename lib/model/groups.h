@@ -26,6 +26,9 @@ struct Groups {
   // Only in the groups of a model (Model::groups()):
   std::shared_ptr<Group> copies;    // tensor-parallel ranks that hold the same copies of kv heads
   std::shared_ptr<Group> matrices;  // ranks that keep parts of the same states of a matrix, if Muon updates them
+  // Only if sums over `data` go through nodes, and its ranks are on several with as many on each: those of this node, and
+  // those with this rank's place on every node. The former alone: all of `data` are on one node.
+  std::shared_ptr<Group> data_in_node, data_across_nodes;
   std::shared_ptr<Group> ends;      // the pipeline's first and last rank if they share an embedding, else null
 };
 
@@ -33,8 +36,8 @@ struct Groups {
 Groups make_groups(World&, const Mesh&);
 
 // Adds the groups that depend on the parts of a model that each rank holds. `sharded`: states are divided over the data
-// group. Every rank calls it.
-Groups complete_groups(const Groups&, const ParamTable&, bool sharded);
+// group. `by_nodes`: sums over it go through nodes. Every rank calls it.
+Groups complete_groups(const Groups&, const ParamTable&, bool sharded, bool by_nodes = false);
 
 // Creates the groups of a run with a single rank.
 Groups make_self_groups();

@@ -24,7 +24,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
                        options.optimizer.has_value(), options.subgroup_elements, options.offload_weights},
           arena, host)),
-      groups_(complete_groups(groups, table_, params_->state_sharded())),
+      groups_(complete_groups(groups, table_, params_->state_sharded(), options.formats.by_nodes())),
       embedding_(env_),
       head_(env_) {
   env_.arch = &arch_;
@@ -33,6 +33,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.ops = &ops;
   env_.arena = &arena;
   env_.seed = options.seed;
+  env_.formats = options.formats;
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");
   FP_CHECK(!options.offload_activations || host != nullptr, "activations in host memory without an arena there");

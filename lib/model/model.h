@@ -30,6 +30,7 @@ struct ModelOptions {
   bool offload_optimizer = false;    // keep their states and the master weights in host memory
   bool offload_activations = false;  // keep the inputs of recomputed blocks there
   bool offload_weights = false;      // keep weights and gradients there; with training and offload_optimizer
+  ShardFormats formats = {};
   int64_t subgroup_elements = StoreOptions{}.subgroup_elements;  // elements of each that are on the device at a time
 };
 

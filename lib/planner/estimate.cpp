@@ -39,6 +39,15 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
 }
 
+// Bytes for each parameter of what a rank keeps of the weights that its node has gathered.
+double kept_of_node(const RunSpec& s, const Mesh& mesh) {
+  if (!s.communication.node_weights || s.parallel.zero_stage < 3 || s.parallel.node_size == 0) return 0;
+  const std::vector<int> data = mesh.data(0);
+  const auto in_node = std::ranges::count_if(data, [&](int r) { return r / s.parallel.node_size == 0; });
+  if (in_node == 1 || in_node == std::ssize(data)) return 0;
+  return (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / static_cast<double>(in_node);
+}
+
 // Bytes of a rank's state in host memory, and of its buffers on the device.
 double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
@@ -110,6 +119,7 @@ class Estimator::Impl {
     Estimate e;
     e.spec = given;
     e.ranks = ranks;
+    e.spec.parallel.node_size = costs.ranks_per_node();
     const Mesh mesh = arrange(e.spec, ranks);
     const PipelinePlan plan = plan_pipeline(e.spec);
     const int micro_batches = step_sizes(e.spec.train, mesh.dp()).back();
@@ -129,7 +139,10 @@ class Estimator::Impl {
     return e;
   }
 
-  RankMemory memory(const RunSpec& spec, int ranks) { return worst_rank_memory(spec, ranks, cluster_, *counting_); }
+  RankMemory memory(RunSpec spec, int ranks) {
+    spec.parallel.node_size = CostModel(cluster_, ranks).ranks_per_node();
+    return worst_rank_memory(spec, ranks, cluster_, *counting_);
+  }
 
  private:
   const ModelCosts& parts(const RunSpec& spec, Recompute recompute, const CostModel& costs) {
@@ -152,6 +165,7 @@ class Estimator::Impl {
     const double attached =
         attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
+    const double of_node = kept_of_node(spec, mesh);
     RankMemory most;
     double offloaded = 0, staging = 0;
     const bool budget = spec.memory.has_budget();
@@ -178,6 +192,7 @@ class Estimator::Impl {
                ? held * static_cast<double>(all.bytes.boundary)
                : 0);
       const double device =
+          of_node * static_cast<double>(all.parameters) +
           state_bytes(spec, static_cast<double>(all.parameters), sharers) - moved +
           std::max(passes, std::min(offload_buffers(spec), static_cast<double>(UpdateBuffers{}.device) * moved));
       const double bytes = device + (on_gpu ? 0 : away + staged);

@@ -17,9 +17,36 @@ size_t index(int i) { return static_cast<size_t>(i); }
 
 double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == DType::bf16 ? 2 : 4; }
 double weight_bytes(const RunSpec& spec) { return spec.precision.compute == DType::bf16 ? 2 : 4; }
+// Bytes of an element with `bits` bits, with its part of the scale.
+double quantized_bytes(const RunSpec& spec, int64_t bits) {
+  return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
+}
+
+// Seconds of a quantized sum to shards: within nodes, and between them (exec/shard_exchange.h).
+double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
+                                double parameters) {
+  const CommunicationSection& c = spec.communication;
+  std::vector<int> in_node, across;
+  for (const int r : ranks) {
+    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
+  }
+  const auto exchange = [&](const std::vector<int>& group, double elements, int64_t bits) {
+    const auto n = static_cast<double>(group.size());
+    const double sent = elements * quantized_bytes(spec, bits) * (n - 1) / n;
+    return costs.comm_seconds(CommKind::all_to_all, group, static_cast<int64_t>(sent));
+  };
+  const int64_t first = c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits;
+  if (across.size() == 1) return exchange(in_node, parameters, first);
+  if (in_node.size() == 1) return exchange(across, parameters, c.gradient_bits);
+  return exchange(in_node, parameters, first) +
+         exchange(across, parameters / static_cast<double>(in_node.size()), c.gradient_bits);
+}
 
 // Seconds of the reduction of `parameters` gradients over `ranks`.
 double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+  if (spec.communication.gradient_bits > 0 && spec.parallel.zero_stage > 0)
+    return quantized_reduce_seconds(spec, costs, ranks, parameters);
   const auto n = static_cast<double>(ranks.size());
   const double once = parameters * gradient_bytes(spec) * (n - 1) / n;
   if (spec.parallel.zero_stage > 0)
@@ -29,8 +56,22 @@ double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::ve
 
 double gather_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
   const auto n = static_cast<double>(ranks.size());
-  const double sent = parameters * weight_bytes(spec) * (n - 1) / n;
+  const int64_t bits = spec.communication.weight_bits;
+  const double sent = parameters * (bits > 0 ? quantized_bytes(spec, bits) : weight_bytes(spec)) * (n - 1) / n;
   return costs.comm_seconds(CommKind::all_gather, ranks, static_cast<int64_t>(sent));
+}
+
+// Seconds of all gathers of a step; where nodes keep the weights, only the first one is from all ranks.
+double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
+                       int gathers) {
+  const double first = gather_seconds(spec, costs, ranks, parameters);
+  std::vector<int> in_node;
+  for (const int r : ranks)
+    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+  if (!spec.communication.node_weights || in_node.size() == ranks.size()) return gathers * first;
+  RunSpec exact = spec;
+  exact.communication.weight_bits = 0;
+  return first + (gathers - 1) * gather_seconds(exact, costs, in_node, parameters);
 }
 
 int64_t parameters_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank) {
@@ -271,7 +312,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   const double sums = (often ? micro_batches : 1) * reduce_seconds(spec, costs, data, parameters);
   beside(sums, (often || once ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
   if (spec.parallel.zero_stage == 3 || (weights_on_host && spec.parallel.zero_stage > 0))
-    beside(2.0 * (once ? 1 : micro_batches) * gather_seconds(spec, costs, data, parameters), 0.9 * t.compute);
+    beside(gathers_seconds(spec, costs, data, parameters, 2 * (once ? 1 : micro_batches)), 0.9 * t.compute);
   // Every slot is read and written; gradients are read here and by the norm. In fp32 the weights are a slot.
   const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
                        2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;

@@ -212,6 +212,11 @@ StepMetrics Trainer::run_step() {
   for (const auto& [key, sent] : traffic)
     if (key.second != CommKind::host && key.second != CommKind::recv)
       m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;
+  if (const int nodes = groups_.comm_world->nodes().nodes(); nodes > 1) {
+    auto sent = static_cast<double>(sent_between_nodes(traffic));
+    groups_.world->all_reduce(std::span(&sent, 1));
+    m.between_nodes_bytes = sent / nodes;
+  }
   if (due(spec_.eval.every) || at_.step == spec_.train.steps) evaluate_now(m);
   return m;
 }

@@ -29,16 +29,40 @@ void talk(fp::World& world) {
 TEST_CASE("a counting world counts the same traffic as a real world, on every rank") {
   std::vector<fp::TrafficTable> real(4);
   fp::run_thread_ranks(4, [&](fp::World& world) {
+    world.set_nodes(fp::NodeMap(4, 2));
     talk(world);
     real[static_cast<size_t>(world.rank())] = world.record().traffic();
   });
   for (int rank = 0; rank < 4; ++rank) {
     const auto world = fp::make_counting_world(rank, 4);
+    world->set_nodes(fp::NodeMap(4, 2));
     talk(*world);
     INFO("rank " << rank);
     CHECK(!world->record().traffic().empty());
     CHECK(world->record().traffic() == real[static_cast<size_t>(rank)]);
   }
+}
+
+TEST_CASE("bytes between nodes are those that ring and pairs send to another node") {
+  const fp::NodeMap nodes(4, 2);
+  CHECK(nodes.nodes() == 2);
+  CHECK(fp::NodeMap({"a", "b", "a", "c"}).node_of(2) == 0);
+  CHECK(fp::NodeMap({"a", "b", "a", "c"}).nodes() == 3);
+  std::map<fp::CommKind, int64_t> sum;
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto counting = fp::make_counting_world(rank, 4);
+    counting->set_nodes(nodes);
+    talk(*counting);
+    for (const auto& [key, t] : counting->record().traffic()) sum[key.second] += t.between_nodes;
+  }
+  // Ranks 1 and 3 send to the other node; in bytes: n = 4 ranks, parts of 10 and tensors of 1003 floats.
+  CHECK(sum[fp::CommKind::all_gather] == 2 * 3 * 10 * 4);
+  CHECK(sum[fp::CommKind::reduce_scatter] == 2 * 3 * 10 * 4);
+  CHECK(sum[fp::CommKind::all_reduce] == 4 * (1003 + 2 * 251 + 1003 + 2 * 250));
+  CHECK(sum[fp::CommKind::all_to_all] == 4 * 2 * 10 * 4);
+  CHECK(sum[fp::CommKind::broadcast] == 2 * 1003 * 4);  // from 1 to 2, and from 3 to 0
+  CHECK(sum[fp::CommKind::send] == 0);                  // the ranks of a pair are on one node
+  CHECK(sum[fp::CommKind::host] == 0);
 }
 
 TEST_CASE("a counting world returns host values as if all ranks had given the same") {

@@ -133,6 +133,7 @@ RunSpec spec_of(const ModelSection& m, const MeshPlan& plan) {
   spec.memory.offload.optimizer = plan.offload ? Offload::host : Offload::none;
   spec.memory.offload.activations = plan.offload_inputs ? Offload::host : Offload::none;
   spec.memory.offload.weights = plan.offload_weights ? Offload::host : Offload::none;
+  spec.communication = plan.communication;
   return spec;
 }
 
@@ -140,6 +141,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
               Arena& host_arena) {
   const RunSpec spec = spec_of(m, plan);
   const PipelinePlan pipeline = plan_pipeline(spec);
+  if (plan.ranks_per_node > 0) world.set_nodes(NodeMap(plan.ranks(), plan.ranks_per_node));
   const Groups groups = make_groups(world, Mesh(static_cast<int>(plan.pipeline.ranks), plan.dp, plan.sp, plan.tp,
                                                 plan.ranks(), pipeline.placement.two_way));
   ModelOptions options = model_options(spec, pipeline, groups.at.pp);

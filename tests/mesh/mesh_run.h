@@ -33,6 +33,8 @@ struct MeshPlan {
   double device_share = 1;           // of its updates
   bool early_gradients = false;      // those of the others are sent during the backward pass
   int64_t subgroup_elements = 4096;  // elements of it that pass through the device at a time
+  CommunicationSection communication = {};
+  int ranks_per_node = 0;            // 0: all ranks are on one node
   int skip_every = 0;                // steps whose update is left out, as if their gradients were not finite; 0: none
   bool poison = false;               // fill all memory of the arenas, and what is released, with NaN
   bool states = false;               // collect the optimizer's states too

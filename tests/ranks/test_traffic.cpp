@@ -1,4 +1,4 @@
-// Rank 0 sends exactly the bytes in a step of a real run that its dry run counted.
+// A step of a real run sends exactly the bytes that dry runs counted: of rank 0, and between nodes.
 #include <catch2/catch.hpp>
 
 #include "config/load.h"
@@ -13,15 +13,24 @@ using namespace fp::test;
 
 namespace {
 
-std::map<std::string, int64_t> predicted(const std::filesystem::path& run) {
+struct Sent {
+  std::map<std::string, int64_t> by_rank_0;
+  double between_nodes = 0;  // of a node, the mean
+};
+
+Sent predicted(const std::filesystem::path& run, int nodes) {
   RunSpec spec = load_run_spec(run / "config.yaml");
   const ParallelSection& p = spec.parallel;
   const Mesh mesh = arrange(spec, static_cast<int>(p.tensor * p.sequence * p.data * p.pipeline.ranks));
   const auto ops = make_counting_ops();
-  std::map<std::string, int64_t> sent;
-  for (const auto& [key, t] : dry_run(spec, spec.model, *ops, mesh, 0).traffic)
-    if (key.second != CommKind::host && key.second != CommKind::recv)
-      sent[fmt::format("{}.{}", key.first, name_of(key.second))] = t.bytes;
+  Sent sent;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    const TrafficTable traffic = dry_run(spec, spec.model, *ops, mesh, rank).traffic;
+    sent.between_nodes += static_cast<double>(sent_between_nodes(traffic)) / nodes;
+    for (const auto& [key, t] : traffic)
+      if (rank == 0 && key.second != CommKind::host && key.second != CommKind::recv)
+        sent.by_rank_0[fmt::format("{}.{}", key.first, name_of(key.second))] = t.bytes;
+  }
   return sent;
 }
 
@@ -39,11 +48,15 @@ TEST_CASE("a run sends the predicted bytes", "[ranks]") {
     for (const std::string family : {"gpt", "llama"}) {
       const std::string name = family + " " + layout.text();
       CAPTURE(name);
-      expect_success(place.train(place.spec(family), name, layout, {"--set", "train.steps=4"}));
+      expect_success(place.train(place.spec(family), name, layout,
+                                 {"--set", "train.steps=4", "--set", "parallel.ranks_per_node=2"}));
       StepMetrics last;
       for_each_step(place.run_directory(name) / "metrics.jsonl", [&](const StepMetrics& m) { last = m; });
       CHECK(last.step == 4);
-      CHECK(last.sent_bytes == predicted(place.run_directory(name)));
+      const Sent sent = predicted(place.run_directory(name), 2);
+      CHECK(last.sent_bytes == sent.by_rank_0);
+      CHECK(sent.between_nodes > 0);
+      CHECK(last.between_nodes_bytes == sent.between_nodes);
       CHECK(last.predicted_peak_bytes.value_or(0) > 0);
       CHECK_THAT(read_file(place.run_directory(name) / "log.txt"), Catch::Contains("sent in a step, MiB"));
     }

@@ -1,0 +1,51 @@
+// ShardExchange: the collectives between ranks that keep shards of the same parameters (ZeRO): the gather of all shards
+// of a unit, and the sum of which each rank receives its shard.
+//
+// Both can be quantized (ops/block_format.h), as ZeRO++ does (Wang et al. 2023, arXiv:2306.10209). A gather sends the
+// codes of each shard (qwZ). A sum (qgZ) is an all-to-all within nodes, whose parts each rank dequantizes, adds up and
+// quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are, and
+// only one rank's share of a node's sums leaves it. On one node, or where the ranks are not evenly placed, it is a single
+// all-to-all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "model/env.h"
+
+namespace fp {
+
+class ShardExchange {
+ public:
+  // A collective in flight. Sources and destinations as of a Request.
+  class Pending {
+   public:
+    Pending() = default;
+    explicit Pending(Request request) : request_(std::move(request)) {}
+    void wait();
+
+   private:
+    friend ShardExchange;
+    Request request_;
+    ArenaTensor sent_, received_;
+    std::function<void()> finish_;  // turns what has been received into the result
+  };
+
+  // Formats are those of the environment; the groups are those of a model. `data` is the one that holds the shards.
+  ShardExchange(const ModelEnv& env, Group& data, Group* in_node = nullptr, Group* across_nodes = nullptr)
+      : env_(&env), data_(&data), in_node_(in_node), across_nodes_(across_nodes) {}
+
+  // whole [N * n] = the parts [n] of all ranks. Quantized, part may be a piece of whole, and becomes what the others get.
+  Pending start_gather(const Tensor& whole, const Tensor& part) const;
+  // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
+  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
+
+ private:
+  ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass) const;
+
+  const ModelEnv* env_;
+  Group *data_, *in_node_, *across_nodes_;
+};
+
+}  // namespace fp

@@ -1,0 +1,169 @@
+// ShardExchange: quantized gathers and sums of shards, on one node and over several.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "comm/backends.h"
+#include "exec/shard_exchange.h"
+#include "ops/backends.h"
+
+namespace fp::test {
+namespace {
+
+struct Place {
+  int nodes, each;
+  int ranks() const { return nodes * each; }
+};
+const std::vector<Place> kPlaces{{1, 8}, {2, 4}, {4, 2}, {8, 1}, {3, 2}};
+
+// One rank: an environment without a model, and groups by nodes.
+struct Rig {
+  std::unique_ptr<Ops> ops = make_cpu_ops();
+  Arena arena{ops->allocate(size_t{4} << 20, false), size_t{4} << 20};
+  ParamTable table;
+  Groups groups;
+  ModelEnv env;
+  std::unique_ptr<ShardExchange> shards;
+
+  Rig(World& world, int ranks, const ShardFormats& formats) : table(1, 0, ranks, world.rank()) {
+    groups = complete_groups(make_groups(world, Mesh(1, ranks, 1, 1, ranks)), table, true, formats.by_nodes());
+    env.ops = ops.get();
+    env.arena = &arena;
+    env.formats = formats;
+    shards = std::make_unique<ShardExchange>(env, *groups.data, groups.data_in_node.get(), groups.data_across_nodes.get());
+  }
+  ArenaTensor filled(DType t, const std::vector<float>& values) {
+    const Shape shape{static_cast<int64_t>(values.size())};
+    ArenaTensor wide = arena.alloc(DType::f32, shape);
+    ops->copy_in({wide, values.data()});
+    if (t == DType::f32) return wide;
+    ArenaTensor narrow = arena.alloc(t, shape);
+    ops->cast({narrow, wide});
+    return narrow;
+  }
+  std::vector<float> values_of(const Tensor& t) {
+    Tensor wide = t;
+    ArenaTensor memory;
+    if (t.dtype != DType::f32) {
+      memory = arena.alloc(DType::f32, t.shape);
+      ops->cast({memory, t});
+      wide = memory;
+    }
+    std::vector<float> values(static_cast<size_t>(t.elements()));
+    ops->copy_out({values.data(), wide});
+    return values;
+  }
+};
+
+// Runs `work` on the ranks of a place, where it returns a list of numbers.
+template <class Work>
+std::vector<std::vector<float>> on_ranks(const Place& p, const ShardFormats& formats, const Work& work) {
+  std::vector<std::vector<float>> results(static_cast<size_t>(p.ranks()));
+  run_thread_ranks(p.ranks(), [&](World& world) {
+    world.set_nodes(NodeMap(p.ranks(), p.each));
+    Rig rig(world, p.ranks(), formats);
+    const size_t before = rig.arena.in_use();
+    results[static_cast<size_t>(world.rank())] = work(rig, world.rank());
+    if (rig.arena.in_use() != before) results[static_cast<size_t>(world.rank())].clear();
+  });
+  return results;
+}
+
+// Elements of a rank's gradients: multiples of 1/8, with the largest that 4 bits represent in every block of 16.
+float exact(int64_t i, int rank) {
+  return i % 16 == 0 ? 0.875f : 0.125f * static_cast<float>((i * 7 + i / 16 + 3 * rank) % 15 - 7);
+}
+
+constexpr int64_t kShard = 44;  // the last block of a shard is shorter
+
+std::vector<float> sums(const Place& p, DType t, int rank, Rig& rig,
+                        const std::function<float(int64_t i, int rank)>& element) {
+  std::vector<float> mine;
+  for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(element(i, rank));
+  const ArenaTensor whole = rig.filled(t, mine);
+  const Tensor part = whole->slice(rank * kShard, kShard);
+  rig.shards->start_reduce_scatter(part, whole).wait();
+  return rig.values_of(part);
+}
+
+}  // namespace
+
+TEST_CASE("quantized sums of values that both hops represent are exact, on every arrangement of nodes", "[exec]") {
+  const ShardFormats formats{{}, BlockFormat{4, 16}, BlockFormat{4, 16}};
+  for (const Place& p : kPlaces)
+    for (const DType t : {DType::f32, DType::bf16}) {
+      CAPTURE(p.nodes, p.each, name_of(t));
+      // All ranks of a node are alike, or one rank of all holds everything.
+      for (const bool alike : {true, false}) {
+        const auto element = [&](int64_t i, int rank) {
+          return alike ? exact(i, 0) : rank == p.ranks() - 1 ? exact(i, 0) : 0.0f;
+        };
+        const auto results = on_ranks(
+            p, formats, [&](Rig& rig, int rank) { return sums(p, t, rank, rig, element); });
+        for (int rank = 0; rank < p.ranks(); ++rank) {
+          REQUIRE(results[static_cast<size_t>(rank)].size() == kShard);
+          for (int64_t i = 0; i < kShard; ++i) {
+            float sum = 0;
+            for (int r = 0; r < p.ranks(); ++r) sum += element(rank * kShard + i, r);
+            REQUIRE(results[static_cast<size_t>(rank)][static_cast<size_t>(i)] == sum);
+          }
+        }
+      }
+    }
+}
+
+TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]") {
+  const auto element = [](int64_t i, int rank) {
+    std::mt19937 random(static_cast<unsigned>(i * 64 + rank));
+    return std::normal_distribution<float>()(random);
+  };
+  for (const Place& p : kPlaces)
+    for (const int bits : {4, 8}) {
+      const ShardFormats formats{{}, BlockFormat{bits, 16}, BlockFormat{8, 16}};
+      CAPTURE(p.nodes, p.each, bits);
+      const auto results = on_ranks(
+          p, formats, [&](Rig& rig, int rank) { return sums(p, DType::f32, rank, rig, element); });
+      const bool first_hop = p.each > 1, second_hop = p.nodes > 1;
+      for (int rank = 0; rank < p.ranks(); ++rank)
+        for (int64_t i = 0; i < kShard; ++i) {
+          double sum = 0, bound = 0;
+          for (int node = 0; node < p.nodes; ++node) {
+            double of_node = 0, largest_sum = 0;
+            for (int r = node * p.each; r < (node + 1) * p.each; ++r) {
+              of_node += element(rank * kShard + i, r);
+              double largest = 0;
+              for (int64_t k = i / 16 * 16; k < std::min(kShard, i / 16 * 16 + 16); ++k)
+                largest = std::max(largest, std::abs(static_cast<double>(element(rank * kShard + k, r))));
+              largest_sum += largest;
+              if (first_hop) bound += largest / 127 / 2;
+            }
+            if (second_hop) bound += 1.01 * largest_sum / largest_code(bits) / 2;
+            sum += of_node;
+          }
+          REQUIRE(std::abs(results[static_cast<size_t>(rank)][static_cast<size_t>(i)] - sum) <= bound + 1e-5);
+        }
+    }
+}
+
+TEST_CASE("a quantized gather gives all ranks the same values, off by half a step at most", "[exec]") {
+  for (const Place& p : {Place{1, 3}, Place{2, 2}})
+    for (const DType t : {DType::f32, DType::bf16})
+      for (const int bits : {4, 8}) {
+        CAPTURE(p.nodes, p.each, name_of(t), bits);
+        const ShardFormats formats{BlockFormat{bits, 16}, {}, {}};
+        const auto weight = [](int64_t i) { return std::sin(static_cast<float>(i * i)); };
+        const auto results = on_ranks(p, formats, [&](Rig& rig, int rank) {
+          std::vector<float> mine;
+          for (int64_t i = 0; i < kShard; ++i) mine.push_back(weight(rank * kShard + i));
+          const ArenaTensor part = rig.filled(t, mine), whole = rig.arena.alloc(t, {p.ranks() * kShard});
+          rig.shards->start_gather(whole, part).wait();
+          return rig.values_of(whole);
+        });
+        for (const auto& r : results) REQUIRE(r == results.front());
+        REQUIRE(results.front().size() == static_cast<size_t>(p.ranks() * kShard));
+        const double step = 1.01 / largest_code(bits), rounding = t == DType::bf16 ? 0x1p-7 : 0;
+        for (int64_t i = 0; i < p.ranks() * kShard; ++i)
+          REQUIRE(std::abs(results.front()[static_cast<size_t>(i)] - weight(i)) <= step / 2 + rounding);
+      }
+}
+
+}  // namespace fp::test

@@ -1,0 +1,92 @@
+// Quantized communication of shards (ZeRO++) on meshes: training, and the bytes that leave a node.
+#include <catch2/catch.hpp>
+
+#include "mesh/mesh_run.h"
+
+using namespace fp;
+using namespace fp::test;
+
+namespace {
+
+MeshPlan quantized(MeshPlan p, int64_t weight_bits, int64_t gradient_bits) {
+  p.communication = {.weight_bits = weight_bits, .gradient_bits = gradient_bits, .block = 64};
+  p.ranks_per_node = 2;
+  return p;
+}
+
+// Bytes that leave the nodes in a step for one kind of data, the sum over the ranks.
+int64_t between_nodes(const MeshResult& r, const std::string& group) {
+  int64_t sum = 0;
+  for (const TrafficTable& t : r.traffic)
+    for (const auto& [key, sent] : t)
+      if (key.first.starts_with(group)) sum += sent.between_nodes;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("training with quantized communication stays close to training without", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  for (const MeshPlan& p : {MeshPlan{.dp = 4, .zero = 3}, MeshPlan{.dp = 4, .zero = 2}, MeshPlan{.dp = 4, .zero = 1},
+                            MeshPlan{.tp = 2, .dp = 2, .zero = 3}, MeshPlan{.sp = 2, .dp = 2, .zero = 3},
+                            piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})}) {
+    MeshPlan plain = p;
+    plain.micro_batches = plain.samples / plain.dp;
+    plain.micro_batches = std::min<int64_t>(2, plain.micro_batches);
+    if (plain.dp == 4) plain.micro_batches = 1;
+    CAPTURE(plain.text());
+    const MeshResult exact = run_mesh(m, plain);
+    const MeshPlan compressed = quantized(plain, plain.zero == 3 ? 8 : 0, 8);
+    const MeshResult close = run_mesh(m, compressed);
+    CHECK(close.losses != exact.losses);
+    for (size_t i = 0; i < exact.losses.size(); ++i) CHECK(close.losses[i] == Approx(exact.losses[i]).epsilon(0.02));
+    CHECK(run_mesh(m, compressed) == close);
+  }
+}
+
+TEST_CASE("quantized gathers and sums send a quarter of the bytes between nodes, and their scales", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  MeshPlan p{.dp = 4, .zero = 3, .compute = DType::bf16, .gradients = DType::bf16};
+  p.micro_batches = 1;
+  p.steps = 1;
+  p.ranks_per_node = 2;
+  const MeshResult plain = run_mesh(m, p);
+  const MeshResult close = run_mesh(m, quantized(p, 8, 4));
+  ParamTable table(1, 0, p.dp, 0);
+  declare_parameters(m, table);
+  const BlockFormat weights{8, 64}, gradients{4, 64};
+  constexpr int64_t kNodes = 2;
+  int64_t gathers = 0, once = 0, sums = 0;
+  for (const ParamUnit& u : table.units()) {
+    const int64_t shard = u.elements / p.dp;
+    // In a ring, the last rank of each node sends what the other ranks need.
+    const bool twice = table[u.first].layer >= 0;  // in the backward pass too
+    gathers += kNodes * (p.dp - 1) * packed_bytes(weights, shard);
+    once += kNodes * (p.dp - 1) * packed_bytes(weights, shard) * (twice ? 1 : 0);
+    sums += p.dp * packed_bytes(gradients, shard);  // each rank sends its sums for one other node
+  }
+  CHECK(between_nodes(close, "data_across_nodes") == sums);
+  const int64_t gathered = between_nodes(close, "data") - sums;
+  CHECK(gathered >= gathers);
+  CHECK(gathered <= gathers + once + gathers);
+  CHECK(2 * gathered < between_nodes(plain, "data"));
+}
+
+TEST_CASE("weights that nodes keep do not change a bit, and leave the node once a step", "[mesh]") {
+  const ModelSection m = shared_model("gpt");
+  for (const int64_t bits : {0, 8})
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      MeshPlan p{.dp = 4, .zero = 3, .recompute = recompute};
+      p.samples = 8;
+      p.communication = {.weight_bits = bits, .block = 64};
+      p.ranks_per_node = 2;
+      CAPTURE(bits, p.text());
+      const MeshResult from_all = run_mesh(m, p);
+      p.communication.node_weights = true;
+      const MeshResult from_node = run_mesh(m, p);
+      CHECK(from_node == from_all);
+      // Two micro-batches, each forward and backward; the gathers of the first pass are from all ranks.
+      CHECK(3 * between_nodes(from_node, "data") < 2 * between_nodes(from_all, "data"));
+      CHECK(between_nodes(from_node, "data_in_node") == 0);
+    }
+}
