@@ -44,6 +44,7 @@ ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
   c.device = ops.device_memory() ? ClusterDevice::cuda : ClusterDevice::cpu;
   c.ranks_per_node = ranks_per_node;
   c.memory_gib = static_cast<double>(MemoryWatch::available(ops, ranks_per_node)) / (1 << 30);
+  c.host_gb_per_s = 20;
   c.headroom = 0;  // as for the check that it gives advice for, of the memory that is free now
   NodeProfile n;
   n.ranks = ranks_per_node;

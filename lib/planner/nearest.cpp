@@ -44,7 +44,8 @@ std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, int ranks
   vary(&Plan::loss_chunk_tokens, chunks);
   // Values of the other keys that save memory come from the plans with all savings.
   RunSpec open = spec;
-  open.parallel.open = {"offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens", "offload.optimizer"};
+  open.parallel.open = {"offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens",
+                        "offload.optimizer",   "device_share",    "subgroup"};
   Plan full = from;
   full.recompute = Recompute::full;
   const std::vector<Plan> savings = Savings(open, ranks, cluster).of(full);
@@ -58,7 +59,15 @@ std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, int ranks
   vary_as_saved(&Plan::activations);
   vary_as_saved(&Plan::mlp_tile_tokens);
   vary_as_saved(&Plan::sequence_chunk_tokens);
-  vary_as_saved(&Plan::optimizer);
+  // State in host memory saves memory of the device with a share and subgroups that suit it.
+  const auto saved = std::ranges::find_if(savings, [&](const Plan& p) { return p.optimizer != from.optimizer; });
+  for (size_t i = 0, n = saved == savings.end() ? 0 : plans.size(); i < n; ++i) {
+    Plan p = plans[i];
+    p.optimizer = saved->optimizer;
+    p.device_share = saved->device_share;
+    p.subgroup = saved->subgroup;
+    plans.push_back(std::move(p));
+  }
   return plans;
 }
 
