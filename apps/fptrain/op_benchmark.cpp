@@ -236,8 +236,9 @@ void OpBenchmark::optimizer(int64_t parameters) {
   const Tensor row = grad.reshaped({1, parameters});
   memory("quantize", {row, packed}, [&] { ops_.quantize({packed, row, format}); });
   memory("sum_quantized", {packed, row}, [&] { ops_.sum_quantized({row, parts, format}); });
-  memory("requantize_sums", {packed, packed},
-         [&] { ops_.requantize_sums({requantized, parts, parameters, format, format}); });
+  memory("requantize_sums", {packed, packed}, [&] {
+    ops_.requantize_sums({requantized, parts, parameters, format, format});
+  });
   const std::vector<Segment> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares({sums, grad, all}); });
   const Tensor two = f32({1, 2});

@@ -1,5 +1,5 @@
 // Quantization of messages. A block of threads quantizes one block of elements: it reads them (or sums what arrived,
-// which it keeps in shared memory), finds the largest magnitude, and writes the scale and the codes, each byte by one
+// which it keeps in shared memory), finds the largest magnitude, and writes the scale and the codes, a word by each
 // thread. Sums take a thread for each element. Products and sums are not fused, so that the bits are those of the host.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
@@ -49,16 +49,14 @@ __device__ void pack_block(PackedRow to, BlockFormat f, int64_t n, Element&& ele
     const float x = element(first + i) / scale;
     return static_cast<int>(rintf(fminf(fmaxf(x, -limit), limit)));
   };
-  const int each = 8 / f.bits;
-  uint8_t* const codes = to.codes + first / each;
-  for (int64_t byte = threadIdx.x; byte * each < count; byte += kThreads) {
-    if (each == 1) {
-      codes[byte] = static_cast<uint8_t>(code(byte));
-    } else {
-      const unsigned low = static_cast<unsigned>(code(2 * byte)) & 15u,
-                     high = 2 * byte + 1 < count ? static_cast<unsigned>(code(2 * byte + 1)) & 15u : 0u;
-      codes[byte] = static_cast<uint8_t>(low | high << 4);
-    }
+  const int each = 32 / f.bits;  // codes in a word
+  const uint32_t mask = (1u << f.bits) - 1;
+  auto* const words = reinterpret_cast<uint32_t*>(to.codes + first * f.bits / 8);
+  for (int64_t w = threadIdx.x; w * each < count; w += kThreads) {
+    uint32_t word = 0;
+    for (int k = 0; k < each && w * each + k < count; ++k)
+      word |= (static_cast<uint32_t>(code(w * each + k)) & mask) << (k * f.bits);
+    words[w] = word;
   }
 }
 
@@ -72,8 +70,7 @@ __global__ void quantize_kernel(std::byte* packed, const T* x, int64_t n, BlockF
 __device__ __forceinline__ float sum_of_parts(std::byte* data, int64_t parts, int64_t rows, int64_t row, BlockFormat f,
                                               int64_t n, int64_t i) {
   float sum = 0;
-  for (int64_t p = 0; p < parts; ++p)
-    sum = rounded_sum(sum, element_of(PackedRow(data, p * rows + row, f, n), f, i));
+  for (int64_t p = 0; p < parts; ++p) sum = rounded_sum(sum, element_of(PackedRow(data, p * rows + row, f, n), f, i));
   return sum;
 }
 

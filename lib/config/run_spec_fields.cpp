@@ -340,7 +340,8 @@ void declare(Fields& f, RunSpec& s) {
   f.add("train", s.train, {.doc = "Length of the run, batch sizes, and numerical checks."});
   f.add("parallel", s.parallel, {.doc = "How ranks divide the work."});
   f.add("communication", s.communication,
-        {.doc = "What ranks with shards of the same parameters send (ZeRO++). Quantization changes results, and is off unless "
+        {.doc = "What ranks with shards of the same parameters send (ZeRO++). Quantization changes results, and is off "
+                "unless "
                 "it is set here."});
   f.add("memory", s.memory, {.doc = "Trade-offs between memory and time."});
   f.add("precision", s.precision, {.doc = "Number formats."});

@@ -143,22 +143,21 @@ void declare(Fields& f, ParallelSection& s) {
 }
 
 void declare(Fields& f, CommunicationSection& s) {
-  constexpr const char* kBits = "Legal: 0 (as they are), 4, 8.";
-  f.add("weight_bits", s.weight_bits,
-        {.doc = std::string("Bits of weights that ZeRO 3 gathers (qwZ): every rank computes with the quantized weights, "
-                            "and updates its exact ones. ") +
-                kBits,
-         .unit = "bits",
-         .min = 0,
-         .max = 8});
-  f.add("node_weights", s.node_weights,
-        {.doc = "The ranks of a node keep the weights that they have gathered, a part each, and gather from one another "
-                "until the next update (ZeRO 3; hpZ): less traffic between nodes for the memory of that part. Results "
-                "are the same."});
+  f.add(
+      "weight_bits", s.weight_bits,
+      {.doc = "Bits of weights that ZeRO 3 gathers (qwZ): every rank computes with the quantized weights, and updates "
+              "its exact ones. Legal: 0 (as they are), 4, 8.",
+       .unit = "bits",
+       .min = 0,
+       .max = 8});
+  f.add(
+      "node_weights", s.node_weights,
+      {.doc = "The ranks of a node keep the weights that they have gathered, a part each, and gather from one another "
+              "until the next update (ZeRO 3; hpZ): less traffic between nodes for the memory of that part. Results "
+              "are the same."});
   f.add("gradient_bits", s.gradient_bits,
-        {.doc = std::string("Bits of gradients that are summed to shards (ZeRO 1 to 3; qgZ): within nodes, and once "
-                            "more between them. ") +
-                kBits,
+        {.doc = "Bits of gradients that are summed to shards (ZeRO 1 to 3; qgZ): within nodes, and once more between "
+                "them. Legal: 0 (as they are), 4, 8.",
          .unit = "bits",
          .min = 0,
          .max = 8});
@@ -169,9 +168,9 @@ void declare(Fields& f, CommunicationSection& s) {
          .min = 0,
          .max = 8});
   f.add("block", s.block,
-        {.doc = "Consecutive elements with a common scale, which takes 4 bytes; an even number.",
+        {.doc = "Consecutive elements with a common scale, which takes 4 bytes; a multiple of 8.",
          .unit = "elements",
-         .min = 2,
+         .min = 8,
          .max = 8192});
 }
 

@@ -202,31 +202,6 @@ void check_parallel(const RunSpec& s, Checker& check) {
                             p.tensor, p.zero_stage));
 }
 
-void check_communication(const RunSpec& s, Checker& check) {
-  const CommunicationSection& c = s.communication;
-  const auto legal = [&](int64_t bits, const std::string& key) {
-    check.require(bits == 0 || bits == 4 || bits == 8, {"communication." + key},
-                  fmt::format("communication.{} = {}; legal: 0, 4, 8", key, bits));
-  };
-  legal(c.weight_bits, "weight_bits");
-  legal(c.gradient_bits, "gradient_bits");
-  legal(c.node_gradient_bits, "node_gradient_bits");
-  check.require(c.block % 2 == 0, {"communication.block"},
-                fmt::format("communication.block = {}; legal: an even number", c.block));
-  check.require(c.weight_bits == 0 || s.parallel.zero_stage == 3, {"communication.weight_bits", "parallel.zero_stage"},
-                fmt::format("communication.weight_bits is for the gathers of parallel.zero_stage 3, not {}",
-                            s.parallel.zero_stage));
-  check.require(!c.node_weights || s.parallel.zero_stage == 3, {"communication.node_weights", "parallel.zero_stage"},
-                fmt::format("communication.node_weights is for the gathers of parallel.zero_stage 3, not {}",
-                            s.parallel.zero_stage));
-  check.require(c.gradient_bits == 0 || s.parallel.zero_stage > 0,
-                {"communication.gradient_bits", "parallel.zero_stage"},
-                "communication.gradient_bits is for sums to shards, of parallel.zero_stage 1 to 3, not 0");
-  check.require(c.node_gradient_bits == 0 || c.gradient_bits > 0,
-                {"communication.node_gradient_bits", "communication.gradient_bits"},
-                "communication.node_gradient_bits has no effect without communication.gradient_bits; remove it");
-}
-
 // Every pass over a chunk is planned and run by itself, so chunks that are tiny cost more than they save.
 void check_chunks(const RunSpec& s, Checker& check) {
   constexpr int64_t kMostChunks = 1024;

@@ -30,6 +30,8 @@ class Checker {
   Problems& problems_;
 };
 
+// Checks the section communication.
+void check_communication(const RunSpec& spec, Checker& check);
 // Checks a spec as written for values that resolve() would overwrite.
 void check_before_resolve(const RunSpec& spec, Checker& check);
 // Checks that only one of train.steps, train.tokens and train.epochs is given. Call before resolve().

@@ -49,7 +49,7 @@ class GradientSync {
   struct Reduction {
     Request request;               // of a sum to all ranks
     ShardExchange::Pending shard;  // of a sum to this rank's shard
-    ArenaTensor memory;     // the send buffer, if it is not the store's
+    ArenaTensor memory;            // the send buffer, if it is not the store's
     Tensor result, target;  // target += result on completion, or in host memory target = result; empty target: none
     bool first = true, sharded = false, last = true;
     int unit = 0;

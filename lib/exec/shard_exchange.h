@@ -4,8 +4,8 @@
 // Both can be quantized (ops/block_format.h), as ZeRO++ does (Wang et al. 2023, arXiv:2306.10209). A gather sends the
 // codes of each shard (qwZ). A sum (qgZ) is an all-to-all within nodes, whose parts each rank dequantizes, adds up and
 // quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are, and
-// only one rank's share of a node's sums leaves it. On one node, or where the ranks are not evenly placed, it is a single
-// all-to-all.
+// only one rank's share of a node's sums leaves it. On one node, or where the ranks are not evenly placed, it is a
+// single all-to-all.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,8 @@ class ShardExchange {
   ShardExchange(const ModelEnv& env, Group& data, Group* in_node = nullptr, Group* across_nodes = nullptr)
       : env_(&env), data_(&data), in_node_(in_node), across_nodes_(across_nodes) {}
 
-  // whole [N * n] = the parts [n] of all ranks. Quantized, part may be a piece of whole, and becomes what the others get.
+  // whole [N * n] = the parts [n] of all ranks. Quantized, part may be a piece of whole, and becomes what the others
+  // get.
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;

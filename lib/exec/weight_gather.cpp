@@ -9,8 +9,8 @@ WeightGather::WeightGather(const ModelEnv& env, Group& data, Group* in_node)
     : env_(&env), data_(&data), in_node_(in_node), shards_(env, data), units_(env.params->table().units().size()) {
   if (in_node == nullptr || !env.params->weights_sharded()) return;
   for (size_t u = 0; u < units_.size(); ++u)
-    units_[u].kept = env.arena->alloc(env.params->compute(), {env.params->table().units()[u].elements / in_node->size()},
-                                      MemoryClass::parameters);
+    units_[u].kept = env.arena->alloc(
+        env.params->compute(), {env.params->table().units()[u].elements / in_node->size()}, MemoryClass::parameters);
 }
 
 WeightGather::WeightGather(const ModelEnv& env, const Groups& groups)

@@ -3,9 +3,9 @@
 // are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer
 // step.
 //
-// The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of ZeRO++,
-// Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones are from
-// those of the node.
+// The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of
+// ZeRO++, Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones
+// are from those of the node.
 //
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
 // once; it begins with the second acquire() after the copy was started, or with that of its own unit.

@@ -26,10 +26,10 @@ struct Groups {
   // Only in the groups of a model (Model::groups()):
   std::shared_ptr<Group> copies;    // tensor-parallel ranks that hold the same copies of kv heads
   std::shared_ptr<Group> matrices;  // ranks that keep parts of the same states of a matrix, if Muon updates them
-  // Only if sums over `data` go through nodes, and its ranks are on several with as many on each: those of this node, and
-  // those with this rank's place on every node. The former alone: all of `data` are on one node.
+  // Only if sums over `data` go through nodes, and its ranks are on several with as many on each: those of this node,
+  // and those with this rank's place on every node. The former alone: all of `data` are on one node.
   std::shared_ptr<Group> data_in_node, data_across_nodes;
-  std::shared_ptr<Group> ends;      // the pipeline's first and last rank if they share an embedding, else null
+  std::shared_ptr<Group> ends;  // the pipeline's first and last rank if they share an embedding, else null
 };
 
 // Creates the groups of a mesh. Every rank of the world calls it. The world must outlive the groups.

@@ -1,5 +1,5 @@
-// BlockFormat: how a row of floats is quantized for a message. A row is cut into blocks of `block` elements, the last of
-// which may be shorter; each has a scale, and every element becomes an integer of `bits` bits times that scale.
+// BlockFormat: how a row of floats is quantized for a message. A row is cut into blocks of `block` elements, the last
+// of which may be shorter; each has a scale, and every element becomes an integer of `bits` bits times that scale.
 //
 // A packed row holds the scales (f32), then the codes in two's complement, with 4 bits two in a byte, the first one in
 // its lower half; its size is rounded up to 16 bytes, whose rest is undefined. Codes are symmetric: -m to m with m =
@@ -13,7 +13,7 @@ namespace fp {
 
 struct BlockFormat {
   int bits = 8;         // 4 or 8
-  int64_t block = 256;  // elements, even
+  int64_t block = 256;  // elements, a multiple of 8: whole words
 
   bool operator==(const BlockFormat&) const = default;
 };

@@ -48,8 +48,8 @@ struct StepMetrics {
   std::map<std::string, int64_t> sent_bytes;   // by this rank in this step, by "group.kind"; written by rank 0
   // Bytes of tensors that leave a node in this step, the mean over the nodes; only with several.
   std::optional<double> between_nodes_bytes;
-  bool skipped = false;                        // loss or gradient was not finite, the update was not applied
-  bool resumed = false;                        // first step after a resume; set by MetricsWriter
+  bool skipped = false;  // loss or gradient was not finite, the update was not applied
+  bool resumed = false;  // first step after a resume; set by MetricsWriter
 };
 
 // Returns one line without its newline. Losses have 9 significant digits; unset optionals and false flags are omitted.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "base/shown.h"
@@ -7,9 +9,10 @@ using namespace fp;
 TEST_CASE("a value in a message is shortened and kept on one line") {
   CHECK(shown("plain, \u00e9 and \u6f22") == "plain, \u00e9 and \u6f22");
   CHECK(shown("a\tb\nc") == "a\\x09b\\x0ac");
-  CHECK(shown(std::string(60, 'x')) == std::string(60, 'x'));
-  CHECK(shown(std::string(61, 'x')) == std::string(60, 'x') + "...");
-  CHECK(shown(std::string(59, 'x') + "\u00e9y") == std::string(59, 'x') + "\u00e9...");
+  const std::string longest(60, 'x'), shorter(59, 'x');
+  CHECK(shown(longest) == longest);
+  CHECK(shown(longest + "x") == fmt::format("{}...", longest));
+  CHECK(shown(shorter + "\u00e9y") == fmt::format("{}\u00e9...", shorter));
   CHECK(shown("abcdef", 3) == "abc...");
   CHECK(shown("").empty());
 }

@@ -100,7 +100,8 @@ model: {layers: 2.5, family: lama}
         "  run.yaml:5:10: train.steps: the text 'ten' is of the wrong type; legal: integer from 1 to 1000000000000000\n"
         "  run.yaml:6:16: train.global_batch = 8 must be a multiple of train.micro_batch = 3\n"
         "  run.yaml:7:1: unknown key 'weight_decay'. Did you mean 'optimizer.weight_decay'? Legal keys: run, model, "
-        "data, optimizer, schedule, train, parallel, memory, precision, checkpoint, logging, eval, watchdog\n"
+        "data, optimizer, schedule, train, parallel, communication, memory, precision, checkpoint, logging, eval, "
+        "watchdog\n"
         "  run.yaml:8:17: model.layers: 2.5 is not a whole number; legal: integer from 1 to 10000\n"
         "  run.yaml:8:30: model.family: 'lama' is not known (did you mean 'llama'?); legal: text one of gpt, llama, "
         "phi3, phi3small, qwen2, mistral, qwen3");

@@ -51,9 +51,7 @@ void check_losses(const std::string& model, int steps) {
 
 }  // namespace
 
-TEST_CASE("training on cuda-host has the losses of the oracle") {
-  check_losses(GENERATE(from_range(tiny_names())), 6);
-}
+TEST_CASE("training on cuda-host has the losses of the oracle") { check_losses(GENERATE(from_range(tiny_names())), 6); }
 
 TEST_CASE("twenty training steps on cuda-host have the losses of the oracle", "[nightly]") {
   check_losses(GENERATE(from_range(tiny_names())), 20);

@@ -16,7 +16,7 @@ struct Place {
 const std::vector<Place> kPlaces{{1, 8}, {2, 4}, {4, 2}, {8, 1}, {3, 2}};
 
 // One rank: an environment without a model, and groups by nodes.
-struct Rig {
+struct ExchangeRig {
   std::unique_ptr<Ops> ops = make_cpu_ops();
   Arena arena{ops->allocate(size_t{4} << 20, false), size_t{4} << 20};
   ParamTable table;
@@ -24,12 +24,13 @@ struct Rig {
   ModelEnv env;
   std::unique_ptr<ShardExchange> shards;
 
-  Rig(World& world, int ranks, const ShardFormats& formats) : table(1, 0, ranks, world.rank()) {
+  ExchangeRig(World& world, int ranks, const ShardFormats& formats) : table(1, 0, ranks, world.rank()) {
     groups = complete_groups(make_groups(world, Mesh(1, ranks, 1, 1, ranks)), table, true, formats.by_nodes());
     env.ops = ops.get();
     env.arena = &arena;
     env.formats = formats;
-    shards = std::make_unique<ShardExchange>(env, *groups.data, groups.data_in_node.get(), groups.data_across_nodes.get());
+    shards =
+        std::make_unique<ShardExchange>(env, *groups.data, groups.data_in_node.get(), groups.data_across_nodes.get());
   }
   ArenaTensor filled(DType t, const std::vector<float>& values) {
     const Shape shape{static_cast<int64_t>(values.size())};
@@ -60,7 +61,7 @@ std::vector<std::vector<float>> on_ranks(const Place& p, const ShardFormats& for
   std::vector<std::vector<float>> results(static_cast<size_t>(p.ranks()));
   run_thread_ranks(p.ranks(), [&](World& world) {
     world.set_nodes(NodeMap(p.ranks(), p.each));
-    Rig rig(world, p.ranks(), formats);
+    ExchangeRig rig(world, p.ranks(), formats);
     const size_t before = rig.arena.in_use();
     results[static_cast<size_t>(world.rank())] = work(rig, world.rank());
     if (rig.arena.in_use() != before) results[static_cast<size_t>(world.rank())].clear();
@@ -75,7 +76,7 @@ float exact(int64_t i, int rank) {
 
 constexpr int64_t kShard = 44;  // the last block of a shard is shorter
 
-std::vector<float> sums(const Place& p, DType t, int rank, Rig& rig,
+std::vector<float> sums(const Place& p, DType t, int rank, ExchangeRig& rig,
                         const std::function<float(int64_t i, int rank)>& element) {
   std::vector<float> mine;
   for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(element(i, rank));
@@ -97,8 +98,8 @@ TEST_CASE("quantized sums of values that both hops represent are exact, on every
         const auto element = [&](int64_t i, int rank) {
           return alike ? exact(i, 0) : rank == p.ranks() - 1 ? exact(i, 0) : 0.0f;
         };
-        const auto results = on_ranks(
-            p, formats, [&](Rig& rig, int rank) { return sums(p, t, rank, rig, element); });
+        const auto results =
+            on_ranks(p, formats, [&](ExchangeRig& rig, int rank) { return sums(p, t, rank, rig, element); });
         for (int rank = 0; rank < p.ranks(); ++rank) {
           REQUIRE(results[static_cast<size_t>(rank)].size() == kShard);
           for (int64_t i = 0; i < kShard; ++i) {
@@ -120,8 +121,8 @@ TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]")
     for (const int bits : {4, 8}) {
       const ShardFormats formats{{}, BlockFormat{bits, 16}, BlockFormat{8, 16}};
       CAPTURE(p.nodes, p.each, bits);
-      const auto results = on_ranks(
-          p, formats, [&](Rig& rig, int rank) { return sums(p, DType::f32, rank, rig, element); });
+      const auto results =
+          on_ranks(p, formats, [&](ExchangeRig& rig, int rank) { return sums(p, DType::f32, rank, rig, element); });
       const bool first_hop = p.each > 1, second_hop = p.nodes > 1;
       for (int rank = 0; rank < p.ranks(); ++rank)
         for (int64_t i = 0; i < kShard; ++i) {
@@ -151,7 +152,7 @@ TEST_CASE("a quantized gather gives all ranks the same values, off by half a ste
         CAPTURE(p.nodes, p.each, name_of(t), bits);
         const ShardFormats formats{BlockFormat{bits, 16}, {}, {}};
         const auto weight = [](int64_t i) { return std::sin(static_cast<float>(i * i)); };
-        const auto results = on_ranks(p, formats, [&](Rig& rig, int rank) {
+        const auto results = on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
           std::vector<float> mine;
           for (int64_t i = 0; i < kShard; ++i) mine.push_back(weight(rank * kShard + i));
           const ArenaTensor part = rig.filled(t, mine), whole = rig.arena.alloc(t, {p.ranks() * kShard});

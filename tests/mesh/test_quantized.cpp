@@ -15,11 +15,10 @@ MeshPlan quantized(MeshPlan p, int64_t weight_bits, int64_t gradient_bits) {
 }
 
 // Bytes that leave the nodes in a step for one kind of data, the sum over the ranks.
-int64_t between_nodes(const MeshResult& r, const std::string& group) {
+int64_t between_nodes(const MeshResult& r, const std::string& group, CommKind kind) {
   int64_t sum = 0;
   for (const TrafficTable& t : r.traffic)
-    for (const auto& [key, sent] : t)
-      if (key.first.starts_with(group)) sum += sent.between_nodes;
+    if (const auto sent = t.find({group, kind}); sent != t.end()) sum += sent->second.between_nodes;
   return sum;
 }
 
@@ -39,37 +38,39 @@ TEST_CASE("training with quantized communication stays close to training without
     const MeshPlan compressed = quantized(plain, plain.zero == 3 ? 8 : 0, 8);
     const MeshResult close = run_mesh(m, compressed);
     CHECK(close.losses != exact.losses);
-    for (size_t i = 0; i < exact.losses.size(); ++i) CHECK(close.losses[i] == Approx(exact.losses[i]).epsilon(0.02));
+    for (size_t i = 0; i < exact.losses.size(); ++i) CHECK(close.losses[i] == Approx(exact.losses[i]).epsilon(0.05));
     CHECK(run_mesh(m, compressed) == close);
   }
 }
 
-TEST_CASE("quantized gathers and sums send a quarter of the bytes between nodes, and their scales", "[mesh]") {
+TEST_CASE("quantized gathers and sums send the bytes of their formats between nodes", "[mesh]") {
   const ModelSection m = shared_model("llama");
   MeshPlan p{.dp = 4, .zero = 3, .compute = DType::bf16, .gradients = DType::bf16};
   p.micro_batches = 1;
   p.steps = 1;
   p.ranks_per_node = 2;
-  const MeshResult plain = run_mesh(m, p);
-  const MeshResult close = run_mesh(m, quantized(p, 8, 4));
+  const MeshResult plain = run_mesh(m, p), close = run_mesh(m, quantized(p, 8, 4));
   ParamTable table(1, 0, p.dp, 0);
   declare_parameters(m, table);
   const BlockFormat weights{8, 64}, gradients{4, 64};
   constexpr int64_t kNodes = 2;
-  int64_t gathers = 0, once = 0, sums = 0;
+  int64_t once = 0, packed_once = 0, packed_sums = 0;
   for (const ParamUnit& u : table.units()) {
     const int64_t shard = u.elements / p.dp;
-    // In a ring, the last rank of each node sends what the other ranks need.
-    const bool twice = table[u.first].layer >= 0;  // in the backward pass too
-    gathers += kNodes * (p.dp - 1) * packed_bytes(weights, shard);
-    once += kNodes * (p.dp - 1) * packed_bytes(weights, shard) * (twice ? 1 : 0);
-    sums += p.dp * packed_bytes(gradients, shard);  // each rank sends its sums for one other node
+    // In a ring, the last rank of each node sends what it has to the next node, dp - 1 shards.
+    once += kNodes * (p.dp - 1) * 2 * shard;
+    packed_once += kNodes * (p.dp - 1) * packed_bytes(weights, shard);
+    packed_sums += p.dp * (kNodes - 1) * packed_bytes(gradients, shard);
   }
-  CHECK(between_nodes(close, "data_across_nodes") == sums);
-  const int64_t gathered = between_nodes(close, "data") - sums;
-  CHECK(gathered >= gathers);
-  CHECK(gathered <= gathers + once + gathers);
-  CHECK(2 * gathered < between_nodes(plain, "data"));
+  CHECK(between_nodes(plain, "data", CommKind::reduce_scatter) == once);
+  CHECK(between_nodes(close, "data", CommKind::reduce_scatter) == 0);
+  CHECK(between_nodes(close, "data_in_node", CommKind::all_to_all) == 0);
+  CHECK(between_nodes(close, "data_across_nodes", CommKind::all_to_all) == packed_sums);
+  const int64_t all = between_nodes(plain, "data", CommKind::all_gather),
+                packed = between_nodes(close, "data", CommKind::all_gather);
+  CHECK(all > once);
+  CHECK(static_cast<double>(packed) / static_cast<double>(all) ==
+        Approx(static_cast<double>(packed_once) / static_cast<double>(once)).epsilon(0.01));
 }
 
 TEST_CASE("weights that nodes keep do not change a bit, and leave the node once a step", "[mesh]") {
@@ -86,7 +87,9 @@ TEST_CASE("weights that nodes keep do not change a bit, and leave the node once 
       const MeshResult from_node = run_mesh(m, p);
       CHECK(from_node == from_all);
       // Two micro-batches, each forward and backward; the gathers of the first pass are from all ranks.
-      CHECK(3 * between_nodes(from_node, "data") < 2 * between_nodes(from_all, "data"));
-      CHECK(between_nodes(from_node, "data_in_node") == 0);
+      const auto gathered = [](const MeshResult& r) { return between_nodes(r, "data", CommKind::all_gather); };
+      CHECK(gathered(from_node) > 0);
+      CHECK(2 * gathered(from_node) <= gathered(from_all));
+      CHECK(between_nodes(from_node, "data_in_node", CommKind::all_gather) == 0);
     }
 }

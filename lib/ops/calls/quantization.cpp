@@ -8,13 +8,14 @@ namespace {
 constexpr int64_t kLargestBlock = 8192;  // its sums fit in the shared memory of a GPU's block of threads
 
 void check_format(const Checks& op, const BlockFormat& f) {
-  FP_CHECK((f.bits == 4 || f.bits == 8) && f.block >= 2 && f.block <= kLargestBlock && f.block % 2 == 0,
-           "{}: {} bits in blocks of {}; expected 4 or 8 bits in blocks of 2 to {} elements, an even number", op.name, f.bits,
-           f.block, kLargestBlock);
+  FP_CHECK((f.bits == 4 || f.bits == 8) && f.block >= 8 && f.block <= kLargestBlock && f.block % 8 == 0,
+           "{}: {} bits in blocks of {}; expected 4 or 8 bits in blocks of 8 to {} elements, a multiple of 8", op.name,
+           f.bits, f.block, kLargestBlock);
 }
 
 // The tensor is u8 and holds rows of the format.
-void check_rows(const Checks& op, const char* what, const Tensor& t, const BlockFormat& f, int64_t rows, int64_t columns) {
+void check_rows(const Checks& op, const char* what, const Tensor& t, const BlockFormat& f, int64_t rows,
+                int64_t columns) {
   check_format(op, f);
   op.matrix(what, t, DType::u8, rows, packed_bytes(f, columns));
   FP_CHECK(reinterpret_cast<uintptr_t>(t.data) % 4 == 0, "{}: {} is not aligned to 4 bytes", op.name, what);

@@ -7,9 +7,9 @@
 
 namespace fp::calls {
 
-// Row i of packed u8 [R, packed_bytes(n)] = row (i % outer) * inner + i / outer of x [R,n] (f32 or bf16), quantized, where
-// outer = R / inner. inner = 1 keeps the order. Otherwise x has the rows of `outer` nodes with `inner` ranks each one
-// after the other, and packed those of one rank of each node: the order of an exchange within nodes.
+// Row i of packed u8 [R, packed_bytes(n)] = row (i % outer) * inner + i / outer of x [R,n] (f32 or bf16), quantized,
+// where outer = R / inner. inner = 1 keeps the order. Otherwise x has the rows of `outer` nodes with `inner` ranks each
+// one after the other, and packed those of one rank of each node: the order of an exchange within nodes.
 struct Quantize {
   Tensor packed, x;
   BlockFormat format;

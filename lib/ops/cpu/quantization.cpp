@@ -9,7 +9,7 @@
 namespace fp {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements
+constexpr int64_t kQuantizedGrain = 4096;  // elements
 
 // Quantizes a block of up to `count` floats: writes its scale, and its codes from the byte on in which it begins.
 void pack_block(float* scale, uint8_t* codes, const float* x, int64_t count, int bits) {
@@ -37,7 +37,7 @@ void pack_block(float* scale, uint8_t* codes, const float* x, int64_t count, int
 template <class F>
 void for_each_block(const BlockFormat& f, int64_t rows, int64_t n, F&& body) {
   const int64_t blocks = blocks_of(f, n);
-  parallel_for(rows * blocks, std::max<int64_t>(1, kGrain / f.block), [&](int64_t begin, int64_t end) {
+  parallel_for(rows * blocks, std::max<int64_t>(1, kQuantizedGrain / f.block), [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = at / blocks, block = at % blocks, first = block * f.block;
       body(row, block, first, std::min(f.block, n - first));

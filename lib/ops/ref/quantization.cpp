@@ -17,7 +17,7 @@ void pack(std::byte* packed, const std::vector<float>& row, const BlockFormat& f
     for (int64_t i = begin; i < end; ++i) {
       const float magnitude = std::abs(row[static_cast<size_t>(i)]);
       largest = !std::isfinite(magnitude) || std::isnan(largest) ? std::numeric_limits<float>::quiet_NaN()
-                                                                : std::max(largest, magnitude);
+                                                                 : std::max(largest, magnitude);
     }
     const float scale = largest / static_cast<float>(largest_code(f.bits));
     std::memcpy(packed + 4 * b, &scale, sizeof scale);
