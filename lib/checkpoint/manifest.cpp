@@ -11,7 +11,7 @@
 #include "base/shown.h"
 #include "checkpoint/plain_file.h"
 #include "io/filesystem.h"
-#include "io/json.h"
+#include "io/json_numbers.h"
 
 namespace fp {
 namespace {
@@ -33,20 +33,6 @@ ordered_json to_json(const CheckpointParam& p) {
   for (const StoredState& s : p.states)
     states.push_back({{"name", s.name}, {"dtype", name_of(s.dtype)}, {"fingerprint", hex(s.fingerprint)}});
   return {{"name", p.name}, {"shape", shape}, {"states", states}};
-}
-
-// Returns the whole number of a key after a range check. nlohmann's own conversions wrap and round.
-template <class Integer>
-Integer integer(const json& j, const std::string& what, Integer least, Integer most) {
-  const bool is_number = j.is_number_integer();
-  const bool fits = is_number && (j.is_number_unsigned() ? std::cmp_less_equal(j.get<uint64_t>(), most) &&
-                                                               std::cmp_greater_equal(j.get<uint64_t>(), least)
-                                                         : std::cmp_less_equal(j.get<int64_t>(), most) &&
-                                                               std::cmp_greater_equal(j.get<int64_t>(), least));
-  if (!fits)
-    throw DataError(fmt::format("{} is {}; legal: a whole number from {} to {}", what,
-                                j.is_primitive() ? shown(j.dump()) : j.type_name(), least, most));
-  return j.get<Integer>();
 }
 
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
@@ -85,7 +71,7 @@ Shape shape_from(const json& j, const std::string& name) {
   Shape shape;
   int64_t most = kMostBytes / static_cast<int64_t>(sizeof(float));  // limit of the next dimension
   for (const json& d : j) {
-    shape.push_back(integer<int64_t>(d, "a dimension of " + name, 1, most));
+    shape.push_back(integer_from<int64_t>(d, "a dimension of " + name, 1, most));
     most /= shape[shape.rank() - 1];
   }
   return shape;
@@ -139,7 +125,7 @@ CheckpointParam parameter_from(const json& j, int version) {
 CheckpointFile file_from(const json& j) {
   CheckpointFile f;
   f.name = name_from(j.at("name"), "a file in the folder");
-  f.bytes = static_cast<uint64_t>(integer<int64_t>(j.at("bytes"), "bytes of " + f.name, 0, kMostBytes));
+  f.bytes = static_cast<uint64_t>(integer_from<int64_t>(j.at("bytes"), "bytes of " + f.name, 0, kMostBytes));
   f.xxh3 = hex_from(j.at("xxh3"), 32, "the hash of " + f.name);
   return f;
 }
@@ -147,7 +133,7 @@ CheckpointFile file_from(const json& j) {
 Mesh mesh_from(const json& j) {
   int64_t ranks = 1;
   const auto extent = [&](const char* key) {
-    const int n = integer<int>(j.at(key), fmt::format("mesh.{}", key), 1, std::numeric_limits<int>::max());
+    const int n = integer_from<int>(j.at(key), fmt::format("mesh.{}", key), 1, std::numeric_limits<int>::max());
     if ((ranks *= n) > kMostRanks) throw DataError(fmt::format("mesh has more than {} ranks", kMostRanks));
     return n;
   };
@@ -174,9 +160,9 @@ CheckpointManifest manifest_from(const json& j, int version) {
   CheckpointManifest m;
   m.created_by = j.at("created_by").get<std::string>();
   m.created_at = j.at("created_at").get<std::string>();
-  m.step = integer<int64_t>(j.at("step"), "step", 0, kMostBytes);
+  m.step = integer_from<int64_t>(j.at("step"), "step", 0, kMostBytes);
   m.consumed_samples =
-      integer<uint64_t>(j.at("consumed_samples"), "consumed_samples", 0, std::numeric_limits<uint64_t>::max());
+      integer_from<uint64_t>(j.at("consumed_samples"), "consumed_samples", 0, std::numeric_limits<uint64_t>::max());
   m.last_loss =
       j.at("last_loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : j.at("last_loss").get<double>();
   m.extra = j.at("extra");

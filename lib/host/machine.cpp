@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "io/json_numbers.h"
+
 namespace fp {
 namespace {
 
@@ -110,7 +112,7 @@ auto writer_into(json& object) {
 
 auto reader_from(const json& object) {
   return [object](const char* key, auto& value) {
-    if (object.is_object() && object.contains(key)) object.at(key).get_to(value);
+    if (object.is_object() && object.contains(key)) read_from(object.at(key), key, value);
   };
 }
 

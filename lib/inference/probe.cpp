@@ -7,7 +7,7 @@
 #include "checkpoint/hdf5.h"
 #include "dryrun/setup.h"
 #include "exec/executor.h"
-#include "io/json.h"
+#include "io/json_numbers.h"
 #include "io/pending.h"
 
 namespace fp {
@@ -84,17 +84,6 @@ void write_flat(h5::File& file, const std::string& group, const ParamStore& stor
   }
 }
 
-int32_t id_of(const nlohmann::json& j, const std::string& where) {
-  constexpr auto kLowest = std::numeric_limits<int32_t>::min(), kHighest = std::numeric_limits<int32_t>::max();
-  // A number over int64's range is unsigned: get<int64_t> would wrap it.
-  const bool fits = j.is_number_integer() && !(j.is_number_unsigned() && j.get<uint64_t>() > uint64_t{kHighest}) &&
-                    j.get<int64_t>() >= kLowest;
-  if (!fits)
-    throw DataError(fmt::format("{}: is {}; legal: an integer from {} to {}", where,
-                                j.is_number() ? j.dump() : j.type_name(), kLowest, kHighest));
-  return j.get<int32_t>();
-}
-
 std::vector<std::vector<int32_t>> rows_of(const nlohmann::json& j, const std::string& where) {
   std::vector<std::vector<int32_t>> rows;
   if (!j.is_array()) throw DataError(fmt::format("{}: legal: a list of lists of token ids", where));
@@ -102,7 +91,8 @@ std::vector<std::vector<int32_t>> rows_of(const nlohmann::json& j, const std::st
     const std::string at = fmt::format("{}[{}]", where, rows.size());
     if (!row.is_array()) throw DataError(fmt::format("{}: legal: a list of token ids", at));
     std::vector<int32_t>& ids = rows.emplace_back();
-    for (const nlohmann::json& id : row) ids.push_back(id_of(id, fmt::format("{}[{}]", at, ids.size())));
+    for (const nlohmann::json& id : row)
+      ids.push_back(integer_from<int32_t>(id, fmt::format("{}[{}]", at, ids.size())));
   }
   return rows;
 }

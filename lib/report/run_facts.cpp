@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "io/filesystem.h"
-#include "io/json.h"
+#include "io/json_numbers.h"
 #include "io/retry.h"
 
 namespace fp {
@@ -43,15 +43,17 @@ RunFacts load_run_facts(const std::filesystem::path& run_directory) {
   const std::filesystem::path file = run_directory / "report.json";
   facts.name = std::filesystem::weakly_canonical(run_directory).filename().string();
   if (!std::filesystem::exists(file)) return facts;
+  const json in = read_json(file);
   try {
-    const json in = read_json(file);
     visit_facts(facts, [&](const char* key, auto& value) {
-      if (in.contains(key)) in.at(key).get_to(value);
+      if (in.contains(key)) read_from(in.at(key), key, value);
     });
     for (const json& e : in.value("events", json::array()))
       facts.events.push_back(
-          {e.at("step").get<int64_t>(), e.at("time").get<double>(), e.at("text").get<std::string>()});
+          {integer_from<int64_t>(e.at("step"), "step"), e.at("time").get<double>(), e.at("text").get<std::string>()});
     facts.machine = machine_from_json(in.value("machine", json::object()));
+  } catch (const JsonError& e) {
+    throw DataError(fmt::format("{}: not the facts of a report: {}", file.string(), e.what()));
   } catch (const json::exception& e) {
     throw DataError(fmt::format("{}: not the facts of a report: {}", file.string(), e.what()));
   }

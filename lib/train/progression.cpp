@@ -1,17 +1,31 @@
 #include "train/progression.h"
 
+#include "io/json_numbers.h"
+
 namespace fp {
 
+namespace {
+
+// Throws a DataError.
+[[noreturn]] void refuse(const TrainState& s, const std::exception& e) {
+  throw DataError(fmt::format("the checkpoint of step {} lacks the progress of training: {}", s.step, e.what()));
+}
+
+}  // namespace
+
 Progression Progression::from(const TrainState& s) try {
+  const auto count = [&](const char* key) { return integer_from<int64_t>(s.extra.at(key), key, 0); };
   return {.step = s.step,
-          .updates = s.extra.at("updates"),
-          .skipped_in_a_row = s.extra.at("skipped_in_a_row"),
+          .updates = count("updates"),
+          .skipped_in_a_row = count("skipped_in_a_row"),
           .consumed = s.consumed_samples,
-          .tokens = s.extra.at("tokens"),
+          .tokens = count("tokens"),
           .elapsed_s = s.extra.at("elapsed_s"),
           .last_loss = s.last_loss};
 } catch (const nlohmann::json::exception& e) {
-  throw DataError(fmt::format("the checkpoint of step {} lacks the progress of training: {}", s.step, e.what()));
+  refuse(s, e);
+} catch (const JsonError& e) {
+  refuse(s, e);
 }
 
 TrainState Progression::state() const {

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "io/filesystem.h"
-#include "io/json.h"
+#include "io/json_numbers.h"
 #include "train/permissions.h"
 
 namespace fp {
@@ -32,7 +32,8 @@ Restarts restarts_from(const nlohmann::json& json) {
   Restarts r;
   for (const auto& j : json.at("starts")) {
     const auto& step = j.at("step");
-    r.starts.push_back({j.at("job"), j.at("restarts"), step.is_null() ? FirstStep() : step.get<int64_t>()});
+    r.starts.push_back({j.at("job"), integer_from<int64_t>(j.at("restarts"), "restarts"),
+                        step.is_null() ? FirstStep() : integer_from<int64_t>(step, "step")});
   }
   if (json.contains("save_s")) r.save_s = json["save_s"].get<double>();
   return r;

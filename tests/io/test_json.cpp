@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "io/json.h"
+#include "io/json_numbers.h"
 #include "support/temporary_folder.h"
 
 using namespace fp;
@@ -104,4 +104,22 @@ TEST_CASE("text that is not JSON is refused with line and column") {
   const std::string message = json_refusal("[\"" + std::string(100'000, 'x') + "\x1b");
   CHECK(message.size() < 300);
   CHECK(message.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("an integer of a foreign file is never wrapped or rounded") {
+  const auto refusal = [](const char* text, auto least, auto most) {
+    try {
+      integer_from(nlohmann::json::parse(text), "size", least, most);
+    } catch (const JsonError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(integer_from<uint64_t>(nlohmann::json::parse("18446744073709551615"), "size") == UINT64_MAX);
+  CHECK(integer_from<int64_t>(nlohmann::json::parse("-9223372036854775808"), "size") == INT64_MIN);
+  CHECK(refusal("3", 0, 3).empty());
+  CHECK(refusal("4", 0, 3) == "size is 4; legal: a whole number from 0 to 3");
+  for (const char* bad : {"3.1e43", "1.0", "1e0", "-1", "18446744073709551615", "true", "null", "\"1\"", "[1]", "{}"})
+    CHECK_THAT(refusal(bad, int64_t{0}, INT64_MAX), Contains("size is "));
+  CHECK_THAT(refusal("-1", uint64_t{0}, UINT64_MAX), Contains("size is -1"));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/json_numbers.h"
 
 namespace fp {
 
@@ -31,7 +32,7 @@ class HfKeys {
   int64_t integer(const std::string& key, std::optional<int64_t> otherwise = {}) const {
     const nlohmann::json* v = find(key, otherwise.has_value(), "a whole number");
     if (v == nullptr) return *otherwise;
-    if (!v->is_number_integer() || v->get<double>() < 0 || v->get<double>() > 9e15) refuse(key, "a whole number");
+    if (!is_integer<int64_t>(*v, 0, 9'000'000'000'000'000)) refuse(key, "a whole number");
     return v->get<int64_t>();
   }
   double number(const std::string& key, std::optional<double> otherwise = {}) const {

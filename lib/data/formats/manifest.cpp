@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "io/filesystem.h"
-#include "io/json.h"
+#include "io/json_numbers.h"
 
 namespace fp {
 namespace {
@@ -18,7 +18,7 @@ OrderedJson to_json(const FileRecord& file) {
 }
 
 FileRecord file_from(const OrderedJson& json) {
-  FileRecord file{json.at("name").get<std::string>(), json.at("bytes").get<uint64_t>(),
+  FileRecord file{json.at("name").get<std::string>(), integer_from<uint64_t>(json.at("bytes"), "bytes"),
                   json.at("xxh3").get<std::string>()};
   if (file.name.empty() || file.name.find('/') != std::string::npos)
     throw std::invalid_argument(fmt::format("\"{}\" is not the name of a file in the folder", file.name));
@@ -50,9 +50,9 @@ OrderedJson to_json(const SplitRecord& split, const Manifest& m) {
 
 SplitRecord split_from(const OrderedJson& json, DataKind kind, int version) {
   SplitRecord split;
-  split.documents = json.at("documents").get<uint64_t>();
-  split.tokens = json.at("tokens").get<uint64_t>();
-  split.text_bytes = json.at("text_bytes").get<uint64_t>();
+  split.documents = integer_from<uint64_t>(json.at("documents"), "documents");
+  split.tokens = integer_from<uint64_t>(json.at("tokens"), "tokens");
+  split.text_bytes = integer_from<uint64_t>(json.at("text_bytes"), "text_bytes");
   split.index = file_from(json.at("index"));
   split.shards = files_from(json.at("shards"));
   if (kind != DataKind::text) split.loss_masks = files_from(json.at("loss_masks"));
@@ -98,19 +98,19 @@ Manifest manifest_from(const OrderedJson& json) {
   m.kind = kind_from(json);
   if (m.kind != DataKind::text) m.chat_template = json.at("chat_template").get<std::string>();
   m.tokenizer = file_from(json.at("tokenizer"));
-  m.vocab_size = json.at("vocab_size").get<int64_t>();
-  m.eot = json.at("eot").get<int64_t>();
-  m.highest_id = json.at("highest_id").get<int64_t>();
-  m.token_bytes = json.at("token_bytes").get<int>();
-  m.shard_tokens = json.at("shard_tokens").get<uint64_t>();
+  m.vocab_size = integer_from<int64_t>(json.at("vocab_size"), "vocab_size");
+  m.eot = integer_from<int64_t>(json.at("eot"), "eot");
+  m.highest_id = integer_from<int64_t>(json.at("highest_id"), "highest_id");
+  m.token_bytes = integer_from<int>(json.at("token_bytes"), "token_bytes");
+  m.shard_tokens = integer_from<uint64_t>(json.at("shard_tokens"), "shard_tokens");
   m.documents = json.at("documents").get<std::string>();
   m.validation_split = json.at("validation_split").get<std::string>();
   m.validation_fraction = json.at("validation_fraction").get<double>();
-  m.empty_documents = json.at("empty_documents").get<uint64_t>();
-  m.duplicate_documents = json.at("duplicate_documents").get<uint64_t>();
+  m.empty_documents = integer_from<uint64_t>(json.at("empty_documents"), "empty_documents");
+  m.duplicate_documents = integer_from<uint64_t>(json.at("duplicate_documents"), "duplicate_documents");
   for (const OrderedJson& source : json.at("sources"))
-    m.sources.push_back({source.at("name").get<std::string>(), source.at("bytes").get<uint64_t>()});
-  const int version = json.at("version").get<int>();
+    m.sources.push_back({source.at("name").get<std::string>(), integer_from<uint64_t>(source.at("bytes"), "bytes")});
+  const int version = integer_from<int>(json.at("version"), "version");
   m.train = split_from(json.at("train"), m.kind, version);
   m.validation = split_from(json.at("validation"), m.kind, version);
   return m;
@@ -155,12 +155,14 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const std::string text = read_json_file(path);
   const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", path.string(), what)); };
   Manifest manifest;
+  const OrderedJson json = parse_ordered_json(text, path.string());
   try {
-    const OrderedJson json = parse_ordered_json(text, path.string());
-    if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json["format"].dump(), kFormat));
-    if (json.at("version") != 1 && json["version"] != 2 && json["version"] != 3)
-      fail(fmt::format("version {} is not supported, only 1 to 3; prepare the text again", json["version"].dump()));
+    if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json.at("format").dump(), kFormat));
+    if (json.at("version") != 1 && json.at("version") != 2 && json.at("version") != 3)
+      fail(fmt::format("version {} is not supported, only 1 to 3; prepare the text again", json.at("version").dump()));
     manifest = manifest_from(json);
+  } catch (const JsonError& e) {
+    fail(fmt::format("damaged or altered: {}; {}", e.what(), kRepairAdvice));
   } catch (const DataError&) {
     throw;
   } catch (const std::bad_alloc&) {  // does not mean that the file is malformed

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/tokenizer/bpe.h"
+#include "io/json_numbers.h"
 
 namespace fp {
 
@@ -49,10 +50,7 @@ bool JsonValue::flag(bool absent) const {
 int32_t JsonValue::id() const { return static_cast<int32_t>(integer(0, kMaxTokenIds - 1)); }
 
 int64_t JsonValue::integer(int64_t least, int64_t most) const {
-  const bool fits = value_->is_number_integer() &&
-                    (!value_->is_number_unsigned() || value_->get<uint64_t>() <= static_cast<uint64_t>(most)) &&
-                    value_->get<int64_t>() >= least && value_->get<int64_t>() <= most;
-  need(fits, fmt::format("an integer from {} to {}", least, most));
+  need(is_integer(*value_, least, most), fmt::format("an integer from {} to {}", least, most));
   return value_->get<int64_t>();
 }
 
