@@ -1,6 +1,7 @@
 // CostModel: times of single ops and communications, from the rates of a cluster description.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
@@ -29,6 +30,12 @@ class CostModel {
   double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent) const;
   // Returns the time of a copy between a device and its host. Throws ConfigError if the cluster has no rate.
   double copy_seconds(int64_t bytes) const;
+  // On CPUs, a rank's copies and host updates run on the cores of its ops, and so take as much time from these.
+  bool copies_take_cores() const { return cluster_->device == ClusterDevice::cpu; }
+  // Returns the part of a copy of `seconds` that a rank waits for, beside whose start ops of `covered` seconds run.
+  double exposed_copy_seconds(double seconds, double covered) const {
+    return copies_take_cores() ? seconds : std::max(seconds - covered, 0.0);
+  }
   // Returns the time of an op that the host's cores run beside a device. Throws ConfigError if the cluster has no rate.
   double host_op_seconds(const OpWork&) const;
   double peak_flops(DType compute) const;  // per rank; 0: unknown

@@ -44,7 +44,7 @@ UpdateRates update_rates(const RunSpec& s, const CostModel& costs) {
   r.device_update = kMany / costs.op_seconds(work(0));
   const double widening = s.precision.gradients == DType::bf16 ? 6 : 0;
   r.host_update =
-      costs.cluster().device == ClusterDevice::cpu ? r.device_update : kMany / costs.host_op_seconds(work(widening));
+      costs.copies_take_cores() ? r.device_update : kMany / costs.host_op_seconds(work(widening));
   return r;
 }
 
@@ -62,7 +62,7 @@ double update_waits(const RunSpec& s, const CostModel& costs, double parameters)
 }
 
 double best_device_share(const RunSpec& s, const CostModel& costs) {
-  if (costs.cluster().device == ClusterDevice::cpu) return 0;
+  if (costs.copies_take_cores()) return 0;
   if (costs.cluster().host_update_gb_per_s <= 0) return 1;
   constexpr double kDigits = 1e4;
   return std::round(best_device_share(update_rates(s, costs), update_bytes(s)) * kDigits) / kDigits;

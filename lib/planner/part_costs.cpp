@@ -73,9 +73,9 @@ class PartTimer {
 };
 
 // Adds what the passes of a layer wait for the copy of an input, which begins with the pass.
-void add_copies(double seconds, PartCosts& layer) {
+void add_copies(double seconds, const CostModel& costs, PartCosts& layer) {
   for (PassSeconds* const pass : {&layer.forward, &layer.backward_input, &layer.backward}) {
-    const double waits = std::max(0.0, seconds - pass->total);
+    const double waits = costs.exposed_copy_seconds(seconds, pass->total);
     *pass += {waits, 0, waits};
   }
 }
@@ -155,7 +155,7 @@ ModelCosts part_costs(const RunSpec& whole, Recompute recompute, const CostModel
                                        : result.layers[static_cast<size_t>(s - 1)];
     timer.run(s, part);
     part.bytes = bytes[static_cast<size_t>(s)];
-    if (part.bytes.offloaded > 0 && !in_chunks(spec)) add_copies(costs.copy_seconds(part.bytes.offloaded), part);
+    if (part.bytes.offloaded > 0 && !in_chunks(spec)) add_copies(costs.copy_seconds(part.bytes.offloaded), costs, part);
   }
   stages.end_step();
   const ParamTable& table = model.table();

@@ -187,6 +187,7 @@ double quick_copies(const RunSpec& spec, const CostModel& costs, double paramete
                                      (1 - share) * std::max(b.gradient, b.weights));
   const double subgroups = std::ceil(parameters / static_cast<double>(spec.memory.offload.subgroup));
   const double one_way = costs.copy_seconds(static_cast<int64_t>(bytes));
+  if (costs.copies_take_cores()) return 2 * one_way;
   return std::max(one_way - update * (subgroups - 1) / subgroups, 0.0) + one_way / subgroups;
 }
 
@@ -326,15 +327,14 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   if (weights_on_host) {
     // Weights come in each pass, and gradients leave in the backward pass, which is about two thirds of the work.
     const auto exposed = [&](double bytes, double of_work) {
-      const double seconds = costs.copy_seconds(static_cast<int64_t>(updated * bytes));
-      return std::max(seconds - of_work * t.compute, 0.0);
+      return costs.exposed_copy_seconds(costs.copy_seconds(static_cast<int64_t>(updated * bytes)), of_work * t.compute);
     };
     t.copies +=
         exposed(weight_bytes(spec), 1.0 / 3) + exposed(std::max(weight_bytes(spec), gradient_bytes(spec)), 2.0 / 3);
   }
   if (spec.memory.offload.optimizer == Offload::host) {
     const double share = spec.memory.offload.device_share;
-    if (share == 1 || costs.cluster().device == ClusterDevice::cpu) {
+    if (share == 1 || costs.copies_take_cores()) {
       t.copies += quick_copies(spec, costs, updated, t.update);
     } else {
       t.copies += update_waits(spec, costs, updated);

@@ -24,12 +24,18 @@ void Timeline::waited(double end) {
 }
 
 double Timeline::copy_started(CopyLane lane, int64_t bytes, double after) {
+  const double seconds = costs_->copy_seconds(bytes);
+  if (costs_->copies_take_cores()) {
+    now_ += seconds;
+    exposed_copies_ += seconds;
+    return std::max(now_, after);
+  }
   double& busy = lane_busy_until_[index_of(lane)];
-  return busy = std::max({busy, now_, after}) + costs_->copy_seconds(bytes);
+  return busy = std::max({busy, now_, after}) + seconds;
 }
 
 double Timeline::host_op_started(const OpWork& work, double after) {
-  if (costs_->cluster().device == ClusterDevice::cpu) {
+  if (costs_->copies_take_cores()) {
     called(work);
     return std::max(now_, after);
   }

@@ -22,7 +22,7 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
   // Communications of one group run one after the other, independent of those of other groups. Returns the end time.
   double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
   void waited(double end) override;
-  // The copies of a lane run one after the other.
+  // The copies of a lane run one after the other, beside the ops unless they take the cores of these.
   double copy_started(CopyLane, int64_t bytes, double after) override;
   // The host's ops run one after the other, beside the device's; where the device is the host, in their place.
   double host_op_started(const OpWork&, double after) override;

@@ -146,6 +146,22 @@ TEST_CASE("updates by the host run beside the device's ops, and in their place o
   CHECK(clock.now() == Approx(1.3e-3));
 }
 
+TEST_CASE("copies take the cores of the ops of a CPU", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.device = ClusterDevice::cpu;
+  const CostModel costs(cluster, 1);
+  Timeline clock(costs);
+  const double in = clock.copy_started(CopyLane::to_device, 100'000'000, 0),  // 2 ms each
+               out = clock.copy_started(CopyLane::to_host, 100'000'000, 0);
+  CHECK(in == Approx(2e-3));
+  CHECK(out == Approx(4e-3));
+  clock.called({"norm", 0, 1e9, 0, 0, 0, DType::bf16});  // 1 ms
+  clock.copy_waited(out);
+  CHECK(clock.now() == Approx(5e-3));
+  CHECK(clock.exposed_copies() == Approx(4e-3));
+  CHECK(costs.exposed_copy_seconds(2, 1) == 2);
+}
+
 TEST_CASE("copies on a cluster without a rate for them are refused", "[planner]") {
   ClusterSpec cluster = small_cluster();
   cluster.host_gb_per_s = 0;
