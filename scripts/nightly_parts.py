@@ -24,6 +24,8 @@ TESTS = r"tests passed, \d+ tests failed|tests failed out of"
 FIXED = [
     Part("meshes", 40, "all tests of meshes, ranks and the planner, those marked [nightly] too",
          "scripts/test --all --label mesh --label ranks --label planner", TESTS),
+    Part("checkpoints", 12, "a checkpoint of every mesh loads on every other mesh, in every family",
+         "scripts/test --all --label checkpoint", TESTS),
     Part("kernels", 12, "all cases of attention on every backend, CUDA kernels on the CPU, 50 kills of training, "
          "the memory of generation",
          "scripts/test --all --label ops --label cuda_host --label cli --label inference", TESTS),

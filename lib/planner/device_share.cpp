@@ -43,8 +43,7 @@ UpdateRates update_rates(const RunSpec& s, const CostModel& costs) {
   r.link = kMany / costs.copy_seconds(bytes);
   r.device_update = kMany / costs.op_seconds(work(0));
   const double widening = s.precision.gradients == DType::bf16 ? 6 : 0;
-  r.host_update =
-      costs.copies_take_cores() ? r.device_update : kMany / costs.host_op_seconds(work(widening));
+  r.host_update = costs.copies_take_cores() ? r.device_update : kMany / costs.host_op_seconds(work(widening));
   return r;
 }
 

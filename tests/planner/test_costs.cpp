@@ -152,7 +152,7 @@ TEST_CASE("copies take the cores of the ops of a CPU", "[planner]") {
   const CostModel costs(cluster, 1);
   Timeline clock(costs);
   const double in = clock.copy_started(CopyLane::to_device, 100'000'000, 0),  // 2 ms each
-               out = clock.copy_started(CopyLane::to_host, 100'000'000, 0);
+      out = clock.copy_started(CopyLane::to_host, 100'000'000, 0);
   CHECK(in == Approx(2e-3));
   CHECK(out == Approx(4e-3));
   clock.called({"norm", 0, 1e9, 0, 0, 0, DType::bf16});  // 1 ms

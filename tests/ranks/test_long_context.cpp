@@ -77,7 +77,7 @@ std::vector<Setting> others() {
 
 TEST_CASE("mpirun with chunks, tiles and offloaded activations trains like one rank, and resumes elsewhere",
           "[ranks]") {
-  check_settings({{{2, 2, 1, 0, true}, {true, true, true}}}, others(), 1);
+  check_settings({{{2, 1, 1, 0, true}, {true, true, true}}}, others(), 1);
 }
 
 TEST_CASE("mpirun with each saving and one other axis trains like one rank", "[ranks][nightly]") {
