@@ -54,7 +54,7 @@ void check_resumes(const std::vector<Layout>& layouts, const std::vector<std::st
 
 TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
   const auto [family, first] = GENERATE(table<std::string, size_t>({{"gpt", 0}, {"llama", 1}, {"phi3", 2}}));
-  check_layouts(family, mesh_layouts(), first, 3, kMeshRun, kMeshSteps);
+  check_layouts(family, mesh_layouts(), 2 * first, 6, kMeshRun, kMeshSteps);
 }
 
 TEST_CASE("mpirun trains every family like one rank on any mesh", "[ranks][nightly]") {

@@ -33,7 +33,7 @@ const std::vector<Layout>& pipeline_layouts() {
 
 TEST_CASE("mpirun with pipelines trains like one rank", "[ranks]") {
   const auto [family, first] = GENERATE(table<std::string, size_t>({{"gpt", 0}, {"llama", 1}, {"phi3", 2}}));
-  check_layouts(family, pipeline_layouts(), first, 3, kPipelineRun, kPipelineSteps);
+  check_layouts(family, pipeline_layouts(), 2 * first, 6, kPipelineRun, kPipelineSteps);
 }
 
 TEST_CASE("mpirun with pipelines trains every family like one rank", "[ranks][nightly]") {
