@@ -1,6 +1,9 @@
-// Published runs, predicted from their settings with one cluster description: configs/clusters/dgx-a100-2021.yaml.
+// Published runs, predicted from their settings with one cluster description for each publication: Megatron-LM's with
+// configs/clusters/dgx-a100-2021.yaml, ZeRO++'s with configs/clusters/dgx2-v100.yaml.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "config/load.h"
 #include "planner/estimate.h"
@@ -119,4 +122,77 @@ TEST_CASE("the planner finds a plan no slower than the published one", "[planner
 
 TEST_CASE("the planner finds a plan no slower than the published one for a trillion parameters", "[planner][nightly]") {
   check_plan_found("1T");
+}
+
+namespace {
+
+// A bar of figures 9 to 11 of Wang et al. (2023): TFLOP/s of each of 384 V100 with one sequence a rank, recomputation
+// included, under ZeRO 3 and with all of ZeRO++. Sizes stand for GPT models of 12 layers x hidden^2 parameters.
+struct PublishedZero {
+  const char* name;
+  int64_t layers, hidden, heads, tokens;
+  double gbits;  // per second, of a node
+  double zero3, zeropp;
+};
+
+std::vector<PublishedZero> zero_runs() {
+  struct Size {
+    const char* name;
+    int64_t layers, hidden, heads;
+  };
+  const std::vector<Size> sizes{
+      {"18B", 40, 6144, 48}, {"49B", 60, 8192, 64}, {"91B", 88, 9216, 72}, {"138B", 90, 11264, 88}};
+  struct Bars {
+    double gbits;
+    int64_t tokens;
+    std::vector<std::pair<double, double>> of_size;  // NaN: not published
+  };
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Bars> bars{{400, 1024, {{25, 35}, {23, 36}, {23, 36}, {23, 36}}},
+                               {400, 2048, {{40, 53}, {36, 51}, {36, 51}, {36, 50}}},
+                               {100, 1024, {{14, 31}, {11, 22}, {11, 22}, {11, 22}}},
+                               {100, 2048, {{26, 46}, {20, 38}, {20, 38}, {20, 38}}},
+                               {200, 2048, {{37, 50}, {kNone, kNone}, {kNone, kNone}, {32, 48}}},
+                               {800, 2048, {{47, 54}, {kNone, kNone}, {kNone, kNone}, {48, 55}}}};
+  std::vector<PublishedZero> runs;
+  for (const Bars& b : bars)
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (const auto [zero3, zeropp] = b.of_size[i]; !std::isnan(zero3))
+        runs.push_back(
+            {sizes[i].name, sizes[i].layers, sizes[i].hidden, sizes[i].heads, b.tokens, b.gbits, zero3, zeropp});
+  return runs;
+}
+
+double tflops(const PublishedZero& r, const ClusterSpec& cluster, const std::string& communication) {
+  constexpr int kRanks = 384;
+  const RunSpec spec = parse_run_spec(
+      fmt::format("model: {{family: gpt, layers: {}, hidden: {}, heads: {}, vocab: 50304, max_position: 2048}}\n"
+                  "data: {{seq_len: {}}}\ntrain: {{global_batch: {}, micro_batch: 1}}\nmemory: {{recompute: full}}\n"
+                  "precision: {{compute: bf16, gradients: bf16}}\nparallel: {{data: {}, zero_stage: 3}}\n{}\n",
+                  r.layers, r.hidden, r.heads, r.tokens, kRanks, kRanks, communication),
+      r.name);
+  const auto l = static_cast<double>(r.layers), h = static_cast<double>(r.hidden), t = static_cast<double>(r.tokens);
+  const double flops_per_token = 96 * l * h * h + 16 * t * h * l;
+  return flops_per_token * Estimator(cluster).estimate(spec, kRanks).tokens_per_s / kRanks / 1e12;
+}
+
+}  // namespace
+
+TEST_CASE("published runs of ZeRO++ are predicted within 20 %", "[planner]") {
+  const ClusterSpec one_card = load_cluster(FP_SOURCE_DIR "/configs/clusters/dgx2-v100.yaml");
+  for (const PublishedZero& r : zero_runs()) {
+    ClusterSpec cluster = one_card;
+    for (LinkRates& l : cluster.profiles[0].links)
+      if (l.between == "nodes" && l.kind == "any") l.gb_per_s *= r.gbits / 100;
+    const double zero3 = tflops(r, cluster, ""),
+                 zeropp = tflops(r, cluster,
+                                 "communication: {weight_bits: 8, node_weights: true, gradient_bits: 4, block: 2048}");
+    fmt::print("| {} | {:.0f} | {} | {:.1f} | {:.0f} | {:.1f} | {:.0f} | {:.2f} | {:.2f} |\n", r.name, r.gbits,
+               r.tokens, zero3, r.zero3, zeropp, r.zeropp, zeropp / zero3, r.zeropp / r.zero3);
+    CAPTURE(r.name, r.gbits, r.tokens);
+    CHECK(std::abs(zero3 / r.zero3 - 1) < 0.2);
+    CHECK(std::abs(zeropp / r.zeropp - 1) < 0.2);
+    CHECK(std::abs(zeropp / zero3 / (r.zeropp / r.zero3) - 1) < 0.2);
+    if (r.gbits == 100 && r.name == std::string("18B")) CHECK(zeropp / zero3 >= (r.tokens == 1024 ? 1.9 : 1.5));
+  }
 }
