@@ -1,6 +1,6 @@
-// Quantization of messages. A block of threads quantizes one block of elements: it reads them (or sums what arrived,
-// which it keeps in shared memory), finds the largest magnitude, and writes the scale and the codes, a word by each
-// thread. Sums take a thread for each element. Products and sums are not fused, so that the bits are those of the host.
+// Quantization of messages. A block of threads quantizes one block of elements: it reads them or sums what arrived,
+// keeps them in shared memory, finds the largest magnitude, and writes the scale and the codes, a word by each thread.
+// Sums take a thread for each element. Products and sums are not fused, so that the bits are those of the host.
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
@@ -31,13 +31,22 @@ __device__ __forceinline__ float element_of(PackedRow row, BlockFormat f, int64_
   return rounded_product(static_cast<float>(code), row.scales[i / f.block]);
 }
 
-// Packs the block blockIdx.x of row blockIdx.y; element(i) returns an element of the row.
-template <class Element>
-__device__ void pack_block(PackedRow to, BlockFormat f, int64_t n, Element&& element) {
+// Rotates kRotated elements, of which each lane of a warp has one.
+__device__ __forceinline__ float rotated(float x) {
+  static_assert(kRotated == kWarp);
+  for (int stride = 1; stride < kWarp; stride *= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, x, stride);
+    x = (threadIdx.x & stride) != 0 ? other - x : x + other;
+  }
+  return rounded_product(x, kRotationFactor);
+}
+
+// Packs the block blockIdx.x of row blockIdx.y, whose elements are in `x`.
+__device__ void pack_block(PackedRow to, BlockFormat f, int64_t n, const float* x) {
   const int64_t first = int64_t{blockIdx.x} * f.block, count = n - first < f.block ? n - first : f.block;
   uint32_t largest = 0;  // magnitudes in the order of their bits: infinities and NaN are the largest
   for (int64_t i = threadIdx.x; i < count; i += kThreads) {
-    const uint32_t magnitude = __float_as_uint(element(first + i)) & 0x7fffffffu;
+    const uint32_t magnitude = __float_as_uint(x[i]) & 0x7fffffffu;
     largest = MaxBits::of(largest, magnitude);
   }
   largest = block_fold<MaxBits>(largest);
@@ -46,8 +55,7 @@ __device__ void pack_block(PackedRow to, BlockFormat f, int64_t n, Element&& ele
   if (threadIdx.x == 0) to.scales[blockIdx.x] = scale;
   const auto code = [&](int64_t i) {
     if (!(scale > 0)) return 0;
-    const float x = element(first + i) / scale;
-    return static_cast<int>(rintf(fminf(fmaxf(x, -limit), limit)));
+    return static_cast<int>(rintf(fminf(fmaxf(x[i] / scale, -limit), limit)));
   };
   const int each = 32 / f.bits;  // codes in a word
   const uint32_t mask = (1u << f.bits) - 1;
@@ -60,11 +68,21 @@ __device__ void pack_block(PackedRow to, BlockFormat f, int64_t n, Element&& ele
   }
 }
 
-template <class T>
-__global__ void quantize_kernel(std::byte* packed, const T* x, int64_t n, BlockFormat f, int64_t inner) {
-  const int64_t row = blockIdx.y, outer = gridDim.y / inner;
-  const T* const from = x + ((row % outer) * inner + row / outer) * n;
-  pack_block(PackedRow(packed, row, f, n), f, n, [&](int64_t i) { return to_float(from[i]); });
+template <class T, class Base>
+__global__ void quantize_kernel(std::byte* packed, const T* x, const Base* base, int64_t n, BlockFormat f,
+                                int64_t inner) {
+  FP_DYNAMIC_SHARED(float, block);
+  const int64_t row = blockIdx.y, outer = gridDim.y / inner, from = ((row % outer) * inner + row / outer) * n;
+  const int64_t first = int64_t{blockIdx.x} * f.block, last_rotated = rotated_elements(f, n);
+  for (int64_t i = threadIdx.x; i < f.block && first + i < n; i += kThreads) {
+    const int64_t at = from + first + i;
+    float v = to_float(x[at]);
+    if (base != nullptr) v -= to_float(base[at]);
+    // Lanes of a warp agree: kThreads, blocks and what is rotated of a row are multiples of kRotated.
+    block[i] = first + i < last_rotated ? rotated(v) : v;
+  }
+  __syncthreads();
+  pack_block(PackedRow(packed, row, f, n), f, n, block);
 }
 
 __device__ __forceinline__ float sum_of_parts(std::byte* data, int64_t parts, int64_t rows, int64_t row, BlockFormat f,
@@ -81,7 +99,7 @@ __global__ void requantize_kernel(std::byte* packed, std::byte* data, int64_t pa
   for (int64_t i = threadIdx.x; i < to.block && first + i < n; i += kThreads)
     sums[i] = sum_of_parts(data, parts, gridDim.y, row, from, n, first + i);
   __syncthreads();
-  pack_block(PackedRow(packed, row, to, n), to, n, [&](int64_t i) { return sums[i - first]; });
+  pack_block(PackedRow(packed, row, to, n), to, n, sums);
 }
 
 template <class T>
@@ -89,13 +107,18 @@ __global__ void sum_quantized_kernel(T* y, std::byte* data, int64_t parts, int64
                                      bool add) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x, row = blockIdx.y;
   if (i >= n) return;
-  const float sum = rounded_product(sum_of_parts(data, parts, gridDim.y, row, f, n, i), factor);
+  float sum = sum_of_parts(data, parts, gridDim.y, row, f, n, i);
+  if (i < rotated_elements(f, n)) sum = rotated(sum);
+  sum = rounded_product(sum, factor);
   T& to = y[row * n + i];
   to = from_float<T>(add ? rounded_sum(to_float(to), sum) : sum);
 }
 
-dim3 block_grid(const BlockFormat& f, int64_t rows, int64_t n) {
-  return {static_cast<unsigned>(blocks_of(f, n)), static_cast<unsigned>(rows)};
+// A block of threads for each block of a format, whose elements fit in its shared memory.
+Grid block_grid(const BlockFormat& f, int64_t rows, int64_t n) {
+  return {{static_cast<unsigned>(blocks_of(f, n)), static_cast<unsigned>(rows)},
+          kThreads,
+          static_cast<size_t>(f.block) * sizeof(float)};
 }
 
 }  // namespace
@@ -106,9 +129,13 @@ void CudaOps::run(const calls::Quantize& call) {
   auto* const packed = static_cast<std::byte*>(call.packed.data);
   cuda::by_type(call.x.dtype, [&](auto t) {
     using T = decltype(t);
-    const T* const x = call.x.ptr<T>();
-    cuda::launch<cuda::quantize_kernel<T>>({cuda::block_grid(call.format, call.x.rows(), n), cuda::kThreads}, stream(),
-                                           packed, x, n, call.format, call.inner);
+    cuda::by_type(call.base ? call.base.dtype : DType::f32, [&](auto b) {
+      using Base = decltype(b);
+      const T* const x = call.x.ptr<T>();
+      const Base* const base = call.base ? call.base.ptr<Base>() : nullptr;
+      cuda::launch<cuda::quantize_kernel<T, Base>>(cuda::block_grid(call.format, call.x.rows(), n), stream(), packed, x,
+                                                   base, n, call.format, call.inner);
+    });
   });
 }
 
@@ -128,8 +155,7 @@ void CudaOps::run(const calls::SumQuantized& call) {
 void CudaOps::run(const calls::RequantizeSums& call) {
   auto* const packed = static_cast<std::byte*>(call.packed.data);
   auto* const parts = static_cast<std::byte*>(call.parts.data);
-  const cuda::Grid grid{cuda::block_grid(call.to, call.packed.shape[0], call.columns), cuda::kThreads,
-                        static_cast<size_t>(call.to.block) * sizeof(float)};
+  const cuda::Grid grid = cuda::block_grid(call.to, call.packed.shape[0], call.columns);
   cuda::launch<cuda::requantize_kernel>(grid, stream(), packed, parts, call.parts.shape[0], call.columns, call.from,
                                         call.to);
 }

@@ -215,6 +215,7 @@ struct CommunicationSection {
   int64_t gradient_bits = 0;
   int64_t node_gradient_bits = 0;  // within nodes; 0: gradient_bits
   int64_t block = 256;             // elements with a common scale
+  bool rotate_gradients = false;   // before they are quantized
 
   bool operator==(const CommunicationSection&) const = default;
 };

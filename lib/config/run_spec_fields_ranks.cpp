@@ -172,6 +172,10 @@ void declare(Fields& f, CommunicationSection& s) {
          .unit = "elements",
          .min = 8,
          .max = 8192});
+  f.add("rotate_gradients", s.rotate_gradients,
+        {.doc = "Multiply every 32 gradients by a Hadamard matrix before they are quantized, and the sums again "
+                "afterwards: an outlier spreads over the 32, and the others keep more of their precision (SDP4Bit). "
+                "Needs a `block` that is a multiple of 32."});
 }
 
 void declare(Fields& f, WatchdogSection& s) {

@@ -26,6 +26,12 @@ void check_communication(const RunSpec& s, Checker& check) {
   check.require(c.node_gradient_bits == 0 || c.gradient_bits > 0,
                 {"communication.node_gradient_bits", "communication.gradient_bits"},
                 "communication.node_gradient_bits has no effect without communication.gradient_bits; remove it");
+  check.require(!c.rotate_gradients || c.gradient_bits > 0,
+                {"communication.rotate_gradients", "communication.gradient_bits"},
+                "communication.rotate_gradients has no effect without communication.gradient_bits; remove it");
+  check.require(
+      !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
+      fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));
 }
 
 }  // namespace fp

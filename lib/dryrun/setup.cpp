@@ -13,12 +13,13 @@ ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
 }
 
 ShardFormats shard_formats(const CommunicationSection& c) {
-  const auto format = [&](int64_t bits) -> std::optional<BlockFormat> {
+  const auto format = [&](int64_t bits, bool rotated) -> std::optional<BlockFormat> {
     if (bits == 0) return std::nullopt;
-    return BlockFormat{static_cast<int>(bits), c.block};
+    return BlockFormat{static_cast<int>(bits), c.block, rotated};
   };
-  return {format(c.weight_bits), format(c.gradient_bits),
-          format(c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits), c.node_weights};
+  const int64_t in_node = c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits;
+  return {format(c.weight_bits, false), format(c.gradient_bits, c.rotate_gradients),
+          format(in_node, c.rotate_gradients), c.node_weights};
 }
 
 ModelOptions model_options(const RunSpec& spec) {

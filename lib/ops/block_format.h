@@ -5,6 +5,10 @@
 // its lower half; its size is rounded up to 16 bytes, whose rest is undefined. Codes are symmetric: -m to m with m =
 // 2^(bits-1) - 1, and scale = largest magnitude / m. So the largest element is exact, and no other is off by more than
 // half a scale. A block with an infinity or a NaN has the scale NaN, and all of its elements are NaN afterwards.
+//
+// Rotated, every 32 consecutive elements of a row are multiplied by the orthogonal Hadamard matrix of order 32 before
+// they are quantized, and again afterwards, which undoes it (SDP4Bit, Jia et al. 2024, arXiv:2410.15526): an outlier
+// does not set the scale of its block alone. The last columns % 32 elements of a row stay as they are.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +17,8 @@ namespace fp {
 
 struct BlockFormat {
   int bits = 8;         // 4 or 8
-  int64_t block = 256;  // elements, a multiple of 8: whole words
+  int64_t block = 256;  // elements, a multiple of 8: whole words; rotated: of 32
+  bool rotated = false;
 
   bool operator==(const BlockFormat&) const = default;
 };
@@ -22,6 +27,24 @@ constexpr int64_t blocks_of(const BlockFormat& f, int64_t columns) { return (col
 constexpr int64_t code_bytes(const BlockFormat& f, int64_t columns) { return (columns * f.bits + 7) / 8; }
 constexpr int64_t packed_bytes(const BlockFormat& f, int64_t columns) {
   return (4 * blocks_of(f, columns) + code_bytes(f, columns) + 15) / 16 * 16;
+}
+
+constexpr int64_t kRotated = 32;                   // elements that are rotated together
+constexpr float kRotationFactor = 0.17677669529f;  // 1 / sqrt(kRotated)
+// Returns how many elements of a row are rotated.
+constexpr int64_t rotated_elements(const BlockFormat& f, int64_t columns) {
+  return f.rotated ? columns / kRotated * kRotated : 0;
+}
+// Rotates kRotated elements, in one order of operations on all backends.
+inline void rotate(float* x) {
+  for (int64_t stride = 1; stride < kRotated; stride *= 2)
+    for (int64_t i = 0; i < kRotated; i += 2 * stride)
+      for (int64_t k = i; k < i + stride; ++k) {
+        const float a = x[k], b = x[k + stride];
+        x[k] = a + b;
+        x[k + stride] = a - b;
+      }
+  for (int64_t i = 0; i < kRotated; ++i) x[i] *= kRotationFactor;
 }
 
 constexpr int largest_code(int bits) { return (1 << (bits - 1)) - 1; }

@@ -40,6 +40,13 @@ TEST_CASE("training with quantized communication stays close to training without
     CHECK(close.losses != exact.losses);
     for (size_t i = 0; i < exact.losses.size(); ++i) CHECK(close.losses[i] == Approx(exact.losses[i]).epsilon(0.05));
     CHECK(run_mesh(m, compressed) == close);
+    if (plain.zero != 2) continue;
+    MeshPlan rotated = compressed;
+    rotated.communication.rotate_gradients = true;
+    const MeshResult also_close = run_mesh(m, rotated);
+    CHECK(also_close.losses != close.losses);
+    for (size_t i = 0; i < exact.losses.size(); ++i)
+      CHECK(also_close.losses[i] == Approx(exact.losses[i]).epsilon(0.05));
   }
 }
 

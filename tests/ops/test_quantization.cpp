@@ -74,7 +74,14 @@ std::vector<const Backend*> all_backends() {
   return all;
 }
 
-const std::vector<BlockFormat> kFormats{{8, 256}, {4, 256}, {8, 8}, {4, 8}, {4, 40}, {8, 1000}};
+const std::vector<BlockFormat> kFormats{{8, 256}, {4, 256},  {8, 8},        {4, 8},
+                                        {4, 40},  {8, 1000}, {4, 64, true}, {8, 1024, true}};
+
+// Returns a row as it is quantized.
+std::vector<float> rotated(std::vector<float> row, const BlockFormat& f) {
+  for (int64_t i = 0; i < rotated_elements(f, static_cast<int64_t>(row.size())); i += kRotated) rotate(row.data() + i);
+  return row;
+}
 
 }  // namespace
 
@@ -103,14 +110,20 @@ TEST_CASE("quantized rows have the oracle's bits, and elements are off by half a
           if (expected.empty()) expected = got;
           REQUIRE(got == expected);
           const std::vector<float> back = d.floats(y);
-          for (int64_t i = 0; i < kRows * n; ++i) {
-            const int64_t row = i / n, block = i % n / f.block, first = row * n + block * f.block;
-            float largest = 0;
-            for (int64_t k = first; k < std::min(first + f.block, (row + 1) * n); ++k)
-              largest = std::max(largest, std::abs(x[static_cast<size_t>(k)]));
-            const auto at = static_cast<size_t>(i);
-            const double step = static_cast<double>(largest) / largest_code(f.bits);
-            if (std::abs(back[at] - x[at]) > step / 2 * (1 + 1e-5)) FAIL("element " << i << ": " << back[at]);
+          for (int64_t row = 0; row < kRows; ++row) {
+            const auto of_row = [&](const std::vector<float>& all) {
+              const auto first = all.begin() + row * n;
+              return rotated({first, first + n}, f);
+            };
+            const std::vector<float> sent = of_row(x), arrived = of_row(back);
+            for (int64_t first = 0; first < n; first += f.block) {
+              const auto begin = static_cast<size_t>(first), end = static_cast<size_t>(std::min(first + f.block, n));
+              float largest = 0;
+              for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(sent[i]));
+              const double step = static_cast<double>(largest) / largest_code(f.bits);
+              for (size_t i = begin; i < end; ++i)
+                if (std::abs(arrived[i] - sent[i]) > step / 2 * (1 + 1e-4)) FAIL("element " << i << ": " << arrived[i]);
+            }
           }
         }
       }
@@ -144,7 +157,7 @@ TEST_CASE("sums of quantized rows, and sums quantized again, have the oracle's b
   constexpr int64_t kParts = 3, kRows = 2;
   for (const int64_t n : {1, 300, 1030})
     for (const BlockFormat& f : kFormats) {
-      const BlockFormat to{f.bits == 8 ? 4 : 8, 64};
+      const BlockFormat to{f.bits == 8 ? 4 : 8, 64, f.rotated};
       CAPTURE(n, f.bits, f.block);
       const std::vector<float> x = normals(kParts * kRows * n, 5), start = normals(kRows * n, 6);
       std::vector<float> expected, narrow_expected;
@@ -158,6 +171,7 @@ TEST_CASE("sums of quantized rows, and sums quantized again, have the oracle's b
         const Tensor y = d.filled(DType::f32, {kRows, n}, start), narrow = d.empty(DType::bf16, {kRows, n});
         d.ops().sum_quantized({y, parts, f, 0.3f, Write::add});
         d.ops().sum_quantized({narrow, parts, f, 1.0f / 6});
+        d.ops().sum_quantized({narrow, parts, f, 0.7f, Write::add});
         const Tensor packed = d.empty(DType::u8, {kRows, packed_bytes(to, n)});
         d.ops().requantize_sums({packed, parts, n, f, to});
         const std::vector<float> sums = d.floats(y);
@@ -196,6 +210,53 @@ TEST_CASE("values that a format represents exactly survive two hops, in any orde
   }
 }
 
+TEST_CASE("a difference is quantized with the oracle's bits, and added to its base gives the values again") {
+  constexpr int64_t kRows = 2, kCount = 300;
+  const BlockFormat f{4, 64, true};
+  for (const DType of_base : {DType::f32, DType::bf16}) {
+    const std::vector<float> x = normals(kRows * kCount, 7);
+    std::vector<float> near;
+    std::vector<bf16> narrow;
+    for (const float v : x) narrow.emplace_back(v), near.push_back(narrow.back());
+    std::vector<uint8_t> expected;
+    for (const Backend* b : all_backends()) {
+      CAPTURE(b->name, name_of(of_base));
+      Device d(*b);
+      const Tensor wide = d.filled(DType::f32, {kRows, kCount}, near),
+                   base = of_base == DType::f32 ? wide : d.filled(DType::bf16, {kRows, kCount}, narrow);
+      const Tensor packed = d.empty(DType::u8, {kRows, packed_bytes(f, kCount)});
+      d.ops().quantize({packed, d.filled(DType::f32, {kRows, kCount}, x), f, 1, base});
+      const std::vector<uint8_t> got = defined(d.bytes(packed), f, kRows, kCount);
+      if (expected.empty()) expected = got;
+      CHECK(got == expected);
+      d.ops().sum_quantized({wide, packed.reshaped({1, kRows, packed.cols()}), f, 1, Write::add});
+      const std::vector<float> back = d.floats(wide);
+      // The differences are at most 2^-9 of 4, and what is left of them less than half a step for each of 32 elements.
+      for (size_t i = 0; i < x.size(); ++i) REQUIRE(std::abs(back[i] - x[i]) < 0.002);
+    }
+  }
+}
+
+TEST_CASE("rotation keeps more of the other elements when one is an outlier") {
+  constexpr int64_t kCount = 4096;
+  std::vector<float> x = normals(kCount, 8);
+  for (size_t i = 0; i < kCount; i += 128) x[i + i / 128 % 32] = 100;
+  Device d(oracle());
+  const auto error = [&](const BlockFormat& f) {
+    const Tensor packed = d.empty(DType::u8, {1, packed_bytes(f, kCount)}), y = d.empty(DType::f32, {1, kCount});
+    d.ops().quantize({packed, d.filled(DType::f32, {1, kCount}, x), f});
+    d.ops().sum_quantized({y, packed.reshaped({1, 1, packed.cols()}), f});
+    const std::vector<float> back = d.floats(y);
+    double squares = 0;
+    for (size_t i = 0; i < kCount; ++i)
+      if (x[i] != 100) squares += (back[i] - x[i]) * (back[i] - x[i]);
+    return std::sqrt(squares / kCount);
+  };
+  // A step is 100 / 7 without rotation, so all else is rounded to 0, and at most (100 + 4 * 31) / sqrt(32) / 7 with it.
+  CHECK(error({4, 128}) > 0.9);
+  CHECK(error({4, 128, true}) < 0.9 * error({4, 128}));
+}
+
 TEST_CASE("quantization refuses formats and shapes that are not its own") {
   Device d(oracle());
   const Tensor x = d.empty(DType::f32, {4, 100}), packed = d.empty(DType::u8, {4, packed_bytes({8, 8}, 100)});
@@ -206,6 +267,8 @@ TEST_CASE("quantization refuses formats and shapes that are not its own") {
   CHECK_THROWS_AS(d.ops().quantize({packed, x, {8, 8}, 3}), InternalError);
   CHECK_THROWS_AS(d.ops().sum_quantized({x, packed, {8, 8}}), InternalError);
   const Tensor narrow = d.empty(DType::bf16, {4, 100}), parts = packed.reshaped({1, 4, packed.cols()});
-  CHECK_THROWS_AS(d.ops().sum_quantized({narrow, parts, {8, 8}, 1, Write::add}), InternalError);
+  CHECK_THROWS_AS(d.ops().quantize({packed, x, {8, 8, true}}), InternalError);
+  CHECK_THROWS_AS(d.ops().quantize({packed, x, {8, 8}, 1, narrow.reshaped({2, 200})}), InternalError);
+  CHECK_THROWS_AS(d.ops().requantize_sums({packed, parts, 100, {8, 32, true}, {8, 32}}), InternalError);
   CHECK_THROWS_AS(d.ops().requantize_sums({packed, parts, 0, {8, 8}, {8, 8}}), InternalError);
 }

@@ -8,9 +8,10 @@ namespace {
 constexpr int64_t kLargestBlock = 8192;  // its sums fit in the shared memory of a GPU's block of threads
 
 void check_format(const Checks& op, const BlockFormat& f) {
-  FP_CHECK((f.bits == 4 || f.bits == 8) && f.block >= 8 && f.block <= kLargestBlock && f.block % 8 == 0,
-           "{}: {} bits in blocks of {}; expected 4 or 8 bits in blocks of 8 to {} elements, a multiple of 8", op.name,
-           f.bits, f.block, kLargestBlock);
+  const int64_t step = f.rotated ? kRotated : 8;
+  FP_CHECK((f.bits == 4 || f.bits == 8) && f.block >= step && f.block <= kLargestBlock && f.block % step == 0,
+           "{}: {} bits in blocks of {}; expected 4 or 8 bits in blocks of {} to {} elements, a multiple of {}",
+           op.name, f.bits, f.block, step, kLargestBlock, step);
 }
 
 // The tensor is u8 and holds rows of the format.
@@ -27,6 +28,9 @@ int64_t parts_of(const Checks& op, const Tensor& parts) {
   return parts.shape[0];
 }
 
+// Of an element.
+double rotation_flops(const BlockFormat& f) { return f.rotated ? 6 : 0; }
+
 }  // namespace
 
 void check(const Quantize& c) {
@@ -34,17 +38,22 @@ void check(const Quantize& c) {
   op.compute("x", c.x);
   check_rows(op, "packed", c.packed, c.format, c.x.rows(), c.x.cols());
   FP_CHECK(c.inner >= 1 && c.x.rows() % c.inner == 0, "quantize: {} rows in groups of {}", c.x.rows(), c.inner);
+  if (!c.base) return;
+  op.compute("base", c.base);
+  FP_CHECK(c.base.rows() == c.x.rows() && c.base.cols() == c.x.cols(), "quantize: base is {}, x is {}",
+           describe(c.base), describe(c.x));
 }
-OpWork cost(const Quantize& c) { return work(c, c.x.dtype, 4 * count_of(c.x), bytes_of(c.packed, c.x)); }
+OpWork cost(const Quantize& c) {
+  return work(c, c.x.dtype, (4 + rotation_flops(c.format)) * count_of(c.x), bytes_of(c.packed, c.x, c.base));
+}
 
 void check(const SumQuantized& c) {
   const Checks op(c);
   op.compute("y", c.y);
-  FP_CHECK(c.write == Write::set || c.y.dtype == DType::f32, "sum_quantized: adds to {}", describe(c.y));
   check_rows(op, "parts", c.parts, c.format, parts_of(op, c.parts) * c.y.rows(), c.y.cols());
 }
 OpWork cost(const SumQuantized& c) {
-  return work(c, c.y.dtype, 2 * count_of(c.y) * static_cast<double>(c.parts.shape[0]),
+  return work(c, c.y.dtype, (2 * static_cast<double>(c.parts.shape[0]) + rotation_flops(c.format)) * count_of(c.y),
               bytes_of(c.parts) + bytes_written(c.y, c.write));
 }
 
@@ -55,6 +64,7 @@ void check(const RequantizeSums& c) {
   FP_CHECK(c.columns >= 1, "requantize_sums: {} columns", c.columns);
   check_rows(op, "packed", c.packed, c.to, rows, c.columns);
   check_rows(op, "parts", c.parts, c.from, parts_of(op, c.parts) * rows, c.columns);
+  FP_CHECK(c.from.rotated == c.to.rotated, "requantize_sums: one format is rotated, the other is not");
 }
 OpWork cost(const RequantizeSums& c) {
   const double sums = static_cast<double>(c.packed.shape[0]) * static_cast<double>(c.columns);

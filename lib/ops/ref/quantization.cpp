@@ -44,6 +44,10 @@ std::vector<float> unpacked(const std::byte* packed, const BlockFormat& f, int64
   return row;
 }
 
+void rotate_row(std::vector<float>& row, const BlockFormat& f) {
+  for (int64_t i = 0; i < rotated_elements(f, static_cast<int64_t>(row.size())); i += kRotated) rotate(row.data() + i);
+}
+
 // Returns the sum over p of row `s` of parts [P,S,bytes].
 std::vector<float> summed(const Tensor& parts, int64_t s, const BlockFormat& f, int64_t n) {
   std::vector<float> sum(static_cast<size_t>(n), 0.0f);
@@ -58,19 +62,32 @@ std::vector<float> summed(const Tensor& parts, int64_t s, const BlockFormat& f, 
 }  // namespace
 
 void RefOps::run(const calls::Quantize& call) {
-  const ref::Values X = ref::load(call.x);
+  ref::Values X = ref::load(call.x);
+  if (call.base) {
+    const ref::Values base = ref::load(call.base);
+    for (size_t i = 0; i < X.size(); ++i) X[i] = static_cast<float>(X[i]) - static_cast<float>(base[i]);
+  }
   const int64_t rows = call.x.rows(), n = call.x.cols(), outer = rows / call.inner;
   for (int64_t i = 0; i < rows; ++i) {
     const auto first = X.begin() + ((i % outer) * call.inner + i / outer) * n;
-    pack(static_cast<std::byte*>(call.packed.data) + i * packed_bytes(call.format, n), {first, first + n}, call.format);
+    std::vector<float> row(first, first + n);
+    rotate_row(row, call.format);
+    pack(static_cast<std::byte*>(call.packed.data) + i * packed_bytes(call.format, n), row, call.format);
   }
 }
 
 void RefOps::run(const calls::SumQuantized& call) {
+  const ref::Values before = call.write == Write::add ? ref::load(call.y) : ref::Values();
   ref::Values Y;
-  for (int64_t s = 0; s < call.y.rows(); ++s)
-    for (const float x : summed(call.parts, s, call.format, call.y.cols())) Y.push_back(x * call.factor);
-  ref::store(call.y, Y, call.write);
+  for (int64_t s = 0; s < call.y.rows(); ++s) {
+    std::vector<float> sum = summed(call.parts, s, call.format, call.y.cols());
+    rotate_row(sum, call.format);
+    for (float x : sum) {
+      x *= call.factor;
+      Y.push_back(before.empty() ? x : static_cast<float>(before[Y.size()]) + x);
+    }
+  }
+  ref::store(call.y, Y);
 }
 
 void RefOps::run(const calls::RequantizeSums& call) {
