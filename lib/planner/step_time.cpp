@@ -17,6 +17,14 @@ size_t index(int i) { return static_cast<size_t>(i); }
 
 double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == DType::bf16 ? 2 : 4; }
 double weight_bytes(const RunSpec& spec) { return spec.precision.compute == DType::bf16 ? 2 : 4; }
+// Returns those of the ranks that are on the node of the first one.
+std::vector<int> on_first_node(const CostModel& costs, const std::vector<int>& ranks) {
+  std::vector<int> in_node;
+  for (const int r : ranks)
+    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+  return in_node;
+}
+
 // Bytes of an element with `bits` bits, with its part of the scale.
 double quantized_bytes(const RunSpec& spec, int64_t bits) {
   return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
@@ -26,11 +34,10 @@ double quantized_bytes(const RunSpec& spec, int64_t bits) {
 double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
                                 double parameters) {
   const CommunicationSection& c = spec.communication;
-  std::vector<int> in_node, across;
-  for (const int r : ranks) {
-    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+  const std::vector<int> in_node = on_first_node(costs, ranks);
+  std::vector<int> across;
+  for (const int r : ranks)
     if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
-  }
   const auto exchange = [&](const std::vector<int>& group, double elements, int64_t bits) {
     const auto n = static_cast<double>(group.size());
     const double sent = elements * quantized_bytes(spec, bits) * (n - 1) / n;
@@ -65,9 +72,7 @@ double gather_seconds(const RunSpec& spec, const CostModel& costs, const std::ve
 double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
                        int gathers) {
   const double first = gather_seconds(spec, costs, ranks, parameters);
-  std::vector<int> in_node;
-  for (const int r : ranks)
-    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+  const std::vector<int> in_node = on_first_node(costs, ranks);
   if (!spec.communication.node_weights || in_node.size() == ranks.size()) return gathers * first;
   RunSpec exact = spec;
   exact.communication.weight_bits = 0;
