@@ -213,28 +213,35 @@ TEST_CASE("values that a format represents exactly survive two hops, in any orde
 TEST_CASE("a difference is quantized with the oracle's bits, and added to its base gives the values again") {
   constexpr int64_t kRows = 2, kCount = 300;
   const BlockFormat f{4, 64, true};
-  for (const DType of_base : {DType::f32, DType::bf16}) {
-    const std::vector<float> x = normals(kRows * kCount, 7);
-    std::vector<float> near;
-    std::vector<bf16> narrow;
-    for (const float v : x) narrow.emplace_back(v), near.push_back(narrow.back());
-    std::vector<uint8_t> expected;
-    for (const Backend* b : all_backends()) {
-      CAPTURE(b->name, name_of(of_base));
-      Device d(*b);
-      const Tensor wide = d.filled(DType::f32, {kRows, kCount}, near),
-                   base = of_base == DType::f32 ? wide : d.filled(DType::bf16, {kRows, kCount}, narrow);
-      const Tensor packed = d.empty(DType::u8, {kRows, packed_bytes(f, kCount)});
-      d.ops().quantize({packed, d.filled(DType::f32, {kRows, kCount}, x), f, 1, base});
-      const std::vector<uint8_t> got = defined(d.bytes(packed), f, kRows, kCount);
-      if (expected.empty()) expected = got;
-      CHECK(got == expected);
-      d.ops().sum_quantized({wide, packed.reshaped({1, kRows, packed.cols()}), f, 1, Write::add});
-      const std::vector<float> back = d.floats(wide);
-      // The differences are at most 2^-9 of 4, and what is left of them less than half a step for each of 32 elements.
-      for (size_t i = 0; i < x.size(); ++i) REQUIRE(std::abs(back[i] - x[i]) < 0.002);
+  for (const DType of_values : {DType::f32, DType::bf16})
+    for (const DType of_base : {DType::f32, DType::bf16}) {
+      std::vector<float> x = normals(kRows * kCount, 7), near;
+      std::vector<bf16> narrow, narrow_x;
+      for (float& v : x) {
+        if (of_values == DType::bf16) v = bf16(v);
+        narrow_x.emplace_back(v);
+        narrow.emplace_back(v * (1 + 1.0f / 256)), near.push_back(narrow.back());
+      }
+      std::vector<uint8_t> expected;
+      for (const Backend* b : all_backends()) {
+        CAPTURE(b->name, name_of(of_values), name_of(of_base));
+        Device d(*b);
+        const auto tensor = [&](DType t, const std::vector<float>& wide, const std::vector<bf16>& rounded) {
+          return t == DType::f32 ? d.filled(t, {kRows, kCount}, wide) : d.filled(t, {kRows, kCount}, rounded);
+        };
+        const Tensor y = tensor(DType::f32, near, narrow),
+                     base = of_base == DType::f32 ? y : tensor(DType::bf16, near, narrow);
+        const Tensor packed = d.empty(DType::u8, {kRows, packed_bytes(f, kCount)});
+        d.ops().quantize({packed, tensor(of_values, x, narrow_x), f, 1, base});
+        const std::vector<uint8_t> got = defined(d.bytes(packed), f, kRows, kCount);
+        if (expected.empty()) expected = got;
+        CHECK(got == expected);
+        d.ops().sum_quantized({y, packed.reshaped({1, kRows, packed.cols()}), f, 1, Write::add});
+        const std::vector<float> back = d.floats(y);
+        // Differences are at most 2^-7 of 4; what is left of them is less than half a step for each of 32 elements.
+        for (size_t i = 0; i < x.size(); ++i) REQUIRE(std::abs(back[i] - x[i]) < 0.008);
+      }
     }
-  }
 }
 
 TEST_CASE("rotation keeps more of the other elements when one is an outlier") {
