@@ -104,6 +104,10 @@ class Checkpoint {
   // stored, ConfigError when another optimizer saved it.
   void require_states(const ParamTable&) const;
 
+  // Whether the table has a slot of weights (StateSlot::is_weights), and every parameter is stored with its state. If
+  // not, a load sets these weights to the rounded parameters.
+  bool stores_sent_weights(const ParamTable&) const;
+
   // Loads into a store, for training or with weights only. Padding and gaps become 0; the compute weights are refreshed
   // (only this rank's shard, where master weights are sharded). Throws as above, and DataError when the parameters
   // mismatch or, where this rank holds the whole model, when the fingerprints of what was loaded differ from those of

@@ -143,14 +143,22 @@ void Checkpoint::require_states(const ParamTable& table) const {
         fmt::format("{}: holds weights only, no optimizer states: training cannot resume from it", folder_.string()));
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     std::vector<std::string> stored, wanted;
-    for (const StoredState& s : manifest_.parameter(table[id].name)->states) stored.push_back(s.name);
-    for (const int slot : table.slots_of(id)) wanted.push_back(table.slot_name(slot));
+    for (const StoredState& s : manifest_.parameter(table[id].name)->states)
+      if (s.name != kSentState) stored.push_back(s.name);
+    for (const int slot : table.slots_of(id))
+      if (slot != table.weights_slot()) wanted.push_back(table.slot_name(slot));
     if (std::ranges::is_permutation(stored, wanted)) continue;
     throw ConfigError(fmt::format(
         "{}: holds the states {} of {}, but the optimizer of the run spec (optimizer.kind) keeps {}: resume "
         "with the optimizer that saved it, or start another run from its weights (init_from)",
         folder_.string(), fmt::join(stored, ", "), table[id].name, fmt::join(wanted, ", ")));
   }
+}
+
+bool Checkpoint::stores_sent_weights(const ParamTable& table) const {
+  return table.weights_slot() >= 0 && std::ranges::all_of(manifest_.parameters, [](const CheckpointParam& p) {
+           return p.find(kSentState) != nullptr;
+         });
 }
 
 namespace {
@@ -169,11 +177,16 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   require(table);
   require_states(table);
   FragmentReader reader(*this);
-  std::vector<int> slots(table.slots().size());
+  std::vector<int> slots(static_cast<size_t>(table.updated_slots()));
   std::iota(slots.begin(), slots.end(), 0);
+  const bool sent = stores_sent_weights(table);
+  if (sent) slots.push_back(table.weights_slot());
   Fingerprints prints = fill_store(store, ops, slots, reader);
   zero_tensor(ops, store.grads());
-  store.refresh_weights(ops);
+  if (sent)
+    ops.weights_changed();
+  else
+    store.refresh_weights(ops);
   if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
   if (table.holds_everything()) check_fingerprints(*this, table, prints);
   return prints;
@@ -191,7 +204,7 @@ Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops
   constexpr std::array kWeights = {kParamSlot};
   Fingerprints prints = fill_store(store, ops, kWeights, reader);
   if (store.grads()) zero_tensor(ops, store.grads());
-  for (int slot = kParamSlot + 1; slot < store.table().slot_count(); ++slot)
+  for (int slot = kParamSlot + 1; slot < store.table().updated_slots(); ++slot)
     if (store.has(slot)) zero_tensor(ops, store.slot(slot));
   store.refresh_weights(ops);
   return prints;

@@ -73,7 +73,7 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
       wanted = !given_up_;
     }
     if (!wanted) return;
-    read_tensor(ops, store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}), memory_at(at));
+    read_floats(ops, store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}), memory_at(at));
     const std::lock_guard lock(mutex_);
     filled_ = end;
     changed_.notify_all();

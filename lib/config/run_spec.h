@@ -211,7 +211,8 @@ struct ParallelSection {
 // Bits of what is sent between the ranks that keep shards of the same parameters; 0: as it is.
 struct CommunicationSection {
   int64_t weight_bits = 0;
-  bool node_weights = false;  // nodes keep the weights that they have gathered
+  bool weight_differences = false;  // to the weights that the others hold, instead of the weights
+  bool node_weights = false;        // nodes keep the weights that they have gathered
   int64_t gradient_bits = 0;
   int64_t node_gradient_bits = 0;  // within nodes; 0: gradient_bits
   int64_t block = 256;             // elements with a common scale

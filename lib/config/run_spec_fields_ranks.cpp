@@ -145,11 +145,17 @@ void declare(Fields& f, ParallelSection& s) {
 void declare(Fields& f, CommunicationSection& s) {
   f.add(
       "weight_bits", s.weight_bits,
-      {.doc = "Bits of weights that ZeRO 3 gathers (qwZ): every rank computes with the quantized weights, and updates "
-              "its exact ones. Legal: 0 (as they are), 4, 8.",
+      {.doc = "Bits of weights that ZeRO 3 gathers (qwZ), or of the differences that `weight_differences` sends: every "
+              "rank computes with weights that are rounded so, and updates its exact ones. Legal: 0 (as they are), 4, "
+              "8.",
        .unit = "bits",
        .min = 0,
        .max = 8});
+  f.add("weight_differences", s.weight_differences,
+        {.doc = "After an update, send what the weights differ by from those that the other ranks hold (SDP4Bit), in "
+                "`weight_bits` bits: to all ranks under ZeRO 1 and 2; under ZeRO 3, with `node_weights`, to what each "
+                "node keeps, and nothing else leaves a node. What is lost in one step is part of the difference in "
+                "the next. With precision.compute bf16."});
   f.add(
       "node_weights", s.node_weights,
       {.doc = "The ranks of a node keep the weights that they have gathered, a part each, and gather from one another "

@@ -14,14 +14,29 @@ void check_communication(const RunSpec& s, Checker& check) {
   legal(c.node_gradient_bits, "node_gradient_bits");
   check.require(c.block % 8 == 0, {"communication.block"},
                 fmt::format("communication.block = {}; legal: a multiple of 8", c.block));
-  check.require(c.weight_bits == 0 || s.parallel.zero_stage == 3, {"communication.weight_bits", "parallel.zero_stage"},
-                fmt::format("communication.weight_bits is for the gathers of parallel.zero_stage 3, not {}",
-                            s.parallel.zero_stage));
-  check.require(!c.node_weights || s.parallel.zero_stage == 3, {"communication.node_weights", "parallel.zero_stage"},
-                fmt::format("communication.node_weights is for the gathers of parallel.zero_stage 3, not {}",
-                            s.parallel.zero_stage));
-  check.require(c.gradient_bits == 0 || s.parallel.zero_stage > 0,
-                {"communication.gradient_bits", "parallel.zero_stage"},
+  const int64_t zero = s.parallel.zero_stage;
+  if (c.weight_differences) {
+    check.require(c.weight_bits > 0, {"communication.weight_differences", "communication.weight_bits"},
+                  "communication.weight_differences without communication.weight_bits; legal bits: 4, 8");
+    check.require(zero > 0, {"communication.weight_differences", "parallel.zero_stage"},
+                  "communication.weight_differences is for the updated weights of parallel.zero_stage 1 to 3, not 0");
+    check.require(zero < 3 || c.node_weights, {"communication.weight_differences", "communication.node_weights"},
+                  "communication.weight_differences with parallel.zero_stage 3 needs communication.node_weights=true");
+    check.require(s.precision.compute == DType::bf16, {"communication.weight_differences", "precision.compute"},
+                  "communication.weight_differences needs precision.compute bf16: with fp32, weights are updated where "
+                  "ranks compute with them");
+    check.require(s.memory.offload.weights == Offload::none,
+                  {"communication.weight_differences", "memory.offload.weights"},
+                  "communication.weight_differences is for weights on the device, not with memory.offload.weights");
+  } else {
+    check.require(c.weight_bits == 0 || zero == 3, {"communication.weight_bits", "parallel.zero_stage"},
+                  fmt::format("communication.weight_bits is for the gathers of parallel.zero_stage 3, not {}, or for "
+                              "communication.weight_differences",
+                              zero));
+  }
+  check.require(!c.node_weights || zero == 3, {"communication.node_weights", "parallel.zero_stage"},
+                fmt::format("communication.node_weights is for the gathers of parallel.zero_stage 3, not {}", zero));
+  check.require(c.gradient_bits == 0 || zero > 0, {"communication.gradient_bits", "parallel.zero_stage"},
                 "communication.gradient_bits is for sums to shards, of parallel.zero_stage 1 to 3, not 0");
   check.require(c.node_gradient_bits == 0 || c.gradient_bits > 0,
                 {"communication.node_gradient_bits", "communication.gradient_bits"},

@@ -117,13 +117,14 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const ParamStore& store = *e.params;
   e.arena->enter({"optimizer update"});
   if (early_) early_->send_rest();
-  const bool round_later = store.compute() == DType::f32 || options_.rounding_seed;
+  const bool round_later = store.compute() == DType::f32 || options_.rounding_seed || weights_.sends_differences();
   const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(spec);
   const std::vector<Subgroup> subgroups = subgroups_of(store);
   std::optional<UpdateSums> sums;  // outlives the stream, whose work writes into it
-  StateStream stream(e, subgroups, Subgroup::Slots::all,
-                     {options_.device_share, options_.synchronous_update, early_ ? &*early_ : nullptr});
+  StateStream stream(
+      e, subgroups, Subgroup::Slots::all,
+      {options_.device_share, options_.synchronous_update, !weights_.sends_differences(), early_ ? &*early_ : nullptr});
   sums.emplace(e, subgroups, stream, sum_state, gradients_.check() != nullptr && groups_.data->size() > 1);
   const bool passing = stream.passes(kParamSlot);
   const auto rounding = [&](const ParamPart& p, const Tensor& weights, const Tensor& master) {
@@ -166,7 +167,12 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   if (matrices_) matrices_->finish();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums->gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
-  weights_.all_gather_updated();
+  if (weights_.sends_differences()) {
+    stream.finish();  // the parameters may be in host memory
+    weights_.add_differences();
+  } else {
+    weights_.all_gather();
+  }
   stream.finish();
   return sums->state(!round_later, !matrices_);
 }
@@ -174,7 +180,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
 void Executor::restore_weights(int64_t step) {
   const ModelEnv& e = model_->env();
   if (options_.rounding_seed && step > 0) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
-  weights_.all_gather_updated();
+  weights_.all_gather();
 }
 
 std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) {

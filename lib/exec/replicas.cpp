@@ -49,7 +49,7 @@ class Selection {
   std::vector<Copy> copies() const {
     std::vector<Copy> list;
     const ParamTable& table = store_.table();
-    for (int slot = 0; slot < table.slot_count(); ++slot)
+    for (int slot = 0; slot < table.updated_slots(); ++slot)
       add(list, slot == kParamSlot ? "weights" : table.slot_name(slot), slot, store_.sharded(slot),
           [&](const ParamPart& part) { return store_.state(slot, part); });
     if (store_.compute() != DType::f32)

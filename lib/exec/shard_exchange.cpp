@@ -34,7 +34,7 @@ ShardExchange::Pending ShardExchange::start_gather(const Tensor& whole, const Te
   Pending p;
   const std::optional<BlockFormat>& format = env_->formats.weights;
   const int ranks = data_->size();
-  if (!format || ranks == 1) {
+  if (!format || env_->formats.differences || ranks == 1) {
     p.request_ = data_->start_all_gather(whole, part);
     return p;
   }
@@ -45,6 +45,63 @@ ShardExchange::Pending ShardExchange::start_gather(const Tensor& whole, const Te
   p.request_ = data_->start_all_gather(message(all), message(own));
   p.finish_ = [ops = env_->ops, f = *format, whole = whole.reshaped({ranks, n}), all] {
     ops->sum_quantized({whole, as_parts(all, 1), f});
+  };
+  return p;
+}
+
+void ShardExchange::start_spread(Pending& p, const Tensor& codes) const {
+  const int inner = in_node_->size(), nodes = across_nodes_->size();
+  const int64_t bytes = codes.cols(), words = message(codes).elements();
+  // A node's rank at place r keeps the shards [r * nodes, (r + 1) * nodes), and the data ranks of a node are
+  // consecutive.
+  p.sent_ = env_->arena->alloc(DType::u8, {nodes, bytes}, MemoryClass::parameters);
+  p.received_ = env_->arena->alloc(DType::u8, {nodes, bytes}, MemoryClass::parameters);
+  for (int node = 0; node < nodes; ++node) env_->ops->copy({message(p.sent_->slice(node, 1)), message(codes)});
+  std::vector<int64_t> sends, recvs;
+  for (int rank = 0; rank < data_->size(); ++rank) {
+    sends.push_back(rank % inner == data_->rank() / nodes ? words : 0);
+    recvs.push_back(rank / nodes == in_node_->rank() ? words : 0);
+  }
+  p.request_ = data_->start_all_to_all(message(p.received_), message(p.sent_), std::move(sends), std::move(recvs));
+}
+
+ShardExchange::Pending ShardExchange::start_add_differences(const Tensor& held, const Tensor& mine) const {
+  Pending p;
+  const BlockFormat f = *env_->formats.weights;
+  const int ranks = data_->size();
+  const int64_t n = mine.elements();
+  Ops* const ops = env_->ops;
+  const Tensor base = held.slice(data_->rank() * n, n), rows = held.reshaped({ranks, n});
+  if (across_nodes_ == nullptr) {
+    p.received_ = packed(f, ranks, n, MemoryClass::parameters);
+    const Tensor all = p.received_, own = all.slice(data_->rank(), 1);
+    ops->quantize({own, as_row(mine), f, 1, as_row(base)});
+    p.request_ = data_->start_all_gather(message(all), message(own));
+    p.finish_ = [ops, f, rows, all] { ops->sum_quantized({rows, as_parts(all, 1), f, 1, Write::add}); };
+    return p;
+  }
+  const ArenaTensor own = packed(f, 1, n, MemoryClass::parameters);
+  ops->quantize({own, as_row(mine), f, 1, as_row(base)});
+  start_spread(p, own);
+  p.finish_ = [this, ops, f, rows, ranks, n, kept = Tensor(p.received_)] {
+    const ArenaTensor all = packed(f, ranks, n, MemoryClass::parameters);
+    in_node_->all_gather(message(all), message(kept));
+    ops->sum_quantized({rows, as_parts(all, 1), f, 1, Write::add});
+  };
+  return p;
+}
+
+ShardExchange::Pending ShardExchange::start_add_differences(const Tensor& kept, const Tensor& own,
+                                                            const Tensor& mine) const {
+  Pending p;
+  const BlockFormat f = *env_->formats.weights;
+  const int64_t n = mine.elements();
+  const ArenaTensor codes = packed(f, 1, n, MemoryClass::parameters);
+  env_->ops->quantize({codes, as_row(mine), f, 1, as_row(own)});
+  start_spread(p, codes);
+  env_->ops->sum_quantized({as_row(own), as_parts(codes, 1), f, 1, Write::add});
+  p.finish_ = [ops = env_->ops, f, rows = kept.reshaped({across_nodes_->size(), n}), received = Tensor(p.received_)] {
+    ops->sum_quantized({rows, as_parts(received, 1), f, 1, Write::add});
   };
   return p;
 }

@@ -6,6 +6,10 @@
 // quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are, and
 // only one rank's share of a node's sums leaves it. On one node, or where the ranks are not evenly placed, it is a
 // single all-to-all.
+//
+// Instead of updated weights, ranks may send what these differ by from the weights that the others hold (Jia et al.
+// 2024, SDP4Bit, arXiv:2410.15526). All add the same codes to the same weights, so these stay equal; what the codes
+// lose is part of the next difference. The codes go to one rank of each node, which passes them on.
 #pragma once
 
 #include <functional>
@@ -42,7 +46,17 @@ class ShardExchange {
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
 
+  // Adds to the weights that all ranks hold, held bf16 [N * n], what they differ by from this rank's new ones, f32 [n],
+  // and from those of the others.
+  Pending start_add_differences(const Tensor& held, const Tensor& mine) const;
+  // The same for ranks of which each node holds the weights once, a part each: kept bf16 [N * n / ranks of a node] is
+  // that of this rank, `own` bf16 [n] its shard as the nodes hold it. Needs groups by nodes.
+  Pending start_add_differences(const Tensor& kept, const Tensor& own, const Tensor& mine) const;
+
  private:
+  // Starts to send codes [1, bytes] to the rank on each node that keeps this rank's shard. Those that arrive here, of
+  // consecutive shards, are the rows of p.received_.
+  void start_spread(Pending& p, const Tensor& codes) const;
   ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass) const;
 
   const ModelEnv* env_;

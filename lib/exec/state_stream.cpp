@@ -26,11 +26,11 @@ StateStream::StateStream(const ModelEnv& env, const std::vector<Subgroup>& subgr
                                           : interleaved_schedule(places_of(subgroups, streams_ ? o.device_share : 1))) {
   verify(schedule_);
   FP_CHECK(!uses_host_ || !env.params->table().slots_differ(), "matrices are updated on the device");
-  allocate(slots, most_elements(*env.params));
+  allocate(slots, most_elements(*env.params), o.weights);
 }
 
 // All ranks need equal memory, whether or not their subgroups are the same.
-void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
+void StateStream::allocate(Subgroup::Slots slots, int64_t elements, bool weights) {
   const ParamStore& store = *env_->params;
   const std::vector<StateSlot>& all = store.table().slots();
   const DType gradients = store.options().gradients;
@@ -38,8 +38,8 @@ void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
   if (!streams_) return;
   device_.resize(schedule_.buffers.device);
   for (DeviceBuffer& b : device_) {
-    b.slots.resize(all.size());
-    for (size_t s = 0; s < all.size() && uses_device_; ++s)
+    b.slots.resize(static_cast<size_t>(store.table().updated_slots()));
+    for (size_t s = 0; s < b.slots.size() && uses_device_; ++s)
       if (passes(static_cast<int>(s)) && takes(slots, s))
         b.slots[s] = env_->arena->alloc(all[s].dtype, {elements}, MemoryClass::optimizer);
     if (!uses_device_ || !store.weights_on_host() || slots != Subgroup::Slots::all) continue;
@@ -54,7 +54,8 @@ void StateStream::allocate(Subgroup::Slots slots, int64_t elements) {
     if (store.weights_on_host()) continue;
     if (early_ == nullptr) b.gradient = arena.alloc(gradients, {elements}, MemoryClass::gradients);
     if (!passes(kParamSlot)) b.param = arena.alloc(DType::f32, {elements}, MemoryClass::optimizer);
-    if (store.compute() != DType::f32) b.weights = arena.alloc(store.compute(), {elements}, MemoryClass::parameters);
+    if (weights && store.compute() != DType::f32)
+      b.weights = arena.alloc(store.compute(), {elements}, MemoryClass::parameters);
   }
   if (gradients != DType::f32) wide_on_host_ = arena.alloc(DType::f32, {elements}, MemoryClass::gradients);
 }

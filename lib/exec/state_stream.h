@@ -27,6 +27,7 @@ class StateStream {
   struct Options {
     double device_share = 1;                // of the elements that is updated on the device
     bool synchronous = false;               // the host updates all, without overlap (synchronous_schedule())
+    bool weights = true;                    // updates write the weights in the compute type
     const EarlyGradients* early = nullptr;  // has the gradients for the host; null: they are sent during the update
   };
 
@@ -61,7 +62,7 @@ class StateStream {
     ArenaTensor gradient, weights, param;  // those that are on the device
     CopyTicket filled, updated, emptied;
   };
-  void allocate(Subgroup::Slots, int64_t elements);
+  void allocate(Subgroup::Slots, int64_t elements, bool weights);
   // Returns the tensors of subgroup i where they live.
   UpdateTensors at_home(size_t i) const { return env_->params->update_tensors((*subgroups_)[i].range); }
   // Calls `use` with the ranges of a subgroup's tensors in which there are parameters: no weights are computed between.

@@ -5,9 +5,17 @@
 namespace fp {
 namespace {
 
+// Returns the slots of a parameter that an update writes.
+std::vector<int> updated_slots(const ParamTable& table, ParamId id) {
+  std::vector<int> slots = table.slots_of(id);
+  std::erase(slots, table.weights_slot());
+  return slots;
+}
+
 int64_t most_slots(const ParamTable& table) {
   size_t most = 0;
-  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) most = std::max(most, table.slots_of(id).size());
+  for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id)
+    most = std::max(most, updated_slots(table, id).size());
   return static_cast<int64_t>(most);
 }
 
@@ -76,7 +84,7 @@ StateSums UpdateSums::state(bool rounded, bool matrices) const {
   size_t at = 0;
   for (const ParamUnit& unit : store.table().units())
     for (const ParamPart& whole : store.kept(unit)) {
-      std::vector<int> slots = store.table().slots_of(whole.id);
+      std::vector<int> slots = updated_slots(store.table(), whole.id);
       slots.push_back(store.table().slot_count());  // the rounded weights
       std::vector<StateSums::Sums> sums(slots.size());
       // The parts of the subgroups are those of the units, in the same order, some of them cut.

@@ -5,17 +5,20 @@
 
 namespace fp {
 
-WeightGather::WeightGather(const ModelEnv& env, Group& data, Group* in_node)
-    : env_(&env), data_(&data), in_node_(in_node), shards_(env, data), units_(env.params->table().units().size()) {
-  if (in_node == nullptr || !env.params->weights_sharded()) return;
+WeightGather::WeightGather(const ModelEnv& env, Group& data, Group* in_node, Group* across_nodes)
+    : env_(&env),
+      data_(&data),
+      in_node_(in_node),
+      shards_(env, data, in_node, across_nodes),
+      units_(env.params->table().units().size()) {
+  if (across_nodes == nullptr || !env.formats.node_weights || !env.params->weights_sharded()) return;
   for (size_t u = 0; u < units_.size(); ++u)
     units_[u].kept = env.arena->alloc(
         env.params->compute(), {env.params->table().units()[u].elements / in_node->size()}, MemoryClass::parameters);
 }
 
 WeightGather::WeightGather(const ModelEnv& env, const Groups& groups)
-    : WeightGather(env, *groups.data,
-                   env.formats.node_weights && groups.data_across_nodes ? groups.data_in_node.get() : nullptr) {}
+    : WeightGather(env, *groups.data, groups.data_in_node.get(), groups.data_across_nodes.get()) {}
 
 WeightGather::~WeightGather() {
   try {
@@ -97,7 +100,7 @@ void WeightGather::release(int unit) {
   u.memory.reset();
 }
 
-void WeightGather::all_gather_updated() {
+void WeightGather::all_gather() {
   const ParamStore& store = *env_->params;
   for (Unit& u : units_) u.is_kept = false;
   if (store.state_sharded() && !store.uses_attached_weights()) {
@@ -109,6 +112,42 @@ void WeightGather::all_gather_updated() {
     }
     before.wait();
   }
+  env_->ops->weights_changed();
+}
+
+bool WeightGather::sends_differences() const {
+  const ParamStore& store = *env_->params;
+  if (!env_->formats.differences || data_->size() == 1) return false;
+  return store.weights_sharded() ? static_cast<bool>(units_.front().kept) : store.state_sharded();
+}
+
+void WeightGather::add_differences() {
+  const ParamStore& store = *env_->params;
+  const auto& units = store.table().units();
+  ShardExchange::Pending before;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const Tensor home = store.state(kParamSlot, store.kept_range(units[u]));
+    ArenaTensor buffer;
+    if (home.residence == Residence::host) {
+      buffer = env_->arena->alloc(home.dtype, home.shape, MemoryClass::optimizer);
+      env_->ops->copies().wait(env_->ops->copies().start(buffer, home));
+    }
+    const Tensor mine = buffer ? *buffer : home;
+    ShardExchange::Pending now;
+    if (store.weights_sharded()) {
+      Unit& unit = units_[u];
+      if (!unit.is_kept) {
+        acquire(static_cast<int>(u));
+        release(static_cast<int>(u));
+      }
+      now = shards_.start_add_differences(unit.kept, store.shard_of_weights(units[u]), mine);
+    } else {
+      now = shards_.start_add_differences(store.unit_weights(units[u]), mine);
+    }
+    before.wait();
+    before = std::move(now);
+  }
+  before.wait();
   env_->ops->weights_changed();
 }
 

@@ -7,6 +7,10 @@
 // ZeRO++, Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones
 // are from those of the node.
 //
+// Where differences are sent (exec/shard_exchange.h), an update leaves the weights as they are, and this adds to them
+// what they differ by from the updated parameters: to all weights under ZeRO 1 and 2, under ZeRO 3 to what each node
+// keeps.
+//
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
 // once; it begins with the second acquire() after the copy was started, or with that of its own unit.
 #pragma once
@@ -19,9 +23,9 @@ namespace fp {
 
 class WeightGather {
  public:
-  // `data`: the ranks that hold the shards. `in_node`: those of them on this node, if there are others and these keep
-  // what they have gathered; else null.
-  WeightGather(const ModelEnv& env, Group& data, Group* in_node = nullptr);
+  // `data`: the ranks that hold the shards. `in_node`: those of them on this node; across_nodes: those with this rank's
+  // place on every node; null: there is one node, or these make no difference.
+  WeightGather(const ModelEnv& env, Group& data, Group* in_node = nullptr, Group* across_nodes = nullptr);
   // The same with the groups of a model, as its formats ask for it.
   WeightGather(const ModelEnv& env, const Groups&);
   ~WeightGather();
@@ -33,9 +37,13 @@ class WeightGather {
   void acquire(int unit, int next = -1);
   void hold(int unit);  // starts to bring the unit, without waiting; counts as a use
   void release(int unit);
-  // Completes an update of this rank's shard of the compute weights, or a load: gathers those of all ranks, unless that
-  // is done before each use.
-  void all_gather_updated();
+  // Completes a load of this rank's shard of the compute weights, or an update of it: gathers those of all ranks,
+  // unless that is done before each use.
+  void all_gather();
+  // Whether updates leave the weights as they are, to be changed by add_differences().
+  bool sends_differences() const;
+  // Completes an update of the parameters alone.
+  void add_differences();
 
  private:
   struct Unit {

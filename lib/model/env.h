@@ -39,10 +39,11 @@ struct MicroBatch {
 
 // Formats in which the shards of parameters are sent between the ranks that keep them (ZeRO); without one, as they are.
 struct ShardFormats {
-  std::optional<BlockFormat> weights, gradients;
-  std::optional<BlockFormat> node_gradients;  // within nodes; set if `gradients` is
-  bool node_weights = false;                  // each node keeps the weights that it has gathered
-  bool by_nodes() const { return gradients || node_weights; }
+  std::optional<BlockFormat> weights = {}, gradients = {};
+  std::optional<BlockFormat> node_gradients = {};  // within nodes; set if `gradients` is
+  bool node_weights = false;                       // each node keeps the weights that it has gathered
+  bool differences = false;                        // `weights` is that of the differences of an update
+  bool by_nodes() const { return gradients || node_weights || differences; }
 };
 
 struct ModelEnv {

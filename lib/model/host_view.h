@@ -31,14 +31,23 @@ inline void zero_tensor(Ops& ops, const Tensor& t) {
   if (!ops.dry()) std::memset(t.data, 0, t.bytes());
 }
 
-// Returns the values of an f32 tensor: their address in host memory, or that of `staging`, into which they are copied.
+// Copies the values of a tensor to `to`, as f32.
+inline void read_floats(Ops& ops, const Tensor& t, float* to) {
+  if (t.dtype == DType::f32) return read_tensor(ops, t, to);
+  std::vector<bf16> narrow(static_cast<size_t>(t.elements()));
+  read_tensor(ops, t, narrow.data());
+  std::copy(narrow.begin(), narrow.end(), to);
+}
+
+// Returns the values of a tensor as f32: their address in host memory, or that of `staging`, into which they are
+// copied.
 inline const float* host_view(Ops& ops, const Tensor& t, std::vector<float>& staging) {
   if (const float* values = in_host_memory(ops, t)) {
     if (t.residence == Residence::host) ops.synchronize();
     return values;
   }
   staging.resize(static_cast<size_t>(t.elements()));
-  ops.copy_out({staging.data(), t});
+  read_floats(ops, t, staging.data());
   return staging.data();
 }
 

@@ -8,6 +8,7 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
   if (!options.training || !options.optimizer) return table;
   std::vector<StateSlot> slots = state_slots(*options.optimizer);
   if (options.offload_optimizer) offload(slots, options.compute, options.offload_weights);
+  if (options.formats.differences && table.shards() > 1) slots.push_back({.name = kSentState, .is_weights = true});
   table.set_slots(std::move(slots));
   return table;
 }

@@ -13,7 +13,7 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
       options_(options),
       arena_(&arena),
       host_(host),
-      states_(static_cast<size_t>(table.slot_count()) - 1),
+      states_(static_cast<size_t>(table.updated_slots()) - 1),
       attached_weights_(table.units().size()),
       attached_gradients_(table.units().size()),
       written_(table.size()) {
@@ -82,6 +82,7 @@ Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
 }
 
 const ParamStore::Flat& ParamStore::flat(int slot) const {
+  if (slot == table_->weights_slot()) return weights_;
   return slot == kParamSlot ? masters() : states_[static_cast<size_t>(slot) - 1];
 }
 
@@ -109,7 +110,7 @@ ParamRange ParamStore::range_of(const ParamPart& part, const Segment& flat) cons
   const Param& p = (*table_)[part.id];
   const Segment place = place_of(*table_, part);
   ParamRange range{{place.offset - flat.offset, part.count}, p.decay, p.matrix};
-  for (int slot = kParamSlot + 1; slot < table_->slot_count(); ++slot)
+  for (int slot = kParamSlot + 1; slot < table_->updated_slots(); ++slot)
     if (table_->has_slot(part.id, slot)) {
       const FlatLayout& layout = this->flat(slot).layout;
       range.state_offset = layout.at(place).offset - layout.within(flat).offset;

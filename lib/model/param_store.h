@@ -87,9 +87,12 @@ class ParamStore {
   UpdateTensors update_tensors(const Segment& flat) const;
   // Returns where a part of a parameter lies in the tensors of a flat range.
   ParamRange range_of(const ParamPart&, const Segment& flat) const;
-  bool sharded(int slot) const { return flat(slot).layout.sharded(); }
-  // Returns the flat ranges of a unit that the slot has here.
-  std::vector<Segment> ranges(int slot, const ParamUnit& u) const { return flat(slot).layout.ranges(u); }
+  // Whether this rank saves and loads only its shard of the slot.
+  bool sharded(int slot) const { return slot == table_->weights_slot() ? state_sharded_ : flat(slot).layout.sharded(); }
+  // Returns the flat ranges of a unit that it saves and loads of the slot.
+  std::vector<Segment> ranges(int slot, const ParamUnit& u) const {
+    return slot == table_->weights_slot() ? std::vector{kept_range(u)} : flat(slot).layout.ranges(u);
+  }
   bool has(int slot) const { return static_cast<bool>(flat(slot).memory); }
   // Return a part of a parameter's state, or a flat range of the table's buffers, in the slot's type (a store without
   // training has only the weights, in the compute type). This rank must keep it.

@@ -88,6 +88,9 @@ class ParamTable {
   const std::vector<StateSlot>& slots() const { return slots_; }
   const std::string& slot_name(int slot) const { return slots_[static_cast<size_t>(slot)].name; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
+  // Return the number of slots without one that is the weights (StateSlot::is_weights), and its index; -1: none is.
+  int updated_slots() const { return slot_count() - (slots_.back().is_weights ? 1 : 0); }
+  int weights_slot() const { return slots_.back().is_weights ? slot_count() - 1 : -1; }
   // Return whether a parameter has a slot, and its slots, ascending.
   bool has_slot(ParamId, int slot) const;
   std::vector<int> slots_of(ParamId) const;

@@ -22,12 +22,16 @@ struct StateSlot {
   DType dtype = DType::f32;
   Residence residence = Residence::device;
   Scope scope = Scope::all;
+  // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
+  // parameter (ShardFormats::differences). The last slot, if there is one. Takes no memory of its own.
+  bool is_weights = false;
 
   bool operator==(const StateSlot&) const = default;
 };
 
 constexpr int kParamSlot = 0;
 constexpr const char* kParamState = "param";
+constexpr const char* kSentState = "sent_param";  // of the slot with is_weights
 
 // Where a parameter lies in the tensors of an update.
 struct ParamRange {
@@ -79,8 +83,9 @@ bool updates_on_host(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it and the weights
 // stay on the device.
 void offload(std::vector<StateSlot>&, DType compute, bool weights = false);
-// Bytes of all slots of a parameter's element, which checkpoints save, and of those that offload() moves: on average
-// over the parameters of a model of which the fraction `matrices` has Param::matrix.
+// Bytes of all slots of a parameter's element, which checkpoints save (but for StateSlot::is_weights, 4 more), and of
+// those that offload() moves: on average over the parameters of a model of which the fraction `matrices` has
+// Param::matrix.
 double saved_bytes(OptimizerKind, double matrices);
 double offloaded_bytes(OptimizerKind, double matrices, DType compute, bool weights = false);
 

@@ -77,7 +77,8 @@ double host_buffers(const RunSpec& s, double elements) {
 // Bytes of the staging area of a rank that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, double parameters) {
   if (!saves_in_background(s)) return 0;
-  const double all = saved_bytes(s.optimizer.kind, matrix_fraction(s.model)) * parameters,
+  const double sent = s.communication.weight_differences ? 4 : 0;
+  const double all = (saved_bytes(s.optimizer.kind, matrix_fraction(s.model)) + sent) * parameters,
                limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }

@@ -30,14 +30,19 @@ double quantized_bytes(const RunSpec& spec, int64_t bits) {
   return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
 }
 
+// Returns the first of the ranks on each node.
+std::vector<int> across_nodes(const CostModel& costs, const std::vector<int>& ranks) {
+  std::vector<int> across;
+  for (const int r : ranks)
+    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
+  return across;
+}
+
 // Seconds of a quantized sum to shards: within nodes, and between them (exec/shard_exchange.h).
 double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
                                 double parameters) {
   const CommunicationSection& c = spec.communication;
-  const std::vector<int> in_node = on_first_node(costs, ranks);
-  std::vector<int> across;
-  for (const int r : ranks)
-    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
+  const std::vector<int> in_node = on_first_node(costs, ranks), across = across_nodes(costs, ranks);
   const auto exchange = [&](const std::vector<int>& group, double elements, int64_t bits) {
     const auto n = static_cast<double>(group.size());
     const double sent = elements * quantized_bytes(spec, bits) * (n - 1) / n;
@@ -61,22 +66,37 @@ double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::ve
   return costs.comm_seconds(CommKind::all_reduce, ranks, static_cast<int64_t>(2 * once));
 }
 
-double gather_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+// Seconds of a gather of shards that take `bytes` in all.
+double gather_seconds(const CostModel& costs, const std::vector<int>& ranks, double bytes) {
   const auto n = static_cast<double>(ranks.size());
-  const int64_t bits = spec.communication.weight_bits;
-  const double sent = parameters * (bits > 0 ? quantized_bytes(spec, bits) : weight_bytes(spec)) * (n - 1) / n;
-  return costs.comm_seconds(CommKind::all_gather, ranks, static_cast<int64_t>(sent));
+  return costs.comm_seconds(CommKind::all_gather, ranks, static_cast<int64_t>(bytes * (n - 1) / n));
 }
 
-// Seconds of all gathers of a step; where nodes keep the weights, only the first one is from all ranks.
+// Seconds in which the differences of an update reach all nodes, and under ZeRO 1 and 2 all ranks of each.
+double differences_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
+                           double parameters) {
+  const double bytes = parameters * quantized_bytes(spec, spec.communication.weight_bits);
+  const std::vector<int> in_node = on_first_node(costs, ranks), across = across_nodes(costs, ranks);
+  if (across.size() == 1 || in_node.size() == 1) return gather_seconds(costs, ranks, bytes);
+  const auto nodes = static_cast<double>(across.size());
+  const double sent = bytes / static_cast<double>(in_node.size()) * (nodes - 1) / nodes;
+  return costs.comm_seconds(CommKind::all_to_all, across, static_cast<int64_t>(sent)) +
+         (spec.parallel.zero_stage < 3 ? gather_seconds(costs, in_node, bytes) : 0);
+}
+
+// Seconds of all gathers of a step; where nodes keep the weights, only the first one is from all ranks, and none if
+// updates send differences.
 double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
                        int gathers) {
-  const double first = gather_seconds(spec, costs, ranks, parameters);
+  const CommunicationSection& c = spec.communication;
+  const double exact = parameters * weight_bytes(spec);
+  const bool quantized = c.weight_bits > 0 && !c.weight_differences;
+  const double first =
+      gather_seconds(costs, ranks, quantized ? parameters * quantized_bytes(spec, c.weight_bits) : exact);
   const std::vector<int> in_node = on_first_node(costs, ranks);
-  if (!spec.communication.node_weights || in_node.size() == ranks.size()) return gathers * first;
-  RunSpec exact = spec;
-  exact.communication.weight_bits = 0;
-  return first + (gathers - 1) * gather_seconds(exact, costs, in_node, parameters);
+  if (!c.node_weights || in_node.size() == ranks.size() || in_node.size() == 1) return gathers * first;
+  const double later = gather_seconds(costs, in_node, exact);
+  return c.weight_differences ? gathers * later : first + (gathers - 1) * later;
 }
 
 int64_t parameters_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank) {
@@ -265,7 +285,7 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
   }
   c.slots = plan.lowering.sends_in_flight;
   c.reduce = reduce_seconds(spec, costs, mesh.data(0), largest);
-  c.gather = gather_seconds(spec, costs, mesh.data(0), largest);
+  c.gather = gathers_seconds(spec, costs, mesh.data(0), largest, 1);
   c.collectives_hold_up = !costs.cluster().overlaps;
   return c;
 }
@@ -346,8 +366,13 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
       t.update -= (1 - share) * updated / update_rates(spec, costs).device_update;
     }
   }
-  if ((spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2) && !weights_on_host)
-    t.update += gather_seconds(spec, costs, data, parameters);
+  const bool keeps_whole = (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2) && !weights_on_host;
+  const size_t in_node = on_first_node(costs, data).size();
+  if (spec.communication.weight_differences &&
+      (keeps_whole || (spec.parallel.zero_stage == 3 && in_node > 1 && in_node < data.size())))
+    t.update += differences_seconds(spec, costs, data, parameters);
+  else if (keeps_whole)
+    t.update += gather_seconds(costs, data, parameters * weight_bytes(spec));
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;
 }

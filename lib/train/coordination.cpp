@@ -131,7 +131,8 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
   const auto each = [&](const auto& visit) {
     for (size_t i = 0; i < prints.size(); ++i)
       for (const int slot : weights_only ? std::vector{kParamSlot} : table.slots_of(static_cast<ParamId>(i)))
-        visit(prints[i][table.slot_name(slot)]);
+        if (slot != table.weights_slot() || checkpoint.stores_sent_weights(table))
+          visit(prints[i][table.slot_name(slot)]);
   };
   std::vector<uint64_t> flat;
   each([&](uint64_t print) { flat.push_back(print); });

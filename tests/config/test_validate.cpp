@@ -112,6 +112,16 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"communication: {gradient_bits: 5}", "communication.gradient_bits = 5; legal: 0, 4, 8"},
       {"communication: {gradient_bits: 4}", "for sums to shards, of parallel.zero_stage 1 to 3, not 0"},
       {"communication: {weight_bits: 8}\nparallel: {zero_stage: 2}", "for the gathers of parallel.zero_stage 3, not 2"},
+      {"communication: {weight_differences: true}\nparallel: {zero_stage: 1}", "legal bits: 4, 8"},
+      {"communication: {weight_bits: 4, weight_differences: true}", "weights of parallel.zero_stage 1 to 3, not 0"},
+      {"communication: {weight_bits: 4, weight_differences: true}\nparallel: {zero_stage: 3}",
+       "with parallel.zero_stage 3 needs communication.node_weights=true"},
+      {"communication: {weight_bits: 4, weight_differences: true}\nparallel: {zero_stage: 2}\nprecision: {compute: "
+       "fp32}",
+       "needs precision.compute bf16"},
+      {"communication: {weight_bits: 4, weight_differences: true}\nparallel: {zero_stage: 1}\n"
+       "memory: {offload: {optimizer: host, weights: host}}",
+       "not with memory.offload.weights"},
       {"communication: {node_weights: true}", "for the gathers of parallel.zero_stage 3, not 0"},
       {"communication: {node_gradient_bits: 8}", "has no effect without communication.gradient_bits"},
       {"communication: {rotate_gradients: true}", "has no effect without communication.gradient_bits"},

@@ -1,5 +1,6 @@
 // ShardExchange: quantized gathers and sums of shards, on one node and over several.
 #include <catch2/catch.hpp>
+#include <map>
 #include <random>
 
 #include "comm/backends.h"
@@ -165,6 +166,69 @@ TEST_CASE("a quantized gather gives all ranks the same values, off by half a ste
         for (int64_t i = 0; i < p.ranks() * kShard; ++i)
           REQUIRE(std::abs(results.front()[static_cast<size_t>(i)] - weight(i)) <= step / 2 + rounding);
       }
+}
+
+// Weights that all ranks hold, and the new ones of the rank that updates them.
+float held_weight(int64_t i) { return bf16(0.9f * std::sin(static_cast<float>(i * i))); }
+float new_weight(int64_t i) { return held_weight(i) + 0.01f * std::cos(static_cast<float>(3 * i)); }
+
+TEST_CASE("differences bring all ranks to the same weights, whatever the nodes, off by half a step at most", "[exec]") {
+  for (const int bits : {4, 8}) {
+    const ShardFormats formats{.weights = BlockFormat{bits, 16}, .differences = true};
+    std::map<int, std::vector<float>> of_ranks;  // by the number of ranks, which decides where blocks begin
+    for (const Place& p : kPlaces) {
+      CAPTURE(p.nodes, p.each, bits);
+      const int64_t elements = p.ranks() * kShard;
+      const auto after = [&](int times) {
+        return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+          std::vector<float> before, mine;
+          for (int64_t i = 0; i < elements; ++i) before.push_back(held_weight(i));
+          for (int64_t i = 0; i < kShard; ++i) mine.push_back(new_weight(rank * kShard + i));
+          const ArenaTensor held = rig.filled(DType::bf16, before), values = rig.filled(DType::f32, mine);
+          for (int t = 0; t < times; ++t) rig.shards->start_add_differences(held, values).wait();
+          return rig.values_of(held);
+        });
+      };
+      const auto once = after(1), thrice = after(3);
+      for (const auto& r : once) REQUIRE(r == once.front());
+      REQUIRE(once.front().size() == static_cast<size_t>(elements));
+      const auto [first, is_first] = of_ranks.emplace(p.ranks(), once.front());
+      REQUIRE(once.front() == first->second);
+      const double step = 0.0101 / largest_code(bits);
+      double later = 0;
+      for (int64_t i = 0; i < elements; ++i) {
+        const auto at = static_cast<size_t>(i);
+        REQUIRE(std::abs(once.front()[at] - new_weight(i)) <= step / 2 + 0x1p-9);
+        later = std::max(later, std::abs(static_cast<double>(thrice.front()[at] - new_weight(i))));
+      }
+      // What the first codes lose is sent by the next ones. Half a step of bf16 stays, and half a step of codes for it.
+      CHECK(later <= 0x1p-9 * (1 + 0.51 / largest_code(bits)));
+    }
+  }
+}
+
+TEST_CASE("differences bring the parts that the ranks of a node keep to what they bring whole weights to", "[exec]") {
+  const ShardFormats formats{.weights = BlockFormat{4, 16}, .differences = true};
+  for (const Place& p : {Place{2, 4}, Place{4, 2}, Place{3, 2}}) {
+    CAPTURE(p.nodes, p.each);
+    const int64_t elements = p.ranks() * kShard, part = elements / p.each;
+    const auto results = on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+      std::vector<float> before, mine;
+      for (int64_t i = 0; i < elements; ++i) before.push_back(held_weight(i));
+      for (int64_t i = 0; i < kShard; ++i) mine.push_back(new_weight(rank * kShard + i));
+      const ArenaTensor whole = rig.filled(DType::bf16, before), values = rig.filled(DType::f32, mine);
+      const int64_t place = rank % p.each;
+      const std::vector<float> mine_before(before.begin() + rank * kShard, before.begin() + (rank + 1) * kShard);
+      const std::vector<float> kept_before(before.begin() + place * part, before.begin() + (place + 1) * part);
+      const ArenaTensor kept = rig.filled(DType::bf16, kept_before), own = rig.filled(DType::bf16, mine_before);
+      rig.shards->start_add_differences(whole, values).wait();
+      rig.shards->start_add_differences(kept, own, values).wait();
+      const bool same = rig.values_of(kept) == rig.values_of(whole->slice(place * part, part)) &&
+                        rig.values_of(own) == rig.values_of(whole->slice(rank * kShard, kShard));
+      return std::vector<float>{same ? 1.0f : 0.0f};
+    });
+    for (const auto& r : results) CHECK(r == std::vector<float>{1});
+  }
 }
 
 }  // namespace fp::test

@@ -168,7 +168,7 @@ TEST_CASE("WeightGather completes the weights of all ranks after an update under
                 values[static_cast<size_t>(i)] = 1e9F;
             r.ops->copy_in({whole, values.data()});
           }
-          r.weights.all_gather_updated();
+          r.weights.all_gather();
           for (int u = 0; u < r.units(); ++u)
             if (!r.unit_is_right(u)) return fmt::format("unit {} is wrong", u);
           return "";

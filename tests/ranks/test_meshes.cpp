@@ -72,6 +72,36 @@ TEST_CASE("a run with muon resumes on another mesh", "[ranks]") {
   check_resumes({{}, {4, 1, 1, 3}, {1, 2, 2, 1}}, settings);
 }
 
+TEST_CASE("a run that sends weight differences resumes with the same bits", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  for (const bool sharded : {false, true}) {
+    const Layout layout{1, 1, 4, sharded ? 3 : 1};
+    INFO(layout.text());
+    std::vector<std::string> settings = kMeshRun;
+    for (const std::string set :
+         {"precision.compute=bf16", "communication.weight_bits=4", "communication.weight_differences=true",
+          "parallel.ranks_per_node=2", "communication.block=64"})
+      settings.insert(settings.end(), {"--set", set});
+    if (sharded) settings.insert(settings.end(), {"--set", "communication.node_weights=true"});
+    const std::string whole = "whole-" + layout.text(), resumed = "resumed-" + layout.text();
+    expect_success(w.train(spec, whole, layout, settings));
+    const std::filesystem::path saved = w.run_directory(whole) / "checkpoints" / "step-00000010";
+    std::vector<std::string> more = settings;
+    more.insert(more.end(), {"--resume", saved.string()});
+    expect_success(w.train(spec, resumed, layout, more));
+    const auto expected = history(w.run_directory(whole)), got = history(w.run_directory(resumed));
+    REQUIRE(got.size() == 10);
+    for (const auto& [step, values] : got) CHECK(values == expected.at(step));
+    // Runs on one rank, and those that send whole weights, round the parameters instead.
+    const std::string other = "other-" + layout.text();
+    more = {"--set", "train.steps=12", "--set", "precision.compute=bf16", "--resume", saved.string()};
+    expect_success(w.train(spec, other, {}, more));
+    for (const auto& [step, values] : history(w.run_directory(other)))
+      CHECK(values.first == Approx(expected.at(step).first).epsilon(0.05));
+  }
+}
+
 TEST_CASE("the loss by position is that of one rank on any mesh", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
