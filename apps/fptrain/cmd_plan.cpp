@@ -115,6 +115,12 @@ RankMemory on_this_machine(const Prediction& p, const HostTotals& host, const Me
   return m;
 }
 
+// Adds what only a plan that is printed needs: it takes dry runs of many ranks.
+Estimate with_bytes_between_nodes(Estimate e) {
+  if (const double bytes = bytes_between_nodes(e.spec, *make_counting_ops()); bytes > 0) e.between_nodes = bytes;
+  return e;
+}
+
 // Plans without a cluster description: memory, work and traffic, which need no rates.
 void plan_here(const PlanArguments& a, RunSpec spec) {
   const auto ops = open_device(spec.run.device, spec.run.threads);
@@ -132,7 +138,7 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
     e.spec = spec;
     e.ranks = mesh.size();
     e.memory = on_this_machine(p, host, spec.memory, rank, *ops);
-    nlohmann::ordered_json j = estimate_json(e);
+    nlohmann::ordered_json j = estimate_json(with_bytes_between_nodes(e));
     j["time"] = nullptr;
     j["alternatives"] = nlohmann::json::array();
     fmt::print("{}\n", j.dump(2));
@@ -147,6 +153,8 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
     if (mesh.size() > 1 && one_host && !ops->device_memory())
       fmt::print("all ranks on one host {:>12.2f} GiB\n",
                  static_cast<double>(host.all) / static_cast<double>(size_t{1} << 30));
+    if (const double bytes = bytes_between_nodes(spec, *counting); bytes > 0)
+      fmt::print("sent by a node to others {:>9.3f} MiB a step\n", bytes / (1 << 20));
     if (a.explain) fmt::print("{}", explain(p));
     fmt::print("\ntimes: not predicted; they need a cluster description, by --cluster FILE or parallel.cluster\n");
   }
@@ -162,13 +170,13 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
 void print_estimate(const Estimate& e, const ClusterSpec& cluster) {
   fmt::print("{}",
              describe(plan_pipeline(e.spec), step_sizes(e.spec.train, static_cast<int>(e.spec.parallel.data)).back()));
-  fmt::print("{}", printable(describe_time(e, cluster)));
+  fmt::print("{}", printable(describe_time(with_bytes_between_nodes(e), cluster)));
   std::fflush(stdout);
 }
 
 void print_plan_json(const Estimate& e, const Search& found, const std::optional<Choice>& nearest,
                      const std::vector<DialRow>& dial = {}) {
-  nlohmann::ordered_json j = estimate_json(e);
+  nlohmann::ordered_json j = estimate_json(with_bytes_between_nodes(e));
   if (!dial.empty()) j["dial"] = dial_json(dial, found.best->plan);
   j["alternatives"] = alternatives_json(found);
   if (nearest)

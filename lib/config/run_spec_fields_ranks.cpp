@@ -143,6 +143,12 @@ void declare(Fields& f, ParallelSection& s) {
 }
 
 void declare(Fields& f, CommunicationSection& s) {
+  f.add("by_nodes", s.by_nodes,
+        {.doc =
+             "Where ranks with shards (ZeRO 1 to 3) are on several nodes, as many on each, send each value between two "
+             "nodes once: gathers pass shards on within the node, sums are taken within nodes first, and so rounded "
+             "in another order. Worth it on few nodes: N ranks on n nodes send M(n-1)/n bytes from a node instead "
+             "of M(N-1)/N. What `gradient_bits` quantizes goes through nodes in any case."});
   f.add(
       "weight_bits", s.weight_bits,
       {.doc = "Bits of weights that ZeRO 3 gathers (qwZ), or of the differences that `weight_differences` sends: every "

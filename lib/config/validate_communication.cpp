@@ -15,6 +15,8 @@ void check_communication(const RunSpec& s, Checker& check) {
   check.require(c.block % 8 == 0, {"communication.block"},
                 fmt::format("communication.block = {}; legal: a multiple of 8", c.block));
   const int64_t zero = s.parallel.zero_stage;
+  check.require(!c.by_nodes || zero > 0, {"communication.by_nodes", "parallel.zero_stage"},
+                "communication.by_nodes is for the shards of parallel.zero_stage 1 to 3, not 0");
   if (c.weight_differences) {
     check.require(c.weight_bits > 0, {"communication.weight_differences", "communication.weight_bits"},
                   "communication.weight_differences without communication.weight_bits; legal bits: 4, 8");

@@ -9,6 +9,7 @@
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
 #include "model/decoder.h"
+#include "sharding/arrange.h"
 
 namespace fp {
 namespace {
@@ -82,6 +83,9 @@ class DryRank {
     const int micro_batches = sizes_.back();
     const bool whole = rig_.executor.stages() > 1;
     const size_t before = rig_.arena.in_use();
+    // Where updates send differences, nodes have kept weights since the first step.
+    const bool keeps = spec_.communication.weight_differences && spec_.parallel.zero_stage == 3;
+    if (keeps) accumulate(static_cast<int>(sizes_.front()));
     ops_.reset();
     p.counted = whole ? micro_batches : 1;
     const Moved moved = moved_by([&] { accumulate(static_cast<int>(p.counted)); });
@@ -92,6 +96,7 @@ class DryRank {
     if (whole) {
       for (size_t i = 0; i + 1 < sizes_.size(); ++i) accumulate(sizes_[i]);
     } else if (micro_batches > 1) {
+      if (!keeps) rig_.executor.restore_weights(0);  // as after an update
       const Moved by_two = moved_by([&] { accumulate(2); });
       for (size_t i = 0; i < p.copied.size(); ++i)
         p.copied[i] += (micro_batches - 1) * (by_two.copied[i] - p.copied[i]);
@@ -220,6 +225,26 @@ void require_within_budget(const Prediction& p, size_t host_bytes, const MemoryS
           fmt::format("device memory, mostly {}", largest_device_class(p)));
   require(host_bytes, budget.host_gib, "memory.host_gib", "the ranks of a node need",
           "host memory, for offloaded tensors and saves");
+}
+
+double bytes_between_nodes(const RunSpec& spec, CountingOps& ops) {
+  const ParallelSection& parallel = spec.parallel;
+  const int64_t ranks = parallel.pipeline.ranks * parallel.data * parallel.sequence * parallel.tensor;
+  const int64_t each = parallel.ranks_per_node > 0 ? parallel.ranks_per_node : parallel.node_size;
+  if (each == 0 || each >= ranks) return 0;
+  RunSpec resolved = spec;
+  const Mesh mesh = arrange(resolved, static_cast<int>(ranks), ArrangedBy::plan);
+  const PipelinePlan pipeline = plan_pipeline(resolved);
+  constexpr int64_t kMostRanks = 256;
+  const int64_t nodes = (ranks + each - 1) / each, counted = std::min(nodes, std::max<int64_t>(1, kMostRanks / each));
+  double sum = 0;
+  for (int64_t i = 0; i < counted; ++i) {
+    const int64_t first = i * nodes / counted * each;
+    for (int64_t rank = first; rank < std::min(first + each, ranks); ++rank)
+      sum += static_cast<double>(
+          sent_between_nodes(dry_run(resolved, pipeline, ops, mesh, static_cast<int>(rank)).traffic));
+  }
+  return sum / static_cast<double>(counted);
 }
 
 std::string describe(const Prediction& p, const RunSpec& spec) {

@@ -52,6 +52,11 @@ Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, cons
 // The same with an existing result of plan_pipeline(), and the model of the spec.
 Prediction dry_run(const RunSpec&, const PipelinePlan&, CountingOps&, const Mesh&, int rank);
 
+// Returns the bytes that leave a node in a step, on average over the nodes; 0 if there is one (parallel.ranks_per_node
+// or node_size). Makes dry runs of all ranks, or of those of nodes at equal distances that have 256 ranks or one
+// node's.
+double bytes_between_nodes(const RunSpec&, CountingOps&);
+
 // Returns a batch of the run's shape. Its content does not matter, except that it has document masks when the run's
 // batches may have them.
 Batch shape_only(const RunSpec&);

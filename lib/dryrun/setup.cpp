@@ -18,8 +18,12 @@ ShardFormats shard_formats(const CommunicationSection& c) {
     return BlockFormat{static_cast<int>(bits), c.block, rotated};
   };
   const int64_t in_node = c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits;
-  return {format(c.weight_bits, false), format(c.gradient_bits, c.rotate_gradients),
-          format(in_node, c.rotate_gradients), c.node_weights, c.weight_differences};
+  return {format(c.weight_bits, false),
+          format(c.gradient_bits, c.rotate_gradients),
+          format(in_node, c.rotate_gradients),
+          c.node_weights,
+          c.weight_differences,
+          c.by_nodes};
 }
 
 ModelOptions model_options(const RunSpec& spec) {

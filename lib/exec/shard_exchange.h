@@ -1,20 +1,23 @@
 // ShardExchange: the collectives between ranks that keep shards of the same parameters (ZeRO): the gather of all shards
 // of a unit, and the sum of which each rank receives its shard.
 //
+// Where ranks are on several nodes, both may go through nodes, so that each value leaves a node once: a shard is sent
+// to one rank of each node, which passes it on to the others; a sum is taken within each node, and then over the nodes.
+//
 // Both can be quantized (ops/block_format.h), as ZeRO++ does (Wang et al. 2023, arXiv:2306.10209). A gather sends the
 // codes of each shard (qwZ). A sum (qgZ) is an all-to-all within nodes, whose parts each rank dequantizes, adds up and
-// quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are, and
-// only one rank's share of a node's sums leaves it. On one node, or where the ranks are not evenly placed, it is a
-// single all-to-all.
+// quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are. On
+// one node, or where the ranks are not evenly placed, it is a single all-to-all.
 //
 // Instead of updated weights, ranks may send what these differ by from the weights that the others hold (Jia et al.
 // 2024, SDP4Bit, arXiv:2410.15526). All add the same codes to the same weights, so these stay equal; what the codes
-// lose is part of the next difference. The codes go to one rank of each node, which passes them on.
+// lose is part of the next difference.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "model/env.h"
 
@@ -31,8 +34,11 @@ class ShardExchange {
 
    private:
     friend ShardExchange;
+    // Keeps memory until wait() has returned.
+    Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
+
     Request request_;
-    ArenaTensor sent_, received_;
+    std::vector<ArenaTensor> memory_;
     std::function<void()> finish_;  // turns what has been received into the result
   };
 
@@ -54,9 +60,11 @@ class ShardExchange {
   Pending start_add_differences(const Tensor& kept, const Tensor& own, const Tensor& mine) const;
 
  private:
-  // Starts to send codes [1, bytes] to the rank on each node that keeps this rank's shard. Those that arrive here, of
-  // consecutive shards, are the rows of p.received_.
-  void start_spread(Pending& p, const Tensor& codes) const;
+  bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.through_nodes; }
+  // Starts to send a shard, one row, to the rank on each node that keeps it. Returns those that arrive here,
+  // consecutive ones, as rows.
+  Tensor start_spread(Pending& p, const Tensor& row) const;
+  Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole) const;
   ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass) const;
 
   const ModelEnv* env_;

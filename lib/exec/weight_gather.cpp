@@ -104,9 +104,9 @@ void WeightGather::all_gather() {
   const ParamStore& store = *env_->params;
   for (Unit& u : units_) u.is_kept = false;
   if (store.state_sharded() && !store.uses_attached_weights()) {
-    Request before;
+    ShardExchange::Pending before;
     for (const ParamUnit& u : store.table().units()) {
-      Request now = data_->start_all_gather(store.unit_weights(u), store.shard_of_weights(u));
+      ShardExchange::Pending now = shards_.start_gather(store.unit_weights(u), store.shard_of_weights(u));
       before.wait();
       before = std::move(now);
     }

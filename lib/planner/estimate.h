@@ -54,9 +54,10 @@ struct Estimate {
   RankMemory memory = {};
   StepTime time = {};
   double tokens_per_s = 0;
-  double model_tflops = 0;  // per rank, by model_flops_per_token
-  double mfu = 0;           // 0: the cluster's peak rate is unknown
-  double bubble = 0;        // fraction of a step
+  double model_tflops = 0;                   // per rank, by model_flops_per_token
+  double mfu = 0;                            // 0: the cluster's peak rate is unknown
+  double bubble = 0;                         // fraction of a step
+  std::optional<double> between_nodes = {};  // bytes that leave a node in a step, if they were asked for
 };
 
 // Largest error of the memory and the time of a quick estimate, relative to the exact ones.

@@ -130,6 +130,7 @@ std::string describe_time(const Estimate& e, const ClusterSpec& cluster) {
   text += row("bubble", t.bubble) + row("update", t.update);
   if (t.copies > 0) text += row("exposed copies", t.copies, "between device and host, and updates by the host");
   text += row("all", t.total);
+  if (e.between_nodes) text += row("GiB between nodes", *e.between_nodes / (1 << 30), "sent by a node");
   text += row("tokens a second", e.tokens_per_s);
   text += row("model TFLOP/s a rank", e.model_tflops, e.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * e.mfu) : "");
   text += describe_run(e, cluster);
@@ -237,6 +238,7 @@ OrderedJson estimate_json(const Estimate& e) {
                    {"model_tflops_per_device", or_null(e.model_tflops)},
                    {"mfu", or_null(e.mfu)},
                    {"tokens_per_s", or_null(e.tokens_per_s)},
+                   {"between_nodes_bytes", e.between_nodes ? OrderedJson(*e.between_nodes) : OrderedJson(nullptr)},
                    {"steps", e.spec.train.steps},
                    {"run_s", or_null(static_cast<double>(e.spec.train.steps) * e.time.total)},
                    {"rank_hours", or_null(static_cast<double>(e.spec.train.steps) * e.time.total * e.ranks / 3600)},

@@ -8,96 +8,13 @@
 #include "pipeline/closed_forms.h"
 #include "planner/device_share.h"
 #include "planner/matrix_time.h"
+#include "planner/shard_time.h"
 #include "planner/timeline.h"
 
 namespace fp {
 namespace {
 
 size_t index(int i) { return static_cast<size_t>(i); }
-
-double gradient_bytes(const RunSpec& spec) { return spec.precision.gradients == DType::bf16 ? 2 : 4; }
-double weight_bytes(const RunSpec& spec) { return spec.precision.compute == DType::bf16 ? 2 : 4; }
-// Returns those of the ranks that are on the node of the first one.
-std::vector<int> on_first_node(const CostModel& costs, const std::vector<int>& ranks) {
-  std::vector<int> in_node;
-  for (const int r : ranks)
-    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
-  return in_node;
-}
-
-// Bytes of an element with `bits` bits, with its part of the scale.
-double quantized_bytes(const RunSpec& spec, int64_t bits) {
-  return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
-}
-
-// Returns the first of the ranks on each node.
-std::vector<int> across_nodes(const CostModel& costs, const std::vector<int>& ranks) {
-  std::vector<int> across;
-  for (const int r : ranks)
-    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
-  return across;
-}
-
-// Seconds of a quantized sum to shards: within nodes, and between them (exec/shard_exchange.h).
-double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
-                                double parameters) {
-  const CommunicationSection& c = spec.communication;
-  const std::vector<int> in_node = on_first_node(costs, ranks), across = across_nodes(costs, ranks);
-  const auto exchange = [&](const std::vector<int>& group, double elements, int64_t bits) {
-    const auto n = static_cast<double>(group.size());
-    const double sent = elements * quantized_bytes(spec, bits) * (n - 1) / n;
-    return costs.comm_seconds(CommKind::all_to_all, group, static_cast<int64_t>(sent));
-  };
-  const int64_t first = c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits;
-  if (across.size() == 1) return exchange(in_node, parameters, first);
-  if (in_node.size() == 1) return exchange(across, parameters, c.gradient_bits);
-  return exchange(in_node, parameters, first) +
-         exchange(across, parameters / static_cast<double>(in_node.size()), c.gradient_bits);
-}
-
-// Seconds of the reduction of `parameters` gradients over `ranks`.
-double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
-  if (spec.communication.gradient_bits > 0 && spec.parallel.zero_stage > 0)
-    return quantized_reduce_seconds(spec, costs, ranks, parameters);
-  const auto n = static_cast<double>(ranks.size());
-  const double once = parameters * gradient_bytes(spec) * (n - 1) / n;
-  if (spec.parallel.zero_stage > 0)
-    return costs.comm_seconds(CommKind::reduce_scatter, ranks, static_cast<int64_t>(once));
-  return costs.comm_seconds(CommKind::all_reduce, ranks, static_cast<int64_t>(2 * once));
-}
-
-// Seconds of a gather of shards that take `bytes` in all.
-double gather_seconds(const CostModel& costs, const std::vector<int>& ranks, double bytes) {
-  const auto n = static_cast<double>(ranks.size());
-  return costs.comm_seconds(CommKind::all_gather, ranks, static_cast<int64_t>(bytes * (n - 1) / n));
-}
-
-// Seconds in which the differences of an update reach all nodes, and under ZeRO 1 and 2 all ranks of each.
-double differences_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
-                           double parameters) {
-  const double bytes = parameters * quantized_bytes(spec, spec.communication.weight_bits);
-  const std::vector<int> in_node = on_first_node(costs, ranks), across = across_nodes(costs, ranks);
-  if (across.size() == 1 || in_node.size() == 1) return gather_seconds(costs, ranks, bytes);
-  const auto nodes = static_cast<double>(across.size());
-  const double sent = bytes / static_cast<double>(in_node.size()) * (nodes - 1) / nodes;
-  return costs.comm_seconds(CommKind::all_to_all, across, static_cast<int64_t>(sent)) +
-         (spec.parallel.zero_stage < 3 ? gather_seconds(costs, in_node, bytes) : 0);
-}
-
-// Seconds of all gathers of a step; where nodes keep the weights, only the first one is from all ranks, and none if
-// updates send differences.
-double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
-                       int gathers) {
-  const CommunicationSection& c = spec.communication;
-  const double exact = parameters * weight_bytes(spec);
-  const bool quantized = c.weight_bits > 0 && !c.weight_differences;
-  const double first =
-      gather_seconds(costs, ranks, quantized ? parameters * quantized_bytes(spec, c.weight_bits) : exact);
-  const std::vector<int> in_node = on_first_node(costs, ranks);
-  if (!c.node_weights || in_node.size() == ranks.size() || in_node.size() == 1) return gathers * first;
-  const double later = gather_seconds(costs, in_node, exact);
-  return c.weight_differences ? gathers * later : first + (gathers - 1) * later;
-}
 
 int64_t parameters_of(const std::vector<PartCosts>& stages, const Placement& placement, int rank) {
   int64_t sum = 0;
@@ -176,7 +93,13 @@ StepTime dry_run_step(const RunSpec& spec, const PipelinePlan& plan, const Mesh&
     work();
     return PassSeconds{clock.now() - start, clock.exposed() - waited, clock.exposed_copies() - copies};
   };
-  const auto step = [&](int n) { return timed([&] { rig.executor.accumulate(rig.batches(n)); }); };
+  // Each step begins as after an update; where that sends differences, nodes have kept weights since the first step.
+  const bool keeps = spec.communication.weight_differences && spec.parallel.zero_stage == 3;
+  if (keeps) rig.executor.accumulate(rig.batches(1));
+  const auto step = [&](int n) {
+    if (!keeps) rig.executor.restore_weights(0);
+    return timed([&] { rig.executor.accumulate(rig.batches(n)); });
+  };
   // In a single stage, the micro-batches between the first and the last take the same time.
   const int run = plan.placement.stages() > 1 ? micro_batches : std::min(micro_batches, 3);
   PassSeconds passes = step(run);
@@ -366,13 +289,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
       t.update -= (1 - share) * updated / update_rates(spec, costs).device_update;
     }
   }
-  const bool keeps_whole = (spec.parallel.zero_stage == 1 || spec.parallel.zero_stage == 2) && !weights_on_host;
-  const size_t in_node = on_first_node(costs, data).size();
-  if (spec.communication.weight_differences &&
-      (keeps_whole || (spec.parallel.zero_stage == 3 && in_node > 1 && in_node < data.size())))
-    t.update += differences_seconds(spec, costs, data, parameters);
-  else if (keeps_whole)
-    t.update += gather_seconds(costs, data, parameters * weight_bytes(spec));
+  t.update += updated_weights_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;
 }

@@ -112,6 +112,7 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
       {"communication: {gradient_bits: 5}", "communication.gradient_bits = 5; legal: 0, 4, 8"},
       {"communication: {gradient_bits: 4}", "for sums to shards, of parallel.zero_stage 1 to 3, not 0"},
       {"communication: {weight_bits: 8}\nparallel: {zero_stage: 2}", "for the gathers of parallel.zero_stage 3, not 2"},
+      {"communication: {by_nodes: true}", "communication.by_nodes is for the shards of parallel.zero_stage 1 to 3"},
       {"communication: {weight_differences: true}\nparallel: {zero_stage: 1}", "legal bits: 4, 8"},
       {"communication: {weight_bits: 4, weight_differences: true}", "weights of parallel.zero_stage 1 to 3, not 0"},
       {"communication: {weight_bits: 4, weight_differences: true}\nparallel: {zero_stage: 3}",

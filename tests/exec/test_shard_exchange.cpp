@@ -146,6 +146,38 @@ TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]")
     }
 }
 
+TEST_CASE("exact gathers and sums are the same through nodes", "[exec]") {
+  ShardFormats formats;
+  formats.through_nodes = true;
+  for (const Place& p : kPlaces)
+    for (const DType t : {DType::f32, DType::bf16}) {
+      CAPTURE(p.nodes, p.each, name_of(t));
+      const auto summed =
+          on_ranks(p, formats, [&](ExchangeRig& rig, int rank) { return sums(p, t, rank, rig, exact); });
+      const auto gathered = on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+        std::vector<float> mine;
+        for (int64_t i = 0; i < kShard; ++i) mine.push_back(exact(rank * kShard + i, rank));
+        const ArenaTensor whole = rig.arena.alloc(t, {p.ranks() * kShard});
+        const Tensor part = whole->slice(rank * kShard, kShard);
+        rig.ops->copy({part, rig.filled(t, mine)});
+        rig.shards->start_gather(whole, part).wait();
+        return rig.values_of(whole);
+      });
+      for (int rank = 0; rank < p.ranks(); ++rank) {
+        REQUIRE(summed[static_cast<size_t>(rank)].size() == kShard);
+        for (int64_t i = 0; i < kShard; ++i) {
+          float sum = 0;
+          for (int r = 0; r < p.ranks(); ++r) sum += exact(rank * kShard + i, r);
+          REQUIRE(summed[static_cast<size_t>(rank)][static_cast<size_t>(i)] == sum);
+        }
+        REQUIRE(gathered[static_cast<size_t>(rank)].size() == static_cast<size_t>(p.ranks() * kShard));
+        for (int64_t i = 0; i < p.ranks() * kShard; ++i)
+          REQUIRE(gathered[static_cast<size_t>(rank)][static_cast<size_t>(i)] ==
+                  exact(i, static_cast<int>(i / kShard)));
+      }
+    }
+}
+
 TEST_CASE("a quantized gather gives all ranks the same values, off by half a step at most", "[exec]") {
   for (const Place& p : {Place{1, 3}, Place{2, 2}})
     for (const DType t : {DType::f32, DType::bf16})
@@ -174,7 +206,7 @@ float new_weight(int64_t i) { return held_weight(i) + 0.01f * std::cos(static_ca
 
 TEST_CASE("differences bring all ranks to the same weights, whatever the nodes, off by half a step at most", "[exec]") {
   for (const int bits : {4, 8}) {
-    const ShardFormats formats{.weights = BlockFormat{bits, 16}, .differences = true};
+    const ShardFormats formats{.weights = BlockFormat{bits, 16}, .differences = true, .through_nodes = true};
     std::map<int, std::vector<float>> of_ranks;  // by the number of ranks, which decides where blocks begin
     for (const Place& p : kPlaces) {
       CAPTURE(p.nodes, p.each, bits);
@@ -208,7 +240,7 @@ TEST_CASE("differences bring all ranks to the same weights, whatever the nodes, 
 }
 
 TEST_CASE("differences bring the parts that the ranks of a node keep to what they bring whole weights to", "[exec]") {
-  const ShardFormats formats{.weights = BlockFormat{4, 16}, .differences = true};
+  const ShardFormats formats{.weights = BlockFormat{4, 16}, .node_weights = true, .differences = true};
   for (const Place& p : {Place{2, 4}, Place{4, 2}, Place{3, 2}}) {
     CAPTURE(p.nodes, p.each);
     const int64_t elements = p.ranks() * kShard, part = elements / p.each;

@@ -51,34 +51,63 @@ TEST_CASE("training with quantized communication stays close to training without
   }
 }
 
-TEST_CASE("quantized gathers and sums send the bytes of their formats between nodes", "[mesh]") {
+TEST_CASE("what leaves a node in a step has the size of its format, once for each other node", "[mesh]") {
   const ModelSection m = shared_model("llama");
   MeshPlan p{.dp = 4, .zero = 3, .compute = DType::bf16, .gradients = DType::bf16};
   p.micro_batches = 1;
-  p.steps = 1;
+  p.steps = 2;
   p.ranks_per_node = 2;
-  const MeshResult plain = run_mesh(m, p), close = run_mesh(m, quantized(p, 8, 4));
+  constexpr int64_t kNodes = 2;
   ParamTable table(1, 0, p.dp, 0);
   declare_parameters(m, table);
-  const BlockFormat weights{8, 64}, gradients{4, 64};
-  constexpr int64_t kNodes = 2;
-  int64_t once = 0, packed_once = 0, packed_sums = 0;
-  for (const ParamUnit& u : table.units()) {
-    const int64_t shard = u.elements / p.dp;
-    // In a ring, the last rank of each node sends what it has to the next node, dp - 1 shards.
-    once += kNodes * (p.dp - 1) * 2 * shard;
-    packed_once += kNodes * (p.dp - 1) * packed_bytes(weights, shard);
-    packed_sums += p.dp * (kNodes - 1) * packed_bytes(gradients, shard);
-  }
-  CHECK(between_nodes(plain, "data", CommKind::reduce_scatter) == once);
-  CHECK(between_nodes(close, "data", CommKind::reduce_scatter) == 0);
-  CHECK(between_nodes(close, "data_in_node", CommKind::all_to_all) == 0);
-  CHECK(between_nodes(close, "data_across_nodes", CommKind::all_to_all) == packed_sums);
-  const int64_t all = between_nodes(plain, "data", CommKind::all_gather),
-                packed = between_nodes(close, "data", CommKind::all_gather);
-  CHECK(all > once);
-  CHECK(static_cast<double>(packed) / static_cast<double>(all) ==
-        Approx(static_cast<double>(packed_once) / static_cast<double>(once)).epsilon(0.01));
+  // Sums over all ranks, with `of` as the bytes of a shard: those of one gather or sum that goes through nodes, and of
+  // a ring, in which the last rank of each node sends to the next node what it has, dp - 1 shards.
+  const auto once = [&](const auto& of) {
+    int64_t bytes = 0;
+    for (const ParamUnit& u : table.units()) bytes += p.dp * (kNodes - 1) * of(u.elements / p.dp);
+    return bytes;
+  };
+  const auto packed = [](int bits) { return [bits](int64_t n) { return packed_bytes(BlockFormat{bits, 64}, n); }; };
+  const auto exact = [](int64_t n) { return 2 * n; };
+  const auto run = [&](int zero, const CommunicationSection& c) {
+    MeshPlan q = p;
+    q.zero = zero;
+    q.communication = c;
+    const MeshResult result = run_mesh(m, q);
+    for (const auto& [group, kind] :
+         {std::pair("data_in_node", CommKind::all_gather), std::pair("data_in_node", CommKind::reduce_scatter),
+          std::pair("data_in_node", CommKind::all_to_all)})
+      CHECK(between_nodes(result, group, kind) == 0);
+    return result;
+  };
+  const auto total = [](const MeshResult& r) {
+    int64_t sum = 0;
+    for (const TrafficTable& t : r.traffic)
+      for (const auto& [key, sent] : t)
+        if (key.second != CommKind::host) sum += sent.between_nodes;
+    return sum;
+  };
+
+  // ZeRO 3 gathers some units for both passes, others once.
+  const MeshResult ring = run(3, {}), nodes = run(3, {.by_nodes = true});
+  const int64_t ring_once = once(exact) * kNodes * (p.dp - 1) / (p.dp * (kNodes - 1));
+  CHECK(between_nodes(ring, "data", CommKind::reduce_scatter) == ring_once);
+  CHECK(total(ring) > 2 * ring_once);
+  CHECK(total(ring) <= 3 * ring_once);
+  CHECK(total(nodes) * kNodes * (p.dp - 1) == total(ring) * p.dp * (kNodes - 1));
+  for (size_t i = 0; i < ring.losses.size(); ++i) CHECK(nodes.losses[i] == Approx(ring.losses[i]).epsilon(0.01));
+
+  CHECK(total(run(1, {.by_nodes = true})) == 2 * once(exact));
+  CHECK(total(run(3, {.by_nodes = true, .weight_bits = 8, .node_weights = true, .gradient_bits = 4, .block = 64})) ==
+        once(packed(8)) + once(packed(4)));
+  for (const int zero : {1, 3})  // ZeRO 3 sends differences to what each node keeps
+    CHECK(total(run(zero, {.by_nodes = zero == 1,
+                           .weight_bits = 4,
+                           .weight_differences = true,
+                           .node_weights = zero == 3,
+                           .gradient_bits = 4,
+                           .node_gradient_bits = 8,
+                           .block = 64})) == 2 * once(packed(4)));
 }
 
 TEST_CASE("weights that nodes keep do not change a bit, and leave the node once a step", "[mesh]") {
@@ -95,7 +124,9 @@ TEST_CASE("weights that nodes keep do not change a bit, and leave the node once 
       const MeshResult from_node = run_mesh(m, p);
       CHECK(from_node == from_all);
       // Two micro-batches, each forward and backward; the gathers of the first pass are from all ranks.
-      const auto gathered = [](const MeshResult& r) { return between_nodes(r, "data", CommKind::all_gather); };
+      const auto gathered = [](const MeshResult& r) {
+        return between_nodes(r, "data", CommKind::all_gather) + between_nodes(r, "data", CommKind::all_to_all);
+      };
       CHECK(gathered(from_node) > 0);
       CHECK(2 * gathered(from_node) <= gathered(from_all));
       CHECK(between_nodes(from_node, "data_in_node", CommKind::all_gather) == 0);
@@ -116,7 +147,7 @@ TEST_CASE("training with weight differences stays close to training without, on 
         p.communication = {.weight_bits = bits, .weight_differences = true, .node_weights = zero == 3, .block = 64};
         CAPTURE(p.text(), bits, each);
         const MeshResult close = run_mesh(m, p);
-        CHECK(run_mesh(m, p) == close);
+        if (zero == 3 && each == 2) CHECK(run_mesh(m, p) == close);
         for (size_t i = 0; i < exact.losses.size(); ++i)
           CHECK(close.losses[i] == Approx(exact.losses[i]).epsilon(0.02));
         // Under ZeRO 3 only a node that keeps weights holds some to which there are differences.
@@ -146,27 +177,5 @@ TEST_CASE("updates of offloaded state and of matrices send the same weight diffe
       CAPTURE(p.text(), share);
       CHECK(run_mesh(m, p).losses == on_device.losses);
     }
-  }
-}
-
-TEST_CASE("weight differences are all of the weights that leaves a node in a step", "[mesh]") {
-  const ModelSection m = shared_model("llama");
-  for (const int zero : {1, 3}) {
-    MeshPlan p{.dp = 4, .zero = zero, .compute = DType::bf16, .gradients = DType::bf16};
-    p.micro_batches = 1;
-    p.steps = 2;
-    p.ranks_per_node = 2;
-    p.communication = {.weight_bits = 4, .weight_differences = true, .node_weights = zero == 3, .block = 64};
-    const MeshResult r = run_mesh(m, p);
-    ParamTable table(1, 0, p.dp, 0);
-    declare_parameters(m, table);
-    constexpr int64_t kNodes = 2;
-    int64_t packed = 0;
-    for (const ParamUnit& u : table.units())
-      packed += p.dp * (kNodes - 1) * packed_bytes(BlockFormat{4, 64}, u.elements / p.dp);
-    CAPTURE(zero);
-    CHECK(between_nodes(r, "data", CommKind::all_to_all) == packed);
-    CHECK(between_nodes(r, "data", CommKind::all_gather) == 0);
-    CHECK(between_nodes(r, "data_in_node", CommKind::all_gather) == 0);
   }
 }

@@ -1,0 +1,108 @@
+#include "planner/shard_time.h"
+
+namespace fp {
+namespace {
+
+// Returns those of the ranks that are on the node of the first one.
+std::vector<int> on_first_node(const CostModel& costs, const std::vector<int>& ranks) {
+  std::vector<int> in_node;
+  for (const int r : ranks)
+    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
+  return in_node;
+}
+
+// Bytes of an element with `bits` bits, with its part of the scale.
+double quantized_bytes(const RunSpec& spec, int64_t bits) {
+  return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
+}
+
+// Returns the first of the ranks on each node.
+std::vector<int> across_nodes(const CostModel& costs, const std::vector<int>& ranks) {
+  std::vector<int> across;
+  for (const int r : ranks)
+    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
+  return across;
+}
+
+// The ranks with shards of the same parameters that are on one node, and one rank of each node.
+struct ByNodes {
+  std::vector<int> in_node, across;
+  bool several = false;  // of both
+  bool through = false;  // gathers, and sums that are not quantized, go through nodes (exec/shard_exchange.h)
+  double ranks() const { return static_cast<double>(in_node.size()); }
+};
+
+ByNodes by_nodes(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks) {
+  ByNodes n{on_first_node(costs, ranks), across_nodes(costs, ranks)};
+  n.several = n.across.size() > 1 && n.in_node.size() > 1;
+  n.through = n.several && spec.communication.by_nodes;
+  return n;
+}
+
+// Seconds of a collective in which each rank of a group sends all but its part of `bytes`.
+double share_seconds(const CostModel& costs, CommKind kind, const std::vector<int>& group, double bytes) {
+  const auto n = static_cast<double>(group.size());
+  return costs.comm_seconds(kind, group, static_cast<int64_t>(bytes * (n - 1) / n));
+}
+
+// Seconds of a quantized sum to shards: within nodes, and between them.
+double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, const ByNodes& nodes, double parameters) {
+  const CommunicationSection& c = spec.communication;
+  const auto exchange = [&](const std::vector<int>& group, double elements, int64_t bits) {
+    return share_seconds(costs, CommKind::all_to_all, group, elements * quantized_bytes(spec, bits));
+  };
+  const int64_t first = c.node_gradient_bits > 0 ? c.node_gradient_bits : c.gradient_bits;
+  if (nodes.across.size() == 1) return exchange(nodes.in_node, parameters, first);
+  if (nodes.in_node.size() == 1) return exchange(nodes.across, parameters, c.gradient_bits);
+  return exchange(nodes.in_node, parameters, first) +
+         exchange(nodes.across, parameters / nodes.ranks(), c.gradient_bits);
+}
+
+// Seconds in which shards of `bytes` in all reach one rank of each node that keeps them.
+double spread_seconds(const CostModel& costs, const ByNodes& nodes, double bytes) {
+  return share_seconds(costs, CommKind::all_to_all, nodes.across, bytes / nodes.ranks());
+}
+
+// Seconds of a gather of shards that take `bytes` in all.
+double gather_seconds(const CostModel& costs, const std::vector<int>& ranks, const ByNodes& nodes, double bytes) {
+  if (!nodes.through) return share_seconds(costs, CommKind::all_gather, ranks, bytes);
+  return spread_seconds(costs, nodes, bytes) + share_seconds(costs, CommKind::all_gather, nodes.in_node, bytes);
+}
+
+}  // namespace
+
+double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+  const double bytes = parameters * gradient_bytes(spec);
+  if (spec.parallel.zero_stage == 0) return share_seconds(costs, CommKind::all_reduce, ranks, 2 * bytes);
+  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  if (spec.communication.gradient_bits > 0) return quantized_reduce_seconds(spec, costs, nodes, parameters);
+  if (!nodes.through) return share_seconds(costs, CommKind::reduce_scatter, ranks, bytes);
+  return share_seconds(costs, CommKind::reduce_scatter, nodes.in_node, bytes) +
+         share_seconds(costs, CommKind::all_to_all, nodes.across, bytes / nodes.ranks());
+}
+
+double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
+                       int gathers) {
+  const CommunicationSection& c = spec.communication;
+  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  const double exact = parameters * weight_bytes(spec);
+  const bool quantized = c.weight_bits > 0 && !c.weight_differences;
+  const double first =
+      gather_seconds(costs, ranks, nodes, quantized ? parameters * quantized_bytes(spec, c.weight_bits) : exact);
+  if (!c.node_weights || !nodes.several) return gathers * first;
+  const double later = share_seconds(costs, CommKind::all_gather, nodes.in_node, exact);
+  return c.weight_differences ? gathers * later : first + (gathers - 1) * later;
+}
+
+double updated_weights_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
+                               double parameters) {
+  const CommunicationSection& c = spec.communication;
+  const int64_t zero = spec.parallel.zero_stage;
+  const bool keeps_whole = (zero == 1 || zero == 2) && spec.memory.offload.weights == Offload::none;
+  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  const double bytes = parameters * (c.weight_differences ? quantized_bytes(spec, c.weight_bits) : weight_bytes(spec));
+  if (keeps_whole) return gather_seconds(costs, ranks, nodes, bytes);
+  return c.weight_differences && nodes.several ? spread_seconds(costs, nodes, bytes) : 0;
+}
+
+}  // namespace fp
