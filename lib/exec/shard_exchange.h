@@ -1,8 +1,9 @@
 // ShardExchange: the collectives between ranks that keep shards of the same parameters (ZeRO): the gather of all shards
 // of a unit, and the sum of which each rank receives its shard.
 //
-// Where ranks are on several nodes, both may go through nodes, so that each value leaves a node once: a shard is sent
-// to one rank of each node, which passes it on to the others; a sum is taken within each node, and then over the nodes.
+// Where ranks are on several nodes, both may go through nodes, so that each value leaves a node once for each other
+// node: a shard is sent to one rank of each node, which passes it on to the others; a sum is taken within each node,
+// and then over the nodes.
 //
 // Both can be quantized (ops/block_format.h), as ZeRO++ does (Wang et al. 2023, arXiv:2306.10209). A gather sends the
 // codes of each shard (qwZ). A sum (qgZ) is an all-to-all within nodes, whose parts each rank dequantizes, adds up and
@@ -61,8 +62,8 @@ class ShardExchange {
 
  private:
   bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.through_nodes; }
-  // Starts to send a shard, one row, to the rank on each node that keeps it. Returns those that arrive here,
-  // consecutive ones, as rows.
+  // Starts to send this rank's shard, one row, to the rank on each node that keeps it. Returns the rows that this rank
+  // receives: the consecutive shards that it keeps.
   Tensor start_spread(Pending& p, const Tensor& row) const;
   Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole) const;
   ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass) const;
