@@ -15,7 +15,9 @@ namespace {
 
 // Number of threads that can run at the same time: the CPUs of the affinity mask, or fewer under a quota.
 int useful_threads(const CpuFacts& cpu) {
-  return cpu.quota > 0 ? std::clamp(static_cast<int>(std::ceil(cpu.quota)), 1, std::max(cpu.usable, 1)) : cpu.usable;
+  if (!(cpu.quota > 0)) return cpu.usable;
+  // A quota of a report can be any number, so it is limited before it becomes an integer.
+  return static_cast<int>(std::clamp(std::ceil(cpu.quota), 1.0, static_cast<double>(std::max(cpu.usable, 1))));
 }
 
 Finding check_cores(const CpuFacts& cpu) {
