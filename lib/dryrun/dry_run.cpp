@@ -83,9 +83,7 @@ class DryRank {
     const int micro_batches = sizes_.back();
     const bool whole = rig_.executor.stages() > 1;
     const size_t before = rig_.arena.in_use();
-    // Where updates send differences, nodes have kept weights since the first step.
-    const bool keeps = spec_.communication.weight_differences && spec_.parallel.zero_stage == 3;
-    if (keeps) accumulate(static_cast<int>(sizes_.front()));
+    rig_.executor.complete_update();
     ops_.reset();
     p.counted = whole ? micro_batches : 1;
     const Moved moved = moved_by([&] { accumulate(static_cast<int>(p.counted)); });
@@ -96,7 +94,7 @@ class DryRank {
     if (whole) {
       for (size_t i = 0; i + 1 < sizes_.size(); ++i) accumulate(sizes_[i]);
     } else if (micro_batches > 1) {
-      if (!keeps) rig_.executor.restore_weights(0);  // as after an update
+      rig_.executor.complete_update();
       const Moved by_two = moved_by([&] { accumulate(2); });
       for (size_t i = 0; i < p.copied.size(); ++i)
         p.copied[i] += (micro_batches - 1) * (by_two.copied[i] - p.copied[i]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/staging.h"
+#include "config/model_facts.h"
 
 namespace fp {
 
@@ -24,6 +25,11 @@ ShardFormats shard_formats(const CommunicationSection& c) {
           c.node_weights,
           c.weight_differences,
           c.by_nodes};
+}
+
+double checkpoint_bytes(const RunSpec& spec, const ModelSection& model) {
+  const double sent_weights = spec.communication.weight_differences ? 4 : 0;
+  return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights;
 }
 
 ModelOptions model_options(const RunSpec& spec) {

@@ -13,6 +13,9 @@ ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
 // Returns the formats of what ranks with shards of the same parameters send.
 ShardFormats shard_formats(const CommunicationSection&);
 
+// Returns the bytes that checkpoints of a run have for each parameter, on average.
+double checkpoint_bytes(const RunSpec&, const ModelSection&);
+
 // For a whole model on one rank.
 ModelOptions model_options(const RunSpec&);
 ExecutorOptions executor_options(const RunSpec&);

@@ -167,14 +167,17 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   if (matrices_) matrices_->finish();
   if (gradients_.check() != nullptr) gradients_.check()->verify(sums->gradients());
   if (options_.rounding_seed && !passing) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
-  if (weights_.sends_differences()) {
-    stream.finish();  // the parameters may be in host memory
-    weights_.add_differences();
-  } else {
-    weights_.all_gather();
-  }
+  if (weights_.sends_differences()) stream.finish();  // reads the parameters, which may be in host memory
+  complete_update();
   stream.finish();
   return sums->state(!round_later, !matrices_);
+}
+
+void Executor::complete_update() {
+  if (weights_.sends_differences())
+    weights_.add_differences();
+  else
+    weights_.all_gather();
 }
 
 void Executor::restore_weights(int64_t step) {

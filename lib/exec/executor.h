@@ -66,9 +66,12 @@ class Executor {
   // ranks is not the sum of their contributions; the state is then unusable. `sum_state`: return the sums for
   // check_replicas().
   StateSums update(const OptimizerSection&, double lr, int64_t step, double norm, bool sum_state = false);
-  // Restores the compute weights of all shards from the master weights, as the update of this step (from 1; 0: none
-  // yet) left them. Call after the master weights were loaded or initialised.
+  // Restores the compute weights of all shards as the update of this step (from 1; 0: none yet) left them. Call after
+  // this rank's shard was loaded or initialised.
   void restore_weights(int64_t step);
+  // Shares what an update of this rank's shard has left with all ranks. update() does so; a dry run that counts one
+  // step after another calls it between them.
+  void complete_update();
   // Receives the losses of this rank's targets of a micro-batch whose last stage it ran.
   using OnTargets = std::function<void(size_t micro_batch, std::span<const TargetLoss>)>;
   // Runs forward only, without dropout. Returns the sums of each micro-batch; zero if another rank ran its last stage.

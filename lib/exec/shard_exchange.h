@@ -61,7 +61,7 @@ class ShardExchange {
   Pending start_add_differences(const Tensor& kept, const Tensor& own, const Tensor& mine) const;
 
  private:
-  bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.through_nodes; }
+  bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.by_nodes; }
   // Starts to send this rank's shard, one row, to the rank on each node that keeps it. Returns the rows that this rank
   // receives: the consecutive shards that it keeps.
   Tensor start_spread(Pending& p, const Tensor& row) const;

@@ -43,8 +43,8 @@ struct ShardFormats {
   std::optional<BlockFormat> node_gradients = {};  // within nodes; set if `gradients` is
   bool node_weights = false;                       // each node keeps the weights that it has gathered
   bool differences = false;                        // `weights` is that of the differences of an update
-  bool through_nodes = false;                      // gathers, and sums that are not quantized
-  bool by_nodes() const { return gradients || node_weights || through_nodes; }
+  bool by_nodes = false;                           // gathers, and sums that are not quantized, go through nodes
+  bool needs_nodes() const { return gradients || node_weights || by_nodes; }
 };
 
 struct ModelEnv {

@@ -25,7 +25,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
                        options.optimizer.has_value(), options.subgroup_elements, options.offload_weights},
           arena, host)),
-      groups_(complete_groups(groups, table_, params_->state_sharded(), options.formats.by_nodes())),
+      groups_(complete_groups(groups, table_, params_->state_sharded(), options.formats.needs_nodes())),
       embedding_(env_),
       head_(env_) {
   env_.arch = &arch_;

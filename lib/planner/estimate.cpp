@@ -77,8 +77,7 @@ double host_buffers(const RunSpec& s, double elements) {
 // Bytes of the staging area of a rank that owns `parameters` parameters.
 double staged_bytes(const RunSpec& s, double parameters) {
   if (!saves_in_background(s)) return 0;
-  const double sent = s.communication.weight_differences ? 4 : 0;
-  const double all = (saved_bytes(s.optimizer.kind, matrix_fraction(s.model)) + sent) * parameters,
+  const double all = checkpoint_bytes(s, s.model) * parameters,
                limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }

@@ -93,11 +93,8 @@ StepTime dry_run_step(const RunSpec& spec, const PipelinePlan& plan, const Mesh&
     work();
     return PassSeconds{clock.now() - start, clock.exposed() - waited, clock.exposed_copies() - copies};
   };
-  // Each step begins as after an update; where that sends differences, nodes have kept weights since the first step.
-  const bool keeps = spec.communication.weight_differences && spec.parallel.zero_stage == 3;
-  if (keeps) rig.executor.accumulate(rig.batches(1));
   const auto step = [&](int n) {
-    if (!keeps) rig.executor.restore_weights(0);
+    rig.executor.complete_update();
     return timed([&] { rig.executor.accumulate(rig.batches(n)); });
   };
   // In a single stage, the micro-batches between the first and the last take the same time.

@@ -128,11 +128,11 @@ namespace {
 void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, bool weights_only,
            Group& world) {
   if (world.size() == 1) return;
+  const bool sent = checkpoint.stores_sent_weights(table);
   const auto each = [&](const auto& visit) {
     for (size_t i = 0; i < prints.size(); ++i)
       for (const int slot : weights_only ? std::vector{kParamSlot} : table.slots_of(static_cast<ParamId>(i)))
-        if (slot != table.weights_slot() || checkpoint.stores_sent_weights(table))
-          visit(prints[i][table.slot_name(slot)]);
+        if (slot != table.weights_slot() || sent) visit(prints[i][table.slot_name(slot)]);
   };
   std::vector<uint64_t> flat;
   each([&](uint64_t print) { flat.push_back(print); });

@@ -26,7 +26,7 @@ struct ExchangeRig {
   std::unique_ptr<ShardExchange> shards;
 
   ExchangeRig(World& world, int ranks, const ShardFormats& formats) : table(1, 0, ranks, world.rank()) {
-    groups = complete_groups(make_groups(world, Mesh(1, ranks, 1, 1, ranks)), table, true, formats.by_nodes());
+    groups = complete_groups(make_groups(world, Mesh(1, ranks, 1, 1, ranks)), table, true, formats.needs_nodes());
     env.ops = ops.get();
     env.arena = &arena;
     env.formats = formats;
@@ -87,6 +87,19 @@ std::vector<float> sums(const Place& p, DType t, int rank, ExchangeRig& rig,
   return rig.values_of(part);
 }
 
+// Requires that every rank has its shard of the sums of what all ranks had.
+void require_sums(const Place& p, const std::vector<std::vector<float>>& results,
+                  const std::function<float(int64_t i, int rank)>& element) {
+  for (int rank = 0; rank < p.ranks(); ++rank) {
+    REQUIRE(results[static_cast<size_t>(rank)].size() == kShard);
+    for (int64_t i = 0; i < kShard; ++i) {
+      float sum = 0;
+      for (int r = 0; r < p.ranks(); ++r) sum += element(rank * kShard + i, r);
+      REQUIRE(results[static_cast<size_t>(rank)][static_cast<size_t>(i)] == sum);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("quantized sums of values that both hops represent are exact, on every arrangement of nodes", "[exec]") {
@@ -101,14 +114,7 @@ TEST_CASE("quantized sums of values that both hops represent are exact, on every
         };
         const auto results =
             on_ranks(p, formats, [&](ExchangeRig& rig, int rank) { return sums(p, t, rank, rig, element); });
-        for (int rank = 0; rank < p.ranks(); ++rank) {
-          REQUIRE(results[static_cast<size_t>(rank)].size() == kShard);
-          for (int64_t i = 0; i < kShard; ++i) {
-            float sum = 0;
-            for (int r = 0; r < p.ranks(); ++r) sum += element(rank * kShard + i, r);
-            REQUIRE(results[static_cast<size_t>(rank)][static_cast<size_t>(i)] == sum);
-          }
-        }
+        require_sums(p, results, element);
       }
     }
 }
@@ -148,7 +154,7 @@ TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]")
 
 TEST_CASE("exact gathers and sums are the same through nodes", "[exec]") {
   ShardFormats formats;
-  formats.through_nodes = true;
+  formats.by_nodes = true;
   for (const Place& p : kPlaces)
     for (const DType t : {DType::f32, DType::bf16}) {
       CAPTURE(p.nodes, p.each, name_of(t));
@@ -163,13 +169,8 @@ TEST_CASE("exact gathers and sums are the same through nodes", "[exec]") {
         rig.shards->start_gather(whole, part).wait();
         return rig.values_of(whole);
       });
+      require_sums(p, summed, exact);
       for (int rank = 0; rank < p.ranks(); ++rank) {
-        REQUIRE(summed[static_cast<size_t>(rank)].size() == kShard);
-        for (int64_t i = 0; i < kShard; ++i) {
-          float sum = 0;
-          for (int r = 0; r < p.ranks(); ++r) sum += exact(rank * kShard + i, r);
-          REQUIRE(summed[static_cast<size_t>(rank)][static_cast<size_t>(i)] == sum);
-        }
         REQUIRE(gathered[static_cast<size_t>(rank)].size() == static_cast<size_t>(p.ranks() * kShard));
         for (int64_t i = 0; i < p.ranks() * kShard; ++i)
           REQUIRE(gathered[static_cast<size_t>(rank)][static_cast<size_t>(i)] ==
@@ -206,7 +207,7 @@ float new_weight(int64_t i) { return held_weight(i) + 0.01f * std::cos(static_ca
 
 TEST_CASE("differences bring all ranks to the same weights, whatever the nodes, off by half a step at most", "[exec]") {
   for (const int bits : {4, 8}) {
-    const ShardFormats formats{.weights = BlockFormat{bits, 16}, .differences = true, .through_nodes = true};
+    const ShardFormats formats{.weights = BlockFormat{bits, 16}, .differences = true, .by_nodes = true};
     std::map<int, std::vector<float>> of_ranks;  // by the number of ranks, which decides where blocks begin
     for (const Place& p : kPlaces) {
       CAPTURE(p.nodes, p.each, bits);
