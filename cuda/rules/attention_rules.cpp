@@ -37,9 +37,9 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
                        largest_head(compute_major), compute_major);
   if (shape.queries < 2) return "a sequence of one token";
   if (compute_major < 8) return "a GPU before compute capability 8.0";
-  if (pass == AttentionPass::backward && sequences_at_once(shape) == 0)
-    return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for one sequence",
-                       score_gradient_bytes(shape) >> 20);
+  if (pass == AttentionPass::backward && slice_below(kScoreGradientLimit, shape).sequences == 0)
+    return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for a head of keys",
+                       score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads) >> 20);
   return refusal_of_version(pass, version, compute_major, shape);
 }
 
@@ -53,13 +53,23 @@ size_t score_gradient_bytes(const AttentionShape& shape) {
   return static_cast<size_t>(shape.heads * padded(shape.queries) * padded(shape.keys)) * sizeof(bf16);
 }
 
-int64_t sequences_at_once(const AttentionShape& shape, size_t limit) {
-  const size_t one = score_gradient_bytes(shape);
+AttentionSlice slice_below(size_t limit, const AttentionShape& shape) {
+  const size_t sequence = score_gradient_bytes(shape);
   for (int64_t n = shape.batch; n >= 1; --n) {
     const bool aligned = n == shape.batch || n * shape.queries % 4 == 0;
-    if (shape.batch % n == 0 && aligned && static_cast<size_t>(n) * one <= limit) return n;
+    if (shape.batch % n == 0 && aligned && static_cast<size_t>(n) * sequence <= limit) return {n, shape.kv_heads};
   }
-  return 0;
+  const size_t head = sequence / static_cast<size_t>(shape.kv_heads);
+  for (int64_t n = shape.kv_heads - 1; n >= 1; --n)
+    if (shape.kv_heads % n == 0 && shape.queries % 4 == 0 && static_cast<size_t>(n) * head <= limit) return {1, n};
+  return {};
+}
+
+AttentionShape shape_of(const AttentionSlice& slice, AttentionShape whole) {
+  whole.heads = whole.heads / whole.kv_heads * slice.kv_heads;
+  whole.kv_heads = slice.kv_heads;
+  whole.batch = slice.sequences;
+  return whole;
 }
 
 }  // namespace fp::cuda

@@ -40,11 +40,19 @@ BandBounds band_bounds(const AttentionShape&, const AttentionSpec&);
 
 // Limit on the memory for the gradient of the scores, in bytes. The backward pass is deterministic because it keeps
 // that gradient (bf16, padded to whole tiles) in memory instead of adding to dq from many blocks at once; it processes
-// as many sequences at a time as stay below the limit.
+// as many sequences, or heads of one sequence, at a time as stay below the limit.
 constexpr size_t kScoreGradientLimit = size_t{2} << 30;
 size_t score_gradient_bytes(const AttentionShape&);  // for one sequence
-// Returns the number of sequences to process at a time: a divisor of the batch that keeps every slice of lse and
-// doc_start 16-byte aligned; 0: none fits.
-int64_t sequences_at_once(const AttentionShape&, size_t limit = kScoreGradientLimit);
+
+// What a backward pass processes at a time: some sequences with all heads, or some heads of one sequence.
+struct AttentionSlice {
+  int64_t sequences = 0, kv_heads = 0;  // 0: not even one head fits
+  bool operator==(const AttentionSlice&) const = default;
+};
+// Returns the largest slice below the limit. Slices are equal, and their parts of lse and doc_start are 16-byte
+// aligned.
+AttentionSlice slice_below(size_t limit, const AttentionShape&);
+// Returns the shape of a slice.
+AttentionShape shape_of(const AttentionSlice&, AttentionShape whole);
 
 }  // namespace fp::cuda

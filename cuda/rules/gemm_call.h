@@ -12,10 +12,9 @@ namespace fp::cuda {
 
 enum class Epilogue : uint8_t {
   none,
-  bias,               // c += vector[n] along the rows
-  gelu,               // aux = c (after the bias, if vector is given), c = gelu(c), tanh form
-  gelu_backward,      // c = c * gelu'(aux)
-  bias_gradient_of_a  // vector[m] f32 (set or added to as `add` says) = sums over k of op(a): weight gradient a = dy^T
+  bias,          // c += vector[n] along the rows
+  gelu,          // aux = c (after the bias, if vector is given), c = gelu(c), tanh form
+  gelu_backward  // c = c * gelu'(aux)
 };
 
 struct GemmCall {
@@ -29,8 +28,8 @@ struct GemmCall {
   const void* b = nullptr;
   void* c = nullptr;
   Epilogue epilogue = Epilogue::none;
-  void* vector = nullptr;  // bias in, or bias gradient out
-  void* aux = nullptr;     // [m,n]
+  const void* vector = nullptr;  // the bias
+  void* aux = nullptr;           // [m,n]
 };
 
 }  // namespace fp::cuda

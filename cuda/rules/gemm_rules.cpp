@@ -1,5 +1,7 @@
 #include "cuda/rules/gemm_rules.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/philox.h"
@@ -21,20 +23,16 @@ uint32_t alignment_of(const void* address) {
 }
 
 bool epilogue_fits(const GemmCall& g) {
-  constexpr uint32_t kNeeded = 16;
-  if (g.epilogue != Epilogue::none && g.vector != nullptr && alignment_of(g.vector) < kNeeded) return false;
-  switch (g.epilogue) {
-    case Epilogue::none:
-      return true;
-    case Epilogue::bias:
-      return g.result == g.operands;
-    case Epilogue::gelu:
-    case Epilogue::gelu_backward:
-      return g.operands == DType::bf16 && g.result == g.operands && g.n % 8 == 0 && alignment_of(g.aux) >= kNeeded;
-    case Epilogue::bias_gradient_of_a:
-      return g.result == DType::f32 && !g.add;
-  }
-  return false;
+  if (g.epilogue == Epilogue::none) return true;
+  constexpr int64_t kNeeded = 16;
+  const auto fits = [](const void* address) { return address == nullptr || alignment_of(address) >= kNeeded; };
+  if (g.result != g.operands || !fits(g.vector) || !fits(g.aux)) return false;
+  if (g.operands == DType::f32) return g.epilogue == Epilogue::bias;
+  const SwappedProduct p = swapped(g);
+  const bool whole_rows = std::ranges::all_of(std::array{p.first, p.second, p.result}, [](const StoredMatrix& m) {
+    return m.leading * static_cast<int64_t>(sizeof(bf16)) % kNeeded == 0;
+  });
+  return whole_rows && fits(g.a) && fits(g.b) && fits(g.c);
 }
 
 GemmKey key_of(const GemmCall& g) {

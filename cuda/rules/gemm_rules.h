@@ -21,11 +21,10 @@ SwappedProduct swapped(const GemmCall&);
 // Returns the alignment of an address in bytes: a power of two, at most 256.
 uint32_t alignment_of(const void*);
 
-// Returns whether cuBLASLt documents this epilogue for these types and sizes (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and
-// CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h): bias and aux have the result's type, aux rows are multiples of 8
-// elements, and a bias gradient is overwritten, not added to. Its kernels may read the vector and aux 16 bytes at a
-// time, which no preference passes to the heuristics, so both must be aligned. The accuracy of its tanh is not
-// documented, so gelu is used in bf16 only.
+// Returns whether cuBLASLt may fuse this epilogue: bias and aux have the result's type
+// (CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h), and in bf16 every address and every row of the matrices is 16-byte
+// aligned. For other bf16 matrices it takes kernels that round the product before they add the bias (measured:
+// cuBLAS 13.0, H200). The accuracy of its tanh is not documented, so gelu is fused in bf16 only.
 bool epilogue_fits(const GemmCall&);
 
 // Calls with the same key may share a plan. The key holds everything except the addresses, of which only the alignment

@@ -23,10 +23,10 @@ auto key_of(const AttentionShape& s, const AttentionSpec& spec, bool has_documen
                     s.head_dim, spec.scale, spec.window, has_documents};
 }
 
-// Returns the address of sequence `first` of a tensor whose first dimension is the batch; null for an empty tensor.
+// Returns the address of element `first` of a tensor; null for an empty tensor.
 void* from(const Tensor& t, int64_t first) {
   if (t.data == nullptr) return nullptr;
-  return static_cast<std::byte*>(t.data) + static_cast<size_t>(first) * (t.bytes() / static_cast<size_t>(t.shape[0]));
+  return static_cast<std::byte*>(t.data) + static_cast<size_t>(first) * size_of(t.dtype);
 }
 
 }  // namespace
@@ -39,12 +39,12 @@ struct CudnnAttention::State {
   struct Backward {
     std::optional<BackwardGraph> graph;
     std::string refusal;
-    int64_t sequences = 0;  // sequences in one run of the graph
+    AttentionSlice slice;  // what one run of the graph processes
     size_t row_sums_bytes = 0;
   };
   using Key = decltype(key_of({}, {}, false));
 
-  explicit State(Device& d) : device(d) {
+  State(Device& d, size_t limit) : device(d), score_gradient_limit(limit) {
     try {
       FP_CUDNN(cudnnCreate(&handle));
       FP_CUDNN(cudnnSetStream(handle, device.compute()));
@@ -70,11 +70,11 @@ struct CudnnAttention::State {
     const auto key = key_of(shape, spec, has_documents);
     if (const auto entry = backwards.find(key); entry != backwards.end()) return entry->second;
     Backward made;
-    AttentionShape some = shape;
-    some.batch = made.sequences = sequences_at_once(shape);
+    made.slice = slice_below(score_gradient_limit, shape);
+    const AttentionShape some = shape_of(made.slice, shape);
     made.row_sums_bytes = static_cast<size_t>(some.batch * some.heads * some.queries) * sizeof(float);
     made.refusal = refusal_of(has_documents, [&](const cudnn_api::Target& target) {
-      made.graph.emplace(backward_graph(some, spec, has_documents, target));
+      made.graph.emplace(backward_graph(shape, made.slice, spec, has_documents, target));
     });
     return backwards.emplace(key, std::move(made)).first->second;
   }
@@ -107,13 +107,15 @@ struct CudnnAttention::State {
   }
 
   Device& device;
+  size_t score_gradient_limit;
   cudnnHandle_t handle = nullptr;
   std::string unavailable;
   std::map<Key, Forward> forwards;
   std::map<Key, Backward> backwards;
 };
 
-CudnnAttention::CudnnAttention(Device& device) : state_(std::make_unique<State>(device)) {}
+CudnnAttention::CudnnAttention(Device& device, size_t score_gradient_limit)
+    : state_(std::make_unique<State>(device, score_gradient_limit)) {}
 CudnnAttention::~CudnnAttention() = default;
 
 std::string CudnnAttention::refuses(AttentionPass pass, const AttentionShape& shape, const AttentionSpec& spec,
@@ -152,20 +154,26 @@ void CudnnAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& 
   const BackwardGraph& g = *pass.graph;
   const size_t plan_bytes = aligned(g.plan.workspace_bytes());
   std::byte* workspace = state_->device.scratch(plan_bytes + pass.row_sums_bytes);
-  for (int64_t b = 0; b < q.shape[0]; b += pass.sequences)
-    g.plan.run(state_->handle,
-               {{g.q.id, from(q, b)},
-                {g.k.id, from(k, b)},
-                {g.v.id, from(v, b)},
-                {g.o.id, from(o, b)},
-                {g.lse.id, from(lse, b)},
-                {g.d_o.id, from(d_o, b)},
-                {g.dq.id, from(dq, b)},
-                {g.dk.id, from(dk, b)},
-                {g.dv.id, from(dv, b)},
-                {g.doc_start.id, from(doc_start, b)},
-                {g.row_sums.id, workspace + plan_bytes}},
-               workspace);
+  const AttentionShape shape = shape_of(q, k);
+  for (int64_t b = 0; b < shape.batch; b += pass.slice.sequences)
+    for (int64_t h = 0; h < shape.kv_heads; h += pass.slice.kv_heads) {
+      const int64_t head = h * (shape.heads / shape.kv_heads);
+      const int64_t at_q = (b * shape.queries * shape.heads + head) * shape.head_dim;
+      const int64_t at_k = (b * shape.keys * shape.kv_heads + h) * shape.head_dim;
+      g.plan.run(state_->handle,
+                 {{g.q.id, from(q, at_q)},
+                  {g.k.id, from(k, at_k)},
+                  {g.v.id, from(v, at_k)},
+                  {g.o.id, from(o, at_q)},
+                  {g.lse.id, from(lse, (b * shape.heads + head) * shape.queries)},
+                  {g.d_o.id, from(d_o, at_q)},
+                  {g.dq.id, from(dq, at_q)},
+                  {g.dk.id, from(dk, at_k)},
+                  {g.dv.id, from(dv, at_k)},
+                  {g.doc_start.id, from(doc_start, b * shape.queries)},
+                  {g.row_sums.id, workspace + plan_bytes}},
+                 workspace);
+    }
 }
 
 }  // namespace fp::cuda

@@ -16,8 +16,9 @@ namespace fp::cuda {
 
 class CudnnAttention {
  public:
-  // Does not throw when cuDNN is missing; refuses() then returns that reason.
-  explicit CudnnAttention(Device&);
+  // Does not throw when cuDNN is missing; refuses() then returns that reason. A smaller limit makes smaller slices, for
+  // tests: cudnn_refusal() is about kScoreGradientLimit.
+  explicit CudnnAttention(Device&, size_t score_gradient_limit = kScoreGradientLimit);
   ~CudnnAttention();
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;

@@ -13,17 +13,28 @@ using cudnn_api::Value;
 struct Pattern {
   Graph graph;
   int64_t batch, heads, kv_heads, rows, columns, d;
+  int64_t slices;  // of the heads of a row in memory, of which the graph processes one
 
-  explicit Pattern(const AttentionShape& s)
-      : batch(s.batch), heads(s.heads), kv_heads(s.kv_heads), rows(s.queries), columns(s.keys), d(s.head_dim) {}
+  explicit Pattern(const AttentionShape& s, int64_t slices_of_heads = 1)
+      : batch(s.batch),
+        heads(s.heads),
+        kv_heads(s.kv_heads),
+        rows(s.queries),
+        columns(s.keys),
+        d(s.head_dim),
+        slices(slices_of_heads) {}
 
   Dims scores() const { return {batch, heads, rows, columns}; }
   Dims per_row() const { return {batch, heads, rows, 1}; }
 
-  // A tensor [batch, n, h, d] in memory, seen as [batch, h, n, d], or with its last two dimensions exchanged.
-  Value operand(int64_t n, int64_t h) { return graph.tensor(DType::bf16, {batch, h, n, d}, {n * h * d, d, h * d, 1}); }
+  // A tensor [batch, n, h * slices, d] in memory, seen as [batch, h, n, d], or with its last two dimensions exchanged.
+  Value operand(int64_t n, int64_t h) {
+    const int64_t row = h * slices * d;
+    return graph.tensor(DType::bf16, {batch, h, n, d}, {n * row, d, row, 1});
+  }
   Value transposed_operand(int64_t n, int64_t h) {
-    return graph.tensor(DType::bf16, {batch, h, d, n}, {n * h * d, d, 1, h * d});
+    const int64_t row = h * slices * d;
+    return graph.tensor(DType::bf16, {batch, h, d, n}, {n * row, d, 1, row});
   }
   Value row_statistic() { return graph.tensor(DType::f32, per_row(), cudnn_api::packed(per_row())); }
 
@@ -91,9 +102,10 @@ ForwardGraph forward_graph(const AttentionShape& shape, const AttentionSpec& spe
   return {q, k, v, o, lse, doc_start, g.build(target)};
 }
 
-BackwardGraph backward_graph(const AttentionShape& shape, const AttentionSpec& spec, bool has_documents,
-                             const cudnn_api::Target& target) {
-  Pattern p(shape);
+BackwardGraph backward_graph(const AttentionShape& whole, const AttentionSlice& slice, const AttentionSpec& spec,
+                             bool has_documents, const cudnn_api::Target& target) {
+  const AttentionShape shape = shape_of(slice, whole);
+  Pattern p(shape, whole.kv_heads / slice.kv_heads);
   Graph& g = p.graph;
   const Value q = p.operand(p.rows, p.heads), k = p.transposed_operand(p.columns, p.kv_heads);
   const Value v = p.transposed_operand(p.columns, p.kv_heads), o = p.operand(p.rows, p.heads);

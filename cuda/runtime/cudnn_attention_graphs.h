@@ -21,8 +21,10 @@ struct BackwardGraph {
   cudnn_api::Plan plan;
 };
 
-// Build the graphs for shapes and masks that cudnn_refusal() allows. They throw cudnn_api::Unsupported.
+// Build the graphs for shapes and masks that cudnn_refusal() allows. They throw cudnn_api::Unsupported. The backward
+// graph processes a slice of tensors of the whole shape.
 ForwardGraph forward_graph(const AttentionShape&, const AttentionSpec&, bool has_documents, const cudnn_api::Target&);
-BackwardGraph backward_graph(const AttentionShape&, const AttentionSpec&, bool has_documents, const cudnn_api::Target&);
+BackwardGraph backward_graph(const AttentionShape& whole, const AttentionSlice&, const AttentionSpec&,
+                             bool has_documents, const cudnn_api::Target&);
 
 }  // namespace fp::cuda

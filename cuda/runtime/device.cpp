@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "cuda/runtime/available.h"
 #include "cuda/runtime/buffer.h"
 #include "cuda/runtime/stream.h"
@@ -13,11 +14,18 @@ namespace fp::cuda {
 namespace {
 
 // Two pinned buffers: the host fills or empties one while the device copies the other.
-constexpr size_t kStagingBytes = size_t{8} << 20;
+constexpr size_t kStagingBytes = size_t{16} << 20;
 struct Staging {
   PinnedBuffer memory{kStagingBytes};
   Event done;  // after the device's last copy from or to it
 };
+
+// Copies on the host by all cores: one core copies 9 GB/s, a fifth of what the bus does (measured beside an H200).
+void copy_on_host(std::byte* to, const std::byte* from, size_t bytes) {
+  parallel_for(static_cast<int64_t>(bytes), int64_t{1} << 20, [&](int64_t first, int64_t last) {
+    std::memcpy(to + first, from + first, static_cast<size_t>(last - first));
+  });
+}
 
 // The stream of a lane, and marks after its last copies. A wait for a copy whose mark was reused waits for the oldest
 // mark there is, which was set later.
@@ -126,7 +134,7 @@ void Device::copy_in(void* device, const void* host, size_t bytes) {
     const size_t count = std::min(kStagingBytes, bytes - at);
     Staging& piece = state_->next_staging();
     piece.done.synchronize();
-    std::memcpy(piece.memory.data(), static_cast<const std::byte*>(host) + at, count);
+    copy_on_host(piece.memory.data(), static_cast<const std::byte*>(host) + at, count);
     FP_CUDA(cudaMemcpyAsync(static_cast<std::byte*>(device) + at, piece.memory.data(), count, cudaMemcpyHostToDevice,
                             compute()));
     piece.done.record(compute());
@@ -140,7 +148,7 @@ void Device::copy_out(void* host, const void* device, size_t bytes) {
   const auto receive = [&] {
     if (arriving == nullptr) return;
     arriving->done.synchronize();
-    std::memcpy(static_cast<std::byte*>(host) + arriving_at, arriving->memory.data(), arriving_count);
+    copy_on_host(static_cast<std::byte*>(host) + arriving_at, arriving->memory.data(), arriving_count);
   };
   for (size_t at = 0; at < bytes; at += kStagingBytes) {
     const size_t count = std::min(kStagingBytes, bytes - at);

@@ -59,7 +59,6 @@ Layout layout_of(const StoredMatrix& m, DType type) {
   return Layout(layout);
 }
 
-// Our a is the library's second operand, hence the gradient of B.
 cublasLtEpilogue_t epilogue_of(const GemmCall& g) {
   switch (g.epilogue) {
     case Epilogue::bias:
@@ -68,8 +67,6 @@ cublasLtEpilogue_t epilogue_of(const GemmCall& g) {
       return g.vector != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::bias_gradient_of_a:
-      return CUBLASLT_EPILOGUE_BGRADB;
     case Epilogue::none:
       break;
   }

@@ -72,10 +72,10 @@ TEST_CASE("cuDNN runs the forward pass when only its backward pass is refused") 
   const auto of = [](AttentionPass pass, const AttentionShape& shape, int64_t version, int major) {
     return cudnn_refusal(pass, version, major, shape, {}, DType::bf16, false);
   };
-  // Llama 3 8B at 8192 tokens would keep 4 GiB of score gradients for one sequence.
-  const AttentionShape llama{1, 8192, 8192, 32, 8, 128};
+  // Llama 3 8B at 32,768 tokens would keep 8 GiB of score gradients for the four heads of a head of keys.
+  const AttentionShape llama{1, 32768, 32768, 32, 8, 128};
   CHECK(of(AttentionPass::forward, llama, kVersion, 9).empty());
-  CHECK_THAT(of(AttentionPass::backward, llama, kVersion, 9), Contains("4096 MiB of score gradients"));
+  CHECK_THAT(of(AttentionPass::backward, llama, kVersion, 9), Contains("8192 MiB of score gradients"));
   // No deterministic backward pass for a B200 before cuDNN 9.18.
   const int64_t early = cudnn_version(9, 17, 1);
   CHECK(of(AttentionPass::forward, kShape, early, 10).empty());
@@ -95,19 +95,25 @@ TEST_CASE("the band bounds select the keys that attends() allows") {
   }
 }
 
-TEST_CASE("the backward pass processes as many sequences at a time as fit") {
+TEST_CASE("the backward pass processes as many sequences or heads at a time as fit") {
   const size_t one = score_gradient_bytes(kShape);
   CHECK(one == size_t{8} * 256 * 256 * 2);
   CHECK(score_gradient_bytes(with([](auto& s) { s.queries = s.keys = 200; })) == one);  // padded to tiles
-  CHECK(sequences_at_once(kShape, 4 * one) == 4);
-  CHECK(sequences_at_once(kShape, 3 * one) == 2);  // a divisor of the batch
-  CHECK(sequences_at_once(kShape, one) == 1);
-  CHECK(sequences_at_once(kShape, one - 1) == 0);
+  const int64_t kv_heads = kShape.kv_heads;
+  CHECK(slice_below(4 * one, kShape) == AttentionSlice{4, kv_heads});
+  CHECK(slice_below(3 * one, kShape) == AttentionSlice{2, kv_heads});  // a divisor of the batch
+  CHECK(slice_below(one, kShape) == AttentionSlice{1, kv_heads});
+  CHECK(slice_below(one - 1, kShape) == AttentionSlice{1, kv_heads / 2});
+  CHECK(slice_below(one / static_cast<size_t>(kv_heads), kShape) == AttentionSlice{1, 1});
+  CHECK(slice_below(one / static_cast<size_t>(kv_heads) - 1, kShape) == AttentionSlice{});
+  // Seven heads have no equal slices of three or two, so one is processed at a time.
+  const AttentionShape seven = with([](auto& s) { s.heads = s.kv_heads = 7; });
+  CHECK(slice_below(3 * score_gradient_bytes(seven) / 7, seven) == AttentionSlice{1, 1});
   // 5 heads of 3 queries: slices of lse would not start on 16 bytes.
   const AttentionShape odd{4, 3, 3, 5, 5, 64};
-  CHECK(sequences_at_once(odd, 2 * score_gradient_bytes(odd)) == 0);
+  CHECK(slice_below(2 * score_gradient_bytes(odd), odd) == AttentionSlice{});
   // And those of doc_start would not, whatever the heads.
   const AttentionShape even_heads{4, 3, 3, 4, 4, 64};
-  CHECK(sequences_at_once(even_heads, 2 * score_gradient_bytes(even_heads)) == 0);
-  CHECK(sequences_at_once(even_heads, 4 * score_gradient_bytes(even_heads)) == 4);
+  CHECK(slice_below(2 * score_gradient_bytes(even_heads), even_heads) == AttentionSlice{});
+  CHECK(slice_below(4 * score_gradient_bytes(even_heads), even_heads) == AttentionSlice{4, 4});
 }

@@ -87,24 +87,30 @@ TEST_CASE("alignment_of returns the largest power of two up to 256") {
   CHECK(alignment_of(reinterpret_cast<void*>(7)) == 1);
 }
 
-TEST_CASE("epilogues are used for the types and sizes that the library documents") {
+TEST_CASE("epilogues are fused for types and alignments for which the library rounds once") {
+  alignas(16) static std::byte matrix[64], vector[64];
   GemmCall g;
   g.m = 4, g.n = 24, g.k = 8;
+  g.b_transposed = true;
+  g.a = g.b = g.c = matrix;
   CHECK(epilogue_fits(g));
   g.epilogue = Epilogue::bias;
-  alignas(16) static std::byte vector[64];
   g.vector = vector;
   CHECK(epilogue_fits(g));
-  g.vector = vector + 2;
-  CHECK_FALSE(epilogue_fits(g));
-  g.vector = vector;
   g.result = DType::f32;
   CHECK_FALSE(epilogue_fits(g));  // its bias would have to be f32
-
-  g.epilogue = Epilogue::bias_gradient_of_a;
-  CHECK(epilogue_fits(g));
-  g.add = true;
-  CHECK_FALSE(epilogue_fits(g));
+  g.result = DType::bf16;
+  const auto change = [](GemmCall h, auto&& f) {
+    f(h);
+    return h;
+  };
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.vector = vector + 2; })));
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.a = matrix + 8; })));
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.b = matrix + 8; })));
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.c = matrix + 8; })));
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.n = 20; })));
+  CHECK_FALSE(epilogue_fits(change(g, [](auto& h) { h.k = 12; })));
+  CHECK(epilogue_fits(change(g, [](auto& h) { h.operands = h.result = DType::f32, h.n = 20, h.a = matrix + 4; })));
 
   g = GemmCall{};
   g.n = 24;

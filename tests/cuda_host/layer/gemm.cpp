@@ -75,13 +75,6 @@ void Gemm::run(const GemmCall& g) {
         sum += a[static_cast<size_t>(row * g.k + i)] * b[static_cast<size_t>(col * g.k + i)];
       put(g.c, g.result, row * g.n + col, finish(g, sum, row, col));
     }
-  if (g.epilogue != Epilogue::bias_gradient_of_a) return;
-  for (int64_t row = 0; row < g.m; ++row) {
-    double sum = g.add ? static_cast<float*>(g.vector)[row] : 0.0;
-    for (int64_t i = 0; i < g.k; ++i) sum += a[static_cast<size_t>(row * g.k + i)];
-    put(g.vector, DType::f32, row, sum);
-  }
-  host::host_wrote(g.vector, bytes_of(DType::f32, g.m));
 }
 
 }  // namespace fp::cuda
