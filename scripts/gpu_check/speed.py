@@ -119,15 +119,16 @@ class StepSpeed(Section):
     name = "bench-train"
 
     def steps(self, context):
-        on_gpu, steps = context.on_gpu, []
+        on_gpu, steps, chunked_steps = context.on_gpu, [], []
         for name, (preset, batch, length, accumulate, more) in (STEPS if on_gpu else STEPS_ON_CPU).items():
             command = [context.fptrain, "bench", "train", "--json", "--profile", "--device", context.device, "--preset", preset, "--batch", str(batch),
                        "--seq-len", str(length), "--set", f"train.global_batch={batch * accumulate}", *more]
             command += ["--warmup", "3", "--steps", "5"] if on_gpu else ["--warmup", "0", "--steps", "1"]
             tokens = CHUNK if on_gpu else CHUNK_ON_CPU
             chunked = with_chunk(name, tokens)
-            steps += [Step(name, command, name), Step(chunked, [*command, "--set", f"memory.loss_chunk_tokens={tokens}"], chunked)]
-        return steps
+            steps.append(Step(name, command, name))
+            chunked_steps.append(Step(chunked, [*command, "--set", f"memory.loss_chunk_tokens={tokens}"], chunked))
+        return steps + chunked_steps
 
     def evaluate_one(self, context, name, b):
         peak = f"{b['peak_from']} {b['peak_gflops_per_s'] / 1e3:.1f} TFLOP/s"
