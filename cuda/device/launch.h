@@ -39,7 +39,8 @@ void check_launch(cudaError_t status, const char* kernel);
 // Arguments must have exactly the types of the kernel's parameters.
 template <auto Kernel, class... Args>
 void launch(const Grid& grid, Stream stream, Args... args) {
-  static size_t allowed = 48 * 1024;  // a kernel must opt in once to more shared memory
+  // A kernel must opt in once to more than 48 KiB of shared memory, of which it may have declared a part.
+  static size_t allowed = 0;
   if (grid.shared_bytes > allowed) {
     check_launch(
         cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes)),

@@ -1,12 +1,14 @@
 // Cross entropy over a vocabulary slice: stats (maximum m, sum s of exp(l - m), target's logit), losses from them, and
 // the gradient in place of the logits.
 //
-// A block handles one row. Forward reads it once: each thread keeps a running maximum and sum and rescales the sum when
-// the maximum grows, once per 16 bytes; then the block reduces them. It reads V elements and writes 12 bytes. Backward
-// reads and writes each logit once. The stats of slices are merged by one thread per row.
+// A block handles one row. Forward reads it once, 16 bytes per thread in flight at any time: each thread keeps a
+// running maximum and sum and rescales the sum when the maximum grows, once per 16 bytes; then the block reduces them.
+// It reads V elements and writes 12 bytes. Backward reads and writes each logit once. The stats of slices are merged by
+// one thread per row.
 #include <algorithm>
 
 #include "cuda/device/launch.h"
+#include "cuda/device/math.h"
 #include "cuda/device/vector.h"
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/vocabulary.h"
@@ -16,30 +18,52 @@ namespace cuda {
 namespace {
 
 constexpr float kNone = -INFINITY;
+constexpr int kStatsThreads = 256, kMostThreads = 1024;
 
 // Returns exp(x - maximum); 0 for x = -infinity, whatever the maximum.
 __device__ __forceinline__ float weight(float x, float maximum) { return x == kNone ? 0.0f : expf(x - maximum); }
+
+// The maximum and the sum of exp(x - maximum) of the logits so far.
+struct RunningSoftmax {
+  float maximum = kNone, sum = 0.0f;
+
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N]) {
+    float largest = maximum;
+    for (int i = 0; i < N; ++i) largest = fmaxf(largest, x[i]);
+    const float base = largest == kNone ? 0.0f : largest;
+    // Logits may be large and close, so they are subtracted before the product that prepares 2^x.
+    sum *= exp2_approx((maximum - base) * kLog2E);
+    for (int i = 0; i < N; ++i) sum += exp2_approx((x[i] - base) * kLog2E);
+    maximum = largest;
+  }
+};
 
 template <class T, int N>
 __global__ void softmax_stats_kernel(float* stats, const T* logits, const int32_t* targets, Columns c) {
   FP_DYNAMIC_SHARED(unsigned, bits);
   const LiveColumns live = live_columns(c, bits);
   const T* row = logits + int64_t{blockIdx.x} * c.count;
-  float maximum = kNone, sum = 0.0f;
-  for (int at = threadIdx.x * N; at < c.count; at += blockDim.x * N) {
-    const auto v = load<N>(row + at);
-    float x[N], largest = maximum;
-    for (int i = 0; i < N; ++i) x[i] = to_float(v.at[i]) * c.scale;
-    if (!live.all(at, N))
-      for (int i = 0; i < N; ++i) x[i] = live(at + i) ? x[i] : kNone;
-    for (int i = 0; i < N; ++i) largest = fmaxf(largest, x[i]);
-    const float base = largest == kNone ? 0.0f : largest;
-    sum *= expf(maximum - base);
-    for (int i = 0; i < N; ++i) sum += expf(x[i] - base);
-    maximum = largest;
+  RunningSoftmax softmax;
+  float x[N];
+  const int mine = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
+  // Vectors without a dead column first: their elements need no test.
+  const int rounded_down = c.valid / N * N, whole = live.all(0, rounded_down) ? rounded_down : 0;
+  Vec<T, N> next{};
+  if (mine < whole) next = load<N>(row + mine);
+  for (int at = mine; at < whole; at += step) {
+    for (int i = 0; i < N; ++i) x[i] = to_float(next.at[i]) * c.scale;
+    // In flight during the arithmetic; at the end a vector that is not used.
+    next = load<N>(row + std::min(at + step, whole - N));
+    softmax.add(x);
   }
-  const float all = block_fold<Max>(maximum);
-  const float total = block_fold<Sum>(sum * weight(maximum, all));
+  for (int at = whole + mine; at < c.count; at += step) {
+    const auto v = load<N>(row + at);
+    for (int i = 0; i < N; ++i) x[i] = live(at + i) ? to_float(v.at[i]) * c.scale : kNone;
+    softmax.add(x);
+  }
+  const float all = block_fold<Max>(softmax.maximum);
+  const float total = block_fold<Sum>(softmax.sum * weight(softmax.maximum, all));
   if (threadIdx.x != 0) return;
   const int target = targets[blockIdx.x] - c.first_id;
   const bool here = targets[blockIdx.x] >= 0 && target >= 0 && target < c.count && live(target);
@@ -98,25 +122,25 @@ __global__ void cross_entropy_backward_kernel(T* logits, const float* loss, cons
   }
 }
 
-// Returns the threads for a row of `columns` columns: whole warps, about two vectors per thread.
-unsigned threads_for(int64_t columns, int wide) {
-  return static_cast<unsigned>(std::clamp<int64_t>((columns / (2 * wide) + 31) / 32 * 32, 32, 1024));
+// Returns the threads for a row of `columns` columns, in whole warps: about two vectors per thread, more beyond `most`.
+unsigned threads_for(int64_t columns, int wide, int64_t most) {
+  return static_cast<unsigned>(std::clamp<int64_t>((columns / (2 * wide) + 31) / 32 * 32, 32, most));
 }
 
 template <class T, int N>
 void stats(const Tensor& out, const Tensor& logits, const Tensor& targets, const Columns& c, Stream stream) {
-  launch<softmax_stats_kernel<T, N>>({static_cast<unsigned>(logits.rows()), threads_for(c.count, N), c.shared_bytes()},
-                                     stream, out.ptr<float>(), static_cast<const T*>(logits.ptr<T>()),
-                                     static_cast<const int32_t*>(targets.ptr<int32_t>()), c);
+  launch<softmax_stats_kernel<T, N>>(
+      {static_cast<unsigned>(logits.rows()), threads_for(c.count, N, kStatsThreads), c.shared_bytes()}, stream,
+      out.ptr<float>(), static_cast<const T*>(logits.ptr<T>()), static_cast<const int32_t*>(targets.ptr<int32_t>()), c);
 }
 
 template <class T, int N>
 void backward(const Tensor& logits, const Tensor& loss, const Tensor& targets, const Columns& c, float scale,
               float z_loss, Stream stream) {
   launch<cross_entropy_backward_kernel<T, N>>(
-      {static_cast<unsigned>(logits.rows()), threads_for(c.count, N), c.shared_bytes()}, stream, logits.ptr<T>(),
-      static_cast<const float*>(loss.ptr<float>()), static_cast<const int32_t*>(targets.ptr<int32_t>()), c, scale,
-      z_loss);
+      {static_cast<unsigned>(logits.rows()), threads_for(c.count, N, kMostThreads), c.shared_bytes()}, stream,
+      logits.ptr<T>(), static_cast<const float*>(loss.ptr<float>()),
+      static_cast<const int32_t*>(targets.ptr<int32_t>()), c, scale, z_loss);
 }
 
 template <class F>

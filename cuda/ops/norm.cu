@@ -1,7 +1,8 @@
 // LayerNorm and RMSNorm forward, with the residual addition before it.
 //
-// sum = x + residual, y = round((sum - mean) / std) * gain + bias, rows of h elements. A block handles a row, which
-// stays in shared memory for the two passes of the statistics and the result: everything is read and written once.
+// sum = x + residual, y = round((sum - mean) / std) * gain + bias, rows of h elements. A warp handles a row, a block a
+// long one; it stays in shared memory for the two passes of the statistics and the result, with all its reads in
+// flight at once: everything is read and written once.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 
@@ -14,6 +15,7 @@ struct NormArgs {
   T *y, *sum;  // sum null: no residual
   float* stats;
   const T *x, *residual, *gain, *bias;  // bias may be null
+  int64_t rows;
   int cols;
   float eps;
   bool layernorm;
@@ -22,45 +24,50 @@ struct NormArgs {
 // A thread only accesses its own elements of the row, also in shared memory, so `sum` may alias x or residual.
 template <class T, int N>
 __global__ void norm_kernel(NormArgs<T> a) {
-  FP_DYNAMIC_SHARED(T, row);
-  const int64_t base = int64_t{blockIdx.x} * a.cols;
+  FP_DYNAMIC_SHARED(T, kept);
+  const int64_t row = kept_row(), base = row * a.cols;
+  if (row >= a.rows) return;
   const int first = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
   const auto n = static_cast<float>(a.cols);
+  T* const values = kept + static_cast<int>(threadIdx.y) * (a.sum == nullptr ? 1 : 2) * a.cols;
+  T* const residuals = values + a.cols;
+  fetch_row<N>(values, a.x + base, a.cols);
+  if (a.sum != nullptr) fetch_row<N>(residuals, a.residual + base, a.cols);
+  wait_for_rows();
   float total = 0.0f;
   for (int c = first; c < a.cols; c += step) {
-    Vec<T, N> v = load<N>(a.x + base + c);
+    Vec<T, N> v = load<N>(values + c);
     if (a.sum != nullptr) {
-      const auto r = load<N>(a.residual + base + c);
+      const auto r = load<N>(residuals + c);
       for (int i = 0; i < N; ++i) v.at[i] = from_float<T>(to_float(v.at[i]) + to_float(r.at[i]));
+      store<N>(values + c, v);
+      store<N>(a.sum + base + c, v);
     }
     for (int i = 0; i < N; ++i) total += to_float(v.at[i]);
-    store<N>(row + c, v);
   }
-  const float mean = a.layernorm ? block_fold<Sum>(total) / n : 0.0f;
+  const float mean = a.layernorm ? row_fold<Sum>(total) / n : 0.0f;
   float squares = 0.0f;
   for (int c = first; c < a.cols; c += step) {
-    const auto v = load<N>(row + c);
+    const auto v = load<N>(values + c);
     for (int i = 0; i < N; ++i) {
       const float centred = to_float(v.at[i]) - mean;
       squares += centred * centred;
     }
   }
-  const float inverse_std = 1.0f / sqrtf(block_fold<Sum>(squares) / n + a.eps);
+  const float inverse_std = 1.0f / sqrtf(row_fold<Sum>(squares) / n + a.eps);
   for (int c = first; c < a.cols; c += step) {
-    const auto v = load<N>(row + c);
-    const auto gain = load<N>(a.gain + c);
+    const auto v = load<N>(values + c), gain = load<N>(a.gain + c);
     Vec<T, N> bias{}, y;
     if (a.bias != nullptr) bias = load<N>(a.bias + c);
     for (int i = 0; i < N; ++i) {
       const float normalised = rounded<T>((to_float(v.at[i]) - mean) * inverse_std);
       y.at[i] = from_float<T>(normalised * to_float(gain.at[i]) + to_float(bias.at[i]));
     }
-    if (a.sum != nullptr) store<N>(a.sum + base + c, v);
     store<N>(a.y + base + c, y);
   }
   if (threadIdx.x != 0) return;
-  a.stats[2 * int64_t{blockIdx.x}] = mean;
-  a.stats[2 * int64_t{blockIdx.x} + 1] = inverse_std;
+  a.stats[2 * row] = mean;
+  a.stats[2 * row + 1] = inverse_std;
 }
 
 template <class T>
@@ -81,17 +88,19 @@ void CudaOps::run(const calls::Norm& call) {
                                  cuda::ptr_or_null<T>(call.residual),
                                  call.gain.ptr<T>(),
                                  cuda::ptr_or_null<T>(call.bias),
+                                 call.x.rows(),
                                  static_cast<int>(call.x.cols()),
                                  static_cast<float>(call.spec.eps),
                                  call.spec.kind == Norm::layernorm};
-    cuda::by_width<T>(
-        call.x.cols(), {call.y.data, call.sum.data, call.x.data, call.residual.data, call.gain.data, call.bias.data},
-        [&](auto width) {
-          constexpr int N = width.value;
-          const auto grid = cuda::kept_row_grid("norm", call.x.rows(), call.x.cols() / N,
-                                                static_cast<size_t>(call.x.cols()) * sizeof(T), device_.facts());
-          cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
-        });
+    cuda::by_width<T>(call.x.cols(),
+                      {call.y.data, call.sum.data, call.x.data, call.residual.data, call.gain.data, call.bias.data},
+                      [&](auto width) {
+                        constexpr int N = width.value;
+                        const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
+                        const auto grid = cuda::kept_row_grid("norm", call.x.rows(), call.x.cols() / N,
+                                                              call.sum ? 2 * row_bytes : row_bytes, device_.facts());
+                        cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
+                      });
   });
 }
 

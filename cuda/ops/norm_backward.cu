@@ -1,7 +1,8 @@
 // Backward of LayerNorm and RMSNorm, and the sums over tokens: gradients of gain and bias, and of any layer's bias.
 //
 // Input: with g = dy * gain and n = (x - mean) / std, dx = (g - mean(g) - n * mean(g n)) / std, means over the row
-// (RMSNorm has no mean(g)). A block handles a row; dy and x stay in shared memory between the sums and the result.
+// (RMSNorm has no mean(g)). A warp handles a row, a block a long one; dy, x and, where it is added to, dx are copied to
+// shared memory with all reads in flight at once, and stay there between the sums and the result.
 // Weight: dgain[c] = sum over tokens of dy * round(n), dbias[c] = sum of dy (column_sums.h). Each reads dy and x once.
 #include "cuda/ops/column_sums.h"
 #include "cuda/ops/cuda_ops.h"
@@ -15,6 +16,7 @@ struct NormBackwardArgs {
   T* dx;
   const T *dy, *x, *gain;
   const float* stats;
+  int64_t rows;
   int cols;
   bool layernorm, add;
 };
@@ -22,29 +24,33 @@ struct NormBackwardArgs {
 // A thread only accesses its own elements of the row, also in shared memory.
 template <class T, int N>
 __global__ void norm_backward_kernel(NormBackwardArgs<T> a) {
-  FP_DYNAMIC_SHARED(T, rows);
-  T *const dys = rows, *const xs = rows + a.cols;
-  const int64_t base = int64_t{blockIdx.x} * a.cols;
+  FP_DYNAMIC_SHARED(T, kept);
+  const int64_t row = kept_row(), base = row * a.cols;
+  if (row >= a.rows) return;
+  T* const dys = kept + static_cast<int>(threadIdx.y) * (a.add ? 3 : 2) * a.cols;
+  T *const xs = dys + a.cols, *const dxs = xs + a.cols;
+  fetch_row<N>(dys, a.dy + base, a.cols);
+  fetch_row<N>(xs, a.x + base, a.cols);
+  if (a.add) fetch_row<N>(dxs, a.dx + base, a.cols);
   const int first = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
   const auto n = static_cast<float>(a.cols);
-  const float mean = a.stats[2 * int64_t{blockIdx.x}], inverse_std = a.stats[2 * int64_t{blockIdx.x} + 1];
+  const float mean = a.stats[2 * row], inverse_std = a.stats[2 * row + 1];
+  wait_for_rows();
   float sum_g = 0.0f, sum_gn = 0.0f;
   for (int c = first; c < a.cols; c += step) {
-    const auto dy = load<N>(a.dy + base + c), x = load<N>(a.x + base + c), gain = load<N>(a.gain + c);
+    const auto dy = load<N>(dys + c), x = load<N>(xs + c), gain = load<N>(a.gain + c);
     for (int i = 0; i < N; ++i) {
       const float g = to_float(dy.at[i]) * to_float(gain.at[i]);
       sum_g += g;
       sum_gn += g * ((to_float(x.at[i]) - mean) * inverse_std);
     }
-    store<N>(dys + c, dy);
-    store<N>(xs + c, x);
   }
-  const float mean_g = a.layernorm ? block_fold<Sum>(sum_g) / n : 0.0f;
-  const float mean_gn = block_fold<Sum>(sum_gn) / n;
+  const float mean_g = a.layernorm ? row_fold<Sum>(sum_g) / n : 0.0f;
+  const float mean_gn = row_fold<Sum>(sum_gn) / n;
   for (int c = first; c < a.cols; c += step) {
     const auto dy = load<N>(dys + c), x = load<N>(xs + c), gain = load<N>(a.gain + c);
     Vec<T, N> dx{};
-    if (a.add) dx = load<N>(a.dx + base + c);
+    if (a.add) dx = load<N>(dxs + c);
     for (int i = 0; i < N; ++i) {
       const float g = to_float(dy.at[i]) * to_float(gain.at[i]);
       const float normalised = (to_float(x.at[i]) - mean) * inverse_std;
@@ -84,13 +90,15 @@ void CudaOps::run(const calls::NormBackwardInput& call) {
                                          call.x.ptr<T>(),
                                          call.gain.ptr<T>(),
                                          call.stats.ptr<float>(),
+                                         call.x.rows(),
                                          static_cast<int>(call.x.cols()),
                                          call.spec.kind == Norm::layernorm,
                                          call.write == Write::add};
     cuda::by_width<T>(call.x.cols(), {call.dx.data, call.dy.data, call.x.data, call.gain.data}, [&](auto width) {
       constexpr int N = width.value;
+      const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
       const auto grid = cuda::kept_row_grid("norm_backward_input", call.x.rows(), call.x.cols() / N,
-                                            2 * static_cast<size_t>(call.x.cols()) * sizeof(T), device_.facts());
+                                            args.add ? 3 * row_bytes : 2 * row_bytes, device_.facts());
       cuda::launch<cuda::norm_backward_kernel<T, N>>(grid, stream(), args);
     });
   });

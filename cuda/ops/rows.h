@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "cuda/device/async_copy.h"
 #include "cuda/device/launch.h"
 #include "cuda/device/vector.h"
 #include "cuda/device/warp.h"
@@ -38,14 +39,40 @@ inline Grid row_grid(int64_t rows, int64_t items) {
 }
 __device__ __forceinline__ int row_item() { return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x); }
 
-// A grid with one block per row, which keeps `row_bytes` of it in shared memory. Throws ConfigError when a block of
-// this GPU has less.
+// A grid for rows of `items` items that stay in shared memory, of which a row takes `row_bytes`. Thread (x, y) works on
+// row kept_row() with the others of the same y: a warp where its lanes get at most 8 items each, else the block.
+// Throws ConfigError when a block of this GPU has less shared memory.
 inline Grid kept_row_grid(const char* op, int64_t rows, int64_t items, size_t row_bytes, const DeviceFacts& gpu) {
   constexpr size_t kOther = 1024;  // used by reductions
   if (row_bytes + kOther > gpu.shared_per_block)
     throw ConfigError(fmt::format("{}: a row takes {} bytes of shared memory; blocks of {} have {}", op, row_bytes,
                                   gpu.name, gpu.shared_per_block - kOther));
-  return {static_cast<unsigned>(rows), threads_for(items, 512), row_bytes};
+  constexpr int64_t kLaneItems = 8, kThreadItems = 4, kRows = 4;
+  if (items > kLaneItems * kWarp)
+    return {static_cast<unsigned>(rows), threads_for((items + kThreadItems - 1) / kThreadItems, 512), row_bytes};
+  return {static_cast<unsigned>((rows + kRows - 1) / kRows), dim3(kWarp, kRows), kRows * row_bytes};
+}
+__device__ __forceinline__ int64_t kept_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
+
+// Reduces over the threads of a row in kept_row_grid(); all of them get the result.
+template <class Fold, class T>
+__device__ __forceinline__ T row_fold(T x) {
+  return blockDim.x == kWarp ? warp_fold<Fold>(x) : block_fold<Fold>(x);
+}
+
+// Starts to copy a row to shared memory. Each thread copies the elements [c, c + N) with c = N * (threadIdx.x +
+// i * blockDim.x), and sees them after wait_for_rows().
+template <int N, class T>
+__device__ __forceinline__ void fetch_row(T* kept, const T* row, int cols) {
+  for (int c = static_cast<int>(threadIdx.x) * N; c < cols; c += static_cast<int>(blockDim.x) * N)
+    if constexpr (N * sizeof(T) == 16)
+      copy_async_16(kept + c, row + c);
+    else
+      store<N>(kept + c, load<N>(row + c));
+}
+__device__ __forceinline__ void wait_for_rows() {
+  commit_copies();
+  wait_copies<0>();
 }
 
 }  // namespace fp::cuda

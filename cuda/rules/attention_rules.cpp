@@ -29,7 +29,8 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
   if (dtype != DType::bf16) return fmt::format("{} operands", name_of(dtype));
   if (spec.dropout.p > 0.0) return "attention dropout";
   if (spec.block != 0) return "blocksparse mask";
-  if (spec.q_offset != spec.k_offset || shape.queries != shape.keys) return "offsets between queries and keys";
+  if (!sees_all_keys(shape, spec) && (spec.q_offset != spec.k_offset || shape.queries != shape.keys))
+    return "offsets between queries and keys";
   if (has_documents && spec.q_offset != 0) return "packed documents that start before the first query";
   if (shape.head_dim % 8 != 0) return fmt::format("head size {} is not a multiple of 8", shape.head_dim);
   if (shape.head_dim > largest_head(compute_major))
@@ -41,6 +42,11 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
     return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for a head of keys",
                        score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads) >> 20);
   return refusal_of_version(pass, version, compute_major, shape);
+}
+
+bool sees_all_keys(const AttentionShape& shape, const AttentionSpec& spec) {
+  const int64_t first = spec.q_offset - spec.k_offset;  // position of the first query, counted from the first key
+  return spec.block == 0 && first >= shape.keys - 1 && (spec.window <= 0 || first + shape.queries <= spec.window);
 }
 
 BandBounds band_bounds(const AttentionShape& shape, const AttentionSpec& spec) {

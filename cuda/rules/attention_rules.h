@@ -30,6 +30,9 @@ constexpr int64_t cudnn_version(int major, int minor, int patch) { return major 
 std::string cudnn_refusal(AttentionPass, int64_t version, int compute_major, const AttentionShape&,
                           const AttentionSpec&, DType, bool has_documents);
 
+// Returns whether every query sees every key, as in a chunk of keys before all the queries: no mask is needed.
+bool sees_all_keys(const AttentionShape&, const AttentionSpec&);
+
 // cuDNN masks by bounds on the diagonal band: a key is seen when row - left < column <= row. `left` is fptrain's
 // window; there is no bound when the window reaches beyond the first key anyway.
 struct BandBounds {

@@ -19,8 +19,8 @@ AttentionShape shape_of(const Tensor& q, const Tensor& k) {
 
 // The key under which a graph is cached.
 auto key_of(const AttentionShape& s, const AttentionSpec& spec, bool has_documents) {
-  return std::tuple{s.batch,    s.queries,  s.keys,      s.heads,      s.kv_heads,
-                    s.head_dim, spec.scale, spec.window, has_documents};
+  return std::tuple{s.batch,    s.queries,  s.keys,      s.heads,       s.kv_heads,
+                    s.head_dim, spec.scale, spec.window, has_documents, sees_all_keys(s, spec)};
 }
 
 // Returns the address of element `first` of a tensor; null for an empty tensor.

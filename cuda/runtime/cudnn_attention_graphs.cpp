@@ -62,10 +62,12 @@ struct Pattern {
   }
 };
 
-// Masks scores: causal, within the window, within the document. The definition is attends() in ops/ops.h.
-Value masked(Pattern& p, Value x, const BandBounds& band, const Value* doc_start) {
+// Masks scores: causal, within the window, within the document. The definition is attends() in ops/calls/attention.h.
+Value masked(Pattern& p, Value x, const AttentionShape& shape, const AttentionSpec& spec, const Value* doc_start) {
   if (doc_start != nullptr) x = p.keep_where(x, CUDNN_POINTWISE_CMP_GE, p.index(x, 3), *doc_start);
+  if (sees_all_keys(shape, spec)) return x;
   x = p.keep_where(x, CUDNN_POINTWISE_CMP_GE, p.index(x, 2), p.index(x, 3));
+  const BandBounds band = band_bounds(shape, spec);
   if (!band.has_left) return x;
   const Value reach =
       p.graph.pointwise(CUDNN_POINTWISE_ADD, {p.index(x, 3), p.graph.constant(static_cast<float>(band.left))},
@@ -90,7 +92,7 @@ ForwardGraph forward_graph(const AttentionShape& shape, const AttentionSpec& spe
 
   Value s = g.matmul(q, k, g.intermediate(p.scores()));
   s = p.on_scores(CUDNN_POINTWISE_MUL, {s, g.constant(static_cast<float>(spec.scale))});
-  s = masked(p, s, band_bounds(shape, spec), has_documents ? &doc_start : nullptr);
+  s = masked(p, s, shape, spec, has_documents ? &doc_start : nullptr);
 
   const Value maximum = g.reduce(CUDNN_REDUCE_TENSOR_MAX, s, g.intermediate(p.per_row()));
   const Value shifted = p.on_scores(CUDNN_POINTWISE_SUB, {s, maximum});
@@ -128,7 +130,7 @@ BackwardGraph backward_graph(const AttentionShape& whole, const AttentionSlice& 
   Value s = g.matmul(q, k, g.intermediate(p.scores()));
   s = p.on_scores(CUDNN_POINTWISE_MUL, {s, scale});
   s = p.on_scores(CUDNN_POINTWISE_SUB, {s, lse});
-  s = masked(p, s, band_bounds(shape, spec), has_documents ? &doc_start : nullptr);
+  s = masked(p, s, shape, spec, has_documents ? &doc_start : nullptr);
   const Value probabilities = p.on_scores(CUDNN_POINTWISE_EXP, {s});
   per_kv_head(p.transposed_scores(probabilities), d_o, dv);
 

@@ -82,6 +82,22 @@ TEST_CASE("cuDNN runs the forward pass when only its backward pass is refused") 
   CHECK_THAT(of(AttentionPass::backward, kShape, early, 10), Contains("deterministic"));
 }
 
+TEST_CASE("cuDNN runs chunks of keys that every query sees, and no others with offsets") {
+  const AttentionShape shape = with([](auto& s) { s.queries = 256, s.keys = 128; });
+  for (const int64_t q_offset : {0, 126, 127, 128, 256, 512})
+    for (const int64_t window : {0, 255, 382, 383, 640}) {
+      const AttentionSpec spec =
+          spec_with([&](auto& s) { s.q_offset = q_offset + 64, s.k_offset = 64, s.window = window; });
+      bool all = true;
+      for (int64_t q = 0; q < shape.queries; ++q)
+        for (int64_t k = 0; k < shape.keys; ++k) all = all && attends(spec, 0, spec.q_offset + q, spec.k_offset + k);
+      CAPTURE(q_offset, window);
+      CHECK(sees_all_keys(shape, spec) == all);
+      CHECK(refusal(shape, spec).empty() == all);
+    }
+  CHECK(!sees_all_keys(shape, spec_with([](auto& s) { s.q_offset = 512, s.block = 64, s.vertical_stride = 2; })));
+}
+
 TEST_CASE("the band bounds select the keys that attends() allows") {
   const AttentionShape shape = with([](auto& s) { s.queries = s.keys = 20; });
   for (const int64_t window : {0, 1, 3, 19, 20, 50}) {

@@ -48,10 +48,11 @@ Descriptor described_gpu(int version, int multiprocessors, int shared_bytes) {
 
 Descriptor h100() { return described_gpu(900, 132, 232448); }
 
-void both_passes(const AttentionShape& shape, int64_t window, bool documents, const Descriptor& gpu) {
+void both_passes(const AttentionShape& shape, int64_t window, bool documents, const Descriptor& gpu,
+                 int64_t q_offset = 0) {
   const cudnn_api::Target target{nullptr, &gpu};
   AttentionSpec spec;
-  spec.scale = 0.125, spec.window = window;
+  spec.scale = 0.125, spec.window = window, spec.q_offset = q_offset;
   CAPTURE(shape.head_dim, shape.queries, shape.kv_heads, window, documents);
   CHECK(forward_graph(shape, spec, documents, target).plan.workspace_bytes() < 4096);
   const AttentionSlice slice = slice_below(kScoreGradientLimit, shape);
@@ -75,6 +76,13 @@ TEST_CASE("cuDNN builds a backward pass for some heads of a long sequence on an 
   const Descriptor gpu = h100();
   both_passes({1, 8192, 8192, 32, 8, 128}, 0, false, gpu);
   both_passes({2, 16384, 16384, 25, 25, 64}, 0, true, gpu);
+}
+
+TEST_CASE("cuDNN builds both passes for chunks of keys before the queries on an H100") {
+  if (const std::string why = missing(); !why.empty()) FP_SKIP(why);
+  const Descriptor gpu = h100();
+  both_passes({1, 8192, 8192, 32, 8, 64}, 0, false, gpu, 16384);
+  both_passes({2, 256, 128, 8, 8, 128}, 0, false, gpu, 128);
 }
 
 TEST_CASE("cuDNN builds both passes for odd lengths and head sizes on an H100") {

@@ -92,7 +92,12 @@ TEST_CASE("quantized rows have the oracle's bits, and elements are off by half a
       for (const DType t : {DType::f32, DType::bf16}) {
         CAPTURE(n, f.bits, f.block, name_of(t));
         std::vector<float> x = normals(kRows * n, static_cast<unsigned>(n));
-        for (size_t i = 0; i < static_cast<size_t>(n); ++i) x[i] = 0;  // a row of zeros
+        const int limit = largest_code(f.bits);
+        for (int64_t i = 0; i < n; ++i) {
+          x[static_cast<size_t>(i)] = 0;  // a row of zeros, and one of quotients halfway between two codes
+          x[static_cast<size_t>(n + i)] =
+              static_cast<float>(i % f.block == 0 ? limit : i % limit) + (i % f.block == 0 ? 0.0f : 0.5f);
+        }
         std::vector<bf16> narrow;
         for (float& v : x) {
           narrow.emplace_back(v);
