@@ -165,14 +165,16 @@ Row bounded_least_squares(const std::vector<Row>& rows, const Row& right, const 
   return x;
 }
 
-FittedRates fit_rates(const std::vector<OpSample>& samples) {
+FittedRates fit_rates(const std::vector<OpSample>& samples, const PeakRates& peaks) {
   FP_CHECK(!samples.empty(), "nothing was measured");
   const std::vector<Term> terms = terms_of(samples);
   const size_t unknowns = terms.back().first + terms.back().count();
   Row lowest(unknowns, 0.0);
-  // No product may be much faster than the fastest that was measured.
-  for (const Term& t : terms)
-    if (t.product) lowest[t.first + 1] = 1 / (1.5 * t.best_flops);
+  // No product may be much faster than the fastest that was measured, or faster than the device.
+  for (const Term& t : terms) {
+    const double peak = t.compute == "bf16" ? peaks.bf16 : peaks.fp32, most = 1.5 * t.best_flops;
+    if (t.product) lowest[t.first + 1] = 1 / (peak > 0 ? std::min(peak, most) : most);
+  }
   std::vector<Row> rows(samples.size(), Row(unknowns, 0.0));
   for (size_t i = 0; i < samples.size(); ++i)
     for (const OpWork& w : samples[i].works) {

@@ -29,7 +29,11 @@ struct FittedRates {
   std::vector<OpRates> ops;            // by op and compute type; the last one, `other`, is for ops not measured
   std::vector<FitError> errors;        // of the products, then of the ops without `other`
 };
-FittedRates fit_rates(const std::vector<OpSample>&);
+// The FLOP/s of a data sheet, which no product exceeds; 0: not known.
+struct PeakRates {
+  double bf16 = 0, fp32 = 0;
+};
+FittedRates fit_rates(const std::vector<OpSample>&, const PeakRates& = {});
 
 // The time of one communication of a group.
 struct LinkSample {

@@ -272,7 +272,7 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   if (!quick)
     for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
   log::info("fitting rates to what was measured");
-  FittedRates fitted = fit_rates(m.samples);
+  FittedRates fitted = fit_rates(m.samples, {ops.peak_flops(DType::bf16), ops.peak_flops(DType::f32)});
   r.profile.products = std::move(fitted.products);
   r.profile.ops = std::move(fitted.ops);
   r.errors = std::move(fitted.errors);

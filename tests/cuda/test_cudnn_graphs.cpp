@@ -76,6 +76,7 @@ TEST_CASE("cuDNN builds a backward pass for some heads of a long sequence on an 
   const Descriptor gpu = h100();
   both_passes({1, 8192, 8192, 32, 8, 128}, 0, false, gpu);
   both_passes({2, 16384, 16384, 25, 25, 64}, 0, true, gpu);
+  both_passes({1, 16384, 16384, 25, 25, 64}, 0, false, gpu);
 }
 
 TEST_CASE("cuDNN builds both passes for chunks of keys before the queries on an H100") {

@@ -111,6 +111,17 @@ TEST_CASE("fitted coefficients are not negative and rates of products are finite
   for (const double c : {p.half_tokens, p.half_outputs, p.half_inputs, p.overhead_us}) CHECK(c >= 0);
 }
 
+TEST_CASE("fitted products are not faster than the data sheet of their compute type", "[planner][fit]") {
+  const PeakRates peaks{.bf16 = 0.9 * kProductFlops, .fp32 = 0};
+  for (const ProductRates& p : fit_rates(samples(0), peaks).products) {
+    CAPTURE(p.op, p.compute);
+    if (p.compute == "bf16")
+      CHECK(p.tflops == Approx(peaks.bf16 / 1e12));
+    else
+      CHECK(p.tflops == Approx(kProductFlops / 1e12).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("bounded least squares stops at the bounds", "[planner][fit]") {
   // The unbounded minimum is (3, -1).
   const std::vector<std::vector<double>> rows = {{1, 0}, {0, 1}, {1, 1}};
