@@ -47,7 +47,7 @@ BandBounds band_bounds(const AttentionShape&, const AttentionSpec&);
 constexpr size_t kScoreGradientLimit = size_t{2} << 30;
 size_t score_gradient_bytes(const AttentionShape&);  // for one sequence
 
-// What a backward pass processes at a time: some sequences with all heads, or some heads of one sequence.
+// The part of a call that the backward pass processes at a time: sequences with all heads, or heads of one sequence.
 struct AttentionSlice {
   int64_t sequences = 0, kv_heads = 0;  // 0: not even one head fits
   bool operator==(const AttentionSlice&) const = default;

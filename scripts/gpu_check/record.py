@@ -14,8 +14,8 @@ def add(file, device, results, predictions):
         raise SystemExit(f"error: {file} has no table of 9 columns")
     rule = lines.index(RULE)
     today = datetime.date.today().isoformat()
-    judged = [r for r in worst_first(results, predictions) if r.status != "pass" or r.limit or predictions.ratio(r)]
-    rows = ["| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in (today, device, *cells(r, predictions))) + " |" for r in judged]
+    recorded = [r for r in worst_first(results, predictions) if r.status != "pass" or r.limit or predictions.ratio(r)]
+    rows = ["| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in (today, device, *cells(r, predictions))) + " |" for r in recorded]
     lines[rule + 1:rule + 1] = rows
     with open(file, "w", encoding="utf-8") as f:
         f.write("\n".join(lines))

@@ -120,8 +120,8 @@ class ReportTest(unittest.TestCase):
             page = os.path.join(folder, "page.md")
             with open(page, "w", encoding="utf-8") as f:
                 f.write("\n".join(["# Page", "| head |", record.RULE, "| old |", ""]))
-            judged, reported = common.Result("ceilings", "copy", "4100.0 GB/s", figure=4100.0), common.Result("bench-ops", "zero", "4500.0 GB/s", figure=4500.0)
-            record.add(page, "NVIDIA H200", [judged, reported], self.predictions("NVIDIA H200"))
+            recorded, reported = common.Result("ceilings", "copy", "4100.0 GB/s", figure=4100.0), common.Result("bench-ops", "zero", "4500.0 GB/s", figure=4500.0)
+            record.add(page, "NVIDIA H200", [recorded, reported], self.predictions("NVIDIA H200"))
             with open(page, encoding="utf-8") as f:
                 lines = f.read().split("\n")
         self.assertEqual(lines[:3], ["# Page", "| head |", record.RULE])
