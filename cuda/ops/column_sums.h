@@ -39,7 +39,7 @@ struct PartialSums {
 };
 
 struct SumTargets {
-  float* at[2];  // each [stretches, cols]; block z begins at the z-th
+  float* at[2];  // each [stretches, cols]; block z writes at[z] first
 };
 
 constexpr int kSumWarps = 8, kSumUnroll = 4;

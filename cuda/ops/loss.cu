@@ -53,7 +53,7 @@ __global__ void softmax_stats_kernel(float* stats, const T* logits, const int32_
   if (mine < whole) next = load<N>(row + mine);
   for (int at = mine; at < whole; at += step) {
     for (int i = 0; i < N; ++i) x[i] = to_float(next.at[i]) * c.scale;
-    // In flight during the arithmetic; at the end a vector that is not used.
+    // This load is in flight during the arithmetic; the last one is not used.
     next = load<N>(row + std::min(at + step, whole - N));
     softmax.add(x);
   }

@@ -18,7 +18,7 @@ struct NormArgs {
   int64_t rows;
   int cols;
   float eps;
-  bool layernorm;
+  bool layernorm, keeps_residual;  // in shared memory, where it fits beside the row
 };
 
 // A thread only accesses its own elements of the row, also in shared memory, so `sum` may alias x or residual.
@@ -29,16 +29,16 @@ __global__ void norm_kernel(NormArgs<T> a) {
   if (row >= a.rows) return;
   const int first = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
   const auto n = static_cast<float>(a.cols);
-  T* const values = kept + static_cast<int>(threadIdx.y) * (a.sum == nullptr ? 1 : 2) * a.cols;
+  T* const values = kept + static_cast<int>(threadIdx.y) * (a.keeps_residual ? 2 : 1) * a.cols;
   T* const residuals = values + a.cols;
   fetch_row<N>(values, a.x + base, a.cols);
-  if (a.sum != nullptr) fetch_row<N>(residuals, a.residual + base, a.cols);
+  if (a.keeps_residual) fetch_row<N>(residuals, a.residual + base, a.cols);
   wait_for_rows();
   float total = 0.0f;
   for (int c = first; c < a.cols; c += step) {
     Vec<T, N> v = load<N>(values + c);
     if (a.sum != nullptr) {
-      const auto r = load<N>(residuals + c);
+      const auto r = load<N>(a.keeps_residual ? residuals + c : a.residual + base + c);
       for (int i = 0; i < N; ++i) v.at[i] = from_float<T>(to_float(v.at[i]) + to_float(r.at[i]));
       store<N>(values + c, v);
       store<N>(a.sum + base + c, v);
@@ -81,6 +81,7 @@ T* ptr_or_null(const Tensor& t) {
 void CudaOps::run(const calls::Norm& call) {
   if (call.x.elements() == 0) return;
   cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
     const cuda::NormArgs<T> args{call.y.ptr<T>(),
                                  cuda::ptr_or_null<T>(call.sum),
                                  call.stats.ptr<float>(),
@@ -91,16 +92,16 @@ void CudaOps::run(const calls::Norm& call) {
                                  call.x.rows(),
                                  static_cast<int>(call.x.cols()),
                                  static_cast<float>(call.spec.eps),
-                                 call.spec.kind == Norm::layernorm};
-    cuda::by_width<T>(call.x.cols(),
-                      {call.y.data, call.sum.data, call.x.data, call.residual.data, call.gain.data, call.bias.data},
-                      [&](auto width) {
-                        constexpr int N = width.value;
-                        const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
-                        const auto grid = cuda::kept_row_grid("norm", call.x.rows(), call.x.cols() / N,
-                                                              call.sum ? 2 * row_bytes : row_bytes, device_.facts());
-                        cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
-                      });
+                                 call.spec.kind == Norm::layernorm,
+                                 call.sum && cuda::keeps(2 * row_bytes, device_.facts())};
+    cuda::by_width<T>(
+        call.x.cols(), {call.y.data, call.sum.data, call.x.data, call.residual.data, call.gain.data, call.bias.data},
+        [&](auto width) {
+          constexpr int N = width.value;
+          const auto grid = cuda::kept_row_grid("norm", call.x.rows(), call.x.cols() / N,
+                                                args.keeps_residual ? 2 * row_bytes : row_bytes, device_.facts());
+          cuda::launch<cuda::norm_kernel<T, N>>(grid, stream(), args);
+        });
   });
 }
 

@@ -18,7 +18,7 @@ struct NormBackwardArgs {
   const float* stats;
   int64_t rows;
   int cols;
-  bool layernorm, add;
+  bool layernorm, add, keeps_dx;  // in shared memory, where it fits beside dy and x
 };
 
 // A thread only accesses its own elements of the row, also in shared memory.
@@ -27,11 +27,11 @@ __global__ void norm_backward_kernel(NormBackwardArgs<T> a) {
   FP_DYNAMIC_SHARED(T, kept);
   const int64_t row = kept_row(), base = row * a.cols;
   if (row >= a.rows) return;
-  T* const dys = kept + static_cast<int>(threadIdx.y) * (a.add ? 3 : 2) * a.cols;
+  T* const dys = kept + static_cast<int>(threadIdx.y) * (a.keeps_dx ? 3 : 2) * a.cols;
   T *const xs = dys + a.cols, *const dxs = xs + a.cols;
   fetch_row<N>(dys, a.dy + base, a.cols);
   fetch_row<N>(xs, a.x + base, a.cols);
-  if (a.add) fetch_row<N>(dxs, a.dx + base, a.cols);
+  if (a.keeps_dx) fetch_row<N>(dxs, a.dx + base, a.cols);
   const int first = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
   const auto n = static_cast<float>(a.cols);
   const float mean = a.stats[2 * row], inverse_std = a.stats[2 * row + 1];
@@ -50,7 +50,7 @@ __global__ void norm_backward_kernel(NormBackwardArgs<T> a) {
   for (int c = first; c < a.cols; c += step) {
     const auto dy = load<N>(dys + c), x = load<N>(xs + c), gain = load<N>(a.gain + c);
     Vec<T, N> dx{};
-    if (a.add) dx = load<N>(dxs + c);
+    if (a.add) dx = load<N>(a.keeps_dx ? dxs + c : a.dx + base + c);
     for (int i = 0; i < N; ++i) {
       const float g = to_float(dy.at[i]) * to_float(gain.at[i]);
       const float normalised = (to_float(x.at[i]) - mean) * inverse_std;
@@ -85,6 +85,7 @@ struct GainGradient {
 void CudaOps::run(const calls::NormBackwardInput& call) {
   if (call.x.elements() == 0) return;
   cuda::by_type(call.x.dtype, [&]<class T>(T) {
+    const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
     const cuda::NormBackwardArgs<T> args{call.dx.ptr<T>(),
                                          call.dy.ptr<T>(),
                                          call.x.ptr<T>(),
@@ -93,12 +94,12 @@ void CudaOps::run(const calls::NormBackwardInput& call) {
                                          call.x.rows(),
                                          static_cast<int>(call.x.cols()),
                                          call.spec.kind == Norm::layernorm,
-                                         call.write == Write::add};
+                                         call.write == Write::add,
+                                         call.write == Write::add && cuda::keeps(3 * row_bytes, device_.facts())};
     cuda::by_width<T>(call.x.cols(), {call.dx.data, call.dy.data, call.x.data, call.gain.data}, [&](auto width) {
       constexpr int N = width.value;
-      const size_t row_bytes = static_cast<size_t>(call.x.cols()) * sizeof(T);
       const auto grid = cuda::kept_row_grid("norm_backward_input", call.x.rows(), call.x.cols() / N,
-                                            args.add ? 3 * row_bytes : 2 * row_bytes, device_.facts());
+                                            args.keeps_dx ? 3 * row_bytes : 2 * row_bytes, device_.facts());
       cuda::launch<cuda::norm_backward_kernel<T, N>>(grid, stream(), args);
     });
   });

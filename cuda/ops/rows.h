@@ -39,14 +39,19 @@ inline Grid row_grid(int64_t rows, int64_t items) {
 }
 __device__ __forceinline__ int row_item() { return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x); }
 
-// A grid for rows of `items` items that stay in shared memory, of which a row takes `row_bytes`. Thread (x, y) works on
-// row kept_row() with the others of the same y: a warp where its lanes get at most 8 items each, else the block.
-// Throws ConfigError when a block of this GPU has less shared memory.
+constexpr size_t kReductionBytes = 1024;  // of shared memory, at most
+
+// Returns whether a block of this GPU can keep a row of so many bytes in shared memory.
+inline bool keeps(size_t row_bytes, const DeviceFacts& gpu) {
+  return row_bytes + kReductionBytes <= gpu.shared_per_block;
+}
+
+// A grid for rows of `items` items that stay in shared memory. Thread (x, y) works on row kept_row() with the others of
+// the same y: a warp where its lanes get at most 8 items each, else the block. Throws ConfigError unless keeps().
 inline Grid kept_row_grid(const char* op, int64_t rows, int64_t items, size_t row_bytes, const DeviceFacts& gpu) {
-  constexpr size_t kOther = 1024;  // used by reductions
-  if (row_bytes + kOther > gpu.shared_per_block)
+  if (!keeps(row_bytes, gpu))
     throw ConfigError(fmt::format("{}: a row takes {} bytes of shared memory; blocks of {} have {}", op, row_bytes,
-                                  gpu.name, gpu.shared_per_block - kOther));
+                                  gpu.name, gpu.shared_per_block - kReductionBytes));
   constexpr int64_t kLaneItems = 8, kThreadItems = 4, kRows = 4;
   if (items > kLaneItems * kWarp)
     return {static_cast<unsigned>(rows), threads_for((items + kThreadItems - 1) / kThreadItems, 512), row_bytes};

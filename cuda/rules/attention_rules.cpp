@@ -38,9 +38,12 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
                        largest_head(compute_major), compute_major);
   if (shape.queries < 2) return "a sequence of one token";
   if (compute_major < 8) return "a GPU before compute capability 8.0";
-  if (pass == AttentionPass::backward && slice_below(kScoreGradientLimit, shape).sequences == 0)
+  if (pass == AttentionPass::backward && slice_below(kScoreGradientLimit, shape).sequences == 0) {
+    const size_t head = score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads);
+    if (head <= kScoreGradientLimit) return "no slice of its heads starts at a multiple of 16 bytes";
     return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for a head of keys",
-                       score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads) >> 20);
+                       head >> 20);
+  }
   return refusal_of_version(pass, version, compute_major, shape);
 }
 
@@ -66,8 +69,12 @@ AttentionSlice slice_below(size_t limit, const AttentionShape& shape) {
     if (shape.batch % n == 0 && aligned && static_cast<size_t>(n) * sequence <= limit) return {n, shape.kv_heads};
   }
   const size_t head = sequence / static_cast<size_t>(shape.kv_heads);
+  const auto whole_vectors = [&](int64_t kv_heads) {
+    const bool of_doc_start = shape.batch == 1 || shape.queries % 4 == 0;
+    return of_doc_start && kv_heads * (shape.heads / shape.kv_heads) * shape.queries % 4 == 0;
+  };
   for (int64_t n = shape.kv_heads - 1; n >= 1; --n)
-    if (shape.kv_heads % n == 0 && shape.queries % 4 == 0 && static_cast<size_t>(n) * head <= limit) return {1, n};
+    if (shape.kv_heads % n == 0 && whole_vectors(n) && static_cast<size_t>(n) * head <= limit) return {1, n};
   return {};
 }
 

@@ -7,7 +7,7 @@ RULE = "|---|---|---|---|---|---|---|---|---|"
 
 
 def add(file, device, results, predictions):
-    """Adds a row below the table's rule for each result that has a limit or a prediction, the newest run first."""
+    """Adds rows below the table's rule for results with a limit or a prediction, or not passed; the newest run comes first."""
     with open(file, encoding="utf-8") as f:
         lines = f.read().split("\n")
     if RULE not in lines:

@@ -128,6 +128,13 @@ TEST_CASE("the backward pass processes as many sequences or heads at a time as f
   // 5 heads of 3 queries: slices of lse would not start on 16 bytes.
   const AttentionShape odd{4, 3, 3, 5, 5, 64};
   CHECK(slice_below(2 * score_gradient_bytes(odd), odd) == AttentionSlice{});
+  // Heads of one sequence are aligned in groups of four, whatever its length.
+  const AttentionShape grouped{1, 8190, 8190, 32, 8, 128};
+  CHECK(slice_below(kScoreGradientLimit, grouped) == AttentionSlice{1, 4});
+  const AttentionShape single{1, 16383, 16383, 25, 25, 64};
+  CHECK(slice_below(kScoreGradientLimit, single) == AttentionSlice{});
+  CHECK_THAT(cudnn_refusal(AttentionPass::backward, kVersion, 9, single, {}, DType::bf16, false),
+             Contains("multiple of 16 bytes"));
   // And those of doc_start would not, whatever the heads.
   const AttentionShape even_heads{4, 3, 3, 4, 4, 64};
   CHECK(slice_below(2 * score_gradient_bytes(even_heads), even_heads) == AttentionSlice{});

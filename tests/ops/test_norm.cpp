@@ -12,8 +12,8 @@ namespace {
 struct NormShape {
   int64_t M, h;
 };
-const std::vector<NormShape> kNormShapes{{1, 1},    {1, 64},   {7, 33},   {65, 80}, {3, 257},
-                                         {130, 96}, {2, 1030}, {2, 2048}, {2, 2560}};
+const std::vector<NormShape> kNormShapes{{1, 1},    {1, 64},   {7, 33},   {65, 80},  {3, 257},
+                                         {130, 96}, {2, 1030}, {2, 2048}, {2, 2560}, {1, 20480}};
 
 struct RowMoments {
   double mean = 0.0, mean_magnitude = 0.0, inverse_std = 0.0;
