@@ -39,7 +39,10 @@ class CudaOps final : public Ops {
   cuda::Device& device() { return device_; }
 
  private:
-  FP_OPS(FP_RUN_OP)
+  using Ops::run;  // of the ops that are not fused here
+  FP_UNFUSED_OPS(FP_RUN_OP)
+  FP_RUN_OP(LinearGelu, linear_gelu)
+  FP_RUN_OP(LinearBackwardInputGelu, linear_backward_input_gelu)
   std::unique_ptr<Copies> make_copies() override;
   Ops& host_backend() override;
   template <class Rule, class Call>
