@@ -218,6 +218,7 @@ struct CommunicationSection {
   int64_t node_gradient_bits = 0;  // within nodes; 0: gradient_bits
   int64_t block = 256;             // elements with a common scale
   bool rotate_gradients = false;   // before they are quantized
+  double max_gradient_error = 0;   // of quantized gradients, for each parameter; 0: no limit
 
   bool operator==(const CommunicationSection&) const = default;
 };

@@ -46,6 +46,9 @@ void check_communication(const RunSpec& s, Checker& check) {
   check.require(!c.rotate_gradients || c.gradient_bits > 0,
                 {"communication.rotate_gradients", "communication.gradient_bits"},
                 "communication.rotate_gradients has no effect without communication.gradient_bits; remove it");
+  check.require(c.max_gradient_error == 0 || c.gradient_bits > 0,
+                {"communication.max_gradient_error", "communication.gradient_bits"},
+                "communication.max_gradient_error has no effect without communication.gradient_bits; remove it");
   check.require(
       !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
       fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));

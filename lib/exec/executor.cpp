@@ -1,8 +1,8 @@
 #include "exec/executor.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "exec/state_stream.h"
@@ -18,7 +18,8 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
                              : single_stage(model.architecture().layers, model.params().uses_attached_gradients() &&
                                                                              !model.params().weights_on_host())),
       weights_(model.env(), groups_),
-      gradients_(model.env(), groups_, options.check_sums),
+      guard_(make_gradient_guard(model.env(), *groups_.data, options.max_gradient_error, options.assume_small_errors)),
+      gradients_(model.env(), groups_, options.check_sums, gradient_guard()),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_, plan_.lowering.sends_in_flight,
              breadth_first() && model.env().host != nullptr ? &model.env() : nullptr),
@@ -74,13 +75,16 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
     return squares.sum();
   }();
   // Tensor ranks have the same losses, so those of one are summed; a non-finite loss counts from each.
-  std::array<double, 1 + LossSums::kNumbers> values{sum};
+  constexpr size_t kNumbers = 1 + LossSums::kNumbers;
+  std::vector<double> values(kNumbers, sum);
   std::ranges::copy((groups_.at.tp == 0 ? sums : LossSums{.loss = std::isfinite(sums.loss) ? 0 : sums.loss}).numbers(),
                     values.begin() + 1);
+  if (guard_) std::ranges::copy(guard_->errors(), std::back_inserter(values));
   groups_.world->all_reduce(values);
-  sums = LossSums::from(std::span(values).last<LossSums::kNumbers>());
+  sums = LossSums::from(std::span(values).subspan<1, LossSums::kNumbers>());
   // One element that is far too large overflows the norm; such a step is skipped.
   const bool finite = std::isfinite(values[0]);
+  if (guard_ && finite) guard_->choose(std::span(values).subspan(kNumbers));
   if (!finite && gradients_.check() != nullptr) gradients_.check()->verify();
   return {std::sqrt(values[0]), finite};
 }

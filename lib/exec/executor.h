@@ -29,6 +29,8 @@ struct ExecutorOptions {
   bool early_gradients = false;                // those of the host's updates are sent during the backward pass
   bool synchronous_update = false;             // of offloaded state, by the host, without overlap: for comparisons
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
+  double max_gradient_error = 0;               // of quantized sums (GradientGuard); 0: no limit
+  bool assume_small_errors = false;            // of those: begin as if they were within the limit, for dry runs
 };
 
 struct GradientNorm {
@@ -51,6 +53,9 @@ class Executor {
   // ranks treat the step alike. With check_sums and a norm that is not finite, throws DeviceError as update() does.
   GradientNorm gradient_norm(LossSums& sums);
   GradientNorm gradient_norm();
+  // Returns what chooses the bits of quantized sums, at the end of gradient_norm(); null: nothing does.
+  GradientGuard* gradient_guard() { return guard_ ? &*guard_ : nullptr; }
+  const GradientGuard* gradient_guard() const { return guard_ ? &*guard_ : nullptr; }
   // Checksums of this rank's gradients after accumulate(): equal when a step is repeated on correct hardware.
   struct GradientMarks {
     std::vector<uint32_t> given;  // computed by this rank, independent of other ranks; empty without check_sums
@@ -107,6 +112,7 @@ class Executor {
   PipelinePlan plan_;
   std::map<int, Schedule> steps_, evaluations_;  // by micro-batches
   WeightGather weights_;
+  std::optional<GradientGuard> guard_;
   GradientSync gradients_;
   std::optional<EarlyGradients> early_;
   std::optional<GradientSquares> squares_;  // where gradients leave the device

@@ -4,7 +4,7 @@
 
 namespace fp {
 
-GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check)
+GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check, GradientGuard* guard)
     : env_(&env),
       data_(groups.data),
       in_node_(groups.data_in_node),
@@ -12,7 +12,8 @@ GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check
       copies_(groups.copies),
       ends_(groups.ends),
       shards_(env, *data_, in_node_.get(), across_nodes_.get()),
-      attached_(env.params->table().units().size()) {
+      attached_(env.params->table().units().size()),
+      guard_(guard) {
   if (check) check_.emplace(env, *data_, ends_.get());
 }
 
@@ -70,10 +71,14 @@ void GradientSync::before_send(int unit, const Tensor& whole) {
 }
 
 void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
-  if (r.sharded)
-    r.shard = shards_.start_reduce_scatter(r.result, whole);
-  else
+  if (!r.sharded) {
     r.request = data_->start_all_reduce(whole);
+  } else if (guard_ == nullptr) {
+    r.shard = shards_.start_reduce_scatter(r.result, whole);
+  } else {
+    if (r.last) guard_->sample(r.unit, whole);
+    r.shard = shards_.start_reduce_scatter(r.result, whole, guard_->parts(r.unit));
+  }
 }
 
 void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
@@ -103,6 +108,7 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   const Segment own = store.table().shard_of(u, store.table().shard());
   auto r = std::make_unique<Reduction>();
   r->unit = unit;
+  r->last = last;
   r->sharded = store.gradients_sharded();
   r->result = r->sharded ? work->slice(own.offset - u.offset, own.count) : *work;
   before_send(unit, work);
@@ -110,7 +116,6 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   r->memory = std::move(work);
   r->target = store.held_gradients(u);
   r->first = first;
-  r->last = last;
   under_way_ = std::move(r);
   if (store.weights_on_host() && data_->size() == 1) settle();
 }

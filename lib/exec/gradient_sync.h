@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exec/bit_flip.h"
+#include "exec/gradient_guard.h"
 #include "exec/reduction_check.h"
 #include "exec/shard_exchange.h"
 #include "model/env.h"
@@ -24,7 +25,8 @@ namespace fp {
 class GradientSync {
  public:
   // `check`: compute checksums, with which check()->verify() can verify the sums over the data group after end_step().
-  GradientSync(const ModelEnv&, const Groups&, bool check = false);
+  // `guard`, which must outlive this, chooses with how many bits quantized sums are sent; null: all with the same.
+  GradientSync(const ModelEnv&, const Groups&, bool check = false, GradientGuard* guard = nullptr);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
@@ -75,6 +77,7 @@ class GradientSync {
   std::vector<bool> reduced_;          // in this step
   std::unique_ptr<Reduction> under_way_;
   std::optional<ReductionCheck> check_;
+  GradientGuard* guard_;
   std::optional<BitFlip> flip_sent_, flip_received_;
   std::function<void(int, const Tensor&)> when_complete_;
   ArenaTensor departing_;  // to host memory

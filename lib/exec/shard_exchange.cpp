@@ -1,5 +1,7 @@
 #include "exec/shard_exchange.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace fp {
@@ -18,16 +20,23 @@ Tensor as_parts(const Tensor& packed, int64_t parts) {
 
 Tensor as_row(const Tensor& t) { return t.reshaped({1, t.elements()}); }
 
+int64_t elements_of(const std::vector<Segment>& segments) {
+  int64_t sum = 0;
+  for (const Segment& s : segments) sum += s.count;
+  return sum;
+}
+
 }  // namespace
 
 void ShardExchange::Pending::wait() {
   request_.wait();
   if (finish_) std::exchange(finish_, {})();
   memory_.clear();
+  room_.reset();
 }
 
-ArenaTensor ShardExchange::packed(const BlockFormat& f, int64_t rows, int64_t columns, MemoryClass c) const {
-  return env_->arena->alloc(DType::u8, {rows, packed_bytes(f, columns)}, c);
+ArenaTensor ShardExchange::packed(const BlockFormat& f, int64_t rows, int64_t columns, MemoryClass c, Arena& a) const {
+  return a.alloc(DType::u8, {rows, packed_bytes(f, columns)}, c);
 }
 
 ShardExchange::Pending ShardExchange::start_gather(const Tensor& whole, const Tensor& part) const {
@@ -42,7 +51,7 @@ ShardExchange::Pending ShardExchange::start_gather(const Tensor& whole, const Te
   const Tensor weights = whole.reshaped({ranks, n});
   Tensor rows = weights, own = as_row(part);
   if (format) {
-    rows = p.keep(packed(*format, ranks, n, MemoryClass::parameters));
+    rows = p.keep(packed(*format, ranks, n, MemoryClass::parameters, *env_->arena));
     own = rows.slice(data_->rank(), 1);
     env_->ops->quantize({own, as_row(part), *format});
   }
@@ -79,7 +88,8 @@ ShardExchange::Pending ShardExchange::start_add_differences(const Tensor& held, 
   const BlockFormat f = *env_->formats.weights;
   const int ranks = data_->size();
   const int64_t n = mine.elements();
-  const Tensor all = p.keep(packed(f, ranks, n, MemoryClass::parameters)), own = all.slice(data_->rank(), 1);
+  const Tensor all = p.keep(packed(f, ranks, n, MemoryClass::parameters, *env_->arena)),
+               own = all.slice(data_->rank(), 1);
   env_->ops->quantize({own, as_row(mine), f, 1, as_row(held.slice(data_->rank() * n, n))});
   Tensor kept;
   if (through_nodes())
@@ -98,7 +108,7 @@ ShardExchange::Pending ShardExchange::start_add_differences(const Tensor& kept, 
   Pending p;
   const BlockFormat f = *env_->formats.weights;
   const int64_t n = mine.elements();
-  const Tensor codes = p.keep(packed(f, 1, n, MemoryClass::parameters));
+  const Tensor codes = p.keep(packed(f, 1, n, MemoryClass::parameters, *env_->arena));
   env_->ops->quantize({codes, as_row(mine), f, 1, as_row(own)});
   const Tensor received = start_spread(p, codes);
   env_->ops->sum_quantized({as_row(own), as_parts(codes, 1), f, 1, Write::add});
@@ -108,15 +118,16 @@ ShardExchange::Pending ShardExchange::start_add_differences(const Tensor& kept, 
   return p;
 }
 
-ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part, const Tensor& whole) const {
+ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part, const Tensor& whole,
+                                                              Arena& arena) const {
   Pending p;
   const int inner = in_node_->size(), nodes = across_nodes_->size();
   const int64_t n = part.elements();
   // As in start_spread(), but the other way: the rank at place r has the node's sums of nodes consecutive shards.
-  const Tensor of_node = p.keep(env_->arena->alloc(whole.dtype, {nodes * n}, MemoryClass::gradients));
+  const Tensor of_node = p.keep(arena.alloc(whole.dtype, {nodes * n}, MemoryClass::gradients));
   p.request_ = in_node_->start_reduce_scatter(of_node, whole);
-  p.finish_ = [this, inner, nodes, n, part, of_node] {
-    const ArenaTensor sums = env_->arena->alloc(of_node.dtype, {nodes, n}, MemoryClass::gradients);
+  p.finish_ = [this, inner, nodes, n, part, of_node, &arena] {
+    const ArenaTensor sums = arena.alloc(of_node.dtype, {nodes, n}, MemoryClass::gradients);
     std::vector<int64_t> sends, recvs;
     for (int rank = 0; rank < data_->size(); ++rank) {
       sends.push_back(rank / nodes == in_node_->rank() ? n : 0);
@@ -125,7 +136,7 @@ ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part
     data_->start_all_to_all(message(sums), of_node, std::move(sends), std::move(recvs)).wait();
     Ops& ops = *env_->ops;
     const bool narrow = part.dtype != DType::f32;
-    const ArenaTensor wide = narrow ? env_->alloc_f32({1, n}) : ArenaTensor();
+    const ArenaTensor wide = narrow ? arena.alloc(DType::f32, {1, n}, MemoryClass::gradients) : ArenaTensor();
     const Tensor sum = narrow ? *wide : as_row(part);
     for (int node = 0; node < nodes; ++node) {
       const Tensor row = sums->slice(node, 1);
@@ -141,11 +152,12 @@ ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part
   return p;
 }
 
-ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole) const {
+ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor& whole, const SumFormats& f,
+                                                Arena& arena) const {
   Pending p;
-  const std::optional<BlockFormat>&last = env_->formats.gradients, &first = env_->formats.node_gradients;
+  const std::optional<BlockFormat>&last = f.last, &first = f.in_node;
   const int ranks = data_->size();
-  if (!last && ranks > 1 && through_nodes()) return start_sum_through_nodes(part, whole);
+  if (!last && ranks > 1 && through_nodes()) return start_sum_through_nodes(part, whole, arena);
   if (!last || ranks == 1) {
     p.request_ = data_->start_reduce_scatter(part, whole);
     return p;
@@ -153,27 +165,151 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
   const int64_t n = part.elements();
   Ops* const ops = env_->ops;
   if (across_nodes_ == nullptr) {
-    const BlockFormat f = in_node_ != nullptr ? *first : *last;
-    const Tensor sent = p.keep(packed(f, ranks, n, MemoryClass::gradients)),
-                 received = p.keep(packed(f, ranks, n, MemoryClass::gradients));
-    ops->quantize({sent, whole.reshaped({ranks, n}), f});
+    const BlockFormat only = in_node_ != nullptr ? *first : *last;
+    const Tensor sent = p.keep(packed(only, ranks, n, MemoryClass::gradients, arena)),
+                 received = p.keep(packed(only, ranks, n, MemoryClass::gradients, arena));
+    ops->quantize({sent, whole.reshaped({ranks, n}), only});
     p.request_ = data_->start_all_to_all(message(received), message(sent));
-    p.finish_ = [ops, f, part, ranks, received] { ops->sum_quantized({as_row(part), as_parts(received, ranks), f}); };
+    p.finish_ = [ops, only, part, ranks, received] {
+      ops->sum_quantized({as_row(part), as_parts(received, ranks), only});
+    };
     return p;
   }
   const int inner = in_node_->size(), outer = across_nodes_->size();
-  const Tensor sent = p.keep(packed(*first, ranks, n, MemoryClass::gradients)),
-               received = p.keep(packed(*first, ranks, n, MemoryClass::gradients));
+  const Tensor sent = p.keep(packed(*first, ranks, n, MemoryClass::gradients, arena)),
+               received = p.keep(packed(*first, ranks, n, MemoryClass::gradients, arena));
   ops->quantize({sent, whole.reshaped({ranks, n}), *first, inner});
   p.request_ = in_node_->start_all_to_all(message(received), message(sent));
-  p.finish_ = [this, ops, part, n, inner, outer, from = *first, to = *last, received] {
-    const ArenaTensor sums = packed(to, outer, n, MemoryClass::gradients),
-                      all = packed(to, outer, n, MemoryClass::gradients);
+  p.finish_ = [this, ops, part, n, inner, outer, &arena, from = *first, to = *last, received] {
+    const ArenaTensor sums = packed(to, outer, n, MemoryClass::gradients, arena),
+                      all = packed(to, outer, n, MemoryClass::gradients, arena);
     ops->requantize_sums({sums, as_parts(received, inner), n, from, to});
     across_nodes_->all_to_all(message(all), message(sums));
     ops->sum_quantized({as_row(part), as_parts(all, outer), to});
   };
   return p;
+}
+
+// A sum that is taken beside that of the rest: its elements one after the other, then zeros, as long on all ranks.
+struct ShardExchange::SumApart {
+  std::vector<Segment> segments;
+  ArenaTensor memory;
+  Tensor part;  // this rank's piece of it
+  Pending sum;
+};
+
+ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, const Tensor& whole, Arena& arena) const {
+  const int64_t ranks = data_->size(), total = elements_of(parts.segments), each = (total + ranks - 1) / ranks;
+  SumApart a{parts.segments, arena.alloc(whole.dtype, {ranks * each}, MemoryClass::gradients), {}, {}};
+  a.part = a.memory->slice(data_->rank() * each, each);
+  int64_t at = 0;
+  for (const Segment& s : parts.segments) {
+    const Tensor from = whole.slice(s.offset, s.count);
+    env_->ops->copy({a.memory->slice(at, s.count), from});
+    env_->ops->zero({from});
+    at += s.count;
+  }
+  if (at < ranks * each) env_->ops->zero({a.memory->slice(at, ranks * each - at)});
+  return a;
+}
+
+// Sends the sums to the ranks whose pieces of the whole they are. Both orders are that of the elements, so messages are
+// consecutive.
+void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena) const {
+  const int64_t ranks = data_->size(), rank = data_->rank(), n = part.elements(), each = a.part.elements();
+  // Returns how many elements were set apart from the pieces of the ranks below `r`.
+  const auto below = [&](int64_t r) {
+    int64_t sum = 0;
+    for (const Segment& s : a.segments) sum += std::clamp<int64_t>(r * n - s.offset, 0, s.count);
+    return sum;
+  };
+  // Returns how many of those from the piece of rank `to` rank `from` has summed.
+  const auto moved = [&](int64_t from, int64_t to) {
+    return std::max<int64_t>(0, std::min((from + 1) * each, below(to + 1)) - std::max(from * each, below(to)));
+  };
+  std::vector<int64_t> sends, recvs;
+  for (int64_t r = 0; r < ranks; ++r) {
+    sends.push_back(moved(rank, r));
+    recvs.push_back(moved(r, rank));
+  }
+  const int64_t mine = std::accumulate(recvs.begin(), recvs.end(), int64_t{0});
+  const Tensor sent = a.part.slice(0, std::accumulate(sends.begin(), sends.end(), int64_t{0}));
+  const ArenaTensor received = arena.alloc(part.dtype, {std::max<int64_t>(mine, 1)}, MemoryClass::gradients);
+  data_->start_all_to_all(received->slice(0, mine), sent, std::move(sends), std::move(recvs)).wait();
+  int64_t at = 0;
+  for (const Segment& s : a.segments) {
+    const int64_t begin = std::max(s.offset, rank * n), end = std::min(s.offset + s.count, (rank + 1) * n);
+    if (begin >= end) continue;
+    env_->ops->copy({part.slice(begin - rank * n, end - begin), received->slice(at, end - begin)});
+    at += end - begin;
+  }
+}
+
+ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole) const {
+  return start_sum(part, whole, formats_of_sums(), *env_->arena);
+}
+
+// Memory in which a sum with parts allocates, as it takes more or less with other parts.
+struct ShardExchange::Room {
+  explicit Room(ArenaTensor t)
+      : block(std::move(t)),
+        arena(std::shared_ptr<std::byte>(std::shared_ptr<void>(), static_cast<std::byte*>(block->data)),
+              block->bytes()) {}
+  ArenaTensor block;
+  Arena arena;
+};
+
+ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole,
+                                                           const std::vector<FormattedParts>& parts) const {
+  if (data_->size() == 1) return start_reduce_scatter(part, whole);
+  const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype));
+  const auto room = std::make_shared<Room>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
+  Arena& arena = room->arena;
+  if (parts.size() == 1 && elements_of(parts[0].segments) == whole.elements()) {
+    FP_CHECK(!parts[0].format, "a sum all of which is sent in {} bits instead of in the format of the model",
+             parts[0].format->bits);
+    Pending p = start_sum(part, whole, {}, arena);
+    p.room_ = room;
+    return p;
+  }
+  const auto apart = std::make_shared<std::vector<SumApart>>();
+  for (const FormattedParts& f : parts) apart->push_back(set_apart(f, whole, arena));
+  Pending p = start_sum(part, whole, formats_of_sums(), arena);
+  p.room_ = room;
+  if (parts.empty()) return p;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    SumApart& a = (*apart)[i];
+    a.sum = start_sum(a.part, *a.memory, {parts[i].format, parts[i].format}, arena);
+  }
+  p.finish_ = [this, part, apart, &arena, finish = std::move(p.finish_)] {
+    if (finish) finish();
+    for (SumApart& a : *apart) {
+      a.sum.wait();
+      deliver(a, part, arena);
+    }
+  };
+  return p;
+}
+
+// Returns at least what start_sum() allocates for this many elements, until the sum is complete.
+size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& f) const {
+  const int64_t ranks = data_->size(), n = (elements + ranks - 1) / ranks;
+  const int64_t nodes = across_nodes_ != nullptr ? across_nodes_->size() : 1;
+  if (f.last)
+    return static_cast<size_t>(2 * ranks * std::max(packed_bytes(*f.last, n), packed_bytes(*f.in_node, n)) +
+                               2 * nodes * packed_bytes(*f.last, n));
+  return through_nodes() ? static_cast<size_t>(nodes * n) * 2 * size_of(t) + static_cast<size_t>(n) * sizeof(float) : 0;
+}
+
+// The sum itself, or of all as it is; a quarter of it apart, in the format that takes more; and what is sent on.
+size_t ShardExchange::bytes_with_parts(int64_t elements, DType t) const {
+  constexpr size_t kRounding = 32 * Arena::kAlignment;  // of all of its tensors
+  const int64_t apart = elements / kLargestShareOfParts + 2 * data_->size();
+  BlockFormat eight = *env_->formats.gradients;
+  eight.bits = 8;
+  const size_t sum = std::max(bytes_of_sum(elements, t, formats_of_sums()), bytes_of_sum(elements, t, {})),
+               of_parts = std::max(bytes_of_sum(apart, t, {eight, eight}), bytes_of_sum(apart, t, {}));
+  return sum + of_parts + static_cast<size_t>(apart + elements / data_->size()) * size_of(t) + kRounding;
 }
 
 }  // namespace fp

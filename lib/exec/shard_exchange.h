@@ -17,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,16 @@
 
 namespace fp {
 
+// Parts of a tensor whose sums are sent in another format than the rest; without a format, as they are. Segments
+// ascend and do not overlap.
+struct FormattedParts {
+  std::optional<BlockFormat> format;
+  std::vector<Segment> segments;
+};
+
 class ShardExchange {
+  struct Room;
+
  public:
   // A collective in flight. Sources and destinations as of a Request.
   class Pending {
@@ -39,6 +49,7 @@ class ShardExchange {
     Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
 
     Request request_;
+    std::shared_ptr<Room> room_;  // of `memory_`, if that is not the model's arena
     std::vector<ArenaTensor> memory_;
     std::function<void()> finish_;  // turns what has been received into the result
   };
@@ -52,6 +63,12 @@ class ShardExchange {
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
+  // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
+  // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
+  // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter. Always
+  // takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
+  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&) const;
+  static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
 
   // Adds to the weights that all ranks hold, held bf16 [N * n], what they differ by from this rank's new ones, f32 [n],
   // and from those of the others.
@@ -61,12 +78,23 @@ class ShardExchange {
   Pending start_add_differences(const Tensor& kept, const Tensor& own, const Tensor& mine) const;
 
  private:
+  // Formats of a sum: over all ranks or, where it goes through nodes, between them; and within nodes.
+  struct SumFormats {
+    std::optional<BlockFormat> last, in_node;
+  };
+  struct SumApart;
+  SumFormats formats_of_sums() const { return {env_->formats.gradients, env_->formats.node_gradients}; }
   bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.by_nodes; }
   // Starts to send this rank's shard, one row, to the rank on each node that keeps it. Returns the rows that this rank
   // receives: the consecutive shards that it keeps.
   Tensor start_spread(Pending& p, const Tensor& row) const;
-  Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole) const;
-  ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass) const;
+  Pending start_sum(const Tensor& part, const Tensor& whole, const SumFormats&, Arena&) const;
+  Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole, Arena&) const;
+  SumApart set_apart(const FormattedParts&, const Tensor& whole, Arena&) const;
+  void deliver(const SumApart&, const Tensor& part, Arena&) const;
+  size_t bytes_of_sum(int64_t elements, DType, const SumFormats&) const;
+  size_t bytes_with_parts(int64_t elements, DType) const;
+  ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass, Arena&) const;
 
   const ModelEnv* env_;
   Group *data_, *in_node_, *across_nodes_;

@@ -30,7 +30,8 @@ void History::add(const StepMetrics& m) {
                                              m.step_ms,
                                              static_cast<double>(m.peak_bytes),
                                              m.accuracy.value_or(StepMetrics::kUnknown),
-                                             m.margin.value_or(StepMetrics::kUnknown)};
+                                             m.margin.value_or(StepMetrics::kUnknown),
+                                             m.widened_parameters.value_or(StepMetrics::kUnknown)};
   for (size_t i = 0; i < kChannels; ++i) bucket.channels[i].add(values[i]);
   ++steps_;
   if (!first_) first_ = m;

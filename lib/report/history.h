@@ -12,8 +12,8 @@
 
 namespace fp {
 
-enum class Channel { loss, lr, grad_norm, tokens_per_s, mfu, step_ms, peak_bytes, accuracy, margin };
-constexpr size_t kChannels = 9;
+enum class Channel { loss, lr, grad_norm, tokens_per_s, mfu, step_ms, peak_bytes, accuracy, margin, widened };
+constexpr size_t kChannels = 10;
 
 // Minimum, maximum, sum and count of the finite values of neighbouring steps.
 struct Extent {
@@ -54,6 +54,8 @@ class History {
 
   // True if the steps train on pairs of answers (DPO).
   bool is_of_pairs() const { return last_ && last_->accuracy.has_value(); }
+  // True if the steps limit the error of quantized gradients.
+  bool limits_errors() const { return last_ && last_->widened_parameters.has_value(); }
   // True if MFU is known for the last steps, and for more than a few.
   bool knows_mfu() const;
 

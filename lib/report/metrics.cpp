@@ -28,7 +28,7 @@ struct Field {
 };
 
 // Each key is declared once, in the order of the file; reading and writing both follow this table.
-const std::array<Field, 23> kFields{{{"step", &StepMetrics::step},
+const std::array<Field, 25> kFields{{{"step", &StepMetrics::step},
                                      {"loss", &StepMetrics::loss, 9},
                                      {"lr", &StepMetrics::lr, 9},
                                      {"grad_norm", &StepMetrics::grad_norm, 9},
@@ -49,6 +49,8 @@ const std::array<Field, 23> kFields{{{"step", &StepMetrics::step},
                                      {"predicted_step_ms", &StepMetrics::predicted_step_ms, 6},
                                      {"predicted_peak_bytes", &StepMetrics::predicted_peak_bytes, 15},
                                      {"between_nodes_bytes", &StepMetrics::between_nodes_bytes, 15},
+                                     {"widened_parameters", &StepMetrics::widened_parameters, 15},
+                                     {"gradient_error", &StepMetrics::gradient_error, 6},
                                      {"skipped", &StepMetrics::skipped},
                                      {"resumed", &StepMetrics::resumed}}};
 

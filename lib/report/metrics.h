@@ -48,6 +48,9 @@ struct StepMetrics {
   std::map<std::string, int64_t> sent_bytes;   // by this rank in this step, by "group.kind"; written by rank 0
   // Bytes of tensors that leave a node in this step, the mean over the nodes; only with several.
   std::optional<double> between_nodes_bytes;
+  // Only with communication.max_gradient_error: the parameters whose gradients were sent with more bits than
+  // communication.gradient_bits, and the median over all of the error that those bits would make.
+  std::optional<double> widened_parameters, gradient_error;
   bool skipped = false;  // loss or gradient was not finite, the update was not applied
   bool resumed = false;  // first step after a resume; set by MetricsWriter
 };

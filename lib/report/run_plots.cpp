@@ -250,6 +250,13 @@ std::vector<Plot> run_plots(const RunFacts& facts, const History& history) {
   norm.from_zero = true;
   add_smoothed(norm, history, Channel::grad_norm, "norm_raw", "each step", "norm", "smoothed", "c-grad");
   plots.push_back(std::move(norm));
+  if (history.limits_errors()) {
+    Plot widened;
+    widened.title = "Parameters whose gradients are sent with more bits";
+    widened.from_zero = true;
+    widened.curves.push_back(channel_curve(history, Channel::widened, "widened", "parameters", "c-grad"));
+    plots.push_back(std::move(widened));
+  }
   plots.push_back(throughput_plot(facts, history));
   plots.push_back(memory_plot(facts, history));
   for (Plot& plot : plots) {

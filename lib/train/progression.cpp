@@ -11,6 +11,19 @@ namespace {
   throw DataError(fmt::format("the checkpoint of step {} lacks the progress of training: {}", s.step, e.what()));
 }
 
+constexpr const char* kGuard = "gradient_guard";
+constexpr const char* kGuardSteps = "steps";
+constexpr const char* kGuardBits = "bits";
+
+std::optional<GradientGuardState> guard_of(const nlohmann::json& extra) {
+  const auto found = extra.find(kGuard);
+  if (found == extra.end()) return std::nullopt;
+  GradientGuardState guard{integer_from<int64_t>(found->at(kGuardSteps), kGuardSteps, 0), {}};
+  for (const auto& [name, bits] : found->at(kGuardBits).get_ref<const nlohmann::json::object_t&>())
+    guard.bits[name] = integer_from<int>(bits, kGuardBits, 0, 32);
+  return guard;
+}
+
 }  // namespace
 
 Progression Progression::from(const TrainState& s) try {
@@ -21,6 +34,7 @@ Progression Progression::from(const TrainState& s) try {
           .consumed = s.consumed_samples,
           .tokens = count("tokens"),
           .elapsed_s = s.extra.at("elapsed_s"),
+          .guard = guard_of(s.extra),
           .last_loss = s.last_loss};
 } catch (const nlohmann::json::exception& e) {
   refuse(s, e);
@@ -35,6 +49,7 @@ TrainState Progression::state() const {
   s.last_loss = last_loss;
   s.extra = {
       {"updates", updates}, {"skipped_in_a_row", skipped_in_a_row}, {"tokens", tokens}, {"elapsed_s", elapsed_s}};
+  if (guard) s.extra[kGuard] = {{kGuardSteps, guard->steps}, {kGuardBits, guard->bits}};
   return s;
 }
 

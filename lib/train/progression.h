@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "exec/gradient_guard.h"
 
 namespace fp {
 
@@ -15,6 +17,7 @@ struct Progression {
   uint64_t consumed = 0;  // samples
   int64_t tokens = 0;
   double elapsed_s = 0;
+  std::optional<GradientGuardState> guard;  // if there is a limit of the error of quantized gradients
   double last_loss = std::numeric_limits<double>::quiet_NaN();
 
   // Throws DataError when the state lacks one of the values.

@@ -142,6 +142,17 @@ LossSums Trainer::repeated(const LossSums& first) {
   throw error;
 }
 
+// Returns the norm of the gradients; sets the metrics of their quantization.
+GradientNorm Trainer::gradient_norm(LossSums& sums, StepMetrics& m) {
+  const GradientGuard* const guard = executor_->gradient_guard();
+  if (guard == nullptr) return executor_->gradient_norm(sums);
+  m.widened_parameters = static_cast<double>(guard->widened());
+  const GradientNorm g = executor_->gradient_norm(sums);
+  m.gradient_error = guard->median_error();
+  if (leads() && !guard->changes().empty()) log::info("step {}: {}", at_.step + 1, describe(guard->changes()));
+  return g;
+}
+
 // Returns the metrics of the step, of which nothing is recorded yet.
 StepMetrics Trainer::run_step() {
   const auto start = Clock::now();
@@ -166,7 +177,8 @@ StepMetrics Trainer::run_step() {
   groups_.record->enter_phase("step", at_.step);
   LossSums sums = executor_->accumulate(batches_);
   if (spec_.train.check_repeats > 0 && (at_.step + 1) % spec_.train.check_repeats == 0) sums = repeated(sums);
-  const GradientNorm g = executor_->gradient_norm(sums);
+  StepMetrics m;
+  const GradientNorm g = gradient_norm(sums, m);
   const double lr = learning_rate(spec_.schedule, spec_.optimizer.lr, at_.step, spec_.train.steps);
   const bool accepted = accept(sums, g);
   const bool compares = compares_replicas(at_.step + 1);
@@ -186,7 +198,6 @@ StepMetrics Trainer::run_step() {
   at_.last_loss = sums.mean();
   at_.elapsed_s = elapsed_before_ + seconds_since(started_);
 
-  StepMetrics m;
   m.step = at_.step;
   m.loss = sums.mean();
   m.lr = lr;

@@ -50,6 +50,7 @@ class Trainer {
   void compare_settings(const std::string& config_yaml);
   StepMetrics run_step();
   LossSums repeated(const LossSums& first);
+  GradientNorm gradient_norm(LossSums&, StepMetrics&);
   double utilisation(double tokens_per_s);
   void check_first_loss(double loss);
   void load_batches();

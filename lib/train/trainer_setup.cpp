@@ -200,6 +200,7 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint)
   const TrainState s = state_on_all_ranks(*checkpoint, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
+  if (GradientGuard* guard = executor_->gradient_guard(); guard != nullptr && at_.guard) guard->restore(*at_.guard);
   saved_step_ = resumed_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
   if (leads()) compare_settings(s.config_yaml);
@@ -250,7 +251,9 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
 }
 
 TrainState Trainer::state() const {
-  TrainState s = at_.state();
+  Progression at = at_;
+  if (const GradientGuard* guard = executor_->gradient_guard()) at.guard = guard->state();
+  TrainState s = at.state();
   if (!leads()) return s;
   s.extra["data"] = data_identity(spec_, data_.train());
   RunSpec resolved = spec_;

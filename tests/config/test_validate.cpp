@@ -125,6 +125,7 @@ TEST_CASE("keys that contradict each other are refused", "[config]") {
        "not with memory.offload.weights"},
       {"communication: {node_weights: true}", "for the gathers of parallel.zero_stage 3, not 0"},
       {"communication: {node_gradient_bits: 8}", "has no effect without communication.gradient_bits"},
+      {"communication: {max_gradient_error: 0.5}", "has no effect without communication.gradient_bits"},
       {"communication: {rotate_gradients: true}", "has no effect without communication.gradient_bits"},
       {"communication: {gradient_bits: 4, rotate_gradients: true, block: 40}", "block = 40; legal: a multiple of 32"},
       {"communication: {block: 12}", "communication.block = 12; legal: a multiple of 8"},

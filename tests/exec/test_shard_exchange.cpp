@@ -152,6 +152,82 @@ TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]")
     }
 }
 
+// The elements that are sent as they are and with 8 bits: a few, across the ends of shards and blocks.
+bool sent_exactly(int64_t i) { return (i >= 38 && i < 51) || i == 80; }
+bool sent_with_eight_bits(int64_t i) { return i >= 60 && i < 67; }
+const std::vector<FormattedParts> kParts{{BlockFormat{8, 16}, {{60, 7}}}, {std::nullopt, {{38, 13}, {80, 1}}}};
+
+TEST_CASE("parts of a sum are sent in their own formats, and the rest as if they were 0", "[exec]") {
+  for (const bool by_nodes : {false, true})
+    for (const Place& p : kPlaces)
+      for (const DType t : {DType::f32, DType::bf16}) {
+        CAPTURE(by_nodes, p.nodes, p.each, name_of(t));
+        ShardFormats formats{{}, BlockFormat{4, 16}, BlockFormat{4, 16}};
+        formats.by_nodes = by_nodes;
+        // Large where the element is apart, so that it would change the others of its block.
+        const auto element = [](int64_t i, int rank) {
+          const float x = exact(5 * i + 1, rank);
+          return sent_exactly(i) || sent_with_eight_bits(i) ? 64 * x : x;
+        };
+        const auto others = [&](int64_t i, int rank) {
+          return sent_exactly(i) || sent_with_eight_bits(i) ? 0.0f : element(i, rank);
+        };
+        const auto run = [&](const std::function<float(int64_t, int)>& of, bool apart) {
+          return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+            std::vector<float> mine;
+            for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(of(i, rank));
+            const ArenaTensor whole = rig.filled(t, mine);
+            const Tensor part = whole->slice(rank * kShard, kShard);
+            rig.shards->start_reduce_scatter(part, whole, apart ? kParts : std::vector<FormattedParts>()).wait();
+            return rig.values_of(part);
+          });
+        };
+        const auto results = run(element, true), rest = run(others, false);
+        for (int rank = 0; rank < p.ranks(); ++rank) {
+          const auto at = static_cast<size_t>(rank);
+          REQUIRE(results[at].size() == kShard);
+          for (int64_t k = 0; k < kShard; ++k) {
+            const int64_t i = rank * kShard + k;
+            const float got = results[at][static_cast<size_t>(k)];
+            double sum = 0, largest = 0;
+            for (int r = 0; r < p.ranks(); ++r) {
+              sum += element(i, r);
+              largest += 64 * 0.875;
+            }
+            CAPTURE(i);
+            if (sent_exactly(i))
+              REQUIRE(got == static_cast<float>(sum));
+            else if (sent_with_eight_bits(i))
+              REQUIRE(std::abs(got - sum) <= 2 * 1.01 * largest / 127 / 2 + (t == DType::bf16 ? 1.0 : 0));
+            else
+              REQUIRE(got == rest[at][static_cast<size_t>(k)]);
+          }
+        }
+      }
+}
+
+TEST_CASE("a sum all of whose parts are sent as they are is that without quantization", "[exec]") {
+  const auto element = [](int64_t i, int rank) { return std::sin(static_cast<float>(i * 31 + rank * 7)); };
+  for (const Place& p : kPlaces)
+    for (const DType t : {DType::f32, DType::bf16}) {
+      CAPTURE(p.nodes, p.each, name_of(t));
+      const auto run = [&](const ShardFormats& formats, bool parts) {
+        return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+          std::vector<float> mine;
+          for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(element(i, rank));
+          const ArenaTensor whole = rig.filled(t, mine);
+          const Tensor part = whole->slice(rank * kShard, kShard);
+          if (parts)
+            rig.shards->start_reduce_scatter(part, whole, {{std::nullopt, {{0, p.ranks() * kShard}}}}).wait();
+          else
+            rig.shards->start_reduce_scatter(part, whole).wait();
+          return rig.values_of(part);
+        });
+      };
+      REQUIRE(run({{}, BlockFormat{4, 16}, BlockFormat{8, 16}}, true) == run({}, false));
+    }
+}
+
 TEST_CASE("exact gathers and sums are the same through nodes", "[exec]") {
   ShardFormats formats;
   formats.by_nodes = true;

@@ -153,6 +153,8 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   what.pipeline = pipeline;
   what.device_share = plan.device_share;
   what.early_gradients = plan.early_gradients;
+  what.max_gradient_error = plan.communication.max_gradient_error;
+  what.assume_small_errors = arena.dry();
   Executor executor(model, what);
   model.params().initialize(*ops, 5);
   executor.restore_weights(0);

@@ -1,4 +1,5 @@
 // Quantized communication of shards (ZeRO++) on meshes: training, and the bytes that leave a node.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
 
@@ -48,6 +49,69 @@ TEST_CASE("training with quantized communication stays close to training without
     CHECK(also_close.losses != close.losses);
     for (size_t i = 0; i < exact.losses.size(); ++i)
       CHECK(also_close.losses[i] == Approx(exact.losses[i]).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a limit of the error that nothing keeps sends gradients as they are", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  for (const int zero : {1, 2, 3}) {
+    MeshPlan p{.dp = 4, .zero = zero};
+    p.micro_batches = 1;
+    p.ranks_per_node = 2;
+    CAPTURE(p.text());
+    const MeshResult exact = run_mesh(m, p);
+    MeshPlan limited = quantized(p, 0, 4);
+    limited.communication.max_gradient_error = 1e-6;
+    CHECK(run_mesh(m, limited) == exact);
+  }
+}
+
+TEST_CASE("a limit that all errors keep sends gradients with few bits from the second step on", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  MeshPlan p = quantized(MeshPlan{.tp = 2, .dp = 2, .zero = 1}, 0, 4);
+  p.communication.max_gradient_error = 1;
+  p.micro_batches = 1;
+  std::vector<int64_t> widened;
+  p.before_step = [&](Executor& e, int rank, int) {
+    if (rank == 0) widened.push_back(e.gradient_guard()->widened());
+  };
+  const MeshResult limited = run_mesh(m, p);
+  REQUIRE(widened.size() == static_cast<size_t>(p.steps));
+  CHECK(widened[0] > 0);
+  CHECK(std::count(widened.begin() + 1, widened.end(), 0) == p.steps - 1);
+  // Those bits give the same as if the steps had no limit, after one step that is exact.
+  MeshPlan first = p;
+  first.steps = 1;
+  first.communication = {};
+  first.before_step = {};
+  CHECK(run_mesh(m, first).losses[0] == limited.losses[0]);
+  CHECK(run_mesh(m, first).norms[0] == limited.norms[0]);
+}
+
+TEST_CASE("training with a limit between the errors stays close, takes the predicted memory, and repeats", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  for (const MeshPlan& mesh :
+       {MeshPlan{.dp = 4, .zero = 3}, MeshPlan{.dp = 4, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16},
+        MeshPlan{.tp = 2, .dp = 2, .zero = 2}, MeshPlan{.sp = 2, .dp = 2, .zero = 1},
+        piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})}) {
+    MeshPlan exact = mesh;
+    exact.micro_batches = mesh.dp == 4 ? 1 : 2;
+    CAPTURE(exact.text());
+    MeshPlan p = quantized(exact, 0, 4);
+    p.communication.max_gradient_error = 0.45;
+    std::vector<int64_t> widened;
+    p.before_step = [&](Executor& e, int rank, int) {
+      if (rank == 0) widened.push_back(e.gradient_guard()->widened());
+    };
+    const MeshResult limited = run_mesh(m, p), without = run_mesh(m, exact);
+    // Some parameters have fewer bits, others not.
+    CHECK(*std::min_element(widened.begin(), widened.end()) < widened[0]);
+    CHECK(std::count(widened.begin(), widened.end(), 0) < p.steps);
+    p.before_step = {};
+    CHECK(run_mesh(m, hampered(p)) == limited);
+    CHECK(count_mesh(m, p).peaks == limited.peaks);
+    for (size_t i = 0; i < limited.losses.size(); ++i)
+      CHECK(limited.losses[i] == Approx(without.losses[i]).epsilon(0.05));
   }
 }
 

@@ -2,8 +2,10 @@
 // those of one rank, a run repeats bit for bit, and a run resumes on another mesh.
 #include <catch2/catch.hpp>
 
+#include "io/filesystem.h"
 #include "ranks/job.h"
 #include "ranks/outcome.h"
+#include "report/metrics.h"
 
 using namespace fp;
 using namespace fp::test;
@@ -100,6 +102,38 @@ TEST_CASE("a run that sends weight differences resumes with the same bits", "[ra
     for (const auto& [step, values] : history(w.run_directory(other)))
       CHECK(values.first == Approx(expected.at(step).first).epsilon(0.05));
   }
+}
+
+TEST_CASE("a run with a limit of gradient errors resumes with the same bits", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  const Layout layout{1, 1, 2, 2};
+  std::vector<std::string> settings = kMeshRun;
+  for (const std::string set : {"communication.gradient_bits=4", "communication.max_gradient_error=0.8"})
+    settings.insert(settings.end(), {"--set", set});
+  expect_success(w.train(spec, "whole", layout, settings));
+  const std::filesystem::path saved = w.run_directory("whole") / "checkpoints" / "step-00000010";
+  settings.insert(settings.end(), {"--resume", saved.string()});
+  expect_success(w.train(spec, "resumed", layout, settings));
+  const auto steps_of = [&](const std::string& name) {
+    std::map<int64_t, StepMetrics> steps;
+    for_each_step(w.run_directory(name) / "metrics.jsonl", [&](const StepMetrics& m) { steps[m.step] = m; });
+    return steps;
+  };
+  const auto whole = steps_of("whole"), resumed = steps_of("resumed");
+  REQUIRE(resumed.size() == 10);
+  double widened = 0;
+  for (const auto& [step, m] : resumed) {
+    CAPTURE(step);
+    CHECK(m.loss == whole.at(step).loss);
+    CHECK(m.grad_norm == whole.at(step).grad_norm);
+    CHECK(m.widened_parameters == whole.at(step).widened_parameters);
+    widened += m.widened_parameters.value();
+  }
+  CHECK(widened > 0);
+  CHECK(whole.at(2).widened_parameters.value() < whole.at(1).widened_parameters.value());
+  CHECK_THAT(read_file(w.run_directory("whole") / "log.txt"),
+             Catch::Contains("gradients are sent with 4 instead of 32"));
 }
 
 TEST_CASE("the loss by position is that of one rank on any mesh", "[ranks]") {
