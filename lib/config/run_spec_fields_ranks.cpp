@@ -143,6 +143,10 @@ void declare(Fields& f, ParallelSection& s) {
 }
 
 void declare(Fields& f, CommunicationSection& s) {
+  f.add("overlap", s.overlap,
+        {.doc = "ZeRO 1 and 2: gather updated weights during the next forward pass, each before its use, instead of "
+                "before the step ends. false: for comparisons. Results are the same. With `by_nodes` or "
+                "`weight_differences` it has no effect."});
   f.add("by_nodes", s.by_nodes,
         {.doc =
              "Where ranks with shards (ZeRO 1 to 3) are on several nodes, as many on each, send each value between two "

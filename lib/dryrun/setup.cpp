@@ -59,6 +59,7 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   o.device_share = spec.memory.offload.device_share;
   o.early_gradients = spec.memory.offload.early_gradients;
   o.check_sums = spec.train.check_sums && spec.communication.gradient_bits == 0;
+  o.overlap = spec.communication.overlap;
   o.max_gradient_error = spec.communication.max_gradient_error;
   if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
   return o;

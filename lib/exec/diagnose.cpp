@@ -281,6 +281,7 @@ class ForwardInspection {
 
 std::string Executor::diagnose(std::span<const Batch> micro_batches) {
   Search search(model_->env());
+  settle_weights();
   const auto& units = model_->table().units();
   for (size_t u = 0; u < units.size(); ++u) {
     weights_.acquire(static_cast<int>(u));

@@ -101,6 +101,7 @@ Executor::GradientMarks Executor::gradient_marks() {
 
 void Executor::flip(Flipped what, const BitFlip& flip) {
   const ModelEnv& e = model_->env();
+  settle_weights();
   switch (what) {
     case Flipped::weights:
       flip_bit(*e.ops, e.params->master(), flip);
@@ -180,6 +181,8 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
 void Executor::complete_update() {
   if (weights_.sends_differences())
     weights_.add_differences();
+  else if (options_.overlap)
+    weights_.start_all_gather();
   else
     weights_.all_gather();
 }
@@ -226,6 +229,7 @@ std::vector<double> Executor::row_losses(const Batch& b) {
 }
 
 std::vector<float> Executor::logits(const Batch& b) {
+  settle_weights();
   std::vector<float> out(static_cast<size_t>(b.n * b.seq_len * model_->architecture().vocab));
   model_->head().logits(stages_.hidden(b), out);
   return out;

@@ -29,6 +29,7 @@ struct ExecutorOptions {
   bool early_gradients = false;                // those of the host's updates are sent during the backward pass
   bool synchronous_update = false;             // of offloaded state, by the host, without overlap: for comparisons
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
+  bool overlap = false;                        // updated weights arrive during the next forward pass
   double max_gradient_error = 0;               // of quantized sums (GradientGuard); 0: no limit
   bool assume_small_errors = false;            // of those: begin as if they were within the limit, for dry runs
 };
@@ -74,6 +75,8 @@ class Executor {
   // Restores the compute weights of all shards as the update of this step (from 1; 0: none yet) left them. Call after
   // this rank's shard was loaded or initialised.
   void restore_weights(int64_t step);
+  // Waits for updated weights. Call before they are read other than by this executor.
+  void settle_weights() { weights_.settle(); }
   // Shares what an update of this rank's shard has left with all ranks. update() does so; a dry run that counts one
   // step after another calls it between them.
   void complete_update();

@@ -41,9 +41,9 @@ ArenaTensor ShardExchange::packed(const BlockFormat& f, int64_t rows, int64_t co
 
 ShardExchange::Pending ShardExchange::start_gather(const Tensor& whole, const Tensor& part) const {
   Pending p;
-  const std::optional<BlockFormat> format = env_->formats.differences ? std::nullopt : env_->formats.weights;
+  const std::optional<BlockFormat> format = gather_format();
   const int ranks = data_->size();
-  if (ranks == 1 || (!format && !through_nodes())) {
+  if (gathers_in_place()) {
     p.request_ = data_->start_all_gather(whole, part);
     return p;
   }

@@ -61,6 +61,8 @@ class ShardExchange {
   // whole [N * n] = the parts [n] of all ranks. Quantized, part may be a piece of whole, and becomes what the others
   // get.
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
+  // Whether gathers take no memory, so that any number can be in flight.
+  bool gathers_in_place() const { return data_->size() == 1 || (!gather_format() && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
@@ -84,6 +86,9 @@ class ShardExchange {
   };
   struct SumApart;
   SumFormats formats_of_sums() const { return {env_->formats.gradients, env_->formats.node_gradients}; }
+  std::optional<BlockFormat> gather_format() const {
+    return env_->formats.differences ? std::nullopt : env_->formats.weights;
+  }
   bool through_nodes() const { return across_nodes_ != nullptr && env_->formats.by_nodes; }
   // Starts to send this rank's shard, one row, to the rank on each node that keeps it. Returns the rows that this rank
   // receives: the consecutive shards that it keeps.

@@ -1,6 +1,7 @@
 #include "exec/weight_gather.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace fp {
@@ -22,6 +23,7 @@ WeightGather::WeightGather(const ModelEnv& env, const Groups& groups)
 
 WeightGather::~WeightGather() {
   try {
+    if (std::uncaught_exceptions() == 0) settle();
     for (const Unit& u : units_)
       if (u.copy.number > 0) env_->ops->copies().wait(u.copy);
   } catch (...) {  // another error ends the run; the memory must still outlive the copies
@@ -58,6 +60,7 @@ void WeightGather::begin_gather(Unit& u, int unit) {
 }
 
 void WeightGather::acquire(int unit, int next) {
+  arrive(static_cast<size_t>(unit) + 1);
   if (!env_->params->uses_attached_weights()) return;
   start(unit);
   ++acquired_;
@@ -100,8 +103,26 @@ void WeightGather::release(int unit) {
   u.memory.reset();
 }
 
+void WeightGather::arrive(size_t units) {
+  for (; arrived_ < std::min(units, arriving_.size()); ++arrived_) arriving_[arrived_].wait();
+}
+
+void WeightGather::settle() { arrive(arriving_.size()); }
+
+void WeightGather::start_all_gather() {
+  const ParamStore& store = *env_->params;
+  settle();
+  if (!store.state_sharded() || store.uses_attached_weights() || !shards_.gathers_in_place()) return all_gather();
+  arriving_.clear();
+  arrived_ = 0;
+  for (const ParamUnit& u : store.table().units())
+    arriving_.push_back(shards_.start_gather(store.unit_weights(u), store.shard_of_weights(u)));
+  env_->ops->weights_changed();
+}
+
 void WeightGather::all_gather() {
   const ParamStore& store = *env_->params;
+  settle();
   for (Unit& u : units_) u.is_kept = false;
   if (store.state_sharded() && !store.uses_attached_weights()) {
     ShardExchange::Pending before;

@@ -1,7 +1,7 @@
 // WeightGather: brings weights to the device that are sharded, or in host memory (memory.offload.weights). A unit comes
 // before its use, and is freed afterwards: its weights, or this rank's shard, are copied from host memory, and shards
 // are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer
-// step.
+// step; these may arrive during the next forward pass, each unit before its use.
 //
 // The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of
 // ZeRO++, Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones
@@ -40,6 +40,10 @@ class WeightGather {
   // Completes a load of this rank's shard of the compute weights, or an update of it: gathers those of all ranks,
   // unless that is done before each use.
   void all_gather();
+  // Starts the same where it takes no memory, else does it: acquire() waits for the unit and those before it.
+  void start_all_gather();
+  // Waits for all weights. Call before any are read that were not acquired.
+  void settle();
   // Whether updates leave the weights as they are, to be changed by add_differences().
   bool sends_differences() const;
   // Completes an update of the parameters alone.
@@ -58,11 +62,14 @@ class WeightGather {
   };
   void start(int unit);
   void begin_gather(Unit&, int unit);
+  void arrive(size_t units);
 
   const ModelEnv* env_;
   Group *data_, *in_node_;
   ShardExchange shards_;
   std::vector<Unit> units_;
+  std::vector<ShardExchange::Pending> arriving_;  // of start_all_gather(), by unit
+  size_t arrived_ = 0;                            // units at the begin of arriving_
   std::vector<int> copying_;  // units with a copy whose gather has not begun, in the order of their start
   int64_t acquired_ = 0;      // number of acquire()
 };

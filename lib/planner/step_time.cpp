@@ -60,6 +60,23 @@ bool splits(const Schedule& s) {
   return false;
 }
 
+// Whether updated weights arrive during the next forward pass, as WeightGather::start_all_gather() says.
+bool gathers_later(const RunSpec& spec, const CostModel& costs) {
+  const CommunicationSection& c = spec.communication;
+  const int64_t zero = spec.parallel.zero_stage;
+  return c.overlap && costs.cluster().overlaps && (zero == 1 || zero == 2) &&
+         spec.memory.offload.weights == Offload::none && !c.by_nodes && !c.weight_differences;
+}
+
+// Seconds that the first forward pass of a step waits for updated weights of `parameters` parameters in this number of
+// units, beside which it computes for `cover` seconds.
+double wait_for_weights(const RunSpec& spec, const CostModel& costs, const std::vector<int>& data, double parameters,
+                        double cover, double units) {
+  if (!gathers_later(spec, costs)) return 0;
+  const double seconds = updated_weights_seconds(spec, costs, data, parameters);
+  return std::max(seconds - cover, seconds / units);
+}
+
 // Seconds of the reduction of an embedding's gradients that the first and last pipeline rank share.
 double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, const ModelCosts& parts) {
   if (parts.shared == 0 || mesh.pp() < 2) return 0;
@@ -223,14 +240,23 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   const double makespan = simulate(schedule, c).makespan;
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, split);
   StepTime t;
-  const double ends = ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
+  const int most = rank_with_most(stages, plan.placement);
+  double forward = 0, units = 0;
+  for (const int s : plan.placement.stages_of(most)) {
+    forward += stages[index(s)].forward.total;
+    units += 1 + static_cast<double>(plan.stages[index(s)].layers);
+  }
+  const double waits =
+      ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute)) +
+      wait_for_weights(spec, costs, mesh.data(0), static_cast<double>(parameters_of(stages, plan.placement, most)),
+                       forward, units);
   t.compute = work.total - work.exposed - work.copies;
-  t.exposed = work.exposed + ends;
+  t.exposed = work.exposed + waits;
   t.bubble = makespan - work.total;
-  const StepTime update = dry_run_update(spec, mesh, costs, ops, rank_with_most(stages, plan.placement));
+  const StepTime update = dry_run_update(spec, mesh, costs, ops, most);
   t.update = update.update;
   t.copies = work.copies + update.copies;
-  t.total = makespan + ends + update.total;
+  t.total = makespan + waits + update.total;
   return t;
 }
 
@@ -286,7 +312,11 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
       t.update -= (1 - share) * updated / update_rates(spec, costs).device_update;
     }
   }
-  t.update += updated_weights_seconds(spec, costs, data, parameters);
+  if (gathers_later(spec, costs))
+    t.exposed += wait_for_weights(spec, costs, data, parameters, t.compute / (3 * micro_batches),
+                                  static_cast<double>(layers + 1));
+  else
+    t.update += updated_weights_seconds(spec, costs, data, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;
 }

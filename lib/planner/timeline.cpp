@@ -13,7 +13,7 @@ double Timeline::started(CommKind kind, const std::string& group, std::span<cons
     exposed_ += seconds;
     return now_;
   }
-  double& busy = busy_until_[group];
+  double& busy = busy_until_[kind == CommKind::host ? group + " host" : group];
   return busy = std::max(busy, now_) + seconds;
 }
 

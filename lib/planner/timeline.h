@@ -19,7 +19,8 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
   void ended(std::string_view, std::span<const OpWork> works) override {
     for (const OpWork& w : works) called(w);
   }
-  // Communications of one group run one after the other, independent of those of other groups. Returns the end time.
+  // Communications of one group run one after the other, independent of those of other groups; its host values do not
+  // wait for its tensors. Returns the end time.
   double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
   void waited(double end) override;
   // The copies of a lane run one after the other, beside the ops unless they take the cores of these.

@@ -185,8 +185,10 @@ StepMetrics Trainer::run_step() {
   state_sums_ = {};
   if (accepted) state_sums_ = executor_->update(spec_.optimizer, lr, ++at_.updates, g.norm, compares);
   ops_.synchronize();
-  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0)
+  if (spec_.train.check_replicas > 0 && (at_.step + 1) % spec_.train.check_replicas == 0) {
+    executor_->settle_weights();
     check_replicas(*model_, ops_, state_sums_);
+  }
 
   int64_t tokens = 0;
   for (const Batch& b : batches_) tokens += b.n * b.seq_len * groups_.mesh.dp();

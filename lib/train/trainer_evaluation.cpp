@@ -44,6 +44,7 @@ void Trainer::evaluate_now(StepMetrics& m) {
   if (!data_.has_validation() && spec_.eval.sample_prompt.empty()) return;
   state_sums_ = {};  // a save after the evaluation sums the state again
   enter("evaluation");
+  executor_->settle_weights();
   if (data_.has_validation()) evaluate_held_out(m);
   if (!spec_.eval.sample_prompt.empty()) write_sample();
 }

@@ -13,6 +13,7 @@ constexpr double kSaveHangs = 60;    // seconds without any progress of a save
 
 void Trainer::save(bool must_succeed) {
   if (saved_step_ == at_.step) return;
+  executor_->settle_weights();
   enter("save");
   // metrics.jsonl should have all steps of a checkpoint, unless the disk hangs, and with it the save.
   if (recorder_) recorder_->flush(kMetricsFirst);

@@ -172,6 +172,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
     result.losses.push_back(sums.mean());
     result.norms.push_back(norm.norm);
   }
+  executor.settle_weights();
   if (!arena.dry())
     for (int slot = kParamSlot; slot < (plan.states ? model.table().slot_count() : 1); ++slot)
       collect(model.params(), *ops, slot, result);
