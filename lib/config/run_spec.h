@@ -210,8 +210,9 @@ struct ParallelSection {
 
 // Bits of what is sent between the ranks that keep shards of the same parameters; 0: as it is.
 struct CommunicationSection {
-  bool overlap = true;    // updated weights arrive during the next forward pass
-  bool by_nodes = false;  // gathers, and sums that are not quantized, go through nodes
+  bool overlap = true;        // updated weights arrive during the next forward pass
+  int64_t tensor_pieces = 4;  // in which rows pass between tensor-parallel ranks, at most
+  bool by_nodes = false;      // gathers, and sums that are not quantized, go through nodes
   int64_t weight_bits = 0;
   bool weight_differences = false;  // to the weights that the others hold, instead of the weights
   bool node_weights = false;        // nodes keep the weights that they have gathered

@@ -147,6 +147,14 @@ void declare(Fields& f, CommunicationSection& s) {
         {.doc = "ZeRO 1 and 2: gather updated weights during the next forward pass, each before its use, instead of "
                 "before the step ends. false: for comparisons. Results are the same. With `by_nodes` or "
                 "`weight_differences` it has no effect."});
+  f.add(
+      "tensor_pieces", s.tensor_pieces,
+      {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around an MLP, so that pieces "
+              "are on their way while others are computed. A piece has at least 256 rows of each rank. 1: all rows at "
+              "once. With megatron_sp, gradients of weights are summed in an order that depends on it.",
+       .unit = "pieces",
+       .min = 1,
+       .max = 64});
   f.add("by_nodes", s.by_nodes,
         {.doc =
              "Where ranks with shards (ZeRO 1 to 3) are on several nodes, as many on each, send each value between two "

@@ -49,6 +49,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.offload_activations = spec.memory.offload.activations == Offload::host;
   o.offload_weights = spec.memory.offload.weights == Offload::host;
   o.formats = shard_formats(spec.communication);
+  o.tensor_pieces = spec.communication.tensor_pieces;
   return o;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "model/feed_forward.h"
 #include "model/self_attention.h"
@@ -38,13 +39,11 @@ class Block {
   void restore_keys(const Tensor& x, const MicroBatch&, KeyValues&) const;
   // Returns the gradient of the input for that of the output, both [M',h]. Leaves in the state only what
   // backward_weight needs. Chunks are passed in reverse. With full recomputation, the state needs only x.
-  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
-    return backward_input(std::move(dy), batch, s, kv, FeedForward::Gradients::of_input);
-  }
+  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&, KeyValues&) const;
   // Adds to the parameters' gradients and empties the state. Needs the weights if it recomputes.
   void backward_weight(BlockState&) const;
   bool recomputes_for_weight_gradients() const { return mlp_.in_tiles(); }
-  // Both, one after the other.
+  // Both. Weight gradients are computed while rows are on their way between the tensor-parallel ranks.
   ArenaTensor backward(ArenaTensor dy, const MicroBatch&, BlockState&, KeyValues&) const;
 
   // Inference on one sequence: returns the output for x [n,h] at positions [past, past + n), and appends their keys and
@@ -54,12 +53,30 @@ class Block {
 
  private:
   const BlockIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)]; }
-  void norm_input(const MicroBatch&, BlockState&) const;                                // x -> normed input
-  void add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;         // x -> x1, input of the MLP
-  ArenaTensor add_mlp(ArenaTensor addend, const MicroBatch&, const BlockState&) const;  // x1 -> output
-  void recompute_activations(const MicroBatch&, BlockState&, KeyValues&) const;         // restores what was not kept
-  ArenaTensor backward_input(ArenaTensor dy, const MicroBatch&, BlockState&, KeyValues&, FeedForward::Gradients) const;
-  ArenaTensor whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&) const;
+  void norm_input(const MicroBatch&, BlockState&) const;  // x -> normed input
+  // x -> x1 and the input of the MLP, which arrives in pieces.
+  std::vector<Request> add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;
+  // x1 and the input of the MLP -> output
+  ArenaTensor add_mlp(const MicroBatch&, BlockState&, std::vector<Request> arriving) const;
+  // The rows of the MLP in pieces, each of which is waited for before it is computed.
+  FeedForward::Flow flow(const MicroBatch&, std::vector<Request>& arriving) const;
+  // Normed inputs of attention and MLP on their way to all ranks.
+  struct Gathers {
+    Request attention;
+    std::vector<Request> mlp;
+    void wait_for_mlp() {
+      for (Request& r : mlp) r.wait();
+    }
+  };
+  std::vector<Request> norm_mlp_input(const MicroBatch&, BlockState&, const Tensor& sum, const Tensor& x,
+                                      const Tensor& residual) const;
+  // Returns this rank's addend of the gradient of the MLP's input, whose sum it starts.
+  ArenaTensor backward_mlp(const Tensor& dy, const MicroBatch&, BlockState&, FeedForward::Gradients, MovingRows& sum,
+                           Gathers& inputs) const;
+  // Restore what full recomputation has not kept, and what selective recomputation has not, but for the gathers.
+  void recompute_all(const MicroBatch&, BlockState&, KeyValues&) const;
+  Gathers recompute_some(const MicroBatch&, BlockState&) const;
+  MovingRows start_whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&, const RowPieces&) const;
   Dropout residual_dropout() const;
   Dropout ffn_dropout() const;
 

@@ -22,7 +22,7 @@ void Embedding::backward_weight(ArenaTensor dx, const MicroBatch& batch) const {
   const ModelEnv& e = *env_;
   const EmbeddingIds& ids = e.ids->embedding;
   e.drop(dx, batch, e.dropout(Purpose::embedding_dropout, e.arch->dropout_embedding, 0));
-  const ArenaTensor d = e.whole(std::move(dx), batch);
+  const ArenaTensor d = e.start_whole(std::move(dx), batch, e.whole(batch)).wait();
   const auto add_rows = [&](ParamId id, const Tensor& rows, double scale) {
     if (e.params->grad_write(id) == Write::set) e.ops->zero({e.params->grad(id)});
     e.ops->embedding_backward({e.params->grad(id), d, rows, scale});

@@ -1,5 +1,6 @@
 #include "model/env.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace fp {
@@ -37,31 +38,72 @@ ArenaTensor ModelEnv::widened(const Tensor& x) const {
   return wide;
 }
 
-void ModelEnv::gather(const Tensor& x, const MicroBatch& b) const {
-  if (tokens.megatron) tensor->all_gather(x, own_rows(x, b));
+RowPieces ModelEnv::whole(const MicroBatch& b) const {
+  if (!tokens.megatron) return {1, b.rows(), b.rows(), 0};
+  return {1, b.rows(), b.local_rows(), b.share.first_row};
 }
 
-ArenaTensor ModelEnv::whole_copy(const Tensor& own, const MicroBatch& b) const {
-  ArenaTensor x = alloc({b.rows(), own.cols()});
-  if (tokens.megatron)
-    tensor->all_gather(x, own);
-  else
-    ops->copy({x, own});
-  return x;
+RowPieces ModelEnv::pieces(const MicroBatch& b) const {
+  const RowPieces all = whole(b);
+  int64_t count = tensor->size() == 1 ? 1 : std::clamp<int64_t>(all.own / piece_rows, 1, tensor_pieces);
+  while (all.own % count != 0) --count;
+  return {count, all.rows / count, all.own / count, all.first / count};
 }
 
-ArenaTensor ModelEnv::whole(ArenaTensor own, const MicroBatch& b) const {
-  return tokens.megatron ? whole_copy(*own, b) : std::move(own);
+Request ModelEnv::start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const {
+  return tokens.megatron ? tensor->start_all_gather(p.all_of(x, piece), p.own_place(x, piece)) : Request();
 }
 
-ArenaTensor ModelEnv::reduce(ArenaTensor x, const MicroBatch& b) const {
-  if (!tokens.megatron) {
-    tensor->all_reduce(x);
-    return x;
+MovingRows ModelEnv::start_copy_of_whole(const Tensor& own, const MicroBatch& b, const RowPieces& p) const {
+  MovingRows rows({}, alloc({b.rows(), own.cols()}));
+  for (int64_t i = 0; i < p.count; ++i) {
+    if (tokens.megatron) {
+      rows.add(tensor->start_all_gather(p.all_of(rows.to(), i), p.own_of(own, i)));
+    } else {
+      ops->copy({p.all_of(rows.to(), i), p.own_of(own, i)});
+      rows.add({});
+    }
   }
-  ArenaTensor own = alloc({b.local_rows(), x->cols()});
-  tensor->reduce_scatter(own, x);
-  return own;
+  return rows;
+}
+
+MovingRows ModelEnv::start_whole(ArenaTensor own, const MicroBatch& b, const RowPieces& p) const {
+  if (tokens.megatron) {
+    MovingRows rows = start_copy_of_whole(own, b, p);
+    rows.keep(std::move(own));
+    return rows;
+  }
+  MovingRows rows({}, std::move(own));
+  for (int64_t i = 0; i < p.count; ++i) rows.add({});
+  return rows;
+}
+
+MovingRows ModelEnv::start_sum(const MicroBatch& b, int64_t columns) const {
+  return {{}, tokens.megatron ? alloc({b.local_rows(), columns}) : ArenaTensor()};
+}
+
+void ModelEnv::sum_piece(MovingRows& sum, const Tensor& x, const RowPieces& p, int64_t piece) const {
+  const Tensor all = p.all_of(x, piece);
+  sum.add(tokens.megatron ? tensor->start_reduce_scatter(p.own_of(sum.to(), piece), all)
+                          : tensor->start_all_reduce(all));
+}
+
+ArenaTensor ModelEnv::end_sum(MovingRows sum, ArenaTensor x) const {
+  ArenaTensor own = sum.wait();
+  return tokens.megatron ? std::move(own) : std::move(x);
+}
+
+MovingRows ModelEnv::start_reduce(ArenaTensor x, const MicroBatch& b) const {
+  if (!tokens.megatron) {
+    Request request = tensor->start_all_reduce(x);
+    MovingRows rows({}, std::move(x));
+    rows.add(std::move(request));
+    return rows;
+  }
+  MovingRows sum = start_sum(b, x->cols());
+  sum_piece(sum, x, whole(b), 0);
+  sum.keep(std::move(x));
+  return sum;
 }
 
 }  // namespace fp

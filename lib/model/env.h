@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/architecture.h"
@@ -47,6 +48,40 @@ struct ShardFormats {
   bool needs_nodes() const { return gradients || node_weights || by_nodes; }
 };
 
+// Pieces in which rows pass between the tensor-parallel ranks, so that some are on their way while others are computed.
+// Under Megatron sequence parallelism each piece has as many of the own rows of every rank, rank after rank; without, a
+// piece is adjacent rows.
+struct RowPieces {
+  int64_t count = 1;
+  int64_t rows = 0, own = 0, first = 0;  // of a piece: of all ranks, of this one, and the place of these among all
+  Tensor all_of(const Tensor& x, int64_t piece) const { return x.slice(piece * rows, rows); }      // x [M,C]
+  Tensor own_of(const Tensor& own_rows, int64_t i) const { return own_rows.slice(i * own, own); }  // [M',C]
+  Tensor own_place(const Tensor& x, int64_t piece) const { return x.slice(piece * rows + first, own); }
+};
+
+// Rows on their way between the tensor-parallel ranks, in pieces, and the memory that this takes.
+class MovingRows {
+ public:
+  MovingRows(ArenaTensor from, ArenaTensor to) : from_(std::move(from)), to_(std::move(to)) {}
+  void add(Request piece) { pieces_.push_back(std::move(piece)); }
+  void wait(int64_t piece) { pieces_[static_cast<size_t>(piece)].wait(); }
+  // Returns the memory of the rows, which stays in use until all have arrived.
+  ArenaTensor take() { return std::move(to_); }
+  // Returns the rows, all of which have arrived.
+  ArenaTensor wait() {
+    for (Request& r : pieces_) r.wait();
+    from_.reset();
+    return take();
+  }
+  // Where rows come from, until they have left.
+  void keep(ArenaTensor from) { from_ = std::move(from); }
+  const Tensor& to() const { return *to_; }
+
+ private:
+  std::vector<Request> pieces_;
+  ArenaTensor from_, to_;
+};
+
 struct ModelEnv {
   const Architecture* arch = nullptr;
   const ModelIds* ids = nullptr;
@@ -54,6 +89,7 @@ struct ModelEnv {
   Ops* ops = nullptr;
   Arena* arena = nullptr;
   Arena* host = nullptr;  // for activations that are offloaded; null: none are
+  World* world = nullptr;
   Group *tensor = nullptr, *sequence = nullptr;
   HeadExchange exchange;   // around the attention core
   TokenCut tokens;         // of the mesh
@@ -64,6 +100,7 @@ struct ModelEnv {
   Rope rope;
   Tensor masked_ids;  // i32, may be empty
   uint64_t seed = 0;
+  int64_t tensor_pieces = 1, piece_rows = 1;  // largest number of pieces, and least own rows of one
   ShardFormats formats;
 
   ArenaTensor alloc(const Shape& s) const { return arena->alloc(params->compute(), s); }
@@ -76,12 +113,31 @@ struct ModelEnv {
   // Returns the own rows of x [M,C].
   Tensor own_rows(const Tensor& x, const MicroBatch& b) const { return x.slice(b.share.first_row, b.local_rows()); }
   // Fills x [M,C], in which only the own rows are set, with the rows of the other ranks.
-  void gather(const Tensor& x, const MicroBatch& b) const;
-  // Returns all rows [M,C], from the own rows [M',C] of each rank; whole_copy() leaves `own` as it is.
-  ArenaTensor whole(ArenaTensor own, const MicroBatch&) const;
-  ArenaTensor whole_copy(const Tensor& own, const MicroBatch&) const;
+  void gather(const Tensor& x, const MicroBatch& b) const { start_gather(x, b).wait(); }
+  [[nodiscard]] Request start_gather(const Tensor& x, const MicroBatch& b) const {
+    return start_gather(x, whole(b), 0);
+  }
+  // Starts to gather all rows [M,C] in the order of pieces, from the own rows [M',C] of each rank;
+  // start_copy_of_whole() leaves `own` as it is, and it must not change until the rows have arrived.
+  MovingRows start_whole(ArenaTensor own, const MicroBatch&, const RowPieces&) const;
+  MovingRows start_copy_of_whole(const Tensor& own, const MicroBatch&, const RowPieces&) const;
   // Returns the own rows [M',C] of the sum over the ranks of x [M,C].
-  ArenaTensor reduce(ArenaTensor x, const MicroBatch&) const;
+  ArenaTensor reduce(ArenaTensor x, const MicroBatch& b) const { return start_reduce(std::move(x), b).wait(); }
+  MovingRows start_reduce(ArenaTensor x, const MicroBatch&) const;
+  // Returns the pieces for a computation in which the order of rows makes no difference, or one of all rows.
+  RowPieces pieces(const MicroBatch&) const;
+  RowPieces whole(const MicroBatch&) const;
+  // Starts to gather the rows of a piece, of which the own ones are set.
+  Request start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const;
+  // Returns what receives the own rows [M',C] of a sum, and starts to sum a piece of x [M,C] to it. Without Megatron
+  // sequence parallelism the own rows are x itself.
+  MovingRows start_sum(const MicroBatch&, int64_t columns) const;
+  void sum_piece(MovingRows&, const Tensor& x, const RowPieces& p, int64_t piece) const;
+  ArenaTensor end_sum(MovingRows, ArenaTensor x) const;
+  // Lets rows that are on their way advance, where that needs the host.
+  void progress() const {
+    if (tensor->size() > 1) world->progress();
+  }
 
   void linear(const Tensor& y, const Tensor& x, const LinearIds& l) const {
     ops->linear({y, x, params->weight(l.first, l.last), bias(l)});

@@ -4,6 +4,8 @@
 // computes them again.
 #pragma once
 
+#include <functional>
+
 #include "model/env.h"
 
 namespace fp {
@@ -24,21 +26,34 @@ class FeedForward {
       : env_(&env), layer_(layer), tile_(tile), fused_(fused) {}
 
   bool in_tiles() const { return tile_ > 0; }
+  // Rows that are computed in pieces: before(i) is called before piece i of the input is read, after(i, result) once
+  // that of the result [M,h] is computed.
+  struct Flow {
+    RowPieces pieces;
+    std::function<void(int64_t)> before;
+    std::function<void(int64_t, const Tensor&)> after;
+  };
   // Returns this rank's addend of the output [M,h].
-  ArenaTensor forward(FeedForwardState&) const;
+  ArenaTensor forward(FeedForwardState&, const Flow&) const;
   // The forward pass without the output, to restore u and g; and g alone, from u. Nothing is restored in tiles.
-  void expand(FeedForwardState&) const;
+  void expand(FeedForwardState&, const Flow&) const;
   void activate(FeedForwardState&) const;
 
   // Which gradients a backward pass computes.
   enum class Gradients : uint8_t { of_input, of_input_and_weights };
   // Returns this rank's addend of the gradient of the input for that of the output, both [M,h]. With weights, adds to
   // the parameters' gradients too, for which backward_weight would compute activations once more.
-  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients) const;
+  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients, const Flow&) const;
   // Frees what only backward_input needs.
   void release(FeedForwardState& s) const { s.u.reset(); }
-  // Adds to the parameters' gradients, unless backward_input did.
-  void backward_weight(FeedForwardState&) const;
+  // Adds to the parameters' gradients, unless backward_input did: those of both projections, or of one of them. In
+  // tiles, that of the down projection does both.
+  void backward_weight(FeedForwardState& s) const {
+    backward_weight_of_down(s);
+    backward_weight_of_up(s);
+  }
+  void backward_weight_of_down(FeedForwardState&) const;
+  void backward_weight_of_up(FeedForwardState&) const;
 
  private:
   // Activations and gradients of some rows.
@@ -47,13 +62,20 @@ class FeedForward {
   };
   const FeedForwardIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)].mlp; }
   int64_t width() const { return env_->params->table()[ids().down.first].local[1]; }  // of this rank
-  void expand(const Tensor& x, ArenaTensor& u, ArenaTensor& g) const;
-  ArenaTensor activated(const Tensor& u) const;
-  // Returns d_u for d_out.
-  ArenaTensor backward_activation(const Tensor& d_out, const Tensor& u, const Tensor& g) const;
-  void add_weight_gradients(const Tensor& d_out, const Tensor& g, const Tensor& d_u, const Tensor& x) const;
+  void allocate(FeedForwardState&) const;
+  void expand(const Tensor& x, const Tensor& u, const Tensor& g) const;
+  void activate(const Tensor& u, const Tensor& g) const;
+  void backward_activation(const Tensor& d_u, const Tensor& d_out, const Tensor& u) const;
+  void add_down_gradient(const Tensor& d_out, const Tensor& g) const;
+  void add_up_gradient(const Tensor& d_u, const Tensor& x) const;
   template <class Body>
   void for_tiles(const FeedForwardState&, const Body&) const;
+  template <class Body>
+  void for_pieces(const Flow&, const Tensor& result, const Body&) const;
+  template <class Body>
+  void for_all_tiles(const FeedForwardState&, const Flow&, const Tensor& result, const Body&) const;
+  ArenaTensor rows_of(int64_t rows, int64_t columns) const;
+  int64_t inputs() const { return env_->arch->activation.inputs(width()); }
 
   const ModelEnv* env_;
   int64_t layer_, tile_;

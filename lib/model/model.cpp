@@ -33,7 +33,10 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.params = params_.get();
   env_.ops = &ops;
   env_.arena = &arena;
+  env_.world = groups_.comm_world;
   env_.seed = options.seed;
+  env_.tensor_pieces = options.tensor_pieces;
+  env_.piece_rows = options.piece_rows;
   env_.formats = options.formats;
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");

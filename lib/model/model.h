@@ -31,6 +31,8 @@ struct ModelOptions {
   bool offload_activations = false;  // keep the inputs of recomputed blocks there
   bool offload_weights = false;      // keep weights and gradients there; with training and offload_optimizer
   ShardFormats formats = {};
+  // Largest number of pieces in which rows pass between tensor-parallel ranks, and least own rows of one.
+  int64_t tensor_pieces = 1, piece_rows = 256;
   int64_t subgroup_elements = StoreOptions{}.subgroup_elements;  // elements of each that are on the device at a time
 };
 

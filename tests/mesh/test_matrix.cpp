@@ -38,6 +38,33 @@ TEST_CASE("weights that arrive during the next forward pass change no bit", "[me
   }
 }
 
+TEST_CASE("rows that pass between tensor-parallel ranks in pieces train like one rank", "[mesh]") {
+  const std::string family = GENERATE("gpt", "llama");
+  ModelSection m = shared_model(family);
+  m.dropout_ffn = m.dropout_residual = family == "gpt" ? 0.1 : 0.0;
+  const MeshResult one = run_mesh(m, {});
+  for (const auto& [tp, megatron, recompute, tile] :
+       {std::tuple(2, true, Recompute::none, 0), std::tuple(4, true, Recompute::selective, 0),
+        std::tuple(2, true, Recompute::full, 0), std::tuple(2, true, Recompute::selective, 5),
+        std::tuple(2, false, Recompute::none, 0), std::tuple(2, false, Recompute::full, 5)}) {
+    MeshPlan p{.tp = tp, .megatron = megatron, .recompute = recompute};
+    p.mlp_tile = tile;
+    p.tensor_pieces = 3;
+    p.poison = true;
+    check_trains_like(m, p, one);
+    p.poison = false;
+    CHECK(count_mesh(m, p).peaks == run_mesh(m, p).peaks);
+    // Without Megatron sequence parallelism the rows stay in their order.
+    MeshPlan at_once = p;
+    at_once.tensor_pieces = 1;
+    if (!megatron) CHECK(run_mesh(m, p) == run_mesh(m, at_once));
+  }
+  // With the weight gradients of a pipeline's schedule apart from those of the input.
+  MeshPlan piped_rows = piped(PipelineSchedule::zb_v, MeshPlan{.tp = 2, .megatron = true});
+  piped_rows.tensor_pieces = 4;
+  check_trains_like(m, piped_rows, one);
+}
+
 TEST_CASE("every mesh of up to 8 ranks trains like one rank", "[mesh][nightly]") {
   const std::string family = GENERATE("gpt", "llama", "phi3", "qwen3");
   const ModelSection m = shared_model(family);
