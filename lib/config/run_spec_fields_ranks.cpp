@@ -149,7 +149,8 @@ void declare(Fields& f, CommunicationSection& s) {
                 "`weight_differences` it has no effect."});
   f.add(
       "tensor_pieces", s.tensor_pieces,
-      {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around an MLP, so that pieces "
+      {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around attention and MLP, so "
+              "that pieces "
               "are on their way while others are computed. A piece has at least 256 rows of each rank. 1: all rows at "
               "once. With megatron_sp, gradients of weights are summed in an order that depends on it.",
        .unit = "pieces",

@@ -1,6 +1,13 @@
 #include "model/block.h"
 
 namespace fp {
+namespace {
+
+void wait(std::vector<Request> requests) {
+  for (Request& r : requests) r.wait();
+}
+
+}  // namespace
 
 // Selective recomputation derives g from u alone, so the first computation must do the same to give equal numbers.
 // Tiles are computed again from the start.
@@ -16,50 +23,55 @@ Dropout Block::residual_dropout() const {
 }
 Dropout Block::ffn_dropout() const { return env_->dropout(Purpose::ffn_dropout, env_->arch->dropout_ffn, layer_); }
 
-void Block::norm_input(const MicroBatch& batch, BlockState& s) const {
-  const ModelEnv& e = *env_;
-  ArenaTensor& n = s.attention.x;
-  s.stats1 = e.alloc_f32({batch.local_rows(), 2});
-  n = e.alloc({batch.rows(), e.arch->hidden});
-  e.norm(e.own_rows(n, batch), {}, s.stats1, s.x, {}, ids().norm1);
-  e.gather(n, batch);
-}
-
-// Writes the normed input of the MLP, in the order of pieces, and starts to gather it. With statistics in the state and
-// no `sum` to write, these are used again.
-std::vector<Request> Block::norm_mlp_input(const MicroBatch& batch, BlockState& s, const Tensor& sum, const Tensor& x,
-                                           const Tensor& residual) const {
+std::vector<Request> Block::norm_in_pieces(const MicroBatch& batch, ArenaTensor& n, const Tensor& sum,
+                                           const Tensor& stats, const Tensor& x, const Tensor& residual,
+                                           const NormIds& norm) const {
   const ModelEnv& e = *env_;
   const RowPieces p = e.pieces(batch);
-  ArenaTensor& n = s.mlp.x;
   n = e.alloc({batch.rows(), e.arch->hidden});
   std::vector<Request> arriving;
   for (int64_t i = 0; i < p.count; ++i) {
     const auto own = [&](const Tensor& t) { return t ? p.own_of(t, i) : t; };
-    e.norm(p.own_place(n, i), own(sum), own(s.stats2), own(x), own(residual), ids().norm2);
+    e.norm(p.own_place(n, i), own(sum), own(stats), own(x), own(residual), norm);
     arriving.push_back(e.start_gather(n, p, i));
   }
   return arriving;
 }
 
-FeedForward::Flow Block::flow(const MicroBatch& batch, std::vector<Request>& arriving) const {
+std::vector<Request> Block::norm_input(const MicroBatch& batch, BlockState& s) const {
+  s.stats1 = env_->alloc_f32({batch.local_rows(), 2});
+  return norm_in_pieces(batch, s.attention.x, {}, s.stats1, s.x, {}, ids().norm1);
+}
+
+RowFlow Block::flow(const MicroBatch& batch, std::vector<Request>& arriving) const {
   return {env_->pieces(batch), [&](int64_t i) { arriving[static_cast<size_t>(i)].wait(); }, {}};
 }
 
-std::vector<Request> Block::add_attention(ArenaTensor addend, const MicroBatch& batch, BlockState& s) const {
+ArenaTensor Block::attended(const MicroBatch& batch, BlockState& s, KeyValues& kv,
+                            std::vector<Request> arriving) const {
+  const ModelEnv& e = *env_;
+  MovingRows sum = e.start_sum(batch, e.arch->hidden);
+  RowFlow pieces = flow(batch, arriving);
+  pieces.after = [&](int64_t i, const Tensor& y) { e.sum_piece(sum, y, pieces.pieces, i); };
+  ArenaTensor addend = attention_.forward(batch, s.attention, kv, pieces);
+  return e.end_sum(std::move(sum), std::move(addend));
+}
+
+std::vector<Request> Block::add_attention(ArenaTensor attention, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
   const int64_t own = batch.local_rows();
-  const ArenaTensor attended = e.reduce(std::move(addend), batch);
+  const ArenaTensor attended =
+      std::move(attention);  // freed here: a parameter may live as long as the caller's statement
   e.drop(attended, batch, residual_dropout());
   s.x1 = e.alloc({own, e.arch->hidden});
   s.stats2 = e.alloc_f32({own, 2});
-  return norm_mlp_input(batch, s, s.x1, s.x, attended);
+  return norm_in_pieces(batch, s.mlp.x, s.x1, s.stats2, s.x, attended, ids().norm2);
 }
 
 ArenaTensor Block::add_mlp(const MicroBatch& batch, BlockState& s, std::vector<Request> arriving) const {
   const ModelEnv& e = *env_;
   MovingRows sum = e.start_sum(batch, e.arch->hidden);
-  FeedForward::Flow pieces = flow(batch, arriving);
+  RowFlow pieces = flow(batch, arriving);
   pieces.after = [&](int64_t i, const Tensor& y) { e.sum_piece(sum, y, pieces.pieces, i); };
   ArenaTensor addend = mlp_.forward(s.mlp, pieces);
   ArenaTensor y = e.end_sum(std::move(sum), std::move(addend));
@@ -70,8 +82,7 @@ ArenaTensor Block::add_mlp(const MicroBatch& batch, BlockState& s, std::vector<R
 
 ArenaTensor Block::forward(const Tensor& x, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   s.x = x;
-  norm_input(batch, s);
-  ArenaTensor y = add_mlp(batch, s, add_attention(attention_.forward(batch, s.attention, kv), batch, s));
+  ArenaTensor y = add_mlp(batch, s, add_attention(attended(batch, s, kv, norm_input(batch, s)), batch, s));
   if (!batch.training || recompute_ == Recompute::full) {
     s = {};
   } else if (recompute_ == Recompute::selective) {
@@ -89,28 +100,23 @@ void Block::end_forward(const MicroBatch& batch, KeyValues& kv) const {
 void Block::restore_keys(const Tensor& x, const MicroBatch& batch, KeyValues& kv) const {
   BlockState s;
   s.x = x;
-  norm_input(batch, s);
-  attention_.project(batch, s.attention, kv);
+  std::vector<Request> arriving = norm_input(batch, s);
+  attention_.project(batch, s.attention, kv, flow(batch, arriving));
 }
 
 void Block::recompute_all(const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   if (recompute_ != Recompute::full) return;
-  norm_input(batch, s);
-  std::vector<Request> arriving = add_attention(attention_.forward(batch, s.attention, kv), batch, s);
+  std::vector<Request> arriving = add_attention(attended(batch, s, kv, norm_input(batch, s)), batch, s);
   mlp_.expand(s.mlp, flow(batch, arriving));
 }
 
 Block::Gathers Block::recompute_some(const MicroBatch& batch, BlockState& s) const {
   if (recompute_ != Recompute::selective) return {};
-  const ModelEnv& e = *env_;
   Gathers gathers;
-  gathers.mlp = norm_mlp_input(batch, s, {}, s.x1, {});
-  ArenaTensor& n = s.attention.x;
-  n = e.alloc({batch.rows(), e.arch->hidden});
-  e.norm(e.own_rows(n, batch), {}, s.stats1, s.x, {}, ids().norm1);
-  gathers.attention = e.start_gather(n, batch);
+  gathers.mlp = norm_in_pieces(batch, s.mlp.x, {}, s.stats2, s.x1, {}, ids().norm2);
+  gathers.attention = norm_in_pieces(batch, s.attention.x, {}, s.stats1, s.x, {}, ids().norm1);
   mlp_.activate(s.mlp);
-  if (mlp_.in_tiles()) gathers.wait_for_mlp();  // the tiles begin with its input
+  if (mlp_.in_tiles()) wait(std::move(gathers.mlp));  // the tiles begin with its input
   return gathers;
 }
 
@@ -139,6 +145,11 @@ ArenaTensor Block::backward_mlp(const Tensor& dy, const MicroBatch& batch, Block
   return addend;
 }
 
+MovingRows Block::start_attention_sum(ArenaTensor d_out, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
+  return env_->start_reduce(attention_.backward_input(std::move(d_out), batch, s.attention, kv), batch,
+                            env_->pieces(batch));
+}
+
 ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
   recompute_all(batch, s, kv);
@@ -148,10 +159,10 @@ ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, Block
   s.d_n2 = e.end_sum(std::move(sum), std::move(addend));
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
   MovingRows d_out = start_whole_gradient(dy, batch, residual_dropout(), e.whole(batch));
-  s.d_n1 = e.reduce(attention_.backward_input(d_out.wait(), batch, s.attention, kv), batch);
+  s.d_n1 = start_attention_sum(d_out.wait(), batch, s, kv).wait();
   e.norm_backward_input(dy, s.d_n1, s.x, s.stats1, ids().norm1, Write::add);
-  inputs.attention.wait();
-  inputs.wait_for_mlp();
+  wait(std::move(inputs.attention));
+  wait(std::move(inputs.mlp));
   attention_.release(s.attention);
   return dy;
 }
@@ -162,7 +173,7 @@ ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState&
   MovingRows sum = e.start_sum(batch, e.arch->hidden);
   Gathers inputs;
   ArenaTensor addend = backward_mlp(dy, batch, s, FeedForward::Gradients::of_input_and_weights, sum, inputs);
-  inputs.wait_for_mlp();
+  wait(std::move(inputs.mlp));
   e.progress();
   mlp_.backward_weight_of_up(s.mlp);
   s.d_n2 = e.end_sum(std::move(sum), std::move(addend));
@@ -173,9 +184,9 @@ ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState&
   e.norm_backward_weight(s.d_n2, s.x1, s.stats2, ids().norm2);
   s.mlp = {};
   s.d_n2.reset();
-  MovingRows d_n1 = e.start_reduce(attention_.backward_input(d_out.wait(), batch, s.attention, kv), batch);
+  MovingRows d_n1 = start_attention_sum(d_out.wait(), batch, s, kv);
   attention_.release(s.attention);
-  inputs.attention.wait();
+  wait(std::move(inputs.attention));
   e.progress();
   attention_.backward_weight(s.attention);
   s.d_n1 = d_n1.wait();
@@ -200,8 +211,10 @@ ArenaTensor Block::decode(ArenaTensor x, const Tensor& positions, int64_t past, 
   MicroBatch batch;
   batch.share = split_tokens(1, x->shape[0], {}).front();
   s.x = x;
-  norm_input(batch, s);
-  return add_mlp(batch, s, add_attention(attention_.decode(s.attention, positions, past, k_cache, v_cache), batch, s));
+  wait(norm_input(batch, s));
+  return add_mlp(
+      batch, s,
+      add_attention(env_->reduce(attention_.decode(s.attention, positions, past, k_cache, v_cache), batch), batch, s));
 }
 
 }  // namespace fp

@@ -53,29 +53,31 @@ class Block {
 
  private:
   const BlockIds& ids() const { return env_->ids->blocks[static_cast<size_t>(layer_)]; }
-  void norm_input(const MicroBatch&, BlockState&) const;  // x -> normed input
+  // x -> normed input, which arrives in pieces.
+  std::vector<Request> norm_input(const MicroBatch&, BlockState&) const;
   // x -> x1 and the input of the MLP, which arrives in pieces.
-  std::vector<Request> add_attention(ArenaTensor addend, const MicroBatch&, BlockState&) const;
+  std::vector<Request> add_attention(ArenaTensor attention, const MicroBatch&, BlockState&) const;
   // x1 and the input of the MLP -> output
   ArenaTensor add_mlp(const MicroBatch&, BlockState&, std::vector<Request> arriving) const;
-  // The rows of the MLP in pieces, each of which is waited for before it is computed.
-  FeedForward::Flow flow(const MicroBatch&, std::vector<Request>& arriving) const;
+  // Attention in pieces of rows, and the sum of its output over the ranks: the own rows [M',h].
+  ArenaTensor attended(const MicroBatch&, BlockState&, KeyValues&, std::vector<Request> arriving) const;
+  // Rows in pieces, each of which is waited for before it is computed.
+  RowFlow flow(const MicroBatch&, std::vector<Request>& arriving) const;
   // Normed inputs of attention and MLP on their way to all ranks.
   struct Gathers {
-    Request attention;
-    std::vector<Request> mlp;
-    void wait_for_mlp() {
-      for (Request& r : mlp) r.wait();
-    }
+    std::vector<Request> attention, mlp;
   };
-  std::vector<Request> norm_mlp_input(const MicroBatch&, BlockState&, const Tensor& sum, const Tensor& x,
-                                      const Tensor& residual) const;
+  // Writes the norm of x, or of the sum of x and the residual, to n, all [M',h], and starts to gather n in pieces.
+  std::vector<Request> norm_in_pieces(const MicroBatch&, ArenaTensor& n, const Tensor& sum, const Tensor& stats,
+                                      const Tensor& x, const Tensor& residual, const NormIds&) const;
   // Returns this rank's addend of the gradient of the MLP's input, whose sum it starts.
   ArenaTensor backward_mlp(const Tensor& dy, const MicroBatch&, BlockState&, FeedForward::Gradients, MovingRows& sum,
                            Gathers& inputs) const;
   // Restore what full recomputation has not kept, and what selective recomputation has not, but for the gathers.
   void recompute_all(const MicroBatch&, BlockState&, KeyValues&) const;
   Gathers recompute_some(const MicroBatch&, BlockState&) const;
+  // Starts the sum of the gradient of attention's input.
+  MovingRows start_attention_sum(ArenaTensor d_out, const MicroBatch&, BlockState&, KeyValues&) const;
   MovingRows start_whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&, const RowPieces&) const;
   Dropout residual_dropout() const;
   Dropout ffn_dropout() const;

@@ -50,6 +50,16 @@ RowPieces ModelEnv::pieces(const MicroBatch& b) const {
   return {count, all.rows / count, all.own / count, all.first / count};
 }
 
+ArenaTensor ModelEnv::reordered(ArenaTensor x, const RowPieces& p, int64_t outer) const {
+  if (p.count == 1 || p.rows == p.own) return x;
+  const int64_t inner = x->shape[0] / p.own / outer;
+  ArenaTensor y = alloc(x->shape);
+  constexpr int kSwapOuterAndInner[] = {1, 0, 2, 3};
+  ops->permute({y->reshaped({inner, outer, p.own, x->cols()}), x->reshaped({outer, inner, p.own, x->cols()}),
+                kSwapOuterAndInner});
+  return y;
+}
+
 Request ModelEnv::start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const {
   return tokens.megatron ? tensor->start_all_gather(p.all_of(x, piece), p.own_place(x, piece)) : Request();
 }
@@ -93,16 +103,10 @@ ArenaTensor ModelEnv::end_sum(MovingRows sum, ArenaTensor x) const {
   return tokens.megatron ? std::move(own) : std::move(x);
 }
 
-MovingRows ModelEnv::start_reduce(ArenaTensor x, const MicroBatch& b) const {
-  if (!tokens.megatron) {
-    Request request = tensor->start_all_reduce(x);
-    MovingRows rows({}, std::move(x));
-    rows.add(std::move(request));
-    return rows;
-  }
+MovingRows ModelEnv::start_reduce(ArenaTensor x, const MicroBatch& b, const RowPieces& p) const {
   MovingRows sum = start_sum(b, x->cols());
-  sum_piece(sum, x, whole(b), 0);
-  sum.keep(std::move(x));
+  for (int64_t i = 0; i < p.count; ++i) sum_piece(sum, x, p, i);
+  tokens.megatron ? sum.keep(std::move(x)) : sum.become(std::move(x));
   return sum;
 }
 

@@ -5,6 +5,7 @@
 // parallelism, its own part of them: gather() and reduce() convert between the two, each the backward of the other.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -59,6 +60,14 @@ struct RowPieces {
   Tensor own_place(const Tensor& x, int64_t piece) const { return x.slice(piece * rows + first, own); }
 };
 
+// Rows that are computed in pieces: before(i) is called before piece i of the input is read, after(i, result) once that
+// of the result [M,h] is computed.
+struct RowFlow {
+  RowPieces pieces;
+  std::function<void(int64_t)> before;
+  std::function<void(int64_t, const Tensor&)> after;
+};
+
 // Rows on their way between the tensor-parallel ranks, in pieces, and the memory that this takes.
 class MovingRows {
  public:
@@ -76,6 +85,8 @@ class MovingRows {
   // Where rows come from, until they have left.
   void keep(ArenaTensor from) { from_ = std::move(from); }
   const Tensor& to() const { return *to_; }
+  // Where rows are already that are summed in place.
+  void become(ArenaTensor to) { to_ = std::move(to); }
 
  private:
   std::vector<Request> pieces_;
@@ -122,11 +133,18 @@ struct ModelEnv {
   MovingRows start_whole(ArenaTensor own, const MicroBatch&, const RowPieces&) const;
   MovingRows start_copy_of_whole(const Tensor& own, const MicroBatch&, const RowPieces&) const;
   // Returns the own rows [M',C] of the sum over the ranks of x [M,C].
-  ArenaTensor reduce(ArenaTensor x, const MicroBatch& b) const { return start_reduce(std::move(x), b).wait(); }
-  MovingRows start_reduce(ArenaTensor x, const MicroBatch&) const;
+  ArenaTensor reduce(ArenaTensor x, const MicroBatch& b) const {
+    return start_reduce(std::move(x), b, whole(b)).wait();
+  }
+  MovingRows start_reduce(ArenaTensor x, const MicroBatch&, const RowPieces&) const;
   // Returns the pieces for a computation in which the order of rows makes no difference, or one of all rows.
   RowPieces pieces(const MicroBatch&) const;
   RowPieces whole(const MicroBatch&) const;
+  // Returns rows [M,C] in the order of tokens from those in the order of pieces, and the other way.
+  ArenaTensor in_token_order(ArenaTensor x, const RowPieces& p) const { return reordered(std::move(x), p, p.count); }
+  ArenaTensor in_piece_order(ArenaTensor x, const RowPieces& p) const {
+    return reordered(std::move(x), p, p.count == 1 ? 1 : p.rows / p.own);
+  }
   // Starts to gather the rows of a piece, of which the own ones are set.
   Request start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const;
   // Returns what receives the own rows [M',C] of a sum, and starts to sum a piece of x [M,C] to it. Without Megatron
@@ -165,6 +183,8 @@ struct ModelEnv {
     ops->norm_backward_input({dx, dy, x, stats, weight(n.gain), arch->norm, w});
   }
   void norm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& stats, const NormIds& n) const;
+
+  ArenaTensor reordered(ArenaTensor x, const RowPieces&, int64_t outer) const;
 
   Dropout dropout(Purpose purpose, double p, int64_t layer) const {
     return {p, seed, purpose, static_cast<uint32_t>(layer)};

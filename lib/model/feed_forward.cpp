@@ -50,7 +50,7 @@ void FeedForward::for_tiles(const FeedForwardState& s, const Body& body) const {
 
 // Calls body(i) for each piece with what is before and after it; result [M,h].
 template <class Body>
-void FeedForward::for_pieces(const Flow& flow, const Tensor& result, const Body& body) const {
+void FeedForward::for_pieces(const RowFlow& flow, const Tensor& result, const Body& body) const {
   for (int64_t i = 0; i < flow.pieces.count; ++i) {
     flow.before(i);
     body(i);
@@ -61,7 +61,7 @@ void FeedForward::for_pieces(const Flow& flow, const Tensor& result, const Body&
 
 // The same with tiles, which are other rows: all pieces come before them and go after them.
 template <class Body>
-void FeedForward::for_all_tiles(const FeedForwardState& s, const Flow& flow, const Tensor& result,
+void FeedForward::for_all_tiles(const FeedForwardState& s, const RowFlow& flow, const Tensor& result,
                                 const Body& body) const {
   for (int64_t i = 0; i < flow.pieces.count; ++i) flow.before(i);
   for_tiles(s, body);
@@ -73,7 +73,7 @@ void FeedForward::allocate(FeedForwardState& s) const {
   s.g = rows_of(s.x->shape[0], width());
 }
 
-ArenaTensor FeedForward::forward(FeedForwardState& s, const Flow& flow) const {
+ArenaTensor FeedForward::forward(FeedForwardState& s, const RowFlow& flow) const {
   const ModelEnv& e = *env_;
   if (tile_ == 0) allocate(s);
   ArenaTensor y = e.alloc({s.x->shape[0], e.arch->hidden});
@@ -91,7 +91,7 @@ ArenaTensor FeedForward::forward(FeedForwardState& s, const Flow& flow) const {
   return y;
 }
 
-void FeedForward::expand(FeedForwardState& s, const Flow& flow) const {
+void FeedForward::expand(FeedForwardState& s, const RowFlow& flow) const {
   if (tile_ == 0) allocate(s);
   for_pieces(flow, {}, [&](int64_t i) {
     const auto piece = [&](const Tensor& t) { return flow.pieces.all_of(t, i); };
@@ -106,7 +106,7 @@ void FeedForward::activate(FeedForwardState& s) const {
 }
 
 ArenaTensor FeedForward::backward_input(ArenaTensor d_out, FeedForwardState& s, Gradients gradients,
-                                        const Flow& flow) const {
+                                        const RowFlow& flow) const {
   const ModelEnv& e = *env_;
   s.d_out = std::move(d_out);
   if (tile_ == 0) s.d_u = e.alloc(s.u->shape);

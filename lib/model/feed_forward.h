@@ -4,8 +4,6 @@
 // computes them again.
 #pragma once
 
-#include <functional>
-
 #include "model/env.h"
 
 namespace fp {
@@ -26,24 +24,17 @@ class FeedForward {
       : env_(&env), layer_(layer), tile_(tile), fused_(fused) {}
 
   bool in_tiles() const { return tile_ > 0; }
-  // Rows that are computed in pieces: before(i) is called before piece i of the input is read, after(i, result) once
-  // that of the result [M,h] is computed.
-  struct Flow {
-    RowPieces pieces;
-    std::function<void(int64_t)> before;
-    std::function<void(int64_t, const Tensor&)> after;
-  };
   // Returns this rank's addend of the output [M,h].
-  ArenaTensor forward(FeedForwardState&, const Flow&) const;
+  ArenaTensor forward(FeedForwardState&, const RowFlow&) const;
   // The forward pass without the output, to restore u and g; and g alone, from u. Nothing is restored in tiles.
-  void expand(FeedForwardState&, const Flow&) const;
+  void expand(FeedForwardState&, const RowFlow&) const;
   void activate(FeedForwardState&) const;
 
   // Which gradients a backward pass computes.
   enum class Gradients : uint8_t { of_input, of_input_and_weights };
   // Returns this rank's addend of the gradient of the input for that of the output, both [M,h]. With weights, adds to
   // the parameters' gradients too, for which backward_weight would compute activations once more.
-  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients, const Flow&) const;
+  ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients, const RowFlow&) const;
   // Frees what only backward_input needs.
   void release(FeedForwardState& s) const { s.u.reset(); }
   // Adds to the parameters' gradients, unless backward_input did: those of both projections, or of one of them. In
@@ -71,9 +62,9 @@ class FeedForward {
   template <class Body>
   void for_tiles(const FeedForwardState&, const Body&) const;
   template <class Body>
-  void for_pieces(const Flow&, const Tensor& result, const Body&) const;
+  void for_pieces(const RowFlow&, const Tensor& result, const Body&) const;
   template <class Body>
-  void for_all_tiles(const FeedForwardState&, const Flow&, const Tensor& result, const Body&) const;
+  void for_all_tiles(const FeedForwardState&, const RowFlow&, const Tensor& result, const Body&) const;
   ArenaTensor rows_of(int64_t rows, int64_t columns) const;
   int64_t inputs() const { return env_->arch->activation.inputs(width()); }
 

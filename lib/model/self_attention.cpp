@@ -33,11 +33,17 @@ HeadExchange::Place SelfAttention::exchange_of(const MicroBatch& batch) const {
   return {env_->ops, env_->arena, env_->sequence, batch.share};
 }
 
-void SelfAttention::project(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv) const {
+void SelfAttention::project(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv, const RowFlow& flow) const {
   const ModelEnv& e = *env_;
   const HeadLayout& core = e.core;
+  const RowPieces& p = flow.pieces;
   ArenaTensor qkv = e.alloc({s.x->shape[0], e.heads.columns()});
-  e.linear(qkv, s.x, ids().qkv);
+  for (int64_t i = 0; i < p.count; ++i) {
+    flow.before(i);
+    e.linear(p.all_of(qkv, i), p.all_of(s.x, i), ids().qkv);
+    e.progress();
+  }
+  qkv = e.in_token_order(std::move(qkv), p);
   qkv = e.exchange.qkv_to_core(exchange_of(batch), std::move(qkv));
   s.q = e.alloc({batch.samples(), batch.length(), core.heads, core.head_dim});
   ArenaTensor both = kv.allocate(batch.samples(), batch.length());
@@ -121,17 +127,27 @@ Tensor SelfAttention::o_rows(const SelfAttentionState& s) const {
   return s.o_rows ? *s.o_rows : s.o->reshaped({s.o->elements() / columns, columns});
 }
 
-ArenaTensor SelfAttention::project_output(const SelfAttentionState& s) const {
+ArenaTensor SelfAttention::project_output(const SelfAttentionState& s, const RowFlow& flow) const {
+  const ModelEnv& e = *env_;
+  const RowPieces& p = flow.pieces;
   const Tensor o = o_rows(s);
-  ArenaTensor y = env_->alloc({o.shape[0], env_->arch->hidden});
-  env_->linear_part(y, o, ids().proj);
+  ArenaTensor y = e.alloc({o.shape[0], e.arch->hidden});
+  // Adjacent rows of a piece are in two places on both sides only if there are several pieces.
+  const int64_t own = p.count > 1 ? p.own : p.rows;
+  for (int64_t i = 0; i < p.count; ++i) {
+    for (int64_t first = 0; first < p.rows; first += own)
+      e.linear_part(y->slice(i * p.rows + first, own), o.slice(first * p.count + i * own, own), ids().proj);
+    e.progress();
+    if (flow.after) flow.after(i, y);
+  }
   return y;
 }
 
-ArenaTensor SelfAttention::forward(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv) const {
-  project(batch, s, kv);
+ArenaTensor SelfAttention::forward(const MicroBatch& batch, SelfAttentionState& s, KeyValues& kv,
+                                   const RowFlow& flow) const {
+  project(batch, s, kv, flow);
   attend(batch, s, kv);
-  return project_output(s);
+  return project_output(s, flow);
 }
 
 ArenaTensor SelfAttention::attend_backward(const Tensor& d_o, const MicroBatch& batch, SelfAttentionState& s,
@@ -175,7 +191,7 @@ ArenaTensor SelfAttention::backward_input(ArenaTensor d_out, const MicroBatch& b
   d_o = e.exchange.q_to_core(exchange_of(batch), std::move(d_o));
   ArenaTensor d_qkv = attend_backward(d_o->reshaped(s.o->shape), batch, s, kv);
   d_o.reset();
-  s.d_qkv = e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv));
+  s.d_qkv = e.in_piece_order(e.exchange.qkv_to_rows(exchange_of(batch), std::move(d_qkv)), e.pieces(batch));
   ArenaTensor dx = e.alloc({s.d_qkv->shape[0], e.arch->hidden});
   e.linear_backward_input(dx, s.d_qkv, ids().qkv);
   return dx;
@@ -214,7 +230,8 @@ ArenaTensor SelfAttention::decode(SelfAttentionState& s, const Tensor& positions
   AttentionSpec attention = spec(false);
   attention.q_offset = past;
   e.ops->attention({s.o, s.lse, s.q, seen(k_cache), seen(v_cache), {}, {}, attention});
-  return project_output(s);
+  const int64_t rows = s.x->shape[0];
+  return project_output(s, {{1, rows, rows, 0}, {}, {}});
 }
 
 }  // namespace fp

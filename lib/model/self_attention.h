@@ -19,22 +19,24 @@ struct HeadNormState {
 // Activations and gradients of one layer's self-attention for one chunk of a micro-batch, kept between its passes. M
 // rows, h hidden, H heads of the core (model/env.h).
 struct SelfAttentionState {
-  ArenaTensor x;          // input [M,h], set by the caller
+  ArenaTensor x;          // input [M,h], set by the caller, in the order of pieces
   ArenaTensor q, o, lse;  // [B,T,H,d]; log-sum-exp [B,H,T] f32
   ArenaTensor o_rows;     // [M, columns] o after the head exchange; empty: o itself
   HeadNormState q_norm, k_norm;
-  ArenaTensor d_out, d_qkv;  // gradients stored by backward_input for the weight gradients
+  ArenaTensor d_out,
+      d_qkv;  // in the order of tokens, and of pieces: gradients stored by backward_input for the weight gradients
 };
 
 class SelfAttention {
  public:
   SelfAttention(const ModelEnv& env, int64_t layer) : env_(&env), layer_(layer) {}
 
-  // Returns this rank's addend of the output [M,h] for the input in the state.
-  ArenaTensor forward(const MicroBatch&, SelfAttentionState&, KeyValues&) const;
+  // Returns this rank's addend of the output [M,h] for the input in the state. Both are in the order of pieces.
+  ArenaTensor forward(const MicroBatch&, SelfAttentionState&, KeyValues&, const RowFlow&) const;
   // The first part of forward(): the QKV projection.
-  void project(const MicroBatch&, SelfAttentionState&, KeyValues&) const;
-  // Returns this rank's addend of the gradient of the input for that of the output, both [M,h].
+  void project(const MicroBatch&, SelfAttentionState&, KeyValues&, const RowFlow&) const;
+  // Returns this rank's addend of the gradient of the input [M,h], in the order of pieces, for that of the output, in
+  // the order of tokens.
   ArenaTensor backward_input(ArenaTensor d_out, const MicroBatch&, SelfAttentionState&, KeyValues&) const;
   // Frees what only backward_input needs.
   void release(SelfAttentionState&) const;
@@ -61,7 +63,7 @@ class SelfAttention {
   void attend(const MicroBatch&, SelfAttentionState&, KeyValues&) const;  // q, k, v -> o, lse
   // Returns the gradient of the core's QKV projection for that of o.
   ArenaTensor attend_backward(const Tensor& d_o, const MicroBatch&, SelfAttentionState&, KeyValues&) const;
-  ArenaTensor project_output(const SelfAttentionState&) const;  // o -> addend of the output
+  ArenaTensor project_output(const SelfAttentionState&, const RowFlow&) const;  // o -> addend of the output
   HeadExchange::Place exchange_of(const MicroBatch&) const;
   Tensor o_rows(const SelfAttentionState&) const;
   AttentionSpec spec(bool training) const;
