@@ -48,7 +48,8 @@ RunSpec spec_of(const Published& r) {
       r.chunk_layers > 0 ? fmt::format("schedule: interleaved, chunks: {}", r.layers / r.pipeline / r.chunk_layers)
                          : std::string("schedule: 1f1b");
   return parsed(r, fmt::format("train: {{global_batch: {}, micro_batch: {}}}\nmemory: {{recompute: full}}\n"
-                               "parallel: {{tensor: {}, data: 0, pipeline: {{ranks: {}, {}}}}}",
+                               "parallel: {{tensor: {}, data: 0, pipeline: {{ranks: {}, {}}}}}\n"
+                               "communication: {{tensor_pieces: 1}}",
                                r.global_batch, r.micro_batch, r.tensor, r.pipeline, schedule));
 }
 
@@ -78,6 +79,26 @@ TEST_CASE("published runs of Megatron-LM are predicted within 15 %", "[planner]"
     CHECK(std::abs(tflops / r.tflops - 1) < 0.15);
     CHECK(e.memory.fits());
   }
+}
+
+TEST_CASE("at most a tenth of a step of a 30B Llama on 384 GPUs is communication and update", "[planner]") {
+  const ClusterSpec cluster = load_cluster(FP_SOURCE_DIR "/configs/clusters/dgx-h100.yaml");
+  Estimator estimator(cluster);
+  const auto time_of = [&](const std::vector<std::string>& settings) {
+    const RunSpec spec = parse_run_spec(
+        "{model: {family: llama, layers: 40, hidden: 8192, heads: 64, kv_heads: 8, ffn: 22016, vocab: 128256, "
+        "max_position: 4096, tied_embeddings: false}, data: {seq_len: 4096}, train: {global_batch: 192, micro_batch: "
+        "4}, "
+        "precision: {compute: bf16}, parallel: {tensor: 8, data: 48, zero_stage: 1, megatron_sp: true}}",
+        "30B", settings);
+    return estimator.estimate(spec, 384).time;
+  };
+  const StepTime hidden = time_of({}),
+                 exposed = time_of({"communication.overlap=false", "communication.tensor_pieces=1"});
+  const auto share = [](const StepTime& t) { return (t.exposed + t.update) / t.total; };
+  CHECK(share(hidden) <= 0.1);
+  CHECK(share(exposed) > 0.3);
+  CHECK(hidden.total < 0.8 * exposed.total);
 }
 
 TEST_CASE("the estimate for a trillion parameters on 3072 GPUs is consistent", "[planner]") {
