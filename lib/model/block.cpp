@@ -60,8 +60,8 @@ ArenaTensor Block::attended(const MicroBatch& batch, BlockState& s, KeyValues& k
 std::vector<Request> Block::add_attention(ArenaTensor attention, const MicroBatch& batch, BlockState& s) const {
   const ModelEnv& e = *env_;
   const int64_t own = batch.local_rows();
-  const ArenaTensor attended =
-      std::move(attention);  // freed here: a parameter may live as long as the caller's statement
+  // A parameter may live as long as the caller's statement; this is freed here.
+  const ArenaTensor attended = std::move(attention);
   e.drop(attended, batch, residual_dropout());
   s.x1 = e.alloc({own, e.arch->hidden});
   s.stats2 = e.alloc_f32({own, 2});

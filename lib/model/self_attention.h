@@ -23,8 +23,8 @@ struct SelfAttentionState {
   ArenaTensor q, o, lse;  // [B,T,H,d]; log-sum-exp [B,H,T] f32
   ArenaTensor o_rows;     // [M, columns] o after the head exchange; empty: o itself
   HeadNormState q_norm, k_norm;
-  ArenaTensor d_out,
-      d_qkv;  // in the order of tokens, and of pieces: gradients stored by backward_input for the weight gradients
+  // Gradients stored by backward_input for the weight gradients: in the order of tokens, and in that of pieces.
+  ArenaTensor d_out, d_qkv;
 };
 
 class SelfAttention {
