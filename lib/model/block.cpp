@@ -47,14 +47,20 @@ RowFlow Block::flow(const MicroBatch& batch, std::vector<Request>& arriving) con
   return {env_->pieces(batch), [&](int64_t i) { arriving[static_cast<size_t>(i)].wait(); }, {}};
 }
 
-ArenaTensor Block::attended(const MicroBatch& batch, BlockState& s, KeyValues& kv,
-                            std::vector<Request> arriving) const {
+template <class Compute>
+ArenaTensor Block::summed(const MicroBatch& batch, std::vector<Request> arriving, const Compute& compute) const {
   const ModelEnv& e = *env_;
   MovingRows sum = e.start_sum(batch, e.arch->hidden);
   RowFlow pieces = flow(batch, arriving);
   pieces.after = [&](int64_t i, const Tensor& y) { e.sum_piece(sum, y, pieces.pieces, i); };
-  ArenaTensor addend = attention_.forward(batch, s.attention, kv, pieces);
-  return e.end_sum(std::move(sum), std::move(addend));
+  e.hand_over(sum, compute(pieces));
+  return sum.wait();
+}
+
+ArenaTensor Block::attended(const MicroBatch& batch, BlockState& s, KeyValues& kv,
+                            std::vector<Request> arriving) const {
+  return summed(batch, std::move(arriving),
+                [&](const RowFlow& pieces) { return attention_.forward(batch, s.attention, kv, pieces); });
 }
 
 std::vector<Request> Block::add_attention(ArenaTensor attention, const MicroBatch& batch, BlockState& s) const {
@@ -69,14 +75,10 @@ std::vector<Request> Block::add_attention(ArenaTensor attention, const MicroBatc
 }
 
 ArenaTensor Block::add_mlp(const MicroBatch& batch, BlockState& s, std::vector<Request> arriving) const {
-  const ModelEnv& e = *env_;
-  MovingRows sum = e.start_sum(batch, e.arch->hidden);
-  RowFlow pieces = flow(batch, arriving);
-  pieces.after = [&](int64_t i, const Tensor& y) { e.sum_piece(sum, y, pieces.pieces, i); };
-  ArenaTensor addend = mlp_.forward(s.mlp, pieces);
-  ArenaTensor y = e.end_sum(std::move(sum), std::move(addend));
-  e.drop(y, batch, ffn_dropout());
-  e.ops->add({y, s.x1, y});
+  ArenaTensor y =
+      summed(batch, std::move(arriving), [&](const RowFlow& pieces) { return mlp_.forward(s.mlp, pieces); });
+  env_->drop(y, batch, ffn_dropout());
+  env_->ops->add({y, s.x1, y});
   return y;
 }
 
@@ -132,17 +134,19 @@ MovingRows Block::start_whole_gradient(const Tensor& dy, const MicroBatch& batch
   return e.start_whole(std::move(d), batch, p);
 }
 
-ArenaTensor Block::backward_mlp(const Tensor& dy, const MicroBatch& batch, BlockState& s,
-                                FeedForward::Gradients gradients, MovingRows& sum, Gathers& inputs) const {
+MovingRows Block::start_mlp_sum(const Tensor& dy, const MicroBatch& batch, BlockState& s, KeyValues& kv,
+                                FeedForward::Gradients gradients, Gathers& inputs) const {
   const ModelEnv& e = *env_;
   const RowPieces p = e.pieces(batch);
+  recompute_all(batch, s, kv);
+  MovingRows sum = e.start_sum(batch, e.arch->hidden);
   MovingRows d_out = start_whole_gradient(dy, batch, ffn_dropout(), p);
   inputs = recompute_some(batch, s);
-  ArenaTensor addend = mlp_.backward_input(
-      d_out.take(), s.mlp, gradients,
-      {p, [&](int64_t i) { d_out.wait(i); }, [&](int64_t i, const Tensor& dx) { e.sum_piece(sum, dx, p, i); }});
+  e.hand_over(sum, mlp_.backward_input(d_out.take(), s.mlp, gradients,
+                                       {p, [&](int64_t i) { d_out.wait(i); },
+                                        [&](int64_t i, const Tensor& dx) { e.sum_piece(sum, dx, p, i); }}));
   mlp_.release(s.mlp);
-  return addend;
+  return sum;
 }
 
 MovingRows Block::start_attention_sum(ArenaTensor d_out, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
@@ -152,11 +156,8 @@ MovingRows Block::start_attention_sum(ArenaTensor d_out, const MicroBatch& batch
 
 ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
-  recompute_all(batch, s, kv);
-  MovingRows sum = e.start_sum(batch, e.arch->hidden);
   Gathers inputs;
-  ArenaTensor addend = backward_mlp(dy, batch, s, FeedForward::Gradients::of_input, sum, inputs);
-  s.d_n2 = e.end_sum(std::move(sum), std::move(addend));
+  s.d_n2 = start_mlp_sum(dy, batch, s, kv, FeedForward::Gradients::of_input, inputs).wait();
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
   MovingRows d_out = start_whole_gradient(dy, batch, residual_dropout(), e.whole(batch));
   s.d_n1 = start_attention_sum(d_out.wait(), batch, s, kv).wait();
@@ -169,14 +170,12 @@ ArenaTensor Block::backward_input(ArenaTensor dy, const MicroBatch& batch, Block
 
 ArenaTensor Block::backward(ArenaTensor dy, const MicroBatch& batch, BlockState& s, KeyValues& kv) const {
   const ModelEnv& e = *env_;
-  recompute_all(batch, s, kv);
-  MovingRows sum = e.start_sum(batch, e.arch->hidden);
   Gathers inputs;
-  ArenaTensor addend = backward_mlp(dy, batch, s, FeedForward::Gradients::of_input_and_weights, sum, inputs);
+  MovingRows d_n2 = start_mlp_sum(dy, batch, s, kv, FeedForward::Gradients::of_input_and_weights, inputs);
   wait(std::move(inputs.mlp));
   e.progress();
   mlp_.backward_weight_of_up(s.mlp);
-  s.d_n2 = e.end_sum(std::move(sum), std::move(addend));
+  s.d_n2 = d_n2.wait();
   e.norm_backward_input(dy, s.d_n2, s.x1, s.stats2, ids().norm2, Write::add);
   MovingRows d_out = start_whole_gradient(dy, batch, residual_dropout(), e.whole(batch));
   e.progress();

@@ -70,13 +70,16 @@ class Block {
   // Writes the norm of x, or of the sum of x and the residual, to n, all [M',h], and starts to gather n in pieces.
   std::vector<Request> norm_in_pieces(const MicroBatch&, ArenaTensor& n, const Tensor& sum, const Tensor& stats,
                                       const Tensor& x, const Tensor& residual, const NormIds&) const;
-  // Returns this rank's addend of the gradient of the MLP's input, whose sum it starts.
-  ArenaTensor backward_mlp(const Tensor& dy, const MicroBatch&, BlockState&, FeedForward::Gradients, MovingRows& sum,
-                           Gathers& inputs) const;
   // Restore what full recomputation has not kept, and what selective recomputation has not, but for the gathers.
   void recompute_all(const MicroBatch&, BlockState&, KeyValues&) const;
   Gathers recompute_some(const MicroBatch&, BlockState&) const;
-  // Starts the sum of the gradient of attention's input.
+  // Computes rows in pieces as they arrive; returns the own rows of the sum over the ranks of what compute(flow)
+  // returns.
+  template <class Compute>
+  ArenaTensor summed(const MicroBatch&, std::vector<Request> arriving, const Compute&) const;
+  // Compute the gradient of the MLP's input, after what has to be computed again, and of attention's; start its sum.
+  MovingRows start_mlp_sum(const Tensor& dy, const MicroBatch&, BlockState&, KeyValues&, FeedForward::Gradients,
+                           Gathers& inputs) const;
   MovingRows start_attention_sum(ArenaTensor d_out, const MicroBatch&, BlockState&, KeyValues&) const;
   MovingRows start_whole_gradient(const Tensor& dy, const MicroBatch&, const Dropout&, const RowPieces&) const;
   Dropout residual_dropout() const;

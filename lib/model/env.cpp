@@ -98,15 +98,14 @@ void ModelEnv::sum_piece(MovingRows& sum, const Tensor& x, const RowPieces& p, i
                           : tensor->start_all_reduce(all));
 }
 
-ArenaTensor ModelEnv::end_sum(MovingRows sum, ArenaTensor x) const {
-  ArenaTensor own = sum.wait();
-  return tokens.megatron ? std::move(own) : std::move(x);
+void ModelEnv::hand_over(MovingRows& sum, ArenaTensor x) const {
+  tokens.megatron ? sum.keep(std::move(x)) : sum.become(std::move(x));
 }
 
 MovingRows ModelEnv::start_reduce(ArenaTensor x, const MicroBatch& b, const RowPieces& p) const {
   MovingRows sum = start_sum(b, x->cols());
   for (int64_t i = 0; i < p.count; ++i) sum_piece(sum, x, p, i);
-  tokens.megatron ? sum.keep(std::move(x)) : sum.become(std::move(x));
+  hand_over(sum, std::move(x));
   return sum;
 }
 

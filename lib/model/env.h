@@ -147,11 +147,11 @@ struct ModelEnv {
   }
   // Starts to gather the rows of a piece, of which the own ones are set.
   Request start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const;
-  // Returns what receives the own rows [M',C] of a sum, and starts to sum a piece of x [M,C] to it. Without Megatron
-  // sequence parallelism the own rows are x itself.
+  // Returns what receives the own rows [M',C] of a sum; starts to sum a piece of x [M,C] to it; and, after all pieces,
+  // hands x over. Without Megatron sequence parallelism the own rows are x itself.
   MovingRows start_sum(const MicroBatch&, int64_t columns) const;
   void sum_piece(MovingRows&, const Tensor& x, const RowPieces& p, int64_t piece) const;
-  ArenaTensor end_sum(MovingRows, ArenaTensor x) const;
+  void hand_over(MovingRows& sum, ArenaTensor x) const;
   // Lets rows that are on their way advance, where that needs the host.
   void progress() const {
     if (tensor->size() > 1) world->progress();
