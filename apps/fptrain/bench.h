@@ -23,6 +23,7 @@ RunSpec bench_spec(const BenchModel&);
 void add_bench_ops(cli::App& bench);
 void add_bench_train(cli::App& bench);
 void add_bench_offload(cli::App& bench);
+void add_bench_overlap(cli::App& bench);
 void add_bench_io(cli::App& bench);
 void add_bench_schedule(cli::App& bench, CommandResult&);
 void add_bench_machine(cli::App& bench, CommandResult&);  // comm and all

@@ -32,6 +32,7 @@ void add_bench_command(cli::App& app, CommandResult& result) {
   add_bench_ops(*bench);
   add_bench_train(*bench);
   add_bench_offload(*bench);
+  add_bench_overlap(*bench);
   add_bench_io(*bench);
   for (cli::App* command : bench->get_subcommands())
     command->preparse_callback([command](size_t) { require_one_rank("bench " + command->get_name()); });

@@ -6,6 +6,16 @@
 
 namespace fp::cuda {
 
+Urgency urgency_of(std::string_view group) {
+  return group == "tensor" || group == "sequence" ? Urgency::urgent : Urgency::patient;
+}
+
+std::shared_ptr<NcclStream> CollectiveStreams::of(const std::string& group) {
+  std::shared_ptr<NcclStream>& stream = streams_[group];
+  if (!stream) stream = make_(urgency_of(group));
+  return stream;
+}
+
 NcclGroup::NcclGroup(const std::string& name, CommRecord& record, std::vector<std::shared_ptr<NcclStream>> streams,
                      std::shared_ptr<Group> host, NcclWatch* watch, const std::string& place)
     : Group(name, host->rank(), host->size(), record), host_(std::move(host)), watch_(watch) {

@@ -3,10 +3,15 @@
 // A send waits on the device for its receive and blocks everything issued after it on its stream. So each direction of
 // a pair is a lane of its own, with its own communicator and stream: neighbours that both send first do not wait for
 // each other, and a receive posted ahead blocks nothing else. Groups for collectives have one lane, whose stream they
-// may share.
+// may share. All ranks issue the collectives of all groups in one order, by which kernels of several streams that wait
+// for their peers on the same device can all end.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/comm/nccl_comm.h"
@@ -25,6 +30,24 @@ class NcclStream {
   virtual std::unique_ptr<Operation> mark() = 0;
   // A mark that NcclWatch can poll; null: not supported.
   virtual std::unique_ptr<StreamMark> watched_mark() { return nullptr; }
+};
+
+// How soon the computation waits for the collectives of a group: `urgent` for those within a layer, between the ranks
+// that compute it together; `patient` for gradients and weights, which others hide.
+enum class Urgency : uint8_t { urgent, patient };
+Urgency urgency_of(std::string_view group);
+
+// Streams for collectives: one for each purpose of groups, so that those within a layer do not queue behind gradients.
+// Groups of the same purpose share a stream.
+class CollectiveStreams {
+ public:
+  using Make = std::function<std::shared_ptr<NcclStream>(Urgency)>;
+  explicit CollectiveStreams(Make make) : make_(std::move(make)) {}
+  std::shared_ptr<NcclStream> of(const std::string& group);
+
+ private:
+  Make make_;
+  std::map<std::string, std::shared_ptr<NcclStream>> streams_;
 };
 
 class NcclGroup final : public Group {

@@ -31,18 +31,15 @@ class WatchedEvent final : public StreamMark {
 
 class DeviceStream final : public NcclStream {
  public:
-  DeviceStream(Device& device, Stream stream) : device_(device), stream_(stream) {}
-  explicit DeviceStream(Device& device)
-      : device_(device), own_(std::make_unique<OwnedStream>(true)), stream_(own_->get()) {}
-  cudaStream_t get() const override { return stream_; }
-  void follow_computation() override { device_.order(device_.compute(), stream_); }
-  std::unique_ptr<Operation> mark() override { return std::make_unique<MarkedOperation>(stream_, device_.compute()); }
-  std::unique_ptr<StreamMark> watched_mark() override { return std::make_unique<WatchedEvent>(stream_); }
+  DeviceStream(Device& device, StreamPriority priority) : device_(device), stream_(priority) {}
+  cudaStream_t get() const override { return stream_.get(); }
+  void follow_computation() override { device_.order(device_.compute(), get()); }
+  std::unique_ptr<Operation> mark() override { return std::make_unique<MarkedOperation>(get(), device_.compute()); }
+  std::unique_ptr<StreamMark> watched_mark() override { return std::make_unique<WatchedEvent>(get()); }
 
  private:
   Device& device_;
-  std::unique_ptr<OwnedStream> own_;  // null: the device's
-  Stream stream_;
+  OwnedStream stream_;
 };
 
 class NcclWorld final : public World {
@@ -51,7 +48,10 @@ class NcclWorld final : public World {
       : World(host.rank(), host.size()),
         host_(host),
         device_(device),
-        collectives_(std::make_shared<DeviceStream>(device, device.communication())),
+        collectives_([this](Urgency u) {
+          return std::make_shared<DeviceStream>(
+              device_, u == Urgency::urgent ? StreamPriority::highest : StreamPriority::middle);
+        }),
         watch_(record(), [index = device.facts().index] { cudaSetDevice(index); }) {
     nccl();  // throws here when the library is missing
   }
@@ -62,12 +62,13 @@ class NcclWorld final : public World {
 
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
-    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks), &watch_,
-                                       fmt::format("@{}", ranks.front()));
+    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_.of(name)}, host_.group(name, ranks),
+                                       &watch_, fmt::format("@{}", ranks.front()));
   }
   std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));
-    Streams lanes{std::make_shared<DeviceStream>(device_), std::make_shared<DeviceStream>(device_)};
+    Streams lanes;
+    for (int i = 0; i < 2; ++i) lanes.push_back(std::make_shared<DeviceStream>(device_, StreamPriority::highest));
     auto pair = std::make_shared<NcclGroup>(name, record(), std::move(lanes), host_.pair(name, ranks), &watch_,
                                             fmt::format("@{}-{}", ranks.front(), ranks.back()));
     if (!scratch_) scratch_ = device_.allocate(2 * sizeof(float));
@@ -78,7 +79,7 @@ class NcclWorld final : public World {
 
   World& host_;
   Device& device_;
-  std::shared_ptr<NcclStream> collectives_;
+  CollectiveStreams collectives_;
   std::shared_ptr<std::byte> scratch_;  // for the messages by which pairs connect
   NcclWatch watch_;
 };

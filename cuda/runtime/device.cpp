@@ -78,7 +78,7 @@ struct Device::State {
   }
 
   DeviceFacts facts;
-  OwnedStream compute, communication{true};
+  OwnedStream compute;
   std::array<Lane, kLanes> lanes;
   std::array<Staging, 2> staging;
   size_t turn = 0;
@@ -97,7 +97,6 @@ size_t Device::free_bytes() const {
   return free;
 }
 Stream Device::compute() const { return state_->compute.get(); }
-Stream Device::communication() const { return state_->communication.get(); }
 
 void Device::order(Stream first, Stream then) {
   state_->enter();

@@ -40,8 +40,6 @@ class Device {
   const DeviceFacts& facts() const;
   size_t free_bytes() const;  // of the whole device, now
   Stream compute() const;
-  // Stream for communication that overlaps with the computation; order() orders them.
-  Stream communication() const;
   // Makes work issued on `then` from now on wait, on the device, for the work issued on `first` so far.
   void order(Stream first, Stream then);
 

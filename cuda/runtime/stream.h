@@ -2,20 +2,26 @@
 // host waiting.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "cuda/runtime/check.h"
 
 namespace fp::cuda {
 
+enum class StreamPriority : uint8_t { lowest, middle, highest };
+
 class OwnedStream {
  public:
-  // Creates a stream on the current device that never waits for the default stream. `urgent`: with the highest
-  // priority.
-  explicit OwnedStream(bool urgent = false) {
-    int least = 0, greatest = 0;
+  // Creates a stream on the current device that never waits for the default stream.
+  explicit OwnedStream(StreamPriority priority = StreamPriority::lowest) {
+    int least = 0, greatest = 0;  // greater priorities are lower numbers
     FP_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    FP_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least));
+    const int middle = least + (greatest - least) / 2;
+    FP_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                         priority == StreamPriority::lowest   ? least
+                                         : priority == StreamPriority::middle ? middle
+                                                                              : greatest));
   }
   ~OwnedStream() {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);

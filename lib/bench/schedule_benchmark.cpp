@@ -121,7 +121,7 @@ ScheduleTimes time_schedule(World& world, const Schedule& schedule, const Costs&
 
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds that the kernel may let this thread oversleep; usually 50 times that
   const Groups groups = make_groups(world, Mesh(p.ranks, 1, 1, 1, world.size(), p.two_way));
-  StageLinks links(p, groups, lowering.sends_in_flight);
+  StageLinks links(p, groups, {.in_flight = lowering.sends_in_flight});
   // An action creates at most one message.
   const size_t bytes = lowered.ranks[static_cast<size_t>(world.rank())].size() * kMessage * sizeof(float);
   Arena arena(host_memory(bytes, false), bytes);

@@ -5,8 +5,8 @@
 
 namespace fp {
 
-std::vector<Batch> random_batches(const RunSpec& spec) {
-  std::vector<Batch> batches(static_cast<size_t>(spec.train.global_batch / spec.train.micro_batch));
+std::vector<Batch> random_batches(const RunSpec& spec, int data_ranks) {
+  std::vector<Batch> batches(static_cast<size_t>(spec.train.global_batch / spec.train.micro_batch / data_ranks));
   uint64_t state = spec.run.seed;
   for (Batch& b : batches) {
     b.resize(spec.train.micro_batch, spec.data.seq_len);
@@ -30,6 +30,12 @@ ExecutorOptions options_of(const RunSpec& spec, bool synchronous_update) {
   return o;
 }
 
+ExecutorOptions options_of(const RunSpec& spec, const PipelinePlan& plan, const Ops& ops) {
+  ExecutorOptions o = executor_options(spec, plan);
+  o.assume_small_errors = ops.name() == "counting";
+  return o;
+}
+
 }  // namespace
 
 StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host, bool synchronous_update)
@@ -38,6 +44,15 @@ StepRig::StepRig(const RunSpec& spec, Arena& arena, Ops& ops, Arena* host, bool 
       model_(spec.model, model_options(spec), ops, arena, groups_, host),
       executor_(model_, options_of(spec, synchronous_update)),
       batches_(random_batches(spec)),
+      ops_(ops) {}
+
+StepRig::StepRig(const RunSpec& spec, const PipelinePlan& plan, Arena& arena, Ops& ops, Arena* host,
+                 const Groups& groups)
+    : spec_(spec),
+      groups_(groups),
+      model_(spec.model, model_options(spec, plan, groups.at.pp), ops, arena, groups_, host),
+      executor_(model_, options_of(spec, plan, ops)),
+      batches_(random_batches(spec, groups.mesh.dp())),
       ops_(ops) {}
 
 void StepRig::initialize() { model_.params().initialize(ops_, spec_.run.seed); }

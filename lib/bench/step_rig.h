@@ -11,14 +11,16 @@
 
 namespace fp {
 
-// Returns one step's micro-batches, filled with random tokens.
-std::vector<Batch> random_batches(const RunSpec&);
+// Returns the micro-batches of a data-parallel rank in one step, filled with random tokens.
+std::vector<Batch> random_batches(const RunSpec&, int data_ranks = 1);
 
-// Runs on one rank. The spec's model must have its vocabulary; spec, arena and ops must outlive this.
+// The spec's model must have its vocabulary; spec, arena and ops must outlive this.
 class StepRig {
  public:
-  // `synchronous_update`: see ExecutorOptions.
+  // On one rank. `synchronous_update`: see ExecutorOptions.
   StepRig(const RunSpec&, Arena&, Ops&, Arena* host = nullptr, bool synchronous_update = false);
+  // On a rank of a mesh.
+  StepRig(const RunSpec&, const PipelinePlan&, Arena&, Ops&, Arena* host, const Groups&);
   // Initialises the weights. Call it first; on counting ops only if its memory counts.
   void initialize();
   // Runs forward, backward, clipping and update; returns when the device is done.

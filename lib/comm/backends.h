@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "comm/comm.h"
 
@@ -18,10 +19,18 @@ void run_thread_ranks(int size, const std::function<void(World&)>& body);
 // `largest_message` bytes is sent as several messages.
 std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30);
 
+// Returns the seconds that a communication takes, in which each of these world ranks sends `sent` bytes.
+using CommSeconds = std::function<double(CommKind, std::span<const int> ranks, int64_t sent)>;
+// The ranks of `inner`, whose tensors are on the host, with links that are as slow as this says: of a group, one
+// communication follows the other, and each ends `seconds` after the last rank has started it. The host does not
+// compute meanwhile, so it shows what a program hides beside its computation. `inner` must outlive the result.
+std::unique_ptr<World> make_delayed_world(World& inner, CommSeconds seconds);
+
 // NVIDIA GPUs over NCCL, one GPU per rank. Tensors are those of `cuda` (from make_cuda_ops) and are transferred while
 // it computes. `host`, a world of the same ranks, sets up the communicators and carries host values. Both must outlive
 // the result. Ranks that have several groups in common must start communications on them in the same order, because
-// these groups share a stream (pairs do not). Throws ConfigError in a build without CUDA and where NCCL is missing.
+// groups of one purpose share a stream (pairs do not). Throws ConfigError in a build without CUDA and where NCCL is
+// missing.
 std::unique_ptr<World> make_nccl_world(World& host, Ops& cuda);
 
 }  // namespace fp

@@ -190,6 +190,8 @@ class World {
   // for only delays later ones in its direction. Called by both ranks; ranks with several pairs create them in a common
   // order, for example sorted.
   std::shared_ptr<Group> pair(const std::string& name, const std::vector<int>& ranks);
+  // Whether any number of collectives may be in flight at no cost in memory.
+  virtual bool queues_collectives() const { return true; }
   // Advances the communications in flight without waiting, for backends where data moves only inside calls: called
   // between long computations, by the thread that communicates. Throws CommError when one in flight has failed.
   virtual void progress() {}

@@ -34,6 +34,9 @@ class CountingWorld : public World {
   // Peak host memory beside the tensors, in bytes, of a world that sums on the host (mpi).
   size_t scratch_peak() const { return peak_; }
   const Communicators& communicators() const { return communicators_; }  // those used so far
+  // Sets what queues_collectives() answers; before, that of a world that sums on the host.
+  void set_queues_collectives(bool yes) { queues_collectives_ = yes; }
+  bool queues_collectives() const override { return queues_collectives_; }
 
   // Called by the groups: one is used for the first time; scratch is allocated; scratch is freed.
   void connected(bool pair) { ++(pair ? communicators_.pairs : communicators_.groups); }
@@ -43,6 +46,7 @@ class CountingWorld : public World {
  private:
   CommObserver* observer_ = nullptr;
   size_t now_ = 0, peak_ = 0;
+  bool queues_collectives_ = false;
   Communicators communicators_;
 };
 

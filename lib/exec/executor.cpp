@@ -21,8 +21,9 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
       guard_(make_gradient_guard(model.env(), *groups_.data, options.max_gradient_error, options.assume_small_errors)),
       gradients_(model.env(), groups_, options.check_sums, gradient_guard()),
       losses_(model.env(), groups_, options.loss),
-      links_(plan_.placement, groups_, plan_.lowering.sends_in_flight,
-             breadth_first() && model.env().host != nullptr ? &model.env() : nullptr),
+      links_(plan_.placement, groups_,
+             {plan_.lowering.sends_in_flight, !model.env().tokens.megatron,
+              breadth_first() && model.env().host != nullptr ? &model.env() : nullptr}),
       stages_(model, groups_, plan_.stages, losses_, weights_, gradients_, breadth_first()) {
   if (options.early_gradients && options.device_share < 1) {
     early_.emplace(model.env(), options.device_share);

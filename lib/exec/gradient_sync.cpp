@@ -45,12 +45,19 @@ void GradientSync::reduce(int unit, bool last) {
   open(unit);  // even without own gradients: other ranks may have some
   store.finish_gradients(*env_->ops, unit);
   sum_over_tensor_ranks(u, store.uses_attached_gradients() ? store.attached_gradients(unit) : store.unit_gradients(u));
-  settle();
+  settle(rest());
   if (store.uses_attached_gradients())
     reduce_attached(unit, u, last);
   else
     reduce_kept(unit, u);
   reduced_[static_cast<size_t>(unit)] = true;
+}
+
+size_t GradientSync::rest() const {
+  const ParamStore& store = *env_->params;
+  const bool take_memory = store.gradients_sharded() || store.weights_on_host() ||
+                           (store.state_sharded() && !shards_.sums_in_place()) || !env_->world->queues_collectives();
+  return take_memory || when_complete_ ? 0 : attached_.size();
 }
 
 void GradientSync::end_step() {
@@ -84,12 +91,13 @@ void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
 void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   const ParamStore& store = *env_->params;
   const Tensor whole = store.unit_gradients(u);
-  under_way_ = std::make_unique<Reduction>();
-  under_way_->unit = unit;
-  under_way_->sharded = store.state_sharded();
-  under_way_->result = under_way_->sharded ? store.shard_of_gradients(u) : whole;
+  Reduction r;
+  r.unit = unit;
+  r.sharded = store.state_sharded();
+  r.result = r.sharded ? store.shard_of_gradients(u) : whole;
   before_send(unit, whole);
-  start_sum(*under_way_, whole);
+  start_sum(r, whole);
+  under_way_.push_back(std::move(r));
 }
 
 void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
@@ -106,17 +114,17 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   FP_CHECK(!store.weights_on_host() || (first && last), "gradients in host memory are reduced once per step");
   work = narrowed(std::move(work));
   const Segment own = store.table().shard_of(u, store.table().shard());
-  auto r = std::make_unique<Reduction>();
-  r->unit = unit;
-  r->last = last;
-  r->sharded = store.gradients_sharded();
-  r->result = r->sharded ? work->slice(own.offset - u.offset, own.count) : *work;
+  Reduction r;
+  r.unit = unit;
+  r.last = last;
+  r.sharded = store.gradients_sharded();
+  r.result = r.sharded ? work->slice(own.offset - u.offset, own.count) : *work;
   before_send(unit, work);
-  start_sum(*r, work);
-  r->memory = std::move(work);
-  r->target = store.held_gradients(u);
-  r->first = first;
-  under_way_ = std::move(r);
+  start_sum(r, work);
+  r.memory = std::move(work);
+  r.target = store.held_gradients(u);
+  r.first = first;
+  under_way_.push_back(std::move(r));
   if (store.weights_on_host() && data_->size() == 1) settle();
 }
 
@@ -139,17 +147,23 @@ void GradientSync::free_departed() {
   departing_.reset();
 }
 
-void GradientSync::settle() {
-  if (!under_way_) return;
-  under_way_->request.wait();
-  under_way_->shard.wait();
-  if (flip_received_) flip_bit(*env_->ops, under_way_->result, *std::exchange(flip_received_, std::nullopt));
-  const std::unique_ptr<Reduction> done = std::move(under_way_);
-  const bool departs = done->target.residence == Residence::host;
-  if (done->target && !departs) accumulate(done->target, done->result, done->first);
-  if (when_complete_ && done->last && !is_shared(done->unit))
-    when_complete_(done->unit, done->target && !departs ? done->target : done->result);
-  if (departs) depart(done->target, done->result, std::move(done->memory));
+void GradientSync::settle(size_t rest) {
+  while (under_way_.size() > rest) {
+    Reduction done = std::move(under_way_.front());
+    under_way_.pop_front();
+    finish(std::move(done));
+  }
+}
+
+void GradientSync::finish(Reduction r) {
+  r.request.wait();
+  r.shard.wait();
+  if (flip_received_) flip_bit(*env_->ops, r.result, *std::exchange(flip_received_, std::nullopt));
+  const bool departs = r.target.residence == Residence::host;
+  if (r.target && !departs) accumulate(r.target, r.result, r.first);
+  if (when_complete_ && r.last && !is_shared(r.unit))
+    when_complete_(r.unit, r.target && !departs ? r.target : r.result);
+  if (departs) depart(r.target, r.result, std::move(r.memory));
 }
 
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {

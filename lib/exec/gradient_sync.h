@@ -1,5 +1,6 @@
 // GradientSync: reduces gradients over ranks. The reduction of a unit starts as soon as its gradient is complete and
-// overlaps the rest of the backward pass.
+// overlaps the rest of the backward pass. Reductions that take no memory do not wait for each other, unless someone
+// waits for their results; of others, one is in flight at a time.
 //
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
@@ -9,6 +10,7 @@
 // its shard, and leave the device at once. Memory of the device is freed when those of the next unit leave.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,8 +38,8 @@ class GradientSync {
   void open(int unit);
   // Call when all gradients of a unit since its last reduction are complete; `last`: all of the step. Starts the sum.
   void reduce(int unit, bool last);
-  // Waits for the reduction in flight.
-  void settle();
+  // Waits for all reductions in flight.
+  void settle() { settle(0); }
   // Completes the step: afterwards every rank that holds gradients holds those of the step.
   void end_step();
   // Flips a bit of this rank's contribution to the next sum over data ranks, or of the sum that it receives.
@@ -56,6 +58,11 @@ class GradientSync {
     bool first = true, sharded = false, last = true;
     int unit = 0;
   };
+  // Returns how many reductions may be in flight when another one starts.
+  size_t rest() const;
+  // Waits for the oldest reductions until at most `rest` are in flight.
+  void settle(size_t rest);
+  void finish(Reduction);
   void before_send(int unit, const Tensor& whole);
   void sum_over_tensor_ranks(const ParamUnit&, const Tensor& gradients);
   void sum_segments(const std::vector<Segment>&, const Tensor& gradients, int64_t offset, Group&);
@@ -75,7 +82,7 @@ class GradientSync {
   ShardExchange shards_;
   std::vector<ArenaTensor> attached_;  // by unit: memory attached to the store
   std::vector<bool> reduced_;          // in this step
-  std::unique_ptr<Reduction> under_way_;
+  std::deque<Reduction> under_way_;    // in the order of their start
   std::optional<ReductionCheck> check_;
   GradientGuard* guard_;
   std::optional<BitFlip> flip_sent_, flip_received_;

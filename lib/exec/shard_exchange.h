@@ -63,6 +63,8 @@ class ShardExchange {
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
   // Whether gathers take no memory, so that any number can be in flight.
   bool gathers_in_place() const { return data_->size() == 1 || (!gather_format() && !through_nodes()); }
+  // Whether sums that are not in parts take no memory, either.
+  bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in

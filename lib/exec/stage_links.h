@@ -2,6 +2,10 @@
 // ranks and by hand-over within a rank. Each pair of neighbouring stages of a pipe has its own group, so that no link
 // delays another.
 //
+// If all tensor-parallel ranks hold the same tensor, and its way leads to another node, each sends only its own part;
+// the receivers, on one node, then gather the parts (the scatter/gather of Megatron-LM, Narayanan et al. 2021,
+// section 4.1).
+//
 // Where all micro-batches pass through a stage before the next one, many tensors wait within a rank. If activations are
 // offloaded, they wait in host memory; the first that is due comes back one pass ahead.
 #pragma once
@@ -18,13 +22,22 @@
 
 namespace fp {
 
+// Returns whether the tensor-parallel ranks at `at` send in parts what pipeline ranks a and b send each other, and they
+// all hold: the tensor group of each pipeline rank is on one node, and the two nodes differ.
+bool sends_in_parts(const Mesh&, const NodeMap&, const Coordinate& at, int a, int b);
+
+struct LinkOptions {
+  int in_flight = 1;  // maximum number of sends in flight per pipe, direction and sending stage; the next one waits
+  bool same_on_tensor_ranks = false;  // all ranks of a tensor group hold the same tensors between stages
+  // Tensors that wait within the rank are taken in the order in which they are given, and leave this device while more
+  // than StageLinks::kNear wait; null: they stay.
+  const ModelEnv* parking = nullptr;
+};
+
 class StageLinks {
  public:
-  // Every rank of the mesh constructs its links at the same point. `in_flight`: maximum number of sends in flight per
-  // pipe, direction and sending stage; the next send waits for the oldest. `parking`: tensors that wait within the
-  // rank are taken in the order in which they are given, and leave this device while more than kNear wait; null: they
-  // stay.
-  StageLinks(const Placement&, const Groups&, int in_flight, const ModelEnv* parking = nullptr);
+  // Every rank of the mesh constructs its links at the same point.
+  StageLinks(const Placement&, const Groups&, const LinkOptions&);
   static constexpr size_t kNear = 2;
 
   enum class Direction : uint8_t { forward, backward };
@@ -41,18 +54,27 @@ class StageLinks {
   void finish();
 
  private:
+  struct Link {
+    std::shared_ptr<Group> pair;
+    bool in_parts = false;
+  };
   struct StageMessage {
     OffloadedTensor tensor;
     Request request;
+    bool in_parts = false;  // this rank's part alone is received
   };
   using Address = std::tuple<Direction, int, int, int>;  // pipe, stage, micro-batch
-  Group& group(Direction, int pipe, int to_stage) const;
+  const Link& link(Direction, int pipe, int to_stage) const;
+  // Whether a tensor is sent in parts of equal size, and this rank's part.
+  bool divides(const Link&, const Tensor& whole) const;
+  Tensor part_of(const Tensor& whole) const;
 
   Placement placement_;
-  int rank_, in_flight_;
-  std::map<std::pair<int, int>, std::shared_ptr<Group>> groups_;  // by pipe and the earlier stage
+  std::shared_ptr<Group> tensor_;
+  int rank_;
+  LinkOptions options_;
+  std::map<std::pair<int, int>, Link> links_;  // by pipe and the earlier stage
   std::map<Address, StageMessage> inbox_, outbox_;
-  const ModelEnv* parking_;
   std::deque<Address> waiting_;  // tensors that may be parked, in the order in which they are taken
   Departures departures_;
   std::map<std::tuple<Direction, int, int>, std::deque<StageMessage>> sent_;  // by direction, pipe and sending stage

@@ -5,6 +5,7 @@
 
 #include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
+#include "exec/stage_links.h"
 #include "pipeline/closed_forms.h"
 #include "planner/device_share.h"
 #include "planner/matrix_time.h"
@@ -85,6 +86,42 @@ double ends_seconds(const RunSpec& spec, const Mesh& mesh, const CostModel& cost
   const double sent = static_cast<double>(parts.shared) / shards * gradient_bytes(spec);
   return costs.comm_seconds(CommKind::all_reduce, std::vector{pipeline.front(), pipeline.back()},
                             static_cast<int64_t>(sent));
+}
+
+// What is sent between two neighbouring stages of a pipeline.
+struct Boundary {
+  double message = 0;  // seconds of a message
+  double gather = 0;   // of the gather of its parts, for which the receiver waits
+};
+
+Boundary boundary_after(int stage, const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages,
+                        const Mesh& mesh, const CostModel& costs) {
+  const int from = plan.placement.rank_of(0, stage), to = plan.placement.rank_of(0, stage + 1);
+  if (from == to) return {};
+  int64_t bytes = 0;
+  for (const PartCosts& s : stages) bytes = std::max(bytes, s.bytes.boundary);
+  const std::vector<int> pair{mesh.rank_of({from, 0, 0, 0}), mesh.rank_of({to, 0, 0, 0})};
+  if (spec.parallel.megatron_sp || !sends_in_parts(mesh, NodeMap(mesh.size(), costs.ranks_per_node()), {}, from, to))
+    return {costs.comm_seconds(CommKind::send, pair, bytes)};
+  const int64_t part = bytes / mesh.tp();
+  return {costs.comm_seconds(CommKind::send, pair, part),
+          costs.comm_seconds(CommKind::all_gather, mesh.tensor(pair.back()), bytes - part)};
+}
+
+// stage_costs(), with the gathers of what the stages receive.
+std::vector<PartCosts> receiving_stages(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh,
+                                        const CostModel& costs, const CostsOf& costs_of) {
+  std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  std::vector<double> gathers;
+  for (int s = 0; s + 1 < plan.placement.stages(); ++s)
+    gathers.push_back(boundary_after(s, spec, plan, stages, mesh, costs).gather);
+  for (size_t s = 0; s < gathers.size(); ++s) {
+    const PassSeconds gather{gathers[s], gathers[s], 0};
+    stages[s + 1].forward += gather;
+    stages[s].backward_input += gather;
+    stages[s].backward += gather;
+  }
+  return stages;
 }
 
 // Times an update: total, update and copies.
@@ -209,17 +246,12 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
                      const Mesh& mesh, const CostModel& costs) {
   Costs c;
   double largest = 0;
-  int64_t boundary = 0;
   for (const PartCosts& s : stages) {
     c.by_stage.push_back({s.forward.total, s.backward_input.total, s.backward_weight.total});
     largest = std::max(largest, static_cast<double>(s.parameters));
-    boundary = std::max(boundary, s.bytes.boundary);
   }
-  for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage) {
-    const int from = plan.placement.rank_of(0, stage), to = plan.placement.rank_of(0, stage + 1);
-    const std::vector<int> pair{mesh.rank_of({from, 0, 0, 0}), mesh.rank_of({to, 0, 0, 0})};
-    if (from != to) c.hop = std::max(c.hop, costs.comm_seconds(CommKind::send, pair, boundary));
-  }
+  for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage)
+    c.hop = std::max(c.hop, boundary_after(stage, spec, plan, stages, mesh, costs).message);
   c.slots = plan.lowering.sends_in_flight;
   c.reduce = reduce_seconds(spec, costs, mesh.data(0), largest);
   c.gather = gathers_seconds(spec, costs, mesh.data(0), largest, 1);
@@ -230,7 +262,7 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
 StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
                    const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
   if (mesh.pp() == 1) return dry_run_step(spec, plan, mesh, costs, ops, micro_batches);
-  const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  const std::vector<PartCosts> stages = receiving_stages(spec, plan, mesh, costs, costs_of);
   const Schedule schedule = plan.step(micro_batches);
   const bool split = splits(schedule);
   Costs c = schedule_costs(spec, plan, stages, mesh, costs);
@@ -262,7 +294,7 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
 
 StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh, const CostModel& costs,
                          const CostsOf& costs_of, CountingOps& ops, int micro_batches) {
-  const std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  const std::vector<PartCosts> stages = receiving_stages(spec, plan, mesh, costs, costs_of);
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, false);
   const int most = rank_with_most(stages, plan.placement);
   const auto parameters = static_cast<double>(parameters_of(stages, plan.placement, most));

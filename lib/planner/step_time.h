@@ -15,7 +15,7 @@ namespace fp {
 // Returns the part costs of a run under a recompute policy.
 using CostsOf = std::function<const ModelCosts&(Recompute)>;
 
-// Returns the costs of each pipeline stage. Here and below, the spec must be resolved.
+// Returns the costs of each pipeline stage, without those of messages. Here and below, the spec must be resolved.
 std::vector<PartCosts> stage_costs(const RunSpec&, const PipelinePlan&, const CostsOf&);
 
 // Returns the times for simulate(): of stages, messages, gathers and reductions.

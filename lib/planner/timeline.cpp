@@ -4,7 +4,16 @@
 
 namespace fp {
 
-void Timeline::called(const OpWork& work) { now_ += costs_->op_seconds(work); }
+void Timeline::called(const OpWork& work) {
+  const double seconds = costs_->op_seconds(work);
+  if (work.m == 0) {
+    now_ += seconds;
+    return;
+  }
+  const double beside = std::max(tensors_until_ - now_, 0.0);  // seconds that communication is under way from now on
+  const double slower = 1 + costs_->cluster().slower_beside_communication;
+  now_ += std::min(seconds * slower, seconds + beside * (1 - 1 / slower));
+}
 
 double Timeline::started(CommKind kind, const std::string& group, std::span<const int> ranks, int64_t sent) {
   const double seconds = costs_->comm_seconds(kind, ranks, sent);
@@ -14,7 +23,9 @@ double Timeline::started(CommKind kind, const std::string& group, std::span<cons
     return now_;
   }
   double& busy = busy_until_[kind == CommKind::host ? group + " host" : group];
-  return busy = std::max(busy, now_) + seconds;
+  busy = std::max(busy, now_) + seconds;
+  if (kind != CommKind::host) tensors_until_ = std::max(tensors_until_, busy);
+  return busy;
 }
 
 void Timeline::waited(double end) {

@@ -1,4 +1,5 @@
-// Timeline: the clock of a rank in a dry run. Ops run one after the other; communication and copies overlap them.
+// Timeline: the clock of a rank in a dry run. Ops run one after the other; communication and copies overlap them, and
+// products take longer beside communication.
 #pragma once
 
 #include <array>
@@ -29,15 +30,17 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
   double host_op_started(const OpWork&, double after) override;
   void copy_waited(double end) override;
 
-  double now() const { return now_; }                        // seconds since the start
-  double exposed() const { return exposed_; }                // part of now(): waiting for communication
-  double exposed_copies() const { return exposed_copies_; }  // part of now(): waiting for copies
+  bool overlaps() const { return costs_->cluster().overlaps; }  // whether communication overlaps ops
+  double now() const { return now_; }                           // seconds since the start
+  double exposed() const { return exposed_; }                   // part of now(): waiting for communication
+  double exposed_copies() const { return exposed_copies_; }     // part of now(): waiting for copies
 
  private:
   const CostModel* costs_;
   double now_ = 0, exposed_ = 0, exposed_copies_ = 0;
   std::array<double, kLanes> lane_busy_until_{};
   std::map<std::string, double> busy_until_;
+  double tensors_until_ = 0;  // when no communication of tensors is under way any more
 };
 
 // Attaches a timeline to ops and world for its lifetime.
@@ -47,6 +50,7 @@ class Watch {
     ops.observe(t);
     ops.copies().observe(&t);
     world.observe(&t);
+    world.set_queues_collectives(t.overlaps());
   }
   ~Watch() {
     ops_.stop_observing(timeline_);

@@ -243,7 +243,8 @@ MeshResult run_mesh(const ModelSection& m, const MeshPlan& plan) {
         std::memset(a->alloc(DType::u8, {static_cast<int64_t>(kBytes)})->data, kPoison, kBytes);
         a->on_release([](void* data, size_t bytes) { std::memset(data, kPoison, bytes); });
       }
-    run_rank(m, plan, world, result, ops.get(), arena, host_arena);
+    const std::unique_ptr<World> over = plan.over ? plan.over(world) : nullptr;
+    run_rank(m, plan, over ? *over : world, result, ops.get(), arena, host_arena);
   });
   return result;
 }

@@ -42,6 +42,8 @@ struct MeshPlan {
   bool weights = false;      // collect the weights that compute uses too, unless they are the parameters
   bool own_weights = false;  // of them, only this rank's shard, also where all are kept whole
   CopySettings copies = {};
+  std::function<std::unique_ptr<World>(World&)> over =
+      {};  // the world over that of the threads; empty: that one itself
   std::function<void(Executor&, int rank, int step)> before_step = {};  // on each rank
   std::function<void(Executor&, int rank)> after_gradients = {};
 

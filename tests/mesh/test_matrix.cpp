@@ -1,6 +1,9 @@
 // Training is the same on every mesh: losses and parameters of any (tp, sp, dp, ZeRO, Megatron-SP, recompute) equal
 // those of one rank, and runs are bitwise reproducible.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <random>
+#include <thread>
 
 #include "mesh/mesh_run.h"
 
@@ -35,6 +38,39 @@ TEST_CASE("weights that arrive during the next forward pass change no bit", "[me
     at_once.executor.overlap = false;
     CHECK(run_mesh(m, hampered(later)) == run_mesh(m, at_once));
     CHECK(count_mesh(m, later).peaks == count_mesh(m, at_once).peaks);
+  }
+}
+
+TEST_CASE("links of any speed change no bit and stop no rank", "[mesh]") {
+  // Until a communication ends, up to 0.3 ms pass on each rank, and before one starts, up to 0.1 ms on every other
+  // rank.
+  const auto unsteady = [](World& threads) {
+    return make_delayed_world(threads, [random = std::mt19937(static_cast<unsigned>(threads.rank()) + 9), &threads](
+                                           CommKind, std::span<const int>, int64_t) mutable {
+      if (threads.rank() % 2 == 1) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+      return 1e-6 * static_cast<double>(random() % 300);
+    });
+  };
+  const ModelSection m = deep_model("llama", 4);
+  MeshPlan rows{.tp = 2, .dp = 2, .zero = 1, .megatron = true};
+  rows.tensor_pieces = 2;
+  MeshPlan quantized{.dp = 4, .zero = 2};
+  quantized.micro_batches = 1;
+  quantized.ranks_per_node = 2;
+  quantized.communication = {.gradient_bits = 8, .block = 64};
+  for (const MeshPlan& plan :
+       {rows, quantized, MeshPlan{.tp = 2, .sp = 2, .zero = 3}, MeshPlan{.tp = 2, .dp = 2, .zero = 0},
+        piped(PipelineSchedule::zb_v, MeshPlan{.tp = 2, .dp = 2, .zero = 2}),
+        piped(PipelineSchedule::bitpipe, MeshPlan{.tp = 2, .zero = 1}),
+        piped(PipelineSchedule::zeropp, MeshPlan{.dp = 2, .zero = 3})}) {
+    MeshPlan slow = plan;
+    slow.steps = 4;
+    slow.executor.overlap = true;
+    CAPTURE(slow.text());
+    const MeshResult fast = run_mesh(m, slow);
+    slow.over = unsteady;
+    slow.poison = true;
+    CHECK(run_mesh(m, slow) == fast);
   }
 }
 

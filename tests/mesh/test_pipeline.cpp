@@ -83,6 +83,35 @@ void check_every_schedule(const std::string& family, int ranks) {
 
 TEST_CASE("schedules train like one rank", "[pipeline]") { check_every_schedule("gpt", 2); }
 
+TEST_CASE("between nodes, tensor-parallel ranks each send their part between stages, and train the same",
+          "[pipeline]") {
+  const ModelSection m = layered_model("llama", 7);
+  for (const Kind& k :
+       {Kind{PipelineSchedule::one_f_one_b}, Kind{PipelineSchedule::zb_v}, Kind{PipelineSchedule::bitpipe}}) {
+    MeshPlan p = piped(k, 2, 4);
+    p.tp = 2;
+    const MeshResult whole = run_mesh(m, p);
+    p.ranks_per_node = 2;
+    CAPTURE(p.text());
+    const MeshResult parts = run_mesh(m, p);
+    CHECK(parts == whole);
+    CHECK(count_mesh(m, p).traffic == parts.traffic);
+    CHECK(count_mesh(m, p).peaks == parts.peaks);
+    CHECK(run_mesh(m, hampered(p)) == whole);
+    const auto sent = [](const MeshResult& r, const std::string& group, CommKind kind) {
+      const auto it = r.traffic[0].find({group, kind});
+      return it == r.traffic[0].end() ? int64_t{0} : it->second.bytes;
+    };
+    CHECK(2 * sent(parts, "stages", CommKind::send) == sent(whole, "stages", CommKind::send));
+    // A rank gathers what it receives, as much as its peer sends.
+    CHECK(sent(parts, "tensor", CommKind::all_gather) - sent(whole, "tensor", CommKind::all_gather) ==
+          sent(parts, "stages", CommKind::send));
+    MeshPlan rows = p;
+    rows.megatron = true;  // each already sends its own rows
+    CHECK(sent(run_mesh(m, rows), "stages", CommKind::send) == sent(parts, "stages", CommKind::send));
+  }
+}
+
 TEST_CASE("every schedule trains every family like one rank", "[pipeline][slow]") {
   const std::string family = GENERATE("gpt", "llama", "phi3");
   const int ranks = GENERATE(2, 4);

@@ -5,14 +5,15 @@
 
 namespace fp {
 
-// Products of any shape run at 100 TFLOP/s, all other ops at 1 TB/s; links have 100 GB/s within a node and 10 GB/s
-// between nodes, and 50 GB/s between a device and its host.
+// Products of any shape run at 100 TFLOP/s, also beside communication, all other ops at 1 TB/s; links have 100 GB/s
+// within a node and 10 GB/s between nodes, and 50 GB/s between a device and its host.
 inline ClusterSpec small_cluster(int ranks_per_node = 8) {
   ClusterSpec c;
   c.name = "made up";
   c.source = "tests";
   c.ranks_per_node = ranks_per_node;
   c.memory_gib = 80;
+  c.slower_beside_communication = 0;
   c.host_gb_per_s = 50;
   NodeProfile n;
   n.ranks = ranks_per_node;

@@ -89,6 +89,30 @@ TEST_CASE("communication overlaps ops only on clusters that can overlap", "[plan
   }
 }
 
+TEST_CASE("products take longer while communication is under way", "[planner]") {
+  ClusterSpec cluster = small_cluster();
+  cluster.slower_beside_communication = 0.25;
+  const CostModel costs(cluster, 2);
+  Timeline clock(costs);
+  const std::vector<int> both = ranks(0, 2);
+  const OpWork product{"linear", 4e11, 0, 1 << 20, 1 << 20, 1 << 20, DType::bf16};  // 4 ms
+  const OpWork norm{"norm", 0, 1e9, 0, 0, 0, DType::bf16};                          // 1 ms
+  clock.called(product);
+  CHECK(clock.now() == Approx(4e-3));
+  clock.started(CommKind::host, "data", both, 200'000'000);
+  clock.called(product);
+  CHECK(clock.now() == Approx(8e-3));
+  clock.started(CommKind::all_reduce, "data", both, 800'000'000);  // 8.005 ms
+  clock.called(product);
+  CHECK(clock.now() == Approx(13e-3));
+  clock.called(norm);
+  CHECK(clock.now() == Approx(14e-3));
+  clock.called(product);  // 2.005 ms of it beside communication, in which 1.604 ms of work are done
+  CHECK(clock.now() == Approx(18.401e-3));
+  clock.called(product);
+  CHECK(clock.now() == Approx(22.401e-3));
+}
+
 TEST_CASE("copies of each lane run one after the other, beside the ops", "[planner]") {
   const ClusterSpec cluster = small_cluster();
   const CostModel costs(cluster, 1);

@@ -94,6 +94,7 @@ class MpiWorld final : public World {
   std::string_view backend() const override { return "mpi"; }
   void attach(Ops& ops) override { ops_ = &ops; }
   void progress() override { engine_.progress(); }
+  bool queues_collectives() const override { return false; }  // each holds buffers in host memory
 
  private:
   std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank) override {

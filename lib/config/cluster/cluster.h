@@ -67,15 +67,16 @@ struct ClusterSpec {
   std::string name;
   std::string source;  // origin of the figures
   ClusterDevice device = ClusterDevice::cuda;
-  int64_t nodes = 0;                // 0: any number
-  int64_t ranks_per_node = 8;       // maximum
-  double memory_gib = 0;            // per device; for cpu: per node, shared by all of its ranks
-  double reserved_gib = 0;          // part of memory_gib taken before a run allocates: contexts, other programs
-  double host_memory_gib = 0;       // per node
-  double headroom = 0.05;           // fraction of memory_gib and host_memory_gib that plans leave free
-  bool overlaps = true;             // communication proceeds while a rank computes
-  double copy_gb_per_s = 0;         // within a device, read plus written
-  double host_gb_per_s = 0;         // between a device and its host, in each direction while both are in use
+  int64_t nodes = 0;           // 0: any number
+  int64_t ranks_per_node = 8;  // maximum
+  double memory_gib = 0;       // per device; for cpu: per node, shared by all of its ranks
+  double reserved_gib = 0;     // part of memory_gib taken before a run allocates: contexts, other programs
+  double host_memory_gib = 0;  // per node
+  double headroom = 0.05;      // fraction of memory_gib and host_memory_gib that plans leave free
+  bool overlaps = true;        // communication proceeds while a rank computes
+  double slower_beside_communication = 0.08;  // fraction by which products take longer while it does
+  double copy_gb_per_s = 0;                   // within a device, read plus written
+  double host_gb_per_s = 0;                   // between a device and its host, in each direction while both are in use
   double host_update_gb_per_s = 0;  // that a rank's part of the host's cores reads and writes in an optimizer's update
   double disk_gb_per_s = 0;         // write rate per node
   std::vector<NodeProfile> profiles;

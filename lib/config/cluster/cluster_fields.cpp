@@ -119,6 +119,12 @@ void declare(Fields& f, ClusterSpec& s) {
          .below_max = true});
   f.add("overlaps", s.overlaps,
         {.doc = "Communication overlaps with computation. false: a rank that communicates does nothing else."});
+  f.add(
+      "slower_beside_communication", s.slower_beside_communication,
+      {.doc = "Fraction by which a matrix product takes longer while communication overlaps with it: the kernels that "
+              "communicate occupy some of a GPU's multiprocessors. Unused without `overlaps`.",
+       .min = 0,
+       .max = 1});
   f.add("copy_gb_per_s", s.copy_gb_per_s,
         {.doc = "Rate of copies within a device, read plus written bytes.", .unit = kRate, .min = 0});
   f.add(

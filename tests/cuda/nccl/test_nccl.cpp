@@ -4,11 +4,15 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "comm/backends.h"
 #include "comm/values.h"
 #include "cuda/comm/nccl_group.h"
 #include "cuda/stub/nccl_stub.h"
+#include "mesh/mesh_run.h"
 
 namespace fp::test {
 namespace {
@@ -50,7 +54,7 @@ class StubWorld final : public fp::World {
   using Streams = std::vector<std::shared_ptr<NcclStream>>;
 
   std::shared_ptr<fp::Group> make_group(const std::string& name, const std::vector<int>& ranks, int) override {
-    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_}, host_.group(name, ranks));
+    return std::make_shared<NcclGroup>(name, record(), Streams{collectives_.of(name)}, host_.group(name, ranks));
   }
   std::shared_ptr<fp::Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     Streams lanes{std::make_shared<ThreadStream>(), std::make_shared<ThreadStream>()};
@@ -60,7 +64,7 @@ class StubWorld final : public fp::World {
   }
   fp::World& host_;
   std::array<float, 2> scratch_{};
-  std::shared_ptr<NcclStream> collectives_ = std::make_shared<ThreadStream>();
+  CollectiveStreams collectives_{[](Urgency) { return std::make_shared<ThreadStream>(); }};
 };
 
 }  // namespace
@@ -77,6 +81,50 @@ void run_worlds(const Body& body, Findings& findings) {
 void* device_address(void* host) { return host; }
 
 namespace {
+
+std::vector<nccl_stub_call> calls_so_far() {
+  std::vector<nccl_stub_call> calls(1 << 16);
+  calls.resize(stub<decltype(nccl_stub_calls)>("nccl_stub_calls")(calls.data(), calls.size()));
+  return calls;
+}
+
+using Call = std::tuple<int, std::string, size_t>;  // communicator, kind and elements
+
+TEST_CASE("a training step over NCCL issues collectives in one order on all ranks, the urgent ones beside the others") {
+  MeshPlan plan{.tp = 2, .dp = 2, .zero = GENERATE(1, 2, 3), .megatron = true};
+  plan.steps = 3;
+  plan.tensor_pieces = 2;
+  plan.executor.overlap = true;
+  const fp::ModelSection m = deep_model("llama", 3);
+  const MeshResult threads = run_mesh(m, plan);
+  stub<decltype(nccl_stub_forget_calls)>("nccl_stub_forget_calls")();
+  plan.over = [](fp::World& w) { return std::make_unique<StubWorld>(w); };
+  CHECK(run_mesh(m, plan) == threads);
+
+  std::map<uint64_t, std::vector<Call>> by_rank;
+  std::map<int, std::map<uint64_t, std::vector<Call>>> by_communicator;
+  std::map<cudaStream_t, std::set<int>> communicators;  // by stream
+  std::map<int, std::set<uint64_t>> members;
+  for (const nccl_stub_call& c : calls_so_far()) {
+    by_rank[c.thread].emplace_back(c.communicator, c.kind, c.elements);
+    communicators[c.stream].insert(c.communicator);
+    members[c.communicator].insert(c.thread);
+  }
+  REQUIRE(by_rank.size() == 4);
+  // Two ranks that are in the same groups issue the calls of these in the same order.
+  for (const auto& [a, calls] : by_rank)
+    for (const auto& [b, others] : by_rank) {
+      const auto shared = [&, first = a, second = b](const std::vector<Call>& list) {
+        std::vector<Call> kept;
+        for (const Call& c : list)
+          if (members[std::get<0>(c)].count(first) > 0 && members[std::get<0>(c)].count(second) > 0) kept.push_back(c);
+        return kept;
+      };
+      CHECK(shared(calls) == shared(others));
+    }
+  for (const auto& [stream, groups] : communicators) CHECK(groups.size() == 1);
+  CHECK(communicators.size() == 8);  // tensor and data on each of 4 ranks
+}
 
 TEST_CASE("an NCCL error aborts the communicator, and the exception has NCCL's text") {
   std::string first, second;

@@ -4,6 +4,7 @@
 // stays in progress until both have connected.
 #include "nccl_stub.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -69,6 +70,7 @@ std::map<std::tuple<std::string, int, int>, Box> boxes;
 std::set<End> ends;
 std::atomic<int> aborted{0}, ids{0};
 std::atomic<bool> fail_next{false};
+std::vector<nccl_stub_call> calls;
 thread_local int depth = 0;
 thread_local std::vector<Work> sends, recvs;
 thread_local ncclComm* group_comm = nullptr;
@@ -148,16 +150,23 @@ ncclResult_t admit(ncclComm* c) {
   return ncclSuccess;
 }
 
-ncclResult_t put(ncclComm* c, cudaStream_t stream, Work work) {
+void note(const ncclComm* c, cudaStream_t stream, const char* kind, size_t elements) {
+  const std::lock_guard lock(mutex);
+  calls.push_back({std::hash<std::thread::id>()(std::this_thread::get_id()), stream, std::stoi(c->id), kind, elements});
+}
+
+ncclResult_t put(ncclComm* c, cudaStream_t stream, Work work, const char* kind, size_t elements) {
   if (const ncclResult_t r = admit(c); r != ncclSuccess) return r;
+  note(c, stream, kind, elements);
   reinterpret_cast<Stream*>(stream)->add(std::move(work));
   c->in_progress = 2;
   return ncclInProgress;
 }
 
 // Sends and receives of an NCCL group run at the same time.
-ncclResult_t put_pair(ncclComm* c, cudaStream_t stream, std::vector<Work>& queue, Work work) {
-  if (depth == 0) return put(c, stream, std::move(work));
+ncclResult_t put_pair(ncclComm* c, cudaStream_t stream, std::vector<Work>& queue, Work work, const char* kind,
+                      size_t elements) {
+  if (depth == 0) return put(c, stream, std::move(work), kind, elements);
   if (group_comm == nullptr)
     if (const ncclResult_t r = admit(c); r != ncclSuccess) return r;
   group_comm = c;
@@ -182,6 +191,15 @@ void nccl_stub_wait(cudaStream_t s, uint64_t mark) {
   auto* stream = reinterpret_cast<Stream*>(s);
   std::unique_lock lock(stream->mutex);
   stream->changed.wait(lock, [=] { return stream->done >= mark; });
+}
+size_t nccl_stub_calls(nccl_stub_call* out, size_t most) {
+  const std::lock_guard lock(mutex);
+  std::copy_n(calls.begin(), std::min(most, calls.size()), out);
+  return calls.size();
+}
+void nccl_stub_forget_calls() {
+  const std::lock_guard lock(mutex);
+  calls.clear();
 }
 void nccl_stub_fail_next() { fail_next = true; }
 int nccl_stub_aborted() { return aborted; }
@@ -215,43 +233,49 @@ ncclResult_t ncclCommAbort(ncclComm_t) {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t c,
                            cudaStream_t s) {
-  return put(c, s, [=] { reduce_any(to, gather(*c, from, n * bytes_of(t)), 0, n, t, op); });
+  return put(
+      c, s, [=] { reduce_any(to, gather(*c, from, n * bytes_of(t)), 0, n, t, op); }, "all_reduce", n);
 }
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t c,
                                cudaStream_t s) {
-  return put(c, s, [=] {
+  const auto work = [=] {
     const size_t size = static_cast<size_t>(c->size), rank = static_cast<size_t>(c->rank);
     reduce_any(to, gather(*c, from, size * n * bytes_of(t)), rank * n, n, t, op);
-  });
+  };
+  return put(c, s, work, "reduce_scatter", n);
 }
 ncclResult_t ncclAllGather(const void* from, void* to, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t s) {
-  return put(c, s, [=] {
+  const auto work = [=] {
     char* at = static_cast<char*>(to);
     for (const std::vector<char>& part : gather(*c, from, n * bytes_of(t)))
       at = std::copy(part.begin(), part.end(), at);
-  });
+  };
+  return put(c, s, work, "all_gather", n);
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t n, ncclDataType_t t, int root, ncclComm_t c,
                            cudaStream_t s) {
-  return put(c, s, [=] {
+  const auto work = [=] {
     const auto all = gather(*c, from, c->rank == root ? n * bytes_of(t) : 0);
     std::copy(all[static_cast<size_t>(root)].begin(), all[static_cast<size_t>(root)].end(), static_cast<char*>(to));
-  });
+  };
+  return put(c, s, work, "broadcast", n);
 }
 ncclResult_t ncclSend(const void* from, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t s) {
   const bool alone = depth == 0;
   connect(*c, c->rank, peer);
-  return put_pair(c, s, sends, [=] {
+  const auto work = [=] {
     const uint64_t number = post(*c, peer, from, n * bytes_of(t));
     if (alone) wait_taken(*c, peer, number);
-  });
+  };
+  return put_pair(c, s, sends, work, "send", n);
 }
 ncclResult_t ncclRecv(void* to, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t s) {
   connect(*c, peer, c->rank);
-  return put_pair(c, s, recvs, [=] {
+  const auto work = [=] {
     const std::vector<char> message = take(*c, peer);
     if (message.size() == n * bytes_of(t)) std::copy(message.begin(), message.end(), static_cast<char*>(to));
-  });
+  };
+  return put_pair(c, s, recvs, work, "recv", n);
 }
 ncclResult_t ncclGroupStart() {
   ++depth;
@@ -259,6 +283,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (--depth > 0 || group_comm == nullptr) return ncclSuccess;
+  note(group_comm, reinterpret_cast<cudaStream_t>(group_stream), "group", 0);
   group_stream->add([all_sends = std::move(sends), all_recvs = std::move(recvs)] {
     for (const Work& send : all_sends) send();
     for (const Work& recv : all_recvs) recv();
