@@ -52,6 +52,26 @@ void check_resumes(const std::vector<Layout>& layouts, const std::vector<std::st
   }
 }
 
+// Trains in each layout with and without overlap: losses and norms have the same bits.
+void check_overlap_changes_nothing(const std::string& family, const std::vector<Layout>& layouts) {
+  const RanksWorkspace w;
+  const auto spec = w.spec(family);
+  for (const Layout& layout : layouts) {
+    INFO(layout.text());
+    const auto history_of = [&](bool overlap) {
+      const std::string name = layout.text() + (overlap ? "-later" : "-at-once");
+      std::vector<std::string> more{"--set", fmt::format("communication.overlap={}", overlap)};
+      for (const std::string set : {"train.steps=6", "model.layers=4"}) more.insert(more.end(), {"--set", set});
+      if (layout.tensor > 1) more.insert(more.end(), {"--set", "communication.tensor_pieces=2"});
+      expect_success(w.train(spec, name, layout, more));
+      return history(w.run_directory(name));
+    };
+    const auto later = history_of(true);
+    CHECK(later.size() == 6);
+    CHECK(later == history_of(false));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
@@ -61,6 +81,17 @@ TEST_CASE("mpirun trains like one rank on any mesh", "[ranks]") {
 
 TEST_CASE("mpirun trains every family like one rank on any mesh", "[ranks][nightly]") {
   check_layouts(GENERATE("gpt", "llama", "phi3"), mesh_layouts(), 0, 1, kMeshRun, kMeshSteps);
+}
+
+TEST_CASE("overlap changes no bit under mpirun", "[ranks]") {
+  check_overlap_changes_nothing("llama", {{1, 1, 2, 2}, {2, 1, 2, 1, true}, piped(2, "zb-v", {.data = 2, .zero = 1})});
+}
+
+TEST_CASE("overlap changes no bit under mpirun on any mesh", "[ranks][nightly]") {
+  std::vector<Layout> layouts = mesh_layouts();
+  for (const char* schedule : {"1f1b", "zb-v", "chimera"})
+    layouts.push_back(piped(2, schedule, {.data = 2, .zero = 1}));
+  check_overlap_changes_nothing(GENERATE("gpt", "llama", "phi3"), layouts);
 }
 
 TEST_CASE("a run resumes on another mesh", "[ranks]") {
