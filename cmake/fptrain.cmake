@@ -88,13 +88,13 @@ function(fp_module name)
   endif()
 endfunction()
 
-# fp_test_code(target): compiles a target of tests cheaply. Catch2's macros take minutes to optimise fully, and a test
-# spends its time in the libraries.
+# fp_test_code(target): compiles a target of tests without optimisation. Catch2's macros take minutes to optimise, and a
+# test spends its time in the libraries.
 function(fp_test_code target)
   set_target_properties(${target} PROPERTIES FP_TEST_CODE ON)
   # GCC 12 falsely reports members of an empty std::optional and, in precompiled headers, copies of std::string; Catch2's own
   # pragma for parentheses is lost in these.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>
     -Wno-maybe-uninitialized -Wno-array-bounds -Wno-parentheses)
   if(NOT target STREQUAL "fp_test_headers")
     target_precompile_headers(${target} REUSE_FROM fp_test_headers)

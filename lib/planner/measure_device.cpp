@@ -147,12 +147,43 @@ class Measurement {
     steps.push_back({name, step, 0, fitted});
   }
 
+  // Times what ranks do to quantized messages, which the probes do not send. Adds to `samples`.
+  void quantize() {
+    log::info("measuring quantization");
+    OpTimer timer(ops_);
+    constexpr int64_t kParts = 4;
+    for (const BlockFormat& f : {BlockFormat{.bits = 8}, BlockFormat{.bits = 4}})
+      for (const int64_t n : {int64_t{1} << 14, int64_t{1} << (on_gpu_ ? 24 : quick_ ? 18 : 20)}) {
+        const Tensor parts = timer.operand(DType::u8, {kParts, packed_bytes(f, n)}), one = parts.slice(0, 1);
+        const auto whole = [](const Tensor& t, int64_t sums) { return t.reshaped({t.rows() / sums, sums, t.cols()}); };
+        for (const DType t : {DType::bf16, DType::f32}) {
+          const Tensor x = timer.operand(t, {kParts, n});
+          time(timer, calls::Quantize{parts, x, f});
+          time(timer, calls::SumQuantized{x, whole(parts, kParts), f});
+          time(timer, calls::SumQuantized{x.slice(0, 1), whole(parts, 1), f});
+        }
+        time(timer, calls::RequantizeSums{timer.operand(DType::u8, one.shape), whole(parts, 1), n, f, f});
+        timer.drop();
+      }
+  }
+
   double average(double mine) {
     together_.all_reduce(std::span(&mine, 1));
     return mine / together_.size();
   }
 
  private:
+  template <class Call>
+  void time(OpTimer& timer, const Call& call) {
+    constexpr double kShare = 0.01;  // of a step, that these calls count as much as small ops
+    together_.barrier();
+    const double seconds = average(timer.seconds([&] { run(ops_, call); }, quick_ ? 3 : 5));
+    samples.push_back({{cost(call)}, seconds, 1, kShare});
+  }
+  static void run(Ops& ops, const calls::Quantize& c) { ops.quantize(c); }
+  static void run(Ops& ops, const calls::SumQuantized& c) { ops.sum_quantized(c); }
+  static void run(Ops& ops, const calls::RequantizeSums& c) { ops.requantize_sums(c); }
+
   double budget() const { return quick_ ? 0.3 : 2.0; }  // seconds of measured steps
 
   // Averages the samples over all ranks. On CPUs a step also spends time between ops, and in delays that a median
@@ -271,6 +302,7 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   m.train_all(quick ? kQuickProbes : kProbes, limit_s);
   if (!quick)
     for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
+  m.quantize();
   log::info("fitting rates to what was measured");
   FittedRates fitted = fit_rates(m.samples, {ops.peak_flops(DType::bf16), ops.peak_flops(DType::f32)});
   r.profile.products = std::move(fitted.products);

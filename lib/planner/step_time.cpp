@@ -94,27 +94,45 @@ struct Boundary {
   double gather = 0;   // of the gather of its parts, for which the receiver waits
 };
 
-Boundary boundary_after(int stage, const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages,
-                        const Mesh& mesh, const CostModel& costs) {
-  const int from = plan.placement.rank_of(0, stage), to = plan.placement.rank_of(0, stage + 1);
-  if (from == to) return {};
-  int64_t bytes = 0;
-  for (const PartCosts& s : stages) bytes = std::max(bytes, s.bytes.boundary);
-  const std::vector<int> pair{mesh.rank_of({from, 0, 0, 0}), mesh.rank_of({to, 0, 0, 0})};
-  if (spec.parallel.megatron_sp || !sends_in_parts(mesh, NodeMap(mesh.size(), costs.ranks_per_node()), {}, from, to))
-    return {costs.comm_seconds(CommKind::send, pair, bytes)};
-  const int64_t part = bytes / mesh.tp();
-  return {costs.comm_seconds(CommKind::send, pair, part),
-          costs.comm_seconds(CommKind::all_gather, mesh.tensor(pair.back()), bytes - part)};
-}
+class Boundaries {
+ public:
+  Boundaries(const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages, const Mesh& mesh,
+             const CostModel& costs)
+      : placement_(plan.placement),
+        mesh_(mesh),
+        costs_(costs),
+        nodes_(mesh.size(), costs.ranks_per_node()),
+        whole_only_(spec.parallel.megatron_sp) {
+    for (const PartCosts& s : stages) bytes_ = std::max(bytes_, s.bytes.boundary);
+  }
+
+  Boundary after(int stage) const {
+    const int from = placement_.rank_of(0, stage), to = placement_.rank_of(0, stage + 1);
+    if (from == to) return {};
+    const std::vector<int> pair{mesh_.rank_of({from, 0, 0, 0}), mesh_.rank_of({to, 0, 0, 0})};
+    if (whole_only_ || !sends_in_parts(mesh_, nodes_, {}, from, to))
+      return {costs_.comm_seconds(CommKind::send, pair, bytes_)};
+    const int64_t part = bytes_ / mesh_.tp();
+    return {costs_.comm_seconds(CommKind::send, pair, part),
+            costs_.comm_seconds(CommKind::all_gather, mesh_.tensor(pair.back()), bytes_ - part)};
+  }
+
+ private:
+  const Placement& placement_;
+  const Mesh& mesh_;
+  const CostModel& costs_;
+  NodeMap nodes_;
+  bool whole_only_;
+  int64_t bytes_ = 0;  // of a message between two stages
+};
 
 // stage_costs(), with the gathers of what the stages receive.
 std::vector<PartCosts> receiving_stages(const RunSpec& spec, const PipelinePlan& plan, const Mesh& mesh,
                                         const CostModel& costs, const CostsOf& costs_of) {
   std::vector<PartCosts> stages = stage_costs(spec, plan, costs_of);
+  const Boundaries boundaries(spec, plan, stages, mesh, costs);
   std::vector<double> gathers;
-  for (int s = 0; s + 1 < plan.placement.stages(); ++s)
-    gathers.push_back(boundary_after(s, spec, plan, stages, mesh, costs).gather);
+  for (int s = 0; s + 1 < plan.placement.stages(); ++s) gathers.push_back(boundaries.after(s).gather);
   for (size_t s = 0; s < gathers.size(); ++s) {
     const PassSeconds gather{gathers[s], gathers[s], 0};
     stages[s + 1].forward += gather;
@@ -250,8 +268,9 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
     c.by_stage.push_back({s.forward.total, s.backward_input.total, s.backward_weight.total});
     largest = std::max(largest, static_cast<double>(s.parameters));
   }
+  const Boundaries boundaries(spec, plan, stages, mesh, costs);
   for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage)
-    c.hop = std::max(c.hop, boundary_after(stage, spec, plan, stages, mesh, costs).message);
+    c.hop = std::max(c.hop, boundaries.after(stage).message);
   c.slots = plan.lowering.sends_in_flight;
   c.reduce = reduce_seconds(spec, costs, mesh.data(0), largest);
   c.gather = gathers_seconds(spec, costs, mesh.data(0), largest, 1);

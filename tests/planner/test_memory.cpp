@@ -70,7 +70,7 @@ TEST_CASE("the search finds the rank that needs most memory in many runs", "[pla
 }
 
 TEST_CASE("the search makes dry runs of few of many pipeline ranks", "[planner][slow]") {
-  const Counted all = check_searches(3, 5, {8, 16, 32});
+  const Counted all = check_searches(3, 5, {8, 12});
   CHECK(2 * all.dry_runs < all.roles);
 }
 

@@ -192,6 +192,23 @@ struct UpdateArgs {
   uint32_t* bit_sums = nullptr;
 };
 
+// y = x - base, in f32; base may be null, and have another type than x.
+struct LoadBlockArgs {
+  bool bf16 = false, base_bf16 = false;
+  int64_t count = 0;
+  float* y = nullptr;
+  const void *x = nullptr, *base = nullptr;
+};
+
+// y = factor * x, or y + factor * x.
+struct StoreBlockArgs {
+  bool bf16 = false, add = false;
+  int64_t count = 0;
+  float factor = 1;
+  void* y = nullptr;
+  const float* x = nullptr;
+};
+
 // A range of elements of an array that are summed together.
 struct Block {
   int64_t offset = 0, count = 0;
@@ -215,6 +232,8 @@ struct GemmArgs {
 //   sum_squares, bit_sums, piece_sums: one, two, two sums for each block; the index that weights the second of bit_sums
 //   counts from the block's first element.
 //   gemv: for a few rows of a; no transposed operand, no add, no scratch.
+//   load_block, quantize_block, add_block (sums += codes * scale), store_block: the steps of quantization on one block
+//   (ops/block_format.h), by the calling thread alone.
 #define FP_CPU_KERNELS(X)                                                                            \
   X(embedding, void, (const EmbeddingArgs&))                                                         \
   X(embedding_backward, void, (const EmbeddingBackwardArgs&))                                        \
@@ -245,7 +264,11 @@ struct GemmArgs {
   X(piece_sums, void, (double* sums, const void* x, bool bf16, const Block* blocks, int64_t count))  \
   X(gemm_scratch, size_t, (const GemmArgs&))                                                         \
   X(gemm, void, (const GemmArgs&))                                                                   \
-  X(gemv, void, (const GemmArgs&))
+  X(gemv, void, (const GemmArgs&))                                                                   \
+  X(load_block, void, (const LoadBlockArgs&))                                                        \
+  X(quantize_block, void, (float* scale, uint8_t* codes, const float* x, int64_t count, int bits))   \
+  X(add_block, void, (float* sums, const uint8_t* codes, float scale, int64_t count, int bits))      \
+  X(store_block, void, (const StoreBlockArgs&))
 
 struct Kernels {
   Isa isa;

@@ -57,14 +57,17 @@ FP_INLINE Vf sqrt(Vf x) {
 // Conversions between float and bf16 in the low halves of 32-bit words. They round to nearest even as fp::bf16 does,
 // and NaN stays NaN; the AVX512-BF16 instruction treats denormal numbers as 0.
 FP_INLINE Vf from_bf16(Vh h) { return as_float(__builtin_convertvector(h, Vu) << 16); }
+FP_INLINE Vu round_bf16_bits_exactly(Vf x) {
+  const Vu u = as_bits(x);
+  const Vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return (u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded;
+}
 FP_INLINE Vu round_bf16_bits(Vf x) {
 #ifdef __AVX512BF16__
   const __m256bh h = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(x));
   return reinterpret_cast<Vu>(_mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(h)));
 #endif
-  const Vu u = as_bits(x);
-  const Vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return (u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded;
+  return round_bf16_bits_exactly(x);
 }
 FP_INLINE Vh to_bf16(Vf x) {
 #ifdef __AVX512BF16__
