@@ -88,28 +88,35 @@ function(fp_module name)
   endif()
 endfunction()
 
-# fp_test_code(target): compiles a target of tests without optimisation. Catch2's macros take minutes to optimise, and a
-# test spends its time in the libraries.
+# fp_test_code(target [COMPUTES]): compiles a target of tests cheaply: Catch2's macros take minutes to optimise, and most
+# tests spend their time in the libraries. COMPUTES: those that check millions of values themselves.
 function(fp_test_code target)
+  cmake_parse_arguments(ARG "COMPUTES" "" "" ${ARGN})
+  set(headers fp_test_headers)
+  set(release -O0)
+  if(ARG_COMPUTES)
+    set(headers fp_test_headers_optimised)
+    set(release -O1)
+  endif()
   set_target_properties(${target} PROPERTIES FP_TEST_CODE ON)
   # GCC 12 falsely reports members of an empty std::optional and, in precompiled headers, copies of std::string; Catch2's own
   # pragma for parentheses is lost in these.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${release}> $<$<CONFIG:RelWithDebInfo>:-O0>
     -Wno-maybe-uninitialized -Wno-array-bounds -Wno-parentheses)
-  if(NOT target STREQUAL "fp_test_headers")
-    target_precompile_headers(${target} REUSE_FROM fp_test_headers)
+  if(NOT target STREQUAL headers)
+    target_precompile_headers(${target} REUSE_FROM ${headers})
   endif()
 endfunction()
 
-# fp_tests(name [RUNS_FPTRAIN] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
+# fp_tests(name [RUNS_FPTRAIN] [COMPUTES] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
 # this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too where its tags
 # hold [slow] or [nightly].
 # A DEPS target of objects (a suite) is linked whole. The caller's FP_TEST_PROPERTIES apply to every test,
 # FP_FAST_TEST_PROPERTIES to those that are neither slow nor nightly: ctest runs a test that sets up a fixture even when
 # its label is excluded.
-# RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE).
+# RUNS_FPTRAIN: the tests start the fptrain executable (its path is FP_EXECUTABLE). COMPUTES: see fp_test_code().
 function(fp_tests name)
-  cmake_parse_arguments(ARG "RUNS_FPTRAIN" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "RUNS_FPTRAIN;COMPUTES" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
     set(sources ${ARG_SOURCES})
   else()
@@ -120,7 +127,11 @@ function(fp_tests name)
   endif()
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE fp_test_main ${ARG_DEPS})
-  fp_test_code(test_${name})
+  if(ARG_COMPUTES)
+    fp_test_code(test_${name} COMPUTES)
+  else()
+    fp_test_code(test_${name})
+  endif()
   fp_unity(test_${name})
   target_compile_definitions(test_${name} PRIVATE FP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   if(ARG_RUNS_FPTRAIN)

@@ -30,11 +30,23 @@ class Variant:
     is_mesh: bool = False  # plain training on other ranks: its difference from plain is noise
 
 
+# Four ranks, two on each of two nodes.
+FOUR_RANKS = {"parallel.data": 4, "parallel.ranks_per_node": 2, "train.micro_batch": 2}
+ZEROPP = {**FOUR_RANKS, "parallel.zero_stage": 3, "communication.weight_bits": 8, "communication.gradient_bits": 4,
+          "communication.node_weights": "true"}
+SDP4BIT = {**FOUR_RANKS, "parallel.zero_stage": 1, "communication.weight_bits": 4,
+           "communication.weight_differences": "true", "communication.gradient_bits": 4,
+           "communication.node_gradient_bits": 8, "communication.rotate_gradients": "true"}
+
 VARIANTS = {
     "bf16": Variant("plain training on one rank", is_mesh=True),
     "bf16-data-2": Variant("plain, two data-parallel ranks", {"parallel.data": 2, "train.micro_batch": 4}, 2, True),
     "bf16-tensor-2": Variant("plain, two tensor-parallel ranks", {"parallel.tensor": 2}, 2, True),
     "fp32": Variant("fp32 throughout", {"precision.compute": "fp32"}),
+    "zeropp": Variant("ZeRO++: weights in 8 bits, gradients in 4", ZEROPP, 4),
+    "zeropp-guarded": Variant("ZeRO++ with a limit of gradient errors",
+                              {**ZEROPP, "communication.max_gradient_error": 0.5}, 4),
+    "sdp4bit": Variant("SDP4Bit: differences of weights in 4 bits, gradients in 8 and 4", SDP4BIT, 4),
 }
 
 

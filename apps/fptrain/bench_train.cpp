@@ -35,7 +35,7 @@ nlohmann::json to_json(const TrainBenchArguments& a, const RunSpec& spec, const 
           {"model_gflops_per_s", b.tokens_per_s * b.model_flops_per_token / 1e9},
           {"mfu", b.mfu},
           {"peak_gflops_per_s", b.peak.flops / 1e9},
-          {"peak_from", b.peak.from_data_sheet ? "data sheet" : "measured"},
+          {"peak_from", b.peak.source},
           {"predicted_bytes", b.predicted_bytes},
           {"peak_bytes", b.peak_bytes},
           {"gemm_alone_ms", b.gemm_alone_seconds * 1e3},
@@ -50,8 +50,7 @@ void print(const RunSpec& spec, const StepBenchmark& b) {
              b.median_seconds * 1e3, b.step_seconds.size(), *low * 1e3, *high * 1e3, b.tokens_per_s,
              b.tokens_per_s * b.model_flops_per_token / 1e9);
   fmt::print("MFU {:.1f}%: tokens/s x {:.4g} model GFLOP per token / {:.0f} GFLOP/s ({})\n", 100 * b.mfu,
-             b.model_flops_per_token / 1e9, b.peak.flops / 1e9,
-             b.peak.from_data_sheet ? "data sheet" : "a large square product, measured here");
+             b.model_flops_per_token / 1e9, b.peak.flops / 1e9, b.peak.source);
   fmt::print("model FLOPs: 6 per weight of every product + 12 x heads x head_dim x mean keys, per layer\n");
   fmt::print("peak memory {:.3f} GiB, predicted {:.3f} GiB\n", static_cast<double>(b.peak_bytes) / (1 << 30),
              static_cast<double>(b.predicted_bytes) / (1 << 30));

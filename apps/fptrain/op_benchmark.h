@@ -21,7 +21,7 @@ struct OpSizes {
   HeadLayout layout() const { return {.heads = heads, .kv_heads = kv_heads, .head_dim = head_dim}; }
 };
 
-// Whether an op is bound by FLOPs or by bytes. Matrix products and attention are compared with the fastest product, all
+// Whether an op is bound by FLOPs or by bytes. Matrix products and attention are compared with the device's peak, all
 // other ops with the copy.
 enum class Bound : uint8_t { flops, bytes };
 

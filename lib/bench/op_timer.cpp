@@ -82,14 +82,16 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
   return seconds;
 }
 
+std::string_view source_of_peak(const Ops& ops) { return ops.device_memory() ? "data sheet" : "operands in registers"; }
+
 PeakRate peak_rate(Ops& ops, DType compute) {
-  if (const double sheet = ops.peak_flops(compute); sheet > 0) return {sheet, true};
+  if (const double known = ops.peak_flops(compute); known > 0) return {known, source_of_peak(ops)};
   constexpr double kBusy = 2e-3;  // seconds
   constexpr int64_t kSmallest = 128, kLargest = 8192;
   int64_t n = kSmallest;
   const auto seconds = [&](int repeats) { return time_gemm(ops, {GemmKind::forward, n, n, n}, compute, repeats); };
   while (n < kLargest && seconds(1) < kBusy) n *= 2;
-  return {2.0 * static_cast<double>(n * n * n) / seconds(5), false};
+  return {2.0 * static_cast<double>(n * n * n) / seconds(5), "a large square product"};
 }
 
 }  // namespace fp

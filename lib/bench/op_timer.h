@@ -36,12 +36,14 @@ class OpTimer {
 // Returns the seconds of one matrix product run alone.
 double time_gemm(Ops&, const GemmCall&, DType compute, int repeats);
 
-// FLOP/s of this device in this compute type: from its data sheet where that is known, else measured with a square
-// matrix product that is large enough to keep it busy for about 2 ms.
+// FLOP/s of this device in this compute type: Ops::peak_flops() where that is known, else measured with a square matrix
+// product that is large enough to keep it busy for about 2 ms.
 struct PeakRate {
   double flops = 0;
-  bool from_data_sheet = false;
+  std::string_view source;  // "data sheet", "operands in registers" or "a large square product"
 };
+// Returns `source` for a device whose peak_flops() is known.
+std::string_view source_of_peak(const Ops&);
 PeakRate peak_rate(Ops&, DType compute);
 
 }  // namespace fp

@@ -137,9 +137,7 @@ void check_plan_found(const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("the planner finds a plan no slower than the published one", "[planner][slow]") {
-  check_plan_found("18B");
-}
+TEST_CASE("the planner finds a plan no slower than the published one", "[planner][slow]") { check_plan_found("18B"); }
 
 TEST_CASE("the planner finds a plan no slower than the published one of large models", "[planner][nightly]") {
   check_plan_found("GPT-3 175B");

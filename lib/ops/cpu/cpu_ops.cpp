@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "ops/backends.h"
 #include "ops/cpu/copy_threads.h"
 
@@ -23,6 +24,19 @@ void copy_bytes(void* dst, const void* src, size_t bytes) {
 std::unique_ptr<Ops> make_cpu_ops(const CopySettings& copies) { return std::make_unique<CpuOps>(chosen_isa(), copies); }
 
 std::unique_ptr<Copies> CpuOps::make_copies() { return std::make_unique<cpu::CopyThreads>(copy_settings_); }
+
+double CpuOps::peak_flops(DType compute) const {
+  if (compute == DType::bf16 && onednn_.amx()) return 0;  // tiles are faster than these instructions
+  constexpr int kTries = 8;
+  constexpr int64_t kRepeats = 200'000;  // about half a millisecond
+  double best = 0;
+  for (int i = 0; i < kTries; ++i) {
+    double flops = 0;
+    const double seconds = seconds_of([&] { flops = k_.multiply_in_registers(compute == DType::bf16, kRepeats); });
+    best = std::max(best, flops / seconds);
+  }
+  return best;
+}
 
 void CpuOps::run(const calls::CopyIn& call) { copy_bytes(call.dst.data, call.host, call.dst.bytes()); }
 void CpuOps::run(const calls::CopyOut& call) { copy_bytes(call.host, call.src.data, call.src.bytes()); }

@@ -15,6 +15,7 @@ class CpuOps final : public Ops {
       : k_(cpu::kernels(isa)), onednn_(isa), copy_settings_(copies) {}
 
   std::string_view name() const override { return "cpu"; }
+  double peak_flops(DType) const override;
 
  private:
   FP_UNFUSED_OPS(FP_RUN_OP)

@@ -232,6 +232,7 @@ struct GemmArgs {
 //   sum_squares, bit_sums, piece_sums: one, two, two sums for each block; the index that weights the second of bit_sums
 //   counts from the block's first element.
 //   gemv: for a few rows of a; no transposed operand, no add, no scratch.
+//   multiply_in_registers: 12 x `repeats` vector instructions of gemm's kind on every thread; returns their FLOPs.
 //   load_block, quantize_block, add_block (sums += codes * scale), store_block: the steps of quantization on one block
 //   (ops/block_format.h), by the calling thread alone.
 #define FP_CPU_KERNELS(X)                                                                            \
@@ -265,6 +266,7 @@ struct GemmArgs {
   X(gemm_scratch, size_t, (const GemmArgs&))                                                         \
   X(gemm, void, (const GemmArgs&))                                                                   \
   X(gemv, void, (const GemmArgs&))                                                                   \
+  X(multiply_in_registers, double, (bool bf16, int64_t repeats))                                     \
   X(load_block, void, (const LoadBlockArgs&))                                                        \
   X(quantize_block, void, (float* scale, uint8_t* codes, const float* x, int64_t count, int bits))   \
   X(add_block, void, (float* sums, const uint8_t* codes, float scale, int64_t count, int bits))      \

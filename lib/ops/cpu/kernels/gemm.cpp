@@ -13,11 +13,11 @@ namespace {
 constexpr int kPanel = kLanes == 16 ? 3 : 2;  // vectors of a panel
 constexpr int kRows = kLanes == 16 ? 8 : 4;   // rows of a tile
 constexpr int64_t kColumns = kPanel * kLanes;
-constexpr int64_t kDepth = 2048;     // words of k at a time
-constexpr int64_t kRowBlock = 2048;  // rows of a packed at a time
-constexpr int64_t kRowPart = 128;    // fewest rows of a work item
-constexpr int64_t kStripes = 16;     // blocks of kLanes rows that are packed together
-constexpr int64_t kGathered = 256;   // words of a row gathered before they are transposed
+constexpr int64_t kDepth = kLanes == 8 ? 1024 : 2048;     // words of k at a time, at most
+constexpr int64_t kRowBlock = kLanes == 8 ? 1024 : 2048;  // rows of a packed at a time, at most
+constexpr int64_t kRowPart = 128;                         // fewest rows of a work item
+constexpr int64_t kStripes = 16;                          // blocks of kLanes rows that are packed together
+constexpr int64_t kGathered = 256;                        // words of a row gathered before they are transposed
 
 // An operand with elements (row, k), where row is the free and k the summed index.
 template <class T>
@@ -154,12 +154,17 @@ struct Plan {
   float* bias;  // in f32
 };
 
+// Returns the size of as few equal parts of n as have at most `most` elements, rounded up to a multiple of `grain`.
+int64_t equal_part(int64_t n, int64_t most, int64_t grain) {
+  return round_up(blocks_of(n, larger(1, blocks_of(n, most))), grain);
+}
+
 template <class Unit>
 Plan cut(const GemmArgs& g, Cutter& cutter) {
   Plan p{};
   const int64_t k_words = words<Unit>(g.k);
-  p.depth = smaller(k_words, kDepth);
-  p.row_block = smaller(round_up(g.m, kLanes), kRowBlock);
+  p.depth = equal_part(k_words, kDepth, 1);
+  p.row_block = equal_part(g.m, kRowBlock, kLanes);
   p.a = cutter.take<Word>(p.row_block * p.depth);
   p.b_words = round_up(kColumns * p.depth, 16);
   p.b = cutter.take<Word>(p.b_words * g.threads);

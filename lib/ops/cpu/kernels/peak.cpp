@@ -1,0 +1,51 @@
+// The limit of the product kernels: multiply-accumulates whose operands stay in registers.
+#include "ops/cpu/kernels/dispatch.h"
+#include "ops/cpu/kernels/table.h"
+#include "ops/cpu/kernels/units.h"
+
+namespace fp::cpu::FP_ISA {
+namespace {
+
+constexpr int kChains = 12;  // independent sums: more than instructions in flight, and registers for all of them
+
+template <class Unit>
+void multiply_accumulate(int64_t repeats, float* sink) {
+  Vf c[kChains];
+  Word a[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) {
+    c[i] = splat(sink[0] + static_cast<float>(i));  // different for all that the compiler knows
+    memcpy(a + i, sink, sizeof(Word));
+  }
+  const Vu b = as_bits(splat(sink[0]));
+  for (int64_t r = 0; r < repeats; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) c[i] = Unit::mac(c[i], a, b);
+  Vf all = c[0];
+#pragma GCC unroll 12
+  for (int i = 1; i < kChains; ++i) all += c[i];
+  sink[0] = sum(all);
+}
+
+template <class Unit>
+double flops_of(int64_t repeats) {
+  return 2.0 * Unit::kPerWord * kLanes * kChains * static_cast<double>(repeats);
+}
+
+}  // namespace
+
+double multiply_in_registers(bool bf16, int64_t repeats) {
+  int64_t members = 0;
+  parallel([&](int thread, int threads) {
+    float sink[kLanes] = {};
+    if (bf16)
+      multiply_accumulate<Bf16Storage>(repeats, sink);
+    else
+      multiply_accumulate<F32Unit>(repeats, sink);
+    __asm__ volatile("" : : "r"(sink) : "memory");
+    if (thread == 0) members = threads;
+  });
+  return static_cast<double>(members) * (bf16 ? flops_of<Bf16Storage>(repeats) : flops_of<F32Unit>(repeats));
+}
+
+}  // namespace fp::cpu::FP_ISA
