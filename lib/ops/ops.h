@@ -72,8 +72,8 @@ class Ops {
                                         const AttentionSpec&) const {
     return std::string(name());
   }
-  // FLOP/s that no matrix product exceeds: of a GPU from its data sheet, of CPUs those of the calling thread's threads
-  // with all operands in registers, measured by this call in some milliseconds. 0: not known.
+  // FLOP/s that no matrix product exceeds. On GPUs it is the data sheet's; on CPUs this call measures it in a few
+  // milliseconds, with all operands in registers and the calling thread's number of threads. 0: not known.
   virtual double peak_flops(DType) const { return 0.0; }
   virtual void synchronize() {}
 

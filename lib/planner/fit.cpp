@@ -93,7 +93,7 @@ OpRates fit_other(const std::vector<OpSample>& samples) {
   std::vector<OpSample> fitted;
   for (const OpSample& s : samples) {
     const OpWork& w = s.works.front();
-    if (s.works.size() != 1 || w.m > 0 || w.op.starts_with("attention")) continue;
+    if (s.works.size() != 1 || w.m > 0 || w.op.starts_with("attention") || w.op.find("quantize") != w.op.npos) continue;
     rows.push_back({1, w.bytes, 0});
     fitted.push_back(s);
   }

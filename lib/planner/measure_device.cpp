@@ -304,7 +304,9 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
     for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
   m.quantize();
   log::info("fitting rates to what was measured");
-  FittedRates fitted = fit_rates(m.samples, {ops.peak_flops(DType::bf16), ops.peak_flops(DType::f32)});
+  together.barrier();
+  const double peak_bf16 = m.average(ops.peak_flops(DType::bf16)), peak_fp32 = m.average(ops.peak_flops(DType::f32));
+  FittedRates fitted = fit_rates(m.samples, {peak_bf16, peak_fp32});
   r.profile.products = std::move(fitted.products);
   r.profile.ops = std::move(fitted.ops);
   r.errors = std::move(fitted.errors);

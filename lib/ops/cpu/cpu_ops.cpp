@@ -1,5 +1,6 @@
 #include "ops/cpu/cpu_ops.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/parallel.h"

@@ -8,23 +8,24 @@ namespace {
 
 constexpr int kChains = 12;  // independent sums: more than instructions in flight, and registers for all of them
 
+// Adds to each sum its own product with a factor. Another operand would be the same in every round, and multiplied
+// once.
 template <class Unit>
 void multiply_accumulate(int64_t repeats, float* sink) {
+  __asm__ volatile("" : : "r"(sink) : "memory");  // from here on the compiler does not know the values
+  Word factor;
+  memcpy(&factor, sink, sizeof factor);
   Vf c[kChains];
-  Word a[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) {
-    c[i] = splat(sink[0] + static_cast<float>(i));  // different for all that the compiler knows
-    memcpy(a + i, sink, sizeof(Word));
-  }
-  const Vu b = as_bits(splat(sink[0]));
+  for (int i = 0; i < kChains; ++i) c[i] = splat(sink[1] + static_cast<float>(i));
   for (int64_t r = 0; r < repeats; ++r)
 #pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) c[i] = Unit::mac(c[i], a, b);
+    for (int i = 0; i < kChains; ++i) c[i] = Unit::mac(c[i], &factor, as_bits(c[i]));
   Vf all = c[0];
 #pragma GCC unroll 12
   for (int i = 1; i < kChains; ++i) all += c[i];
   sink[0] = sum(all);
+  __asm__ volatile("" : : "r"(sink) : "memory");
 }
 
 template <class Unit>
@@ -42,7 +43,6 @@ double multiply_in_registers(bool bf16, int64_t repeats) {
       multiply_accumulate<Bf16Storage>(repeats, sink);
     else
       multiply_accumulate<F32Unit>(repeats, sink);
-    __asm__ volatile("" : : "r"(sink) : "memory");
     if (thread == 0) members = threads;
   });
   return static_cast<double>(members) * (bf16 ? flops_of<Bf16Storage>(repeats) : flops_of<F32Unit>(repeats));
