@@ -39,8 +39,10 @@ RunSpec spec_of(const OverlapArguments& a, const std::string& variant) {
   const ParallelSection& p = spec.parallel;
   const int64_t ranks = p.data * p.sequence * p.tensor * p.pipeline.ranks;
   if (ranks != a.ranks)
-    throw ConfigError(fmt::format("parallel of variant '{}' is for {} rank{}, not for the {} of --ranks", variant,
-                                  ranks, ranks == 1 ? "" : "s", a.ranks));
+    throw ConfigError(fmt::format(
+        "parallel of variant '{}' is for {} rank{}, not for the {} of --ranks; set its degrees, for example "
+        "--set parallel.data={}",
+        variant, ranks, ranks == 1 ? "" : "s", a.ranks, a.ranks));
   return spec;
 }
 

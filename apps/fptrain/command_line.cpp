@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -23,7 +25,23 @@ template Range::Range(int, int);
 template Range::Range(uint64_t, uint64_t);
 template Range::Range(double, double);
 
-const Validator PositiveNumber{CLI::PositiveNumber}, NonNegativeNumber{CLI::NonNegativeNumber};
+namespace {
+// CLI11's own validators name the largest double, of 309 digits, as the limit.
+template <class Legal>
+CLI::Validator number(const std::string& name, const std::string& limit, Legal legal) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool is_number = end != text.c_str() && *end == 0 && std::isfinite(value);
+        return is_number && legal(value) ? std::string() : "must be a number " + limit + ", not " + text;
+      },
+      name);
+}
+}  // namespace
+
+const Validator PositiveNumber{number("POSITIVE", "above 0", [](double x) { return x > 0; })},
+    NonNegativeNumber{number("NONNEGATIVE", "of 0 or more", [](double x) { return x >= 0; })};
 
 Option* Option::required() { return option_.required(), this; }
 Option* Option::check(const Validator& v) { return option_.check(v.get()), this; }
