@@ -108,9 +108,9 @@ function(fp_test_code target)
   endif()
 endfunction()
 
-# fp_tests(name [RUNS_FPTRAIN] [COMPUTES] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the .cpp files of
-# this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too where its tags
-# hold [slow] or [nightly].
+# fp_tests(name [RUNS_FPTRAIN] [COMPUTES] [SOURCES file...] [DEPS target...]): Catch2 executable test_<name> from the
+# .cpp files of this folder or those named, each test case a ctest test labelled <name>, and `slow` or `nightly` too
+# where its tags hold [slow] or [nightly].
 # A DEPS target of objects (a suite) is linked whole. The caller's FP_TEST_PROPERTIES apply to every test,
 # FP_FAST_TEST_PROPERTIES to those that are neither slow nor nightly: ctest runs a test that sets up a fixture even when
 # its label is excluded.

@@ -24,14 +24,13 @@ struct OpsReport {
   std::string title, device;
   std::vector<OpRow> rows;
   std::vector<std::string> notes;
-  double copy = 0, product = 0;  // reference rates: bytes/s of the large copy, FLOP/s of the fastest product
-  double peak = 0;               // FLOP/s, Ops::peak_flops(); 0: not known
-  std::string_view peak_source;
+  double copy = 0, product = 0;  // bytes/s of the large copy, FLOP/s of the fastest product
+  PeakRate peak;
 };
 
 // Returns the rate of an op as a fraction of its reference rate.
 double fraction_of_reference(const OpsReport& r, const OpRow& row) {
-  return row.rate() / (row.bound == Bound::bytes ? r.copy : r.peak > 0 ? r.peak : r.product);
+  return row.rate() / (row.bound == Bound::bytes ? r.copy : r.peak.flops);
 }
 
 // Measures each implementation of attention, on a device of its own: FPTRAIN_ATTENTION is read when a device opens.
@@ -65,8 +64,7 @@ OpsReport measure_ops(const OpsBenchArguments& a) {
   {
     const auto ops = open_device(device_named(a.device), a.threads);
     r.device = ops->name();
-    r.peak = ops->peak_flops(compute);
-    r.peak_source = source_of_peak(*ops);
+    r.peak = peak_rate(*ops, compute);
     OpBenchmark b(*ops, compute, a.repeats);
     b.products(sizes);
     b.fused_products(sizes);
@@ -100,7 +98,7 @@ void print(const OpsReport& r) {
                100 * fraction_of_reference(r, row));
   }
   fmt::print("\nshare: of the copy's {:.1f} GB/s (bytes read and written), or of {:.1f} GFLOP/s ({})\n", r.copy * 1e-9,
-             (r.peak > 0 ? r.peak : r.product) * 1e-9, r.peak > 0 ? r.peak_source : "the fastest product");
+             r.peak.flops * 1e-9, r.peak.source);
   for (const std::string& note : r.notes) fmt::print("{}\n", note);
 }
 
@@ -124,7 +122,7 @@ void print_ops_json(const OpsReport& r, const OpsBenchArguments& a) {
                               {"device", r.device},
                               {"copy_gb_per_s", r.copy * 1e-9},
                               {"product_gflops_per_s", r.product * 1e-9},
-                              {"peak_gflops_per_s", r.peak * 1e-9},
+                              {"peak_gflops_per_s", r.peak.flops * 1e-9},
                               {"notes", r.notes},
                               {"ops", list}};
   fmt::print("{}\n", all.dump());

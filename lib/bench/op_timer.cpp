@@ -82,10 +82,9 @@ double time_gemm(Ops& ops, const GemmCall& call, DType compute, int repeats) {
   return seconds;
 }
 
-std::string_view source_of_peak(const Ops& ops) { return ops.device_memory() ? "data sheet" : "operands in registers"; }
-
 PeakRate peak_rate(Ops& ops, DType compute) {
-  if (const double known = ops.peak_flops(compute); known > 0) return {known, source_of_peak(ops)};
+  if (const double known = ops.peak_flops(compute); known > 0)
+    return {known, ops.device_memory() ? "data sheet" : "operands in registers"};
   constexpr double kBusy = 2e-3;  // seconds
   constexpr int64_t kSmallest = 128, kLargest = 8192;
   int64_t n = kSmallest;

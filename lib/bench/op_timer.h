@@ -43,8 +43,6 @@ struct PeakRate {
   double flops = 0;
   std::string_view source;  // "data sheet", "operands in registers" or "a large square product"
 };
-// Returns `source` for a device whose peak_flops() is known.
-std::string_view source_of_peak(const Ops&);
 PeakRate peak_rate(Ops&, DType compute);
 
 }  // namespace fp

@@ -56,8 +56,7 @@ class OpSpeed(Section):
 
     def evaluate_one(self, name, report, on_gpu):
         results = [Result(self.name, f"{name}: copy", f"{report['copy_gb_per_s']:.0f} GB/s", figure=report["copy_gb_per_s"])]
-        peak = report["peak_gflops_per_s"]
-        share = f", {100 * report['product_gflops_per_s'] / peak:.0f}% of the peak" if peak else ""
+        share = f", {100 * report['product_gflops_per_s'] / report['peak_gflops_per_s']:.0f}% of the peak"
         results.append(Result(self.name, f"{name}: fastest product", f"{report['product_gflops_per_s'] / 1e3:.1f} TFLOP/s{share}",
                               figure=report["product_gflops_per_s"] / 1e3))
         for row in report["ops"]:

@@ -36,16 +36,13 @@ double flops_of(int64_t repeats) {
 }  // namespace
 
 double multiply_in_registers(bool bf16, int64_t repeats) {
-  int64_t members = 0;
-  parallel([&](int thread, int threads) {
-    float sink[kLanes] = {};
-    if (bf16)
-      multiply_accumulate<Bf16Storage>(repeats, sink);
-    else
-      multiply_accumulate<F32Unit>(repeats, sink);
-    if (thread == 0) members = threads;
-  });
-  return static_cast<double>(members) * (bf16 ? flops_of<Bf16Storage>(repeats) : flops_of<F32Unit>(repeats));
+  float sink[2] = {};
+  if (bf16) {
+    multiply_accumulate<Bf16Storage>(repeats, sink);
+    return flops_of<Bf16Storage>(repeats);
+  }
+  multiply_accumulate<F32Unit>(repeats, sink);
+  return flops_of<F32Unit>(repeats);
 }
 
 }  // namespace fp::cpu::FP_ISA
