@@ -13,6 +13,10 @@
 
 namespace fp::test {
 
+// Returns AdamW whose eps is far above the rounding noise of gradients (1e-9 to 1e-8 here), which would otherwise move
+// weights by whole steps, and near most gradients, so that updates depend on their scale.
+OptimizerSection steady_adamw();
+
 struct MeshPlan {
   int tp = 1, sp = 1, dp = 1, zero = 0;
   bool megatron = false;
@@ -20,8 +24,8 @@ struct MeshPlan {
   DType compute = DType::f32, gradients = DType::f32;
   int64_t length = 12, micro_batches = 2, samples = 4;  // per step; micro-batches per data-parallel rank
   int steps = 20;
-  double lr = 1e-2;
-  OptimizerSection optimizer = {};  // but for its lr
+  double lr = 1e-3;
+  OptimizerSection optimizer = steady_adamw();  // but for its lr
   bool documents = false;
   ExecutorOptions executor = {};
   PipelineSection pipeline = {};
@@ -53,6 +57,7 @@ struct MeshPlan {
 
 struct MeshResult {
   std::vector<double> losses, norms;                 // by step
+  double reach = 0;                                  // how far AdamW can move a weight in all steps, about
   std::map<std::string, std::vector<float>> params;  // logical tensors after the last step
   std::map<std::string, std::vector<float>> states;  // by "NAME/SLOT"
   std::map<int, std::vector<std::byte>> weights;     // by rank: its parameters', or its shards' under ZeRO 3
@@ -90,8 +95,8 @@ MeshResult count_mesh(const ModelSection&, const MeshPlan&);
 // that a second run is bitwise equal.
 void check_trains_like(const ModelSection&, const MeshPlan&, const MeshResult& one);
 
-// Returns the largest difference relative to the largest value of the same tensor. The biases of keys are left out, as
-// the loss does not depend on them.
+// Returns the largest difference of a weight, relative to the largest value of its tensor or to how far updates can
+// move it: biases of keys, on which the loss hardly depends, stay near their initial zeros.
 double worst_difference(const MeshResult& a, const MeshResult& b);
 
 }  // namespace fp::test

@@ -18,7 +18,6 @@ const std::vector<CopyLane> kAllLanes = {CopyLane::to_host, CopyLane::to_device,
 // Compares all shares with state on the device, with NaN in all memory that nobody may read.
 void check_shares(const ModelSection& m, MeshPlan plan) {
   plan.states = plan.weights = true;
-  plan.lr = 3e-3;
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, plan);
   plan.offload = plan.poison = true;

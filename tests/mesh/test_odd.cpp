@@ -10,16 +10,9 @@ using namespace fp::test;
 
 namespace {
 
-// A smaller init than in other tests, and an eps far above the rounding of gradients (1e-9 to 1e-8 here): otherwise
-// rounding alone would move elements with gradients near zero.
-void check_like_one(ModelSection m, MeshPlan plan) {
-  m.init_std = 0.1;
-  plan.lr = 3e-3;
-  plan.optimizer.eps = 1e-4;
+void check_like_one(const ModelSection& m, const MeshPlan& plan) {
   CAPTURE(plan.text());
   MeshPlan alone;
-  alone.lr = plan.lr;
-  alone.optimizer.eps = plan.optimizer.eps;
   alone.length = plan.length;
   alone.samples = plan.samples;
   alone.steps = plan.steps;

@@ -13,7 +13,6 @@ namespace {
 
 void check_same_bits(const ModelSection& m, MeshPlan plan) {
   plan.states = true;
-  plan.lr = 3e-3;
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, plan);
   plan.offload = true;
@@ -151,7 +150,6 @@ namespace {
 void check_same_bits_with_inputs_away(const ModelSection& m, MeshPlan plan) {
   plan.recompute = Recompute::full;
   plan.steps = 4;
-  plan.lr = 3e-3;
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, plan);
   plan.offload_inputs = true;

@@ -32,7 +32,6 @@ void check_finite(const MeshResult& r) {
 // Compares these shares with a run that keeps everything on the device, in the same order of passes.
 void check_weights_away(const ModelSection& m, MeshPlan plan, const std::vector<double>& shares = {0, 0.5, 1}) {
   plan.states = plan.weights = plan.own_weights = true;
-  plan.lr = 3e-3;
   CAPTURE(plan.text());
   const MeshResult resident = run_mesh(m, breadth_first(plan));
   for (const double share : shares) {

@@ -10,8 +10,6 @@ namespace {
 
 MeshPlan with_muon(MeshPlan p) {
   p.optimizer.kind = OptimizerKind::muon;
-  p.optimizer.eps = 1e-4;  // otherwise rounding would move elements with gradients near 0 by whole steps
-  p.lr = 3e-3;
   return p;
 }
 

@@ -48,8 +48,6 @@ MeshPlan piped(const Kind& k, int ranks, int64_t micro_batches) {
   p.micro_batches = micro_batches;
   p.samples = micro_batches;
   p.length = 6;
-  p.lr = 1e-3;
-  p.optimizer.eps = 1e-4;  // otherwise rounding would move elements with gradients near 0 by whole steps
   return p;
 }
 

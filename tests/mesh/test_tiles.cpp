@@ -39,10 +39,9 @@ namespace {
 void check_tiles(const std::vector<MeshPlan>& plans) {
   ModelSection m = shared_model("llama");
   m.layers = 4;
-  const MeshResult one = run_mesh(m, MeshPlan{.lr = 1e-3});
+  const MeshResult one = run_mesh(m, MeshPlan{});
   for (MeshPlan p : plans) {
     p.mlp_tile = 7;
-    p.lr = 1e-3;
     check_trains_like(m, p, one);
   }
 }
