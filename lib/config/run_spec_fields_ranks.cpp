@@ -144,9 +144,10 @@ void declare(Fields& f, ParallelSection& s) {
 
 void declare(Fields& f, CommunicationSection& s) {
   f.add("overlap", s.overlap,
-        {.doc = "ZeRO 1 and 2: gather updated weights during the next forward pass, each before its use, instead of "
-                "before the step ends. false: for comparisons. Results are the same. With `by_nodes` or "
-                "`weight_differences` it has no effect."});
+        {.doc = "Let communication be on its way while others compute: rows between tensor-parallel ranks in pieces "
+                "(`tensor_pieces`) and under weight gradients; updated weights under ZeRO 1 and 2 during the next "
+                "forward pass, each until its use (not with `by_nodes` or `weight_differences`). false: each is waited "
+                "for where it starts, for comparisons. Results are the same."});
   f.add(
       "tensor_pieces", s.tensor_pieces,
       {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around attention and MLP, so "

@@ -50,6 +50,7 @@ ModelOptions model_options(const RunSpec& spec) {
   o.offload_weights = spec.memory.offload.weights == Offload::host;
   o.formats = shard_formats(spec.communication);
   o.tensor_pieces = spec.communication.tensor_pieces;
+  o.overlap = spec.communication.overlap;
   return o;
 }
 
@@ -60,7 +61,6 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   o.device_share = spec.memory.offload.device_share;
   o.early_gradients = spec.memory.offload.early_gradients;
   o.check_sums = spec.train.check_sums && spec.communication.gradient_bits == 0;
-  o.overlap = spec.communication.overlap;
   o.max_gradient_error = spec.communication.max_gradient_error;
   if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
   return o;

@@ -182,7 +182,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
 void Executor::complete_update() {
   if (weights_.sends_differences())
     weights_.add_differences();
-  else if (options_.overlap)
+  else if (model_->env().overlap)
     weights_.start_all_gather();
   else
     weights_.all_gather();

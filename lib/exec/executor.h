@@ -29,7 +29,6 @@ struct ExecutorOptions {
   bool early_gradients = false;                // those of the host's updates are sent during the backward pass
   bool synchronous_update = false;             // of offloaded state, by the host, without overlap: for comparisons
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
-  bool overlap = false;                        // updated weights arrive during the next forward pass
   double max_gradient_error = 0;               // of quantized sums (GradientGuard); 0: no limit
   bool assume_small_errors = false;            // of those: begin as if they were within the limit, for dry runs
 };

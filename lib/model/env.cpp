@@ -60,15 +60,20 @@ ArenaTensor ModelEnv::reordered(ArenaTensor x, const RowPieces& p, int64_t outer
   return y;
 }
 
+Request ModelEnv::started(Request r) const {
+  if (!overlap) r.wait();
+  return r;
+}
+
 Request ModelEnv::start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const {
-  return tokens.megatron ? tensor->start_all_gather(p.all_of(x, piece), p.own_place(x, piece)) : Request();
+  return tokens.megatron ? started(tensor->start_all_gather(p.all_of(x, piece), p.own_place(x, piece))) : Request();
 }
 
 MovingRows ModelEnv::start_copy_of_whole(const Tensor& own, const MicroBatch& b, const RowPieces& p) const {
   MovingRows rows({}, alloc({b.rows(), own.cols()}));
   for (int64_t i = 0; i < p.count; ++i) {
     if (tokens.megatron) {
-      rows.add(tensor->start_all_gather(p.all_of(rows.to(), i), p.own_of(own, i)));
+      rows.add(started(tensor->start_all_gather(p.all_of(rows.to(), i), p.own_of(own, i))));
     } else {
       ops->copy({p.all_of(rows.to(), i), p.own_of(own, i)});
       rows.add({});
@@ -94,8 +99,8 @@ MovingRows ModelEnv::start_sum(const MicroBatch& b, int64_t columns) const {
 
 void ModelEnv::sum_piece(MovingRows& sum, const Tensor& x, const RowPieces& p, int64_t piece) const {
   const Tensor all = p.all_of(x, piece);
-  sum.add(tokens.megatron ? tensor->start_reduce_scatter(p.own_of(sum.to(), piece), all)
-                          : tensor->start_all_reduce(all));
+  sum.add(started(tokens.megatron ? tensor->start_reduce_scatter(p.own_of(sum.to(), piece), all)
+                                  : tensor->start_all_reduce(all)));
 }
 
 void ModelEnv::hand_over(MovingRows& sum, ArenaTensor x) const {

@@ -37,6 +37,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.seed = options.seed;
   env_.tensor_pieces = options.tensor_pieces;
   env_.piece_rows = options.piece_rows;
+  env_.overlap = options.overlap;
   env_.formats = options.formats;
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");

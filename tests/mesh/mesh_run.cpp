@@ -155,6 +155,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   options.recompute = plan.recompute;
   options.subgroup_elements = plan.subgroup_elements;
   options.tensor_pieces = plan.tensor_pieces;
+  options.overlap = plan.overlap;
   options.piece_rows = 1;
   Model model(m, options, *ops, arena, groups, &host_arena);
   ExecutorOptions what = plan.executor;

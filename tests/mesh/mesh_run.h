@@ -32,6 +32,7 @@ struct MeshPlan {
   int64_t chunk = 0;     // tokens of a sequence; 0: all
   int64_t mlp_tile = 0;  // rows; 0: all
   int64_t tensor_pieces = 1;
+  bool overlap = true;
   bool offload = false;              // of the optimizer's state
   bool offload_inputs = false;       // of recomputed layers
   bool offload_weights = false;      // and gradients; with `offload`

@@ -22,30 +22,32 @@ TEST_CASE("a mesh trains like one rank", "[mesh]") {
 
 namespace {
 
-// Trains with the weights of an update arriving at once, and during the next forward pass of a rank whose memory is
-// poisoned and whose copies are late.
+// Trains with rows and updated weights that are waited for where they start, and with those that arrive during
+// computation, in poisoned memory and with late copies.
 void check_overlap_changes_nothing(const ModelSection& m, const MeshPlan& plan) {
   MeshPlan later = plan;
-  later.executor.overlap = true;
+  later.overlap = true;
   CAPTURE(later.text());
   MeshPlan at_once = later;
-  at_once.executor.overlap = false;
+  at_once.overlap = false;
   CHECK(run_mesh(m, hampered(later)) == run_mesh(m, at_once));
   CHECK(count_mesh(m, later).peaks == count_mesh(m, at_once).peaks);
 }
 
 }  // namespace
 
-TEST_CASE("weights that arrive during the next forward pass change no bit", "[mesh]") {
+TEST_CASE("rows and weights that arrive during computation change no bit", "[mesh]") {
   const std::string family = GENERATE("gpt", "llama");
   const ModelSection m = shared_model(family);
   for (MeshPlan plan : {MeshPlan{.dp = 2, .zero = 1}, MeshPlan{.tp = 2, .dp = 2, .zero = 2, .compute = DType::bf16},
                         MeshPlan{.sp = 2, .dp = 2, .zero = 1, .compute = DType::bf16},
+                        MeshPlan{.tp = 2, .dp = 2, .zero = 1, .megatron = true, .recompute = Recompute::selective},
                         piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 1}),
                         piped(PipelineSchedule::zb_v, MeshPlan{.dp = 2, .zero = 2}),
                         piped(PipelineSchedule::chimera, MeshPlan{.zero = 1, .compute = DType::bf16})}) {
     plan.skip_every = 3;
     plan.weights = true;
+    plan.tensor_pieces = 3;
     check_overlap_changes_nothing(m, plan);
   }
 }
@@ -74,7 +76,6 @@ TEST_CASE("links of any speed change no bit and stop no rank", "[mesh]") {
         piped(PipelineSchedule::zeropp, MeshPlan{.dp = 2, .zero = 3})}) {
     MeshPlan slow = plan;
     slow.steps = 4;
-    slow.executor.overlap = true;
     CAPTURE(slow.text());
     const MeshResult fast = run_mesh(m, slow);
     slow.over = unsteady;
@@ -123,8 +124,7 @@ TEST_CASE("overlap changes no bit on any mesh of up to 8 ranks", "[mesh][nightly
   const ModelSection m = shared_model(family);
   INFO(family);
   for (MeshPlan plan : all_plans()) {
-    if (plan.zero != 1 && plan.zero != 2) continue;  // the others hold the updated weights, or gather them at each use
-    plan.tensor_pieces = plan.tp > 1 ? 3 : 1;
+    plan.tensor_pieces = 3;
     plan.compute = plan.zero == 2 ? DType::bf16 : DType::f32;
     check_overlap_changes_nothing(m, plan);
   }

@@ -97,8 +97,9 @@ TEST_CASE("at most a tenth of a step of a 30B Llama on 384 GPUs is communication
                  exposed = time_of({"communication.overlap=false", "communication.tensor_pieces=1"});
   const auto share = [](const StepTime& t) { return (t.exposed + t.update) / t.total; };
   CHECK(share(hidden) <= 0.1);
-  CHECK(share(exposed) > 0.3);
-  CHECK(hidden.total < 0.8 * exposed.total);
+  CHECK(share(exposed) == Approx(0.38).margin(0.02));
+  CHECK(hidden.total < 0.75 * exposed.total);
+  CHECK(time_of({"communication.overlap=false"}).exposed > exposed.exposed);  // pieces, each waited for
 }
 
 TEST_CASE("the estimate for a trillion parameters on 3072 GPUs is consistent", "[planner]") {

@@ -94,7 +94,6 @@ TEST_CASE("a training step over NCCL issues collectives in one order on all rank
   MeshPlan plan{.tp = 2, .dp = 2, .zero = GENERATE(1, 2, 3), .megatron = true};
   plan.steps = 3;
   plan.tensor_pieces = 2;
-  plan.executor.overlap = true;
   const fp::ModelSection m = deep_model("llama", 3);
   const MeshResult threads = run_mesh(m, plan);
   stub<decltype(nccl_stub_forget_calls)>("nccl_stub_forget_calls")();
