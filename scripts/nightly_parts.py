@@ -60,7 +60,17 @@ FIXED = [
 
 
 def parts():
-    return FIXED + torture_parts() + fuzz_parts() + guided_fuzz_parts() + quality_parts()
+    return FIXED + busy_parts() + torture_parts() + fuzz_parts() + guided_fuzz_parts() + quality_parts()
+
+
+def busy_parts():
+    """All tests, and ten times those that several processes take part in, on a machine that is busy otherwise."""
+    def part(name, minutes, what, options):
+        tests = f"scripts/test{options}"
+        return Part(f"busy-{name}", minutes, what, f"{tests} --build-only && scripts/busy {tests}", TESTS)
+    suite = part("suite", 45, "all tests beside two programs that compute and one that writes to the disk", "")
+    return [suite] + [part(folder, minutes, f"the tests of {folder} ten times, beside the same", f" --label {folder} --repeat 10")
+                      for folder, minutes in (("ranks", 45), ("launch", 20), ("train", 20))]
 
 
 def torture_parts():
