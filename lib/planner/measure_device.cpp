@@ -152,19 +152,44 @@ class Measurement {
     log::info("measuring quantization");
     OpTimer timer(ops_);
     constexpr int64_t kParts = 4;
+    constexpr double kShare = 0.01;  // of a step, that these calls count as much as small ops
     for (const BlockFormat& f : {BlockFormat{.bits = 8}, BlockFormat{.bits = 4}})
       for (const int64_t n : {int64_t{1} << 14, int64_t{1} << (on_gpu_ ? 24 : quick_ ? 18 : 20)}) {
         const Tensor parts = timer.operand(DType::u8, {kParts, packed_bytes(f, n)}), one = parts.slice(0, 1);
         const auto whole = [](const Tensor& t, int64_t sums) { return t.reshaped({t.rows() / sums, sums, t.cols()}); };
         for (const DType t : {DType::bf16, DType::f32}) {
           const Tensor x = timer.operand(t, {kParts, n});
-          time(timer, calls::Quantize{parts, x, f});
-          time(timer, calls::SumQuantized{x, whole(parts, kParts), f});
-          time(timer, calls::SumQuantized{x.slice(0, 1), whole(parts, 1), f});
+          time(timer, calls::Quantize{parts, x, f}, kShare);
+          time(timer, calls::SumQuantized{x, whole(parts, kParts), f}, kShare);
+          time(timer, calls::SumQuantized{x.slice(0, 1), whole(parts, 1), f}, kShare);
         }
-        time(timer, calls::RequantizeSums{timer.operand(DType::u8, one.shape), whole(parts, 1), n, f, f});
+        time(timer, calls::RequantizeSums{timer.operand(DType::u8, one.shape), whole(parts, 1), n, f, f}, kShare);
         timer.drop();
       }
+  }
+
+  // Times attention over more tokens than the probes have, where it is no longer bound by memory: without these samples
+  // the rate for long sequences is a guess. Adds to `samples`.
+  void attention() {
+    constexpr int64_t kHeads = 4, kHeadDim = 128;
+    constexpr double kShare = 0.1;  // of a step
+    const int64_t length = (quick_ ? 2048 : 4096) * (on_gpu_ ? kGpuScale : 1);
+    log::info("measuring attention over {} tokens", length);
+    OpTimer timer(ops_);
+    for (const DType t : {DType::bf16, DType::f32}) {
+      const auto operand = [&] { return timer.operand(t, {1, length, kHeads, kHeadDim}); };
+      const Tensor q = operand(), k = operand(), v = operand(), o = operand(), d_o = operand(), dq = operand(),
+                   dk = operand(), dv = operand(), lse = timer.operand(DType::f32, {1, kHeads, length});
+      AttentionSpec spec;
+      spec.scale = 1.0 / std::sqrt(static_cast<double>(kHeadDim));
+      const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
+      const calls::AttentionBackward backward{
+          .dq = dq, .dk = dk, .dv = dv, .d_o = d_o, .q = q, .k = k, .v = v, .o = o, .lse = lse, .spec = spec};
+      ops_.reserve_scratch(std::max(ops_.attention_scratch(forward), ops_.attention_scratch(backward)));
+      time(timer, forward, kShare);
+      time(timer, backward, kShare);
+      timer.drop();
+    }
   }
 
   double average(double mine) {
@@ -174,12 +199,13 @@ class Measurement {
 
  private:
   template <class Call>
-  void time(OpTimer& timer, const Call& call) {
-    constexpr double kShare = 0.01;  // of a step, that these calls count as much as small ops
+  void time(OpTimer& timer, const Call& call, double share) {
     together_.barrier();
     const double seconds = average(timer.seconds([&] { run(ops_, call); }, quick_ ? 3 : 5));
-    samples.push_back({{cost(call)}, seconds, 1, kShare});
+    samples.push_back({{cost(call)}, seconds, 1, share});
   }
+  static void run(Ops& ops, const calls::Attention& c) { ops.attention(c); }
+  static void run(Ops& ops, const calls::AttentionBackward& c) { ops.attention_backward(c); }
   static void run(Ops& ops, const calls::Quantize& c) { ops.quantize(c); }
   static void run(Ops& ops, const calls::SumQuantized& c) { ops.sum_quantized(c); }
   static void run(Ops& ops, const calls::RequantizeSums& c) { ops.requantize_sums(c); }
@@ -302,6 +328,7 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   m.train_all(quick ? kQuickProbes : kProbes, limit_s);
   if (!quick)
     for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
+  m.attention();
   m.quantize();
   log::info("fitting rates to what was measured");
   together.barrier();
