@@ -210,7 +210,7 @@ struct ParallelSection {
 
 // Bits of what is sent between the ranks that keep shards of the same parameters; 0: as it is.
 struct CommunicationSection {
-  bool overlap = true;        // rows between tensor-parallel ranks, and updated weights, arrive during computation
+  bool overlap = true;        // of computation with rows between tensor-parallel ranks, and with updated weights
   int64_t tensor_pieces = 4;  // in which rows pass between tensor-parallel ranks, at most
   bool by_nodes = false;      // gathers, and sums that are not quantized, go through nodes
   int64_t weight_bits = 0;

@@ -144,10 +144,10 @@ void declare(Fields& f, ParallelSection& s) {
 
 void declare(Fields& f, CommunicationSection& s) {
   f.add("overlap", s.overlap,
-        {.doc = "Let communication be on its way while others compute: rows between tensor-parallel ranks in pieces "
-                "(`tensor_pieces`) and under weight gradients; updated weights under ZeRO 1 and 2 during the next "
-                "forward pass, each until its use (not with `by_nodes` or `weight_differences`). false: each is waited "
-                "for where it starts, for comparisons. Results are the same."});
+        {.doc = "Let communication overlap with computation: rows that tensor-parallel ranks exchange, in pieces "
+                "(`tensor_pieces`) and during weight gradients; updated weights of ZeRO 1 and 2, during the next "
+                "forward pass (not with `by_nodes` or `weight_differences`). false: wait for each where it starts, for "
+                "comparisons. Results are the same."});
   f.add(
       "tensor_pieces", s.tensor_pieces,
       {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around attention and MLP, so "

@@ -112,7 +112,7 @@ struct ModelEnv {
   Tensor masked_ids;  // i32, may be empty
   uint64_t seed = 0;
   int64_t tensor_pieces = 1, piece_rows = 1;  // largest number of pieces, and least own rows of one
-  bool overlap = true;                        // of pieces and computation
+  bool overlap = true;                        // communication of pieces overlaps with computation
   ShardFormats formats;
 
   ArenaTensor alloc(const Shape& s) const { return arena->alloc(params->compute(), s); }
@@ -148,7 +148,7 @@ struct ModelEnv {
   }
   // Starts to gather the rows of a piece, of which the own ones are set.
   Request start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const;
-  // Returns a communication that has started, which has ended without overlap.
+  // Returns r, which has just been started, and without `overlap` waits for it first.
   Request started(Request) const;
   // Returns what receives the own rows [M',C] of a sum; starts to sum a piece of x [M,C] to it; and, after all pieces,
   // hands x over. Without Megatron sequence parallelism the own rows are x itself.

@@ -33,7 +33,7 @@ struct ModelOptions {
   ShardFormats formats = {};
   // Largest number of pieces in which rows pass between tensor-parallel ranks, and least own rows of one.
   int64_t tensor_pieces = 1, piece_rows = 256;
-  bool overlap = true;  // they are on their way while others are computed; false: each is waited for where it starts
+  bool overlap = true;  // communication overlaps with computation; false: wait for pieces and updated weights at once
   int64_t subgroup_elements = StoreOptions{}.subgroup_elements;  // elements of each that are on the device at a time
 };
 
