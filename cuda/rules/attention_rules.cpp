@@ -5,6 +5,8 @@
 namespace fp::cuda {
 namespace {
 
+constexpr int64_t kTile = 128;  // cuDNN pads queries and keys to whole tiles
+
 int64_t largest_head(int compute_major) { return compute_major == 9 ? 256 : 128; }
 
 std::string version_text(int64_t version) {
@@ -41,8 +43,11 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
   if (pass == AttentionPass::backward && slice_below(kScoreGradientLimit, shape).sequences == 0) {
     const size_t head = score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads);
     if (head <= kScoreGradientLimit) return "no slice of its heads starts at a multiple of 16 bytes";
-    return fmt::format("its deterministic backward pass would keep {} MiB of score gradients for a head of keys",
-                       head >> 20);
+    return fmt::format(
+        "its deterministic backward pass would keep {} MiB of score gradients for a head of keys, of at most {}; "
+        "chunks of "
+        "up to {} tokens fit",
+        head >> 20, kScoreGradientLimit >> 20, longest_chunk(kScoreGradientLimit, shape));
   }
   return refusal_of_version(pass, version, compute_major, shape);
 }
@@ -58,7 +63,7 @@ BandBounds band_bounds(const AttentionShape& shape, const AttentionSpec& spec) {
 }
 
 size_t score_gradient_bytes(const AttentionShape& shape) {
-  const auto padded = [](int64_t n) { return (n + 127) / 128 * 128; };
+  const auto padded = [](int64_t n) { return (n + kTile - 1) / kTile * kTile; };
   return static_cast<size_t>(shape.heads * padded(shape.queries) * padded(shape.keys)) * sizeof(bf16);
 }
 
@@ -76,6 +81,14 @@ AttentionSlice slice_below(size_t limit, const AttentionShape& shape) {
   for (int64_t n = shape.kv_heads - 1; n >= 1; --n)
     if (shape.kv_heads % n == 0 && whole_vectors(n) && static_cast<size_t>(n) * head <= limit) return {1, n};
   return {};
+}
+
+int64_t longest_chunk(size_t limit, const AttentionShape& shape) {
+  AttentionShape head{.heads = shape.heads / shape.kv_heads, .head_dim = shape.head_dim};
+  for (int64_t tokens = kTile;; tokens += kTile) {
+    head.queries = head.keys = tokens;
+    if (score_gradient_bytes(head) > limit) return tokens - kTile;
+  }
 }
 
 AttentionShape shape_of(const AttentionSlice& slice, AttentionShape whole) {

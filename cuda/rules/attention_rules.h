@@ -55,6 +55,9 @@ struct AttentionSlice {
 // Returns the largest slice below the limit. Slices are equal, and their parts of lse and doc_start are 16-byte
 // aligned.
 AttentionSlice slice_below(size_t limit, const AttentionShape&);
+// Returns how many tokens, a multiple of 128, a chunk of queries and of keys may have for one head of keys to stay
+// below the limit.
+int64_t longest_chunk(size_t limit, const AttentionShape&);
 // Returns the shape of a slice.
 AttentionShape shape_of(const AttentionSlice&, AttentionShape whole);
 

@@ -75,7 +75,13 @@ TEST_CASE("cuDNN runs the forward pass when only its backward pass is refused") 
   // Llama 3 8B at 32,768 tokens would keep 8 GiB of score gradients for the four heads of a head of keys.
   const AttentionShape llama{1, 32768, 32768, 32, 8, 128};
   CHECK(of(AttentionPass::forward, llama, kVersion, 9).empty());
-  CHECK_THAT(of(AttentionPass::backward, llama, kVersion, 9), Contains("8192 MiB of score gradients"));
+  CHECK_THAT(of(AttentionPass::backward, llama, kVersion, 9),
+             Contains("8192 MiB of score gradients") && Contains("of at most 2048; chunks of up to 16384 tokens fit"));
+  for (const int64_t tokens : {16384, 16512}) {
+    const AttentionShape chunk{1, tokens, tokens, 32, 8, 128};
+    CHECK(of(AttentionPass::backward, chunk, kVersion, 9).empty() == (tokens <= 16384));
+  }
+  CHECK(longest_chunk(kScoreGradientLimit, {1, 65536, 65536, 25, 25, 64}) == 32768);
   // No deterministic backward pass for a B200 before cuDNN 9.18.
   const int64_t early = cudnn_version(9, 17, 1);
   CHECK(of(AttentionPass::forward, kShape, early, 10).empty());
