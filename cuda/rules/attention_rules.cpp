@@ -45,8 +45,7 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
     if (head <= kScoreGradientLimit) return "no slice of its heads starts at a multiple of 16 bytes";
     return fmt::format(
         "its deterministic backward pass would keep {} MiB of score gradients for a head of keys, of at most {}; "
-        "chunks of "
-        "up to {} tokens fit",
+        "chunks of up to {} tokens fit",
         head >> 20, kScoreGradientLimit >> 20, longest_chunk(kScoreGradientLimit, shape));
   }
   return refusal_of_version(pass, version, compute_major, shape);
@@ -84,7 +83,7 @@ AttentionSlice slice_below(size_t limit, const AttentionShape& shape) {
 }
 
 int64_t longest_chunk(size_t limit, const AttentionShape& shape) {
-  AttentionShape head{.heads = shape.heads / shape.kv_heads, .head_dim = shape.head_dim};
+  AttentionShape head{.heads = shape.heads / shape.kv_heads};
   for (int64_t tokens = kTile;; tokens += kTile) {
     head.queries = head.keys = tokens;
     if (score_gradient_bytes(head) > limit) return tokens - kTile;
