@@ -37,6 +37,11 @@ class CudaOps final : public Ops {
   void synchronize() override { device_.synchronize(); }
 
   cuda::Device& device() { return device_; }
+  // Runs an op as a part of another: the call is valid, and nobody observes it.
+  template <class Call>
+  void run_part(const Call& call) {
+    run(call);
+  }
 
  private:
   using Ops::run;  // of the ops that are not fused here

@@ -36,7 +36,7 @@ class StreamCopies final : public Copies {
 }  // namespace
 
 CudaOps::CudaOps(int device_index, std::unique_ptr<Ops> host)
-    : device_(device_index), gemm_(device_), attention_(device_), pieces_(device_), host_(std::move(host)) {
+    : device_(device_index), gemm_(device_), attention_(*this), pieces_(device_), host_(std::move(host)) {
   device_.reserve_scratch(kSmallScratch);
 }
 

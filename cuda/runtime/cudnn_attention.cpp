@@ -132,10 +132,9 @@ size_t CudnnAttention::workspace_bytes(AttentionPass pass, const AttentionShape&
 }
 
 void CudnnAttention::forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
-                             const Tensor& doc_start, const AttentionSpec& spec) {
+                             const Tensor& doc_start, const AttentionSpec& spec, std::byte* scratch) {
   state_->require(AttentionPass::forward, q, k, doc_start, spec);
   const ForwardGraph& g = *state_->forward(shape_of(q, k), spec, static_cast<bool>(doc_start)).graph;
-  std::byte* workspace = state_->device.scratch(g.plan.workspace_bytes());
   g.plan.run(state_->handle,
              {{g.q.id, q.data},
               {g.k.id, k.data},
@@ -143,17 +142,16 @@ void CudnnAttention::forward(const Tensor& o, const Tensor& lse, const Tensor& q
               {g.o.id, o.data},
               {g.lse.id, lse.data},
               {g.doc_start.id, doc_start.data}},
-             workspace);
+             scratch);
 }
 
 void CudnnAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                               const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                              const Tensor& doc_start, const AttentionSpec& spec) {
+                              const Tensor& doc_start, const AttentionSpec& spec, std::byte* scratch) {
   state_->require(AttentionPass::backward, q, k, doc_start, spec);
   const State::Backward& pass = state_->backward(shape_of(q, k), spec, static_cast<bool>(doc_start));
   const BackwardGraph& g = *pass.graph;
   const size_t plan_bytes = aligned(g.plan.workspace_bytes());
-  std::byte* workspace = state_->device.scratch(plan_bytes + pass.row_sums_bytes);
   const AttentionShape shape = shape_of(q, k);
   for (int64_t b = 0; b < shape.batch; b += pass.slice.sequences)
     for (int64_t h = 0; h < shape.kv_heads; h += pass.slice.kv_heads) {
@@ -171,8 +169,8 @@ void CudnnAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& 
                   {g.dk.id, from(dk, at_k)},
                   {g.dv.id, from(dv, at_k)},
                   {g.doc_start.id, from(doc_start, b * shape.queries)},
-                  {g.row_sums.id, workspace + plan_bytes}},
-                 workspace);
+                  {g.row_sums.id, scratch + plan_bytes}},
+                 scratch);
     }
 }
 

@@ -27,15 +27,16 @@ class CudnnAttention {
   // called before the first step.
   std::string refuses(AttentionPass, const AttentionShape&, const AttentionSpec&, DType, bool has_documents) const;
 
-  // Returns the bytes of Device::scratch() that the pass needs; the caller reserves the largest. 0 for a refused pass.
+  // Returns the bytes of scratch that the pass needs. 0 for a refused pass.
   size_t workspace_bytes(AttentionPass, const AttentionShape&, const AttentionSpec&, bool has_documents) const;
 
-  // Run a pass. They throw InternalError for a refused one. doc_start empty: one document.
+  // Run a pass. They throw InternalError for a refused one. doc_start empty: one document. `scratch`: workspace_bytes()
+  // bytes, aligned to 256.
   void forward(const Tensor& o, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
-               const Tensor& doc_start, const AttentionSpec&);
+               const Tensor& doc_start, const AttentionSpec&, std::byte* scratch);
   void backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& d_o, const Tensor& q,
                 const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse, const Tensor& doc_start,
-                const AttentionSpec&);
+                const AttentionSpec&, std::byte* scratch);
 
  private:
   struct State;

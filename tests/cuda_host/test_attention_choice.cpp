@@ -34,8 +34,8 @@ class ForwardOnly final : public cuda::AttentionKernel {
     return pass == cuda::AttentionPass::forward ? "" : "too many score gradients";
   }
   size_t scratch_bytes(const cuda::AttentionCall&, cuda::AttentionPass) const override { return 12345; }
-  void forward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("fused forward"); }
-  void backward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("fused backward"); }
+  void forward(cuda::Device&, const cuda::AttentionCall&, std::byte*) override { calls_.push_back("fused forward"); }
+  void backward(cuda::Device&, const cuda::AttentionCall&, std::byte*) override { calls_.push_back("fused backward"); }
 
  private:
   std::vector<std::string>& calls_;
@@ -48,8 +48,8 @@ class Fallback final : public cuda::AttentionKernel {
   std::string name() const override { return "own"; }
   std::string refuses(const cuda::AttentionCall&, cuda::AttentionPass) const override { return ""; }
   size_t scratch_bytes(const cuda::AttentionCall&, cuda::AttentionPass) const override { return 678; }
-  void forward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("own forward"); }
-  void backward(cuda::Device&, const cuda::AttentionCall&) override { calls_.push_back("own backward"); }
+  void forward(cuda::Device&, const cuda::AttentionCall&, std::byte*) override { calls_.push_back("own forward"); }
+  void backward(cuda::Device&, const cuda::AttentionCall&, std::byte*) override { calls_.push_back("own backward"); }
 
  private:
   std::vector<std::string>& calls_;
@@ -60,6 +60,7 @@ class Fallback final : public cuda::AttentionKernel {
 TEST_CASE("each attention pass runs on the first implementation that supports it") {
   std::vector<std::string> calls;
   cuda::Device device(0);
+  device.reserve_scratch(12345);
   cuda::Attention::Kernels kernels;
   kernels.push_back(std::make_unique<ForwardOnly>(calls));
   kernels.push_back(std::make_unique<Fallback>(calls));

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cuda/ops/cuda_ops.h"
 
 namespace fp::cuda {
 namespace {
@@ -20,9 +21,9 @@ std::set<std::string> names_in(const std::string& list) {
 
 const char* pass_name(AttentionPass pass) { return pass == AttentionPass::forward ? "forward" : "backward"; }
 
-Attention::Kernels all_kernels(Device& device) {
+Attention::Kernels all_kernels(CudaOps& ops) {
   Attention::Kernels kernels;
-  if (auto cudnn = make_cudnn_attention(device)) kernels.push_back(std::move(cudnn));
+  if (auto cudnn = make_cudnn_attention(ops.device())) kernels.push_back(make_tiled_backward(std::move(cudnn), ops));
   kernels.push_back(make_flash_attention());
   kernels.push_back(make_simt_attention());
   return kernels;
@@ -30,7 +31,7 @@ Attention::Kernels all_kernels(Device& device) {
 
 }  // namespace
 
-Attention::Attention(Device& device) : Attention(device, all_kernels(device)) {
+Attention::Attention(CudaOps& ops) : Attention(ops.device(), all_kernels(ops)) {
   if (const char* value = std::getenv(kVariable)) keep_only(value);
 }
 
@@ -58,8 +59,21 @@ AttentionKernel& Attention::choose(const AttentionCall& call, AttentionPass pass
                                 call.head_dim(), name_of(call.q.dtype), why));
 }
 
-void Attention::forward(const AttentionCall& call) { choose(call, AttentionPass::forward).forward(device_, call); }
-void Attention::backward(const AttentionCall& call) { choose(call, AttentionPass::backward).backward(device_, call); }
+std::byte* Attention::scratch(const AttentionKernel& kernel, const AttentionCall& call, AttentionPass pass) const {
+  const size_t bytes = kernel.scratch_bytes(call, pass);
+  return bytes > 0 ? device_.scratch(bytes) : nullptr;
+}
+
+void Attention::forward(const AttentionCall& call) {
+  AttentionKernel& kernel = choose(call, AttentionPass::forward);
+  kernel.forward(device_, call, scratch(kernel, call, AttentionPass::forward));
+}
+
+void Attention::backward(const AttentionCall& call) {
+  AttentionKernel& kernel = choose(call, AttentionPass::backward);
+  kernel.backward(device_, call, scratch(kernel, call, AttentionPass::backward));
+}
+
 size_t Attention::scratch_bytes(const AttentionCall& call, AttentionPass pass) const {
   return choose(call, pass).scratch_bytes(call, pass);
 }
@@ -69,7 +83,7 @@ std::string Attention::explain(const AttentionCall& call, AttentionPass pass) co
   for (const auto& kernel : kernels_) {
     const std::string why = kernel->refuses(call, pass);
     if (why.empty()) {
-      runs = kernel->name();
+      runs = kernel->description(call, pass);
       break;
     }
     passed_over += (passed_over.empty() ? "" : "; ") + kernel->name() + ": " + why;

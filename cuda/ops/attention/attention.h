@@ -1,6 +1,6 @@
 // Attention on a GPU: an ordered list of implementations. Each pass of a call runs on the first one that supports it.
-//   cudnn   cuDNN's SDPA graph: the fastest; supports plain causal masks, windows and grouped heads, and sometimes only
-//           the forward pass
+//   cudnn   cuDNN's SDPA graph: the fastest; supports plain causal masks, windows and grouped heads. Its backward pass
+//           runs in tiles where a whole one would need too much memory
 //   flash   fptrain's tensor-core kernels, bf16: every mask and offset
 //   simt    f32 without tensor cores (TF32 would not be f32)
 // The environment variable FPTRAIN_ATTENTION=flash,simt keeps only these in the list, to measure and test them; a call
@@ -14,6 +14,10 @@
 #include "cuda/rules/attention_rules.h"
 #include "cuda/runtime/device.h"
 #include "ops/ops.h"
+
+namespace fp {
+class CudaOps;
+}
 
 namespace fp::cuda {
 
@@ -39,32 +43,40 @@ class AttentionKernel {
   // addresses counts; null addresses are ignored. The backward pass takes o and lse of any implementation's forward
   // pass.
   virtual std::string refuses(const AttentionCall&, AttentionPass) const = 0;
-  // Returns the bytes of Device::scratch that a pass needs.
+  // Describes how it runs a pass, for people: its name, and how it divides the call.
+  virtual std::string description(const AttentionCall&, AttentionPass) const { return name(); }
+  // Returns the bytes of scratch that a pass needs.
   virtual size_t scratch_bytes(const AttentionCall&, AttentionPass) const = 0;
-  virtual void forward(Device&, const AttentionCall&) = 0;
-  virtual void backward(Device&, const AttentionCall&) = 0;
+  // `scratch`: so many bytes, aligned to 256.
+  virtual void forward(Device&, const AttentionCall&, std::byte* scratch) = 0;
+  virtual void backward(Device&, const AttentionCall&, std::byte* scratch) = 0;
 };
 
 // Factories; each in its own file. make_cudnn_attention() returns null in builds without cuDNN: on the CPU under test.
 std::unique_ptr<AttentionKernel> make_cudnn_attention(Device&);
 std::unique_ptr<AttentionKernel> make_flash_attention();
 std::unique_ptr<AttentionKernel> make_simt_attention();
+// Adds backward passes in tiles to an implementation, for calls of which it supports only parts. A tile has as many
+// tokens as keep the score gradients of a head of keys below the limit.
+std::unique_ptr<AttentionKernel> make_tiled_backward(std::unique_ptr<AttentionKernel>, CudaOps&,
+                                                     size_t score_gradient_limit = kScoreGradientLimit);
 
 class Attention {
  public:
   using Kernels = std::vector<std::unique_ptr<AttentionKernel>>;
-  explicit Attention(Device&);  // all implementations; ConfigError when FPTRAIN_ATTENTION names an unknown one
-  Attention(Device&, Kernels);  // these, in this order
+  explicit Attention(CudaOps&);  // all implementations; ConfigError when FPTRAIN_ATTENTION names an unknown one
+  Attention(Device&, Kernels);   // these, in this order
   void forward(const AttentionCall&);
   void backward(const AttentionCall&);
   size_t scratch_bytes(const AttentionCall&, AttentionPass) const;
-  // Names the implementation that runs such a call and why those before it were passed over, as in "flash (cudnn:
-  // attention dropout)"; when the passes differ: "forward: cudnn; backward: flash (cudnn: ...)".
+  // Describes the implementation that runs such a call and says why those before it were passed over, as in "flash
+  // (cudnn: attention dropout)"; when the passes differ: "forward: cudnn; backward: flash (cudnn: ...)".
   std::string explain(const AttentionCall&) const;
 
  private:
   void keep_only(const std::string& list);
   AttentionKernel& choose(const AttentionCall&, AttentionPass) const;
+  std::byte* scratch(const AttentionKernel&, const AttentionCall&, AttentionPass) const;
   std::string explain(const AttentionCall&, AttentionPass) const;
 
   Device& device_;

@@ -29,11 +29,11 @@ class Cudnn final : public AttentionKernel {
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {
     return cudnn_.workspace_bytes(pass, shape_of(c), c.spec, static_cast<bool>(c.doc_start));
   }
-  void forward(Device&, const AttentionCall& c) override {
-    cudnn_.forward(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.spec);
+  void forward(Device&, const AttentionCall& c, std::byte* scratch) override {
+    cudnn_.forward(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.spec, scratch);
   }
-  void backward(Device&, const AttentionCall& c) override {
-    cudnn_.backward(c.dq, c.dk, c.dv, c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.spec);
+  void backward(Device&, const AttentionCall& c, std::byte* scratch) override {
+    cudnn_.backward(c.dq, c.dk, c.dv, c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.spec, scratch);
   }
 
  private:

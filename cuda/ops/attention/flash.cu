@@ -16,11 +16,11 @@ class FlashAttention final : public AttentionKernel {
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {
     return prepared_bytes(c, pass == AttentionPass::backward);
   }
-  void forward(Device& device, const AttentionCall& c) override {
-    flash_forward(prepare<bf16>(device, c, false), device.compute());
+  void forward(Device& device, const AttentionCall& c, std::byte* scratch) override {
+    flash_forward(prepare<bf16>(device, c, false, scratch), device.compute());
   }
-  void backward(Device& device, const AttentionCall& c) override {
-    const auto a = prepare<bf16>(device, c, true);
+  void backward(Device& device, const AttentionCall& c, std::byte* scratch) override {
+    const auto a = prepare<bf16>(device, c, true, scratch);
     if (a.mask.keys > 0) flash_backward_keys(a, device.compute());
     flash_backward_queries(a, device.compute());
   }

@@ -75,10 +75,10 @@ struct KeyOwner {
   }
 };
 
-// Returns the operands of a call. Takes the scratch of the call and launches the kernels that fill it: bounds of the
-// document starts and, backward, delta.
+// Returns the operands of a call. Launches the kernels that fill its scratch: bounds of the document starts and,
+// backward, delta.
 template <class T>
-Operands<T> prepare(Device&, const AttentionCall&, bool backward);
+Operands<T> prepare(Device&, const AttentionCall&, bool backward, std::byte* scratch);
 // Returns the bytes of that scratch.
 size_t prepared_bytes(const AttentionCall&, bool backward);
 

@@ -97,7 +97,7 @@ size_t prepared_bytes(const AttentionCall& c, bool backward) {
 }
 
 template <class T>
-Operands<T> prepare(Device& device, const AttentionCall& c, bool backward) {
+Operands<T> prepare(Device& device, const AttentionCall& c, bool backward, std::byte* scratch) {
   Operands<T> a;
   a.q = c.q.ptr<T>(), a.k = c.k.ptr<T>(), a.v = c.v.ptr<T>(), a.o = c.o.ptr<T>(), a.lse = c.lse.ptr<float>();
   a.batch = narrow(c.batch(), "the batch"), a.heads = narrow(c.heads(), "the number of heads");
@@ -109,7 +109,6 @@ Operands<T> prepare(Device& device, const AttentionCall& c, bool backward) {
              c.spec.first_head, c.sample_ids ? c.sample_ids.ptr<int32_t>() : nullptr};
   a.aligned = widest<T>(c.head_dim(),
                         {c.q.data, c.k.data, c.v.data, c.o.data, c.d_o.data, c.dq.data, c.dk.data, c.dv.data}) > 1;
-  std::byte* scratch = prepared_bytes(c, backward) > 0 ? device.scratch(prepared_bytes(c, backward)) : nullptr;
   if (a.mask.doc_start != nullptr) {
     auto* starts = reinterpret_cast<Starts*>(scratch);
     a.mask.starts = starts;
@@ -125,7 +124,7 @@ Operands<T> prepare(Device& device, const AttentionCall& c, bool backward) {
   return a;
 }
 
-template Operands<bf16> prepare(Device&, const AttentionCall&, bool);
-template Operands<float> prepare(Device&, const AttentionCall&, bool);
+template Operands<bf16> prepare(Device&, const AttentionCall&, bool, std::byte*);
+template Operands<float> prepare(Device&, const AttentionCall&, bool, std::byte*);
 
 }  // namespace fp::cuda

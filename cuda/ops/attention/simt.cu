@@ -16,11 +16,11 @@ class SimtAttention final : public AttentionKernel {
   size_t scratch_bytes(const AttentionCall& c, AttentionPass pass) const override {
     return prepared_bytes(c, pass == AttentionPass::backward);
   }
-  void forward(Device& device, const AttentionCall& c) override {
-    simt_forward(prepare<float>(device, c, false), device.compute());
+  void forward(Device& device, const AttentionCall& c, std::byte* scratch) override {
+    simt_forward(prepare<float>(device, c, false, scratch), device.compute());
   }
-  void backward(Device& device, const AttentionCall& c) override {
-    simt_backward(prepare<float>(device, c, true), device.compute());
+  void backward(Device& device, const AttentionCall& c, std::byte* scratch) override {
+    simt_backward(prepare<float>(device, c, true, scratch), device.compute());
   }
 };
 
