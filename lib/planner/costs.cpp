@@ -64,7 +64,8 @@ double CostModel::op_seconds(const OpWork& work) const {
   if (r == nullptr) r = rates("other", work.dtype);
   if (r == nullptr) return 0;
   return r->overhead_us * 1e-6 + (r->gb_per_s > 0 ? work.bytes / (r->gb_per_s * 1e9) : 0) +
-         (r->tflops > 0 ? work.flops / (r->tflops * 1e12) : 0);
+         (r->tflops > 0 ? work.flops / (r->tflops * 1e12) : 0) +
+         (r->gscores_per_s > 0 ? work.scores / (r->gscores_per_s * 1e9) : 0);
 }
 
 const LinkRates& CostModel::link(std::string_view between, CommKind kind) const {

@@ -20,14 +20,14 @@ using Row = std::vector<double>;
 struct Term {
   std::string op, compute;
   bool product = false;
-  size_t first = 0;       // overhead; then 1/rate and its half sizes; or seconds per byte and per flop
+  size_t first = 0;       // overhead; then 1/rate and its half sizes; or seconds per byte, per flop and per score
   double best_flops = 0;  // highest FLOP/s of any call
-  size_t count() const { return product ? 5 : 3; }
+  size_t count() const { return product ? 5 : 4; }
 };
 
 // The factors on the term's coefficients in the time of a work.
 Row features(const OpWork& w) {
-  if (w.m == 0) return {1, w.bytes, w.flops};
+  if (w.m == 0) return {1, w.bytes, w.flops, w.scores};
   const auto per = [&](int64_t size) { return w.flops / static_cast<double>(size); };
   return {1, w.flops, per(w.m), per(w.n), per(w.k)};
 }
@@ -58,7 +58,7 @@ const Term& term_of(const std::vector<Term>& terms, const OpWork& w) {
 double inverse(double seconds, double unit) { return seconds > 0 ? 1 / (seconds * unit) : 0; }
 
 OpRates op_rates(std::string op, std::string compute, const double* x) {
-  return {std::move(op), std::move(compute), inverse(x[1], 1e9), inverse(x[2], 1e12), x[0] * 1e6};
+  return {std::move(op), std::move(compute), inverse(x[1], 1e9), inverse(x[2], 1e12), x[0] * 1e6, inverse(x[3], 1e9)};
 }
 
 ProductRates product_rates(const Term& t, const double* x) {
@@ -94,11 +94,11 @@ OpRates fit_other(const std::vector<OpSample>& samples) {
   for (const OpSample& s : samples) {
     const OpWork& w = s.works.front();
     if (s.works.size() != 1 || w.m > 0 || w.op.starts_with("attention") || w.op.find("quantize") != w.op.npos) continue;
-    rows.push_back({1, w.bytes, 0});
+    rows.push_back({1, w.bytes, 0, 0});
     fitted.push_back(s);
   }
-  if (rows.empty()) return {"other", "", 0, 0, 0};
-  return op_rates("other", "", fit(rows, fitted, Row(3, 0.0)).data());
+  if (rows.empty()) return {"other", "", 0, 0, 0, 0};
+  return op_rates("other", "", fit(rows, fitted, Row(4, 0.0)).data());
 }
 
 double predicted_seconds(const OpSample& s, const std::vector<Term>& terms, const Row& x) {

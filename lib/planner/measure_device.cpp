@@ -168,20 +168,23 @@ class Measurement {
       }
   }
 
-  // Times attention over more tokens than the probes have, where it is no longer bound by memory: without these samples
-  // the rate for long sequences is a guess. Adds to `samples`.
+  // Times attention over more tokens than the probes have, where it is no longer bound by memory, and with two head
+  // sizes: without these samples the rates for long sequences are a guess. Adds to `samples`.
   void attention() {
-    constexpr int64_t kHeads = 4, kHeadDim = 128;
+    for (const int64_t head_dim : {64, 128}) attention_of(head_dim);
+  }
+  void attention_of(int64_t head_dim) {
+    constexpr int64_t kHeads = 4;
     constexpr double kShare = 0.1;  // of a step
     const int64_t length = (quick_ ? 2048 : 4096) * (on_gpu_ ? kGpuScale : 1);
-    log::info("measuring attention over {} tokens", length);
+    log::info("measuring attention over {} tokens with heads of {}", length, head_dim);
     OpTimer timer(ops_);
     for (const DType t : {DType::bf16, DType::f32}) {
-      const auto operand = [&] { return timer.operand(t, {1, length, kHeads, kHeadDim}); };
+      const auto operand = [&] { return timer.operand(t, {1, length, kHeads, head_dim}); };
       const Tensor q = operand(), k = operand(), v = operand(), o = operand(), d_o = operand(), dq = operand(),
                    dk = operand(), dv = operand(), lse = timer.operand(DType::f32, {1, kHeads, length});
       AttentionSpec spec;
-      spec.scale = 1.0 / std::sqrt(static_cast<double>(kHeadDim));
+      spec.scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
       const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
       const calls::AttentionBackward backward{
           .dq = dq, .dk = dk, .dv = dv, .d_o = d_o, .q = q, .k = k, .v = v, .o = o, .lse = lse, .spec = spec};

@@ -34,7 +34,7 @@ class Ops(Section):
         steps = []
         for name in tests_of(context):
             steps.append(Step(name, [context.suite, pattern(name)], name))
-            if context.on_gpu and "attention" in name:
+            if context.on_gpu and "attention" in name and not name.startswith("cuDNN"):
                 steps.append(Step(f"{name} (own kernels)", [context.suite, pattern(name)], name, OWN_ATTENTION))
         return steps
 

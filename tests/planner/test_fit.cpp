@@ -21,8 +21,12 @@ OpWork product(const char* op, int64_t m, int64_t n, int64_t k, DType dtype) {
   return {op, flops, 0, m, n, k, dtype};
 }
 
+OpWork attention(double scores, int head_dim, DType dtype) {
+  return {"attention", 4 * head_dim * scores, 0, 0, 0, 0, dtype, scores};
+}
+
 double seconds_of(const OpWork& w) {
-  if (w.op == "attention") return 5e-6 + w.flops / 1e11;
+  if (w.op == "attention") return 5e-6 + w.flops / 1e11 + w.scores / 2e9;
   if (w.m == 0) return 2e-6 + w.bytes / 20e9;
   const auto half = [](double size, int64_t is) { return size / static_cast<double>(is); };
   return kOverhead + w.flops / kProductFlops * (1 + half(100, w.m) + half(20, w.n) + half(50, w.k));
@@ -43,7 +47,7 @@ std::vector<OpSample> samples(double off) {
           for (const int64_t k : {64, 256, 3072}) add({product(op, m, n, k, t)});
     for (double size = 1e3; size < 1e9; size *= 3) {
       add({{"add", size, size, 0, 0, 0, t}});
-      add({{"attention", 100 * size, size, 0, 0, 0, t}});
+      for (const int head_dim : {64, 128}) add({attention(size, head_dim, t)});
       add({product("linear", 128, 128, static_cast<int64_t>(size / 1e3), t), {"activation", size, size, 0, 0, 0, t}});
     }
   }
@@ -75,7 +79,11 @@ TEST_CASE("a fit to exact samples recovers their rates", "[planner][fit]") {
   for (const OpRates& r : fitted.ops) {
     CAPTURE(r.op, r.compute);
     if (r.op == "add") CHECK(r.overhead_us == Approx(2).epsilon(1e-2));
-    if (r.op == "attention") CHECK(r.overhead_us == Approx(5).epsilon(1e-2));
+    if (r.op != "attention") continue;
+    CHECK(r.overhead_us == Approx(5).epsilon(1e-2));
+
+    CHECK(r.tflops == Approx(0.1).epsilon(1e-2));
+    CHECK(r.gscores_per_s == Approx(2).epsilon(1e-2));
   }
   REQUIRE(fitted.ops.back().op == "other");
   CHECK(fitted.ops.back().gb_per_s == Approx(20).epsilon(1e-2));
@@ -87,7 +95,7 @@ TEST_CASE("predictions of a fit are closer to the true times than the noise of t
   const CostModel costs(cluster, 1);
   for (const DType t : {DType::bf16, DType::f32}) {
     for (const OpWork& w : {product("linear", 300, 700, 900, t), product("linear_backward_weight", 2048, 512, 128, t),
-                            OpWork{"add", 1e6, 1e6, 0, 0, 0, t}, OpWork{"attention", 1e8, 1e6, 0, 0, 0, t}}) {
+                            OpWork{"add", 1e6, 1e6, 0, 0, 0, t}, attention(1e6, 96, t)}) {
       CAPTURE(w.op, w.m, w.bytes);
       CHECK(costs.op_seconds(w) == Approx(seconds_of(w)).epsilon(0.07));
     }

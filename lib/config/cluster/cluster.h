@@ -25,14 +25,15 @@ struct ProductRates {
   bool operator==(const ProductRates&) const = default;
 };
 
-// Rate of any other op: seconds = overhead_us 1e-6 + bytes / (gb_per_s 1e9) + flops / (tflops 1e12). Bytes and FLOPs
-// are those that the counting backend reports (ops/counting.h).
+// Rate of any other op: seconds = overhead_us 1e-6 + bytes / (gb_per_s 1e9) + flops / (tflops 1e12) + scores /
+// (gscores_per_s 1e9). Bytes, FLOPs and scores are those that the counting backend reports (ops/counting.h).
 struct OpRates {
   std::string op;       // name in ops/counting.h; other: every op that is not in the list
   std::string compute;  // bf16 | fp32; empty: both
   double gb_per_s = 0;  // 0: bytes cost nothing
   double tflops = 0;    // 0: flops cost nothing
   double overhead_us = 0;
+  double gscores_per_s = 0;  // 0: scores of attention cost nothing beside their FLOPs
 
   bool operator==(const OpRates&) const = default;
 };

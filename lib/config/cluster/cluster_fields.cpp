@@ -33,7 +33,7 @@ void declare(Fields& f, ProductRates& s) {
 void declare(Fields& f, OpRates& s) {
   f.add("op", s.op,
         {.doc = "Name of the op. `other`: all ops without an entry of their own. `seconds = overhead + bytes / "
-                "gb_per_s + flops / tflops`.",
+                "gb_per_s + flops / tflops + scores / gscores_per_s`.",
          .choices = {FP_OTHER_OPS(FP_OP_NAME) "other"},
          .required = true});
   f.add("compute", s.compute,
@@ -44,6 +44,11 @@ void declare(Fields& f, OpRates& s) {
          .unit = kRate,
          .min = 0});
   f.add("tflops", s.tflops, {.doc = "Rate of arithmetic. 0: FLOPs cost nothing.", .unit = kTflops, .min = 0});
+  f.add("gscores_per_s", s.gscores_per_s,
+        {.doc = "Rate of the scores of attention, one for a head, a query and a key that it sees: what their "
+                "exponentials take whatever the head size. 0: they cost nothing beside their FLOPs.",
+         .unit = "10^9/s",
+         .min = 0});
   f.add("overhead_us", s.overhead_us, {.doc = "Fixed time of each call.", .unit = kMicroseconds, .min = 0});
 }
 

@@ -29,18 +29,22 @@ void core(const Checks& op, const Call& c) {
            s.block, s.local_blocks, s.vertical_stride);
 }
 
-// Two products over the visible pairs; the softmax between them is left out, as is usual.
-double core_flops(const Tensor& q, const Tensor& k, const AttentionSpec& spec) {
-  const int64_t pairs = visible_pairs(spec, q.shape[2], q.shape[1], k.shape[1]);
-  return 4.0 * static_cast<double>(q.shape[3]) * static_cast<double>(q.shape[0]) * static_cast<double>(pairs);
+// The work of `products` products over the visible pairs; the softmax between them is left out of the FLOPs, as is
+// usual.
+template <class Call>
+OpWork core_work(const Call& c, const Tensor& computed, int products, double bytes) {
+  const int64_t pairs = visible_pairs(c.spec, c.q.shape[2], c.q.shape[1], c.k.shape[1]);
+  const double scores = static_cast<double>(c.q.shape[0]) * static_cast<double>(pairs);
+  OpWork w = work(c, computed.dtype, 2.0 * products * static_cast<double>(c.q.shape[3]) * scores, bytes);
+  w.scores = scores;
+  return w;
 }
 
 }  // namespace
 
 void check(const Attention& c) { core(Checks(c), c); }
 OpWork cost(const Attention& c) {
-  return work(c, c.o.dtype, core_flops(c.q, c.k, c.spec),
-              bytes_of(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.sample_ids));
+  return core_work(c, c.o, 2, bytes_of(c.o, c.lse, c.q, c.k, c.v, c.doc_start, c.sample_ids));
 }
 
 void check(const AttentionMerge& c) {
@@ -66,9 +70,10 @@ void check(const AttentionBackward& c) {
 }
 OpWork cost(const AttentionBackward& c) {
   // Five products (recomputed scores, dv, dp, dq, dk), where the forward pass has two.
-  return work(c, c.dq.dtype, 2.5 * core_flops(c.q, c.k, c.spec),
-              bytes_written(c.dq, c.dq_write) + bytes_written(c.dk, c.dkv_write) + bytes_written(c.dv, c.dkv_write) +
-                  bytes_of(c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.sample_ids));
+  return core_work(c, c.dq, 5,
+                   bytes_written(c.dq, c.dq_write) + bytes_written(c.dk, c.dkv_write) +
+                       bytes_written(c.dv, c.dkv_write) +
+                       bytes_of(c.d_o, c.q, c.k, c.v, c.o, c.lse, c.doc_start, c.sample_ids));
 }
 
 }  // namespace fp::calls

@@ -25,6 +25,7 @@ struct OpWork {
          bytes = 0;  // multiply-adds count 2, other arithmetic roughly; bytes read plus written, each operand once
   int64_t m = 0, n = 0, k = 0;  // matrix product: tokens, outputs and inputs of the layer; else 0
   DType dtype = DType::f32;     // type of the tensor that is computed; of a matrix product, of its activations
+  double scores = 0;            // of attention: the scores that are computed, one for a head, a query and a key
 };
 
 namespace calls {
