@@ -3,8 +3,8 @@
 // add: y = a + b, 16 bytes per thread; reads 2 tensors, writes 1.
 // accumulate: dst += src of perhaps another type, 16 bytes of the wider per thread; reads 2 tensors, writes 1.
 // scaled_add: the same with factors; reads 1 or 2 tensors, writes 1.
-// dropout: y[b,t,c] = x[b,t,c] * factor. One block per token; a thread handles 4 or 8 adjacent elements with one or two
-// Philox calls of 4 words each. Reads 1 tensor, writes 1.
+// dropout: y[b,t,c] = x[b,t,c] * factor. One block per token; a thread handles 4 or 8 adjacent elements at a time with
+// one or two Philox calls of 4 words each. Reads 1 tensor, writes 1; integer instructions limit it as much as memory.
 #include "cuda/ops/cuda_ops.h"
 #include "cuda/ops/rows.h"
 
@@ -55,29 +55,39 @@ constexpr int kDrawn = N < 4 ? 4 : N;
 
 struct DropoutArgs {
   Philox::Key key;
-  float p, kept;  // kept elements are multiplied by `kept`
+  uint32_t least_kept;  // random word
+  float kept;           // kept elements are multiplied by it
   uint32_t first_token, tokens;
 };
 
+// Returns the least random word that is not dropped, where one exists: Philox::uniform() grows with its 24 bits.
+uint32_t least_kept(float p) {
+  uint32_t dropped = 0;
+  for (uint32_t step = 1u << 23; step > 0; step /= 2)
+    if (Philox::uniform((dropped + step - 1) << 8) < p) dropped += step;
+  return dropped << 8;
+}
+
 template <class T, int N>
 __global__ void dropout_kernel(T* y, const T* x, const int32_t* sample_ids, int cols, DropoutArgs d) {
-  const int c = row_item() * kDrawn<N>;
-  if (c >= cols) return;
   const uint32_t b = blockIdx.x / d.tokens, t = blockIdx.x % d.tokens;
   const auto low = static_cast<uint32_t>(sample_ids[2 * b]), high = static_cast<uint32_t>(sample_ids[2 * b + 1]);
-  const int64_t at = int64_t{blockIdx.x} * cols + c;
-  float factor[kDrawn<N>];
+  const int64_t row = int64_t{blockIdx.x} * cols;
+  const int step = static_cast<int>(blockDim.x) * kDrawn<N>;
+  for (int c = static_cast<int>(threadIdx.x) * kDrawn<N>; c < cols; c += step) {
+    float factor[kDrawn<N>];
 #pragma unroll
-  for (int i = 0; i < kDrawn<N>; i += 4) {
-    const auto words = Philox::block({static_cast<uint32_t>(c + i) / 4, d.first_token + t, low, high}, d.key);
-    for (int j = 0; j < 4; ++j) factor[i + j] = Philox::uniform(words[j]) < d.p ? 0.0f : d.kept;
-  }
+    for (int i = 0; i < kDrawn<N>; i += 4) {
+      const auto words = Philox::block({static_cast<uint32_t>(c + i) / 4, d.first_token + t, low, high}, d.key);
+      for (int j = 0; j < 4; ++j) factor[i + j] = words[j] < d.least_kept ? 0.0f : d.kept;
+    }
 #pragma unroll
-  for (int i = 0; i < kDrawn<N>; i += N) {
-    if (c + i >= cols) return;
-    Vec<T, N> v = load<N>(x + at + i);
-    for (int j = 0; j < N; ++j) v.at[j] = from_float<T>(to_float(v.at[j]) * factor[i + j]);
-    store<N>(y + at + i, v);
+    for (int i = 0; i < kDrawn<N>; i += N) {
+      if (c + i >= cols) break;
+      Vec<T, N> v = load<N>(x + row + c + i);
+      for (int j = 0; j < N; ++j) v.at[j] = from_float<T>(to_float(v.at[j]) * factor[i + j]);
+      store<N>(y + row + c + i, v);
+    }
   }
 }
 
@@ -139,16 +149,17 @@ void CudaOps::run(const calls::Dropout& call) {
     if (call.y.data != call.x.data) run(calls::Copy{call.y, call.x});
     return;
   }
-  const cuda::DropoutArgs d{dropout_key(call.stream), static_cast<float>(call.stream.p),
-                            static_cast<float>(1.0 / (1.0 - call.stream.p)), static_cast<uint32_t>(call.first_token),
-                            static_cast<uint32_t>(call.x.shape[1])};
+  const auto p = static_cast<float>(call.stream.p);
+  const float kept = p < 1.0f ? static_cast<float>(1.0 / (1.0 - call.stream.p)) : 0.0f;
+  const cuda::DropoutArgs d{dropout_key(call.stream), cuda::least_kept(p), kept,
+                            static_cast<uint32_t>(call.first_token), static_cast<uint32_t>(call.x.shape[1])};
   cuda::by_type(call.x.dtype, [&]<class T>(T) {
     cuda::by_width<T>(call.x.cols(), {call.y.data, call.x.data}, [&](auto width) {
       constexpr int N = width.value;
-      const int64_t groups = (call.x.cols() + cuda::kDrawn<N> - 1) / cuda::kDrawn<N>;
-      cuda::launch<cuda::dropout_kernel<T, N>>(cuda::row_grid(call.x.rows(), groups), stream(), call.y.ptr<T>(),
-                                               call.x.ptr<T>(), call.sample_ids.ptr<int32_t>(),
-                                               static_cast<int>(call.x.cols()), d);
+      const int64_t pairs = (call.x.cols() + 2 * cuda::kDrawn<N> - 1) / (2 * cuda::kDrawn<N>);
+      const cuda::Grid grid{static_cast<unsigned>(call.x.rows()), cuda::threads_for(pairs, cuda::kThreads)};
+      cuda::launch<cuda::dropout_kernel<T, N>>(grid, stream(), call.y.ptr<T>(), call.x.ptr<T>(),
+                                               call.sample_ids.ptr<int32_t>(), static_cast<int>(call.x.cols()), d);
     });
   });
 }

@@ -44,52 +44,67 @@ __global__ void embedding_kernel(EmbeddingArgs<T> a) {
 
 using IdToken = Vec<int32_t, 2>;  // (id, token)
 
-constexpr int kSortThreads = 256, kSharers = 8, kSorted = kSortThreads / kSharers;
+constexpr int kSortThreads = 256, kSharers = 16, kSorted = kSortThreads / kSharers;
 
-// Writes the tokens sorted by (id, token). kSharers adjacent lanes share the counting for a token.
+// Writes the tokens sorted by (id, token). kSharers adjacent lanes share the counting for a token: of those before it,
+// the ids up to its own, of the others those below.
 template <int N>
 __global__ void sort_tokens_kernel(IdToken* sorted, const int32_t* ids, int tokens) {
-  const int token = static_cast<int>(blockIdx.x) * kSorted + static_cast<int>(threadIdx.x) / kSharers;
-  const int share = static_cast<int>(threadIdx.x) % kSharers, whole = tokens / N * N;
-  const int32_t id = token < tokens ? ids[token] : 0;
+  const int place = static_cast<int>(blockIdx.x) * kSorted + static_cast<int>(threadIdx.x) / kSharers;
+  const int token = place < tokens ? place : tokens - 1, share = static_cast<int>(threadIdx.x) % kSharers;
+  const int32_t id = ids[token];
   int before = 0;
-  const auto count = [&](int32_t other, int j) { before += other < id + (j < token ? 1 : 0); };
-#pragma unroll 4
-  for (int j = share * N; j < whole; j += kSharers * N) {
+  // Adds up signs of differences: two instructions for an id, where a comparison takes three in a chain.
+  const auto count_below = [&](int32_t bound, int j) {
     const auto others = load<N>(ids + j);
-    for (int i = 0; i < N; ++i) count(others.at[i], j + i);
-  }
-  for (int j = whole + share; j < tokens; j += kSharers) count(ids[j], j);
+    for (int i = 0; i < N; ++i) before += static_cast<int>(static_cast<uint32_t>(others.at[i] - bound) >> 31);
+  };
+  const int whole = tokens / N * N, whole_before = token / N * N;
+  int j = share * N;
+#pragma unroll 4
+  for (; j < whole_before; j += kSharers * N) count_below(id + 1, j);
+#pragma unroll 4
+  for (; j < whole; j += kSharers * N) count_below(id, j);
+  for (j = whole_before + share; j < token; j += kSharers) before += ids[j] == id ? 1 : 0;
+  for (j = whole + share; j < tokens; j += kSharers) before += ids[j] < id ? 1 : 0;
   before = warp_fold<Sum>(before, kSharers);
-  if (token < tokens && share == 0) sorted[before] = {{id, token}};
+  if (place < tokens && share == 0) sorted[before] = {{id, token}};
 }
 
 template <class T, int N>
 __global__ void embedding_backward_kernel(float* dtable, const T* dy, const IdToken* sorted, int tokens, int cols,
                                           float scale) {
-  const int first = static_cast<int>(blockIdx.x), id = sorted[first].at[0], c = row_item() * N;
+  const auto at_place = [&](int i) { return i < tokens ? load<2>(&sorted[i].at[0]) : IdToken{{-1, 0}}; };
+  const int first = static_cast<int>(blockIdx.x), c = row_item() * N;
+  const IdToken own = at_place(first);
+  const int32_t id = own.at[0];
   if (id < 0 || (first > 0 && sorted[first - 1].at[0] == id) || c >= cols) return;
+  const auto row_of = [&](const IdToken& t) { return load<N>(dy + int64_t{t.at[1]} * cols + c); };
   float* const to = dtable + int64_t{id} * cols + c;
   float sum[N];
+  const auto add = [&](const Vec<T, N>& row) {
+    for (int i = 0; i < N; ++i) sum[i] += scale * to_float(row.at[i]);
+  };
   load_floats(sum, to);
-  constexpr int kBatch = 8;  // rows in flight
-  for (int at = first;; at += kBatch) {
+  bool more = at_place(first + 1).at[0] == id;
+  add(row_of(own));
+  constexpr int kBatch = 8;  // rows in flight; an id of one token, as most are, pays nothing for them
+  for (int at = first + 1; more; at += kBatch) {
     IdToken next[kBatch];
     Vec<T, N> rows[kBatch];
     int used = 0;
 #pragma unroll
-    for (int r = 0; r < kBatch; ++r) next[r] = at + r < tokens ? load<2>(&sorted[at + r].at[0]) : IdToken{{-1, 0}};
+    for (int r = 0; r < kBatch; ++r) next[r] = at_place(at + r);
 #pragma unroll
     for (int r = 0; r < kBatch; ++r) {
       if (next[r].at[0] != id) continue;
-      rows[r] = load<N>(dy + int64_t{next[r].at[1]} * cols + c);
+      rows[r] = row_of(next[r]);
       ++used;
     }
 #pragma unroll
     for (int r = 0; r < kBatch; ++r)
-      if (r < used)
-        for (int i = 0; i < N; ++i) sum[i] += scale * to_float(rows[r].at[i]);
-    if (used < kBatch) break;
+      if (r < used) add(rows[r]);
+    more = used == kBatch;
   }
   store_floats(to, sum);
 }
@@ -126,7 +141,8 @@ void CudaOps::run(const calls::EmbeddingBackward& call) {
                                                           tokens);
     });
     cuda::by_type(call.dy.dtype, [&]<class T>(T) {
-      cuda::by_width<T>(call.dy.cols(), {call.dy.data, call.dtable.data}, [&](auto width) {
+      // 16 bytes of dtable per thread, of which more are moved than of dy.
+      cuda::by_width<float>(call.dy.cols(), {call.dy.data, call.dtable.data}, [&](auto width) {
         cuda::launch<cuda::embedding_backward_kernel<T, width.value>>(
             cuda::row_grid(tokens, call.dy.cols() / width.value), stream(), call.dtable.ptr<float>(),
             call.dy.ptr<T>() + first * call.dy.cols(), sorted, tokens, static_cast<int>(call.dy.cols()),

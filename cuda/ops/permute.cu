@@ -3,7 +3,7 @@
 // permute: y consists of runs of elements that are contiguous in x (ops/permutation.h). A thread moves N of them, 16
 // bytes where runs and addresses allow it, in the order of y. When the last dimension moves, a run is one element and
 // reads are scattered. Reads and writes everything once.
-// find_nonfinite: one block per row; each thread stops at the first it finds. Made for diagnosis of a few rows.
+// find_nonfinite: one block per row; each thread reads four accesses at once, and stops where it finds one.
 #include <limits>
 
 #include "cuda/ops/cuda_ops.h"
@@ -56,15 +56,22 @@ void permute(const Tensor& y, const Tensor& x, const PermuteWalk& p, Stream stre
   });
 }
 
+constexpr int kBatch = 4;  // accesses in flight
+
 template <class T, int N>
 __global__ void find_nonfinite_kernel(int32_t* first, const T* x, int cols) {
   constexpr uint32_t kExponent = 0x7f800000u;
   const T* const row = x + int64_t{blockIdx.x} * cols;
+  const int64_t step = int64_t{blockDim.x} * N;
   int found = cols;
-  for (int64_t c = int64_t{threadIdx.x} * N; c < cols && found == cols; c += int64_t{blockDim.x} * N) {
-    const auto v = load<N>(row + c);
-    for (int i = N - 1; i >= 0; --i)
-      if ((__float_as_uint(to_float(v.at[i])) & kExponent) == kExponent) found = static_cast<int>(c) + i;
+  for (int64_t c = int64_t{threadIdx.x} * N; c < cols && found == cols; c += kBatch * step) {
+    Vec<T, N> v[kBatch];
+    // Instead of what lies beyond the row, the elements at c are looked at twice: what is found last counts.
+    for (int k = 0; k < kBatch; ++k) v[k] = load<N>(row + (c + k * step < cols ? c + k * step : c));
+    for (int k = kBatch - 1; k >= 0; --k)
+      for (int i = N - 1; i >= 0; --i)
+        if ((__float_as_uint(to_float(v[k].at[i])) & kExponent) == kExponent)
+          found = static_cast<int>(c + k * step) + i;
   }
   found = block_fold<Min>(found);
   if (threadIdx.x == 0) first[blockIdx.x] = found == cols ? -1 : found;
@@ -85,7 +92,9 @@ void CudaOps::run(const calls::FindNonfinite& call) {
   cuda::by_type(call.x.dtype, [&]<class T>(T) {
     cuda::by_width<T>(call.x.cols(), {call.x.data}, [&](auto width) {
       constexpr int N = width.value;
-      const cuda::Grid grid{static_cast<unsigned>(call.x.rows()), cuda::threads_for(call.x.cols() / N, 1024)};
+      constexpr int64_t kEach = cuda::kBatch * N;
+      const cuda::Grid grid{static_cast<unsigned>(call.x.rows()),
+                            cuda::threads_for((call.x.cols() + kEach - 1) / kEach, 1024)};
       cuda::launch<cuda::find_nonfinite_kernel<T, N>>(grid, stream(), call.first.ptr<int32_t>(), call.x.ptr<T>(),
                                                       static_cast<int>(call.x.cols()));
     });

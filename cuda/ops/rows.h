@@ -52,10 +52,13 @@ inline Grid kept_row_grid(const char* op, int64_t rows, int64_t items, size_t ro
   if (!keeps(row_bytes, gpu))
     throw ConfigError(fmt::format("{}: a row takes {} bytes of shared memory; blocks of {} have {}", op, row_bytes,
                                   gpu.name, gpu.shared_per_block - kReductionBytes));
-  constexpr int64_t kLaneItems = 8, kThreadItems = 4, kRows = 4;
+  constexpr int64_t kLaneItems = 8, kThreadItems = 4;
   if (items > kLaneItems * kWarp)
     return {static_cast<unsigned>(rows), threads_for((items + kThreadItems - 1) / kThreadItems, 512), row_bytes};
-  return {static_cast<unsigned>((rows + kRows - 1) / kRows), dim3(kWarp, kRows), kRows * row_bytes};
+  // Blocks of at most 32 KiB leave little of a multiprocessor's shared memory unused.
+  unsigned block_rows = 4;
+  while (block_rows > 1 && block_rows * row_bytes > 32 * 1024) block_rows /= 2;
+  return {static_cast<unsigned>((rows + block_rows - 1) / block_rows), dim3(kWarp, block_rows), block_rows * row_bytes};
 }
 __device__ __forceinline__ int64_t kept_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
 
@@ -69,6 +72,7 @@ __device__ __forceinline__ T row_fold(T x) {
 // i * blockDim.x), and sees them after wait_for_rows().
 template <int N, class T>
 __device__ __forceinline__ void fetch_row(T* kept, const T* row, int cols) {
+#pragma unroll 4
   for (int c = static_cast<int>(threadIdx.x) * N; c < cols; c += static_cast<int>(blockDim.x) * N)
     if constexpr (N * sizeof(T) == 16)
       copy_async_16(kept + c, row + c);
