@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fp::cuda {
 namespace {
 
 constexpr int64_t kTile = 128;  // cuDNN pads queries and keys to whole tiles
+
+int64_t in_whole_tiles(int64_t n) { return (n + kTile - 1) / kTile * kTile; }
 
 int64_t largest_head(int compute_major) { return compute_major == 9 ? 256 : 128; }
 
@@ -62,8 +66,7 @@ BandBounds band_bounds(const AttentionShape& shape, const AttentionSpec& spec) {
 }
 
 size_t score_gradient_bytes(const AttentionShape& shape) {
-  const auto padded = [](int64_t n) { return (n + kTile - 1) / kTile * kTile; };
-  return static_cast<size_t>(shape.heads * padded(shape.queries) * padded(shape.keys)) * sizeof(bf16);
+  return static_cast<size_t>(shape.heads * in_whole_tiles(shape.queries) * in_whole_tiles(shape.keys)) * sizeof(bf16);
 }
 
 AttentionSlice slice_below(size_t limit, const AttentionShape& shape) {
@@ -88,6 +91,12 @@ int64_t longest_chunk(size_t limit, const AttentionShape& shape) {
     head.queries = head.keys = tokens;
     if (score_gradient_bytes(head) > limit) return tokens - kTile;
   }
+}
+
+int64_t tile_tokens(size_t limit, const AttentionShape& shape) {
+  const int64_t most = std::max(longest_chunk(limit, shape), kTile), length = std::max(shape.queries, shape.keys);
+  const int64_t tiles = (length + most - 1) / most;
+  return in_whole_tiles((length + tiles - 1) / tiles);
 }
 
 AttentionShape shape_of(const AttentionSlice& slice, AttentionShape whole) {

@@ -58,6 +58,9 @@ AttentionSlice slice_below(size_t limit, const AttentionShape&);
 // Returns how many tokens, a multiple of 128, a chunk of queries and of keys may have for one head of keys to stay
 // below the limit.
 int64_t longest_chunk(size_t limit, const AttentionShape&);
+// Returns how many tokens, a multiple of 128, a tile of queries and of keys has where a call runs in tiles: as few
+// tiles as the limit allows, of about the same size.
+int64_t tile_tokens(size_t limit, const AttentionShape&);
 // Returns the shape of a slice.
 AttentionShape shape_of(const AttentionSlice&, AttentionShape whole);
 

@@ -88,6 +88,27 @@ TEST_CASE("cuDNN runs the forward pass when only its backward pass is refused") 
   CHECK_THAT(of(AttentionPass::backward, kShape, early, 10), Contains("deterministic"));
 }
 
+TEST_CASE("a call in tiles has as few as the limit allows, of about the same size") {
+  const auto tile = [](int64_t queries, int64_t keys) {
+    return tile_tokens(kScoreGradientLimit, {1, queries, keys, 32, 8, 128});
+  };
+  CHECK(tile(16384, 16384) == 16384);
+  CHECK(tile(16385, 16385) == 8320);  // two of 8,193 tokens, in multiples of 128
+  CHECK(tile(32768, 32768) == 16384);
+  CHECK(tile(1024, 40000) == 13440);                        // three of 13,334
+  CHECK(tile_tokens(1, {1, 300, 300, 32, 8, 128}) == 128);  // less than any tile needs
+}
+
+TEST_CASE("tiles of a long sequence are calls that cuDNN supports") {
+  const AttentionShape tile{1, 16384, 16384, 32, 8, 128};
+  for (const int64_t q_offset : {0, 16384, 32768})
+    for (int64_t k_offset = 0; k_offset <= q_offset; k_offset += 16384) {
+      const AttentionSpec spec = spec_with([&](auto& s) { s.q_offset = q_offset, s.k_offset = k_offset; });
+      CAPTURE(q_offset, k_offset);
+      CHECK(cudnn_refusal(AttentionPass::backward, kVersion, 9, tile, spec, DType::bf16, false).empty());
+    }
+}
+
 TEST_CASE("cuDNN runs chunks of keys that every query sees, and no others with offsets") {
   const AttentionShape shape = with([](auto& s) { s.queries = 256, s.keys = 128; });
   for (const int64_t q_offset : {0, 126, 127, 128, 256, 512})

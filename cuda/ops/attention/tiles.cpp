@@ -9,10 +9,6 @@
 namespace fp::cuda {
 namespace {
 
-constexpr int64_t kTileStep = 128;  // cuDNN pads queries and keys to multiples of it
-
-int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
-
 // Returns rows [first, first + count) of one sample of t [B,T,...].
 Tensor rows_of(Tensor t, int64_t sample, int64_t first, int64_t count) {
   if (!t) return t;
@@ -41,7 +37,7 @@ class Parts {
  private:
   Tensor take(DType type, const Shape& shape) {
     const Tensor t(end_, type, shape);
-    end_ += up_to_multiple(static_cast<int64_t>(t.bytes()), 256);
+    end_ += (t.bytes() + 255) / 256 * 256;
     return t;
   }
   std::byte *begin_, *end_;
@@ -96,12 +92,8 @@ class TiledBackward final : public AttentionKernel {
   }
 
  private:
-  // Returns the tokens of a tile: as many as the limit allows, in tiles of about the same size.
   int64_t tile_of(const AttentionCall& c) const {
-    const AttentionShape shape{1, c.queries(), c.keys(), c.heads(), c.kv_heads(), c.head_dim()};
-    const int64_t most = std::max<int64_t>(longest_chunk(limit_, shape), kTileStep);
-    const int64_t length = std::max(c.queries(), c.keys()), count = (length + most - 1) / most;
-    return up_to_multiple((length + count - 1) / count, kTileStep);
+    return tile_tokens(limit_, {1, c.queries(), c.keys(), c.heads(), c.kv_heads(), c.head_dim()});
   }
 
   // Returns the call on the queries from i on and the keys from j on, of one sample.
