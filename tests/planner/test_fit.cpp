@@ -81,7 +81,6 @@ TEST_CASE("a fit to exact samples recovers their rates", "[planner][fit]") {
     if (r.op == "add") CHECK(r.overhead_us == Approx(2).epsilon(1e-2));
     if (r.op != "attention") continue;
     CHECK(r.overhead_us == Approx(5).epsilon(1e-2));
-
     CHECK(r.tflops == Approx(0.1).epsilon(1e-2));
     CHECK(r.gscores_per_s == Approx(2).epsilon(1e-2));
   }

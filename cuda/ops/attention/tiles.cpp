@@ -2,6 +2,7 @@
 // call of its own, whose gradients are parts of the whole ones: the parts are added up in f32 and rounded once. Pairs
 // of which no query sees a key are left out.
 #include <algorithm>
+#include <vector>
 
 #include "cuda/ops/cuda_ops.h"
 #include "ops/calls/pairs.h"
@@ -68,10 +69,8 @@ class TiledBackward final : public AttentionKernel {
     if (inner_->refuses(c, pass).empty()) return inner_->scratch_bytes(c, pass);
     const Parts parts(c, tile_of(c), no_memory());
     size_t most = 0;
-    for (int64_t i = 0; i < c.queries(); i += parts.tile)
-      for (int64_t j = 0; j < c.keys(); j += parts.tile)
-        if (const AttentionCall pair = pair_at(c, parts, 0, i, j); is_visible(pair))
-          most = std::max(most, inner_->scratch_bytes(pair, pass));
+    for (const AttentionCall& pair : visible_pairs_of(c, parts, 0))
+      most = std::max(most, inner_->scratch_bytes(pair, pass));
     return parts.bytes() + most;
   }
 
@@ -113,14 +112,19 @@ class TiledBackward final : public AttentionKernel {
 
   static bool is_visible(const AttentionCall& c) { return visible_pairs(c.spec, c.heads(), c.queries(), c.keys()) > 0; }
 
+  static std::vector<AttentionCall> visible_pairs_of(const AttentionCall& c, const Parts& parts, int64_t sample) {
+    std::vector<AttentionCall> pairs;
+    for (int64_t i = 0; i < c.queries(); i += parts.tile)
+      for (int64_t j = 0; j < c.keys(); j += parts.tile)
+        if (const AttentionCall pair = pair_at(c, parts, sample, i, j); is_visible(pair)) pairs.push_back(pair);
+    return pairs;
+  }
+
   bool supports_tiles(const AttentionCall& c) const {
     const Parts parts(c, tile_of(c), no_memory());
     for (int64_t b = 0; b < c.batch(); ++b)
-      for (int64_t i = 0; i < c.queries(); i += parts.tile)
-        for (int64_t j = 0; j < c.keys(); j += parts.tile)
-          if (const AttentionCall pair = pair_at(c, parts, b, i, j);
-              is_visible(pair) && !inner_->refuses(pair, AttentionPass::backward).empty())
-            return false;
+      for (const AttentionCall& pair : visible_pairs_of(c, parts, b))
+        if (!inner_->refuses(pair, AttentionPass::backward).empty()) return false;
     return true;
   }
 
