@@ -24,6 +24,7 @@ constexpr std::array kOpenKeys = {
     OpenKey{"mlp_tile_tokens", "memory.mlp_tile_tokens"},
     OpenKey{"sequence_chunk_tokens", "memory.sequence_chunk_tokens"},
     OpenKey{"offload.optimizer", "memory.offload.optimizer"},
+    OpenKey{"offload.weights", "memory.offload.weights"},
     OpenKey{"device_share", "memory.offload.device_share"},
     OpenKey{"subgroup", "memory.offload.subgroup"},
 };
@@ -37,12 +38,15 @@ bool is_auto(const YamlEntry* section) {
   return section != nullptr && section->value.kind == YamlNode::Kind::scalar && section->value.text == "auto";
 }
 
-// True if another key already determines the value of this one.
+// Whether other keys leave only one value for this one.
 bool is_meaningless(const RunSpec& spec, std::string_view name) {
   const PipelineSection& p = spec.parallel.pipeline;
   if (name == "recompute") return !p.recompute.empty();
   const bool stays = spec.memory.offload.optimizer == Offload::none && !is_open(spec, "offload.optimizer");
   if (name == "subgroup") return stays;
+  if (name == "offload.weights")
+    return stays || spec.optimizer.kind == OptimizerKind::muon || spec.memory.offload.early_gradients ||
+           !spec.eval.sample_prompt.empty() || !p.schedule_file.empty();
   if (name == "device_share") return stays || spec.optimizer.kind == OptimizerKind::muon;
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }

@@ -99,6 +99,7 @@ void declare(Fields& f, ParallelSection& s) {
                    "mlp_tile_tokens",
                    "sequence_chunk_tokens",
                    "offload.optimizer",
+                   "offload.weights",
                    "device_share",
                    "subgroup"}});
   f.add("tensor", s.tensor,

@@ -140,7 +140,7 @@ bool Candidates::may_fit(const Plan& p) const {
   const auto tokens = static_cast<double>(held * p.micro_batch * spec_.data.seq_len);
   const double inputs = tokens / static_cast<double>(p.sequence) * static_cast<double>(spec_.model.hidden) * weights *
                         static_cast<double>(spec_.model.layers) / ranks;
-  const bool on_host = offload.weights == Offload::host && savings_.offloads();
+  const bool on_host = savings_.offloads() && p.pipeline == 1 && may_be_offloaded("offload.weights", offload.weights);
   return (on_host ? 0 : states) + (may_be_offloaded("offload.activations", offload.activations) ? 0 : inputs) <=
          device_bytes_;
 }

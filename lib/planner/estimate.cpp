@@ -82,6 +82,14 @@ double staged_bytes(const RunSpec& s, double parameters) {
   return limit > 0 ? std::min(all, limit) : all;
 }
 
+// Parameters of the largest two stages that follow each other.
+double largest_neighbours(const std::vector<PartCosts>& stages) {
+  double most = static_cast<double>(stages.front().parameters);
+  for (size_t i = 1; i < stages.size(); ++i)
+    most = std::max(most, static_cast<double>(stages[i - 1].parameters + stages[i].parameters));
+  return most;
+}
+
 // Bytes of gathered weights and of gradients that are not kept: of whole stages in a pipeline, else of two layers.
 double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vector<PartCosts>& stages, double layer) {
   double stage = 2 * layer;
@@ -89,10 +97,10 @@ double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vec
     for (const PartCosts& c : stages) stage = std::max(stage, static_cast<double>(c.parameters));
   double bytes = 0;
   const bool narrow = s.precision.compute == DType::bf16;
-  const bool on_host = s.memory.offload.weights == Offload::host;
-  if (s.parallel.zero_stage == 3 || on_host) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
-  if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16 || on_host) bytes += 4 * stage;
-  if (on_host) bytes += 4 * stage;  // on their way to the host
+  // One comes or leaves while the next one computes.
+  if (s.memory.offload.weights == Offload::host) return ((narrow ? 2 : 4) + 4) * largest_neighbours(stages);
+  if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
+  if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
   return bytes;
 }
 

@@ -44,8 +44,9 @@ std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, int ranks
   vary(&Plan::loss_chunk_tokens, chunks);
   // Values of the other keys that save memory come from the plans with all savings.
   RunSpec open = spec;
-  open.parallel.open = {"offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens",
-                        "offload.optimizer",   "device_share",    "subgroup"};
+  open.parallel.open = {
+      "offload.activations", "mlp_tile_tokens", "sequence_chunk_tokens", "offload.optimizer", "offload.weights",
+      "device_share",        "subgroup"};
   Plan full = from;
   full.recompute = Recompute::full;
   const std::vector<Plan> savings = Savings(open, ranks, cluster).of(full);
@@ -60,14 +61,20 @@ std::vector<Plan> memory_savers(const RunSpec& spec, const Plan& from, int ranks
   vary_as_saved(&Plan::mlp_tile_tokens);
   vary_as_saved(&Plan::sequence_chunk_tokens);
   // State in host memory saves memory of the device with a share and subgroups that suit it.
-  const auto saved = std::ranges::find_if(savings, [&](const Plan& p) { return p.optimizer != from.optimizer; });
-  for (size_t i = 0, n = saved == savings.end() ? 0 : plans.size(); i < n; ++i) {
-    Plan p = plans[i];
-    p.optimizer = saved->optimizer;
-    p.device_share = saved->device_share;
-    p.subgroup = saved->subgroup;
-    plans.push_back(std::move(p));
-  }
+  const auto place = [](const Plan& p) { return std::pair(p.optimizer, p.weights); };
+  std::vector<Plan> places = {from};
+  for (const Plan& p : savings)
+    if (std::ranges::find(places, place(p), place) == places.end()) places.push_back(p);
+  const size_t n = plans.size();
+  for (size_t s = 1; s < places.size(); ++s)
+    for (size_t i = 0; i < n; ++i) {
+      Plan p = plans[i];
+      p.optimizer = places[s].optimizer;
+      p.weights = places[s].weights;
+      p.device_share = places[s].device_share;
+      p.subgroup = places[s].subgroup;
+      plans.push_back(std::move(p));
+    }
   return plans;
 }
 

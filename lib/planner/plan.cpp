@@ -14,7 +14,7 @@ std::strong_ordering Plan::operator<=>(const Plan& o) const {
   const auto key = [](const Plan& p) {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
                       p.zero_stage, p.micro_batch, p.recompute, p.activations, p.sequence_chunk_tokens,
-                      p.mlp_tile_tokens, p.loss_chunk_tokens, p.optimizer, p.subgroup,
+                      p.mlp_tile_tokens, p.loss_chunk_tokens, p.optimizer, p.weights, p.subgroup,
                       std::bit_cast<int64_t>(p.device_share));  // the same order, as it is not negative
   };
   return key(*this) <=> key(o);
@@ -38,6 +38,7 @@ Plan plan_of(const RunSpec& s) {
             s.memory.mlp_tile_tokens,
             s.memory.loss_chunk_tokens,
             s.memory.offload.optimizer,
+            s.memory.offload.weights,
             s.memory.offload.device_share,
             s.memory.offload.subgroup};
   return plan;
@@ -62,6 +63,7 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.mlp_tile_tokens = plan.mlp_tile_tokens;
   s.memory.loss_chunk_tokens = plan.loss_chunk_tokens;
   s.memory.offload.optimizer = plan.optimizer;
+  s.memory.offload.weights = plan.weights;
   s.memory.offload.device_share = plan.device_share;
   s.memory.offload.subgroup = plan.subgroup;
   if (plan.device_share == 1) s.memory.offload.early_gradients = false;  // the host updates nothing
@@ -85,6 +87,7 @@ nlohmann::json to_json(const Plan& p) {
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
           {"offload_optimizer", name_of(p.optimizer)},
+          {"offload_weights", name_of(p.weights)},
           {"device_share", p.device_share},
           {"subgroup", p.subgroup}};
 }
@@ -98,6 +101,8 @@ Plan plan_from_json(const nlohmann::json& j) {
   FP_CHECK(activations, "offload_activations {}", j.at("offload_activations").dump());
   const auto optimizer = named<Offload>(j.at("offload_optimizer").get<std::string>());
   FP_CHECK(optimizer, "offload_optimizer {}", j.at("offload_optimizer").dump());
+  const auto weights = named<Offload>(j.at("offload_weights").get<std::string>());
+  FP_CHECK(weights, "offload_weights {}", j.at("offload_weights").dump());
   return {j.at("tensor"),
           j.at("sequence"),
           j.at("pipeline"),
@@ -114,6 +119,7 @@ Plan plan_from_json(const nlohmann::json& j) {
           j.at("mlp_tile_tokens"),
           j.at("loss_chunk_tokens"),
           *optimizer,
+          *weights,
           j.at("device_share"),
           j.at("subgroup")};
 }
@@ -127,7 +133,8 @@ std::string describe(const Plan& plan) {
   if (plan.activations == Offload::host) text += ", activations in host memory";
   if (plan.mlp_tile_tokens > 0) text += fmt::format(", MLP in tiles of {}", plan.mlp_tile_tokens);
   if (plan.sequence_chunk_tokens > 0) text += fmt::format(", sequences in chunks of {}", plan.sequence_chunk_tokens);
-  if (plan.optimizer == Offload::host) text += ", optimizer in host memory";
+  if (plan.optimizer == Offload::host)
+    text += fmt::format(", optimizer {}in host memory", plan.weights == Offload::host ? "and weights " : "");
   if (plan.device_share != 1) text += fmt::format(", device share {:g}", plan.device_share);
   return text;
 }
@@ -153,6 +160,7 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("memory.mlp_tile_tokens", from.mlp_tile_tokens, to.mlp_tile_tokens);
   each("memory.loss_chunk_tokens", from.loss_chunk_tokens, to.loss_chunk_tokens);
   each("memory.offload.optimizer", from.optimizer, to.optimizer);
+  each("memory.offload.weights", from.weights, to.weights);
   each("memory.offload.device_share", from.device_share, to.device_share);
   each("memory.offload.subgroup", from.subgroup, to.subgroup);
   return changed;

@@ -22,7 +22,7 @@ struct Plan {
   Recompute recompute = Recompute::none;
   Offload activations = Offload::none;
   int64_t sequence_chunk_tokens = 0, mlp_tile_tokens = 0, loss_chunk_tokens = 1024;
-  Offload optimizer = Offload::none;
+  Offload optimizer = Offload::none, weights = Offload::none;
   double device_share = 1;                       // of offloaded state
   int64_t subgroup = OffloadSection().subgroup;  // of offloaded state
 

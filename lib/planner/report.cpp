@@ -207,6 +207,7 @@ OrderedJson plan_json(const Plan& p) {
           {"mlp_tile_tokens", p.mlp_tile_tokens},
           {"loss_chunk_tokens", p.loss_chunk_tokens},
           {"offload_optimizer", name_of(p.optimizer)},
+          {"offload_weights", name_of(p.weights)},
           {"device_share", p.device_share},
           {"subgroup", p.subgroup},
           {"text", describe(p)},

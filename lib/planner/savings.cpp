@@ -29,8 +29,12 @@ Savings::Savings(const RunSpec& spec, int ranks, const ClusterSpec& cluster)
       cluster_(&cluster),
       offloads_(cluster.host_gb_per_s > 0 && (cluster.device == ClusterDevice::cuda || spec.memory.device_gib > 0)) {
   const bool offloads = open("offload.optimizer") ? offloads_ : spec.memory.offload.optimizer == Offload::host;
-  if (open("device_share") && offloads && !cluster.profiles.empty())
-    device_share_ = best_device_share(spec, CostModel(cluster, ranks));
+  if (!open("device_share") || !offloads || cluster.profiles.empty()) return;
+  RunSpec s = spec;
+  for (const Offload weights : {Offload::none, Offload::host}) {
+    if (open("offload.weights")) s.memory.offload.weights = weights;
+    device_share_[static_cast<size_t>(weights)] = best_device_share(s, CostModel(cluster, ranks));
+  }
 }
 
 bool Savings::open(std::string_view key) const { return is_open(*spec_, key); }
@@ -66,7 +70,7 @@ int64_t Savings::subgroup(const Plan& p) const {
 // Sets how offloaded state is updated.
 void Savings::divide_state(Plan& p) const {
   const bool host = p.optimizer == Offload::host;
-  if (open("device_share")) p.device_share = host ? device_share_ : 1;
+  if (open("device_share")) p.device_share = host ? device_share_[static_cast<size_t>(p.weights)] : 1;
   if (open("subgroup")) p.subgroup = host ? subgroup(p) : Plan().subgroup;
 }
 
@@ -76,8 +80,9 @@ Plan Savings::without(Plan p) const {
   if (open("mlp_tile_tokens")) p.mlp_tile_tokens = 0;
   if (open("sequence_chunk_tokens")) p.sequence_chunk_tokens = 0;
   if (open("recompute")) p.recompute = p.activations == Offload::host ? Recompute::full : Recompute::none;
+  if (open("offload.weights")) p.weights = Offload::none;
   if (open("offload.optimizer")) {  // without it, these written keys would not be legal
-    const bool needed = written.weights == Offload::host ||
+    const bool needed = p.weights == Offload::host ||
                         (!open("device_share") && written.device_share != unused.device_share) ||
                         (!open("subgroup") && written.subgroup != unused.subgroup);
     p.optimizer = needed ? Offload::host : Offload::none;
@@ -91,6 +96,11 @@ std::vector<Plan> Savings::of_state(const Plan& from) const {
   if (open("offload.optimizer") && offloads_ && from.optimizer == Offload::none) {
     list.push_back(from);
     list.back().optimizer = Offload::host;
+  }
+  if (open("offload.weights") && offloads_ && from.weights == Offload::none && from.pipeline == 1 &&
+      list.back().optimizer == Offload::host) {
+    list.push_back(list.back());
+    list.back().weights = Offload::host;
   }
   for (Plan& p : list) divide_state(p);
   return list;

@@ -16,7 +16,8 @@ class Savings {
 
   // Returns a plan with every combination of the savings whose keys are open; others keep the values of `from`. For
   // each place of the state (first all of it on the device; then the optimizer's in host memory, with the share and the
-  // subgroup that suit it) these are the savings of activations:
+  // subgroup that suit it; then weights and gradients there, too, which needs a pipeline of one rank) these are the
+  // savings of activations:
   //   recompute none, selective, full; then, with full, tiles of the MLP, which cost nothing more; then chunks of the
   //   sequence, large ones first; and the same with the inputs of layers in host memory, without chunks first.
   // Host memory is used on GPUs and, where device and host are the same memory, if memory.device_gib is set.
@@ -43,10 +44,11 @@ class Savings {
   const RunSpec* spec_;
   const ClusterSpec* cluster_;
   bool offloads_;
-  double device_share_ = 1;  // that is fastest; it depends on rates alone
+  double device_share_[2] = {1, 1};  // that is fastest, by the place of the weights; it depends on rates alone
 };
 
 // Whether `b` is `a` with savings or a higher ZeRO stage (from 1 on), so that it needs less memory and is no faster.
+// Weights in host memory are no such saving: a step holds the inputs of layers for all its micro-batches then.
 bool uses_less_memory(const Plan& b, const Plan& a);
 
 }  // namespace fp

@@ -50,9 +50,14 @@ TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[c
     CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {" + offload + "}}}") ==
           (offload == "optimizer: host" ? std::vector<std::string>{"device_share"} : std::vector<std::string>{}));
   CHECK(open_of("{parallel: auto, optimizer: {kind: muon}, memory: {offload: {optimizer: host}}}") ==
-        all_but({"offload.optimizer", "device_share"}));
+        all_but({"offload.optimizer", "offload.weights", "device_share"}));
   CHECK(open_of("{parallel: auto, memory: {offload: {optimizer: none}}}") ==
-        all_but({"offload.optimizer", "device_share", "subgroup"}));
+        all_but({"offload.optimizer", "offload.weights", "device_share", "subgroup"}));
+  CHECK(open_of("{parallel: {auto: [offload.optimizer, offload.weights]}, eval: {sample_prompt: A}}") ==
+        std::vector<std::string>{"offload.optimizer"});
+  CHECK(open_of("{parallel: {auto: [offload.weights]}, memory: {offload: {optimizer: host, device_share: 0.5, "
+                "early_gradients: true}}}")
+            .empty());
   CHECK_THAT(error_of("parallel: {auto: [tensr]}"), says("did you mean 'tensor'?"));
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
 }
@@ -75,13 +80,13 @@ TEST_CASE("memory auto adds its keys to whatever list parallel.auto is", "[confi
   CHECK(open_of("memory: auto", {"parallel=auto"}) == all_but({}));
   CHECK(open_of("memory: auto", {"parallel.auto=[tensor]", "memory.recompute=full", "memory.mlp_tile_tokens=8"}) ==
         std::vector<std::string>{"tensor", "offload.activations", "sequence_chunk_tokens", "offload.optimizer",
-                                 "device_share", "subgroup"});
+                                 "offload.weights", "device_share", "subgroup"});
   CHECK_THAT(error_of("{memory: auto, parallel: automatic}"), says("must be a map of keys"));
 }
 
 TEST_CASE("a budget leaves the keys of memory that are not written to the planner", "[config][auto]") {
   const std::vector<std::string> memory = keys_of_memory();
-  CHECK(memory.size() == 7);
+  CHECK(memory.size() == 8);
   CHECK(open_of("memory: auto") == memory);
   CHECK(open_of("memory: {device_gib: 16}") == memory);
   CHECK(open_of("memory: {host_gib: 128}") == memory);
