@@ -46,7 +46,8 @@ void declare(Fields& f, OffloadSection& s) {
            "gradients leave as soon as they are complete, and the update writes the new weights to host memory. "
            "All micro-batches of a step pass through a layer before the next one (as with "
            "`parallel.pipeline.schedule: bfs`), so that a step moves each weight twice, and each gradient once. "
-           "ZeRO 1 and 2 also shard the weights and gradients in host memory, as 3 does. Results do not change."});
+           "ZeRO 1 and 2 also shard the weights and gradients in host memory, as 3 does. Results are those of that "
+           "schedule, which adds up the gradients of tied embeddings, and of ZeRO 2 and 3, in another order."});
   declare_places(f, s);
 }
 
