@@ -210,6 +210,8 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   for (Plan p : savings_.of(from))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
       p.zero_stage = zero;
+      // Keys of other sections may need the weights on the device.
+      if (p.weights != from.weights && !passes_checks(with_plan(spec_, p))) continue;
       list.push_back(p);
     }
   return list;

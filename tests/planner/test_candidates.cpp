@@ -122,6 +122,23 @@ TEST_CASE("keys that the spec sets keep their values in every candidate", "[plan
   CHECK(sizes == std::set<int64_t>{1, 2, 4, 8});
 }
 
+TEST_CASE("candidates keep the weights on the device where other keys need them there", "[planner][candidates]") {
+  const auto any_on_host = [](const std::string& more) {
+    const RunSpec spec = parse_run_spec(
+        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8}, memory: auto, "
+        "parallel: {data: 4, zero_stage: 1}" +
+            more + "}",
+        "t");
+    const std::vector<Plan> all = Candidates(spec, 4, small_cluster()).all();
+    CHECK(std::ranges::any_of(all, [](const Plan& p) { return p.optimizer == Offload::host; }));
+    return std::ranges::any_of(all, [](const Plan& p) { return p.weights == Offload::host; });
+  };
+  CHECK(any_on_host(""));
+  CHECK_FALSE(any_on_host(", eval: {sample_prompt: A}"));
+  CHECK_FALSE(any_on_host(", optimizer: {kind: muon}"));
+  CHECK_FALSE(any_on_host(", communication: {weight_bits: 4, weight_differences: true}"));
+}
+
 TEST_CASE("candidates keep tensor parallelism within nodes and state within device memory", "[planner][candidates]") {
   RunSpec spec =
       parse_run_spec("{model: {preset: gpt3-175b, vocab: 50257}, train: {global_batch: 96}, parallel: auto}", "t");
