@@ -125,7 +125,8 @@ TEST_CASE("keys that the spec sets keep their values in every candidate", "[plan
 TEST_CASE("candidates keep the weights on the device where other keys need them there", "[planner][candidates]") {
   const auto any_on_host = [](const std::string& more) {
     const RunSpec spec = parse_run_spec(
-        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8, micro_batch: 1}, memory: auto, "
+        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8, micro_batch: 1}, memory: "
+        "auto, "
         "parallel: {data: 4, zero_stage: 1}" +
             more + "}",
         "t");
