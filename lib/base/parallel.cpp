@@ -3,21 +3,42 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <atomic>
+#include <memory>
 #include <optional>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "base/core_load.h"
+#include "base/thread_team.h"
 
 namespace fp {
 namespace {
 
-#ifdef __SANITIZE_THREAD__
-thread_local int thread_count = 0;
-thread_local bool inside = false;
-#endif
+// What a thread runs loops on.
+struct Loops {
+  int threads = 0;                   // 0: not set yet
+  bool inside = false;               // in the body of a loop
+  std::unique_ptr<ThreadTeam> team;  // made by the first loop
+  std::optional<CoreLoad> load;
+};
+thread_local Loops own;
 
-thread_local std::optional<CoreLoad> load;
+std::atomic<bool> on_openmp = false;
+
+// Loops that a body runs are its own.
+struct Inside {
+  bool before = std::exchange(own.inside, true);
+  ~Inside() { own.inside = before; }
+};
+
+void use_threads(int threads) {
+  own.threads = threads > 0 ? threads : available_cores();
+#ifdef __SANITIZE_THREAD__
+  omp_set_num_threads(1);  // libgomp's barriers, on which oneDNN relies, are invisible to the sanitizer
+#else
+  omp_set_num_threads(own.threads);
+#endif
+}
 
 }  // namespace
 
@@ -27,61 +48,58 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-#ifdef __SANITIZE_THREAD__
-
-static void use_threads(int threads) {
-  thread_count = threads > 0 ? threads : available_cores();
-  omp_set_num_threads(1);  // oneDNN's own regions run on one thread: libgomp's barriers are invisible to the sanitizer
-}
-
 int max_threads() {
-  if (thread_count == 0) set_threads(0);
-  return inside ? 1 : thread_count;
+  if (own.threads == 0) set_threads(0);
+  return own.inside ? 1 : own.threads;
 }
 
-void detail::run_parallel(void (*body)(void*, int, int), void* context) {
-  const int threads = max_threads();
-  if (threads == 1) return body(context, 0, 1);
-  std::vector<std::jthread> team;
-  for (int t = 1; t < threads; ++t)
-    team.emplace_back([=] {
-      inside = true;
-      body(context, t, threads);
-    });
-  inside = true;
-  body(context, 0, threads);
-  inside = false;
-}
-
-#else
-
-static void use_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : available_cores()); }
-
-int max_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
-
-void detail::run_parallel(void (*body)(void*, int, int), void* context) {
-  if (max_threads() == 1) return body(context, 0, 1);
-#pragma omp parallel
-  body(context, omp_get_thread_num(), omp_get_num_threads());
-}
-
+void use_openmp_threads() {
+#ifndef __SANITIZE_THREAD__
+  on_openmp = true;
 #endif
+}
+
+void detail::run_pieces(int64_t pieces, void (*body)(void*, int64_t, int), void* context) {
+  struct Call {
+    void (*body)(void*, int64_t, int);
+    void* context;
+  } call{body, context};
+  const auto run = [](void* c, int64_t piece, int thread) {
+    const Inside inside;
+    static_cast<Call*>(c)->body(static_cast<Call*>(c)->context, piece, thread);
+  };
+  const int threads = max_threads();
+  if (threads == 1 || pieces <= 1) {
+    for (int64_t i = 0; i < pieces; ++i) body(context, i, 0);
+    return;
+  }
+  if (on_openmp) {
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < pieces; ++i) run(&call, i, omp_get_thread_num());
+    return;
+  }
+  if (own.team == nullptr || own.team->size() != threads) {
+    own.team.reset();
+    own.team = std::make_unique<ThreadTeam>(threads);
+  }
+  own.team->run(pieces, run, &call);
+}
 
 void set_threads(int threads) {
-  load.reset();
+  own.load.reset();
   use_threads(threads);
 }
 
 void set_threads_by_load() {
   set_threads(0);
-  load.emplace(available_cores());
+  own.load.emplace(available_cores());
 }
 
 int follow_load() { return follow_load(CoreLoad::kWindow); }
 
 int follow_load(double window_s) {
-  if (!load) return 0;
-  const int before = max_threads(), threads = load->update(window_s);
+  if (!own.load) return 0;
+  const int before = max_threads(), threads = own.load->update(window_s);
   if (threads == before) return 0;
   use_threads(threads);
   return threads;

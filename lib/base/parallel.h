@@ -1,5 +1,5 @@
-// Data-parallel loops over the cores of this process. This is the only place that uses the threading runtime: OpenMP,
-// shared with oneDNN; under the thread sanitizer plain std::thread, whose synchronisation the sanitizer can see.
+// Data-parallel loops over the cores of this process, on a team of threads (base/thread_team.h) of each thread that
+// runs them.
 //
 // Results must not depend on the number of threads: split work by index, reduce in a fixed order.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace fp {
 
-// Sets the number of threads of the parallel regions that the calling thread starts; the setting is per thread. 0
-// restores the default: the number of cores this process may run on.
+// Sets the number of threads of the parallel loops that the calling thread runs; the setting is per thread. 0 restores
+// the default: the number of cores this process may run on.
 void set_threads(int threads);
 int max_threads();
 // Returns the number of cores that this process may run on.
@@ -24,29 +24,42 @@ void set_threads_by_load();
 int follow_load();
 int follow_load(double window_s);
 
+// Runs all parallel loops of this process on OpenMP's threads instead of own ones. For libraries that compute on them:
+// two kinds of threads that wait for work would take the cores from each other.
+void use_openmp_threads();
+
 namespace detail {
-void run_parallel(void (*body)(void* context, int thread, int threads), void* context);
+void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece, int thread), void* context);
 }
 
-// Calls body(thread, threads) once on each thread and waits. The body must not throw. Nested calls run on one thread.
+// Calls body(i, thread) for each i in [0, n), in any order, on whichever of max_threads() threads is free, and waits.
+// Two calls at the same time have different `thread`. The body must not throw. Nested loops run on one thread.
+template <class Body>
+void parallel_each(int64_t n, Body&& body) {
+  detail::run_pieces(
+      n, [](void* context, int64_t piece, int thread) { (*static_cast<Body*>(context))(piece, thread); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+// Calls body(part, parts) for each of as many parts as there are threads, and waits. The body must not throw.
 template <class Body>
 void parallel(Body&& body) {
-  detail::run_parallel([](void* context, int thread, int threads) { (*static_cast<Body*>(context))(thread, threads); },
-                       const_cast<void*>(static_cast<const void*>(&body)));
+  const int parts = max_threads();
+  parallel_each(parts, [&](int64_t part, int) { body(static_cast<int>(part), parts); });
 }
 
-// Splits [0, n) into one contiguous range per thread, with boundaries at multiples of `grain`, and calls body(begin,
-// end) on each.
+// Splits [0, n) into contiguous ranges, several per thread, with boundaries at multiples of `grain`, and calls
+// body(begin, end) on each.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
+  constexpr int64_t kPerThread = 8;  // so that a slow thread delays the others by an eighth of its share
   if (n <= grain) {
     if (n > 0) body(int64_t{0}, n);
     return;
   }
-  parallel([&](int thread, int threads) {
-    const int64_t blocks = (n + grain - 1) / grain;
-    const int64_t begin = blocks * thread / threads * grain, end = std::min(n, blocks * (thread + 1) / threads * grain);
-    if (begin < end) body(begin, end);
+  const int64_t blocks = (n + grain - 1) / grain, pieces = std::min(blocks, kPerThread * max_threads());
+  parallel_each(pieces, [&](int64_t piece, int) {
+    body(blocks * piece / pieces * grain, std::min(n, blocks * (piece + 1) / pieces * grain));
   });
 }
 

@@ -51,21 +51,18 @@ CheckpointManifest verified_manifest(const std::filesystem::path& folder, Checkp
   if (verify == Verify::manifest) return manifest;
   std::vector<std::string> problems(manifest.files.size());
   std::vector<std::exception_ptr> unread(manifest.files.size());
-  std::atomic<size_t> next{0};
-  const auto check = [&] {
-    for (size_t i; (i = next++) < problems.size();) {
-      try {
-        problems[i] = problem_of(folder, manifest.files[i], hashed(manifest.files[i]));
-      } catch (...) {
-        unread[i] = std::current_exception();
-      }
+  const auto check = [&](size_t i) {
+    try {
+      problems[i] = problem_of(folder, manifest.files[i], hashed(manifest.files[i]));
+    } catch (...) {
+      unread[i] = std::current_exception();
     }
   };
   constexpr uint64_t kWorthThreads = 16 << 20;
   if (verify == Verify::everything && manifest.bytes() > kWorthThreads)
-    parallel([&](int, int) { check(); });  // each thread takes the next file
+    parallel_each(static_cast<int64_t>(problems.size()), [&](int64_t i, int) { check(static_cast<size_t>(i)); });
   else
-    check();
+    for (size_t i = 0; i < problems.size(); ++i) check(i);
   std::erase(problems, std::string());
   if (!problems.empty()) throw DataError(fmt::format("{}: damaged:{}", folder.string(), indented_lines(problems)));
   for (const std::exception_ptr& error : unread)

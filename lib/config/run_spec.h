@@ -18,7 +18,7 @@ struct RunSection {
   std::string directory;     // run directory; empty: runs/<name>
   uint64_t seed = 1234;
   RunDevice device = RunDevice::automatic;
-  int threads = 0;  // OpenMP threads; 0: the cores this process may use
+  int threads = 0;  // of a rank; 0: the cores this process may use
   Permissions permissions = Permissions::umask;
 
   bool operator==(const RunSection&) const = default;

@@ -20,7 +20,8 @@ void declare(Fields& f, RunSection& s) {
              "run, whatever the number of threads or ranks."});
   f.add("device", s.device,
         {.doc = "Device that computes. `auto`: an NVIDIA GPU if one can be used, else the CPU; the log names the "
-                "choice and the reason. `cuda`: a GPU; an error if there is none. `cpu`: oneDNN and OpenMP. `ref`: "
+                "choice and the reason. `cuda`: a GPU; an error if there is none. `cpu`: kernels for this CPU's vector "
+                "units. `ref`: "
                 "plain loops, the reference for tests; very slow."});
   f.add("threads", s.threads,
         {.doc = "Compute threads. 0: one per core that this process may use; a run of one rank computes with fewer "

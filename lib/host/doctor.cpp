@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -66,24 +65,7 @@ Finding check_isa(const CpuFacts& cpu) {
 }
 
 Finding check_threads(const MachineFacts& machine) {
-  const int useful = useful_threads(machine.cpu);
-  Finding f{Verdict::good, "threads", fmt::format("OMP_NUM_THREADS is not set: runs use {} threads", useful), ""};
-  if (machine.omp_num_threads.empty()) return f;
-  f.text = "OMP_NUM_THREADS=" + machine.omp_num_threads;
-  int set = 0;
-  const char* end = machine.omp_num_threads.data() + machine.omp_num_threads.size();
-  const auto [rest, error] = std::from_chars(machine.omp_num_threads.data(), end, set);
-  if (error != std::errc{} || set < 1 || (rest != end && *rest != ',')) {
-    f.verdict = Verdict::problem;
-    f.advice = "not a number of threads: unset it";
-  } else if (set < useful) {
-    f.verdict = Verdict::problem;
-    f.advice = fmt::format("{} CPUs are usable: unset it, or set run.threads", useful);
-  } else if (set > useful) {
-    f.verdict = Verdict::problem;
-    f.advice = fmt::format("only {} CPUs are usable: more threads than that slow each other down", useful);
-  }
-  return f;
+  return {Verdict::good, "threads", fmt::format("runs use {} threads", useful_threads(machine.cpu)), ""};
 }
 
 Finding check_memory(const MemoryFacts& memory) {

@@ -83,7 +83,6 @@ void visit_machine(Facts& m, Section&& section) {
   top("host", m.host);
   top("system", m.system);
   top("kernel", m.kernel);
-  top("omp_num_threads", m.omp_num_threads);
   visit_cpu(m.cpu, section("cpu"));
   visit_memory(m.memory, section("memory"));
   auto&& disk = section("disk");
@@ -147,7 +146,6 @@ MachineFacts inspect_machine(const fs::path& path) {
   machine.libraries = inspect_libraries(machine.gpus);
   machine.slurm = inspect_slurm();
   machine.mpirun = on_path("mpirun");
-  machine.omp_num_threads = environment("OMP_NUM_THREADS");
   return machine;
 }
 

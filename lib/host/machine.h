@@ -66,8 +66,7 @@ struct MachineFacts {
   std::vector<GpuFacts> gpus;
   LibraryFacts libraries;
   SlurmFacts slurm;
-  bool mpirun = false;          // on PATH
-  std::string omp_num_threads;  // value of OMP_NUM_THREADS; empty: not set
+  bool mpirun = false;  // on PATH
 };
 
 // The folders from which kernel facts are read; tests pass a small tree of their own.

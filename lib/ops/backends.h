@@ -11,8 +11,8 @@ namespace fp {
 // The reference backend and oracle of the tests: plain loops, fp32 storage honoured, sums in double. Slow.
 std::unique_ptr<Ops> make_ref_ops();
 
-// The CPU backend: oneDNN GEMMs, OpenMP and vectorised kernels on this CPU. A thread for each lane copies between the
-// tensors of "device" and "host" memory.
+// The CPU backend: vectorised kernels for this CPU, and oneDNN's products on one with AMX. A thread for each lane
+// copies between the tensors of "device" and "host" memory.
 std::unique_ptr<Ops> make_cpu_ops(const CopySettings& = {});
 
 // The CUDA backend: own kernels, cuBLASLt and cuDNN on NVIDIA GPU `index` of those visible to this process. Throws

@@ -87,3 +87,58 @@ TEST_CASE("the number of threads is a setting of each thread") {
   CHECK(started == 2);
   CHECK(fp::max_threads() == 3);
 }
+
+TEST_CASE("parallel_each calls the body once for each piece") {
+  for (const int threads : {1, 2, 3, 7})
+    for (const int64_t n : {0, 1, 2, 6, 7, 1000}) {
+      INFO(threads << " threads, " << n << " pieces");
+      const Threads scope(threads);
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(n));
+      std::atomic<int> bad_threads{0};
+      fp::parallel_each(n, [&](int64_t piece, int thread) {
+        ++calls[static_cast<size_t>(piece)];
+        if (thread < 0 || thread >= threads) ++bad_threads;
+      });
+      CHECK(bad_threads == 0);
+      for (const auto& c : calls)
+        if (c != 1) FAIL("a piece was run " << c << " times");
+    }
+}
+
+TEST_CASE("many short loops in a row each run all of their pieces") {
+  const Threads scope(3);
+  int64_t wrong = 0;
+  for (int loop = 0; loop < 20'000; ++loop) {
+    std::atomic<int64_t> sum{0};
+    const int64_t n = 1 + loop % 9;
+    fp::parallel_each(n, [&](int64_t piece, int) { sum += piece + loop; });
+    if (sum != n * (n - 1) / 2 + n * loop) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("pieces of a thread that is held up are run by the others") {
+  const Threads scope(2);
+  std::atomic<int> done{0};
+  fp::parallel_each(64, [&](int64_t piece, int) {
+    // The first piece waits for all others, half of which belong to the share of the thread that runs it.
+    if (piece == 0)
+      while (done < 63) std::this_thread::yield();
+    ++done;
+  });
+  CHECK(done == 64);
+}
+
+TEST_CASE("a team made by one thread is not used by another") {
+  const Threads scope(2);
+  std::atomic<int> done{0};
+  const auto loops = [&] {
+    fp::set_threads(3);
+    for (int i = 0; i < 500; ++i) fp::parallel_each(8, [&](int64_t, int) { ++done; });
+  };
+  std::thread first(loops), second(loops);
+  for (int i = 0; i < 500; ++i) fp::parallel_each(8, [&](int64_t, int) { ++done; });
+  first.join();
+  second.join();
+  CHECK(done == 3 * 500 * 8);
+}

@@ -60,21 +60,6 @@ TEST_CASE("each weakness of a machine is reported with advice") {
     m.cpu.avx512 = m.cpu.avx2 = false;
     CHECK(find(m, "vector units").verdict == Verdict::problem);
   }
-  SECTION("OMP_NUM_THREADS") {
-    m.omp_num_threads = "8";
-    CHECK(find(m, "threads").verdict == Verdict::good);
-    m.omp_num_threads = "8,2";
-    CHECK(find(m, "threads").verdict == Verdict::good);
-    m.omp_num_threads = "1";
-    CHECK(find(m, "threads").verdict == Verdict::problem);
-    CHECK_THAT(find(m, "threads").advice, Contains("8 CPUs are usable"));
-    m.omp_num_threads = "16";
-    CHECK_THAT(find(m, "threads").advice, Contains("slow each other down"));
-    for (const char* bad : {"many", "0", "-2", "4x"}) {
-      m.omp_num_threads = bad;
-      CHECK_THAT(find(m, "threads").advice, Contains("not a number"));
-    }
-  }
   SECTION("a CPU quota") {
     m.cpu.quota = 2.5;
     CHECK(find(m, "CPU").verdict == Verdict::problem);
@@ -127,10 +112,10 @@ TEST_CASE("each weakness of a machine is reported with advice") {
 TEST_CASE("the JSON has facts and findings whatever bytes they contain") {
   MachineFacts m = good_machine();
   m.host = "bad \xff \"host\"";
-  m.omp_num_threads = "1";
+  m.cpu.quota = 2.5;
   const auto j = nlohmann::json::parse(doctor_json(m, diagnose(m)));
   CHECK(j["machine"]["cpu"]["usable"] == 8);
   CHECK(j["findings"].size() == diagnose(m).size());
   CHECK(std::any_of(j["findings"].begin(), j["findings"].end(),
-                    [](const auto& f) { return f["subject"] == "threads" && f["verdict"] == "problem"; }));
+                    [](const auto& f) { return f["subject"] == "CPU" && f["verdict"] == "problem"; }));
 }

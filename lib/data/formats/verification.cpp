@@ -57,13 +57,12 @@ std::vector<std::vector<Range>> split_by_bytes(std::vector<Range> ranges, int ra
 template <class Task>
 void run_tasks(size_t n, Task&& task) {
   std::vector<std::exception_ptr> errors(n);
-  std::atomic<size_t> taken = 0;
-  parallel([&](int, int) {
-    for (size_t i; (i = taken.fetch_add(1)) < n;) try {
-        task(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
+  parallel_each(static_cast<int64_t>(n), [&](int64_t i, int) {
+    try {
+      task(static_cast<size_t>(i));
+    } catch (...) {
+      errors[static_cast<size_t>(i)] = std::current_exception();
+    }
   });
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);

@@ -1,7 +1,6 @@
 // Processes documents on all cores: the next documents are read while the current ones are processed.
 #pragma once
 
-#include <atomic>
 #include <exception>
 #include <future>
 #include <type_traits>
@@ -46,13 +45,13 @@ void process_documents(CorpusReader& reader, Process&& process, Consume&& consum
     next = std::async(std::launch::async, read_round);
     std::vector<Result> results(round.batches.size());
     std::vector<std::exception_ptr> errors(round.batches.size());
-    std::atomic<size_t> taken = 0;
-    parallel([&](int thread, int) {
-      for (size_t i; (i = taken.fetch_add(1)) < round.batches.size();) try {
-          results[i] = process(round.batches[i], thread);
-        } catch (...) {
-          errors[i] = std::current_exception();
-        }
+    parallel_each(static_cast<int64_t>(results.size()), [&](int64_t batch, int thread) {
+      const auto i = static_cast<size_t>(batch);
+      try {
+        results[i] = process(round.batches[i], thread);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
     });
     for (size_t i = 0; i < results.size(); ++i) {
       if (errors[i]) std::rethrow_exception(errors[i]);

@@ -72,7 +72,9 @@ struct OneDnn::Impl {
   }
 };
 
-OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::amx && has_amx()) {}
+OneDnn::OneDnn(Isa isa) : impl_(std::make_unique<Impl>()), amx_(isa == Isa::amx && has_amx()) {
+  if (amx_) use_openmp_threads();  // oneDNN's products run on them
+}
 OneDnn::~OneDnn() = default;
 
 // Tiles hold pairs of bf16: oneDNN 2.6.3 configures them wrongly for an odd K, and the multiplication then faults.

@@ -1,4 +1,4 @@
-// Dispatch on the storage type, and parallel loops whose bodies stay in this instruction set's namespace.
+// Dispatch on the storage type, the grain of parallel loops, and pieces of a scratch buffer.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,6 @@ FP_INLINE void with_type(bool is_bf16, F&& f) {
 
 // Rows that a thread takes at a time: enough work to be worth dispatching.
 FP_INLINE int64_t row_grain(int64_t cols) { return larger(1, 4096 / larger(cols, 1)); }
-
-// Calls f(i) for i in [0, n), in any order, one at a time on whichever thread is free: for work of uneven size.
-template <class F>
-FP_INLINE void parallel_each(int64_t n, F&& f) {
-  int64_t next = 0;
-  parallel([&](int thread, int) {
-    for (int64_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < n;) f(i, thread);
-  });
-}
 
 FP_INLINE int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 

@@ -1,0 +1,51 @@
+// Threads that share the pieces of loops. Each has a share of neighbouring pieces, and takes those that others have not
+// begun when its own are done: a thread that the operating system has stopped delays the others by one piece, or not at
+// all if it has begun none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace fp {
+
+class ThreadTeam {
+ public:
+  using Piece = void (*)(void* context, int64_t piece, int thread);
+
+  // The calling thread is thread 0; `threads` - 1 more are started, and wait for loops.
+  explicit ThreadTeam(int threads);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return static_cast<int>(shares_.size()); }
+
+  // Calls body(context, piece, thread) for each piece in [0, pieces) once, and returns when all calls have returned.
+  // The body must not throw or call run(). Only the thread that made the team may call this. At most 2^31 pieces.
+  void run(int64_t pieces, Piece body, void* context);
+
+ private:
+  // Loop number in the upper half, pieces that nobody has begun in the lower: both change at once, so a thread that is
+  // late cannot take a piece of a loop other than the one it has seen.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> left{0};
+  };
+
+  void work(uint32_t loop, int thread);
+  bool take_one(uint32_t loop, int share, int thread);
+  uint32_t next_loop(uint32_t last) const;
+  void run_thread(int thread);
+
+  std::vector<Share> shares_;
+  Piece body_ = nullptr;
+  void* context_ = nullptr;
+  int64_t pieces_ = 0;
+  alignas(64) std::atomic<int32_t> unfinished_{0};
+  alignas(64) std::atomic<uint32_t> loop_{0};
+  std::atomic<bool> ending_{false};
+  std::vector<std::thread> others_;
+};
+
+}  // namespace fp
