@@ -70,7 +70,14 @@ void check(const Layout& l, bool c_bf16, int64_t m, int64_t n, int64_t k) {
 }  // namespace
 
 TEST_CASE("oneDNN and the CPU kernels agree on matrix products") {
-  for (const auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {64, 96, 130}, {33, 50, 257}}) {
+  // Each operand is the shared one, in one and several blocks, and k is one or several pieces.
+  for (const auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3},
+                               {64, 96, 130},
+                               {33, 50, 257},
+                               {100, 200, 2100},
+                               {300, 100, 2100},
+                               {2100, 50, 2100},
+                               {2200, 2100, 8}}) {
     check<float>({false, false, false, true}, false, m, n, k);
     check<float>({false, true, false, false}, false, m, n, k);
     check<float>({true, true, true, false}, false, m, n, k);

@@ -1,8 +1,10 @@
 // Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
 //
-// a is packed for all threads in blocks of kLanes rows [k][kLanes]. A work item is one panel of kLanes * kPanel columns
-// of b, packed [k][columns] by the thread that multiplies it with every row. A tile of c stays in registers over the
-// whole depth (at most kDepth words), so no sum depends on how the work was divided.
+// The smaller operand is packed for all threads: b, if it has fewer rows than a, else a. A work item is a part of the
+// other, kRowPart rows of a or one panel of kColumns rows of b, which the thread that multiplies it packs for itself:
+// it stays in that core's cache, while the shared operand passes by. a is packed in stripes of kLanes rows [k][kLanes],
+// b in panels [k][kColumns]. A tile of c stays in registers over the whole depth (at most kDepth words), so no sum
+// depends on how the work was divided.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 #include "ops/cpu/kernels/units.h"
@@ -10,14 +12,16 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-constexpr int kPanel = kLanes == 16 ? 3 : 2;  // vectors of a panel
-constexpr int kRows = kLanes == 16 ? 8 : 4;   // rows of a tile
+constexpr int kPanel = 3;                    // vectors of a panel
+constexpr int kRows = kLanes == 16 ? 8 : 4;  // rows of a tile
 constexpr int64_t kColumns = kPanel * kLanes;
-constexpr int64_t kDepth = kLanes == 8 ? 1024 : 2048;     // words of k at a time, at most
-constexpr int64_t kRowBlock = kLanes == 8 ? 1024 : 2048;  // rows of a packed at a time, at most
-constexpr int64_t kRowPart = 128;                         // fewest rows of a work item
-constexpr int64_t kStripes = 16;                          // blocks of kLanes rows that are packed together
-constexpr int64_t kGathered = 256;                        // words of a row gathered before they are transposed
+constexpr int64_t kDepth = 1024;                        // words of k at a time, at most
+constexpr int64_t kShared = kLanes == 8 ? 1024 : 2048;  // rows of the shared operand packed at a time, at most
+constexpr int64_t kRowPart = 128;                       // rows of a in a work item
+constexpr int64_t kStripes = 8;                         // stripes of a that are packed together
+constexpr int64_t kGathered = 256;                      // words of a row gathered before they are transposed
+constexpr int64_t kRowsAhead = 8;                       // words of k that packing fetches ahead
+constexpr int64_t kTileAhead = 32;                      // words of k that a tile fetches of a ahead
 
 // An operand with elements (row, k), where row is the free and k the summed index.
 template <class T>
@@ -60,6 +64,10 @@ void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels
     const int64_t first = k + w * Unit::kPerWord;
     const T* src = o.data + first * o.rows + row;
     const T* second = first + 1 < o.depth ? src + o.rows : nullptr;
+    // Each row is elsewhere in memory and short: the hardware does not fetch the next ones by itself.
+    for (int i = 0; i < Unit::kPerWord; ++i)
+      for (int64_t at = 0; at < panels * kWidth; at += 64 / static_cast<int64_t>(sizeof(T)))
+        __builtin_prefetch(src + (kRowsAhead * Unit::kPerWord + i) * o.rows + at);
     for (int64_t p = 0; p < panels; ++p) {
       Word* words = dst + (p * count + w) * kWidth;
       const int64_t live = o.rows - row - p * kWidth;
@@ -100,6 +108,7 @@ FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, i
     for (int v = 0; v < kPanel; ++v) c[i][v] = Vf{};
   for (int64_t k = 0; k < depth; ++k) {
     Vu bv[kPanel];
+    if constexpr (kLanes == 16) __builtin_prefetch(a + (k + kTileAhead) * kLanes);  // a line of memory
 #pragma GCC unroll 4
     for (int v = 0; v < kPanel; ++v) bv[v] = load_words(b + k * kColumns + v * kLanes);
 #pragma GCC unroll 8
@@ -109,49 +118,63 @@ FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, i
   }
 }
 
+// Fetches a tile of the destination into the cache, so that it is there when the sums are complete.
+FP_INLINE void prefetch_tile(const Destination& d, int64_t row, int64_t column) {
+  if (d.rounded == nullptr || d.add)
+    for (int i = 0; i < kRows; ++i)
+      for (int64_t at = 0; at < kColumns; at += 16) __builtin_prefetch(d.sums + (row + i) * d.ld_sums + column + at, 1);
+  if (d.rounded != nullptr)
+    for (int i = 0; i < kRows; ++i)
+      for (int64_t at = 0; at < kColumns; at += 32) __builtin_prefetch(d.rounded + (row + i) * d.ld + column + at, 1);
+}
+
+template <class Part>
+FP_INLINE void finish(const Destination& d, int64_t row, int64_t column, Vf x, Part part) {
+  if (d.bias != nullptr) x += load(d.bias + column, part);
+  float* sums = d.sums == nullptr ? nullptr : d.sums + row * d.ld_sums + column;
+  if (d.add) x += load(sums, part);
+  if (d.rounded != nullptr)
+    store(d.rounded + row * d.ld + column, x, part);
+  else
+    store(sums, x, part);
+}
+
 template <class Unit>
 void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row, int64_t column,
                    int64_t rows, int64_t cols) {
-  if (d.add)
-    for (int i = 0; i < smaller(kRows, rows); ++i)
-      for (int64_t at = 0; at < smaller(kColumns, cols); at += 16)
-        __builtin_prefetch(d.sums + (row + i) * d.ld_sums + column + at, 1);
+  const bool whole = rows >= kRows && cols >= kColumns;
+  if (whole) prefetch_tile(d, row, column);
   Vf c[kRows][kPanel];
   tile_sums<Unit>(c, a, b, depth);
-  const auto finish = [&](int i, int v, auto part) {
-    const int64_t at = column + v * kLanes;
-    Vf x = c[i][v];
-    if (d.bias != nullptr) x += load(d.bias + at, part);
-    float* sums = d.sums == nullptr ? nullptr : d.sums + (row + i) * d.ld_sums + at;
-    if (d.add) x += load(sums, part);
-    if (d.rounded != nullptr)
-      store(d.rounded + (row + i) * d.ld + at, x, part);
-    else
-      store(sums, x, part);
-  };
-  if (rows >= kRows && cols >= kColumns) {
+  if (whole) {
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-      for (int v = 0; v < kPanel; ++v) finish(i, v, Full{});
+      for (int v = 0; v < kPanel; ++v) finish(d, row + i, column + v * kLanes, c[i][v], Full{});
     return;
   }
+  Vf sums[kRows][kPanel];  // in memory, so that `c`, whose indexes are all constants, stays in registers
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanel; ++v) sums[i][v] = c[i][v];
   for (int i = 0; i < smaller(kRows, rows); ++i)
     for (int v = 0; v * kLanes < smaller(kColumns, cols); ++v) {
       if (cols - v * kLanes >= kLanes)
-        finish(i, v, Full{});
+        finish(d, row + i, column + v * kLanes, sums[i][v], Full{});
       else
-        finish(i, v, Part{static_cast<int>(cols - v * kLanes)});
+        finish(d, row + i, column + v * kLanes, sums[i][v], Part{static_cast<int>(cols - v * kLanes)});
     }
 }
 
 struct Plan {
+  bool shares_b;             // b is packed for all threads; otherwise a is
   int64_t depth, row_block;  // words of k and rows of a at a time
-  Word* a;
-  Word* b;  // packed panel of thread 0; that of the next thread is b_words further
-  int64_t b_words;
-  float* sums;  // running sums of a bf16 destination when k is processed in several pieces
-  float* bias;  // in f32
+  Word* shared;
+  Word* own;  // a work item's part of the other operand, of thread 0; that of the next thread is own_words further
+  int64_t own_words;
+  float* sums;  // running sums of a bf16 destination when k is processed in several pieces; otherwise null
+  float* bias;  // in f32; null: none
 };
 
 // Returns the size of as few equal parts of n as have at most `most` elements, rounded up to a multiple of `grain`.
@@ -163,54 +186,94 @@ template <class Unit>
 Plan cut(const GemmArgs& g, Cutter& cutter) {
   Plan p{};
   const int64_t k_words = words<Unit>(g.k);
+  const bool has_sums = g.c_bf16 && k_words > kDepth;
   p.depth = equal_part(k_words, kDepth, 1);
-  p.row_block = equal_part(g.m, kRowBlock, kLanes);
-  p.a = cutter.take<Word>(p.row_block * p.depth);
-  p.b_words = round_up(kColumns * p.depth, 16);
-  p.b = cutter.take<Word>(p.b_words * g.threads);
-  const bool pieces = k_words > kDepth;
-  p.sums = cutter.take<float>(g.c_bf16 && pieces ? p.row_block * g.n : 0);
-  if (!(g.c_bf16 && pieces)) p.sums = nullptr;
-  p.bias = cutter.take<float>(g.bias == nullptr ? 0 : g.n);
-  if (g.bias == nullptr) p.bias = nullptr;
+  p.shares_b = g.n < g.m && g.n <= kShared;
+  p.row_block = p.shares_b && !has_sums ? g.m : equal_part(g.m, kShared, kLanes);
+  p.shared = cutter.take<Word>((p.shares_b ? round_up(g.n, kColumns) : p.row_block) * p.depth);
+  p.own_words = round_up((p.shares_b ? kRowPart : kColumns) * p.depth, 16);
+  p.own = cutter.take<Word>(p.own_words * g.threads);
+  float* const sums = cutter.take<float>(has_sums ? p.row_block * g.n : 0);
+  p.sums = has_sums ? sums : nullptr;
+  float* const bias = cutter.take<float>(g.bias == nullptr ? 0 : g.n);
+  p.bias = g.bias == nullptr ? nullptr : bias;
   return p;
 }
 
-// Adds words [word, word + depth) of k to rows [first, first + rows) of c.
+// Words [word, word + depth) of k, and rows [first, first + rows) of a and c.
+struct GemmBlock {
+  int64_t first, rows, word, depth;
+};
+
+// The tiles of rows [begin, end) of a block in one panel; `a` and `b` are their packed operands.
+template <class Unit>
+void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Word* a, const Word* b,
+                    int64_t begin, int64_t end, int64_t column) {
+  for (int64_t r = begin; r < end; r += kRows)
+    multiply_tile<Unit>(a + (r - begin) / kLanes * kLanes * at.depth + (r - begin) % kLanes, b, at.depth, d, r, column,
+                        at.rows - r, g.n - column);
+}
+
 template <class Unit, class T>
-void multiply_block(const GemmArgs& g, const Plan& p, int64_t first, int64_t rows, int64_t word, int64_t depth) {
+void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, const Destination& d,
+                        const Operand<T>& a, const Operand<T>& b) {
+  const int64_t k = at.word * Unit::kPerWord, panels = blocks_of(g.n, kColumns);
+  const auto panel = [&](int64_t i) { return p.shared + i * kColumns * at.depth; };
+  parallel_each(panels, [&](int64_t i, int) { pack<Unit, kColumns>(panel(i), b, i * kColumns, 1, k, at.depth); });
+  // With many threads and few rows the panels are divided, too, in parts large enough to pay for packing the rows.
+  const int64_t row_parts = blocks_of(at.rows, kRowPart);
+  const int64_t parts = larger(1, smaller(blocks_of(2 * g.threads, row_parts), panels / 4));
+  parallel_each(row_parts * parts, [&](int64_t item, int thread) {
+    Word* packed = p.own + thread * p.own_words;
+    const int64_t begin = item / parts * kRowPart, end = smaller(begin + kRowPart, at.rows), part = item % parts;
+    pack<Unit, kLanes>(packed, a, at.first + begin, blocks_of(end - begin, kLanes), k, at.depth);
+    for (int64_t i = panels * part / parts; i < panels * (part + 1) / parts; ++i)
+      multiply_panel<Unit>(g, at, d, packed, panel(i), begin, end, i * kColumns);
+  });
+}
+
+template <class Unit, class T>
+void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, const Destination& d,
+                        const Operand<T>& a, const Operand<T>& b) {
+  const int64_t k = at.word * Unit::kPerWord, stripes = blocks_of(at.rows, kLanes);
+  parallel_each(blocks_of(stripes, kStripes), [&](int64_t item, int) {
+    const int64_t s = item * kStripes, row = s * kLanes;
+    pack<Unit, kLanes>(p.shared + row * at.depth, a, at.first + row, smaller(kStripes, stripes - s), k, at.depth);
+  });
+  // With many threads and few panels the rows are divided, too, in parts large enough to pay for packing the panel.
+  const int64_t panels = blocks_of(g.n, kColumns);
+  const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(at.rows, kRowPart));
+  const int64_t part_rows = round_up(blocks_of(at.rows, parts), kLanes);
+  parallel_each(panels * parts, [&](int64_t item, int thread) {
+    Word* packed = p.own + thread * p.own_words;
+    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows;
+    pack<Unit, kColumns>(packed, b, column, 1, k, at.depth);
+    multiply_panel<Unit>(g, at, d, p.shared + begin * at.depth, packed, begin, smaller(begin + part_rows, at.rows),
+                         column);
+  });
+}
+
+// Adds the products of a block to c.
+template <class Unit, class T>
+void multiply_block(const GemmArgs& g, const Plan& p, const GemmBlock& at) {
   const Operand<T> a{static_cast<const T*>(g.a), g.a_transposed, g.m, g.k},
       b{static_cast<const T*>(g.b), g.b_transposed, g.n, g.k};
-  const int64_t k = word * Unit::kPerWord, stripes = blocks_of(rows, kLanes);
-  const bool last = word + depth >= words<Unit>(g.k);
-  parallel_each(blocks_of(stripes, kStripes), [&](int64_t item, int) {
-    const int64_t s = item * kStripes;
-    pack<Unit, kLanes>(p.a + s * kLanes * depth, a, first + s * kLanes, smaller(kStripes, stripes - s), k, depth);
-  });
+  const bool last = at.word + at.depth >= words<Unit>(g.k);
   Destination d{};
   d.bias = last ? p.bias : nullptr;
-  d.add = word > 0 || g.add;
+  d.add = at.word > 0 || g.add;
   if (g.c_bf16) {
     d.sums = p.sums;
     d.ld_sums = d.ld = g.n;
-    d.rounded = last ? static_cast<bf16*>(g.c) + first * g.n : nullptr;
+    d.rounded = last ? static_cast<bf16*>(g.c) + at.first * g.n : nullptr;
   } else {
-    d.sums = static_cast<float*>(g.c) + first * g.n;
+    d.sums = static_cast<float*>(g.c) + at.first * g.n;
     d.ld_sums = g.n;
   }
-  // With many threads and few panels the rows are divided, too, in parts large enough to pay for packing the panel.
-  const int64_t panels = blocks_of(g.n, kColumns);
-  const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(rows, kRowPart));
-  const int64_t part_rows = round_up(blocks_of(rows, parts), kLanes);
-  parallel_each(panels * parts, [&](int64_t item, int thread) {
-    Word* packed = p.b + thread * p.b_words;
-    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows,
-                  end = smaller(begin + part_rows, rows);
-    pack<Unit, kColumns>(packed, b, column, 1, k, depth);
-    for (int64_t r = begin; r < end; r += kRows)
-      multiply_tile<Unit>(p.a + r / kLanes * kLanes * depth + r % kLanes, packed, depth, d, r, column, rows - r,
-                          g.n - column);
-  });
+  if (p.shares_b)
+    multiply_sharing_b<Unit>(g, p, at, d, a, b);
+  else
+    multiply_sharing_a<Unit>(g, p, at, d, a, b);
 }
 
 template <class T>
@@ -222,8 +285,8 @@ void run_gemm(const GemmArgs& g) {
     columns(g.n, [&](int64_t c, auto part) { store(p.bias + c, load(static_cast<const T*>(g.bias) + c, part), part); });
   for (int64_t first = 0; first < g.m; first += p.row_block)
     for (int64_t word = 0; word < words<Unit>(g.k); word += p.depth)
-      multiply_block<Unit, T>(g, p, first, smaller(p.row_block, g.m - first), word,
-                              smaller(p.depth, words<Unit>(g.k) - word));
+      multiply_block<Unit, T>(
+          g, p, {first, smaller(p.row_block, g.m - first), word, smaller(p.depth, words<Unit>(g.k) - word)});
 }
 
 template <class T>
