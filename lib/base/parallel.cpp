@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/core_load.h"
 #include "base/thread_team.h"
@@ -25,6 +26,22 @@ thread_local Loops own;
 
 std::atomic<bool> on_openmp = false;
 
+// Returns the cores that this thread may run on; none if they are unknown.
+std::vector<int> cores() {
+  cpu_set_t set;
+  std::vector<int> all;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return all;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) all.push_back(core);
+  return all;
+}
+
+// Returns a core for each of `threads` threads, or none where they share cores with other threads of the run.
+std::vector<int> cores_for(int threads) {
+  std::vector<int> all = cores();
+  return static_cast<int>(all.size()) == threads ? all : std::vector<int>{};
+}
+
 // Loops that a body runs are its own.
 struct Inside {
   bool before = std::exchange(own.inside, true);
@@ -42,11 +59,7 @@ void use_threads(int threads) {
 
 }  // namespace
 
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
+int available_cores() { return std::max(1, static_cast<int>(cores().size())); }
 
 int max_threads() {
   if (own.threads == 0) set_threads(0);
@@ -80,7 +93,7 @@ void detail::run_pieces(int64_t pieces, void (*body)(void*, int64_t, int), void*
   }
   if (own.team == nullptr || own.team->size() != threads) {
     own.team.reset();
-    own.team = std::make_unique<ThreadTeam>(threads);
+    own.team = std::make_unique<ThreadTeam>(threads, cores_for(threads));
   }
   own.team->run(pieces, run, &call);
 }
@@ -98,7 +111,7 @@ void set_threads_by_load() {
 int follow_load() { return follow_load(CoreLoad::kWindow); }
 
 int follow_load(double window_s) {
-  if (!own.load) return 0;
+  if (!own.load || !on_openmp) return 0;
   const int before = max_threads(), threads = own.load->update(window_s);
   if (threads == before) return 0;
   use_threads(threads);

@@ -1,5 +1,5 @@
 // Data-parallel loops over the cores of this process, on a team of threads (base/thread_team.h) of each thread that
-// runs them.
+// runs them. A team with as many threads as there are cores keeps each thread on a core of its own.
 //
 // Results must not depend on the number of threads: split work by index, reduce in a fixed order.
 #pragma once
@@ -18,9 +18,9 @@ int available_cores();
 
 // Sets one thread per core that this process may run on, and lets follow_load() change the number.
 void set_threads_by_load();
-// Sets one thread per core that other programs leave free, if set_threads_by_load() was the last setting of the calling
-// thread; otherwise it has no effect. Measures at most every half second, or as often as `window_s` says: call it
-// between steps. Returns the number of threads if it changed, otherwise 0.
+// On OpenMP's threads, whose loops wait for the slowest thread: sets one thread per core that other programs leave
+// free, if set_threads_by_load() was the last setting of the calling thread. Measures at most every half second, or as
+// often as `window_s` says: call it between steps. Returns the number of threads if it changed, otherwise 0.
 int follow_load();
 int follow_load(double window_s);
 

@@ -1,6 +1,11 @@
 #include "base/thread_team.h"
 
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <utility>
 
 namespace fp {
 namespace {
@@ -27,13 +32,60 @@ bool spin_until(Condition&& holds) {
   return false;
 }
 
+// Asks for short turns on a core that other programs use, too, so that a thread is not away for long while others wait
+// for it. Linux before 6.12 ignores it.
+void ask_for_short_turns() {
+#ifdef SYS_sched_setattr
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t turn_ns, deadline, period;
+    uint32_t least_use, most_use;
+  } a{};
+  constexpr uint64_t kTurn = 200'000;  // nanoseconds
+  if (::syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) != 0 || a.policy != SCHED_OTHER) return;
+  a.turn_ns = kTurn;
+  ::syscall(SYS_sched_setattr, 0, &a, 0);
+#endif
+}
+
+void run_on_core(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);  // where it fails, the system chooses the core
+}
+
+// Keeps the calling thread on a core for a scope. Without one, the system moves threads that wake each other to the
+// same core when a program keeps another one busy, and leaves that to the program.
+class OnCore {
+ public:
+  explicit OnCore(const std::vector<int>& cores)
+      : chosen_(!cores.empty() && ::sched_getaffinity(0, sizeof before_, &before_) == 0) {
+    if (chosen_) run_on_core(cores.front());
+  }
+  ~OnCore() {
+    if (chosen_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool chosen_;
+};
+
 constexpr int kLoopBits = 32;
 
 int64_t first_of(int64_t pieces, int share, int shares) { return pieces * share / shares; }
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int threads) : shares_(static_cast<size_t>(threads)) {
+ThreadTeam::ThreadTeam(int threads, std::vector<int> cores)
+    : shares_(static_cast<size_t>(threads)), cores_(std::move(cores)) {
+  ask_for_short_turns();  // the others inherit it
   for (int t = 1; t < threads; ++t) others_.emplace_back([this, t] { run_thread(t); });
 }
 
@@ -45,6 +97,7 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::run(int64_t pieces, Piece body, void* context) {
+  const OnCore scope(cores_);
   body_ = body;
   context_ = context;
   pieces_ = pieces;
@@ -90,6 +143,7 @@ uint32_t ThreadTeam::next_loop(uint32_t last) const {
 }
 
 void ThreadTeam::run_thread(int thread) {
+  if (!cores_.empty()) run_on_core(cores_[static_cast<size_t>(thread)]);
   for (uint32_t loop = 0; !ending_;) {
     loop = next_loop(loop);
     work(loop, thread);

@@ -14,8 +14,9 @@ class ThreadTeam {
  public:
   using Piece = void (*)(void* context, int64_t piece, int thread);
 
-  // The calling thread is thread 0; `threads` - 1 more are started, and wait for loops.
-  explicit ThreadTeam(int threads);
+  // The calling thread is thread 0; `threads` - 1 more are started, and wait for loops. With `cores`, one for each
+  // thread, each thread runs on its core, thread 0 only within run().
+  explicit ThreadTeam(int threads, std::vector<int> cores = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -39,6 +40,7 @@ class ThreadTeam {
   void run_thread(int thread);
 
   std::vector<Share> shares_;
+  std::vector<int> cores_;
   Piece body_ = nullptr;
   void* context_ = nullptr;
   int64_t pieces_ = 0;

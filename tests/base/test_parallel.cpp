@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -141,4 +143,13 @@ TEST_CASE("a team made by one thread is not used by another") {
   first.join();
   second.join();
   CHECK(done == 3 * 500 * 8);
+}
+
+TEST_CASE("loops leave the cores that the calling thread may use as they were") {
+  const Threads scope(fp::available_cores());
+  cpu_set_t before, after;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  for (int i = 0; i < 10; ++i) fp::parallel_each(100, [](int64_t, int) {});
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
 }
