@@ -1,10 +1,10 @@
 // Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
 //
 // The smaller operand is packed for all threads: b, if it has fewer rows than a, else a. A work item is a part of the
-// other, kRowPart rows of a or one panel of kColumns rows of b, which the thread that multiplies it packs for itself:
-// it stays in that core's cache, while the shared operand passes by. a is packed in stripes of kLanes rows [k][kLanes],
-// b in panels [k][kColumns]. A tile of c stays in registers over the whole depth (at most kDepth words), so no sum
-// depends on how the work was divided.
+// other, kRowPart rows of a or one panel of kColumns rows of b, which the thread that multiplies it packs for
+// itself: it stays in that core's cache, while the shared operand passes by. a is packed in stripes of kLanes rows
+// [k][kLanes], b in panels [k][kColumns]. A tile of c stays in registers over the whole depth (at most kDepth words),
+// so no sum depends on how the work was divided.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
 #include "ops/cpu/kernels/units.h"
@@ -18,7 +18,7 @@ constexpr int64_t kColumns = kPanel * kLanes;
 constexpr int64_t kDepth = 1024;                        // words of k at a time, at most
 constexpr int64_t kShared = kLanes == 8 ? 1024 : 2048;  // rows of the shared operand packed at a time, at most
 constexpr int64_t kRowPart = 128;                       // rows of a in a work item
-constexpr int64_t kStripes = 8;                         // stripes of a that are packed together
+constexpr int64_t kWordPart = 32;                       // words of k of a transposed operand packed together
 constexpr int64_t kGathered = 256;                      // words of a row gathered before they are transposed
 constexpr int64_t kRowsAhead = 8;                       // words of k that packing fetches ahead
 constexpr int64_t kTileAhead = 32;                      // words of k that a tile fetches of a ahead
@@ -57,19 +57,24 @@ void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64
   }
 }
 
+// Part of the words of k of a block: [begin, end) of `depth`, which start at element `k` of the operands.
+struct Words {
+  int64_t k, depth, begin, end;
+};
+
 // Packs a transposed operand in the same way: `panels` panels of kWidth rows each, one after the other in dst.
 template <class Unit, int kWidth, class T>
-void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
-  for (int64_t w = 0; w < count; ++w) {
-    const int64_t first = k + w * Unit::kPerWord;
+void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, const Words& at) {
+  for (int64_t w = at.begin; w < at.end; ++w) {
+    const int64_t first = at.k + w * Unit::kPerWord;
     const T* src = o.data + first * o.rows + row;
     const T* second = first + 1 < o.depth ? src + o.rows : nullptr;
     // Each row is elsewhere in memory and short: the hardware does not fetch the next ones by itself.
     for (int i = 0; i < Unit::kPerWord; ++i)
-      for (int64_t at = 0; at < panels * kWidth; at += 64 / static_cast<int64_t>(sizeof(T)))
-        __builtin_prefetch(src + (kRowsAhead * Unit::kPerWord + i) * o.rows + at);
+      for (int64_t line = 0; line < panels * kWidth; line += 64 / static_cast<int64_t>(sizeof(T)))
+        __builtin_prefetch(src + (kRowsAhead * Unit::kPerWord + i) * o.rows + line);
     for (int64_t p = 0; p < panels; ++p) {
-      Word* words = dst + (p * count + w) * kWidth;
+      Word* words = dst + (p * at.depth + w) * kWidth;
       const int64_t live = o.rows - row - p * kWidth;
       if (live >= kWidth && second != nullptr) {
         pack_across<Unit>(words, src + p * kWidth, second + p * kWidth, kWidth);
@@ -82,12 +87,24 @@ void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels
   }
 }
 
-// Packs panels of kWidth rows from `row` on, each [count][kWidth].
+// Packs panels of kWidth rows from `row` on, each [depth][kWidth].
 template <class Unit, int kWidth, class T>
-void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t count) {
-  if (o.transposed) return pack_columns_of<Unit, kWidth>(dst, o, row, panels, k, count);
+void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t depth) {
+  if (o.transposed) return pack_columns_of<Unit, kWidth>(dst, o, row, panels, {k, depth, 0, depth});
   for (int64_t p = 0; p < panels; ++p)
-    pack_rows_of<Unit>(dst + p * count * kWidth, kWidth, o, row + p * kWidth, kWidth, k, count);
+    pack_rows_of<Unit>(dst + p * depth * kWidth, kWidth, o, row + p * kWidth, kWidth, k, depth);
+}
+
+// Packs them on all threads, each of which reads what is contiguous in memory.
+template <class Unit, int kWidth, class T>
+void pack_shared(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t depth) {
+  if (o.transposed)
+    return parallel_each(blocks_of(depth, kWordPart), [&](int64_t i, int) {
+      pack_columns_of<Unit, kWidth>(dst, o, row, panels,
+                                    {k, depth, i * kWordPart, smaller((i + 1) * kWordPart, depth)});
+    });
+  parallel_each(
+      panels, [&](int64_t p, int) { pack<Unit, kWidth>(dst + p * depth * kWidth, o, row + p * kWidth, 1, k, depth); });
 }
 
 // Destination of a tile and what is added to it.
@@ -219,7 +236,7 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
                         const Operand<T>& a, const Operand<T>& b) {
   const int64_t k = at.word * Unit::kPerWord, panels = blocks_of(g.n, kColumns);
   const auto panel = [&](int64_t i) { return p.shared + i * kColumns * at.depth; };
-  parallel_each(panels, [&](int64_t i, int) { pack<Unit, kColumns>(panel(i), b, i * kColumns, 1, k, at.depth); });
+  pack_shared<Unit, kColumns>(p.shared, b, 0, panels, k, at.depth);
   // With many threads and few rows the panels are divided, too, in parts large enough to pay for packing the rows.
   const int64_t row_parts = blocks_of(at.rows, kRowPart);
   const int64_t parts = larger(1, smaller(blocks_of(2 * g.threads, row_parts), panels / 4));
@@ -235,11 +252,8 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
 template <class Unit, class T>
 void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, const Destination& d,
                         const Operand<T>& a, const Operand<T>& b) {
-  const int64_t k = at.word * Unit::kPerWord, stripes = blocks_of(at.rows, kLanes);
-  parallel_each(blocks_of(stripes, kStripes), [&](int64_t item, int) {
-    const int64_t s = item * kStripes, row = s * kLanes;
-    pack<Unit, kLanes>(p.shared + row * at.depth, a, at.first + row, smaller(kStripes, stripes - s), k, at.depth);
-  });
+  const int64_t k = at.word * Unit::kPerWord;
+  pack_shared<Unit, kLanes>(p.shared, a, at.first, blocks_of(at.rows, kLanes), k, at.depth);
   // With many threads and few panels the rows are divided, too, in parts large enough to pay for packing the panel.
   const int64_t panels = blocks_of(g.n, kColumns);
   const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(at.rows, kRowPart));
