@@ -36,7 +36,7 @@ std::vector<int> cores() {
   return all;
 }
 
-// Returns a core for each of `threads` threads, or none where they share cores with other threads of the run.
+// Returns a core for each of `threads` threads, or none if there are more or fewer cores.
 std::vector<int> cores_for(int threads) {
   std::vector<int> all = cores();
   return static_cast<int>(all.size()) == threads ? all : std::vector<int>{};

@@ -1,11 +1,15 @@
 #include "base/thread_team.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
+
+#include "base/error.h"
 
 namespace fp {
 namespace {
@@ -59,22 +63,25 @@ void run_on_core(int core) {
 }
 
 // Keeps the calling thread on a core for a scope. Without one, the system moves threads that wake each other to the
-// same core when a program keeps another one busy, and leaves that to the program.
+// same core when a program keeps another one busy. Cores that someone sets from outside meanwhile prevail.
 class OnCore {
  public:
-  explicit OnCore(const std::vector<int>& cores)
-      : chosen_(!cores.empty() && ::sched_getaffinity(0, sizeof before_, &before_) == 0) {
-    if (chosen_) run_on_core(cores.front());
+  explicit OnCore(const std::vector<int>& cores) {
+    if (cores.empty() || ::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    core_ = CPU_ISSET(cores.front(), &before_) ? cores.front() : -1;
+    if (core_ >= 0) run_on_core(core_);
   }
   ~OnCore() {
-    if (chosen_) ::sched_setaffinity(0, sizeof before_, &before_);
+    cpu_set_t now;
+    if (core_ >= 0 && ::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(core_, &now))
+      ::sched_setaffinity(0, sizeof before_, &before_);
   }
   OnCore(const OnCore&) = delete;
   OnCore& operator=(const OnCore&) = delete;
 
  private:
   cpu_set_t before_;
-  bool chosen_;
+  int core_ = -1;
 };
 
 constexpr int kLoopBits = 32;
@@ -86,17 +93,24 @@ int64_t first_of(int64_t pieces, int share, int shares) { return pieces * share 
 ThreadTeam::ThreadTeam(int threads, std::vector<int> cores)
     : shares_(static_cast<size_t>(threads)), cores_(std::move(cores)) {
   ask_for_short_turns();  // the others inherit it
-  for (int t = 1; t < threads; ++t) others_.emplace_back([this, t] { run_thread(t); });
+  try {
+    for (int t = 1; t < threads; ++t) others_.emplace_back([this, t] { run_thread(t); });
+  } catch (const std::system_error& e) {
+    stop();
+    throw InfrastructureError(fmt::format("cannot start {} threads: {}; run.threads sets how many", threads, e.what()));
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   ending_ = true;
   ++loop_;
   loop_.notify_all();
   for (std::thread& t : others_) t.join();
 }
 
-void ThreadTeam::run(int64_t pieces, Piece body, void* context) {
+void ThreadTeam::run(int64_t pieces, Piece body, void* context) noexcept {
   const OnCore scope(cores_);
   body_ = body;
   context_ = context;

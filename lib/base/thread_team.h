@@ -15,7 +15,8 @@ class ThreadTeam {
   using Piece = void (*)(void* context, int64_t piece, int thread);
 
   // The calling thread is thread 0; `threads` - 1 more are started, and wait for loops. With `cores`, one for each
-  // thread, each thread runs on its core, thread 0 only within run().
+  // thread, each runs on its core, thread 0 only within run(). Throws InfrastructureError if a thread cannot be
+  // started.
   explicit ThreadTeam(int threads, std::vector<int> cores = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -25,7 +26,7 @@ class ThreadTeam {
 
   // Calls body(context, piece, thread) for each piece in [0, pieces) once, and returns when all calls have returned.
   // The body must not throw or call run(). Only the thread that made the team may call this. At most 2^31 pieces.
-  void run(int64_t pieces, Piece body, void* context);
+  void run(int64_t pieces, Piece body, void* context) noexcept;
 
  private:
   // Loop number in the upper half, pieces that nobody has begun in the lower: both change at once, so a thread that is
@@ -38,6 +39,7 @@ class ThreadTeam {
   bool take_one(uint32_t loop, int share, int thread);
   uint32_t next_loop(uint32_t last) const;
   void run_thread(int thread);
+  void stop();
 
   std::vector<Share> shares_;
   std::vector<int> cores_;

@@ -166,10 +166,10 @@ void run_forward(const AttentionArgs& a) {
       pack_block<Unit, T>(a, packed, reinterpret_cast<Word*>(workspace_of(thread).o), i / packed.blocks,
                           pair + i / packed.blocks, i % packed.blocks);
     });
-    // The last queries see the most keys, so they are started first.
+    // The last queries of a head see the most keys: they come first, and each thread's share has some of every length.
     parallel_each(count * group * q_blocks, [&](int64_t i, int thread) {
-      const int64_t q_block = q_blocks - 1 - i / (count * group), slot = i % (count * group) / group;
-      const int64_t b = (pair + slot) / a.kv_heads, h = (pair + slot) % a.kv_heads * group + i % group;
+      const int64_t q_block = q_blocks - 1 - i % q_blocks, head = i / q_blocks, slot = head / group;
+      const int64_t b = (pair + slot) / a.kv_heads, h = (pair + slot) % a.kv_heads * group + head % group;
       attend<Unit, T>(a, packed, workspace_of(thread), slot, b, h, q_block * kQueries);
     });
   }
