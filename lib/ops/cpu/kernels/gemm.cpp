@@ -145,8 +145,8 @@ FP_INLINE void prefetch_tile(const Destination& d, int64_t row, int64_t column) 
       for (int64_t at = 0; at < kColumns; at += 32) __builtin_prefetch(d.rounded + (row + i) * d.ld + column + at, 1);
 }
 
-template <class Part>
-FP_INLINE void finish(const Destination& d, int64_t row, int64_t column, Vf x, Part part) {
+template <class Lanes>
+FP_INLINE void finish(const Destination& d, int64_t row, int64_t column, Vf x, Lanes part) {
   if (d.bias != nullptr) x += load(d.bias + column, part);
   float* sums = d.sums == nullptr ? nullptr : d.sums + row * d.ld_sums + column;
   if (d.add) x += load(sums, part);
