@@ -1,5 +1,5 @@
-// Measures how many cores other programs use, so that compute threads need not share a core. Parallel loops wait for
-// their slowest thread: one that shares its core makes all of them half as fast.
+// Measures how many cores other programs use. Loops on OpenMP's threads wait for their slowest thread: one that shares
+// its core makes all of them half as fast, so there each free core gets one thread (base/parallel.h).
 #pragma once
 
 #include <chrono>

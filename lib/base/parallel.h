@@ -33,8 +33,8 @@ void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece, int t
 }
 
 // Calls body(i, thread) for each i in [0, n), in any order, on whichever of max_threads() threads is free, and waits.
-// Two calls at the same time have different `thread`. The body must not throw. Loops of a
-// body that runs beside others run on one thread.
+// Two calls at the same time have different `thread`. The body must not throw. Loops within a body that runs beside
+// others run on one thread.
 template <class Body>
 void parallel_each(int64_t n, Body&& body) {
   detail::run_pieces(

@@ -36,21 +36,21 @@ bool spin_until(Condition&& holds) {
   return false;
 }
 
-// Asks for short turns on a core that other programs use, too, so that a thread is not away for long while others wait
-// for it. Linux before 6.12 ignores it.
-void ask_for_short_turns() {
+// Asks for short time slices, so that a thread that shares its core with another program is not off it for long while
+// others wait for it. Linux before 6.12 ignores it.
+void ask_for_short_time_slices() {
 #ifdef SYS_sched_setattr
   struct {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t turn_ns, deadline, period;
+    uint64_t slice_ns, deadline, period;
     uint32_t least_use, most_use;
   } a{};
-  constexpr uint64_t kTurn = 200'000;  // nanoseconds
+  constexpr uint64_t kSlice = 200'000;  // nanoseconds
   if (::syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) != 0 || a.policy != SCHED_OTHER) return;
-  a.turn_ns = kTurn;
+  a.slice_ns = kSlice;
   ::syscall(SYS_sched_setattr, 0, &a, 0);
 #endif
 }
@@ -92,7 +92,7 @@ int64_t first_of(int64_t pieces, int share, int shares) { return pieces * share 
 
 ThreadTeam::ThreadTeam(int threads, std::vector<int> cores)
     : shares_(static_cast<size_t>(threads)), cores_(std::move(cores)) {
-  ask_for_short_turns();  // the others inherit it
+  ask_for_short_time_slices();  // the others inherit it
   try {
     for (int t = 1; t < threads; ++t) others_.emplace_back([this, t] { run_thread(t); });
   } catch (const std::system_error& e) {

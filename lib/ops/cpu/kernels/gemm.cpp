@@ -58,13 +58,13 @@ void pack_rows_of(Word* dst, int64_t ld, const Operand<T>& o, int64_t row, int64
 }
 
 // Part of the words of k of a block: [begin, end) of `depth`, which start at element `k` of the operands.
-struct Words {
+struct DepthPart {
   int64_t k, depth, begin, end;
 };
 
 // Packs a transposed operand in the same way: `panels` panels of kWidth rows each, one after the other in dst.
 template <class Unit, int kWidth, class T>
-void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, const Words& at) {
+void pack_columns_of(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, const DepthPart& at) {
   for (int64_t w = at.begin; w < at.end; ++w) {
     const int64_t first = at.k + w * Unit::kPerWord;
     const T* src = o.data + first * o.rows + row;
@@ -95,7 +95,7 @@ void pack(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k
     pack_rows_of<Unit>(dst + p * depth * kWidth, kWidth, o, row + p * kWidth, kWidth, k, depth);
 }
 
-// Packs them on all threads, each of which reads what is contiguous in memory.
+// Packs the same panels on all threads, each of which reads what is contiguous in memory.
 template <class Unit, int kWidth, class T>
 void pack_shared(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, int64_t k, int64_t depth) {
   if (o.transposed)
@@ -222,7 +222,7 @@ struct GemmBlock {
   int64_t first, rows, word, depth;
 };
 
-// The tiles of rows [begin, end) of a block in one panel; `a` and `b` are their packed operands.
+// Computes the tiles of rows [begin, end) of a block in one panel from their packed operands.
 template <class Unit>
 void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Word* a, const Word* b,
                     int64_t begin, int64_t end, int64_t column) {
