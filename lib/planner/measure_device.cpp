@@ -168,7 +168,25 @@ class Measurement {
       }
   }
 
-  // Times attention over more tokens than the probes have, where it is no longer bound by memory, and with two head
+  // Times products as wide as those of models of billions of parameters, with operands larger than the caches: the
+  // probes' are neither (on a GPU they are), so that such rates would be extrapolated. Adds to `samples`.
+  void products() {
+    if (on_gpu_) return;
+    constexpr double kShare = 0.3;  // of a step
+    const int64_t tokens = quick_ ? 512 : 4096, width = quick_ ? 2048 : 4096;
+    log::info("measuring products of {} x {} x {}", tokens, width, width);
+    OpTimer timer(ops_);
+    for (const DType t : {DType::bf16, DType::f32}) {
+      const Tensor x = timer.operand(t, {tokens, width}), w = timer.operand(t, {width, width}),
+                   y = timer.operand(t, {tokens, width}), dw = timer.operand(DType::f32, {width, width});
+      time(timer, calls::Linear{y, x, w}, kShare);
+      time(timer, calls::LinearBackwardInput{x, y, w}, kShare);
+      time(timer, calls::LinearBackwardWeight{dw, y, x, Write::set}, kShare);
+      timer.drop();
+    }
+  }
+
+  // Times attention over more tokens than the probes have, whose keys fill the caches of a core, and with two head
   // sizes: without these samples the rates for long sequences are a guess. Adds to `samples`.
   void attention() {
     for (const int64_t head_dim : {64, 128}) attention_of(head_dim);
@@ -176,7 +194,7 @@ class Measurement {
   void attention_of(int64_t head_dim) {
     constexpr int64_t kHeads = 4;
     constexpr double kShare = 0.1;  // of a step
-    const int64_t length = (quick_ ? 2048 : 4096) * (on_gpu_ ? kGpuScale : 1);
+    const int64_t length = on_gpu_ ? (quick_ ? 8192 : 16384) : quick_ ? 2048 : 8192;
     log::info("measuring attention over {} tokens with heads of {}", length, head_dim);
     OpTimer timer(ops_);
     for (const DType t : {DType::bf16, DType::f32}) {
@@ -204,9 +222,12 @@ class Measurement {
   template <class Call>
   void time(OpTimer& timer, const Call& call, double share) {
     together_.barrier();
-    const double seconds = average(timer.seconds([&] { run(ops_, call); }, quick_ ? 3 : 5));
+    const double seconds = average(timer.seconds([&] { run(ops_, call); }, 3));
     samples.push_back({{cost(call)}, seconds, 1, share});
   }
+  static void run(Ops& ops, const calls::Linear& c) { ops.linear(c); }
+  static void run(Ops& ops, const calls::LinearBackwardInput& c) { ops.linear_backward_input(c); }
+  static void run(Ops& ops, const calls::LinearBackwardWeight& c) { ops.linear_backward_weight(c); }
   static void run(Ops& ops, const calls::Attention& c) { ops.attention(c); }
   static void run(Ops& ops, const calls::AttentionBackward& c) { ops.attention_backward(c); }
   static void run(Ops& ops, const calls::Quantize& c) { ops.quantize(c); }
@@ -331,6 +352,7 @@ DeviceRates measure_device(Ops& ops, Group& together, int ranks, bool quick, dou
   m.train_all(quick ? kQuickProbes : kProbes, limit_s);
   if (!quick)
     for (const DType compute : {DType::bf16, DType::f32}) m.train(kCheck, compute, false);
+  m.products();
   m.attention();
   m.quantize();
   log::info("fitting rates to what was measured");
