@@ -61,7 +61,7 @@ function(fp_rarely_run target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
-# fp_module(name [RARELY_RUN | COMPUTES] [FOLDERS folder...] [DEPS target...]): static library fp_<name> from the .cpp
+# fp_module(name [RARELY_RUN] [COMPUTES] [FOLDERS folder...] [DEPS target...]): static library fp_<name> from the .cpp
 # files of this folder and of the named sub-folders, which belong to the module. Other sub-folders are their own modules.
 # RARELY_RUN: see above. COMPUTES: its loops dominate the time of tests, so it is also optimised under the asan preset,
 # where other code is not because -O1 takes twice as long to compile as -O0.
@@ -79,7 +79,8 @@ function(fp_module name)
     fp_unity(fp_${name})
     if(ARG_RARELY_RUN)
       fp_rarely_run(fp_${name})
-    elseif(ARG_COMPUTES)
+    endif()
+    if(ARG_COMPUTES)
       target_compile_options(fp_${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
     endif()
   else()

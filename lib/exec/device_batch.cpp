@@ -36,43 +36,57 @@ std::vector<int32_t> all_tokens(const Batch& b, const std::vector<int32_t>& valu
 std::vector<TokenShare> shares_of(const ModelEnv& e, const Batch& b) { return split_tokens(b.n, b.seq_len, e.tokens); }
 
 int64_t valid_targets(const Batch& b, const std::vector<TokenShare>& shares) {
-  const std::vector<int32_t> mine = own_tokens(b, b.targets, shares, kIgnoredTarget);
-  return static_cast<int64_t>(mine.size()) - std::count(mine.begin(), mine.end(), kIgnoredTarget);
+  int64_t sum = 0;
+  for (const TokenShare& share : shares)
+    for (int64_t i = 0; i < b.n; ++i) {
+      const auto sample = b.targets.begin() + i * b.seq_len;
+      const auto first = sample + std::min(share.first_token, b.seq_len),
+                 end = sample + std::min(share.first_token + share.tokens, b.seq_len);
+      sum += end - first - std::count(first, end, kIgnoredTarget);
+    }
+  return sum;
 }
 
 DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
   const std::vector<TokenShare> shares = shares_of(e, b);
   DeviceBatch s;
-  const auto put = [&](ArenaTensor& t, const Shape& shape, const std::vector<int32_t>& host) {
+  // A dry run, which needs only shapes, may be of millions of tokens: it makes no values.
+  const bool dry = e.arena->dry();
+  const auto put = [&](ArenaTensor& t, const Shape& shape, const auto& values) {
     t = e.arena->alloc(DType::i32, shape);
+    const std::vector<int32_t> host = dry ? std::vector<int32_t>() : values();
     e.ops->copy_in({t, host.data()});
   };
-  const auto put_rows = [&](ArenaTensor& t, const std::vector<int32_t>& host) {
-    put(t, {static_cast<int64_t>(host.size())}, host);
-  };
-  std::vector<int32_t> ids = own_tokens(b, b.tokens, shares, 0), positions = own_tokens(b, b.positions, shares, 0);
-  if (e.ids->embedding.positions >= 0) put_rows(s.row_positions, positions);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = ids[i] - e.vocabulary.first;
-    const bool here = id >= 0 && id < e.vocabulary.count;
-    ids[i] = here ? static_cast<int32_t>(id) : -1;
-    if (!here) positions[i] = -1;
+  int64_t rows = 0, all_rows = 0;
+  for (const TokenShare& share : shares) rows += b.n * share.tokens, all_rows += b.n * share.length;
+  std::vector<int32_t> ids, positions, embed_positions;
+  if (!dry) {
+    ids = own_tokens(b, b.tokens, shares, 0);
+    positions = embed_positions = own_tokens(b, b.positions, shares, 0);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int64_t id = ids[i] - e.vocabulary.first;
+      const bool here = id >= 0 && id < e.vocabulary.count;
+      ids[i] = here ? static_cast<int32_t>(id) : -1;
+      if (!here) embed_positions[i] = -1;
+    }
   }
-  put_rows(s.ids, ids);
-  if (e.ids->embedding.positions >= 0) put_rows(s.embed_positions, positions);
-  put_rows(s.targets, own_tokens(b, b.targets, shares, kIgnoredTarget));
-  put_rows(s.positions, all_tokens(b, b.positions, shares, 0));
+  const bool learned_positions = e.ids->embedding.positions >= 0;
+  if (learned_positions) put(s.row_positions, {rows}, [&] { return positions; });
+  put(s.ids, {rows}, [&] { return ids; });
+  if (learned_positions) put(s.embed_positions, {rows}, [&] { return embed_positions; });
+  put(s.targets, {rows}, [&] { return own_tokens(b, b.targets, shares, kIgnoredTarget); });
+  put(s.positions, {all_rows}, [&] { return all_tokens(b, b.positions, shares, 0); });
   std::vector<int32_t> words;
   for (const uint64_t id : b.sample_ids) {
     words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id)));
     words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id >> 32)));
   }
-  put(s.sample_ids, {b.n, 2}, words);
+  put(s.sample_ids, {b.n, 2}, [&] { return words; });
   const bool masked = std::any_of(b.doc_start.begin(), b.doc_start.end(), [](int32_t start) { return start != 0; });
   // Allocated even if unused: a hole that only some batches leave could raise the arena above the dry run's mark.
   const size_t chunks = shares.size();
   put(s.doc_start, {static_cast<int64_t>(chunks) * b.n, shares[0].length},
-      all_tokens(b, b.doc_start, shares, static_cast<int32_t>(b.seq_len)));
+      [&] { return all_tokens(b, b.doc_start, shares, static_cast<int32_t>(b.seq_len)); });
   for (size_t i = 0; i < chunks; ++i) {
     const auto part = [&](const Tensor& t) { return part_of(t, i, chunks); };
     s.chunks.push_back({i, shares[i], shares[i].local_runs(), part(s.ids), part(s.targets), part(s.row_positions),

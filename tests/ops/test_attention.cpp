@@ -13,7 +13,7 @@ using Pass = AttentionOperands::Pass;
 }  // namespace
 
 TEST_CASE("attention agrees with the oracle on short sequences") {
-  for (const AttentionCase& a : attention_cases(fewer_if_slow(64, 16), 65, 1)) check_both_passes(a);
+  for (const AttentionCase& a : attention_cases(fewer_if_slow(64, 12), 65, 1)) check_both_passes(a);
 }
 
 TEST_CASE("attention agrees with the oracle on longer sequences", "[slow]") {
@@ -33,7 +33,7 @@ TEST_CASE("attention agrees with the oracle at a thousand tokens", "[nightly]") 
 
 TEST_CASE("attention_backward adds to its gradients") {
   int i = 0;
-  for (const AttentionCase& a : attention_cases(fewer_if_slow(32, 16), 65, 5)) {
+  for (const AttentionCase& a : attention_cases(fewer_if_slow(32, 12), 65, 5)) {
     const Write dq_write = i % 3 == 0 ? Write::set : Write::add, dkv_write = i % 3 == 1 ? Write::set : Write::add;
     check_backward(a, dq_write, dkv_write);
     ++i;

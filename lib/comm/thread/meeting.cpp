@@ -20,7 +20,7 @@ std::shared_ptr<OpenRounds> Meeting::group(const std::string& name, const std::v
 std::shared_ptr<Round> Meeting::post(OpenRounds& open, const std::tuple<int, int, int64_t>& key,
                                      const std::string& group, const std::vector<int>& ranks, int place,
                                      const CommCall& call) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (!why_failed_.empty()) throw CommError(fmt::format("group {}: {}: {}", group, name_of(call.kind), why_failed_));
   std::shared_ptr<Round>& entry = open.rounds[key];
   if (!entry)
@@ -39,6 +39,7 @@ std::shared_ptr<Round> Meeting::post(OpenRounds& open, const std::tuple<int, int
   round->pieces = pieces_of(round->calls);
   if (round->calls[0].from.bytes() <= kSmall && round->cancelled_by < 0)
     while (round->next < round->pieces) move_piece(round->calls, round->next++);
+  lock.unlock();  // so that those who wake do not wait for it
   wake(*round);
   return round;
 }
