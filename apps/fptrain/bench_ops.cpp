@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "bench.h"
 #include "device.h"
@@ -66,11 +67,15 @@ OpsReport measure_ops(const OpsBenchArguments& a) {
     r.device = ops->name();
     r.peak = peak_rate(*ops, compute);
     OpBenchmark b(*ops, compute, a.repeats);
+    log::info("measuring products");
     b.products(sizes);
     b.fused_products(sizes);
     b.copies();  // not first: an idle GPU takes a while to reach its full clocks
-    for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len})
+    for (const int64_t length : {a.model.seq_len, 4 * a.model.seq_len, 16 * a.model.seq_len}) {
+      log::info("measuring attention over {} tokens", length);
       b.attention(sizes, length, "");
+    }
+    log::info("measuring other ops");
     b.norms(sizes);
     b.token_local(sizes);
     b.embeddings(sizes);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/human_text.h"
 #include "config/open_keys.h"
 #include "planner/search.h"
 
@@ -36,8 +37,7 @@ double memory_fraction(const RankMemory& m) {
 
 std::string overrun(const RankMemory& m) {
   if (m.fits()) return {};
-  const double gib = static_cast<double>(m.missing()) / (1 << 30);
-  const std::string amount = gib < 0.1 ? fmt::format("{:.2f} MiB", 1024 * gib) : fmt::format("{:.2f} GiB", gib);
+  const std::string amount = human_bytes(static_cast<double>(m.missing()));
   const auto over_budget = [&](std::string_view key, int64_t budget) {
     return fmt::format("over {} = {:.5g} by {}", key, static_cast<double>(budget) / (1 << 30), amount);
   };

@@ -55,7 +55,11 @@ const Term& term_of(const std::vector<Term>& terms, const OpWork& w) {
                                [&](const Term& t) { return t.op == w.op && t.compute == compute_name(w.dtype); });
 }
 
-double inverse(double seconds, double unit) { return seconds > 0 ? 1 / (seconds * unit) : 0; }
+// Returns a rate in `unit` a second from the seconds of one; 0, no limit, for what is faster than any device.
+double inverse(double seconds, double unit) {
+  constexpr double kLeast = 1e-18;
+  return seconds > kLeast ? 1 / (seconds * unit) : 0;
+}
 
 OpRates op_rates(std::string op, std::string compute, const double* x) {
   return {std::move(op), std::move(compute), inverse(x[1], 1e9), inverse(x[2], 1e12), x[0] * 1e6, inverse(x[3], 1e9)};

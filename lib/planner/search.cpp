@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/human_text.h"
 #include "planner/candidates.h"
 #include "planner/estimate_cache.h"
 #include "planner/savings.h"
@@ -199,8 +200,8 @@ class Searcher {
       const Estimate& e = now.estimate;
       if (e.ranks == 0 || e.memory.fits() || e.time.total >= best || memory_fraction(e.memory) > kWithinReach) continue;
       show(now);
-      result_.remarks.push_back(fmt::format("with {:.1f} GiB more: {}, {:.1f} % faster",
-                                            static_cast<double>(e.memory.missing()) / (1 << 30), describe(now.plan),
+      result_.remarks.push_back(fmt::format("with {} more: {}, {:.1f} % faster",
+                                            human_bytes(static_cast<double>(e.memory.missing())), describe(now.plan),
                                             100 * (1 - e.time.total / best)));
     }
   }

@@ -43,9 +43,10 @@ void require_ranks(const ParallelSection& p, int ranks, ArrangedBy command) {
   const int64_t product = p.pipeline.ranks * p.data * p.sequence * p.tensor;
   if (product == ranks) return;
   throw ConfigError(fmt::format(
-      "parallel: pipeline {} x data {} x sequence {} x tensor {} = {}, but this run has {} ranks; {}, or change a "
+      "parallel: pipeline {} x data {} x sequence {} x tensor {} = {}, but this run has {} rank{}; {}, or change a "
       "degree (parallel.data: 0 takes the ranks that the others leave; parallel: auto plans them)",
-      p.pipeline.ranks, p.data, p.sequence, p.tensor, product, ranks, advice_for(command, product)));
+      p.pipeline.ranks, p.data, p.sequence, p.tensor, product, ranks, ranks == 1 ? "" : "s",
+      advice_for(command, product)));
 }
 
 }  // namespace

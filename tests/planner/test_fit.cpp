@@ -118,6 +118,17 @@ TEST_CASE("fitted coefficients are not negative and rates of products are finite
   for (const double c : {p.half_tokens, p.half_outputs, p.half_inputs, p.overhead_us}) CHECK(c >= 0);
 }
 
+TEST_CASE("a part of an op's time that is nearly none has no rate", "[planner][fit]") {
+  // In exact arithmetic these times have nothing of the flops; after rounding, 1e-24 seconds each.
+  std::vector<OpSample> measured;
+  for (double size = 1e3; size < 1e9; size *= 3)
+    measured.push_back({{{"add", size * std::log(size), size, 0, 0, 0, DType::f32}}, 1e-6 + size / 20e9});
+  for (uint64_t i = 0; i < measured.size(); ++i) measured[i].seconds *= noise(i, 1e-12);
+  const OpRates r = fit_rates(measured).ops.front();
+  CHECK(r.tflops < 1e6);
+  CHECK(r.gb_per_s == Approx(20).epsilon(1e-3));
+}
+
 TEST_CASE("fitted products are not faster than the data sheet of their compute type", "[planner][fit]") {
   const PeakRates peaks{.bf16 = 0.9 * kProductFlops, .fp32 = 0};
   for (const ProductRates& p : fit_rates(samples(0), peaks).products) {

@@ -70,10 +70,10 @@ TEST_CASE("alternatives differ from the best and explain why they lose", "[plann
     if (c.estimate.memory.fits())
       CHECK_THAT(c.why, Catch::Contains("% slower: ") || Catch::Contains("as fast"));
     else
-      CHECK_THAT(c.why, Catch::Contains("over by ") && Catch::Contains("GiB (mostly activations)"));
+      CHECK_THAT(c.why, Catch::Contains("over by ") && Catch::Contains("iB (mostly activations)"));
   }
   REQUIRE(!s.remarks.empty());
-  CHECK_THAT(s.remarks.front(), Catch::Contains("GiB more: ") && Catch::Contains("% faster"));
+  CHECK_THAT(s.remarks.front(), Catch::Contains("iB more: ") && Catch::Contains("% faster"));
 }
 
 TEST_CASE("the nearest plan that fits has the fewest changed keys", "[planner][search]") {
