@@ -51,42 +51,44 @@ DeviceBatch upload(const ModelEnv& e, const Batch& b, bool training) {
   const std::vector<TokenShare> shares = shares_of(e, b);
   DeviceBatch s;
   // A dry run, which needs only shapes, may be of millions of tokens: it makes no values.
-  const bool dry = e.arena->dry();
-  const auto put = [&](ArenaTensor& t, const Shape& shape, const auto& values) {
+  const auto own = [&](const std::vector<int32_t>& values, int32_t padding) {
+    return e.arena->dry() ? std::vector<int32_t>() : own_tokens(b, values, shares, padding);
+  };
+  const auto all = [&](const std::vector<int32_t>& values, int32_t padding) {
+    return e.arena->dry() ? std::vector<int32_t>() : all_tokens(b, values, shares, padding);
+  };
+  const auto put = [&](ArenaTensor& t, const Shape& shape, const std::vector<int32_t>& host) {
     t = e.arena->alloc(DType::i32, shape);
-    const std::vector<int32_t> host = dry ? std::vector<int32_t>() : values();
     e.ops->copy_in({t, host.data()});
   };
   int64_t rows = 0, all_rows = 0;
-  for (const TokenShare& share : shares) rows += b.n * share.tokens, all_rows += b.n * share.length;
-  std::vector<int32_t> ids, positions, embed_positions;
-  if (!dry) {
-    ids = own_tokens(b, b.tokens, shares, 0);
-    positions = embed_positions = own_tokens(b, b.positions, shares, 0);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const int64_t id = ids[i] - e.vocabulary.first;
-      const bool here = id >= 0 && id < e.vocabulary.count;
-      ids[i] = here ? static_cast<int32_t>(id) : -1;
-      if (!here) embed_positions[i] = -1;
-    }
+  for (const TokenShare& share : shares) {
+    rows += b.n * share.tokens;
+    all_rows += b.n * share.length;
   }
-  const bool learned_positions = e.ids->embedding.positions >= 0;
-  if (learned_positions) put(s.row_positions, {rows}, [&] { return positions; });
-  put(s.ids, {rows}, [&] { return ids; });
-  if (learned_positions) put(s.embed_positions, {rows}, [&] { return embed_positions; });
-  put(s.targets, {rows}, [&] { return own_tokens(b, b.targets, shares, kIgnoredTarget); });
-  put(s.positions, {all_rows}, [&] { return all_tokens(b, b.positions, shares, 0); });
+  std::vector<int32_t> ids = own(b.tokens, 0), positions = own(b.positions, 0);
+  if (e.ids->embedding.positions >= 0) put(s.row_positions, {rows}, positions);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = ids[i] - e.vocabulary.first;
+    const bool here = id >= 0 && id < e.vocabulary.count;
+    ids[i] = here ? static_cast<int32_t>(id) : -1;
+    if (!here) positions[i] = -1;
+  }
+  put(s.ids, {rows}, ids);
+  if (e.ids->embedding.positions >= 0) put(s.embed_positions, {rows}, positions);
+  put(s.targets, {rows}, own(b.targets, kIgnoredTarget));
+  put(s.positions, {all_rows}, all(b.positions, 0));
   std::vector<int32_t> words;
   for (const uint64_t id : b.sample_ids) {
     words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id)));
     words.push_back(static_cast<int32_t>(static_cast<uint32_t>(id >> 32)));
   }
-  put(s.sample_ids, {b.n, 2}, [&] { return words; });
+  put(s.sample_ids, {b.n, 2}, words);
   const bool masked = std::any_of(b.doc_start.begin(), b.doc_start.end(), [](int32_t start) { return start != 0; });
   // Allocated even if unused: a hole that only some batches leave could raise the arena above the dry run's mark.
   const size_t chunks = shares.size();
   put(s.doc_start, {static_cast<int64_t>(chunks) * b.n, shares[0].length},
-      [&] { return all_tokens(b, b.doc_start, shares, static_cast<int32_t>(b.seq_len)); });
+      all(b.doc_start, static_cast<int32_t>(b.seq_len)));
   for (size_t i = 0; i < chunks; ++i) {
     const auto part = [&](const Tensor& t) { return part_of(t, i, chunks); };
     s.chunks.push_back({i, shares[i], shares[i].local_runs(), part(s.ids), part(s.targets), part(s.row_positions),
