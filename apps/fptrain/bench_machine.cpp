@@ -191,7 +191,7 @@ void add_device_options(cli::App& command, MachineBenchArguments& a) {
   command.add_option("--device", a.device)->capture_default_str()->check(cli::IsMember({"auto", "cpu", "cuda"}));
   command.add_option("--threads", a.threads, "threads per rank; 0: an even part of the cores")
       ->check(cli::NonNegativeNumber);
-  command.add_flag("--quick", a.quick, "measure for some seconds instead of a minute, less exactly");
+  command.add_flag("--quick", a.quick, "measure for some seconds instead of some minutes, less exactly");
 }
 
 void add_directory(cli::App& command, MachineBenchArguments& a) {

@@ -28,9 +28,10 @@ struct DeviceRates {
   double copy_gb_per_s = 0, host_gb_per_s = 0, host_update_gb_per_s = 0;  // per rank
 };
 
-// Trains small models on the device and times every op within a step. Takes about a minute. `quick`: takes some seconds
-// and starts no model after `limit_s`, except the first, in each compute type. `together`: the group of all ranks, over
-// which measurements are averaged. `ranks`: ranks per node.
+// Trains small models on the device and times every op within a step; then wide products (on CPUs), attention over many
+// tokens and quantization. Takes one to three minutes. `quick`: takes some seconds, with smaller sizes, and starts no
+// model after `limit_s`, except the first, in each compute type; the limit does not apply to the rest. `together`: the
+// group of all ranks, over which measurements are averaged. `ranks`: ranks per node.
 DeviceRates measure_device(Ops&, Group& together, int ranks, bool quick, double limit_s = kQuickSeconds);
 
 // Times every collective among the ranks of each node and, with several nodes, among the ranks with the same position

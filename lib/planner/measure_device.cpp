@@ -168,8 +168,8 @@ class Measurement {
       }
   }
 
-  // Times products as wide as those of models of billions of parameters, with operands larger than the caches: the
-  // probes' are neither (on a GPU they are), so that such rates would be extrapolated. Adds to `samples`.
+  // Times wide products of large operands, as in models of billions of parameters. On CPUs, where the operands of the
+  // probes are small, rates for these would be extrapolated. Adds to `samples`.
   void products() {
     if (on_gpu_) return;
     constexpr double kShare = 0.3;  // of a step
@@ -186,8 +186,8 @@ class Measurement {
     }
   }
 
-  // Times attention over more tokens than the probes have, whose keys fill the caches of a core, and with two head
-  // sizes: without these samples the rates for long sequences are a guess. Adds to `samples`.
+  // Times attention over more tokens than the probes have, so that keys do not stay in a core's cache, and with two
+  // head sizes: without these samples the rates for long sequences are a guess. Adds to `samples`.
   void attention() {
     for (const int64_t head_dim : {64, 128}) attention_of(head_dim);
   }
@@ -222,7 +222,7 @@ class Measurement {
   template <class Call>
   void time(OpTimer& timer, const Call& call, double share) {
     together_.barrier();
-    const double seconds = average(timer.seconds([&] { run(ops_, call); }, 3));
+    const double seconds = average(timer.seconds([&] { run(ops_, call); }, quick_ || !on_gpu_ ? 3 : 5));
     samples.push_back({{cost(call)}, seconds, 1, share});
   }
   static void run(Ops& ops, const calls::Linear& c) { ops.linear(c); }

@@ -30,7 +30,7 @@ SKIPPED = [
     (r"^chrt ", "needs a permission for real-time priorities; without it `bench schedule` is a test of tests/cli"),
 ]
 LONG = [
-    (r"bench all --write-cluster", "measures for a minute"),
+    (r"bench all --write-cluster", "measures for some minutes"),
 ]
 # Commands that a page shows to be refused, with their exit codes.
 REFUSED = [(r"--resume none", 2)]

@@ -17,7 +17,8 @@
 
 namespace fp {
 
-// One communication. Guarded by the mutex of its Meeting, except for `calls` while pieces are being executed.
+// One communication. Guarded by the mutex of its Meeting, except for `ranks`, which do not change, and for `calls`
+// while pieces are being executed.
 struct Round {
   std::string group;
   CommKind kind = CommKind::host;
