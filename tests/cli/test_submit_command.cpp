@@ -199,7 +199,7 @@ TEST_CASE("submit refuses a run that does not fit in the memory of its nodes", "
                 "--set", "model.ffn=65536", "--set", plan, "--set", "parallel.cluster=dgx-a100"});
     CAPTURE(plan, o.output);
     CHECK(o.code == 2);
-    CHECK_THAT(o.output, Contains("fit") && Contains("GiB") && !Contains("#SBATCH"));
+    CHECK_THAT(o.output, Contains("fit") && Contains("over by ") && !Contains("#SBATCH"));
   }
 }
 
