@@ -119,7 +119,7 @@ TEST_CASE("fitted coefficients are not negative and rates of products are finite
 }
 
 TEST_CASE("a part of an op's time that is nearly none has no rate", "[planner][fit]") {
-  // In exact arithmetic these times have nothing of the flops; after rounding, 1e-24 seconds each.
+  // In exact arithmetic these times have nothing of the flops; after rounding, some 1e-20 seconds each.
   std::vector<OpSample> measured;
   for (double size = 1e3; size < 1e9; size *= 3)
     measured.push_back({{{"add", size * std::log(size), size, 0, 0, 0, DType::f32}}, 1e-6 + size / 20e9});
