@@ -27,6 +27,8 @@ constexpr std::array kOpenKeys = {
     OpenKey{"offload.weights", "memory.offload.weights"},
     OpenKey{"device_share", "memory.offload.device_share"},
     OpenKey{"subgroup", "memory.offload.subgroup"},
+    OpenKey{"node_weights", "communication.node_weights"},
+    OpenKey{"gradient_bits", "communication.gradient_bits"},
 };
 
 bool stands_for(std::string_view listed, const OpenKey& key) {
@@ -47,6 +49,7 @@ bool is_meaningless(const RunSpec& spec, std::string_view name) {
   if (name == "offload.weights")
     return stays || spec.optimizer.kind == OptimizerKind::muon || spec.memory.offload.early_gradients ||
            !spec.eval.sample_prompt.empty() || !p.schedule_file.empty();
+  if (name == "gradient_bits") return spec.communication.max_gradient_error == 0;
   if (name == "device_share") return stays || spec.optimizer.kind == OptimizerKind::muon;
   return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }

@@ -78,9 +78,10 @@ void declare(Fields& f, ParallelSection& s) {
       {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
               "auto` is short for [all], and `memory: auto` adds `memory`, also to a list that `--set` gives, if it is "
               "not empty. Keys that are written keep their values. "
-              "`pipeline` stands for its four keys and `memory` for the last seven, which are keys of the section "
-              "`memory` (device_share and subgroup are those of `offload`, for offloaded state); micro_batch is "
-              "train.micro_batch.",
+              "`pipeline` stands for its four keys and `memory` for the seven from recompute to subgroup, which are "
+              "keys of the section `memory` (device_share and subgroup are those of `offload`, for offloaded state); "
+              "micro_batch is train.micro_batch, and the last two are keys of `communication`: gradients are "
+              "quantized only within `max_gradient_error`.",
        .choices = {"all",
                    "tensor",
                    "sequence",
@@ -101,7 +102,9 @@ void declare(Fields& f, ParallelSection& s) {
                    "offload.optimizer",
                    "offload.weights",
                    "device_share",
-                   "subgroup"}});
+                   "subgroup",
+                   "node_weights",
+                   "gradient_bits"}});
   f.add("tensor", s.tensor,
         {.doc = "Tensor-parallel ranks, which split every layer: heads, MLP columns and vocabulary (Megatron-LM). Best "
                 "within a node.",
@@ -209,8 +212,8 @@ void declare(Fields& f, CommunicationSection& s) {
            "Limit of what `gradient_bits` may cost a parameter: the mean relative error of its gradients, of which an "
            "element that is lost counts 1. Where the error, measured in every step on a sample, is above the limit, "
            "the gradients of this parameter are sent with 8 bits, or as they are; the first step sends all as they "
-           "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. 0: no "
-           "limit.",
+           "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. With "
+           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. 0: no limit.",
        .min = 0,
        .max = 1});
 }

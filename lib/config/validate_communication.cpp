@@ -48,7 +48,8 @@ void check_communication(const RunSpec& s, Checker& check) {
                 "communication.rotate_gradients has no effect without communication.gradient_bits; remove it");
   check.require(c.max_gradient_error == 0 || c.gradient_bits > 0,
                 {"communication.max_gradient_error", "communication.gradient_bits"},
-                "communication.max_gradient_error has no effect without communication.gradient_bits; remove it");
+                "communication.max_gradient_error has no effect without communication.gradient_bits, which only "
+                "parallel.auto chooses; write gradient_bits, or remove the limit");
   check.require(
       !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
       fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));

@@ -9,6 +9,7 @@
 #include "config/validate.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
+#include "planner/gradient_bits.h"
 #include "planner/memory.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
@@ -32,13 +33,14 @@ std::vector<int64_t> divisors(int64_t n) {
   return list;
 }
 
-bool passes_checks(const RunSpec& spec) {
+bool passes(void (*checks)(const RunSpec&, Checker&), const RunSpec& spec) {
   const Written nothing;
   Problems problems;
   Checker check(nothing, "", problems);
-  check_run(spec, check);
+  checks(spec, check);
   return problems.empty();
 }
+bool passes_checks(const RunSpec& spec) { return passes(check_run, spec); }
 
 // Throws as PipelinePlan::step() would, mostly without generating the schedule.
 void require_schedule(const RunSpec& spec) {
@@ -78,7 +80,8 @@ Candidates::Candidates(const RunSpec& spec, int ranks, const ClusterSpec& cluste
       given_(plan_of(spec)),
       ranks_(ranks),
       savings_(spec_, ranks, cluster),
-      node_(std::min<int64_t>(ranks, cluster.ranks_per_node)) {
+      node_(std::min<int64_t>(ranks, cluster.ranks_per_node)),
+      fewest_bits_(fewest_gradient_bits(spec.communication)) {
   const double sharers = cluster.device == ClusterDevice::cpu ? static_cast<double>(node_) : 1;
   const double usable = static_cast<double>(usable_bytes(cluster, cluster.memory_gib));
   device_bytes_ = usable / sharers - cluster.reserved_gib * static_cast<double>(1 << 30);
@@ -145,21 +148,40 @@ bool Candidates::may_fit(const Plan& p) const {
          device_bytes_;
 }
 
+// Returns ZeRO stage 1, or the one that written keys of `communication` need.
+int64_t Candidates::least_zero_stage(Plan p) const {
+  if (p.data * p.sequence == 1 || spec_.precision.stochastic_rounding) return 0;
+  p.zero_stage = 1;
+  while (p.zero_stage < 3 && !passes(check_communication, with_plan(spec_, p))) ++p.zero_stage;
+  return p.zero_stage;
+}
+
+std::vector<int64_t> Candidates::gradient_bits(const Plan& p) const {
+  if (!open("gradient_bits")) return {given_.gradient_bits};
+  if (p.zero_stage == 0 || fewest_bits_ == 0) return {0};
+  return {0, fewest_bits_};
+}
+
 std::vector<Plan> Candidates::leads(bool any_size) const {
   std::vector<Plan> list;
   for (Plan p : arrangements()) {
     if (open("pipeline.schedule")) p.schedule = PipelineSchedule::one_f_one_b;
     if (open("pipeline.w_pass")) p.w_pass = false;
     if (open("megatron_sp")) p.megatron_sp = p.tensor > 1;
-    if (open("zero_stage")) p.zero_stage = p.data * p.sequence > 1 && !spec_.precision.stochastic_rounding ? 1 : 0;
+    if (open("node_weights")) p.node_weights = false;
+    if (open("gradient_bits")) p.gradient_bits = 0;
     p = savings_.without(p);
+    if (open("zero_stage")) p.zero_stage = least_zero_stage(p);
     for (const int64_t b : micro_batches(p.data)) {
       p.micro_batch = b;
       if (!any_size && !may_fit(p)) continue;
       // With fewer micro-batches than pipeline ranks, most of the time is bubble.
       if (open("micro_batch") && b > 1 && spec_.train.global_batch / p.data / b < p.pipeline) break;
-      const std::vector<Plan> any = schedules(p);
-      if (!any.empty()) list.push_back(any.front());
+      for (const int64_t bits : gradient_bits(p)) {
+        p.gradient_bits = bits;
+        const std::vector<Plan> any = schedules(p);
+        if (!any.empty()) list.push_back(any.front());
+      }
     }
   }
   return list;
@@ -212,6 +234,11 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
       p.zero_stage = zero;
       // Keys of other sections may need the weights on the device.
       if (p.weights != from.weights && !passes_checks(with_plan(spec_, p))) continue;
+      if (zero == 3 && open("node_weights") && ranks_ > node_ && node_ > 1) {
+        list.push_back(p);
+        list.back().node_weights = true;
+        if (!passes_checks(with_plan(spec_, list.back()))) list.pop_back();
+      }
       list.push_back(p);
     }
   return list;
@@ -219,18 +246,16 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
 
 std::vector<Plan> Candidates::siblings(const Plan& p) const {
   std::vector<Plan> list;
-  Plan q = p;
-  if (open("zero_stage") && p.zero_stage == 1) {
-    q.zero_stage = 0;
-    list.push_back(q);
-  }
+  Plan whole = p;
+  whole.zero_stage = 0;
+  const bool may_be_whole = open("zero_stage") && p.zero_stage == 1 && passes_checks(with_plan(spec_, whole));
+  if (may_be_whole) list.push_back(whole);
   if (!open("megatron_sp") || !p.megatron_sp) return list;
-  q = p;
-  q.megatron_sp = false;
-  list.push_back(q);
-  if (!open("zero_stage") || p.zero_stage != 1) return list;
-  q.zero_stage = 0;
-  list.push_back(q);
+  list.push_back(p);
+  list.back().megatron_sp = false;
+  if (!may_be_whole) return list;
+  list.push_back(whole);
+  list.back().megatron_sp = false;
   return list;
 }
 

@@ -23,7 +23,8 @@ class Candidates {
   Candidates& operator=(const Candidates&) = delete;
 
   // Returns each arrangement with each micro-batch size once, with the fastest choice of everything else when memory
-  // and bubbles do not count: no recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b. Tensor parallelism stays
+  // and bubbles do not count: no recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b; and, with a limit of the
+  // error of gradients, once more with quantized ones. Tensor parallelism stays
   // within a node or spans whole nodes. A pipeline has no fewer micro-batches than ranks, unless they are of one
   // sample. Unless `any_size`, leaves out plans whose state and least activations exceed the memory of a device even
   // with every saving.
@@ -45,6 +46,8 @@ class Candidates {
  private:
   std::vector<Plan> arrangements() const;
   std::vector<int64_t> micro_batches(int64_t data) const;
+  int64_t least_zero_stage(Plan) const;
+  std::vector<int64_t> gradient_bits(const Plan&) const;
   std::vector<int64_t> chunks(const Plan&) const;
   bool open(std::string_view key) const;
   bool may_be_offloaded(std::string_view key, Offload written) const {
@@ -57,6 +60,7 @@ class Candidates {
   int ranks_;
   Savings savings_;
   int64_t node_;         // ranks per node
+  int64_t fewest_bits_;  // of gradients whose usual error is within the limit; 0: none
   double device_bytes_;  // memory per rank
 };
 

@@ -58,9 +58,9 @@ std::vector<const Choice*> EstimateCache::ranking() const {
   return list;
 }
 
-const Choice* EstimateCache::fastest_fitting() const {
+const Choice* EstimateCache::fastest_fitting(const std::function<bool(const Plan&)>& wanted) const {
   for (const Choice* c : ranking())
-    if (c->exact && c->estimate.memory.fits()) return c;
+    if (c->exact && c->estimate.memory.fits() && wanted(c->plan)) return c;
   return nullptr;
 }
 

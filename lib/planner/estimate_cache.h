@@ -1,6 +1,7 @@
 // EstimateCache: the estimates of a search, quick ones of many plans and exact ones of some.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -29,8 +30,8 @@ class EstimateCache {
   bool none() const { return known_.empty(); }
   // Returns all legal plans, fastest first.
   std::vector<const Choice*> ranking() const;
-  // Returns the fastest plan with an exact estimate that fits; nullptr if there is none.
-  const Choice* fastest_fitting() const;
+  // Returns the fastest plan of those wanted with an exact estimate that fits; nullptr if there is none.
+  const Choice* fastest_fitting(const std::function<bool(const Plan&)>& wanted) const;
   // Returns the memory fraction, corrected by the least error that exact estimates of this schedule and ZeRO stage have
   // shown quick ones to have.
   double likely_memory_fraction(const Choice&) const;

@@ -15,7 +15,8 @@ std::strong_ordering Plan::operator<=>(const Plan& o) const {
     return std::tuple(p.tensor, p.sequence, p.pipeline, p.data, name_of(p.schedule), p.chunks, p.w_pass, p.megatron_sp,
                       p.zero_stage, p.micro_batch, p.recompute, p.activations, p.sequence_chunk_tokens,
                       p.mlp_tile_tokens, p.loss_chunk_tokens, p.optimizer, p.weights, p.subgroup,
-                      std::bit_cast<int64_t>(p.device_share));  // the same order, as it is not negative
+                      std::bit_cast<int64_t>(p.device_share),  // the same order, as it is not negative
+                      p.node_weights, p.gradient_bits);
   };
   return key(*this) <=> key(o);
 }
@@ -40,7 +41,9 @@ Plan plan_of(const RunSpec& s) {
             s.memory.offload.optimizer,
             s.memory.offload.weights,
             s.memory.offload.device_share,
-            s.memory.offload.subgroup};
+            s.memory.offload.subgroup,
+            s.communication.node_weights,
+            s.communication.gradient_bits};
   return plan;
 }
 
@@ -67,6 +70,9 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   s.memory.offload.device_share = plan.device_share;
   s.memory.offload.subgroup = plan.subgroup;
   if (plan.device_share == 1) s.memory.offload.early_gradients = false;  // the host updates nothing
+  s.communication.node_weights = plan.node_weights;
+  s.communication.gradient_bits = plan.gradient_bits;
+  if (plan.gradient_bits == 0) s.communication.max_gradient_error = 0;  // nothing is quantized
   return s;
 }
 
@@ -89,7 +95,9 @@ nlohmann::json to_json(const Plan& p) {
           {"offload_optimizer", name_of(p.optimizer)},
           {"offload_weights", name_of(p.weights)},
           {"device_share", p.device_share},
-          {"subgroup", p.subgroup}};
+          {"subgroup", p.subgroup},
+          {"node_weights", p.node_weights},
+          {"gradient_bits", p.gradient_bits}};
 }
 
 Plan plan_from_json(const nlohmann::json& j) {
@@ -121,7 +129,9 @@ Plan plan_from_json(const nlohmann::json& j) {
           *optimizer,
           *weights,
           j.at("device_share"),
-          j.at("subgroup")};
+          j.at("subgroup"),
+          j.at("node_weights"),
+          j.at("gradient_bits")};
 }
 
 std::string describe(const Plan& plan) {
@@ -135,6 +145,8 @@ std::string describe(const Plan& plan) {
   if (plan.sequence_chunk_tokens > 0) text += fmt::format(", sequences in chunks of {}", plan.sequence_chunk_tokens);
   if (plan.optimizer == Offload::host)
     text += fmt::format(", optimizer {}in host memory", plan.weights == Offload::host ? "and weights " : "");
+  if (plan.node_weights) text += ", weights kept in nodes";
+  if (plan.gradient_bits > 0) text += fmt::format(", gradients in {} bits", plan.gradient_bits);
   if (plan.device_share != 1) text += fmt::format(", device share {:g}", plan.device_share);
   return text;
 }
@@ -163,6 +175,8 @@ std::vector<ChangedKey> list_changed_keys(const Plan& from, const Plan& to) {
   each("memory.offload.weights", from.weights, to.weights);
   each("memory.offload.device_share", from.device_share, to.device_share);
   each("memory.offload.subgroup", from.subgroup, to.subgroup);
+  each("communication.node_weights", from.node_weights, to.node_weights);
+  each("communication.gradient_bits", from.gradient_bits, to.gradient_bits);
   return changed;
 }
 

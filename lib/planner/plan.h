@@ -1,4 +1,5 @@
-// Plan: the keys of a run spec that change how a run executes, and never what it computes.
+// Plan: the keys of a run spec that change how a run executes, and not what it computes; but for gradient_bits, which
+// the planner chooses only within a limit of the error that the spec sets.
 #pragma once
 
 #include <compare>
@@ -25,6 +26,8 @@ struct Plan {
   Offload optimizer = Offload::none, weights = Offload::none;
   double device_share = 1;                       // of offloaded state
   int64_t subgroup = OffloadSection().subgroup;  // of offloaded state
+  bool node_weights = false;
+  int64_t gradient_bits = 0;
 
   bool operator==(const Plan&) const = default;
   // Orders schedules by their names.

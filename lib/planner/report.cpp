@@ -210,6 +210,8 @@ OrderedJson plan_json(const Plan& p) {
           {"offload_weights", name_of(p.weights)},
           {"device_share", p.device_share},
           {"subgroup", p.subgroup},
+          {"node_weights", p.node_weights},
+          {"gradient_bits", p.gradient_bits},
           {"text", describe(p)},
           {"keys", written_keys(p)}};
 }

@@ -153,6 +153,7 @@ bool uses_less_memory(const Plan& b, const Plan& a) {
   Plan same = b;
   same.recompute = a.recompute;
   same.zero_stage = a.zero_stage;
+  same.node_weights = a.node_weights;
   same.activations = a.activations;
   same.mlp_tile_tokens = a.mlp_tile_tokens;
   same.sequence_chunk_tokens = a.sequence_chunk_tokens;
@@ -164,7 +165,8 @@ bool uses_less_memory(const Plan& b, const Plan& a) {
   const auto no_more = [](int64_t part, int64_t than) {
     return part == than || than == 0 || (part > 0 && part < than);
   };
-  const bool zero = b.zero_stage == a.zero_stage || (a.zero_stage >= 1 && b.zero_stage > a.zero_stage);
+  const bool zero = b.zero_stage == a.zero_stage ? b.node_weights <= a.node_weights
+                                                 : a.zero_stage >= 1 && b.zero_stage > a.zero_stage;
   return same == a && b != a && zero && effort(b.recompute) >= effort(a.recompute) && b.activations >= a.activations &&
          no_more(b.mlp_tile_tokens, a.mlp_tile_tokens) && no_more(b.sequence_chunk_tokens, a.sequence_chunk_tokens);
 }

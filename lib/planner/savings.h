@@ -47,7 +47,8 @@ class Savings {
   double device_share_[2] = {1, 1};  // that is fastest, by the place of the weights; it depends on rates alone
 };
 
-// Whether `b` is `a` with savings or a higher ZeRO stage (from 1 on), so that it needs less memory and is no faster.
+// Whether `b` is `a` with savings, a higher ZeRO stage (from 1 on), or without weights kept in nodes, so that it needs
+// less memory and is no faster.
 // Weights in host memory are no such saving: a step holds the inputs of layers for all its micro-batches then.
 bool uses_less_memory(const Plan& b, const Plan& a);
 

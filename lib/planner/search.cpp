@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/human_text.h"
+#include "config/open_keys.h"
 #include "planner/candidates.h"
 #include "planner/estimate_cache.h"
 #include "planner/savings.h"
@@ -19,6 +20,8 @@ constexpr double kShareOfQuick = 0.6, kShareOfBest = 0.7;
 constexpr double kPatience = 3;     // times the limits, as long as no plan that fits is known
 constexpr size_t kMissed = 2;       // number of faster plans shown that do not fit
 constexpr double kWithinReach = 2;  // largest memory fraction of a faster plan that is shown
+// By how much quantized gradients must be faster to be chosen: less is not worth their errors.
+constexpr double kWorthQuantizing = 0.03;
 
 class Searcher {
  public:
@@ -42,10 +45,14 @@ class Searcher {
     while (result_.best) {
       result_.alternatives.clear();
       result_.remarks.clear();
+      if (quantized_) list_quantized();
       list_missed();
       list_alternatives();
-      if (!promote()) break;
-      if (!holds()) choose();
+      if (promote()) {
+        if (!holds()) choose();
+      } else if (!prefer_exact_gradients()) {
+        break;
+      }
     }
     result_.quick_estimates = estimate_cache_.quick_estimates();
     result_.estimates = estimate_cache_.estimates();
@@ -185,8 +192,25 @@ class Searcher {
     result_.best->estimate.memory = estimate_cache_.exact_memory(result_.best->plan);
     if (result_.best->estimate.memory.fits()) return true;
     result_.best.reset();
-    if (const Choice* other = estimate_cache_.fastest_fitting()) result_.best = *other;
+    const auto wanted = [&](const Plan& p) { return !is_ruled_out(p); };
+    if (const Choice* other = estimate_cache_.fastest_fitting(wanted)) result_.best = *other;
     return false;
+  }
+
+  // Replaces a plan that quantizes gradients by the fastest known one that does not, if it is not much slower. Returns
+  // whether it did.
+  bool prefer_exact_gradients() {
+    const Choice quantized = *result_.best;
+    if (quantized.plan.gradient_bits == 0 || !is_open(spec_, "gradient_bits")) return false;
+    Plan p = quantized.plan;
+    p.gradient_bits = 0;
+    if (estimate_cache_.quick_estimate(p) != nullptr) estimate_cache_.exact_estimate(p);
+    const Choice* const exact = estimate_cache_.fastest_fitting([](const Plan& q) { return q.gradient_bits == 0; });
+    const double ratio = exact == nullptr ? 2 : exact->estimate.time.total / quantized.estimate.time.total;
+    if (ratio > 1 + kWorthQuantizing || !estimate_cache_.exact_memory(exact->plan).fits()) return false;
+    result_.best = *exact;
+    quantized_ = quantized.plan;
+    return true;
   }
 
   // Lists faster plans that do not fit.
@@ -195,7 +219,7 @@ class Searcher {
     for (const Choice* c : estimate_cache_.ranking()) {
       if (result_.alternatives.size() >= kMissed || c->estimate.time.total >= best || !may_estimate()) return;
       const double full = memory_fraction(c->estimate.memory);
-      if (is_shown(c->plan) || full <= 1 || full > kWithinReach) continue;
+      if (is_shown(c->plan) || is_ruled_out(c->plan) || full <= 1 || full > kWithinReach) continue;
       const Choice& now = estimate_cache_.exact_estimate(c->plan);
       const Estimate& e = now.estimate;
       if (e.ranks == 0 || e.memory.fits() || e.time.total >= best || memory_fraction(e.memory) > kWithinReach) continue;
@@ -206,12 +230,19 @@ class Searcher {
     }
   }
 
+  void list_quantized() {
+    const Choice& c = estimate_cache_.exact_estimate(*quantized_);
+    result_.remarks.push_back(
+        fmt::format("{} is {:.1f} % faster; gradients are quantized for {:.0f} % or more", describe(c.plan),
+                    100 * (1 - c.estimate.time.total / result_.best->estimate.time.total), 100 * kWorthQuantizing));
+  }
+
   // Lists one plan of each arrangement and schedule, and the best one with another micro-batch.
   void list_alternatives() {
     const Plan& best = result_.best->plan;
     const auto show_next = [&](const auto& wanted) {
       for (const Choice* c : estimate_cache_.ranking()) {
-        if (!wanted(c->plan) || estimate_cache_.likely_memory_fraction(*c) > 1) continue;
+        if (!wanted(c->plan) || is_ruled_out(c->plan) || estimate_cache_.likely_memory_fraction(*c) > 1) continue;
         const Choice& now = may_estimate() ? estimate_cache_.exact_estimate(c->plan) : *c;
         if (now.estimate.ranks == 0 || !now.estimate.memory.fits()) continue;
         show(now);
@@ -231,7 +262,8 @@ class Searcher {
   bool promote() {
     for (const Choice& c : result_.alternatives) {
       const Estimate& e = c.estimate;
-      if (!c.exact || !e.memory.fits() || e.time.total >= result_.best->estimate.time.total) continue;
+      if (is_ruled_out(c.plan) || !c.exact || !e.memory.fits() || e.time.total >= result_.best->estimate.time.total)
+        continue;
       result_.best = Choice(c);
       result_.best->why.clear();
       return true;
@@ -239,6 +271,8 @@ class Searcher {
     return false;
   }
 
+  // Whether a plan quantizes gradients, which is not worth it.
+  bool is_ruled_out(const Plan& p) const { return quantized_ && p.gradient_bits > 0; }
   // Whether two plans have the same arrangement and schedule.
   static bool alike(const Plan& a, const Plan& b) {
     return a.tensor == b.tensor && a.sequence == b.sequence && a.pipeline == b.pipeline && a.schedule == b.schedule;
@@ -260,6 +294,7 @@ class Searcher {
   EstimateCache estimate_cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double fastest_sure_ = std::numeric_limits<double>::infinity();
+  std::optional<Plan> quantized_;  // a faster plan that quantizes gradients, but not much faster
   Search result_;
 };
 

@@ -12,7 +12,9 @@ std::vector<std::string> open_of(const std::string& text, const std::vector<std:
   return parse_run_spec(text, "run.yaml", sets).parallel.open;
 }
 
-std::vector<std::string> all_but(const std::vector<std::string>& left_out) {
+// gradient_bits are only open with a limit of the error.
+std::vector<std::string> all_but(std::vector<std::string> left_out) {
+  left_out.emplace_back("gradient_bits");
   std::vector<std::string> names;
   for (const OpenKey& key : open_keys())
     if (std::find(left_out.begin(), left_out.end(), key.name) == left_out.end()) names.emplace_back(key.name);
@@ -37,6 +39,17 @@ TEST_CASE("parallel auto leaves every key that is not written to the planner", "
         all_but({"micro_batch", "recompute"}));
   CHECK(open_of("parallel: auto", {"parallel.tensor=2", "train.micro_batch=1"}) == all_but({"tensor", "micro_batch"}));
   CHECK(open_of("{}", {"parallel=auto", "parallel.zero_stage=1"}) == all_but({"zero_stage"}));
+}
+
+TEST_CASE("parallel auto leaves the bits of gradients to the planner if there is a limit of their error", "[config]") {
+  const auto chosen = [](const std::string& communication) {
+    const std::vector<std::string> open = open_of("{parallel: auto, communication: {" + communication + "}}");
+    return std::find(open.begin(), open.end(), "gradient_bits") != open.end();
+  };
+  CHECK(chosen("max_gradient_error: 0.5"));
+  CHECK(chosen("max_gradient_error: 0.5, rotate_gradients: true"));
+  CHECK_FALSE(chosen("max_gradient_error: 0"));
+  CHECK_FALSE(chosen("max_gradient_error: 0.5, gradient_bits: 8"));
 }
 
 TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[config][auto]") {

@@ -42,8 +42,10 @@ class FakeEstimator final : public PlanEstimator {
     e.ranks = ranks;
     e.time.compute = again * model_flops_per_token(s.model, s.data.seq_len) * tokens * micro_batches * 1e-13 /
                      real(p.tensor * p.sequence * p.pipeline) * (1 + 100 * real(p.tensor) / tokens);
-    e.time.exposed = 0.05 * e.time.compute * (real(p.tensor * p.sequence) - (p.megatron_sp ? 0.99 : 1)) +
-                     (p.zero_stage >= 2 ? 0.01 * real(p.zero_stage) * micro_batches * e.time.compute : 0);
+    e.time.exposed =
+        0.05 * e.time.compute * (real(p.tensor * p.sequence) - (p.megatron_sp ? 0.99 : 1)) +
+        (p.zero_stage >= 2 ? 0.01 * (real(p.zero_stage) - 0.5 * p.node_weights) * micro_batches : 0) * e.time.compute -
+        (p.gradient_bits > 0 ? 0.15 * (real(p.data) - 2) / real(p.data) * e.time.compute : 0);
     const double filling = p.schedule == PipelineSchedule::zb_v    ? 0.1
                            : p.schedule == PipelineSchedule::zb_h1 ? 0.4
                                                                    : 1 / real(p.chunks + 1);
@@ -57,8 +59,9 @@ class FakeEstimator final : public PlanEstimator {
     const double kept = p.recompute == Recompute::full ? 2 : p.recompute == Recompute::selective ? 24 : 34;
     const double activations = kept * tokens * real(s.model.hidden * s.model.layers) / real(p.tensor * p.sequence) *
                                (p.megatron_sp || p.tensor == 1 ? 1 : 1.4);
-    e.memory.bytes =
-        static_cast<int64_t>(parameters * (2 * part(3) + 4 * part(2) + (away ? 0 : 12) * part(1)) + activations);
+    e.memory.bytes = static_cast<int64_t>(parameters * (2 * part(3) + 4 * part(2) + (away ? 0 : 12) * part(1) +
+                                                        0.5 * p.node_weights + 0.1 * (p.gradient_bits > 0)) +
+                                          activations);
     e.memory.available = available_;
     e.memory.prediction.by_class[static_cast<size_t>(MemoryClass::activations)] = static_cast<size_t>(activations);
     return e;

@@ -178,3 +178,49 @@ TEST_CASE("a plan is the same after conversion to JSON and back") {
   CHECK(plan_from_json(to_json(plan)) == plan);
   CHECK(plan_from_json(to_json(Plan())) == Plan());
 }
+
+TEST_CASE("candidates quantize gradients only within the limit of their error", "[planner][candidates]") {
+  const auto bits = [](const std::string& communication, const std::string& parallel = "auto") {
+    const RunSpec spec = parse_run_spec(
+        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8}, parallel: " + parallel +
+            ", communication: {" + communication + "}}",
+        "t");
+    std::set<int64_t> found;
+    for (const Plan& p : Candidates(spec, 8, small_cluster(4)).all()) {
+      found.insert(p.gradient_bits);
+      const CommunicationSection chosen = with_plan(spec, p).communication;
+      CHECK(chosen.gradient_bits == p.gradient_bits);
+      CHECK((p.zero_stage > 0 || p.gradient_bits == 0));
+    }
+    return found;
+  };
+  using Bits = std::set<int64_t>;
+  CHECK(bits("") == Bits{0});
+  CHECK(bits("max_gradient_error: 0.5") == Bits{0, 4});
+  CHECK(bits("max_gradient_error: 0.35") == Bits{0, 8});
+  CHECK(bits("max_gradient_error: 0.35, rotate_gradients: true") == Bits{4});
+  CHECK(bits("max_gradient_error: 0.02") == Bits{0});
+  CHECK(bits("gradient_bits: 8") == Bits{8});
+  CHECK(bits("max_gradient_error: 0.5", "{auto: [all], zero_stage: 0}") == Bits{0});
+  CHECK_THROWS_WITH(bits("max_gradient_error: 0.5", "{auto: [tensor]}"), Catch::Contains("max_gradient_error"));
+}
+
+TEST_CASE("candidates keep weights in nodes under ZeRO 3 where ranks are on several nodes", "[planner][candidates]") {
+  const auto all = [](int ranks_per_node, const std::string& communication) {
+    const RunSpec spec = parse_run_spec(
+        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8}, parallel: auto, "
+        "communication: {" +
+            communication + "}}",
+        "t");
+    return Candidates(spec, 8, small_cluster(ranks_per_node)).all();
+  };
+  const auto kept = [](const Plan& p) { return p.node_weights; };
+  const std::vector<Plan> several = all(4, "");
+  CHECK(std::ranges::any_of(several, kept));
+  for (const Plan& p : several) CHECK((p.zero_stage == 3 || !p.node_weights));
+  CHECK(std::ranges::none_of(all(8, ""), kept));
+  CHECK(std::ranges::none_of(all(1, ""), kept));
+  const std::vector<Plan> written = all(4, "node_weights: true");
+  CHECK(!written.empty());
+  for (const Plan& p : written) CHECK((p.zero_stage == 3 && p.node_weights));
+}

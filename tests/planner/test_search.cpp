@@ -19,20 +19,21 @@ RunSpec spec_of(const std::string& more = "parallel: auto", const std::string& t
       "{model: {layers: 12, hidden: 768, heads: 12, vocab: 50257}, train: {" + train + "}, " + more + "}", "t");
 }
 
-double brute_force(const RunSpec& spec, int ranks, const FakeEstimator& estimator, const ClusterSpec& cluster) {
+double brute_force(const RunSpec& spec, int ranks, const FakeEstimator& estimator, const ClusterSpec& cluster,
+                   bool quantizes = true) {
   double best = std::numeric_limits<double>::infinity();
   for (const Plan& p : Candidates(spec, ranks, cluster).all())
-    if (const Estimate e = estimator.exact(with_plan(spec, p), ranks); e.memory.fits())
+    if (const Estimate e = estimator.exact(with_plan(spec, p), ranks);
+        e.memory.fits() && (quantizes || p.gradient_bits == 0))
       best = std::min(best, e.time.total);
   return best;
 }
 
-}  // namespace
-
-TEST_CASE("the search finds the same plan as brute force with fewer estimates", "[planner][search][slow]") {
-  const RunSpec spec = spec_of();
+// Returns the number of plans that quantize gradients.
+int check_like_brute_force(const RunSpec& spec, std::initializer_list<int> all_ranks) {
+  int quantized = 0;
   const ClusterSpec cluster = small_cluster(4);
-  for (const int ranks : {1, 2, 8, 16})
+  for (const int ranks : all_ranks)
     for (const double gib : {0.5, 1.0, 2.0, 6.0, 80.0}) {
       FakeEstimator estimator(gib);
       const double best = brute_force(spec, ranks, estimator, cluster);
@@ -42,11 +43,29 @@ TEST_CASE("the search finds the same plan as brute force with fewer estimates", 
       CHECK(s.complete);
       CHECK(s.best.has_value() == (best < std::numeric_limits<double>::infinity()));
       if (!s.best) continue;
-      CHECK(s.best->estimate.time.total == best);
+      const double exact = brute_force(spec, ranks, estimator, cluster, false);
+      const bool is_worth_it = exact > 1.03 * best;
+      CHECK((s.best->plan.gradient_bits > 0) == is_worth_it);
+      quantized += is_worth_it;
+      CHECK(s.best->estimate.time.total == (is_worth_it ? best : exact));
       CHECK(s.best->estimate.memory.fits());
       CHECK(with_plan(spec, s.best->plan).parallel.open.empty());
       CHECK(s.quick_estimates < static_cast<int>(Candidates(spec, ranks, cluster).all().size()));
     }
+  return quantized;
+}
+
+}  // namespace
+
+TEST_CASE("the search finds the same plan as brute force with fewer estimates", "[planner][search][slow]") {
+  CHECK(check_like_brute_force(spec_of(), {1, 2, 8, 16}) == 0);
+}
+
+TEST_CASE("so does the search where gradients may be quantized", "[planner][search][slow]") {
+  const int quantized =
+      check_like_brute_force(spec_of("parallel: auto, communication: {max_gradient_error: 0.5}"), {2, 8});
+  CHECK(quantized > 0);
+  CHECK(quantized < 10);
 }
 
 TEST_CASE("a small budget still gives a plan that fits", "[planner][search]") {
