@@ -46,6 +46,7 @@ void GradientSync::reduce(int unit, bool last) {
   store.finish_gradients(*env_->ops, unit);
   sum_over_tensor_ranks(u, store.uses_attached_gradients() ? store.attached_gradients(unit) : store.unit_gradients(u));
   settle(rest());
+  advance();
   if (store.uses_attached_gradients())
     reduce_attached(unit, u, last);
   else
@@ -57,10 +58,16 @@ size_t GradientSync::rest() const {
   const ParamStore& store = *env_->params;
   const bool take_memory = store.gradients_sharded() || store.weights_on_host() ||
                            (store.state_sharded() && !shards_.sums_in_place()) || !env_->world->queues_collectives();
-  return take_memory || when_complete_ ? 0 : attached_.size();
+  if (!take_memory && !when_complete_) return attached_.size();
+  return shards_.sums_advance() && !when_complete_ && !store.weights_on_host() ? 1 : 0;
+}
+
+void GradientSync::advance() {
+  for (Reduction& r : under_way_) r.shard.advance();
 }
 
 void GradientSync::end_step() {
+  advance();
   settle();
   free_departed();
   if (!ends_) return;

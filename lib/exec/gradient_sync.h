@@ -1,6 +1,7 @@
 // GradientSync: reduces gradients over ranks. The reduction of a unit starts as soon as its gradient is complete and
 // overlaps the rest of the backward pass. Reductions that take no memory do not wait for each other, unless someone
-// waits for their results; of others, one is in flight at a time.
+// waits for their results; of others, one is in flight at a time, or two where a sum goes within nodes and then between
+// them: one on each way.
 //
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
@@ -60,6 +61,8 @@ class GradientSync {
   };
   // Returns how many reductions may be in flight when another one starts.
   size_t rest() const;
+  // Starts the sums between nodes of all reductions in flight.
+  void advance();
   // Waits for the oldest reductions until at most `rest` are in flight.
   void settle(size_t rest);
   void finish(Reduction);

@@ -28,7 +28,16 @@ int64_t elements_of(const std::vector<Segment>& segments) {
 
 }  // namespace
 
+// Memory of the first communication is not needed afterwards.
+void ShardExchange::Pending::advance() {
+  if (!second_) return;
+  request_.wait();
+  request_ = std::exchange(second_, {})();
+  memory_.clear();
+}
+
 void ShardExchange::Pending::wait() {
+  advance();
   request_.wait();
   if (finish_) std::exchange(finish_, {})();
   memory_.clear();
@@ -124,22 +133,25 @@ ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part
   const int inner = in_node_->size(), nodes = across_nodes_->size();
   const int64_t n = part.elements();
   // As in start_spread(), but the other way: the rank at place r has the node's sums of nodes consecutive shards.
-  const Tensor of_node = p.keep(arena.alloc(whole.dtype, {nodes * n}, MemoryClass::gradients));
-  p.request_ = in_node_->start_reduce_scatter(of_node, whole);
-  p.finish_ = [this, inner, nodes, n, part, of_node, &arena] {
-    const ArenaTensor sums = arena.alloc(of_node.dtype, {nodes, n}, MemoryClass::gradients);
+  const auto of_node = std::make_shared<ArenaTensor>(arena.alloc(whole.dtype, {nodes * n}, MemoryClass::gradients)),
+             sums = std::make_shared<ArenaTensor>();
+  p.request_ = in_node_->start_reduce_scatter(*of_node, whole);
+  p.second_ = [this, inner, nodes, n, of_node, sums, &arena] {
+    *sums = arena.alloc((*of_node)->dtype, {nodes, n}, MemoryClass::gradients);
     std::vector<int64_t> sends, recvs;
     for (int rank = 0; rank < data_->size(); ++rank) {
       sends.push_back(rank / nodes == in_node_->rank() ? n : 0);
       recvs.push_back(rank % inner == data_->rank() / nodes ? n : 0);
     }
-    data_->start_all_to_all(message(sums), of_node, std::move(sends), std::move(recvs)).wait();
+    return data_->start_all_to_all(message(*sums), *of_node, std::move(sends), std::move(recvs));
+  };
+  p.finish_ = [this, nodes, n, part, of_node, sums, &arena] {
     Ops& ops = *env_->ops;
     const bool narrow = part.dtype != DType::f32;
     const ArenaTensor wide = narrow ? arena.alloc(DType::f32, {1, n}, MemoryClass::gradients) : ArenaTensor();
     const Tensor sum = narrow ? *wide : as_row(part);
     for (int node = 0; node < nodes; ++node) {
-      const Tensor row = sums->slice(node, 1);
+      const Tensor row = (*sums)->slice(node, 1);
       if (node > 0)
         ops.accumulate({sum, row});
       else if (narrow)
@@ -180,12 +192,15 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
                received = p.keep(packed(*first, ranks, n, MemoryClass::gradients, arena));
   ops->quantize({sent, whole.reshaped({ranks, n}), *first, inner});
   p.request_ = in_node_->start_all_to_all(message(received), message(sent));
-  p.finish_ = [this, ops, part, n, inner, outer, &arena, from = *first, to = *last, received] {
-    const ArenaTensor sums = packed(to, outer, n, MemoryClass::gradients, arena),
-                      all = packed(to, outer, n, MemoryClass::gradients, arena);
-    ops->requantize_sums({sums, as_parts(received, inner), n, from, to});
-    across_nodes_->all_to_all(message(all), message(sums));
-    ops->sum_quantized({as_row(part), as_parts(all, outer), to});
+  const auto of_node = std::make_shared<ArenaTensor>(), of_all = std::make_shared<ArenaTensor>();
+  p.second_ = [this, ops, n, inner, outer, &arena, from = *first, to = *last, received, of_node, of_all] {
+    *of_node = packed(to, outer, n, MemoryClass::gradients, arena);
+    *of_all = packed(to, outer, n, MemoryClass::gradients, arena);
+    ops->requantize_sums({*of_node, as_parts(received, inner), n, from, to});
+    return across_nodes_->start_all_to_all(message(*of_all), message(*of_node));
+  };
+  p.finish_ = [ops, part, outer, to = *last, of_node, of_all] {
+    ops->sum_quantized({as_row(part), as_parts(*of_all, outer), to});
   };
   return p;
 }
@@ -281,6 +296,12 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
     SumApart& a = (*apart)[i];
     a.sum = start_sum(a.part, *a.memory, {parts[i].format, parts[i].format}, arena);
   }
+  if (p.second_)
+    p.second_ = [apart, second = std::move(p.second_)] {
+      Request request = second();
+      for (SumApart& a : *apart) a.sum.advance();
+      return request;
+    };
   p.finish_ = [this, part, apart, &arena, finish = std::move(p.finish_)] {
     if (finish) finish();
     for (SumApart& a : *apart) {

@@ -41,6 +41,8 @@ class ShardExchange {
    public:
     Pending() = default;
     explicit Pending(Request request) : request_(std::move(request)) {}
+    // Where a second communication follows the one in flight: waits for that one and starts the second.
+    void advance();
     void wait();
 
    private:
@@ -49,7 +51,8 @@ class ShardExchange {
     Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
 
     Request request_;
-    std::shared_ptr<Room> room_;  // of `memory_`, if that is not the model's arena
+    std::function<Request()> second_;  // starts it; empty: there is none, or it was started
+    std::shared_ptr<Room> room_;       // of `memory_`, if that is not the model's arena
     std::vector<ArenaTensor> memory_;
     std::function<void()> finish_;  // turns what has been received into the result
   };
@@ -63,6 +66,8 @@ class ShardExchange {
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
   // Whether gathers take no memory, so that any number can be in flight.
   bool gathers_in_place() const { return data_->size() == 1 || (!gather_format() && !through_nodes()); }
+  // Whether sums go within nodes and then between them, one communication after the other.
+  bool sums_advance() const { return across_nodes_ != nullptr && (env_->formats.gradients || env_->formats.by_nodes); }
   // Whether sums that are not in parts take no memory, either.
   bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.

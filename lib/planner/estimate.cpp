@@ -39,13 +39,20 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
 }
 
-// Bytes for each parameter of what a rank keeps of the weights that its node has gathered.
-double kept_of_node(const RunSpec& s, const Mesh& mesh) {
-  if (!s.communication.node_weights || s.parallel.zero_stage < 3 || s.parallel.node_size == 0) return 0;
+// Returns how many of the ranks with shards of the same parameters are on a node, if several are on each of several
+// nodes; else 0.
+int64_t sharers_of_node(const RunSpec& s, const Mesh& mesh) {
+  if (s.parallel.node_size == 0) return 0;
   const std::vector<int> data = mesh.data(0);
   const auto in_node = std::ranges::count_if(data, [&](int r) { return r / s.parallel.node_size == 0; });
-  if (in_node == 1 || in_node == std::ssize(data)) return 0;
-  return (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / static_cast<double>(in_node);
+  return in_node == 1 || in_node == std::ssize(data) ? 0 : in_node;
+}
+
+// Bytes for each parameter of what a rank keeps of the weights that its node has gathered.
+double kept_of_node(const RunSpec& s, const Mesh& mesh) {
+  const int64_t sharers = sharers_of_node(s, mesh);
+  if (!s.communication.node_weights || s.parallel.zero_stage < 3 || sharers == 0) return 0;
+  return (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / static_cast<double>(sharers);
 }
 
 // Bytes of a rank's state in host memory, and of its buffers on the device.
@@ -91,7 +98,8 @@ double largest_neighbours(const std::vector<PartCosts>& stages) {
 }
 
 // Bytes of gathered weights and of gradients that are not kept: of whole stages in a pipeline, else of two layers.
-double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vector<PartCosts>& stages, double layer) {
+double attached_bytes(const RunSpec& s, const Mesh& mesh, const PipelinePlan& plan,
+                      const std::vector<PartCosts>& stages, double layer) {
   double stage = 2 * layer;
   if (plan.placement.stages() > 1)
     for (const PartCosts& c : stages) stage = std::max(stage, static_cast<double>(c.parameters));
@@ -101,6 +109,9 @@ double attached_bytes(const RunSpec& s, const PipelinePlan& plan, const std::vec
   if (s.memory.offload.weights == Offload::host) return ((narrow ? 2 : 4) + 4) * largest_neighbours(stages);
   if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
   if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
+  // Another sum is between nodes meanwhile (exec/gradient_sync.h).
+  const bool two_hops = (s.communication.gradient_bits > 0 || s.communication.by_nodes) && sharers_of_node(s, mesh) > 0;
+  if (s.parallel.zero_stage >= 2 && two_hops) bytes += (s.precision.gradients == DType::bf16 ? 2 : 4) * stage / 2;
   return bytes;
 }
 
@@ -170,8 +181,8 @@ class Estimator::Impl {
     const bool fewer = !request.w_pass && (request.kind == PipelineSchedule::one_f_one_b ||
                                            request.kind == PipelineSchedule::zb_h1);  // on later ranks
     const bool splits = request.w_pass || splits_weight_gradients(request.kind);
-    const double attached =
-        attached_bytes(spec, plan, stages, static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
+    const double attached = attached_bytes(spec, mesh, plan, stages,
+                                           static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
     const double of_node = kept_of_node(spec, mesh);
     RankMemory most;

@@ -69,9 +69,14 @@ TEST_CASE("links of any speed change no bit and stop no rank", "[mesh]") {
   quantized.micro_batches = 1;
   quantized.ranks_per_node = 2;
   quantized.communication = {.gradient_bits = 8, .block = 64};
+  MeshPlan limited = quantized, by_nodes = quantized;
+  limited.zero = 1;
+  limited.communication.max_gradient_error = 0.02;  // some parameters are widened
+  by_nodes.zero = 3;
+  by_nodes.communication = {.by_nodes = true};
   for (const MeshPlan& plan :
-       {rows, quantized, MeshPlan{.tp = 2, .sp = 2, .zero = 3}, MeshPlan{.tp = 2, .dp = 2, .zero = 0},
-        piped(PipelineSchedule::zb_v, MeshPlan{.tp = 2, .dp = 2, .zero = 2}),
+       {rows, quantized, limited, by_nodes, MeshPlan{.tp = 2, .sp = 2, .zero = 3},
+        MeshPlan{.tp = 2, .dp = 2, .zero = 0}, piped(PipelineSchedule::zb_v, MeshPlan{.tp = 2, .dp = 2, .zero = 2}),
         piped(PipelineSchedule::bitpipe, MeshPlan{.tp = 2, .zero = 1}),
         piped(PipelineSchedule::zeropp, MeshPlan{.dp = 2, .zero = 3})}) {
     MeshPlan slow = plan;
