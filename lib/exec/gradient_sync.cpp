@@ -91,7 +91,8 @@ void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
     r.shard = shards_.start_reduce_scatter(r.result, whole);
   } else {
     if (r.last) guard_->sample(r.unit, whole);
-    r.shard = shards_.start_reduce_scatter(r.result, whole, guard_->parts(r.unit));
+    const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(r.unit)];
+    r.shard = shards_.start_reduce_scatter(r.result, whole, guard_->parts(r.unit), u.last - u.first + 1);
   }
 }
 

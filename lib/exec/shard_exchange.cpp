@@ -20,6 +20,11 @@ Tensor as_parts(const Tensor& packed, int64_t parts) {
 
 Tensor as_row(const Tensor& t) { return t.reshaped({1, t.elements()}); }
 
+// Returns a count of elements, rounded up to whole blocks of a format.
+int64_t in_blocks(int64_t elements, const std::optional<BlockFormat>& f) {
+  return f ? (elements + f->block - 1) / f->block * f->block : elements;
+}
+
 int64_t elements_of(const std::vector<Segment>& segments) {
   int64_t sum = 0;
   for (const Segment& s : segments) sum += s.count;
@@ -205,26 +210,35 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
   return p;
 }
 
-// A sum that is taken beside that of the rest: its elements one after the other, then zeros, as long on all ranks.
+// A sum that is taken beside that of the rest: its segments one after the other, each from the begin of a block, then
+// zeros, as long on all ranks.
 struct ShardExchange::SumApart {
   std::vector<Segment> segments;
+  std::vector<int64_t> places;  // of the segments in `memory`
+  int64_t length = 0;           // without the zeros at its end
   ArenaTensor memory;
   Tensor part;  // this rank's piece of it
   Pending sum;
 };
 
 ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, const Tensor& whole, Arena& arena) const {
-  const int64_t ranks = data_->size(), total = elements_of(parts.segments), each = (total + ranks - 1) / ranks;
-  SumApart a{parts.segments, arena.alloc(whole.dtype, {ranks * each}, MemoryClass::gradients), {}, {}};
-  a.part = a.memory->slice(data_->rank() * each, each);
-  int64_t at = 0;
+  SumApart a;
+  a.segments = parts.segments;
   for (const Segment& s : parts.segments) {
-    const Tensor from = whole.slice(s.offset, s.count);
-    env_->ops->copy({a.memory->slice(at, s.count), from});
-    env_->ops->zero({from});
-    at += s.count;
+    a.places.push_back(a.length);
+    a.length += in_blocks(s.count, parts.format);
   }
-  if (at < ranks * each) env_->ops->zero({a.memory->slice(at, ranks * each - at)});
+  const int64_t ranks = data_->size(), each = in_blocks((a.length + ranks - 1) / ranks, parts.format);
+  a.memory = arena.alloc(whole.dtype, {ranks * each}, MemoryClass::gradients);
+  a.part = a.memory->slice(data_->rank() * each, each);
+  for (size_t i = 0; i < a.segments.size(); ++i) {
+    const Segment& s = a.segments[i];
+    const Tensor from = whole.slice(s.offset, s.count);
+    env_->ops->copy({a.memory->slice(a.places[i], s.count), from});
+    env_->ops->zero({from});
+    const int64_t end = a.places[i] + s.count, next = i + 1 < a.places.size() ? a.places[i + 1] : ranks * each;
+    if (end < next) env_->ops->zero({a.memory->slice(end, next - end)});
+  }
   return a;
 }
 
@@ -232,11 +246,12 @@ ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, co
 // consecutive.
 void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena) const {
   const int64_t ranks = data_->size(), rank = data_->rank(), n = part.elements(), each = a.part.elements();
-  // Returns how many elements were set apart from the pieces of the ranks below `r`.
+  // Returns the place of the first element that is from the piece of rank `r` or a higher one.
   const auto below = [&](int64_t r) {
-    int64_t sum = 0;
-    for (const Segment& s : a.segments) sum += std::clamp<int64_t>(r * n - s.offset, 0, s.count);
-    return sum;
+    for (size_t i = 0; i < a.segments.size(); ++i)
+      if (const Segment& s = a.segments[i]; s.offset + s.count > r * n)
+        return a.places[i] + std::max<int64_t>(0, r * n - s.offset);
+    return a.length;
   };
   // Returns how many of those from the piece of rank `to` rank `from` has summed.
   const auto moved = [&](int64_t from, int64_t to) {
@@ -251,12 +266,12 @@ void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena)
   const Tensor sent = a.part.slice(0, std::accumulate(sends.begin(), sends.end(), int64_t{0}));
   const ArenaTensor received = arena.alloc(part.dtype, {std::max<int64_t>(mine, 1)}, MemoryClass::gradients);
   data_->start_all_to_all(received->slice(0, mine), sent, std::move(sends), std::move(recvs)).wait();
-  int64_t at = 0;
-  for (const Segment& s : a.segments) {
+  for (size_t i = 0; i < a.segments.size(); ++i) {
+    const Segment& s = a.segments[i];
     const int64_t begin = std::max(s.offset, rank * n), end = std::min(s.offset + s.count, (rank + 1) * n);
     if (begin >= end) continue;
+    const int64_t at = a.places[i] + begin - s.offset - below(rank);
     env_->ops->copy({part.slice(begin - rank * n, end - begin), received->slice(at, end - begin)});
-    at += end - begin;
   }
 }
 
@@ -275,9 +290,10 @@ struct ShardExchange::Room {
 };
 
 ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole,
-                                                           const std::vector<FormattedParts>& parts) const {
+                                                           const std::vector<FormattedParts>& parts,
+                                                           int64_t most_segments) const {
   if (data_->size() == 1) return start_reduce_scatter(part, whole);
-  const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype));
+  const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype, most_segments));
   const auto room = std::make_shared<Room>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
   Arena& arena = room->arena;
   if (parts.size() == 1 && elements_of(parts[0].segments) == whole.elements()) {
@@ -323,14 +339,15 @@ size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& 
 }
 
 // The sum itself, or of all as it is; a quarter of it apart, in the format that takes more; and what is sent on.
-size_t ShardExchange::bytes_with_parts(int64_t elements, DType t) const {
+size_t ShardExchange::bytes_with_parts(int64_t elements, DType t, int64_t most_segments) const {
   constexpr size_t kRounding = 32 * Arena::kAlignment;  // of all of its tensors
-  const int64_t apart = elements / kLargestShareOfParts + 2 * data_->size();
   BlockFormat eight = *env_->formats.gradients;
   eight.bits = 8;
+  const int64_t filling = most_segments * eight.block,  // up to the begins of blocks
+      apart = elements / kLargestShareOfParts + filling + data_->size() * eight.block;
   const size_t sum = std::max(bytes_of_sum(elements, t, formats_of_sums()), bytes_of_sum(elements, t, {})),
                of_parts = std::max(bytes_of_sum(apart, t, {eight, eight}), bytes_of_sum(apart, t, {}));
-  return sum + of_parts + static_cast<size_t>(apart + elements / data_->size()) * size_of(t) + kRounding;
+  return sum + of_parts + static_cast<size_t>(apart + elements / data_->size() + filling) * size_of(t) + kRounding;
 }
 
 }  // namespace fp

@@ -74,9 +74,10 @@ class ShardExchange {
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
   // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
-  // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter. Always
-  // takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
-  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&) const;
+  // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter in at most
+  // `most_segments` segments. Always takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
+  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&,
+                               int64_t most_segments) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
 
   // Adds to the weights that all ranks hold, held bf16 [N * n], what they differ by from this rank's new ones, f32 [n],
@@ -105,7 +106,7 @@ class ShardExchange {
   SumApart set_apart(const FormattedParts&, const Tensor& whole, Arena&) const;
   void deliver(const SumApart&, const Tensor& part, Arena&) const;
   size_t bytes_of_sum(int64_t elements, DType, const SumFormats&) const;
-  size_t bytes_with_parts(int64_t elements, DType) const;
+  size_t bytes_with_parts(int64_t elements, DType, int64_t most_segments) const;
   ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass, Arena&) const;
 
   const ModelEnv* env_;

@@ -1,5 +1,9 @@
 #include "model/model.h"
 
+#include <numeric>
+
+#include "base/error.h"
+
 namespace fp {
 namespace {
 
@@ -13,12 +17,38 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
   return table;
 }
 
+// Returns the elements of a block in which parameters are quantized that tensor-parallel ranks may hold copies of.
+// These must stay equal, so that blocks may have no part of one that differs between them.
+int64_t quantized_block(const ShardFormats& f, int tp) {
+  if (tp == 1 || (!f.gradients && !f.weights)) return 1;
+  return f.gradients ? f.gradients->block : f.weights->block;
+}
+
+// Throws ConfigError if copies of kv heads would be quantized in one block with values that differ between the ranks
+// that have them, on any tensor-parallel rank.
+void require_separate_copies(const ModelSection& section, const ParamTable& table, const HeldParts& held,
+                             int64_t block) {
+  int64_t legal = block;
+  for (int i = 0; i < table.tp(); ++i) {
+    ParamTable other(table.tp(), i, table.shards(), table.shard(), held, block);
+    declare_parameters(section, other);
+    legal = std::gcd(legal, other.separating_block(block));
+  }
+  if (legal == block) return;
+  throw ConfigError(fmt::format(
+      "communication.block = {}: with parallel.tensor = {}, several ranks have copies of kv heads, of which a block "
+      "would have some and values that differ between these ranks; legal: divisors of {} that are multiples of 8, or a "
+      "smaller parallel.tensor",
+      block, table.tp(), legal));
+}
+
 }  // namespace
 
 Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops, Arena& arena, const Groups& groups,
              Arena* host)
     : arch_(make_architecture(section)),
-      table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held),
+      table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held,
+             quantized_block(options.formats, groups.mesh.tp())),
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
           with_slots(table_, options),
@@ -39,6 +69,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.piece_rows = options.piece_rows;
   env_.overlap = options.overlap;
   env_.formats = options.formats;
+  if (const int64_t block = quantized_block(options.formats, table_.tp()); block > 1)
+    require_separate_copies(section, table_, options.held, block);
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");
   FP_CHECK(!options.offload_activations || host != nullptr, "activations in host memory without an arena there");
@@ -48,7 +80,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
     host->guard(ops.copies());
   }
   for (int i = 0; table_.slots_differ() && i < table_.tp(); ++i) {
-    tensor_tables_.emplace_back(table_.tp(), i, table_.shards(), table_.shard(), options.held);
+    tensor_tables_.emplace_back(table_.tp(), i, table_.shards(), table_.shard(), options.held,
+                                quantized_block(options.formats, table_.tp()));
     declare_parameters(section, tensor_tables_.back());
   }
   place_on_mesh(options);

@@ -65,13 +65,13 @@ void ParamTable::lay_out(ParamId id, bool joined) {
     units_.push_back({id, id, flat_, 0});
     cursor_ = flat_;
   }
-  if (!joined) cursor_ = round_up(cursor_, kAlign);
+  if (!joined) cursor_ = round_up(cursor_, align_);
   p.unit = static_cast<int>(units_.size()) - 1;
   p.offset = cursor_;
   cursor_ += p.local_elements();
   ParamUnit& unit = units_.back();
   unit.last = id;
-  unit.elements = round_up(cursor_ - unit.offset, shards_ * kAlign);
+  unit.elements = round_up(cursor_ - unit.offset, shards_ * align_);
   flat_ = unit.offset + unit.elements;
 }
 
@@ -192,6 +192,24 @@ std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {
       if (s.sharers > 1) list.push_back({p.offset + s.local_start * width, s.count[0] * width});
   }
   return list;
+}
+
+int64_t ParamTable::separating_block(int64_t block) const {
+  for (const ParamUnit& u : units_) {
+    const std::vector<Segment> copies = copied(u), unused = gaps(u);
+    const auto begins = [](const std::vector<Segment>& list, int64_t at) {
+      return std::ranges::any_of(list, [&](const Segment& s) { return s.offset == at; });
+    };
+    const auto ends = [](const std::vector<Segment>& list, int64_t at) {
+      return std::ranges::any_of(list, [&](const Segment& s) { return s.offset + s.count == at; });
+    };
+    for (const Segment& s : copies) {
+      const int64_t end = s.offset + s.count;
+      if (!ends(copies, s.offset)) block = std::gcd(block, s.offset - u.offset);
+      if (!begins(copies, end) && !begins(unused, end)) block = std::gcd(block, end - u.offset);
+    }
+  }
+  return block;
 }
 
 std::vector<Segment> ParamTable::partial(const ParamUnit& u, bool megatron_sp) const {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,9 +68,17 @@ struct ParamPart {
 class ParamTable {
  public:
   // `shards`: number of ranks that hold the same tensor-parallel parts, among which ZeRO shards are split; this one is
-  // `shard`. `held`: the parts of the model that this rank holds. The table lists all parameters of the model.
-  explicit ParamTable(int tp = 1, int tp_index = 0, int shards = 1, int shard = 0, HeldParts held = {})
-      : tp_(tp), tp_index_(tp_index), shards_(shards), shard_(shard), held_(std::move(held)) {}
+  // `shard`. `held`: the parts of the model that this rank holds. `block`: all shards, and all parameters that are not
+  // joined to another, begin at a multiple of this, so that no block of consecutive elements has parts of two of them.
+  // The table lists all parameters of the model.
+  explicit ParamTable(int tp = 1, int tp_index = 0, int shards = 1, int shard = 0, HeldParts held = {},
+                      int64_t block = 1)
+      : tp_(tp),
+        tp_index_(tp_index),
+        shards_(shards),
+        shard_(shard),
+        held_(std::move(held)),
+        align_(std::lcm(kAlign, block)) {}
 
   // Appends a parameter and returns its id; weight decay follows from the shape (two or more dimensions). `joined`: its
   // memory follows that of the previous parameter without a gap, so that both can be used as one matrix.
@@ -143,6 +152,9 @@ class ParamTable {
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
   // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.
   std::vector<Segment> copied(const ParamUnit&) const;
+  // Returns the largest divisor of `block` for which no block of consecutive elements has some that copied() returns,
+  // and others.
+  int64_t separating_block(int64_t block) const;
   std::vector<Segment> partial(const ParamUnit&, bool megatron_sp) const;
   // The tensor-parallel ranks that hold the same copies as this one.
   const std::vector<int>& copy_sharers() const { return copy_sharers_; }
@@ -162,6 +174,7 @@ class ParamTable {
   std::vector<Place> places_;  // of each parameter
   int tp_, tp_index_, shards_, shard_;
   HeldParts held_;
+  int64_t align_;  // elements
   ParamId shared_ = -1;
   bool new_unit_ = true;
   std::vector<int> copy_sharers_ = {tp_index_};

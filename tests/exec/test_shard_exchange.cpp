@@ -178,7 +178,7 @@ TEST_CASE("parts of a sum are sent in their own formats, and the rest as if they
             for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(of(i, rank));
             const ArenaTensor whole = rig.filled(t, mine);
             const Tensor part = whole->slice(rank * kShard, kShard);
-            rig.shards->start_reduce_scatter(part, whole, apart ? kParts : std::vector<FormattedParts>()).wait();
+            rig.shards->start_reduce_scatter(part, whole, apart ? kParts : std::vector<FormattedParts>(), 3).wait();
             return rig.values_of(part);
           });
         };
@@ -218,7 +218,7 @@ TEST_CASE("a sum all of whose parts are sent as they are is that without quantiz
           const ArenaTensor whole = rig.filled(t, mine);
           const Tensor part = whole->slice(rank * kShard, kShard);
           if (parts)
-            rig.shards->start_reduce_scatter(part, whole, {{std::nullopt, {{0, p.ranks() * kShard}}}}).wait();
+            rig.shards->start_reduce_scatter(part, whole, {{std::nullopt, {{0, p.ranks() * kShard}}}}, 1).wait();
           else
             rig.shards->start_reduce_scatter(part, whole).wait();
           return rig.values_of(part);

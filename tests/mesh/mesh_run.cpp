@@ -198,6 +198,8 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   result.peaks[static_cast<size_t>(world.rank())] = arena.peak();
   result.host_peaks[static_cast<size_t>(world.rank())] = host_arena.peak();
   result.classes[static_cast<size_t>(world.rank())] = arena.by_class_at_peak();
+  const bool may_differ = plan.before_step || plan.after_gradients;  // tests that flip bits
+  if (!arena.dry() && !may_differ) check_replicas(model, *ops);
 }
 
 }  // namespace
