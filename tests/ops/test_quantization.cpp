@@ -1,5 +1,7 @@
 // Quantized messages: the bits of the oracle on every backend, and what the formats promise.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -155,6 +157,100 @@ TEST_CASE("blocks with infinities or NaN are not finite afterwards, and others a
         d.ops().requantize_sums({again, parts, kCount, f, f});
         d.ops().sum_quantized({y, again.reshaped(parts.shape), f});
         CHECK(!std::isfinite(d.floats(y)[12]));
+      }
+}
+
+namespace {
+
+// Returns a row of floats of one kind.
+std::vector<float> strange_row(int kind, int64_t count, std::mt19937& random) {
+  using Limits = std::numeric_limits<float>;
+  std::normal_distribution<float> normal;
+  std::uniform_real_distribution<float> exponent(-149, 127);
+  const auto any_bits = [&] {
+    const auto bits = static_cast<uint32_t>(random());
+    float x = 0;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  };
+  std::vector<float> row;
+  for (int64_t i = 0; i < count; ++i) switch (kind) {
+      case 0:  // zeros of both signs
+        row.push_back(random() % 2 == 0 ? 0.0f : -0.0f);
+        break;
+      case 1:  // subnormal numbers
+        row.push_back(Limits::denorm_min() * static_cast<float>(static_cast<int>(random() % 2000) - 1000));
+        break;
+      case 2:  // the smallest normal numbers, which have subnormal scales
+        row.push_back(Limits::min() * normal(random));
+        break;
+      case 3:  // numbers near the largest, which is more than a scale times its code may be
+        row.push_back(Limits::max() * (random() % 2 == 0 ? 0.99f : -0.999f));
+        break;
+      case 4:  // all magnitudes
+        row.push_back(std::exp2(exponent(random)) * (random() % 2 == 0 ? 1.0f : -1.0f));
+        break;
+      case 5:  // one number
+        row.push_back(i == 0 ? normal(random) : row.front());
+        break;
+      default:  // any bits: infinities and NaN too
+        row.push_back(any_bits());
+    }
+  return row;
+}
+
+// Equal bits, but that a NaN is equal to any other.
+bool alike(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(
+      a, b, [](float x, float y) { return (std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0; });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "blocks of any floats are quantized with the oracle's bits, and finite ones are off by half a scale at most") {
+  constexpr int kKinds = 8, kTries = 6;
+  std::mt19937 random(9);
+  for (int kind = 0; kind < kKinds; ++kind)
+    for (int i = 0; i < kTries; ++i)
+      for (const BlockFormat& f : {BlockFormat{4, 8}, {8, 8}, {4, 64}, {8, 256}, {4, 32, true}, {8, 64, true}}) {
+        const auto n = static_cast<int64_t>(1 + random() % 300);
+        const std::vector<float> x = strange_row(kind, n, random);
+        CAPTURE(kind, i, n, f.bits, f.block, f.rotated);
+        std::vector<float> expected, expected_again;
+        for (const Backend* b : all_backends()) {
+          CAPTURE(b->name);
+          Device d(*b);
+          const Tensor packed = d.empty(DType::u8, {1, packed_bytes(f, n)}), y = d.empty(DType::f32, {1, n}),
+                       parts = packed.reshaped({1, 1, packed.cols()});
+          d.ops().quantize({packed, d.filled(DType::f32, {1, n}, x), f});
+          d.ops().sum_quantized({y, parts, f});
+          const std::vector<float> back = d.floats(y);
+          if (expected.empty()) expected = back;
+          CHECK(alike(back, expected));
+          const BlockFormat to{f.bits == 8 ? 4 : 8, 32, f.rotated};
+          const Tensor again = d.empty(DType::u8, {1, packed_bytes(to, n)});
+          d.ops().requantize_sums({again, parts, n, f, to});
+          d.ops().sum_quantized({y, again.reshaped({1, 1, again.cols()}), to});
+          if (expected_again.empty()) expected_again = d.floats(y);
+          CHECK(alike(d.floats(y), expected_again));
+        }
+        if (f.rotated) continue;
+        for (int64_t first = 0; first < n; first += f.block) {
+          const auto begin = static_cast<size_t>(first), end = static_cast<size_t>(std::min(first + f.block, n));
+          double largest = 0;
+          bool finite = true;
+          for (size_t k = begin; k < end; ++k) {
+            finite = finite && std::isfinite(x[k]);
+            largest = std::max(largest, std::abs(double{x[k]}));
+          }
+          // Scales are rounded, subnormal ones to multiples of the smallest.
+          const double rounding = largest_code(f.bits) * double{std::numeric_limits<float>::denorm_min()},
+                       bound = largest / largest_code(f.bits) / 2 * (1 + 1e-4) + rounding;
+          for (size_t k = begin; k < end; ++k)
+            if (finite ? !(std::abs(double{expected[k]} - x[k]) <= bound) : std::isfinite(expected[k]))
+              FAIL("element " << k << ": " << expected[k] << " for " << x[k]);
+        }
       }
 }
 
