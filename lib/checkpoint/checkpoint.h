@@ -108,6 +108,10 @@ class Checkpoint {
   // not, a load sets these weights to the rounded parameters.
   bool stores_sent_weights(const ParamTable&) const;
 
+  // Whether the checkpoint has the errors (StateSlot::errors_of) of as many groups of ranks as the table. If not, a
+  // load sets them to 0.
+  bool stores_errors(const ParamTable&) const;
+
   // Loads into a store, for training or with weights only. Padding and gaps become 0; the compute weights are refreshed
   // (only this rank's shard, where master weights are sharded). Throws as above, and DataError when the parameters
   // mismatch or, where this rank holds the whole model, when the fingerprints of what was loaded differ from those of

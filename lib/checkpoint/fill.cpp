@@ -25,7 +25,7 @@ struct Piece {
 // Appends the part as pieces, each of which is owned entirely or not at all.
 void add_pieces(const ParamTable& table, const ParamPart& part, int slot, std::vector<Piece>& pieces) {
   std::vector<Segment> owned;  // of the local tensor
-  for (const Fragment& f : table.owned(part.id)) owned.push_back({f.offset, f.count.elements()});
+  for (const Fragment& f : table.owned(part.id, table.shard(), slot)) owned.push_back({f.offset, f.count.elements()});
   std::ranges::sort(owned, {}, &Segment::offset);
   int64_t at = part.first;
   const auto up_to = [&](int64_t end, bool is_owned) {
@@ -74,7 +74,8 @@ class Filler {
   std::vector<Piece> in_order(const ParamUnit& unit, std::span<const int> slots) const {
     std::vector<Piece> pieces;
     std::vector<std::vector<ParamPart>> parts(filled_.size());
-    for (const int slot : slots) parts[index(slot)] = table_.parts(unit, !store_.sharded(slot));
+    for (const int slot : slots)
+      parts[index(slot)] = store_.sharded(slot) ? table_.parts_of_slot(unit, slot) : table_.parts(unit, true);
     for (ParamId id = unit.first; id <= unit.last; ++id)
       for (const int slot : slots)
         for (const ParamPart& part : parts[index(slot)])

@@ -91,7 +91,7 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
     for (int slot = 0; slot < table.slot_count(); ++slot) {
       if (!store.has(slot) || !table.has_slot(id, slot)) continue;
       uint64_t& sum = result[static_cast<size_t>(id)][table.slot_name(slot)];
-      for (const Fragment& whole : table.owned(id))
+      for (const Fragment& whole : table.owned(id, table.shard(), slot))
         for (const Fragment& f : chunks(whole, kBlockElements)) {
           const float* values = host_view(ops, store.state(slot, {id, f.offset, f.count.elements()}), host);
           sum += fingerprint(table[id].shape, box_of(f), values, dense_window(f));

@@ -103,14 +103,17 @@ class Writer {
 
  private:
   void write(ParamId id) {
-    const std::vector<Fragment> owned = table_.owned(id);
-    if (owned.empty()) return;
+    if (table_.owned(id).empty() && table_.error_slot() < 0) return;
     FP_CHECK(table_[id].name.find_first_of("/%") == std::string::npos, "{}: not a name for a parameter",
              table_[id].name);
-    for (int slot = 0; slot < table_.slot_count(); ++slot)
-      if (table_.has_slot(id, slot) && source_.has(id, slot))
-        for (size_t i = 0; i < owned.size(); ++i) write(id, slot, static_cast<int>(i), owned[i]);
-    file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
+    bool any = false;
+    for (int slot = 0; slot < table_.slot_count(); ++slot) {
+      if (!table_.has_slot(id, slot) || !source_.has(id, slot)) continue;
+      const std::vector<Fragment> owned = table_.owned(id, table_.shard(), slot);
+      for (size_t i = 0; i < owned.size(); ++i) write(id, slot, static_cast<int>(i), owned[i]);
+      any = any || !owned.empty();
+    }
+    if (any) file_.set_attribute(table_[id].name, "shape", numbers(table_[id].shape));
   }
   void finish() {
     storage::announce(storage::Step::close, path_);
@@ -158,10 +161,9 @@ Shape shape_from(const nlohmann::json& list) {
 void for_each_block(const ParamTable& table, int shard, const std::function<bool(ParamId, int slot)>& has,
                     const std::function<void(const StateBlock&)>& visit) {
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
-    const std::vector<Fragment> owned = table.owned(id, shard);
     for (int slot = 0; slot < table.slot_count(); ++slot)
       if (table.has_slot(id, slot) && has(id, slot))
-        for (const Fragment& whole : owned)
+        for (const Fragment& whole : table.owned(id, shard, slot))
           for (const Fragment& f : chunks(whole, kBlockElements)) visit({id, slot, f});
   }
 }

@@ -141,9 +141,9 @@ void Checkpoint::require_states(const ParamTable& table) const {
   for (ParamId id = 0; id < static_cast<ParamId>(table.size()); ++id) {
     std::vector<std::string> stored, wanted;
     for (const StoredState& s : manifest_.parameter(table[id].name)->states)
-      if (s.name != kSentState) stored.push_back(s.name);
+      if (s.name != kSentState && !s.name.starts_with(kErrorState)) stored.push_back(s.name);
     for (const int slot : table.slots_of(id))
-      if (slot != table.weights_slot()) wanted.push_back(table.slot_name(slot));
+      if (slot < table.updated_slots()) wanted.push_back(table.slot_name(slot));
     if (std::ranges::is_permutation(stored, wanted)) continue;
     throw ConfigError(fmt::format(
         "{}: holds the states {} of {}, but the optimizer of the run spec (optimizer.kind) keeps {}: resume "
@@ -155,6 +155,14 @@ void Checkpoint::require_states(const ParamTable& table) const {
 bool Checkpoint::stores_sent_weights(const ParamTable& table) const {
   return table.weights_slot() >= 0 && std::ranges::all_of(manifest_.parameters, [](const CheckpointParam& p) {
            return p.find(kSentState) != nullptr;
+         });
+}
+
+bool Checkpoint::stores_errors(const ParamTable& table) const {
+  const auto wanted = std::ranges::count_if(table.slots(), [](const StateSlot& s) { return s.errors_of >= 0; });
+  return wanted > 0 && std::ranges::all_of(manifest_.parameters, [&](const CheckpointParam& p) {
+           return wanted ==
+                  std::ranges::count_if(p.states, [](const StoredState& s) { return s.name.starts_with(kErrorState); });
          });
 }
 
@@ -178,6 +186,11 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   std::iota(slots.begin(), slots.end(), 0);
   const bool sent = stores_sent_weights(table);
   if (sent) slots.push_back(table.weights_slot());
+  const bool errors = stores_errors(table);
+  if (errors)
+    slots.push_back(table.error_slot());
+  else
+    store.clear_errors(ops);
   Fingerprints prints = fill_store(store, ops, slots, reader);
   zero_tensor(ops, store.grads());
   if (sent)
@@ -185,6 +198,10 @@ Fingerprints Checkpoint::load(ParamStore& store, Ops& ops) const {
   else
     store.refresh_weights(ops);
   if (ops.device_memory()) prints = fingerprints(store, ops);  // of the copy on the device, not of what was read
+  for (auto& of_param : prints)
+    std::erase_if(of_param, [&](const auto& p) {
+      return (!sent && p.first == kSentState) || (!errors && p.first.starts_with(kErrorState));
+    });
   if (table.holds_everything()) check_fingerprints(*this, table, prints);
   return prints;
 }
@@ -203,6 +220,7 @@ Fingerprints load_weights_from(TensorReader& reader, ParamStore& store, Ops& ops
   if (store.grads()) zero_tensor(ops, store.grads());
   for (int slot = kParamSlot + 1; slot < store.table().updated_slots(); ++slot)
     if (store.has(slot)) zero_tensor(ops, store.slot(slot));
+  store.clear_errors(ops);
   store.refresh_weights(ops);
   return prints;
 }

@@ -13,7 +13,12 @@
 namespace fp {
 namespace {
 
-// Merges the records of all ranks into one list of parameters, in the model's order.
+int index_of(const ParamTable& table, const std::string& slot) {
+  return static_cast<int>(std::ranges::find(table.slots(), slot, &StateSlot::name) - table.slots().begin());
+}
+
+// Merges the records of all ranks into one list of parameters, in the model's order, with their states in that of the
+// slots.
 std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<RankFile>& rank_files) {
   std::vector<IndexedParam> all(table.size());
   for (const RankFile& of_rank : rank_files)
@@ -24,7 +29,9 @@ std::vector<IndexedParam> collect(const ParamTable& table, const std::vector<Ran
       const StateSlot& slot = table.slots().at(static_cast<size_t>(p.slot));
       auto state = std::ranges::find(c.param.states, slot.name, &StoredState::name);
       if (state == c.param.states.end()) {
-        c.fragments.emplace_back();
+        state = std::ranges::find_if(c.param.states,
+                                     [&](const StoredState& s) { return index_of(table, s.name) > p.slot; });
+        c.fragments.insert(c.fragments.begin() + (state - c.param.states.begin()), std::vector<StoredFragment>());
         state = c.param.states.insert(state, {slot.name, 0, slot.dtype});
       }
       state->fingerprint += p.fingerprint;

@@ -221,6 +221,8 @@ struct CommunicationSection {
   int64_t block = 256;             // elements with a common scale
   bool rotate_gradients = false;   // before they are quantized
   double max_gradient_error = 0;   // of quantized gradients, for each parameter; 0: no limit
+  double error_feedback = 0;       // weight of a new error of quantized gradients among those kept; 0: none are kept
+  int64_t error_feedback_steps = 512;  // after which they begin at 0 again; 0: never
 
   bool operator==(const CommunicationSection&) const = default;
 };

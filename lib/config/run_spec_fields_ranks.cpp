@@ -146,6 +146,42 @@ void declare(Fields& f, ParallelSection& s) {
                 "directory. Empty: times are not predicted."});
 }
 
+namespace {
+
+// How gradients are quantized, beside their bits.
+void declare_quantization(Fields& f, CommunicationSection& s) {
+  f.add("rotate_gradients", s.rotate_gradients,
+        {.doc = "Multiply every 32 gradients by a Hadamard matrix before they are quantized, and the sums again "
+                "afterwards: an outlier spreads over the 32, and the others keep more of their precision (SDP4Bit). "
+                "Needs a `block` that is a multiple of 32."});
+  f.add(
+      "max_gradient_error", s.max_gradient_error,
+      {.doc =
+           "Limit of what `gradient_bits` may cost a parameter: the mean relative error of its gradients, of which an "
+           "element that is lost counts 1. Where the error, measured in every step on a sample, is above the limit, "
+           "the gradients of this parameter are sent with 8 bits, or as they are; the first step sends all as they "
+           "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. With "
+           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. 0: no limit.",
+       .min = 0,
+       .max = 1});
+  f.add(
+      "error_feedback", s.error_feedback,
+      {.doc = "Keep what is lost when sums of `gradient_bits` are quantized for the last time, and add it to the next "
+              "sum (LoCo): what is kept is a moving average, in which the newest loss has this weight. 0: nothing is "
+              "kept. Memory: 2 bytes for each parameter, divided by the ranks of a node if sums go through nodes; "
+              "checkpoints have 4 bytes more for each parameter and node, or rank. A run that resumes with another "
+              "number of nodes begins without.",
+       .min = 0,
+       .max = 1});
+  f.add("error_feedback_steps", s.error_feedback_steps,
+        {.doc = "Steps after which what `error_feedback` keeps is forgotten. 0: never.",
+         .unit = "steps",
+         .min = 0,
+         .max = 1'000'000'000});
+}
+
+}  // namespace
+
 void declare(Fields& f, CommunicationSection& s) {
   f.add("overlap", s.overlap,
         {.doc = "Let communication overlap with computation: rows that tensor-parallel ranks exchange, in pieces "
@@ -202,20 +238,7 @@ void declare(Fields& f, CommunicationSection& s) {
          .unit = "elements",
          .min = 8,
          .max = 8192});
-  f.add("rotate_gradients", s.rotate_gradients,
-        {.doc = "Multiply every 32 gradients by a Hadamard matrix before they are quantized, and the sums again "
-                "afterwards: an outlier spreads over the 32, and the others keep more of their precision (SDP4Bit). "
-                "Needs a `block` that is a multiple of 32."});
-  f.add(
-      "max_gradient_error", s.max_gradient_error,
-      {.doc =
-           "Limit of what `gradient_bits` may cost a parameter: the mean relative error of its gradients, of which an "
-           "element that is lost counts 1. Where the error, measured in every step on a sample, is above the limit, "
-           "the gradients of this parameter are sent with 8 bits, or as they are; the first step sends all as they "
-           "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. With "
-           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. 0: no limit.",
-       .min = 0,
-       .max = 1});
+  declare_quantization(f, s);
 }
 
 void declare(Fields& f, WatchdogSection& s) {

@@ -50,6 +50,12 @@ void check_communication(const RunSpec& s, Checker& check) {
                 {"communication.max_gradient_error", "communication.gradient_bits"},
                 "communication.max_gradient_error has no effect without communication.gradient_bits, which only "
                 "parallel.auto chooses; write gradient_bits, or remove the limit");
+  check.require(c.error_feedback == 0 || c.gradient_bits > 0,
+                {"communication.error_feedback", "communication.gradient_bits"},
+                "communication.error_feedback has no effect without communication.gradient_bits; remove it");
+  check.require(
+      c.error_feedback == 0 || s.train.check_repeats == 0, {"communication.error_feedback", "train.check_repeats"},
+      "communication.error_feedback changes the sums of a step that is repeated: not with train.check_repeats");
   check.require(
       !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
       fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));

@@ -24,12 +24,19 @@ ShardFormats shard_formats(const CommunicationSection& c) {
           format(in_node, c.rotate_gradients),
           c.node_weights,
           c.weight_differences,
-          c.by_nodes};
+          c.by_nodes,
+          c.error_feedback};
 }
 
 double checkpoint_bytes(const RunSpec& spec, const ModelSection& model) {
+  const ParallelSection& p = spec.parallel;
   const double sent_weights = spec.communication.weight_differences ? 4 : 0;
-  return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights;
+  double errors = 0;
+  if (const int64_t ranks = p.data * p.sequence; spec.communication.error_feedback > 0 && ranks > 1) {
+    const int64_t all = ranks * p.tensor * p.pipeline.ranks, nodes = p.node_size > 0 ? all / p.node_size : 1;
+    errors = 4 * static_cast<double>(nodes > 1 && nodes < ranks ? nodes : ranks);
+  }
+  return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;
 }
 
 ModelOptions model_options(const RunSpec& spec) {
@@ -62,6 +69,7 @@ ExecutorOptions executor_options(const RunSpec& spec) {
   o.early_gradients = spec.memory.offload.early_gradients;
   o.check_sums = spec.train.check_sums && spec.communication.gradient_bits == 0;
   o.max_gradient_error = spec.communication.max_gradient_error;
+  o.error_feedback_steps = spec.communication.error_feedback_steps;
   if (spec.train.objective == Objective::dpo) o.loss.dpo = spec.train.dpo;
   return o;
 }

@@ -87,6 +87,7 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   const bool finite = std::isfinite(values[0]);
   if (guard_ && finite) guard_->choose(std::span(values).subspan(kNumbers));
   if (!finite && gradients_.check() != nullptr) gradients_.check()->verify();
+  if (!finite) e.params->clear_errors(*e.ops);
   return {std::sqrt(values[0]), finite};
 }
 
@@ -122,6 +123,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
   const ModelEnv& e = model_->env();
   const ParamStore& store = *e.params;
   e.arena->enter({"optimizer update"});
+  if (options_.error_feedback_steps > 0 && step % options_.error_feedback_steps == 0) e.params->clear_errors(*e.ops);
   if (early_) early_->send_rest();
   const bool round_later = store.compute() == DType::f32 || options_.rounding_seed || weights_.sends_differences();
   const UpdateStep update{lr, step, clip_scale(norm, spec.grad_clip)};

@@ -31,6 +31,7 @@ struct ExecutorOptions {
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
   double max_gradient_error = 0;               // of quantized sums (GradientGuard); 0: no limit
   bool assume_small_errors = false;            // of those: begin as if they were within the limit, for dry runs
+  int64_t error_feedback_steps = 0;            // after which kept errors of quantized sums are forgotten; 0: never
 };
 
 struct GradientNorm {

@@ -87,13 +87,17 @@ void GradientSync::before_send(int unit, const Tensor& whole) {
 void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
   if (!r.sharded) {
     r.request = data_->start_all_reduce(whole);
-  } else if (guard_ == nullptr) {
-    r.shard = shards_.start_reduce_scatter(r.result, whole);
-  } else {
-    if (r.last) guard_->sample(r.unit, whole);
-    const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(r.unit)];
-    r.shard = shards_.start_reduce_scatter(r.result, whole, guard_->parts(r.unit), u.last - u.first + 1);
+    return;
   }
+  const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(r.unit)];
+  // The two ranks that share an embedding lose different parts of its sum, but checkpoints have one of them.
+  const Tensor errors = is_shared(r.unit) ? Tensor() : env_->params->errors(u);
+  if (guard_ == nullptr) {
+    r.shard = shards_.start_reduce_scatter(r.result, whole, errors);
+    return;
+  }
+  if (r.last) guard_->sample(r.unit, whole);
+  r.shard = shards_.start_reduce_scatter(r.result, whole, guard_->parts(r.unit), u.last - u.first + 1, errors);
 }
 
 void GradientSync::reduce_kept(int unit, const ParamUnit& u) {

@@ -169,8 +169,20 @@ ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part
   return p;
 }
 
+void ShardExchange::quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat& f,
+                                  Arena& arena) const {
+  Ops& ops = *env_->ops;
+  const double weight = env_->formats.feedback;
+  const ArenaTensor before = arena.alloc(DType::f32, errors.shape, MemoryClass::gradients);
+  ops.cast({before, errors});
+  ops.accumulate({x, before});
+  ops.quantize({packed, x, f});
+  ops.sum_quantized({x, as_parts(packed, 1), f, -1, Write::add});
+  ops.scaled_add({errors, x, before, weight, 1 - weight});
+}
+
 ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor& whole, const SumFormats& f,
-                                                Arena& arena) const {
+                                                Arena& arena, const Tensor& errors) const {
   Pending p;
   const std::optional<BlockFormat>&last = f.last, &first = f.in_node;
   const int ranks = data_->size();
@@ -185,7 +197,14 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
     const BlockFormat only = in_node_ != nullptr ? *first : *last;
     const Tensor sent = p.keep(packed(only, ranks, n, MemoryClass::gradients, arena)),
                  received = p.keep(packed(only, ranks, n, MemoryClass::gradients, arena));
-    ops->quantize({sent, whole.reshaped({ranks, n}), only});
+    const Tensor rows = whole.reshaped({ranks, n});
+    if (errors) {
+      const ArenaTensor x = arena.alloc(DType::f32, rows.shape, MemoryClass::gradients);
+      whole.dtype == DType::f32 ? ops->copy({x, rows}) : ops->cast({x, rows});
+      quantize_with(errors, sent, x, only, arena);
+    } else {
+      ops->quantize({sent, rows, only});
+    }
     p.request_ = data_->start_all_to_all(message(received), message(sent));
     p.finish_ = [ops, only, part, ranks, received] {
       ops->sum_quantized({as_row(part), as_parts(received, ranks), only});
@@ -198,10 +217,16 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
   ops->quantize({sent, whole.reshaped({ranks, n}), *first, inner});
   p.request_ = in_node_->start_all_to_all(message(received), message(sent));
   const auto of_node = std::make_shared<ArenaTensor>(), of_all = std::make_shared<ArenaTensor>();
-  p.second_ = [this, ops, n, inner, outer, &arena, from = *first, to = *last, received, of_node, of_all] {
+  p.second_ = [this, ops, n, inner, outer, &arena, from = *first, to = *last, received, of_node, of_all, errors] {
     *of_node = packed(to, outer, n, MemoryClass::gradients, arena);
     *of_all = packed(to, outer, n, MemoryClass::gradients, arena);
-    ops->requantize_sums({*of_node, as_parts(received, inner), n, from, to});
+    if (errors) {
+      const ArenaTensor sums = arena.alloc(DType::f32, {outer, n}, MemoryClass::gradients);
+      ops->sum_quantized({sums, as_parts(received, inner), from});
+      quantize_with(errors, *of_node, sums, to, arena);
+    } else {
+      ops->requantize_sums({*of_node, as_parts(received, inner), n, from, to});
+    }
     return across_nodes_->start_all_to_all(message(*of_all), message(*of_node));
   };
   p.finish_ = [ops, part, outer, to = *last, of_node, of_all] {
@@ -271,12 +296,15 @@ void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena)
     const int64_t begin = std::max(s.offset, rank * n), end = std::min(s.offset + s.count, (rank + 1) * n);
     if (begin >= end) continue;
     const int64_t at = a.places[i] + begin - s.offset - below(rank);
-    env_->ops->copy({part.slice(begin - rank * n, end - begin), received->slice(at, end - begin)});
+    const Tensor to = part.slice(begin - rank * n, end - begin), from = received->slice(at, end - begin);
+    // Beside errors of before, the rest of the sum counts these elements as 0.
+    env_->formats.feedback > 0 ? env_->ops->accumulate({to, from}) : env_->ops->copy({to, from});
   }
 }
 
-ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole) const {
-  return start_sum(part, whole, formats_of_sums(), *env_->arena);
+ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole,
+                                                           const Tensor& errors) const {
+  return start_sum(part, whole, formats_of_sums(), *env_->arena, errors);
 }
 
 // Memory in which a sum with parts allocates, as it takes more or less with other parts.
@@ -291,7 +319,7 @@ struct ShardExchange::Room {
 
 ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, const Tensor& whole,
                                                            const std::vector<FormattedParts>& parts,
-                                                           int64_t most_segments) const {
+                                                           int64_t most_segments, const Tensor& errors) const {
   if (data_->size() == 1) return start_reduce_scatter(part, whole);
   const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype, most_segments));
   const auto room = std::make_shared<Room>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
@@ -305,7 +333,7 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
   }
   const auto apart = std::make_shared<std::vector<SumApart>>();
   for (const FormattedParts& f : parts) apart->push_back(set_apart(f, whole, arena));
-  Pending p = start_sum(part, whole, formats_of_sums(), arena);
+  Pending p = start_sum(part, whole, formats_of_sums(), arena, errors);
   p.room_ = room;
   if (parts.empty()) return p;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -329,11 +357,13 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
 }
 
 // Returns at least what start_sum() allocates for this many elements, until the sum is complete.
-size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& f) const {
+size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& f, bool with_errors) const {
   const int64_t ranks = data_->size(), n = (elements + ranks - 1) / ranks;
   const int64_t nodes = across_nodes_ != nullptr ? across_nodes_->size() : 1;
+  const int64_t rows_with_errors = !with_errors ? 0 : across_nodes_ != nullptr ? nodes : ranks;
   if (f.last)
-    return static_cast<size_t>(2 * ranks * std::max(packed_bytes(*f.last, n), packed_bytes(*f.in_node, n)) +
+    return static_cast<size_t>(2 * rows_with_errors * n) * sizeof(float) +
+           static_cast<size_t>(2 * ranks * std::max(packed_bytes(*f.last, n), packed_bytes(*f.in_node, n)) +
                                2 * nodes * packed_bytes(*f.last, n));
   return through_nodes() ? static_cast<size_t>(nodes * n) * 2 * size_of(t) + static_cast<size_t>(n) * sizeof(float) : 0;
 }
@@ -345,7 +375,8 @@ size_t ShardExchange::bytes_with_parts(int64_t elements, DType t, int64_t most_s
   eight.bits = 8;
   const int64_t filling = most_segments * eight.block,  // up to the begins of blocks
       apart = elements / kLargestShareOfParts + filling + data_->size() * eight.block;
-  const size_t sum = std::max(bytes_of_sum(elements, t, formats_of_sums()), bytes_of_sum(elements, t, {})),
+  const bool with_errors = env_->formats.feedback > 0;
+  const size_t sum = std::max(bytes_of_sum(elements, t, formats_of_sums(), with_errors), bytes_of_sum(elements, t, {})),
                of_parts = std::max(bytes_of_sum(apart, t, {eight, eight}), bytes_of_sum(apart, t, {}));
   return sum + of_parts + static_cast<size_t>(apart + elements / data_->size() + filling) * size_of(t) + kRounding;
 }

@@ -71,13 +71,16 @@ class ShardExchange {
   // Whether sums that are not in parts take no memory, either.
   bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
-  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole) const;
+  // `errors`: of the last quantization of this sum, as ParamStore::errors(); they are added before the next one, and
+  // replaced by its own. Empty: none are kept.
+  Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const Tensor& errors = {}) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
   // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
   // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter in at most
   // `most_segments` segments. Always takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
+  // Parts that are sent apart have no errors.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&,
-                               int64_t most_segments) const;
+                               int64_t most_segments, const Tensor& errors = {}) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
 
   // Adds to the weights that all ranks hold, held bf16 [N * n], what they differ by from this rank's new ones, f32 [n],
@@ -101,11 +104,14 @@ class ShardExchange {
   // Starts to send this rank's shard, one row, to the rank on each node that keeps it. Returns the rows that this rank
   // receives: the consecutive shards that it keeps.
   Tensor start_spread(Pending& p, const Tensor& row) const;
-  Pending start_sum(const Tensor& part, const Tensor& whole, const SumFormats&, Arena&) const;
+  Pending start_sum(const Tensor& part, const Tensor& whole, const SumFormats&, Arena&,
+                    const Tensor& errors = {}) const;
+  // packed = the sum of x f32 [R,n], which is overwritten, and of the errors bf16 [R,n], which become what this loses.
+  void quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat&, Arena&) const;
   Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole, Arena&) const;
   SumApart set_apart(const FormattedParts&, const Tensor& whole, Arena&) const;
   void deliver(const SumApart&, const Tensor& part, Arena&) const;
-  size_t bytes_of_sum(int64_t elements, DType, const SumFormats&) const;
+  size_t bytes_of_sum(int64_t elements, DType, const SumFormats&, bool with_errors = false) const;
   size_t bytes_with_parts(int64_t elements, DType, int64_t most_segments) const;
   ArenaTensor packed(const BlockFormat&, int64_t rows, int64_t columns, MemoryClass, Arena&) const;
 

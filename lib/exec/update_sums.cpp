@@ -8,7 +8,7 @@ namespace {
 // Returns the slots of a parameter that an update writes.
 std::vector<int> updated_slots(const ParamTable& table, ParamId id) {
   std::vector<int> slots = table.slots_of(id);
-  std::erase(slots, table.weights_slot());
+  std::erase_if(slots, [&](int slot) { return slot >= table.updated_slots(); });
   return slots;
 }
 

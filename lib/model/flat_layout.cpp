@@ -10,15 +10,16 @@ namespace {
 template <class Use>
 void for_each_range(const ParamTable& table, std::optional<int> shard, std::optional<int> slot, const Use& use) {
   for (const ParamUnit& u : table.units()) {
-    const Segment held = shard ? table.shard_of(u, *shard) : Segment{u.offset, u.elements};
-    for (ParamId id = u.first; id <= u.last; ++id) {
-      if (slot && !table.has_slot(id, *slot)) continue;
-      // The gap behind a parameter belongs to it.
-      const int64_t begin = std::max(table[id].offset, held.offset);
-      const int64_t end =
-          std::min(id < u.last ? table[id + 1].offset : u.offset + u.elements, held.offset + held.count);
-      if (begin < end) use(Segment{begin, end - begin});
-    }
+    const std::vector<Segment> whole = {{u.offset, u.elements}};
+    for (const Segment& held : shard ? table.ranges_of(u, *shard, slot.value_or(kParamSlot)) : whole)
+      for (ParamId id = u.first; id <= u.last; ++id) {
+        if (slot && !table.has_slot(id, *slot)) continue;
+        // The gap behind a parameter belongs to it.
+        const int64_t begin = std::max(table[id].offset, held.offset);
+        const int64_t end =
+            std::min(id < u.last ? table[id + 1].offset : u.offset + u.elements, held.offset + held.count);
+        if (begin < end) use(Segment{begin, end - begin});
+      }
   }
 }
 

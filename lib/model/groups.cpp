@@ -32,19 +32,27 @@ std::shared_ptr<Group> group_of_matrices(const Groups& g, bool sharded) {
   return g.comm_world->group("matrices", ranks);
 }
 
-void add_groups_by_nodes(Groups& g) {
-  const int rank = g.mesh.rank_of(g.at);
-  const std::vector<int> data = g.mesh.data(rank);
+// Returns the ranks of the data group by node, in their order; nothing if nodes have different numbers of them, or one
+// each.
+std::vector<std::vector<int>> data_by_node(const Groups& g) {
+  const std::vector<int> data = g.mesh.data(g.mesh.rank_of(g.at));
   const NodeMap& nodes = g.comm_world->nodes();
-  if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return;
+  if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return {};
   std::vector<std::vector<int>> by_node;  // in the order of the ranks, which a node's must follow one another in
   for (size_t i = 0; i < data.size(); ++i) {
     if (i == 0 || nodes.node_of(data[i]) != nodes.node_of(data[i - 1])) by_node.emplace_back();
     by_node.back().push_back(data[i]);
   }
   const size_t each = by_node.front().size();
-  if (std::ranges::any_of(by_node, [each](const auto& n) { return n.size() != each; })) return;
-  if (by_node.size() > 1 && each == 1) return;
+  if (std::ranges::any_of(by_node, [each](const auto& n) { return n.size() != each; })) return {};
+  if (by_node.size() > 1 && each == 1) return {};
+  return by_node;
+}
+
+void add_groups_by_nodes(Groups& g) {
+  const std::vector<std::vector<int>> by_node = data_by_node(g);
+  if (by_node.empty()) return;
+  const int rank = g.mesh.rank_of(g.at);
   const auto mine = std::ranges::find_if(by_node, [rank](const auto& n) { return std::ranges::count(n, rank) > 0; });
   const auto place = static_cast<size_t>(std::ranges::find(*mine, rank) - mine->begin());
   g.data_in_node = by_node.size() == 1 ? g.data : g.comm_world->group("data_in_node", *mine);
@@ -66,6 +74,11 @@ Groups complete_groups(const Groups& groups, const ParamTable& table, bool shard
   if (table.slots_differ()) g.matrices = group_of_matrices(g, sharded);
   if (table.divided_unit() >= 0) g.ends = g.comm_world->group("ends", {pipeline.front(), pipeline.back()});
   return g;
+}
+
+int ranks_that_sum_together(const Groups& g) {
+  const std::vector<std::vector<int>> by_node = data_by_node(g);
+  return by_node.size() > 1 ? static_cast<int>(by_node.front().size()) : 1;
 }
 
 Groups make_self_groups() {

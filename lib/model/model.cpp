@@ -8,12 +8,24 @@ namespace fp {
 namespace {
 
 // Returns the table after it has received the slots that these options need.
-const ParamTable& with_slots(ParamTable& table, const ModelOptions& options) {
+const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, const Groups& groups) {
   if (!options.training || !options.optimizer) return table;
   std::vector<StateSlot> slots = state_slots(*options.optimizer);
   if (options.offload_optimizer) offload(slots, options.compute, options.offload_weights);
   if (options.formats.differences && table.shards() > 1) slots.push_back({.name = kSentState, .is_weights = true});
-  table.set_slots(std::move(slots));
+  const int summing = ranks_that_sum_together(groups), groups_that_sum = table.shards() / summing;
+  if (options.formats.feedback > 0 && table.shards() > 1) {
+    constexpr int kMost = 48;  // of the states that a checkpoint may have
+    if (groups_that_sum > kMost)
+      throw ConfigError(
+          fmt::format("communication.error_feedback keeps errors of {} groups of ranks, a state of the "
+                      "checkpoint each; legal: up to {}, with more ranks on a node or less data "
+                      "parallelism",
+                      groups_that_sum, kMost));
+    for (int i = 0; i < groups_that_sum; ++i)
+      slots.push_back({.name = kErrorState + std::to_string(i), .errors_of = i});
+  }
+  table.set_slots(std::move(slots), summing);
   return table;
 }
 
@@ -51,7 +63,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
              quantized_block(options.formats, groups.mesh.tp())),
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
-          with_slots(table_, options),
+          with_slots(table_, options, groups),
           StoreOptions{options.compute, options.training, options.gradients, options.zero_stage,
                        options.optimizer.has_value(), options.subgroup_elements, options.offload_weights},
           arena, host)),

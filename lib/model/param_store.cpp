@@ -34,6 +34,7 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
   if (!options.optimizer) return;
   for (size_t i = 0; i < states_.size(); ++i)
     make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, static_cast<int>(i) + 1);
+  if (const int slot = table.error_slot(); slot >= 0) make(errors_, DType::bf16, 0, MemoryClass::gradients, slot);
   state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
 }
 
@@ -83,6 +84,7 @@ Tensor ParamStore::part(const Tensor& flat, ParamId id) const {
 
 const ParamStore::Flat& ParamStore::flat(int slot) const {
   if (slot == table_->weights_slot()) return weights_;
+  if (table_->is_error(slot)) return slot == table_->error_slot() ? errors_ : none_;
   return slot == kParamSlot ? masters() : states_[static_cast<size_t>(slot) - 1];
 }
 
@@ -91,6 +93,18 @@ Segment place_of(const ParamTable& table, const ParamPart& part) {
   return {table[part.id].offset + part.first, part.count};
 }
 }  // namespace
+
+Tensor ParamStore::errors(const ParamUnit& u) const {
+  if (!errors_.memory) return {};
+  const std::vector<Segment> kept = table_->ranges_of(u, table_->shard(), table_->error_slot());
+  const auto rows = static_cast<int64_t>(kept.size());
+  return errors_.memory->slice(errors_.layout.at(kept.front()).offset, rows * kept.front().count)
+      .reshaped({rows, kept.front().count});
+}
+
+void ParamStore::clear_errors(Ops& ops) {
+  if (errors_.memory) ops.zero({errors_.memory});
+}
 
 Tensor ParamStore::state(int slot, const ParamPart& part) const { return flat(slot).at(place_of(*table_, part)); }
 
@@ -158,6 +172,7 @@ void fill_box(const Param& p, const Fragment& box, uint64_t seed, std::vector<fl
 void ParamStore::initialize(Ops& ops, uint64_t seed) {
   std::vector<Tensor> all = {weights(), master(), grads()};
   for (const Flat& flat : states_) all.push_back(flat.memory);
+  all.push_back(errors_.memory);
   for (const Tensor& flat : all)
     if (flat) zero_tensor(ops, flat);  // including the gaps between parameters
   std::vector<float> host;

@@ -88,11 +88,19 @@ class ParamStore {
   // Returns where a part of a parameter lies in the tensors of a flat range.
   ParamRange range_of(const ParamPart&, const Segment& flat) const;
   // Whether this rank saves and loads only its shard of the slot.
-  bool sharded(int slot) const { return slot == table_->weights_slot() ? state_sharded_ : flat(slot).layout.sharded(); }
+  bool sharded(int slot) const {
+    if (slot == table_->weights_slot()) return state_sharded_;
+    return table_->is_error(slot) || flat(slot).layout.sharded();
+  }
   // Returns the flat ranges of a unit that it saves and loads of the slot.
   std::vector<Segment> ranges(int slot, const ParamUnit& u) const {
     return slot == table_->weights_slot() ? std::vector{kept_range(u)} : flat(slot).layout.ranges(u);
   }
+  // Returns the errors of the sums of a unit's gradients that this rank keeps, bf16 [shards, elements of a shard];
+  // empty if none are kept.
+  Tensor errors(const ParamUnit&) const;
+  // Zeroes all of them.
+  void clear_errors(Ops&);
   bool has(int slot) const { return static_cast<bool>(flat(slot).memory); }
   // Return a part of a parameter's state, or a flat range of the table's buffers, in the slot's type (a store without
   // training has only the weights, in the compute type). This rank must keep it.
@@ -151,6 +159,7 @@ class ParamStore {
   Arena *arena_, *host_;
   Flat weights_, master_, grads_;
   std::vector<Flat> states_;  // slots 1, 2, ...
+  Flat errors_, none_;        // the slot of errors of this rank, and those of others
   bool state_sharded_ = false;
   std::vector<Tensor> attached_weights_, attached_gradients_;  // by unit
   std::vector<bool> written_;

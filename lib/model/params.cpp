@@ -50,6 +50,22 @@ std::vector<int> ParamTable::slots_of(ParamId id) const {
   return list;
 }
 
+int ParamTable::updated_slots() const {
+  return static_cast<int>(
+      std::ranges::find_if(slots_, [](const StateSlot& s) { return s.is_weights || s.errors_of >= 0; }) -
+      slots_.begin());
+}
+
+int ParamTable::weights_slot() const {
+  const auto found = std::ranges::find_if(slots_, &StateSlot::is_weights);
+  return found == slots_.end() ? -1 : static_cast<int>(found - slots_.begin());
+}
+
+int ParamTable::error_slot() const {
+  const auto found = std::ranges::find(slots_, shard_ / summing_, &StateSlot::errors_of);
+  return found == slots_.end() ? -1 : static_cast<int>(found - slots_.begin());
+}
+
 bool ParamTable::slots_differ() const {
   return std::ranges::any_of(slots_, [](const StateSlot& s) { return s.scope != StateSlot::Scope::all; });
 }
@@ -134,15 +150,33 @@ Segment ParamTable::shard_of(const ParamUnit& u, int shard) const {
   return {u.offset + shard * each, each};
 }
 
-std::vector<ParamPart> ParamTable::parts(const ParamUnit& u, bool whole) const {
-  const Segment range = whole ? Segment{u.offset, u.elements} : shard_of(u, shard_);
-  std::vector<ParamPart> list;
-  for (ParamId id = u.first; id <= u.last; ++id) {
-    const Param& p = (*this)[id];
-    const Segment s = common(range, {p.offset, p.local_elements()});
-    if (s.count > 0) list.push_back({id, s.offset - p.offset, s.count});
-  }
+// Sums go from rank to rank of the same place among those that sum together, so that each takes every summing_-th.
+std::vector<Segment> ParamTable::ranges_of(const ParamUnit& u, int shard, int slot) const {
+  const int errors_of = slots_[static_cast<size_t>(slot)].errors_of;
+  if (errors_of < 0) return {shard_of(u, shard)};
+  std::vector<Segment> list;
+  if (shard / summing_ == errors_of)
+    for (int s = shard % summing_; s < shards_; s += summing_) list.push_back(shard_of(u, s));
   return list;
+}
+
+std::vector<ParamPart> ParamTable::parts_in(const ParamUnit& u, const std::vector<Segment>& ranges) const {
+  std::vector<ParamPart> list;
+  for (ParamId id = u.first; id <= u.last; ++id)
+    for (const Segment& range : ranges) {
+      const Param& p = (*this)[id];
+      const Segment s = common(range, {p.offset, p.local_elements()});
+      if (s.count > 0) list.push_back({id, s.offset - p.offset, s.count});
+    }
+  return list;
+}
+
+std::vector<ParamPart> ParamTable::parts(const ParamUnit& u, bool whole) const {
+  return parts_in(u, {whole ? Segment{u.offset, u.elements} : shard_of(u, shard_)});
+}
+
+std::vector<ParamPart> ParamTable::parts_of_slot(const ParamUnit& u, int slot) const {
+  return parts_in(u, ranges_of(u, shard_, slot));
 }
 
 std::vector<Segment> ParamTable::gaps(const ParamUnit& u) const {
@@ -171,15 +205,20 @@ std::vector<Fragment> ParamTable::fragments_of(const ParamPart& part) const {
   return fragments(p.shape, p.local, p.partition.dim, slabs_of(part.id), part.first, part.count);
 }
 
-std::vector<Fragment> ParamTable::owned(ParamId id, int shard) const {
+std::vector<Fragment> ParamTable::owned(ParamId id, int shard, int slot) const {
   const Param& p = (*this)[id];
   if (p.unit < 0 || p.copy) return {};
   std::vector<Slab> mine;
   for (const Slab& s : slabs_of(id))
     if (s.first) mine.push_back(s);
-  const Segment range =
-      common(shard_of(units_[static_cast<size_t>(unit_of(id))], shard), {p.offset, p.local_elements()});
-  return fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
+  std::vector<Fragment> list;
+  for (const Segment& kept : ranges_of(units_[static_cast<size_t>(unit_of(id))], shard, slot)) {
+    const Segment range = common(kept, {p.offset, p.local_elements()});
+    const std::vector<Fragment> of_range =
+        fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
+    list.insert(list.end(), of_range.begin(), of_range.end());
+  }
+  return list;
 }
 
 std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {

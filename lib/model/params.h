@@ -92,14 +92,23 @@ class ParamTable {
   void share_with_head(ParamId);
   // Sets the states that training keeps for each element of the parameters that have them, the parameter itself first.
   // Initially that is the only one.
-  void set_slots(std::vector<StateSlot> slots) { slots_ = std::move(slots); }
+  // `summing`: how many ranks keep the errors of quantized sums (StateSlot::errors_of) together, each those of the
+  // shards whose sum it takes.
+  void set_slots(std::vector<StateSlot> slots, int summing = 1) {
+    slots_ = std::move(slots);
+    summing_ = summing;
+  }
 
   const std::vector<StateSlot>& slots() const { return slots_; }
   const std::string& slot_name(int slot) const { return slots_[static_cast<size_t>(slot)].name; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
-  // Return the number of slots without one that is the weights (StateSlot::is_weights), and its index; -1: none is.
-  int updated_slots() const { return slot_count() - (slots_.back().is_weights ? 1 : 0); }
-  int weights_slot() const { return slots_.back().is_weights ? slot_count() - 1 : -1; }
+  // Returns the number of the optimizer's slots, which come first; all others are below.
+  int updated_slots() const;
+  // Return the index of the slot that is the weights (StateSlot::is_weights), and of the one of the errors that this
+  // rank keeps (StateSlot::errors_of); -1: there is none.
+  int weights_slot() const;
+  int error_slot() const;
+  bool is_error(int slot) const { return slots_[static_cast<size_t>(slot)].errors_of >= 0; }
   // Return whether a parameter has a slot, and its slots, ascending.
   bool has_slot(ParamId, int slot) const;
   std::vector<int> slots_of(ParamId) const;
@@ -135,8 +144,12 @@ class ParamTable {
   int divided_unit() const;
   // Returns the range of shard `shard` of a unit in the flat buffers.
   Segment shard_of(const ParamUnit&, int shard) const;
+  // Returns what the rank with this shard keeps of a sharded slot: its shard or, of errors, several.
+  std::vector<Segment> ranges_of(const ParamUnit&, int shard, int slot) const;
   // Returns the parts of a unit's parameters that lie in this rank's shard, or in the whole unit.
   std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
+  // Returns those that lie in what this rank keeps of a sharded slot.
+  std::vector<ParamPart> parts_of_slot(const ParamUnit&, int slot) const;
   std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
 
   std::vector<Slab> slabs_of(ParamId) const;  // the boxes of the logical tensor that this rank holds
@@ -145,9 +158,9 @@ class ParamTable {
   std::vector<Fragment> fragments_of(const ParamPart&) const;
   // Returns the fragments of a parameter that this rank owns: its shard without copies that a lower tensor-parallel
   // rank also holds. Over all ranks, these fragments cover the logical tensor exactly once.
-  std::vector<Fragment> owned(ParamId id) const { return owned(id, shard_); }
-  // The same for the rank with this shard.
-  std::vector<Fragment> owned(ParamId, int shard) const;
+  std::vector<Fragment> owned(ParamId id) const { return owned(id, shard_, kParamSlot); }
+  // The same for the rank with this shard, of a slot.
+  std::vector<Fragment> owned(ParamId, int shard, int slot) const;
 
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
   // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.
@@ -172,7 +185,8 @@ class ParamTable {
   std::map<std::string, ParamId, std::less<>> by_name_;
   std::vector<ParamUnit> units_;
   std::vector<Place> places_;  // of each parameter
-  int tp_, tp_index_, shards_, shard_;
+  std::vector<ParamPart> parts_in(const ParamUnit&, const std::vector<Segment>&) const;
+  int tp_, tp_index_, shards_, shard_, summing_ = 1;
   HeldParts held_;
   int64_t align_;  // elements
   ParamId shared_ = -1;

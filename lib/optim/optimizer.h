@@ -23,15 +23,20 @@ struct StateSlot {
   Residence residence = Residence::device;
   Scope scope = Scope::all;
   // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
-  // parameter (ShardFormats::differences). The last slot, if there is one. Takes no memory of its own.
+  // parameter (ShardFormats::differences). Follows the optimizer's. Takes no memory of its own.
   bool is_weights = false;
+  // Whether it is not the optimizer's, but what was lost when the sums of gradients of several ranks were quantized
+  // (ShardFormats::feedback): the number of these ranks among the groups that each keep their own; else -1. The last
+  // slots. In bf16.
+  int errors_of = -1;
 
   bool operator==(const StateSlot&) const = default;
 };
 
 constexpr int kParamSlot = 0;
 constexpr const char* kParamState = "param";
-constexpr const char* kSentState = "sent_param";  // of the slot with is_weights
+constexpr const char* kSentState = "sent_param";        // of the slot with is_weights
+constexpr const char* kErrorState = "gradient_error.";  // of those with errors_of, which follows
 
 // Where a parameter lies in the tensors of an update.
 struct ParamRange {

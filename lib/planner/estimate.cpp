@@ -55,6 +55,12 @@ double kept_of_node(const RunSpec& s, const Mesh& mesh) {
   return (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / static_cast<double>(sharers);
 }
 
+// Bytes for each parameter of what a rank keeps of the errors of quantized sums.
+double kept_errors(const RunSpec& s, const Mesh& mesh) {
+  if (s.communication.error_feedback == 0 || mesh.data(0).size() == 1) return 0;
+  return 2.0 / static_cast<double>(std::max<int64_t>(1, sharers_of_node(s, mesh)));
+}
+
 // Bytes of a rank's state in host memory, and of its buffers on the device.
 double offloaded_bytes(const RunSpec& s, double parameters, double sharers) {
   if (s.memory.offload.optimizer == Offload::none) return 0;
@@ -184,7 +190,7 @@ class Estimator::Impl {
     const double attached = attached_bytes(spec, mesh, plan, stages,
                                            static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
-    const double of_node = kept_of_node(spec, mesh);
+    const double of_node = kept_of_node(spec, mesh) + kept_errors(spec, mesh);
     RankMemory most;
     double offloaded = 0, staging = 0;
     const bool budget = spec.memory.has_budget();

@@ -128,11 +128,12 @@ namespace {
 void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints prints, bool weights_only,
            Group& world) {
   if (world.size() == 1) return;
-  const bool sent = checkpoint.stores_sent_weights(table);
+  const bool sent = checkpoint.stores_sent_weights(table), errors = checkpoint.stores_errors(table);
   const auto each = [&](const auto& visit) {
     for (size_t i = 0; i < prints.size(); ++i)
       for (const int slot : weights_only ? std::vector{kParamSlot} : table.slots_of(static_cast<ParamId>(i)))
-        if (slot != table.weights_slot() || sent) visit(prints[i][table.slot_name(slot)]);
+        if ((slot != table.weights_slot() || sent) && (!table.is_error(slot) || errors))
+          visit(prints[i][table.slot_name(slot)]);
   };
   std::vector<uint64_t> flat;
   each([&](uint64_t print) { flat.push_back(print); });
@@ -149,6 +150,11 @@ void prove(const Checkpoint& checkpoint, const ParamTable& table, Fingerprints p
 
 void load_on_all_ranks(const Checkpoint& checkpoint, ParamStore& store, Ops& ops, Group& world) {
   Fingerprints mine;
+  if (world.rank() == 0 && store.table().error_slot() >= 0 && !checkpoint.stores_errors(store.table()))
+    log::info(
+        "{} is of another number of nodes or ranks, or of a run without communication.error_feedback: this run "
+        "begins without what quantized sums have lost before",
+        checkpoint.folder().string());
   do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
   prove(checkpoint, store.table(), std::move(mine), false, world);
 }

@@ -152,6 +152,49 @@ TEST_CASE("a quantized sum is off by half a step of each hop at most", "[exec]")
     }
 }
 
+TEST_CASE("what a sum loses is part of the next one, so that sums are right on average", "[exec]") {
+  // Numbers that 8 bits represent within a node, but 4 bits between nodes do not.
+  const auto element = [](int64_t i, int rank) {
+    return i % 16 == 0 ? 127.0f : static_cast<float>((i * 37 + rank * 11) % 19 - 9);
+  };
+  constexpr int kSums = 40;
+  for (const Place& p : kPlaces)
+    for (const DType t : {DType::f32, DType::bf16})
+      for (const double feedback : {0.0, 0.5, 1.0}) {
+        CAPTURE(p.nodes, p.each, name_of(t), feedback);
+        ShardFormats formats{{}, BlockFormat{4, 16}, BlockFormat{p.nodes > 1 && p.each > 1 ? 8 : 4, 16}};
+        formats.feedback = feedback;
+        const auto results = on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+          const int64_t rows = p.nodes > 1 && p.each > 1 ? p.nodes : p.ranks();
+          const ArenaTensor errors = rig.arena.alloc(DType::bf16, {rows, kShard});
+          rig.ops->zero({errors});
+          std::vector<float> mine, means(kShard);
+          for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(element(i, rank));
+          for (int s = 0; s < kSums; ++s) {
+            const ArenaTensor whole = rig.filled(t, mine);
+            const Tensor part = whole->slice(rank * kShard, kShard);
+            rig.shards->start_reduce_scatter(part, whole, feedback > 0 ? *errors : Tensor()).wait();
+            const std::vector<float> sum = rig.values_of(part);
+            for (size_t i = 0; i < kShard; ++i) means[i] += sum[i] / kSums;
+          }
+          return means;
+        });
+        double worst = 0;
+        for (int rank = 0; rank < p.ranks(); ++rank)
+          for (int64_t i = 0; i < kShard; ++i) {
+            double sum = 0;
+            for (int r = 0; r < p.ranks(); ++r) sum += element(rank * kShard + i, r);
+            worst = std::max(worst, std::abs(results[static_cast<size_t>(rank)][static_cast<size_t>(i)] - sum));
+          }
+        // The sum of the steps of those that quantize; what is left of an error that is kept is at most two of them.
+        const double step = 127.0 / 7 * p.ranks(), rounding = t == DType::bf16 ? 127.0 * p.ranks() / 256 : 0;
+        if (feedback == 0)
+          CHECK(worst > step / 16);
+        else
+          CHECK(worst < step * (2 / feedback / kSums + 1.0 / 128) + rounding);
+      }
+}
+
 // The elements that are sent as they are and with 8 bits: a few, across the ends of shards and blocks.
 bool sent_exactly(int64_t i) { return (i >= 38 && i < 51) || i == 80; }
 bool sent_with_eight_bits(int64_t i) { return i >= 60 && i < 67; }

@@ -163,6 +163,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   what.device_share = plan.device_share;
   what.early_gradients = plan.early_gradients;
   what.max_gradient_error = plan.communication.max_gradient_error;
+  what.error_feedback_steps = plan.communication.error_feedback_steps;
   what.assume_small_errors = arena.dry();
   Executor executor(model, what);
   model.params().initialize(*ops, 5);

@@ -136,6 +136,32 @@ TEST_CASE("training with a limit between the errors stays close, takes the predi
   }
 }
 
+TEST_CASE("training that keeps what sums lose stays close, takes the predicted memory, and repeats", "[mesh]") {
+  ModelSection m = shared_model("llama");
+  m.tied_embeddings = true;
+  for (const MeshPlan& mesh :
+       {MeshPlan{.dp = 4, .zero = 3}, MeshPlan{.dp = 4, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16},
+        MeshPlan{.tp = 2, .dp = 2, .zero = 1}, MeshPlan{.sp = 2, .dp = 2, .zero = 1},
+        piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})}) {
+    MeshPlan exact = mesh;
+    exact.micro_batches = mesh.dp == 4 ? 1 : 2;
+    CAPTURE(exact.text());
+    MeshPlan p = quantized(exact, 0, 4);
+    p.communication.error_feedback = 0.7;
+    p.communication.error_feedback_steps = 3;
+    for (const double limit : {0.0, 0.45}) {
+      p.communication.max_gradient_error = limit;
+      const MeshResult kept = run_mesh(m, p), without = run_mesh(m, exact);
+      CHECK(run_mesh(m, hampered(p)) == kept);
+      CHECK(count_mesh(m, p).peaks == kept.peaks);
+      for (size_t i = 0; i < kept.losses.size(); ++i) CHECK(kept.losses[i] == Approx(without.losses[i]).epsilon(0.05));
+      MeshPlan forgets = p;
+      forgets.communication.error_feedback = 0;
+      CHECK(run_mesh(m, forgets).losses != kept.losses);
+    }
+  }
+}
+
 TEST_CASE("what leaves a node in a step has the size of its format, once for each other node", "[mesh]") {
   const ModelSection m = shared_model("llama");
   MeshPlan p{.dp = 4, .zero = 3, .compute = DType::bf16, .gradients = DType::bf16};

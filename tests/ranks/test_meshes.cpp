@@ -140,6 +140,36 @@ TEST_CASE("a run that sends weight differences resumes with the same bits", "[ra
   }
 }
 
+TEST_CASE("a run that keeps what quantized sums lose resumes with the same bits", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  const std::vector<std::string> feedback{"communication.gradient_bits=4", "communication.error_feedback=0.8",
+                                          "communication.error_feedback_steps=6", "communication.block=64"};
+  for (const Layout& layout : {Layout{1, 1, 4, 3}, Layout{2, 1, 2, 1}}) {
+    INFO(layout.text());
+    std::vector<std::string> settings = kMeshRun;
+    for (const std::string& set : feedback) settings.insert(settings.end(), {"--set", set});
+    settings.insert(settings.end(), {"--set", "parallel.ranks_per_node=2"});
+    const std::string whole = "whole-" + layout.text(), resumed = "resumed-" + layout.text();
+    expect_success(w.train(spec, whole, layout, settings));
+    const std::filesystem::path saved = w.run_directory(whole) / "checkpoints" / "step-00000010";
+    std::vector<std::string> more = settings;
+    more.insert(more.end(), {"--resume", saved.string()});
+    expect_success(w.train(spec, resumed, layout, more));
+    const auto expected = history(w.run_directory(whole)), got = history(w.run_directory(resumed));
+    REQUIRE(got.size() == 10);
+    for (const auto& [step, values] : got) CHECK(values == expected.at(step));
+    // With another number of groups of ranks that sum together, errors begin at 0 again.
+    const std::string other = "other-" + layout.text();
+    more.insert(more.end(), {"--set", "parallel.ranks_per_node=1", "--set", "train.steps=12"});
+    Job job(w.train(spec, other, layout, more));
+    CHECK(job.wait() == 0);
+    CHECK(job.count("without what quantized sums have lost before") == (layout.data == 4 ? 1 : 0));
+    for (const auto& [step, values] : history(w.run_directory(other)))
+      CHECK(values.first == Approx(expected.at(step).first).epsilon(0.05));
+  }
+}
+
 TEST_CASE("a run with a limit of gradient errors resumes with the same bits", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
