@@ -29,11 +29,10 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
   return table;
 }
 
-// Returns the elements of a block in which parameters are quantized that tensor-parallel ranks may hold copies of.
-// These must stay equal, so that blocks may have no part of one that differs between them.
-int64_t quantized_block(const ShardFormats& f, int tp) {
-  if (tp == 1 || (!f.gradients && !f.weights)) return 1;
-  return f.gradients ? f.gradients->block : f.weights->block;
+// Returns the elements of a block in which parameters are quantized, which has parts of one parameter only: the largest
+// element sets the scale, and what several tensor-parallel ranks hold must be rounded alike on all of them.
+int64_t quantized_block(const ShardFormats& f) {
+  return f.gradients ? f.gradients->block : f.weights ? f.weights->block : 1;
 }
 
 // Throws ConfigError if copies of kv heads would be quantized in one block with values that differ between the ranks
@@ -60,7 +59,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
              Arena* host)
     : arch_(make_architecture(section)),
       table_(groups.mesh.tp(), groups.at.tp, groups.data->size(), groups.data->rank(), options.held,
-             quantized_block(options.formats, groups.mesh.tp())),
+             quantized_block(options.formats)),
       ids_(declare_parameters(section, table_)),
       params_(std::make_unique<ParamStore>(
           with_slots(table_, options, groups),
@@ -81,7 +80,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   env_.piece_rows = options.piece_rows;
   env_.overlap = options.overlap;
   env_.formats = options.formats;
-  if (const int64_t block = quantized_block(options.formats, table_.tp()); block > 1)
+  if (const int64_t block = quantized_block(options.formats); block > 1)
     require_separate_copies(section, table_, options.held, block);
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");
@@ -93,7 +92,7 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
   }
   for (int i = 0; table_.slots_differ() && i < table_.tp(); ++i) {
     tensor_tables_.emplace_back(table_.tp(), i, table_.shards(), table_.shard(), options.held,
-                                quantized_block(options.formats, table_.tp()));
+                                quantized_block(options.formats));
     declare_parameters(section, tensor_tables_.back());
   }
   place_on_mesh(options);
