@@ -42,8 +42,12 @@ ParamTable table_of(const CheckpointManifest& manifest) {
   std::vector<StateSlot> slots;
   for (const CheckpointParam& p : manifest.parameters) {
     whole.add(p.name, p.shape, Partition::replicated(), {});
-    for (const StoredState& s : p.states)
-      if (std::ranges::find(slots, s.name, &StateSlot::name) == slots.end()) slots.push_back({s.name, s.dtype});
+    // The order of each parameter's states stays.
+    auto after = slots.begin();
+    for (const StoredState& s : p.states) {
+      const auto known = std::ranges::find(slots, s.name, &StateSlot::name);
+      after = 1 + (known != slots.end() ? known : slots.insert(after, {s.name, s.dtype}));
+    }
   }
   if (!slots.empty()) whole.set_slots(std::move(slots));
   return whole;

@@ -161,21 +161,23 @@ void declare_quantization(Fields& f, CommunicationSection& s) {
            "element that is lost counts 1. Where the error, measured in every step on a sample, is above the limit, "
            "the gradients of this parameter are sent with 8 bits, or as they are; the first step sends all as they "
            "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. With "
-           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. 0: no limit.",
+           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. Without "
+           "`gradient_bits`, gradients lose nothing. 0: no limit.",
        .min = 0,
        .max = 1});
   f.add(
       "error_feedback", s.error_feedback,
       {.doc = "Keep what is lost when sums of `gradient_bits` are quantized for the last time, and add it to the next "
               "sum (LoCo): what is kept is a moving average, in which the newest loss has this weight. 0: nothing is "
-              "kept. Memory: 2 bytes for each parameter, divided by the ranks of a node if sums go through nodes; "
-              "checkpoints have 4 bytes more for each parameter and node, or rank. A run that resumes with another "
-              "number of nodes begins without.",
+              "kept. Where sums go through nodes, each node keeps its own, else each rank. Memory: 2 bytes for each "
+              "parameter, divided by the ranks of a node if it is the node's; checkpoints have 4 bytes more for each "
+              "parameter and each of these nodes or ranks, of which there may be 48. A run that resumes with another "
+              "number of them begins without.",
        .min = 0,
        .max = 1});
   f.add("error_feedback_steps", s.error_feedback_steps,
-        {.doc = "Steps after which what `error_feedback` keeps is forgotten. 0: never.",
-         .unit = "steps",
+        {.doc = "Updates after which what `error_feedback` keeps is forgotten. 0: never.",
+         .unit = "updates",
          .min = 0,
          .max = 1'000'000'000});
 }

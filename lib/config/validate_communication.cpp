@@ -40,22 +40,19 @@ void check_communication(const RunSpec& s, Checker& check) {
                 fmt::format("communication.node_weights is for the gathers of parallel.zero_stage 3, not {}", zero));
   check.require(c.gradient_bits == 0 || zero > 0, {"communication.gradient_bits", "parallel.zero_stage"},
                 "communication.gradient_bits is for sums to shards, of parallel.zero_stage 1 to 3, not 0");
-  check.require(c.node_gradient_bits == 0 || c.gradient_bits > 0,
-                {"communication.node_gradient_bits", "communication.gradient_bits"},
-                "communication.node_gradient_bits has no effect without communication.gradient_bits; remove it");
-  check.require(!c.rotate_gradients || c.gradient_bits > 0,
-                {"communication.rotate_gradients", "communication.gradient_bits"},
-                "communication.rotate_gradients has no effect without communication.gradient_bits; remove it");
-  check.require(c.max_gradient_error == 0 || c.gradient_bits > 0,
-                {"communication.max_gradient_error", "communication.gradient_bits"},
-                "communication.max_gradient_error has no effect without communication.gradient_bits, which only "
-                "parallel.auto chooses; write gradient_bits, or remove the limit");
-  check.require(c.error_feedback == 0 || c.gradient_bits > 0,
-                {"communication.error_feedback", "communication.gradient_bits"},
-                "communication.error_feedback has no effect without communication.gradient_bits; remove it");
-  check.require(
-      c.error_feedback == 0 || s.train.check_repeats == 0, {"communication.error_feedback", "train.check_repeats"},
-      "communication.error_feedback changes the sums of a step that is repeated: not with train.check_repeats");
+  // With a limit of the error, the planner may choose gradient_bits, and not to quantize keeps any limit.
+  const auto needs_bits = [&](bool used, const std::string& key) {
+    check.require(!used || c.gradient_bits > 0 || c.max_gradient_error > 0,
+                  {"communication." + key, "communication.gradient_bits", "communication.max_gradient_error"},
+                  fmt::format("communication.{} has no effect without communication.gradient_bits; remove it", key));
+  };
+  needs_bits(c.node_gradient_bits > 0, "node_gradient_bits");
+  needs_bits(c.rotate_gradients, "rotate_gradients");
+  needs_bits(c.error_feedback > 0, "error_feedback");
+  check.require(c.error_feedback == 0 || s.train.check_repeats == 0,
+                {"communication.error_feedback", "train.check_repeats"},
+                "communication.error_feedback cannot be used with train.check_repeats, because a sum that is repeated "
+                "has other errors to add");
   check.require(
       !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
       fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));

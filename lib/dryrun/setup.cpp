@@ -33,8 +33,9 @@ double checkpoint_bytes(const RunSpec& spec, const ModelSection& model) {
   const double sent_weights = spec.communication.weight_differences ? 4 : 0;
   double errors = 0;
   if (const int64_t ranks = p.data * p.sequence; spec.communication.error_feedback > 0 && ranks > 1) {
-    const int64_t all = ranks * p.tensor * p.pipeline.ranks, nodes = p.node_size > 0 ? all / p.node_size : 1;
-    errors = 4 * static_cast<double>(nodes > 1 && nodes < ranks ? nodes : ranks);
+    // Ranks with shards of the same parameters are `tensor` apart (sharding/mesh.h).
+    const int64_t each = std::max<int64_t>(1, p.node_size / p.tensor);
+    errors = 4 * static_cast<double>(ranks > each && ranks % each == 0 ? ranks / each : ranks);
   }
   return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;
 }

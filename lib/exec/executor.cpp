@@ -101,6 +101,11 @@ Executor::GradientMarks Executor::gradient_marks() {
   return marks;
 }
 
+void Executor::set_outlier(const GradientOutlier& outlier) {
+  check(outlier, model_->table());
+  gradients_.set_outlier(outlier);
+}
+
 void Executor::flip(Flipped what, const BitFlip& flip) {
   const ModelEnv& e = model_->env();
   settle_weights();

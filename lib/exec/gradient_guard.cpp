@@ -11,8 +11,7 @@
 namespace fp {
 namespace {
 
-constexpr double kClearlyWithin = 0.8;  // of the limit: fewer bits than before are chosen only there
-constexpr int64_t kNarrowsEvery = 16;   // steps
+constexpr int64_t kNarrowsEvery = 16;  // steps
 
 }  // namespace
 

@@ -66,6 +66,7 @@ class GradientGuard {
   void restore(const GradientGuardState&);
 
   static constexpr int64_t kBlocks = 4;
+  static constexpr double kClearlyWithin = 0.8;  // of the limit: fewer bits than before are chosen only there
 
  private:
   struct Sampled {

@@ -80,6 +80,7 @@ void GradientSync::end_step() {
 }
 
 void GradientSync::before_send(int unit, const Tensor& whole) {
+  if (outlier_) apply(*outlier_, *env_, env_->params->table().units()[static_cast<size_t>(unit)], whole);
   if (flip_sent_) flip_bit(*env_->ops, whole, *std::exchange(flip_sent_, std::nullopt));
   if (check_) check_->before(unit, whole);
 }

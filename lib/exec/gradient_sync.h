@@ -1,7 +1,7 @@
 // GradientSync: reduces gradients over ranks. The reduction of a unit starts as soon as its gradient is complete and
 // overlaps the rest of the backward pass. Reductions that take no memory do not wait for each other, unless someone
 // waits for their results; of others, one is in flight at a time, or two where a sum goes within nodes and then between
-// them: one on each way.
+// them: one on each hop.
 //
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
@@ -19,6 +19,7 @@
 
 #include "exec/bit_flip.h"
 #include "exec/gradient_guard.h"
+#include "exec/gradient_outlier.h"
 #include "exec/reduction_check.h"
 #include "exec/shard_exchange.h"
 #include "model/env.h"
@@ -45,6 +46,8 @@ class GradientSync {
   void end_step();
   // Flips a bit of this rank's contribution to the next sum over data ranks, or of the sum that it receives.
   void flip_next(const BitFlip& flip, bool received) { (received ? flip_received_ : flip_sent_) = flip; }
+  // Changes this rank's contributions to all sums over data ranks from now on.
+  void set_outlier(const GradientOutlier& outlier) { outlier_ = outlier; }
   // Calls the function with each unit of a step, and this rank's part of its gradient, when that is complete. It is on
   // the device then.
   void when_complete(std::function<void(int unit, const Tensor& gradient)> f) { when_complete_ = std::move(f); }
@@ -89,6 +92,7 @@ class GradientSync {
   std::optional<ReductionCheck> check_;
   GradientGuard* guard_;
   std::optional<BitFlip> flip_sent_, flip_received_;
+  std::optional<GradientOutlier> outlier_;
   std::function<void(int, const Tensor&)> when_complete_;
   ArenaTensor departing_;  // to host memory
   CopyTicket departure_;

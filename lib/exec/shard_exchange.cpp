@@ -169,16 +169,17 @@ ShardExchange::Pending ShardExchange::start_sum_through_nodes(const Tensor& part
   return p;
 }
 
-void ShardExchange::quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat& f,
-                                  Arena& arena) const {
+void ShardExchange::quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x,
+                                  const BlockFormat& f) const {
   Ops& ops = *env_->ops;
   const double weight = env_->formats.feedback;
-  const ArenaTensor before = arena.alloc(DType::f32, errors.shape, MemoryClass::gradients);
-  ops.cast({before, errors});
-  ops.accumulate({x, before});
+  ops.accumulate({x, errors});
   ops.quantize({packed, x, f});
   ops.sum_quantized({x, as_parts(packed, 1), f, -1, Write::add});
-  ops.scaled_add({errors, x, before, weight, 1 - weight});
+  if (weight == 1) return ops.cast({errors, x});
+  ops.scaled_add({.y = x, .a = x, .a_scale = weight, .b_scale = 0});
+  ops.scaled_add({.y = errors, .a = errors, .a_scale = 1 - weight, .b_scale = 0});
+  ops.accumulate({errors, x});
 }
 
 ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor& whole, const SumFormats& f,
@@ -201,7 +202,7 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
     if (errors) {
       const ArenaTensor x = arena.alloc(DType::f32, rows.shape, MemoryClass::gradients);
       whole.dtype == DType::f32 ? ops->copy({x, rows}) : ops->cast({x, rows});
-      quantize_with(errors, sent, x, only, arena);
+      quantize_with(errors, sent, x, only);
     } else {
       ops->quantize({sent, rows, only});
     }
@@ -223,7 +224,7 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
     if (errors) {
       const ArenaTensor sums = arena.alloc(DType::f32, {outer, n}, MemoryClass::gradients);
       ops->sum_quantized({sums, as_parts(received, inner), from});
-      quantize_with(errors, *of_node, sums, to, arena);
+      quantize_with(errors, *of_node, sums, to);
     } else {
       ops->requantize_sums({*of_node, as_parts(received, inner), n, from, to});
     }
@@ -235,8 +236,8 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
   return p;
 }
 
-// A sum that is taken beside that of the rest: its segments one after the other, each from the begin of a block, then
-// zeros, as long on all ranks.
+// A sum that is taken beside that of the rest: its segments one after the other, each from the beginning of a block,
+// then zeros, as long on all ranks.
 struct ShardExchange::SumApart {
   std::vector<Segment> segments;
   std::vector<int64_t> places;  // of the segments in `memory`
@@ -362,7 +363,7 @@ size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& 
   const int64_t nodes = across_nodes_ != nullptr ? across_nodes_->size() : 1;
   const int64_t rows_with_errors = !with_errors ? 0 : across_nodes_ != nullptr ? nodes : ranks;
   if (f.last)
-    return static_cast<size_t>(2 * rows_with_errors * n) * sizeof(float) +
+    return static_cast<size_t>(rows_with_errors * n) * sizeof(float) +
            static_cast<size_t>(2 * ranks * std::max(packed_bytes(*f.last, n), packed_bytes(*f.in_node, n)) +
                                2 * nodes * packed_bytes(*f.last, n));
   return through_nodes() ? static_cast<size_t>(nodes * n) * 2 * size_of(t) + static_cast<size_t>(n) * sizeof(float) : 0;

@@ -50,9 +50,9 @@ class ShardExchange {
     // Keeps memory until wait() has returned.
     Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
 
+    std::shared_ptr<Room> room_;  // of all memory, if that is not the model's arena; outlives it
     Request request_;
     std::function<Request()> second_;  // starts it; empty: there is none, or it was started
-    std::shared_ptr<Room> room_;       // of `memory_`, if that is not the model's arena
     std::vector<ArenaTensor> memory_;
     std::function<void()> finish_;  // turns what has been received into the result
   };
@@ -71,14 +71,15 @@ class ShardExchange {
   // Whether sums that are not in parts take no memory, either.
   bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
-  // `errors`: of the last quantization of this sum, as ParamStore::errors(); they are added before the next one, and
-  // replaced by its own. Empty: none are kept.
+  // `errors`: what the last quantization of this sum has lost, as ParamStore::errors(); it is added before the next
+  // one, whose loss replaces it (as ShardFormats::feedback says). Empty: nothing is kept.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const Tensor& errors = {}) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
   // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
   // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter in at most
   // `most_segments` segments. Always takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
-  // Parts that are sent apart have no errors.
+  // Of parts that are sent apart, `errors` are still added, in the format of the rest, and replaced by what that loses;
+  // those of a whole that is sent as it is stay unchanged.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&,
                                int64_t most_segments, const Tensor& errors = {}) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
@@ -106,8 +107,8 @@ class ShardExchange {
   Tensor start_spread(Pending& p, const Tensor& row) const;
   Pending start_sum(const Tensor& part, const Tensor& whole, const SumFormats&, Arena&,
                     const Tensor& errors = {}) const;
-  // packed = the sum of x f32 [R,n], which is overwritten, and of the errors bf16 [R,n], which become what this loses.
-  void quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat&, Arena&) const;
+  // Quantizes the sum of x f32 [R,n], which is overwritten, and the errors bf16 [R,n]; then updates the errors.
+  void quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat&) const;
   Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole, Arena&) const;
   SumApart set_apart(const FormattedParts&, const Tensor& whole, Arena&) const;
   void deliver(const SumApart&, const Tensor& part, Arena&) const;

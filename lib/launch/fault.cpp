@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
@@ -15,14 +16,20 @@
 namespace fp {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKinds{"throw", "sleep", "kill", "stop", "flip", "slow"};
+constexpr std::array<std::string_view, 7> kKinds{"throw", "sleep", "kill", "stop", "flip", "slow", "outlier"};
 constexpr std::array<std::string_view, 4> kFlipped{"weights", "moments", "gradients", "sums"};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw ConfigError(fmt::format(
-      "FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop, kind=slow,ms=N or "
-      "rank=R,step=S,kind=flip,what=weights|moments|gradients|sums,element=E,bit=B",
-      text, why));
+  throw ConfigError(
+      fmt::format("FPTRAIN_FAULT='{}': {}; write rank=R,step=S,phase=PHASE,kind=throw|sleep|kill|stop, kind=slow,ms=N, "
+                  "kind=outlier,what=PARAMETER,element=CHANNEL,factor=F or "
+                  "rank=R,step=S,kind=flip,what=weights|moments|gradients|sums,element=E,bit=B",
+                  text, why));
+}
+
+bool read_positive(std::string_view text, double& value) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && stop == text.data() + text.size() && value > 0 && std::isfinite(value);
 }
 
 template <class Int>
@@ -57,7 +64,8 @@ const std::optional<Fault>& requested() {
 
 Fault parse_fault(std::string_view text) {
   Fault fault;
-  bool has_rank = false, has_step = false, has_kind = false, has_ms = false, has_flip = false;
+  bool has_rank = false, has_step = false, has_kind = false, has_ms = false, has_place = false, has_bit = false,
+       has_factor = false;
   for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
     const std::string_view item = text.substr(at, comma - at);
@@ -75,24 +83,31 @@ Fault parse_fault(std::string_view text) {
     else if (key == "ms")
       legal = has_ms = read_whole(value, fault.ms);
     else if (key == "what")
-      legal = has_flip = (fault.what = value, std::ranges::find(kFlipped, value) != kFlipped.end());
+      fault.what = value, has_place = true;
     else if (key == "element")
-      legal = has_flip = read_whole(value, fault.element);
+      legal = has_place = read_whole(value, fault.element);
     else if (key == "bit")
-      legal = has_flip = read_whole(value, fault.bit) && fault.bit < 32;
+      legal = has_bit = read_whole(value, fault.bit) && fault.bit < 32;
+    else if (key == "factor")
+      legal = has_factor = read_positive(value, fault.factor);
     else if (key == "phase")
       fault.phase = value;
     else
       refuse(text, fmt::format("unknown key '{}'", key));
     if (!legal) refuse(text, fmt::format("bad value '{}'", item));
   }
-  const bool slow = has_kind && fault.kind == Fault::Kind::slow;
+  const auto is = [&](Fault::Kind kind) { return has_kind && fault.kind == kind; };
+  const bool slow = is(Fault::Kind::slow), flip = is(Fault::Kind::flip), outlier = is(Fault::Kind::outlier);
   if (slow && (!has_ms || has_rank || has_step)) refuse(text, "slow takes ms, and neither rank nor step");
   if (!slow && has_ms) refuse(text, "ms is for slow");
-  const bool flip = has_kind && fault.kind == Fault::Kind::flip;
-  if (has_flip && !flip) refuse(text, "what, element and bit require kind=flip");
-  if (flip && (fault.what.empty() || fault.phase != "step")) refuse(text, "flip takes what, and no phase but step");
-  if (!slow && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
+  if (has_place && !flip && !outlier) refuse(text, "what and element require kind=flip or kind=outlier");
+  if (has_bit && !flip) refuse(text, "bit requires kind=flip");
+  if (has_factor && !outlier) refuse(text, "factor requires kind=outlier");
+  if (flip && (std::ranges::find(kFlipped, fault.what) == kFlipped.end() || fault.phase != "step"))
+    refuse(text, fmt::format("flip takes what={}, and no phase but step", fmt::join(kFlipped, "|")));
+  if (outlier && (fault.what.empty() || !has_factor || has_rank || has_step))
+    refuse(text, "outlier takes what and factor, and neither rank nor step");
+  if (!slow && !outlier && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
   return fault;
 }
 
@@ -110,6 +125,11 @@ void check_fault_request() {
 std::chrono::milliseconds slow_disk() {
   const std::optional<Fault>& fault = requested();
   return std::chrono::milliseconds(fault && fault->kind == Fault::Kind::slow ? fault->ms : 0);
+}
+
+std::optional<Fault> gradient_outlier() {
+  const std::optional<Fault>& fault = requested();
+  return fault && fault->kind == Fault::Kind::outlier ? fault : std::nullopt;
 }
 
 std::optional<Fault> flip_due(int rank, int64_t step) {
@@ -145,6 +165,7 @@ void maybe_fault(int rank, int64_t step, std::string_view phase) {
       break;
     case Fault::Kind::flip:
     case Fault::Kind::slow:
+    case Fault::Kind::outlier:
       break;
   }
 }

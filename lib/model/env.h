@@ -46,8 +46,8 @@ struct ShardFormats {
   bool node_weights = false;                       // each node keeps the weights that it has gathered
   bool differences = false;                        // `weights` is that of the differences of an update
   bool by_nodes = false;                           // gathers, and sums that are not quantized, go through nodes
-  // Add what the last quantization of a sum loses to the next sum (LoCo: Xie et al. 2024, arXiv:2407.04480): errors are
-  // a moving average, in which a new one has this weight. 0: none are kept.
+  // Weight of a new error in the moving average of what the last quantization of a sum loses, which is added to the
+  // next sum (LoCo: Xie et al. 2024, arXiv:2407.04480). 0: nothing is kept.
   double feedback = 0;
   bool needs_nodes() const { return gradients || node_weights || by_nodes; }
 };

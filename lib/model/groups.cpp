@@ -32,21 +32,30 @@ std::shared_ptr<Group> group_of_matrices(const Groups& g, bool sharded) {
   return g.comm_world->group("matrices", ranks);
 }
 
-// Returns the ranks of the data group by node, in their order; nothing if nodes have different numbers of them, or one
-// each.
+// Returns the ranks of a data group by node, in their order; nothing if nodes have different numbers of them.
+std::vector<std::vector<int>> by_node(const std::vector<int>& data, const NodeMap& nodes) {
+  std::vector<std::vector<int>> list;  // in the order of the ranks, which a node's must follow one another in
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (i == 0 || nodes.node_of(data[i]) != nodes.node_of(data[i - 1])) list.emplace_back();
+    list.back().push_back(data[i]);
+  }
+  const size_t each = list.front().size();
+  return std::ranges::all_of(list, [each](const auto& n) { return n.size() == each; })
+             ? list
+             : std::vector<std::vector<int>>();
+}
+
+// Returns the ranks of this rank's data group by node; nothing if nodes have one of them each, or if data groups differ
+// in this: all must sum in the same way, as tensor ranks hold copies and a checkpoint has the errors of all.
 std::vector<std::vector<int>> data_by_node(const Groups& g) {
-  const std::vector<int> data = g.mesh.data(g.mesh.rank_of(g.at));
   const NodeMap& nodes = g.comm_world->nodes();
   if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return {};
-  std::vector<std::vector<int>> by_node;  // in the order of the ranks, which a node's must follow one another in
-  for (size_t i = 0; i < data.size(); ++i) {
-    if (i == 0 || nodes.node_of(data[i]) != nodes.node_of(data[i - 1])) by_node.emplace_back();
-    by_node.back().push_back(data[i]);
-  }
-  const size_t each = by_node.front().size();
-  if (std::ranges::any_of(by_node, [each](const auto& n) { return n.size() != each; })) return {};
-  if (by_node.size() > 1 && each == 1) return {};
-  return by_node;
+  const std::vector<std::vector<int>> mine = by_node(g.mesh.data(g.mesh.rank_of(g.at)), nodes);
+  if (mine.empty() || (mine.size() > 1 && mine.front().size() == 1)) return {};
+  for (int p = 0; p < g.mesh.pp(); ++p)
+    for (int t = 0; t < g.mesh.tp(); ++t)
+      if (by_node(g.mesh.data(g.mesh.rank_of({p, 0, 0, t})), nodes).size() != mine.size()) return {};
+  return mine;
 }
 
 void add_groups_by_nodes(Groups& g) {

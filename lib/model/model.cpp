@@ -15,13 +15,12 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
   if (options.formats.differences && table.shards() > 1) slots.push_back({.name = kSentState, .is_weights = true});
   const int summing = ranks_that_sum_together(groups), groups_that_sum = table.shards() / summing;
   if (options.formats.feedback > 0 && table.shards() > 1) {
-    constexpr int kMost = 48;  // of the states that a checkpoint may have
+    constexpr int kMost = 48;  // leaves 16 of a checkpoint's 64 states to the optimizer
     if (groups_that_sum > kMost)
-      throw ConfigError(
-          fmt::format("communication.error_feedback keeps errors of {} groups of ranks, a state of the "
-                      "checkpoint each; legal: up to {}, with more ranks on a node or less data "
-                      "parallelism",
-                      groups_that_sum, kMost));
+      throw ConfigError(fmt::format(
+          "communication.error_feedback keeps the errors of {} nodes or ranks, and each is a state of the checkpoint; "
+          "legal: up to {}, which more ranks on a node or less data parallelism would make",
+          groups_that_sum, kMost));
     for (int i = 0; i < groups_that_sum; ++i)
       slots.push_back({.name = kErrorState + std::to_string(i), .errors_of = i});
   }
@@ -29,8 +28,8 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
   return table;
 }
 
-// Returns the elements of a block in which parameters are quantized, which has parts of one parameter only: the largest
-// element sets the scale, and what several tensor-parallel ranks hold must be rounded alike on all of them.
+// Returns the elements of a quantized block. Blocks begin where parameters do, as the largest element sets the scale,
+// and as what several tensor-parallel ranks hold must be rounded alike on all of them.
 int64_t quantized_block(const ShardFormats& f) {
   return f.gradients ? f.gradients->block : f.weights ? f.weights->block : 1;
 }
@@ -46,11 +45,11 @@ void require_separate_copies(const ModelSection& section, const ParamTable& tabl
     legal = std::gcd(legal, other.separating_block(block));
   }
   if (legal == block) return;
+  const std::string blocks = legal % 8 == 0 ? fmt::format("divisors of {} that are multiples of 8, or ", legal) : "";
   throw ConfigError(fmt::format(
-      "communication.block = {}: with parallel.tensor = {}, several ranks have copies of kv heads, of which a block "
-      "would have some and values that differ between these ranks; legal: divisors of {} that are multiples of 8, or a "
-      "smaller parallel.tensor",
-      block, table.tp(), legal));
+      "communication.block = {}: with parallel.tensor = {}, several ranks have copies of kv heads, and a block would "
+      "have parts of these beside values that differ between the ranks; legal: {}a smaller parallel.tensor",
+      block, table.tp(), blocks));
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ class ParamTable {
   const std::vector<StateSlot>& slots() const { return slots_; }
   const std::string& slot_name(int slot) const { return slots_[static_cast<size_t>(slot)].name; }
   int slot_count() const { return static_cast<int>(slots_.size()); }
-  // Returns the number of the optimizer's slots, which come first; all others are below.
+  // Returns the number of the optimizer's slots, which come first; all others follow them.
   int updated_slots() const;
   // Return the index of the slot that is the weights (StateSlot::is_weights), and of the one of the errors that this
   // rank keeps (StateSlot::errors_of); -1: there is none.

@@ -25,9 +25,9 @@ struct StateSlot {
   // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
   // parameter (ShardFormats::differences). Follows the optimizer's. Takes no memory of its own.
   bool is_weights = false;
-  // Whether it is not the optimizer's, but what was lost when the sums of gradients of several ranks were quantized
-  // (ShardFormats::feedback): the number of these ranks among the groups that each keep their own; else -1. The last
-  // slots. In bf16.
+  // Whether it is not the optimizer's, but what was lost when sums of gradients were quantized
+  // (ShardFormats::feedback): the index of the group of ranks that have summed and keep it; else -1. These are the last
+  // slots. Memory has them in bf16, checkpoints in `dtype`.
   int errors_of = -1;
 
   bool operator==(const StateSlot&) const = default;
@@ -36,7 +36,7 @@ struct StateSlot {
 constexpr int kParamSlot = 0;
 constexpr const char* kParamState = "param";
 constexpr const char* kSentState = "sent_param";        // of the slot with is_weights
-constexpr const char* kErrorState = "gradient_error.";  // of those with errors_of, which follows
+constexpr const char* kErrorState = "gradient_error.";  // prefix of those with errors_of, whose value follows
 
 // Where a parameter lies in the tensors of an update.
 struct ParamRange {

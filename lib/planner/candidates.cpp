@@ -232,14 +232,15 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   for (Plan p : savings_.of(from))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
       p.zero_stage = zero;
-      // Keys of other sections may need the weights on the device.
-      if (p.weights != from.weights && !passes_checks(with_plan(spec_, p))) continue;
-      if (zero == 3 && open("node_weights") && ranks_ > node_ && node_ > 1) {
-        list.push_back(p);
-        list.back().node_weights = true;
-        if (!passes_checks(with_plan(spec_, list.back()))) list.pop_back();
+      // Ranks of a node keep weights together if several of them have shards of the same ones, and others have too.
+      const int64_t sharers = node_ / p.tensor;
+      const bool several = sharers > 1 && p.data * p.sequence > sharers;
+      for (const bool kept : {true, false}) {
+        if (open("node_weights")) p.node_weights = kept && zero == 3 && several;
+        if (kept && !p.node_weights) continue;
+        if (p == from || passes_checks(with_plan(spec_, p))) list.push_back(p);
+        if (!open("node_weights")) break;
       }
-      list.push_back(p);
     }
   return list;
 }

@@ -24,10 +24,9 @@ class Candidates {
 
   // Returns each arrangement with each micro-batch size once, with the fastest choice of everything else when memory
   // and bubbles do not count: no recomputation, Megatron sequence parallelism, ZeRO 1, 1f1b; and, with a limit of the
-  // error of gradients, once more with quantized ones. Tensor parallelism stays
-  // within a node or spans whole nodes. A pipeline has no fewer micro-batches than ranks, unless they are of one
-  // sample. Unless `any_size`, leaves out plans whose state and least activations exceed the memory of a device even
-  // with every saving.
+  // error of gradients, once more with quantized ones. Tensor parallelism stays within a node or spans whole nodes. A
+  // pipeline has no fewer micro-batches than ranks, unless they are of one sample. Unless `any_size`, leaves out plans
+  // whose state and least activations exceed the memory of a device even with every saving.
   std::vector<Plan> leads(bool any_size = false) const;
 
   // Returns the lead with every schedule that is legal for it, its own schedule first.

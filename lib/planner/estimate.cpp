@@ -115,7 +115,7 @@ double attached_bytes(const RunSpec& s, const Mesh& mesh, const PipelinePlan& pl
   if (s.memory.offload.weights == Offload::host) return ((narrow ? 2 : 4) + 4) * largest_neighbours(stages);
   if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
   if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
-  // Another sum is between nodes meanwhile (exec/gradient_sync.h).
+  // Meanwhile a second sum may be on its way between nodes (exec/gradient_sync.h).
   const bool two_hops = (s.communication.gradient_bits > 0 || s.communication.by_nodes) && sharers_of_node(s, mesh) > 0;
   if (s.parallel.zero_stage >= 2 && two_hops) bytes += (s.precision.gradients == DType::bf16 ? 2 : 4) * stage / 2;
   return bytes;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "exec/gradient_guard.h"
+
 namespace fp {
 namespace {
 
@@ -42,9 +44,9 @@ double usual_error(const BlockFormat& f) {
 }
 
 int64_t fewest_gradient_bits(const CommunicationSection& c) {
-  constexpr double kAccepted = 0.8;  // of the limit, below which the guard takes fewer bits
   for (const int bits : {4, 8})
-    if (usual_error({bits, c.block, c.rotate_gradients}) <= kAccepted * c.max_gradient_error) return bits;
+    if (usual_error({bits, c.block, c.rotate_gradients}) <= GradientGuard::kClearlyWithin * c.max_gradient_error)
+      return bits;
   return 0;
 }
 

@@ -72,7 +72,6 @@ RunSpec with_plan(RunSpec s, const Plan& plan) {
   if (plan.device_share == 1) s.memory.offload.early_gradients = false;  // the host updates nothing
   s.communication.node_weights = plan.node_weights;
   s.communication.gradient_bits = plan.gradient_bits;
-  if (plan.gradient_bits == 0) s.communication.max_gradient_error = 0;  // nothing is quantized
   return s;
 }
 

@@ -48,8 +48,8 @@ class Savings {
 };
 
 // Whether `b` is `a` with savings, a higher ZeRO stage (from 1 on), or without weights kept in nodes, so that it needs
-// less memory and is no faster.
-// Weights in host memory are no such saving: a step holds the inputs of layers for all its micro-batches then.
+// less memory and is no faster. Weights in host memory are no such saving: a step holds the inputs of layers for all
+// its micro-batches then.
 bool uses_less_memory(const Plan& b, const Plan& a);
 
 }  // namespace fp

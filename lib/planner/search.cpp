@@ -151,7 +151,7 @@ class Searcher {
   // Returns the next plan without an exact estimate that could be the best.
   const Choice* next() const {
     for (const Choice* c : estimate_cache_.ranking()) {
-      if (c->exact || estimate_cache_.likely_memory_fraction(*c) > kPerhaps) continue;
+      if (c->exact || is_ruled_out(c->plan) || estimate_cache_.likely_memory_fraction(*c) > kPerhaps) continue;
       const bool hopeless =
           result_.best && c->estimate.time.total * (1 - kQuickEstimateError) >= result_.best->estimate.time.total;
       return hopeless ? nullptr : c;
@@ -205,12 +205,15 @@ class Searcher {
     Plan p = quantized.plan;
     p.gradient_bits = 0;
     if (estimate_cache_.quick_estimate(p) != nullptr) estimate_cache_.exact_estimate(p);
-    const Choice* const exact = estimate_cache_.fastest_fitting([](const Plan& q) { return q.gradient_bits == 0; });
-    const double ratio = exact == nullptr ? 2 : exact->estimate.time.total / quantized.estimate.time.total;
-    if (ratio > 1 + kWorthQuantizing || !estimate_cache_.exact_memory(exact->plan).fits()) return false;
-    result_.best = *exact;
-    quantized_ = quantized.plan;
-    return true;
+    while (const Choice* const exact =
+               estimate_cache_.fastest_fitting([](const Plan& q) { return q.gradient_bits == 0; })) {
+      if (exact->estimate.time.total > (1 + kWorthQuantizing) * quantized.estimate.time.total) return false;
+      if (!estimate_cache_.exact_memory(exact->plan).fits()) continue;
+      result_.best = *exact;
+      quantized_ = quantized.plan;
+      return true;
+    }
+    return false;
   }
 
   // Lists faster plans that do not fit.
@@ -232,9 +235,9 @@ class Searcher {
 
   void list_quantized() {
     const Choice& c = estimate_cache_.exact_estimate(*quantized_);
-    result_.remarks.push_back(
-        fmt::format("{} is {:.1f} % faster; gradients are quantized for {:.0f} % or more", describe(c.plan),
-                    100 * (1 - c.estimate.time.total / result_.best->estimate.time.total), 100 * kWorthQuantizing));
+    result_.remarks.push_back(fmt::format(
+        "{} is {:.1f} % faster; gradients are quantized only if that makes a step {:.0f} % faster", describe(c.plan),
+        100 * (1 - c.estimate.time.total / result_.best->estimate.time.total), 100 * kWorthQuantizing));
   }
 
   // Lists one plan of each arrangement and schedule, and the best one with another micro-batch.

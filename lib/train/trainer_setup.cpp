@@ -112,6 +112,12 @@ void Trainer::start_or_resume() {
   model_.emplace(section_, model_options(spec_, pipeline_, groups_.at.pp), ops_, *arena_, groups_,
                  host_arena_ ? &*host_arena_ : nullptr);
   executor_.emplace(*model_, executor_options(spec_, pipeline_));
+  if (const auto fault = gradient_outlier()) {
+    executor_->set_outlier({fault->what, fault->element, fault->factor});
+    if (leads())
+      log::warning("fault injected by FPTRAIN_FAULT: gradients of channel {} of {} are multiplied by {:g}",
+                   fault->element, fault->what, fault->factor);
+  }
   find_reference(checkpoint.has_value());
   checkpoint = restore(std::move(checkpoint));
   if (!checkpoint) start_afresh();

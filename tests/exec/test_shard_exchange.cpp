@@ -249,6 +249,24 @@ TEST_CASE("parts of a sum are sent in their own formats, and the rest as if they
       }
 }
 
+TEST_CASE("a sum that is abandoned when a rank fails leaves its memory in order", "[exec]") {
+  for (const bool by_nodes : {false, true}) {
+    const Place p{2, 2};
+    ShardFormats formats{{}, BlockFormat{4, 16}, BlockFormat{4, 16}};
+    formats.by_nodes = by_nodes;
+    const auto fail = [&](const std::vector<FormattedParts>& parts) {
+      on_ranks(p, formats, [&](ExchangeRig& rig, int rank) -> std::vector<float> {
+        const ArenaTensor whole =
+            rig.filled(DType::f32, std::vector<float>(static_cast<size_t>(p.ranks() * kShard), 1.0f));
+        const auto pending = rig.shards->start_reduce_scatter(whole->slice(rank * kShard, kShard), whole, parts, 3);
+        throw DataError("a failure beside it");
+      });
+    };
+    CHECK_THROWS_WITH(fail(kParts), "a failure beside it");
+    CHECK_THROWS_WITH(fail({{std::nullopt, {{0, p.ranks() * kShard}}}}), "a failure beside it");
+  }
+}
+
 TEST_CASE("a sum all of whose parts are sent as they are is that without quantization", "[exec]") {
   const auto element = [](int64_t i, int rank) { return std::sin(static_cast<float>(i * 31 + rank * 7)); };
   for (const Place& p : kPlaces)

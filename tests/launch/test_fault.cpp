@@ -47,12 +47,32 @@ TEST_CASE("a fault is parsed from text") {
   CHECK(parse_fault("kind=slow,ms=20") == Fault{0, 0, "step", Fault::Kind::slow, 20});
   const Fault flip = parse_fault("rank=1,step=7,kind=flip,what=sums,element=12,bit=3");
   CHECK((flip.kind == Fault::Kind::flip && flip.what == "sums" && flip.element == 12 && flip.bit == 3));
-  for (const char* wrong :
-       {"rank=1,step=7,kind=flip", "rank=1,step=7,kind=flip,what=all", "rank=1,step=7,kind=flip,what=sums,bit=32",
-        "rank=1,step=7,kind=kill,what=sums", "rank=1,step=7,kind=flip,what=sums,phase=save", "", "rank=3",
-        "rank=3,step=5", "rank=3,step=5,kind=explode", "rank=-1,step=5,kind=kill", "rank=3,step=5x,kind=kill",
-        "rank=3,step=5,kind=kill,when=now", "rank,step=5,kind=kill", "kind=slow", "kind=slow,ms=20,rank=3",
-        "kind=slow,ms=-1", "rank=3,step=5,kind=kill,ms=20"}) {
+  const Fault outlier = parse_fault("kind=outlier,what=h.0.attn.c_attn.weight,element=12,factor=1e4");
+  CHECK((outlier.kind == Fault::Kind::outlier && outlier.what == "h.0.attn.c_attn.weight" && outlier.factor == 1e4));
+  for (const char* wrong : {"kind=outlier,factor=2",
+                            "kind=outlier,what=a",
+                            "kind=outlier,what=a,factor=0",
+                            "kind=outlier,what=a,factor=inf",
+                            "kind=outlier,what=a,factor=2,rank=1",
+                            "kind=outlier,what=a,factor=2,bit=1",
+                            "rank=1,step=7,kind=kill,factor=2",
+                            "rank=1,step=7,kind=flip",
+                            "rank=1,step=7,kind=flip,what=all",
+                            "rank=1,step=7,kind=flip,what=sums,bit=32",
+                            "rank=1,step=7,kind=kill,what=sums",
+                            "rank=1,step=7,kind=flip,what=sums,phase=save",
+                            "",
+                            "rank=3",
+                            "rank=3,step=5",
+                            "rank=3,step=5,kind=explode",
+                            "rank=-1,step=5,kind=kill",
+                            "rank=3,step=5x,kind=kill",
+                            "rank=3,step=5,kind=kill,when=now",
+                            "rank,step=5,kind=kill",
+                            "kind=slow",
+                            "kind=slow,ms=20,rank=3",
+                            "kind=slow,ms=-1",
+                            "rank=3,step=5,kind=kill,ms=20"}) {
     INFO(wrong);
     CHECK_THROWS_AS(parse_fault(wrong), ConfigError);
     CHECK_THROWS_WITH(parse_fault(wrong), Contains("kind=throw|sleep|kill|stop"));

@@ -136,6 +136,39 @@ TEST_CASE("training with a limit between the errors stays close, takes the predi
   }
 }
 
+TEST_CASE("a limit of the error sends a parameter with an outlier channel as it is, and no other", "[mesh]") {
+  const ModelSection m = shared_model("gpt");
+  MeshPlan p = quantized(MeshPlan{.dp = 4, .zero = 3}, 0, 4);
+  p.micro_batches = 1;
+  p.steps = 12;
+  p.optimizer.grad_clip = 0;  // which would make all gradients as small as AdamW's eps
+  int64_t widened = -1;
+  const auto with_outlier = [&](MeshPlan plan) {
+    plan.before_step = [&](Executor& e, int rank, int) {
+      e.set_outlier({"h.1.attn.c_attn.weight", 7, 1e4});
+      if (rank == 0 && e.gradient_guard() != nullptr) widened = e.gradient_guard()->widened();
+    };
+    return run_mesh(m, plan);
+  };
+  MeshPlan plain = p, limited = p;
+  plain.communication = {};
+  limited.communication.max_gradient_error = 0.9;
+  const MeshResult exact = run_mesh(m, plain), same = with_outlier(plain), lost = with_outlier(p),
+                   kept = with_outlier(limited);
+  CHECK(widened == 1);
+  // AdamW divides by the size of the gradients, so that only quantization notices.
+  CHECK(worst_difference(same, exact) < 0.02);
+  CHECK(worst_difference(kept, exact) < 0.5 * worst_difference(lost, exact));
+  const auto refused = [&](const std::string& name, int64_t channel) {
+    MeshPlan one;
+    one.before_step = [&](Executor& e, int, int) { e.set_outlier({name, channel, 2}); };
+    run_mesh(m, one);
+  };
+  CHECK_THROWS_WITH(refused("h.1.attn.c_attn.bias", 0), Catch::Contains("no channel 0 of h.1.attn.c_attn.bias"));
+  CHECK_THROWS_WITH(refused("h.1.attn.c_attn.weight", 32), Catch::Contains("no channel 32 of"));
+  CHECK_THROWS_WITH(refused("nothing", 0), Catch::Contains("the model has no parameter nothing"));
+}
+
 TEST_CASE("training that keeps what sums lose stays close, takes the predicted memory, and repeats", "[mesh]") {
   ModelSection m = shared_model("llama");
   m.tied_embeddings = true;

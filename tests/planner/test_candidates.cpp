@@ -186,7 +186,9 @@ TEST_CASE("candidates quantize gradients only within the limit of their error", 
             ", communication: {" + communication + "}}",
         "t");
     std::set<int64_t> found;
-    for (const Plan& p : Candidates(spec, 8, small_cluster(4)).all()) {
+    const std::vector<Plan> all = Candidates(spec, 8, small_cluster(4)).all();
+    CHECK(std::ranges::any_of(all, [](const Plan& p) { return p.zero_stage <= 1; }));
+    for (const Plan& p : all) {
       found.insert(p.gradient_bits);
       const CommunicationSection chosen = with_plan(spec, p).communication;
       CHECK(chosen.gradient_bits == p.gradient_bits);
@@ -198,11 +200,10 @@ TEST_CASE("candidates quantize gradients only within the limit of their error", 
   CHECK(bits("") == Bits{0});
   CHECK(bits("max_gradient_error: 0.5") == Bits{0, 4});
   CHECK(bits("max_gradient_error: 0.35") == Bits{0, 8});
-  CHECK(bits("max_gradient_error: 0.35, rotate_gradients: true") == Bits{4});
+  CHECK(bits("max_gradient_error: 0.35, rotate_gradients: true, error_feedback: 0.5") == Bits{0, 4});
   CHECK(bits("max_gradient_error: 0.02") == Bits{0});
   CHECK(bits("gradient_bits: 8") == Bits{8});
   CHECK(bits("max_gradient_error: 0.5", "{auto: [all], zero_stage: 0}") == Bits{0});
-  CHECK_THROWS_WITH(bits("max_gradient_error: 0.5", "{auto: [tensor]}"), Catch::Contains("max_gradient_error"));
 }
 
 TEST_CASE("candidates keep weights in nodes under ZeRO 3 where ranks are on several nodes", "[planner][candidates]") {

@@ -61,7 +61,7 @@ TEST_CASE("the search finds the same plan as brute force with fewer estimates", 
   CHECK(check_like_brute_force(spec_of(), {1, 2, 8, 16}) == 0);
 }
 
-TEST_CASE("so does the search where gradients may be quantized", "[planner][search][slow]") {
+TEST_CASE("the search quantizes gradients exactly where brute force does", "[planner][search][slow]") {
   const int quantized =
       check_like_brute_force(spec_of("parallel: auto, communication: {max_gradient_error: 0.5}"), {2, 8});
   CHECK(quantized > 0);
