@@ -69,8 +69,11 @@ def busy_parts():
         tests = f"scripts/test{options}"
         return Part(f"busy-{name}", minutes, what, f"{tests} --build-only && scripts/busy {tests}", TESTS)
     suite = part("suite", 45, "all tests beside two programs that compute and one that writes to the disk", "")
-    return [suite] + [part(folder, minutes, f"the tests of {folder} ten times, beside the same", f" --label {folder} --repeat 10")
-                      for folder, minutes in (("ranks", 45), ("launch", 20), ("train", 20))]
+    ten_times = "the tests of {} ten times, beside the same"
+    ranks = [part(f"ranks-{i}", 30, ten_times.format("ranks") + f", part {i} of 3", f" --label ranks --part {i}/3 --repeat 10")
+             for i in (1, 2, 3)]
+    return [suite, *ranks] + [part(folder, minutes, ten_times.format(folder), f" --label {folder} --repeat 10")
+                              for folder, minutes in (("launch", 5), ("train", 5))]
 
 
 def torture_parts():
