@@ -229,6 +229,7 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
 std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   std::vector<Plan> list;
   const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
+  const CommunicationSection usual;
   for (Plan p : savings_.of(from))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
       p.zero_stage = zero;
@@ -238,7 +239,9 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
       for (const bool kept : {true, false}) {
         if (open("node_weights")) p.node_weights = kept && zero == 3 && several;
         if (kept && !p.node_weights) continue;
-        if (p == from || passes_checks(with_plan(spec_, p))) list.push_back(p);
+        // Keys of other sections may need the weights on the device, and those of `communication` a ZeRO stage.
+        const bool unsure = p.weights != from.weights || (zero != from.zero_stage && spec_.communication != usual);
+        if (!unsure || passes_checks(with_plan(spec_, p))) list.push_back(p);
         if (!open("node_weights")) break;
       }
     }
@@ -249,7 +252,8 @@ std::vector<Plan> Candidates::siblings(const Plan& p) const {
   std::vector<Plan> list;
   Plan whole = p;
   whole.zero_stage = 0;
-  const bool may_be_whole = open("zero_stage") && p.zero_stage == 1 && passes_checks(with_plan(spec_, whole));
+  const bool may_be_whole = open("zero_stage") && p.zero_stage == 1 &&
+                            (spec_.communication == CommunicationSection() || passes_checks(with_plan(spec_, whole)));
   if (may_be_whole) list.push_back(whole);
   if (!open("megatron_sp") || !p.megatron_sp) return list;
   list.push_back(p);
