@@ -28,6 +28,7 @@ class Variant:
     settings: dict = dataclasses.field(default_factory=dict)  # override the spec
     ranks: int = 1
     is_mesh: bool = False  # plain training on other ranks: its difference from plain is noise
+    fault: str = ""        # FPTRAIN_FAULT, injected from the first step on
 
 
 # Four ranks, two on each of two nodes.
@@ -37,6 +38,11 @@ ZEROPP = {**FOUR_RANKS, "parallel.zero_stage": 3, "communication.weight_bits": 8
 SDP4BIT = {**FOUR_RANKS, "parallel.zero_stage": 1, "communication.weight_bits": 4,
            "communication.weight_differences": "true", "communication.gradient_bits": 4,
            "communication.node_gradient_bits": 8, "communication.rotate_gradients": "true"}
+GUARDED = {**ZEROPP, "communication.max_gradient_error": 0.7}
+# Gradients of one channel are 10,000 times larger. AdamW divides by their size, but clipping would make all others as small
+# as its eps.
+OUTLIER = "kind=outlier,what=h.2.attn.c_attn.weight,element=7,factor=1e4"
+UNCLIPPED = {"optimizer.grad_clip": 0}
 
 VARIANTS = {
     "bf16": Variant("plain training on one rank", is_mesh=True),
@@ -44,9 +50,15 @@ VARIANTS = {
     "bf16-tensor-2": Variant("plain, two tensor-parallel ranks", {"parallel.tensor": 2}, 2, True),
     "fp32": Variant("fp32 throughout", {"precision.compute": "fp32"}),
     "zeropp": Variant("ZeRO++: weights in 8 bits, gradients in 4", ZEROPP, 4),
-    "zeropp-guarded": Variant("ZeRO++ with a limit of gradient errors",
-                              {**ZEROPP, "communication.max_gradient_error": 0.5}, 4),
+    "zeropp-guarded": Variant("ZeRO++ with a limit of gradient errors", GUARDED, 4),
     "sdp4bit": Variant("SDP4Bit: differences of weights in 4 bits, gradients in 8 and 4", SDP4BIT, 4),
+    "sdp4bit-feedback": Variant("SDP4Bit, and what sums lose is added to the next",
+                                {**SDP4BIT, "communication.error_feedback": 0.8}, 4),
+    "outlier": Variant("ZeRO 3 with an outlier channel", {**FOUR_RANKS, **UNCLIPPED, "parallel.zero_stage": 3}, 4,
+                       fault=OUTLIER),
+    "outlier-zeropp": Variant("ZeRO++ with the same", {**ZEROPP, **UNCLIPPED}, 4, fault=OUTLIER),
+    "outlier-guarded": Variant("ZeRO++ with a limit of gradient errors and the same", {**GUARDED, **UNCLIPPED}, 4,
+                               fault=OUTLIER),
 }
 
 
@@ -67,7 +79,8 @@ def identity(variant, steps):
     """Results with the same identity are comparable, whenever and wherever they were made."""
     keys = json.dumps(settings_of(variant, steps), sort_keys=True)
     spec = re.sub(r"^#.*\n", "", SPEC.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    parts = [spec, keys, str(VARIANTS[variant].ranks), TEXT_SHA256]
+    fault = VARIANTS[variant].fault
+    parts = [spec, keys, str(VARIANTS[variant].ranks), TEXT_SHA256, *([fault] if fault else [])]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -126,9 +139,11 @@ class Bench:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
-            ranks = VARIANTS[variant].ranks
+            ranks, fault = VARIANTS[variant].ranks, VARIANTS[variant].fault
+            before, allowed = (["env", f"FPTRAIN_FAULT={fault}"], ["--allow-faults"]) if fault else ([], [])
             code = small_runs.run_logged(
-                [self.program, "train", *self._arguments(variant), "--set", f"run.directory={folder / 'run'}", "--set",
+                [*before, self.program, "train", *allowed, *self._arguments(variant), "--set",
+                 f"run.directory={folder / 'run'}", "--set",
                  f"run.seed={seed}", "--set", f"run.threads={max(1, self.threads // ranks)}"], ranks, folder / "output.txt",
                 (lock.fileno(),))
             if code == INTERRUPTED:
@@ -168,7 +183,7 @@ class Bench:
 
     def _evaluate(self, variant, run):
         """Returns the loss of the last checkpoint over all held-out text, on one rank whatever mesh it was trained on."""
-        command = [self.program, "eval", *self._arguments(variant, ("parallel.",)), "--set", f"run.threads={self.threads}",
+        command = [self.program, "eval", *self._arguments(variant, ("parallel.", "communication.")), "--set", f"run.threads={self.threads}",
                    "--checkpoint", run, "--json"]
         if self.steps != STEPS:
             command += ["--samples", "64"]  # a rehearsal

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
 #include "base/median.h"
+#include "base/philox.h"
 
 namespace fp {
 namespace {
@@ -47,8 +49,12 @@ void GradientGuard::sample(int unit, const Tensor& whole) {
     const auto block_at = [&](int64_t element) { return element / shard * in_shard + element % shard / block; };
     const int64_t first = block_at(begin), blocks = block_at(end - 1) - first + 1, taken = std::min(blocks, kBlocks);
     for (int64_t i = 0; i < taken; ++i) {
-      constexpr int64_t kStride = 7919;  // a prime, so that steps reach all blocks
-      const int64_t at = first + (i * blocks / taken + steps_ % blocks * kStride) % blocks;
+      // One at random in each quarter of the parameter: equal distances would find a channel in all of them or in none.
+      const int64_t begins = i * blocks / taken, length = (i + 1) * blocks / taken - begins;
+      const auto place = std::array{steps_, int64_t{id}, int64_t{table.shard()}, i};
+      uint64_t draw = 0;
+      for (const int64_t x : place) draw = Philox::mix(draw + 0x9E3779B97F4A7C15 * static_cast<uint64_t>(x + 1));
+      const int64_t at = first + begins + static_cast<int64_t>(draw % static_cast<uint64_t>(length));
       const int64_t from = at / in_shard * shard + at % in_shard * block,
                     to = std::min(from + block, (at / in_shard + 1) * shard);
       const int64_t row = first_sample_[static_cast<size_t>(id)] + i, own = std::max(from, begin);
