@@ -42,7 +42,7 @@ ParamTable table_of(const CheckpointManifest& manifest) {
   std::vector<StateSlot> slots;
   for (const CheckpointParam& p : manifest.parameters) {
     whole.add(p.name, p.shape, Partition::replicated(), {});
-    // The order of each parameter's states stays.
+    // Inserts new slots so that the states of each parameter keep their order.
     auto after = slots.begin();
     for (const StoredState& s : p.states) {
       const auto known = std::ranges::find(slots, s.name, &StateSlot::name);

@@ -40,7 +40,7 @@ void check_communication(const RunSpec& s, Checker& check) {
                 fmt::format("communication.node_weights is for the gathers of parallel.zero_stage 3, not {}", zero));
   check.require(c.gradient_bits == 0 || zero > 0, {"communication.gradient_bits", "parallel.zero_stage"},
                 "communication.gradient_bits is for sums to shards, of parallel.zero_stage 1 to 3, not 0");
-  // With a limit of the error, the planner may choose gradient_bits, and not to quantize keeps any limit.
+  // With max_gradient_error, the planner chooses gradient_bits, and may choose 0: these keys then have no effect.
   const auto needs_bits = [&](bool used, const std::string& key) {
     check.require(!used || c.gradient_bits > 0 || c.max_gradient_error > 0,
                   {"communication." + key, "communication.gradient_bits", "communication.max_gradient_error"},

@@ -68,7 +68,7 @@ class Executor {
   // next sum over data ranks, or of the sum that it receives.
   enum class Flipped : uint8_t { weights, moments, gradients, sums };
   void flip(Flipped, const BitFlip&);
-  // Injects a fault into all gradients from now on. Throws as check().
+  // Injects a fault: from now on, the gradients of a channel are multiplied. Throws as check(GradientOutlier).
   void set_outlier(const GradientOutlier&);
   // Clips and applies the gradients; step counts from 1. With check_sums, throws DeviceError if a sum over the data
   // ranks is not the sum of their contributions; the state is then unusable. `sum_state`: return the sums for

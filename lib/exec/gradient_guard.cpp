@@ -49,7 +49,7 @@ void GradientGuard::sample(int unit, const Tensor& whole) {
     const auto block_at = [&](int64_t element) { return element / shard * in_shard + element % shard / block; };
     const int64_t first = block_at(begin), blocks = block_at(end - 1) - first + 1, taken = std::min(blocks, kBlocks);
     for (int64_t i = 0; i < taken; ++i) {
-      // One at random in each quarter of the parameter: equal distances would find a channel in all of them or in none.
+      // A random block of each quarter: blocks at equal distances could all contain an outlier column, or none.
       const int64_t begins = i * blocks / taken, length = (i + 1) * blocks / taken - begins;
       const auto place = std::array{steps_, int64_t{id}, int64_t{table.shard()}, i};
       uint64_t draw = 0;

@@ -15,10 +15,11 @@ struct GradientOutlier {
   double factor = 1;
 };
 
-// Throws ConfigError if the model has no such channel that a rank holds whole.
+// Throws ConfigError if the model has no such parameter or channel, or if tensor-parallel ranks divide the parameter
+// along its second dimension.
 void check(const GradientOutlier&, const ParamTable&);
 
-// Multiplies the channel in the gradients of a unit, if the parameter is one of it.
+// Multiplies the gradients of the channel by the factor if `unit` has the parameter; `gradients` are those of the unit.
 void apply(const GradientOutlier&, const ModelEnv&, const ParamUnit&, const Tensor& gradients);
 
 }  // namespace fp

@@ -91,7 +91,7 @@ void GradientSync::start_sum(Reduction& r, const Tensor& whole) {
     return;
   }
   const ParamUnit& u = env_->params->table().units()[static_cast<size_t>(r.unit)];
-  // The two ranks that share an embedding lose different parts of its sum, but checkpoints have one of them.
+  // The first and last pipeline rank each quantize a sum of the shared embedding, but checkpoints store only one copy.
   const Tensor errors = is_shared(r.unit) ? Tensor() : env_->params->errors(u);
   if (guard_ == nullptr) {
     r.shard = shards_.start_reduce_scatter(r.result, whole, errors);

@@ -46,7 +46,7 @@ class GradientSync {
   void end_step();
   // Flips a bit of this rank's contribution to the next sum over data ranks, or of the sum that it receives.
   void flip_next(const BitFlip& flip, bool received) { (received ? flip_received_ : flip_sent_) = flip; }
-  // Changes this rank's contributions to all sums over data ranks from now on.
+  // From now on, multiplies the gradients of a channel before each sum over data ranks.
   void set_outlier(const GradientOutlier& outlier) { outlier_ = outlier; }
   // Calls the function with each unit of a step, and this rank's part of its gradient, when that is complete. It is on
   // the device then.

@@ -33,7 +33,7 @@ int64_t elements_of(const std::vector<Segment>& segments) {
 
 }  // namespace
 
-// Memory of the first communication is not needed afterwards.
+// Frees the buffers of the first communication, which the second one does not use.
 void ShardExchange::Pending::advance() {
   if (!second_) return;
   request_.wait();
@@ -272,7 +272,7 @@ ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, co
 // consecutive.
 void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena) const {
   const int64_t ranks = data_->size(), rank = data_->rank(), n = part.elements(), each = a.part.elements();
-  // Returns the place of the first element that is from the piece of rank `r` or a higher one.
+  // Returns the place in a.memory of the first element that belongs to the shard of rank `r` or of a higher rank.
   const auto below = [&](int64_t r) {
     for (size_t i = 0; i < a.segments.size(); ++i)
       if (const Segment& s = a.segments[i]; s.offset + s.count > r * n)
@@ -298,7 +298,7 @@ void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena)
     if (begin >= end) continue;
     const int64_t at = a.places[i] + begin - s.offset - below(rank);
     const Tensor to = part.slice(begin - rank * n, end - begin), from = received->slice(at, end - begin);
-    // Beside errors of before, the rest of the sum counts these elements as 0.
+    // The sum of the rest counts the gradients of these elements as 0, but has added their errors.
     env_->formats.feedback > 0 ? env_->ops->accumulate({to, from}) : env_->ops->copy({to, from});
   }
 }

@@ -41,7 +41,7 @@ class ShardExchange {
    public:
     Pending() = default;
     explicit Pending(Request request) : request_(std::move(request)) {}
-    // Where a second communication follows the one in flight: waits for that one and starts the second.
+    // If a second communication is to follow, waits for the first one and starts the second; else does nothing.
     void advance();
     void wait();
 
@@ -50,7 +50,7 @@ class ShardExchange {
     // Keeps memory until wait() has returned.
     Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
 
-    std::shared_ptr<Room> room_;  // of all memory, if that is not the model's arena; outlives it
+    std::shared_ptr<Room> room_;  // the arena of the members below, if not the model's; first, to be destroyed last
     Request request_;
     std::function<Request()> second_;  // starts it; empty: there is none, or it was started
     std::vector<ArenaTensor> memory_;
@@ -71,15 +71,15 @@ class ShardExchange {
   // Whether sums that are not in parts take no memory, either.
   bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.
-  // `errors`: what the last quantization of this sum has lost, as ParamStore::errors(); it is added before the next
-  // one, whose loss replaces it (as ShardFormats::feedback says). Empty: nothing is kept.
+  // `errors`: those of this unit (ParamStore::errors()). The last quantization of the sum adds them to what it
+  // quantizes, and then updates their moving average (ShardFormats::feedback). Empty: no errors are kept.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const Tensor& errors = {}) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
   // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
   // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter in at most
   // `most_segments` segments. Always takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
-  // Of parts that are sent apart, `errors` are still added, in the format of the rest, and replaced by what that loses;
-  // those of a whole that is sent as it is stay unchanged.
+  // The quantized sum of the rest adds `errors` to all elements, those of the parts included, and updates them. If all
+  // of `whole` is sent as it is, `errors` are neither added nor changed.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&,
                                int64_t most_segments, const Tensor& errors = {}) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
@@ -107,7 +107,7 @@ class ShardExchange {
   Tensor start_spread(Pending& p, const Tensor& row) const;
   Pending start_sum(const Tensor& part, const Tensor& whole, const SumFormats&, Arena&,
                     const Tensor& errors = {}) const;
-  // Quantizes the sum of x f32 [R,n], which is overwritten, and the errors bf16 [R,n]; then updates the errors.
+  // packed = x + errors, quantized; then updates the errors bf16 [R,n]. Overwrites x f32 [R,n].
   void quantize_with(const Tensor& errors, const Tensor& packed, const Tensor& x, const BlockFormat&) const;
   Pending start_sum_through_nodes(const Tensor& part, const Tensor& whole, Arena&) const;
   SumApart set_apart(const FormattedParts&, const Tensor& whole, Arena&) const;

@@ -39,8 +39,8 @@ Groups make_groups(World&, const Mesh&);
 // group. `by_nodes`: sums over it go through nodes. Every rank calls it.
 Groups complete_groups(const Groups&, const ParamTable&, bool sharded, bool by_nodes = false);
 
-// Returns how many ranks of the data group sum quantized gradients before they are quantized for the others: those of a
-// node if sums go through nodes, else 1.
+// Returns the number of data ranks of a node whose gradients are summed before the last quantization: all of the node's
+// if sums go through nodes, else 1.
 int ranks_that_sum_together(const Groups&);
 
 // Creates the groups of a run with a single rank.

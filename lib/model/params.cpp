@@ -150,7 +150,8 @@ Segment ParamTable::shard_of(const ParamUnit& u, int shard) const {
   return {u.offset + shard * each, each};
 }
 
-// Sums go from rank to rank of the same place among those that sum together, so that each takes every summing_-th.
+// The second hop of a sum connects ranks with the same index within their nodes, so that the rank with index i sums the
+// shards i, i + summing_, ... of the unit.
 std::vector<Segment> ParamTable::ranges_of(const ParamUnit& u, int shard, int slot) const {
   const int errors_of = slots_[static_cast<size_t>(slot)].errors_of;
   if (errors_of < 0) return {shard_of(u, shard)};

@@ -92,8 +92,8 @@ class ParamTable {
   void share_with_head(ParamId);
   // Sets the states that training keeps for each element of the parameters that have them, the parameter itself first.
   // Initially that is the only one.
-  // `summing`: how many ranks keep the errors of quantized sums (StateSlot::errors_of) together, each those of the
-  // shards whose sum it takes.
+  // `summing`: the number of consecutive data ranks that together keep one set of errors of quantized sums
+  // (StateSlot::errors_of), that of a node or 1; each rank keeps the errors of the shards that it sums.
   void set_slots(std::vector<StateSlot> slots, int summing = 1) {
     slots_ = std::move(slots);
     summing_ = summing;
@@ -144,11 +144,12 @@ class ParamTable {
   int divided_unit() const;
   // Returns the range of shard `shard` of a unit in the flat buffers.
   Segment shard_of(const ParamUnit&, int shard) const;
-  // Returns what the rank with this shard keeps of a sharded slot: its shard or, of errors, several.
+  // Returns the flat ranges of a sharded slot that the rank with this shard keeps: its own shard or, of errors, those
+  // of all shards that it sums.
   std::vector<Segment> ranges_of(const ParamUnit&, int shard, int slot) const;
   // Returns the parts of a unit's parameters that lie in this rank's shard, or in the whole unit.
   std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
-  // Returns those that lie in what this rank keeps of a sharded slot.
+  // Returns the parts of a unit's parameters that lie in the ranges that this rank keeps of a sharded slot.
   std::vector<ParamPart> parts_of_slot(const ParamUnit&, int slot) const;
   std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
 
@@ -159,14 +160,14 @@ class ParamTable {
   // Returns the fragments of a parameter that this rank owns: its shard without copies that a lower tensor-parallel
   // rank also holds. Over all ranks, these fragments cover the logical tensor exactly once.
   std::vector<Fragment> owned(ParamId id) const { return owned(id, shard_, kParamSlot); }
-  // The same for the rank with this shard, of a slot.
+  // Returns the fragments of a slot that the rank with this shard owns.
   std::vector<Fragment> owned(ParamId, int shard, int slot) const;
 
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
   // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.
   std::vector<Segment> copied(const ParamUnit&) const;
-  // Returns the largest divisor of `block` for which no block of consecutive elements has some that copied() returns,
-  // and others.
+  // Returns the largest divisor of `block` with which every block has either only elements that copied() returns, or
+  // none of them.
   int64_t separating_block(int64_t block) const;
   std::vector<Segment> partial(const ParamUnit&, bool megatron_sp) const;
   // The tensor-parallel ranks that hold the same copies as this one.

@@ -25,9 +25,9 @@ struct StateSlot {
   // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
   // parameter (ShardFormats::differences). Follows the optimizer's. Takes no memory of its own.
   bool is_weights = false;
-  // Whether it is not the optimizer's, but what was lost when sums of gradients were quantized
-  // (ShardFormats::feedback): the index of the group of ranks that have summed and keep it; else -1. These are the last
-  // slots. Memory has them in bf16, checkpoints in `dtype`.
+  // For the errors of quantized sums of gradients (ShardFormats::feedback): the index of the node, or of the data rank,
+  // that keeps them; -1 for all other slots. Slots of errors are the last ones. They are bf16 in memory, and `dtype` in
+  // checkpoints.
   int errors_of = -1;
 
   bool operator==(const StateSlot&) const = default;

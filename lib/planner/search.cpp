@@ -274,7 +274,7 @@ class Searcher {
     return false;
   }
 
-  // Whether a plan quantizes gradients, which is not worth it.
+  // Whether a plan quantizes gradients although the search has found that this gains too little.
   bool is_ruled_out(const Plan& p) const { return quantized_ && p.gradient_bits > 0; }
   // Whether two plans have the same arrangement and schedule.
   static bool alike(const Plan& a, const Plan& b) {

@@ -16,6 +16,16 @@ MeshPlan quantized(MeshPlan p, int64_t weight_bits, int64_t gradient_bits) {
   return p;
 }
 
+// Meshes of all axes and ZeRO stages, in both types of gradients; with this stage on tensor ranks.
+std::vector<MeshPlan> exact_meshes(int zero_of_tensor) {
+  std::vector<MeshPlan> list{MeshPlan{.dp = 4, .zero = 3},
+                             MeshPlan{.dp = 4, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16},
+                             MeshPlan{.tp = 2, .dp = 2, .zero = zero_of_tensor}, MeshPlan{.sp = 2, .dp = 2, .zero = 1},
+                             piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})};
+  for (MeshPlan& p : list) p.micro_batches = p.dp == 4 ? 1 : 2;
+  return list;
+}
+
 // Bytes that leave the nodes in a step for one kind of data, the sum over the ranks.
 int64_t between_nodes(const MeshResult& r, const std::string& group, CommKind kind) {
   int64_t sum = 0;
@@ -111,12 +121,7 @@ TEST_CASE("a limit that all errors keep sends gradients with few bits from the s
 
 TEST_CASE("training with a limit between the errors stays close, takes the predicted memory, and repeats", "[mesh]") {
   const ModelSection m = shared_model("llama");
-  for (const MeshPlan& mesh :
-       {MeshPlan{.dp = 4, .zero = 3}, MeshPlan{.dp = 4, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16},
-        MeshPlan{.tp = 2, .dp = 2, .zero = 2}, MeshPlan{.sp = 2, .dp = 2, .zero = 1},
-        piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})}) {
-    MeshPlan exact = mesh;
-    exact.micro_batches = mesh.dp == 4 ? 1 : 2;
+  for (const MeshPlan& exact : exact_meshes(2)) {
     CAPTURE(exact.text());
     MeshPlan p = quantized(exact, 0, 4);
     p.communication.max_gradient_error = 0.45;
@@ -172,12 +177,7 @@ TEST_CASE("a limit of the error sends a parameter with an outlier channel as it 
 TEST_CASE("training that keeps what sums lose stays close, takes the predicted memory, and repeats", "[mesh]") {
   ModelSection m = shared_model("llama");
   m.tied_embeddings = true;
-  for (const MeshPlan& mesh :
-       {MeshPlan{.dp = 4, .zero = 3}, MeshPlan{.dp = 4, .zero = 2, .compute = DType::bf16, .gradients = DType::bf16},
-        MeshPlan{.tp = 2, .dp = 2, .zero = 1}, MeshPlan{.sp = 2, .dp = 2, .zero = 1},
-        piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 2, .zero = 2})}) {
-    MeshPlan exact = mesh;
-    exact.micro_batches = mesh.dp == 4 ? 1 : 2;
+  for (const MeshPlan& exact : exact_meshes(1)) {
     CAPTURE(exact.text());
     MeshPlan p = quantized(exact, 0, 4);
     p.communication.error_feedback = 0.7;

@@ -110,6 +110,29 @@ TEST_CASE("a run with muon resumes on another mesh", "[ranks]") {
   check_resumes({{}, {4, 1, 1, 3}, {1, 2, 2, 1}}, settings);
 }
 
+namespace {
+
+struct SavedRun {
+  std::filesystem::path checkpoint;
+  decltype(history(std::filesystem::path())) whole;  // the history of the uninterrupted run
+};
+
+// Checks that a run of 20 steps has the same bits when it resumes from step 10.
+SavedRun check_resumes_alike(const RanksWorkspace& w, const std::filesystem::path& spec, const Layout& layout,
+                             std::vector<std::string> settings) {
+  const std::string whole = "whole-" + layout.text(), resumed = "resumed-" + layout.text();
+  expect_success(w.train(spec, whole, layout, settings));
+  const std::filesystem::path saved = w.run_directory(whole) / "checkpoints" / "step-00000010";
+  settings.insert(settings.end(), {"--resume", saved.string()});
+  expect_success(w.train(spec, resumed, layout, settings));
+  const auto expected = history(w.run_directory(whole)), got = history(w.run_directory(resumed));
+  REQUIRE(got.size() == 10);
+  for (const auto& [step, values] : got) CHECK(values == expected.at(step));
+  return {saved, expected};
+}
+
+}  // namespace
+
 TEST_CASE("a run that sends weight differences resumes with the same bits", "[ranks]") {
   const RanksWorkspace w;
   const auto spec = w.spec("llama");
@@ -122,19 +145,11 @@ TEST_CASE("a run that sends weight differences resumes with the same bits", "[ra
           "parallel.ranks_per_node=2", "communication.block=64"})
       settings.insert(settings.end(), {"--set", set});
     if (sharded) settings.insert(settings.end(), {"--set", "communication.node_weights=true"});
-    const std::string whole = "whole-" + layout.text(), resumed = "resumed-" + layout.text();
-    expect_success(w.train(spec, whole, layout, settings));
-    const std::filesystem::path saved = w.run_directory(whole) / "checkpoints" / "step-00000010";
-    std::vector<std::string> more = settings;
-    more.insert(more.end(), {"--resume", saved.string()});
-    expect_success(w.train(spec, resumed, layout, more));
-    const auto expected = history(w.run_directory(whole)), got = history(w.run_directory(resumed));
-    REQUIRE(got.size() == 10);
-    for (const auto& [step, values] : got) CHECK(values == expected.at(step));
+    const auto [saved, expected] = check_resumes_alike(w, spec, layout, settings);
     // Runs on one rank, and those that send whole weights, round the parameters instead.
     const std::string other = "other-" + layout.text();
-    more = {"--set", "train.steps=12", "--set", "precision.compute=bf16", "--resume", saved.string()};
-    expect_success(w.train(spec, other, {}, more));
+    expect_success(w.train(spec, other, {},
+                           {"--set", "train.steps=12", "--set", "precision.compute=bf16", "--resume", saved.string()}));
     for (const auto& [step, values] : history(w.run_directory(other)))
       CHECK(values.first == Approx(expected.at(step).first).epsilon(0.05));
   }
@@ -150,18 +165,12 @@ TEST_CASE("a run that keeps what quantized sums lose resumes with the same bits"
     std::vector<std::string> settings = kMeshRun;
     for (const std::string& set : feedback) settings.insert(settings.end(), {"--set", set});
     settings.insert(settings.end(), {"--set", "parallel.ranks_per_node=2"});
-    const std::string whole = "whole-" + layout.text(), resumed = "resumed-" + layout.text();
-    expect_success(w.train(spec, whole, layout, settings));
-    const std::filesystem::path saved = w.run_directory(whole) / "checkpoints" / "step-00000010";
-    std::vector<std::string> more = settings;
-    more.insert(more.end(), {"--resume", saved.string()});
-    expect_success(w.train(spec, resumed, layout, more));
-    const auto expected = history(w.run_directory(whole)), got = history(w.run_directory(resumed));
-    REQUIRE(got.size() == 10);
-    for (const auto& [step, values] : got) CHECK(values == expected.at(step));
+    const auto [saved, expected] = check_resumes_alike(w, spec, layout, settings);
     // With another number of groups of ranks that sum together, errors begin at 0 again.
     const std::string other = "other-" + layout.text();
-    more.insert(more.end(), {"--set", "parallel.ranks_per_node=1", "--set", "train.steps=12"});
+    std::vector<std::string> more = settings;
+    more.insert(more.end(),
+                {"--resume", saved.string(), "--set", "parallel.ranks_per_node=1", "--set", "train.steps=12"});
     Job job(w.train(spec, other, layout, more));
     CHECK(job.wait() == 0);
     CHECK(job.count("without what quantized sums have lost before") == (layout.data == 4 ? 1 : 0));
