@@ -26,9 +26,7 @@ struct DryRig {
 
   static std::unique_ptr<CountingWorld> world_of(const RunSpec& spec, const Mesh& mesh, int rank) {
     auto made = make_counting_world(rank, mesh.size());
-    const ParallelSection& p = spec.parallel;
-    if (const int64_t size = p.ranks_per_node > 0 ? p.ranks_per_node : p.node_size; size > 0)
-      made->set_nodes(NodeMap(mesh.size(), static_cast<int>(size)));
+    made->set_nodes(nodes_of(spec.parallel, mesh.size()));
     return made;
   }
 

@@ -228,7 +228,7 @@ void require_within_budget(const Prediction& p, size_t host_bytes, const MemoryS
 double bytes_between_nodes(const RunSpec& spec, CountingOps& ops) {
   const ParallelSection& parallel = spec.parallel;
   const int64_t ranks = parallel.pipeline.ranks * parallel.data * parallel.sequence * parallel.tensor;
-  const int64_t each = parallel.ranks_per_node > 0 ? parallel.ranks_per_node : parallel.node_size;
+  const int64_t each = ranks_of_node(parallel);
   if (each == 0 || each >= ranks) return 0;
   RunSpec resolved = spec;
   const Mesh mesh = arrange(resolved, static_cast<int>(ranks), ArrangedBy::plan);

@@ -28,15 +28,16 @@ ShardFormats shard_formats(const CommunicationSection& c) {
           c.error_feedback};
 }
 
-double checkpoint_bytes(const RunSpec& spec, const ModelSection& model) {
-  const ParallelSection& p = spec.parallel;
+NodeMap nodes_of(const ParallelSection& p, int ranks) {
+  const int64_t each = ranks_of_node(p);
+  return each > 0 ? NodeMap(ranks, static_cast<int>(each)) : NodeMap();
+}
+
+double checkpoint_bytes(const RunSpec& spec, const ModelSection& model, const Mesh& mesh) {
   const double sent_weights = spec.communication.weight_differences ? 4 : 0;
   double errors = 0;
-  if (const int64_t ranks = p.data * p.sequence; spec.communication.error_feedback > 0 && ranks > 1) {
-    // Ranks with shards of the same parameters are `tensor` apart (sharding/mesh.h).
-    const int64_t each = std::max<int64_t>(1, p.node_size / p.tensor);
-    errors = 4 * static_cast<double>(ranks > each && ranks % each == 0 ? ranks / each : ranks);
-  }
+  if (const size_t ranks = mesh.data(0).size(); spec.communication.error_feedback > 0 && ranks > 1)
+    errors = 4.0 * static_cast<double>(ranks) / ranks_that_sum_together(mesh, nodes_of(spec.parallel, mesh.size()));
   return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;
 }
 

@@ -13,8 +13,13 @@ ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
 // Returns the formats of what ranks with shards of the same parameters send.
 ShardFormats shard_formats(const CommunicationSection&);
 
+// Returns the number of ranks per node of a run; 1: nodes differ; 0: all ranks are on one.
+inline int64_t ranks_of_node(const ParallelSection& p) { return p.ranks_per_node > 0 ? p.ranks_per_node : p.node_size; }
+// Returns the nodes of a run of `ranks` ranks.
+NodeMap nodes_of(const ParallelSection&, int ranks);
+
 // Returns the bytes that checkpoints of a run have for each parameter, on average.
-double checkpoint_bytes(const RunSpec&, const ModelSection&);
+double checkpoint_bytes(const RunSpec&, const ModelSection&, const Mesh&);
 
 // For a whole model on one rank.
 ModelOptions model_options(const RunSpec&);

@@ -45,23 +45,10 @@ std::vector<std::vector<int>> by_node(const std::vector<int>& data, const NodeMa
              : std::vector<std::vector<int>>();
 }
 
-// Returns the ranks of this rank's data group by node; nothing if nodes have one of them each, or if data groups differ
-// in this: all must sum in the same way, as tensor ranks hold copies and a checkpoint has the errors of all.
-std::vector<std::vector<int>> data_by_node(const Groups& g) {
-  const NodeMap& nodes = g.comm_world->nodes();
-  if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return {};
-  const std::vector<std::vector<int>> mine = by_node(g.mesh.data(g.mesh.rank_of(g.at)), nodes);
-  if (mine.empty() || (mine.size() > 1 && mine.front().size() == 1)) return {};
-  for (int p = 0; p < g.mesh.pp(); ++p)
-    for (int t = 0; t < g.mesh.tp(); ++t)
-      if (by_node(g.mesh.data(g.mesh.rank_of({p, 0, 0, t})), nodes).size() != mine.size()) return {};
-  return mine;
-}
-
 void add_groups_by_nodes(Groups& g) {
-  const std::vector<std::vector<int>> by_node = data_by_node(g);
-  if (by_node.empty()) return;
   const int rank = g.mesh.rank_of(g.at);
+  const std::vector<std::vector<int>> by_node = data_by_node(g.mesh, g.comm_world->nodes(), rank);
+  if (by_node.empty()) return;
   const auto mine = std::ranges::find_if(by_node, [rank](const auto& n) { return std::ranges::count(n, rank) > 0; });
   const auto place = static_cast<size_t>(std::ranges::find(*mine, rank) - mine->begin());
   g.data_in_node = by_node.size() == 1 ? g.data : g.comm_world->group("data_in_node", *mine);
@@ -85,8 +72,19 @@ Groups complete_groups(const Groups& groups, const ParamTable& table, bool shard
   return g;
 }
 
-int ranks_that_sum_together(const Groups& g) {
-  const std::vector<std::vector<int>> by_node = data_by_node(g);
+std::vector<std::vector<int>> data_by_node(const Mesh& mesh, const NodeMap& nodes, int rank) {
+  if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return {};
+  const std::vector<std::vector<int>> mine = by_node(mesh.data(rank), nodes);
+  if (mine.empty() || (mine.size() > 1 && mine.front().size() == 1)) return {};
+  // All must sum in the same way: tensor ranks hold copies, and a checkpoint has the errors of all.
+  for (int p = 0; p < mesh.pp(); ++p)
+    for (int t = 0; t < mesh.tp(); ++t)
+      if (by_node(mesh.data(mesh.rank_of({p, 0, 0, t})), nodes).size() != mine.size()) return {};
+  return mine;
+}
+
+int ranks_that_sum_together(const Mesh& mesh, const NodeMap& nodes) {
+  const std::vector<std::vector<int>> by_node = data_by_node(mesh, nodes, 0);
   return by_node.size() > 1 ? static_cast<int>(by_node.front().size()) : 1;
 }
 

@@ -39,9 +39,14 @@ Groups make_groups(World&, const Mesh&);
 // group. `by_nodes`: sums over it go through nodes. Every rank calls it.
 Groups complete_groups(const Groups&, const ParamTable&, bool sharded, bool by_nodes = false);
 
+// Returns the data group of `rank` by node, each in the group's order, or nothing where sums cannot go through nodes:
+// if a node has one rank of the group, or if nodes or the data groups of the mesh differ in their numbers of ranks and
+// nodes.
+std::vector<std::vector<int>> data_by_node(const Mesh&, const NodeMap&, int rank);
+
 // Returns the number of data ranks of a node whose gradients are summed before the last quantization: all of the node's
-// if sums go through nodes, else 1.
-int ranks_that_sum_together(const Groups&);
+// if sums go through several nodes, else 1.
+int ranks_that_sum_together(const Mesh&, const NodeMap&);
 
 // Creates the groups of a run with a single rank.
 Groups make_self_groups();

@@ -25,6 +25,7 @@ CostModel::CostModel(const ClusterSpec& cluster, int ranks)
     throw ConfigError(fmt::format("the cluster {} has {} node{} of {} ranks: {} ranks at most, not {}", cluster.name,
                                   cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.ranks_per_node,
                                   cluster.nodes * cluster.ranks_per_node, ranks));
+  nodes_ = NodeMap(ranks, ranks_per_node_);
   profile_ = profile_for(cluster, ranks_per_node_);
   if (profile_ != nullptr) return;
   std::string known;
@@ -83,7 +84,7 @@ const LinkRates& CostModel::link(std::string_view between, CommKind kind) const 
 double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_t sent) const {
   if (ranks.size() < 2) return 0;
   std::set<int> nodes;
-  for (const int r : ranks) nodes.insert(node_of(r));
+  for (const int r : ranks) nodes.insert(nodes_.node_of(r));
   const auto seconds = [&](const LinkRates& l, double bytes, double speed) {
     const auto steps = static_cast<double>(std::bit_width(ranks.size() - 1));
     return l.latency_us * 1e-6 * steps + bytes / (l.gb_per_s * 1e9 * speed);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "comm/nodes.h"
 #include "comm/record.h"
 #include "config/cluster/cluster.h"
 #include "ops/counting.h"
@@ -23,7 +24,7 @@ class CostModel {
   const ClusterSpec& cluster() const { return *cluster_; }
   const NodeProfile& profile() const { return *profile_; }
   int ranks_per_node() const { return ranks_per_node_; }
-  int node_of(int rank) const { return rank / ranks_per_node_; }
+  const NodeMap& nodes() const { return nodes_; }
 
   double op_seconds(const OpWork&) const;
   // Returns the time of a communication in which each of these world ranks sends `sent` bytes.
@@ -48,6 +49,7 @@ class CostModel {
   const ClusterSpec* cluster_;
   const NodeProfile* profile_;
   int ranks_per_node_;
+  NodeMap nodes_;
 };
 
 }  // namespace fp

@@ -39,26 +39,22 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
                        (narrow ? 0 : 4) / (zero >= 3 ? sharers : 1));
 }
 
-// Returns how many of the ranks with shards of the same parameters are on a node, if several are on each of several
-// nodes; else 0.
-int64_t sharers_of_node(const RunSpec& s, const Mesh& mesh) {
-  if (s.parallel.node_size == 0) return 0;
-  const std::vector<int> data = mesh.data(0);
-  const auto in_node = std::ranges::count_if(data, [&](int r) { return r / s.parallel.node_size == 0; });
-  return in_node == 1 || in_node == std::ssize(data) ? 0 : in_node;
+// Returns how many of the ranks with shards of the same parameters are on a node, if sums go through several; else 1.
+int sharers_of_node(const RunSpec& s, const Mesh& mesh) {
+  return ranks_that_sum_together(mesh, nodes_of(s.parallel, mesh.size()));
 }
 
 // Bytes for each parameter of what a rank keeps of the weights that its node has gathered.
 double kept_of_node(const RunSpec& s, const Mesh& mesh) {
-  const int64_t sharers = sharers_of_node(s, mesh);
-  if (!s.communication.node_weights || s.parallel.zero_stage < 3 || sharers == 0) return 0;
-  return (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / static_cast<double>(sharers);
+  if (!s.communication.node_weights || s.parallel.zero_stage < 3) return 0;
+  const int sharers = sharers_of_node(s, mesh);
+  return sharers > 1 ? (s.precision.compute == DType::bf16 ? 2.0 : 4.0) / sharers : 0;
 }
 
 // Bytes for each parameter of what a rank keeps of the errors of quantized sums.
 double kept_errors(const RunSpec& s, const Mesh& mesh) {
   if (s.communication.error_feedback == 0 || mesh.data(0).size() == 1) return 0;
-  return 2.0 / static_cast<double>(std::max<int64_t>(1, sharers_of_node(s, mesh)));
+  return 2.0 / sharers_of_node(s, mesh);
 }
 
 // Bytes of a rank's state in host memory, and of its buffers on the device.
@@ -88,9 +84,9 @@ double host_buffers(const RunSpec& s, double elements) {
 }
 
 // Bytes of the staging area of a rank that owns `parameters` parameters.
-double staged_bytes(const RunSpec& s, double parameters) {
+double staged_bytes(const RunSpec& s, const Mesh& mesh, double parameters) {
   if (!saves_in_background(s)) return 0;
-  const double all = checkpoint_bytes(s, s.model) * parameters,
+  const double all = checkpoint_bytes(s, s.model, mesh) * parameters,
                limit = static_cast<double>(s.checkpoint.staging_mib << 20);
   return limit > 0 ? std::min(all, limit) : all;
 }
@@ -116,7 +112,7 @@ double attached_bytes(const RunSpec& s, const Mesh& mesh, const PipelinePlan& pl
   if (s.parallel.zero_stage == 3) bytes += (narrow ? 2 : 4) * stage * std::min(plan.placement.chunks, 2);
   if (s.parallel.zero_stage >= 2 || s.precision.gradients == DType::bf16) bytes += 4 * stage;
   // Meanwhile a second sum may be on its way between nodes (exec/gradient_sync.h).
-  const bool two_hops = (s.communication.gradient_bits > 0 || s.communication.by_nodes) && sharers_of_node(s, mesh) > 0;
+  const bool two_hops = (s.communication.gradient_bits > 0 || s.communication.by_nodes) && sharers_of_node(s, mesh) > 1;
   if (s.parallel.zero_stage >= 2 && two_hops) bytes += (s.precision.gradients == DType::bf16 ? 2 : 4) * stage / 2;
   return bytes;
 }
@@ -206,7 +202,7 @@ class Estimator::Impl {
       const double inputs =
           held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
       const double away = moved + buffers + inputs,
-                   staged = staged_bytes(spec, static_cast<double>(all.parameters) / sharers);
+                   staged = staged_bytes(spec, mesh, static_cast<double>(all.parameters) / sharers);
       offloaded = std::max(offloaded, away);
       staging = std::max(staging, staged);
       const double passes =

@@ -1,30 +1,17 @@
 #include "planner/shard_time.h"
 
+#include "model/groups.h"
+
 namespace fp {
 namespace {
-
-// Returns those of the ranks that are on the node of the first one.
-std::vector<int> on_first_node(const CostModel& costs, const std::vector<int>& ranks) {
-  std::vector<int> in_node;
-  for (const int r : ranks)
-    if (costs.node_of(r) == costs.node_of(ranks.front())) in_node.push_back(r);
-  return in_node;
-}
 
 // Bytes of an element with `bits` bits, with its part of the scale.
 double quantized_bytes(const RunSpec& spec, int64_t bits) {
   return static_cast<double>(bits) / 8 + 4.0 / static_cast<double>(spec.communication.block);
 }
 
-// Returns the first of the ranks on each node.
-std::vector<int> across_nodes(const CostModel& costs, const std::vector<int>& ranks) {
-  std::vector<int> across;
-  for (const int r : ranks)
-    if (across.empty() || costs.node_of(r) != costs.node_of(across.back())) across.push_back(r);
-  return across;
-}
-
-// The ranks with shards of the same parameters that are on one node, and one rank of each node.
+// The ranks with shards of the same parameters that are on one node, and one rank of each node. Where sums do not go
+// through nodes, every rank is one.
 struct ByNodes {
   std::vector<int> in_node, across;
   bool several = false;  // of both
@@ -32,8 +19,15 @@ struct ByNodes {
   double ranks() const { return static_cast<double>(in_node.size()); }
 };
 
-ByNodes by_nodes(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks) {
-  ByNodes n{on_first_node(costs, ranks), across_nodes(costs, ranks)};
+ByNodes by_nodes(const RunSpec& spec, const CostModel& costs, const Mesh& mesh) {
+  const std::vector<std::vector<int>> groups = data_by_node(mesh, costs.nodes(), 0);
+  ByNodes n;
+  if (groups.empty()) {
+    n = {{0}, mesh.data(0)};
+  } else {
+    n.in_node = groups.front();
+    for (const std::vector<int>& g : groups) n.across.push_back(g.front());
+  }
   n.several = n.across.size() > 1 && n.in_node.size() > 1;
   n.through = n.several && spec.communication.by_nodes;
   return n;
@@ -64,44 +58,42 @@ double spread_seconds(const CostModel& costs, const ByNodes& nodes, double bytes
 }
 
 // Seconds of a gather of shards that take `bytes` in all.
-double gather_seconds(const CostModel& costs, const std::vector<int>& ranks, const ByNodes& nodes, double bytes) {
-  if (!nodes.through) return share_seconds(costs, CommKind::all_gather, ranks, bytes);
+double gather_seconds(const CostModel& costs, const Mesh& mesh, const ByNodes& nodes, double bytes) {
+  if (!nodes.through) return share_seconds(costs, CommKind::all_gather, mesh.data(0), bytes);
   return spread_seconds(costs, nodes, bytes) + share_seconds(costs, CommKind::all_gather, nodes.in_node, bytes);
 }
 
 }  // namespace
 
-double reduce_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters) {
+double reduce_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters) {
   const double bytes = parameters * gradient_bytes(spec);
-  if (spec.parallel.zero_stage == 0) return share_seconds(costs, CommKind::all_reduce, ranks, 2 * bytes);
-  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  if (spec.parallel.zero_stage == 0) return share_seconds(costs, CommKind::all_reduce, mesh.data(0), 2 * bytes);
+  const ByNodes nodes = by_nodes(spec, costs, mesh);
   if (spec.communication.gradient_bits > 0) return quantized_reduce_seconds(spec, costs, nodes, parameters);
-  if (!nodes.through) return share_seconds(costs, CommKind::reduce_scatter, ranks, bytes);
+  if (!nodes.through) return share_seconds(costs, CommKind::reduce_scatter, mesh.data(0), bytes);
   return share_seconds(costs, CommKind::reduce_scatter, nodes.in_node, bytes) +
          share_seconds(costs, CommKind::all_to_all, nodes.across, bytes / nodes.ranks());
 }
 
-double gathers_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks, double parameters,
-                       int gathers) {
+double gathers_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters, int gathers) {
   const CommunicationSection& c = spec.communication;
-  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  const ByNodes nodes = by_nodes(spec, costs, mesh);
   const double exact = parameters * weight_bytes(spec);
   const bool quantized = c.weight_bits > 0 && !c.weight_differences;
   const double first =
-      gather_seconds(costs, ranks, nodes, quantized ? parameters * quantized_bytes(spec, c.weight_bits) : exact);
+      gather_seconds(costs, mesh, nodes, quantized ? parameters * quantized_bytes(spec, c.weight_bits) : exact);
   if (!c.node_weights || !nodes.several) return gathers * first;
   const double later = share_seconds(costs, CommKind::all_gather, nodes.in_node, exact);
   return c.weight_differences ? gathers * later : first + (gathers - 1) * later;
 }
 
-double updated_weights_seconds(const RunSpec& spec, const CostModel& costs, const std::vector<int>& ranks,
-                               double parameters) {
+double updated_weights_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters) {
   const CommunicationSection& c = spec.communication;
   const int64_t zero = spec.parallel.zero_stage;
   const bool keeps_whole = (zero == 1 || zero == 2) && spec.memory.offload.weights == Offload::none;
-  const ByNodes nodes = by_nodes(spec, costs, ranks);
+  const ByNodes nodes = by_nodes(spec, costs, mesh);
   const double bytes = parameters * (c.weight_differences ? quantized_bytes(spec, c.weight_bits) : weight_bytes(spec));
-  if (keeps_whole) return gather_seconds(costs, ranks, nodes, bytes);
+  if (keeps_whole) return gather_seconds(costs, mesh, nodes, bytes);
   return c.weight_differences && nodes.several ? spread_seconds(costs, nodes, bytes) : 0;
 }
 

@@ -2,10 +2,9 @@
 // form.
 #pragma once
 
-#include <vector>
-
 #include "config/run_spec.h"
 #include "planner/costs.h"
+#include "sharding/mesh.h"
 
 namespace fp {
 
@@ -13,13 +12,13 @@ namespace fp {
 inline double gradient_bytes(const RunSpec& s) { return s.precision.gradients == DType::bf16 ? 2 : 4; }
 inline double weight_bytes(const RunSpec& s) { return s.precision.compute == DType::bf16 ? 2 : 4; }
 
-// All of these are for `parameters` parameters that `ranks` share. Returns the seconds of a reduction of their
-// gradients.
-double reduce_seconds(const RunSpec&, const CostModel&, const std::vector<int>& ranks, double parameters);
+// All of these are for `parameters` parameters that the data group of rank 0 shares. Returns the seconds of a reduction
+// of their gradients.
+double reduce_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters);
 // Returns those of all gathers of a step. Where nodes keep the weights, only the first one is from all ranks, and none
 // if updates send differences.
-double gathers_seconds(const RunSpec&, const CostModel&, const std::vector<int>& ranks, double parameters, int gathers);
+double gathers_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters, int gathers);
 // Returns those in which the ranks get updated weights at the end of a step: all of them, or differences.
-double updated_weights_seconds(const RunSpec&, const CostModel&, const std::vector<int>& ranks, double parameters);
+double updated_weights_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters);
 
 }  // namespace fp

@@ -71,10 +71,10 @@ bool gathers_later(const RunSpec& spec, const CostModel& costs) {
 
 // Seconds that the first forward pass of a step waits for updated weights of `parameters` parameters in this number of
 // units, beside which it computes for `cover` seconds.
-double wait_for_weights(const RunSpec& spec, const CostModel& costs, const std::vector<int>& data, double parameters,
-                        double cover, double units) {
+double wait_for_weights(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters, double cover,
+                        double units) {
   if (!gathers_later(spec, costs)) return 0;
-  const double seconds = updated_weights_seconds(spec, costs, data, parameters);
+  const double seconds = updated_weights_seconds(spec, costs, mesh, parameters);
   return std::max(seconds - cover, seconds / units);
 }
 
@@ -98,11 +98,7 @@ class Boundaries {
  public:
   Boundaries(const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages, const Mesh& mesh,
              const CostModel& costs)
-      : placement_(plan.placement),
-        mesh_(mesh),
-        costs_(costs),
-        nodes_(mesh.size(), costs.ranks_per_node()),
-        whole_only_(spec.parallel.megatron_sp) {
+      : placement_(plan.placement), mesh_(mesh), costs_(costs), whole_only_(spec.parallel.megatron_sp) {
     for (const PartCosts& s : stages) bytes_ = std::max(bytes_, s.bytes.boundary);
   }
 
@@ -110,7 +106,7 @@ class Boundaries {
     const int from = placement_.rank_of(0, stage), to = placement_.rank_of(0, stage + 1);
     if (from == to) return {};
     const std::vector<int> pair{mesh_.rank_of({from, 0, 0, 0}), mesh_.rank_of({to, 0, 0, 0})};
-    if (whole_only_ || !sends_in_parts(mesh_, nodes_, {}, from, to))
+    if (whole_only_ || !sends_in_parts(mesh_, costs_.nodes(), {}, from, to))
       return {costs_.comm_seconds(CommKind::send, pair, bytes_)};
     const int64_t part = bytes_ / mesh_.tp();
     return {costs_.comm_seconds(CommKind::send, pair, part),
@@ -121,7 +117,6 @@ class Boundaries {
   const Placement& placement_;
   const Mesh& mesh_;
   const CostModel& costs_;
-  NodeMap nodes_;
   bool whole_only_;
   int64_t bytes_ = 0;  // of a message between two stages
 };
@@ -272,8 +267,8 @@ Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::v
   for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage)
     c.hop = std::max(c.hop, boundaries.after(stage).message);
   c.slots = plan.lowering.sends_in_flight;
-  c.reduce = reduce_seconds(spec, costs, mesh.data(0), largest);
-  c.gather = gathers_seconds(spec, costs, mesh.data(0), largest, 1);
+  c.reduce = reduce_seconds(spec, costs, mesh, largest);
+  c.gather = gathers_seconds(spec, costs, mesh, largest, 1);
   c.collectives_hold_up = !costs.cluster().overlaps;
   return c;
 }
@@ -299,8 +294,8 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   }
   const double waits =
       ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute)) +
-      wait_for_weights(spec, costs, mesh.data(0), static_cast<double>(parameters_of(stages, plan.placement, most)),
-                       forward, units);
+      wait_for_weights(spec, costs, mesh, static_cast<double>(parameters_of(stages, plan.placement, most)), forward,
+                       units);
   t.compute = work.total - work.exposed - work.copies;
   t.exposed = work.exposed + waits;
   t.bubble = makespan - work.total;
@@ -317,8 +312,7 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   const PassSeconds work = busiest(stages, plan.placement, micro_batches, false);
   const int most = rank_with_most(stages, plan.placement);
   const auto parameters = static_cast<double>(parameters_of(stages, plan.placement, most));
-  const std::vector<int> data = mesh.data(0);
-  const auto sharers = static_cast<double>(data.size());
+  const auto sharers = static_cast<double>(mesh.data(0).size());
   StepTime t;
   t.compute = work.total - work.exposed - work.copies;
   t.exposed = work.exposed + ends_seconds(spec, mesh, costs, costs_of(spec.memory.recompute));
@@ -332,10 +326,10 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
   };
   const bool once = spec.breadth_first(), often = spec.parallel.zero_stage >= 2 && !once;
   const bool weights_on_host = spec.memory.offload.weights == Offload::host;
-  const double sums = (often ? micro_batches : 1) * reduce_seconds(spec, costs, data, parameters);
+  const double sums = (often ? micro_batches : 1) * reduce_seconds(spec, costs, mesh, parameters);
   beside(sums, (often || once ? 1.0 : 1.0 / micro_batches) * 0.6 * t.compute + 0.5 * t.bubble);
   if (spec.parallel.zero_stage == 3 || (weights_on_host && spec.parallel.zero_stage > 0))
-    beside(gathers_seconds(spec, costs, data, parameters, 2 * (once ? 1 : micro_batches)), 0.9 * t.compute);
+    beside(gathers_seconds(spec, costs, mesh, parameters, 2 * (once ? 1 : micro_batches)), 0.9 * t.compute);
   // Every slot is read and written; gradients are read here and by the norm. In fp32 the weights are a slot.
   const double moved = (spec.precision.compute == DType::bf16 ? 2 : 0) +
                        2 * saved_bytes(spec.optimizer.kind, matrix_fraction(spec.model)) + 8;
@@ -364,10 +358,10 @@ StepTime quick_step_time(const RunSpec& spec, const PipelinePlan& plan, const Me
     }
   }
   if (gathers_later(spec, costs))
-    t.exposed += wait_for_weights(spec, costs, data, parameters, t.compute / (3 * micro_batches),
+    t.exposed += wait_for_weights(spec, costs, mesh, parameters, t.compute / (3 * micro_batches),
                                   static_cast<double>(layers + 1));
   else
-    t.update += updated_weights_seconds(spec, costs, data, parameters);
+    t.update += updated_weights_seconds(spec, costs, mesh, parameters);
   t.total = t.compute + t.exposed + t.bubble + t.update + t.copies;
   return t;
 }

@@ -174,7 +174,7 @@ class State {
     for (int slot = 0; slot < table.slot_count(); ++slot)
       if (store.has(slot))
         for (const ParamUnit& u : table.units())
-          for (const ParamPart& part : table.parts(u, !store.sharded(slot))) {
+          for (const ParamPart& part : store.sharded(slot) ? table.parts_of_slot(u, slot) : table.parts(u, true)) {
             if (!table.has_slot(part.id, slot)) continue;
             f(part.id, slot, part.first,
               std::span(store.state(slot, part).ptr<float>(), static_cast<size_t>(part.count)));

@@ -41,6 +41,31 @@ TEST_CASE("a checkpoint with weights only can be consolidated") {
   CHECK(compare(from, copy).identical());
 }
 
+TEST_CASE("a checkpoint of Muon with errors of quantized sums can be consolidated") {
+  const MemoryFolder dir;
+  constexpr int shards = 3;
+  std::vector<StateSlot> which = state_slots(OptimizerKind::muon);
+  for (int i = 0; i < shards; ++i) which.push_back({.name = kErrorState + std::to_string(i), .errors_of = i});
+  const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 1, 2, shards, 1, which));
+  consolidate(from, dir.path / "copy", "test");
+  const Checkpoint copy = Checkpoint::open(dir.path / "copy");
+  const CheckpointDifference d = compare(from, copy);
+  CHECK(d.identical());
+  size_t states = 0;
+  for (const Param& p : small_table()) states += states_of(copy, p.name).size();
+  CHECK(d.compared == static_cast<int64_t>(states));
+  const auto errors_of = [&](const std::string& param) {
+    std::vector<std::string> names = states_of(copy, param);
+    std::erase_if(names, [](const std::string& n) { return !n.starts_with(kErrorState); });
+    return names;
+  };
+  const std::vector<std::string> all{"gradient_error.0", "gradient_error.1", "gradient_error.2"};
+  CHECK(errors_of("model.layers.0.mlp.up_proj.weight") == all);
+  CHECK(errors_of("model.layers.1.input_layernorm.weight") == all);
+  CHECK(states_of(copy, "model.layers.0.mlp.up_proj.weight") !=
+        states_of(copy, "model.layers.1.input_layernorm.weight"));
+}
+
 TEST_CASE("consolidation does not overwrite anything, and a failure leaves nothing behind") {
   const MemoryFolder dir;
   const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 1, 2, 1, 1));
