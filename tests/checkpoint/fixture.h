@@ -176,8 +176,14 @@ class State {
         for (const ParamUnit& u : table.units())
           for (const ParamPart& part : store.sharded(slot) ? table.parts_of_slot(u, slot) : table.parts(u, true)) {
             if (!table.has_slot(part.id, slot)) continue;
-            f(part.id, slot, part.first,
-              std::span(store.state(slot, part).ptr<float>(), static_cast<size_t>(part.count)));
+            const Tensor kept = store.state(slot, part);
+            if (kept.dtype == DType::f32) {
+              f(part.id, slot, part.first, std::span(kept.ptr<float>(), static_cast<size_t>(part.count)));
+            } else {
+              std::vector<float> wide(kept.ptr<bf16>(), kept.ptr<bf16>() + part.count);
+              f(part.id, slot, part.first, std::span(wide));
+              std::ranges::transform(wide, kept.ptr<bf16>(), [](float x) { return bf16(x); });
+            }
           }
   }
 
