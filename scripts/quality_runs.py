@@ -62,6 +62,14 @@ VARIANTS = {
 }
 
 
+# Muon against AdamW, each with the best of four learning rates for seed 1; the other seeds are trained with that one.
+VARIANTS |= {
+    f"{kind}-lr-{lr}": Variant(f"{name}, learning rate {lr}", {"optimizer.kind": kind, "optimizer.lr": lr})
+    for kind, name in (("adamw", "AdamW"), ("muon", "Muon")) for lr in ("5e-4", "1e-3", "2e-3", "4e-3")
+    if (kind, lr) != ("adamw", "1e-3")  # that is bf16
+}
+
+
 class Interrupted(Exception):
     """A run was stopped by a signal and has saved."""
 

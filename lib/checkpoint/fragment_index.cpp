@@ -1,6 +1,7 @@
 #include "checkpoint/fragment_index.h"
 
 #include "checkpoint/index.h"
+#include "checkpoint/stored_elements.h"
 #include "io/retry.h"
 
 namespace fp {
@@ -13,8 +14,8 @@ void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t
   uint64_t left = 0;
   for (const auto& [rank, bytes] : bytes_of_ranks) left += bytes;
   for (const CheckpointParam& p : c.manifest().parameters) {
-    const uint64_t bytes = static_cast<uint64_t>(p.shape.elements()) * sizeof(float);
-    for (size_t i = 0; i < p.states.size(); ++i) {
+    for (const StoredState& s : p.states) {
+      const auto bytes = static_cast<uint64_t>(stored_bytes(p.shape.elements(), s.dtype));
       if (bytes > left)
         throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and the tensors before it",
                                     c.folder().string(), p.name, p.shape.str()));
@@ -56,14 +57,14 @@ std::vector<StoredFragment> FragmentIndex::fragments_by_hdf5(const CheckpointPar
   });
 }
 
-void FragmentIndex::require_inside_files(const std::vector<StoredFragment>& fragments,
-                                         const std::string& tensor) const {
+void FragmentIndex::require_inside_files(const std::vector<StoredFragment>& fragments, const std::string& tensor,
+                                         DType dtype) const {
   for (const StoredFragment& f : fragments) {
     const auto file = bytes_.find(f.rank);
     if (file == bytes_.end())
       throw DataError(fmt::format("{}: the index places a part of {} in {}, which is not a file of the checkpoint",
                                   checkpoint_.folder().string(), tensor, rank_file_name(f.rank)));
-    const uint64_t bytes = static_cast<uint64_t>(f.box.count.elements()) * sizeof(float);
+    const auto bytes = static_cast<uint64_t>(stored_bytes(f.box.count.elements(), dtype));
     const auto offset = static_cast<uint64_t>(f.offset);
     if (f.offset < 0 || bytes > file->second || offset > file->second - bytes)
       throw DataError(fmt::format("{}: the index places {} bytes of {} at byte {} of {}, which has {}",
@@ -74,13 +75,14 @@ void FragmentIndex::require_inside_files(const std::vector<StoredFragment>& frag
 
 std::vector<StoredFragment> FragmentIndex::fragments(const CheckpointParam& param, const std::string& state) const {
   const std::string tensor = dataset_name(param.name, state);
-  if (param.find(state) == nullptr)
+  const StoredState* stored = param.find(state);
+  if (stored == nullptr)
     throw DataError(fmt::format("{}: has no {} of {}", checkpoint_.folder().string(), state, param.name));
   std::vector<StoredFragment> parts = table_ ? table_->fragments(param, state) : fragments_by_hdf5(param, state);
   if (const std::string fault = tiling_error(param.shape, parts); !fault.empty())
     throw DataError(
         fmt::format("{}: the parts of {} are not the whole tensor: {}", checkpoint_.folder().string(), tensor, fault));
-  require_inside_files(parts, tensor);
+  require_inside_files(parts, tensor, stored->dtype);
   return parts;
 }
 

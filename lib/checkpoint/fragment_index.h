@@ -31,7 +31,7 @@ class FragmentIndex {
 
  private:
   std::vector<StoredFragment> fragments_by_hdf5(const CheckpointParam&, const std::string& state) const;
-  void require_inside_files(const std::vector<StoredFragment>&, const std::string& tensor) const;
+  void require_inside_files(const std::vector<StoredFragment>&, const std::string& tensor, DType) const;
 
   const Checkpoint& checkpoint_;
   std::map<int, uint64_t> bytes_;  // sizes of the rank files, by rank

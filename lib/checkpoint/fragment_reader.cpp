@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "checkpoint/stored_elements.h"
 
 namespace fp {
 namespace {
@@ -33,8 +34,10 @@ Plane common(const Plane& a, const Plane& b) {
   return c;
 }
 
-void read_floats(const ReadableFile& file, float* to, int64_t elements, int64_t at) {
-  file.read_exactly(static_cast<uint64_t>(at), to, static_cast<size_t>(elements) * sizeof(float));
+void read_elements(const ReadableFile& file, DType dtype, float* to, int64_t elements, int64_t at) {
+  file.read_exactly(static_cast<uint64_t>(at), stored_in(to, elements, dtype),
+                    static_cast<size_t>(stored_bytes(elements, dtype)));
+  from_stored(to, elements, dtype);
 }
 
 // Calls work(begin, end) for ranges of rows in several threads: copying out of the page cache takes longer than
@@ -73,6 +76,7 @@ void FragmentReader::look_up(const std::string& param, const std::string& state)
   shape_ = stored.shape;
   parts_.clear();
   const std::vector<StoredFragment> fragments = index_.fragments(stored, state);
+  dtype_ = stored.find(state)->dtype;
   for (const StoredFragment& f : fragments) parts_.push_back({f});
   std::ranges::sort(parts_, {}, [](const Part& p) { return p.where.box.start[0]; });
   int64_t end = 0;
@@ -99,7 +103,7 @@ void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data
   const Plane memory = plane_of(shape_, {window.start, window.dims});
   const int64_t width = window.dims.elements() / window.dims[0];
   const auto in_file = [&](int64_t row, int64_t column) {
-    return offset + ((row - from.row) * from.columns + column - from.column) * static_cast<int64_t>(sizeof(float));
+    return offset + stored_bytes((row - from.row) * from.columns + column - from.column, dtype_);
   };
   const auto in_memory = [&](int64_t row) {
     return data + (memory.row + row - wanted.row) * width + memory.column + both.column - wanted.column;
@@ -108,16 +112,18 @@ void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data
   const bool skip = from.columns - both.columns > kWorthSkipping;
   parallel_rows(both.rows, both.columns, [&](int64_t begin, int64_t end) {
     begin += both.row, end += both.row;
-    if (whole_rows) return read_floats(file, in_memory(begin), (end - begin) * width, in_file(begin, both.column));
+    if (whole_rows)
+      return read_elements(file, dtype_, in_memory(begin), (end - begin) * width, in_file(begin, both.column));
     if (skip) {
-      for (; begin < end; ++begin) read_floats(file, in_memory(begin), both.columns, in_file(begin, both.column));
+      for (; begin < end; ++begin)
+        read_elements(file, dtype_, in_memory(begin), both.columns, in_file(begin, both.column));
       return;
     }
     const int64_t step = std::max<int64_t>(1, kScratch / from.columns);
     std::vector<float> scratch(static_cast<size_t>(std::min(step, end - begin) * from.columns));
     for (; begin < end; begin += step) {
       const int64_t rows = std::min(step, end - begin);
-      read_floats(file, scratch.data(), rows * from.columns, in_file(begin, from.column));
+      read_elements(file, dtype_, scratch.data(), rows * from.columns, in_file(begin, from.column));
       for (int64_t i = 0; i < rows; ++i)
         std::copy_n(scratch.begin() + i * from.columns + both.column - from.column, both.columns, in_memory(begin + i));
     }

@@ -39,8 +39,9 @@ class FragmentReader : public TensorReader {
 
   const Checkpoint& checkpoint_;
   FragmentIndex index_;
-  std::string tensor_;  // the tensor that shape_ and parts_ describe
+  std::string tensor_;  // the tensor that shape_, dtype_ and parts_ describe
   Shape shape_;
+  DType dtype_ = DType::f32;
   std::vector<Part> parts_;         // ordered by first row
   std::list<RankFileReader> open_;  // most recently used first
 };

@@ -83,6 +83,17 @@ Handle space_of(const Shape& shape, const std::string& where) {
   return Handle(check(H5Screate_simple(shape.rank(), dims.data(), nullptr), "create a dataspace", where), H5Sclose);
 }
 
+// Returns the type of stored elements. HDF5 has no bf16 of its own: it is the upper half of an fp32 number.
+Handle type_of(DType t, const std::string& where) {
+  Handle type(check(H5Tcopy(H5T_IEEE_F32LE), "create a type", where), H5Tclose);
+  if (t == DType::f32) return type;
+  FP_CHECK(t == DType::bf16, "{}: {} cannot be stored", where, name_of(t));
+  check(H5Tset_fields(type.get(), 15, 7, 8, 0, 7), "create a type", where);  // sign, exponent, mantissa
+  check(H5Tset_size(type.get(), 2), "create a type", where);
+  check(H5Tset_ebias(type.get(), 127), "create a type", where);
+  return type;
+}
+
 void select(const Handle& space, const Shape& start, const Shape& count, const std::string& where) {
   const Extents s = extents_of(start), c = extents_of(count);
   check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, s.data(), nullptr, c.data(), nullptr), "select a box", where);
@@ -140,11 +151,17 @@ void Dataset::read(const Box& box, float* data, const Window& window) const {
   check(H5Dread(id_.get(), H5T_NATIVE_FLOAT, memory.get(), file.get(), H5P_DEFAULT, data), "read", where_);
 }
 
-int64_t Dataset::file_offset() const {
+DType Dataset::dtype() const {
   const Handle type(check(H5Dget_type(id_.get()), "read the type", where_), H5Tclose);
+  for (const DType t : {DType::f32, DType::bf16})
+    if (H5Tequal(type.get(), type_of(t, where_).get()) > 0) return t;
+  throw DataError(fmt::format("{}: has elements of another type; legal: fp32, bf16", where_));
+}
+
+int64_t Dataset::file_offset() const {
   const haddr_t offset = H5Dget_offset(id_.get());  // also undefined for a tensor without elements
-  if (H5Tequal(type.get(), H5T_IEEE_F32LE) <= 0 || (offset == HADDR_UNDEF && shape_.elements() > 0))
-    throw DataError(fmt::format("{}: is not a contiguous dataset of fp32", where_));
+  if (offset == HADDR_UNDEF && shape_.elements() > 0)
+    throw DataError(fmt::format("{}: is not a contiguous dataset", where_));
   return static_cast<int64_t>(offset);
 }
 
@@ -205,20 +222,20 @@ void File::close() {
   check(id_.release(), "close", path_.string());
 }
 
-Dataset File::create_dataset(const std::string& name, const Shape& shape) {
-  const Handle space = space_of(shape, where(name));
-  Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, space.get(), with_groups_.get(),
-                             contiguous_.get(), H5P_DEFAULT),
+Dataset File::create_dataset(const std::string& name, const Shape& shape, DType dtype) {
+  const Handle space = space_of(shape, where(name)), type = type_of(dtype, where(name));
+  Handle id(check(H5Dcreate2(id_.get(), name.c_str(), type.get(), space.get(), with_groups_.get(), contiguous_.get(),
+                             H5P_DEFAULT),
                   "create", where(name)),
             H5Dclose);
   return Dataset(where(name), std::move(id), shape, false);
 }
 
-void File::create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings) {
+void File::create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings, DType dtype) {
   const Handle dcpl = property_list(H5P_DATASET_CREATE);
   const float missing = std::numeric_limits<float>::quiet_NaN();
   check(H5Pset_fill_value(dcpl.get(), H5T_NATIVE_FLOAT, &missing), "set the fill value", where(name));
-  const Handle target = space_of(shape, where(name));
+  const Handle target = space_of(shape, where(name)), type = type_of(dtype, where(name));
   for (const Mapping& m : mappings) {
     const Handle source = space_of(m.box.count, where(name));
     select(target, m.box.start, m.box.count, where(name));
@@ -226,10 +243,10 @@ void File::create_virtual(const std::string& name, const Shape& shape, std::span
           where(name));
   }
   check(H5Sselect_all(target.get()), "select", where(name));
-  const Handle id(check(H5Dcreate2(id_.get(), name.c_str(), H5T_IEEE_F32LE, target.get(), with_groups_.get(),
-                                   dcpl.get(), H5P_DEFAULT),
-                        "create", where(name)),
-                  H5Dclose);
+  const Handle id(
+      check(H5Dcreate2(id_.get(), name.c_str(), type.get(), target.get(), with_groups_.get(), dcpl.get(), H5P_DEFAULT),
+            "create", where(name)),
+      H5Dclose);
 }
 
 // A soft or external link may lead to a file that the reader can access but the checkpoint's author cannot.

@@ -1,8 +1,9 @@
 // A C++ wrapper for the few HDF5 functions that checkpoints need, with owned handles. Errors are thrown as DataError
 // ("file: cannot do it: HDF5's innermost reason"), or as InfrastructureError where a system call failed that may
-// succeed later. HDF5 itself never prints. Datasets are fp32, little-endian, contiguous or virtual, uncompressed.
-// Reading a file refuses everything that leads out of it (all links but hard ones, and external storage) with
-// DataError. A file made for the purpose may still crash HDF5: open only files from trusted sources.
+// succeed later. HDF5 itself never prints. Datasets are fp32 or bf16, little-endian, contiguous or virtual,
+// uncompressed; they are read and written as fp32. Reading a file refuses everything that leads out of it (all links
+// but hard ones, and external storage) with DataError. A file made for the purpose may still crash HDF5: open only
+// files from trusted sources.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/shape.h"
 
 namespace fp::h5 {
@@ -62,6 +64,7 @@ struct Mapping {
 class Dataset {
  public:
   const Shape& shape() const { return shape_; }
+  DType dtype() const;  // throws DataError when it is neither fp32 nor bf16
   void write(const Box& box, const float* data, const Window& window) const;
   void read(const Box& box, float* data, const Window& window) const;
   // Returns the offset in the file, in bytes, at which the contiguous data begins. Throws DataError when the dataset is
@@ -95,9 +98,10 @@ class File {
 
   // Creates a dataset and the groups above it in `name` ("a/b/c"). Its values may also be written to descriptor(), at
   // file_offset().
-  Dataset create_dataset(const std::string& name, const Shape& shape);
+  Dataset create_dataset(const std::string& name, const Shape& shape, DType = DType::f32);
   // Creates a virtual dataset. Elements that no mapping covers, or whose file is missing, read as NaN.
-  void create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings);
+  void create_virtual(const std::string& name, const Shape& shape, std::span<const Mapping> mappings,
+                      DType = DType::f32);
   Dataset dataset(const std::string& name) const;
   bool has(const std::string& name) const;
 

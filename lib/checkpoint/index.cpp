@@ -46,6 +46,14 @@ StoredFragment fragment_of(const h5::Mapping& m, const CheckpointParam& param, c
   return {*rank, number, m.box, 0};
 }
 
+// `param` must have the state.
+void require_dtype(const h5::Dataset& dataset, const CheckpointParam& param, const std::string& state,
+                   const std::string& where) {
+  const DType stored = dataset.dtype(), expected = param.find(state)->dtype;
+  if (stored != expected)
+    throw DataError(fmt::format("{}: has elements of {}, should have {}", where, name_of(stored), name_of(expected)));
+}
+
 }  // namespace
 
 CheckpointFile write_index(const std::filesystem::path& path, const std::vector<IndexedParam>& parameters) {
@@ -60,7 +68,7 @@ CheckpointFile write_index(const std::filesystem::path& path, const std::vector<
       std::vector<h5::Mapping> mappings;
       for (const StoredFragment& f : fragments)
         mappings.push_back({f.box, rank_file_name(f.rank), dataset_name(p.param.name, state, f.number)});
-      index.create_virtual(dataset_name(p.param.name, state), p.param.shape, mappings);
+      index.create_virtual(dataset_name(p.param.name, state), p.param.shape, mappings, p.param.states[i].dtype);
       index.set_attribute(p.param.name, state, rows_of(fragments));
     }
   storage::announce(storage::Step::close, path);
@@ -82,6 +90,7 @@ std::vector<StoredFragment> mapped_fragments(const h5::File& index, const Checkp
   if (!dataset.is_virtual()) throw DataError(fmt::format("{}: is not a virtual dataset", where));
   if (!(dataset.shape() == param.shape))
     throw DataError(fmt::format("{}: has shape {}, should have {}", where, dataset.shape().str(), param.shape.str()));
+  require_dtype(dataset, param, state, where);
   std::vector<StoredFragment> fragments;
   for (const h5::Mapping& m : dataset.mappings()) fragments.push_back(fragment_of(m, param, state, where));
   return fragments;
@@ -93,6 +102,7 @@ int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, const
   if (dataset.is_virtual() || !(dataset.shape() == f.box.count))
     throw DataError(fmt::format("{}: {} is not a dataset of shape {} of its own", rank_file.path().string(),
                                 dataset_name(param.name, state, f.number), f.box.count.str()));
+  require_dtype(dataset, param, state, rank_file.path().string() + ": " + dataset_name(param.name, state, f.number));
   return dataset.file_offset();
 }
 

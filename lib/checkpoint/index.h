@@ -27,12 +27,12 @@ std::vector<StoredFragment> read_fragments(const h5::File& index, const Checkpoi
                                            const std::string& state);
 
 // Returns the fragments that HDF5 itself would read for a tensor, without their offsets. Throws DataError when the
-// dataset is not virtual, has another shape, or maps anything but fragments in rank files beside it.
+// dataset is not virtual, has another shape or type, or maps anything but fragments in rank files beside it.
 std::vector<StoredFragment> mapped_fragments(const h5::File& index, const CheckpointParam& param,
                                              const std::string& state);
 
 // Returns the offset of a fragment in its rank file as HDF5 reports it. Throws DataError when the fragment is not a
-// contiguous fp32 dataset of this shape there.
+// contiguous dataset of this shape and of the state's type there.
 int64_t offset_of(const h5::File& rank_file, const CheckpointParam& param, const std::string& state,
                   const StoredFragment&);
 

@@ -96,10 +96,14 @@ StoredState state_from(const json& j, const std::string& name) {
   StoredState s;
   s.name = dataset_name_from(j.at("name"), "a state of " + name);
   s.fingerprint = fingerprint_from(j.at("fingerprint"), name);
-  if (const std::string dtype = j.at("dtype").get<std::string>(); dtype != name_of(DType::f32))
-    throw DataError(
-        fmt::format("{} of {} has the type '{}'; legal: {}", s.name, name, shown(dtype), name_of(DType::f32)));
-  return s;
+  const std::string dtype = j.at("dtype").get<std::string>();
+  for (const DType t : {DType::f32, DType::bf16}) {
+    if (dtype != name_of(t)) continue;
+    s.dtype = t;
+    return s;
+  }
+  throw DataError(fmt::format("{} of {} has the type '{}'; legal: {}, {}", s.name, name, shown(dtype),
+                              name_of(DType::f32), name_of(DType::bf16)));
 }
 
 CheckpointParam parameter_from(const json& j, int version) {

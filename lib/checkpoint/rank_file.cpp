@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "checkpoint/read_back.h"
+#include "checkpoint/stored_elements.h"
 #include "io/filesystem.h"
 #include "io/json.h"
 #include "io/storage.h"
@@ -122,17 +123,17 @@ class Writer {
   }
   void write(ParamId id, int slot, int number, const Fragment& whole) {
     WrittenPart part{id, slot, number, box_of(whole), 0, 0};
+    const DType dtype = table_.slots()[static_cast<size_t>(slot)].dtype;
     h5::Dataset dataset =
-        file_.create_dataset(dataset_name(table_[id].name, table_.slot_name(slot), number), whole.count);
+        file_.create_dataset(dataset_name(table_[id].name, table_.slot_name(slot), number), whole.count, dtype);
     part.offset = dataset.file_offset();
     for (const Fragment& f : chunks(whole, kBlockElements)) {
-      const float* data = source_.read({id, slot, f});
+      const float* data = source_.read({id, slot, f, dtype});
       part.fingerprint += fingerprint(table_[id].shape, box_of(f), data, dense_window(f));
-      constexpr auto kSize = static_cast<int64_t>(sizeof(float));
-      const int64_t bytes = f.count.elements() * kSize;
+      const int64_t elements = f.count.elements(), bytes = stored_bytes(elements, dtype);
       storage::announce(storage::Step::write, path_);
-      write_at(file_.descriptor(), path_, data, static_cast<size_t>(bytes),
-               part.offset + (f.offset - whole.offset) * kSize);
+      write_at(file_.descriptor(), path_, to_stored(data, elements, dtype, narrow_), static_cast<size_t>(bytes),
+               part.offset + stored_bytes(f.offset - whole.offset, dtype));
       writeback_.wrote(bytes);
       progress();
     }
@@ -145,6 +146,7 @@ class Writer {
   BlockSource& source_;
   h5::File file_;
   Writeback writeback_;
+  std::vector<bf16> narrow_;
   RankFile written_;
 };
 
@@ -164,7 +166,8 @@ void for_each_block(const ParamTable& table, int shard, const std::function<bool
     for (int slot = 0; slot < table.slot_count(); ++slot)
       if (table.has_slot(id, slot) && has(id, slot))
         for (const Fragment& whole : table.owned(id, shard, slot))
-          for (const Fragment& f : chunks(whole, kBlockElements)) visit({id, slot, f});
+          for (const Fragment& f : chunks(whole, kBlockElements))
+            visit({id, slot, f, table.slots()[static_cast<size_t>(slot)].dtype});
   }
 }
 

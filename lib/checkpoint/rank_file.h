@@ -22,6 +22,7 @@ struct StateBlock {
   ParamId id;
   int slot;
   Fragment fragment;
+  DType dtype;  // of the slot
 };
 
 // Provides the blocks of a rank's file, in the file's order (for_each_block).
@@ -29,7 +30,7 @@ class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual bool has(ParamId, int slot) const = 0;
-  // Returns the block's values, densely packed and valid until the next call.
+  // Returns the block's values as fp32, densely packed and valid until the next call.
   virtual const float* read(const StateBlock&) = 0;
 };
 

@@ -6,12 +6,14 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "checkpoint/stored_elements.h"
 #include "io/filesystem.h"
 
 namespace fp {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 18;  // bytes that stay in a core's cache
+constexpr int64_t kPiece = int64_t{1} << 18;  // bytes that stay in a core's cache
+constexpr auto kMostElements = kPiece / static_cast<int64_t>(sizeof(float));
 
 [[noreturn]] void fail_comparison(const std::filesystem::path& path, const std::string& what) {
   throw DataError(fmt::format(
@@ -22,35 +24,39 @@ constexpr size_t kPiece = size_t{1} << 18;  // bytes that stay in a core's cache
 // Reads a file from its first byte to its last and hashes it.
 class HashedReading {
  public:
-  explicit HashedReading(const ReadableFile& file) : file_(file), bytes_(kPiece / sizeof(float)) {}
+  explicit HashedReading(const ReadableFile& file) : file_(file), values_(kMostElements) {}
 
-  // The next bytes, at most kPiece of them.
-  std::span<const float> next(size_t bytes) {
-    file_.read_exactly(static_cast<uint64_t>(at_), bytes_.data(), bytes);
-    hash_.add(bytes_.data(), bytes);
-    at_ += static_cast<int64_t>(bytes);
-    progress();
-    return {bytes_.data(), bytes / sizeof(float)};
+  // The next elements, at most kMostElements of them.
+  std::span<const float> next(int64_t elements, DType dtype) {
+    read(stored_in(values_.data(), elements, dtype), stored_bytes(elements, dtype));
+    from_stored(values_.data(), elements, dtype);
+    return {values_.data(), static_cast<size_t>(elements)};
   }
   void skip_to(int64_t end) {
-    while (at_ < end) next(std::min(kPiece, static_cast<size_t>(end - at_)));
+    while (at_ < end) read(values_.data(), std::min(kPiece, end - at_));
   }
   int64_t at() const { return at_; }
   std::string hash() const { return hash_.digits(); }
 
  private:
+  void read(void* to, int64_t bytes) {
+    file_.read_exactly(static_cast<uint64_t>(at_), to, static_cast<size_t>(bytes));
+    hash_.add(to, static_cast<size_t>(bytes));
+    at_ += bytes;
+    progress();
+  }
+
   const ReadableFile& file_;
-  std::vector<float> bytes_;
+  std::vector<float> values_;
   ContentHash hash_;
   int64_t at_ = 0;
 };
 
-uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const h5::Box& box) {
+uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const h5::Box& box, DType dtype) {
   uint64_t sum = 0;
-  constexpr auto kMost = static_cast<int64_t>(kPiece / sizeof(float));
   for (int64_t first = 0; first < box.count.elements();) {
-    const int64_t elements = std::min(kMost, box.count.elements() - first);
-    sum += fingerprint(logical, box, first, file.next(static_cast<size_t>(elements) * sizeof(float)));
+    const int64_t elements = std::min(kMostElements, box.count.elements() - first);
+    sum += fingerprint(logical, box, first, file.next(elements, dtype));
     first += elements;
   }
   return sum;
@@ -69,7 +75,8 @@ CheckpointFile read_back(const ReadableFile& reader, const ParamTable& table, co
   for (const WrittenPart* p : in_order) {
     FP_CHECK(p->offset >= file.at(), "{}: two tensors overlap", path.string());
     file.skip_to(p->offset);
-    if (fingerprint_of_next(file, table[p->id].shape, p->box) != p->fingerprint)
+    const DType dtype = table.slots()[static_cast<size_t>(p->slot)].dtype;
+    if (fingerprint_of_next(file, table[p->id].shape, p->box, dtype) != p->fingerprint)
       differing +=
           fmt::format("{}{} of {}", differing.empty() ? "" : ", ", table.slot_name(p->slot), table[p->id].name);
   }

@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "base/error.h"
+#include "checkpoint/stored_elements.h"
 #include "model/host_view.h"
 #include "tensor/arena.h"
 
 namespace fp {
 namespace {
 
-size_t bytes_of(const StateBlock& b) { return static_cast<size_t>(b.fragment.count.elements()) * sizeof(float); }
+// Rounded up so that the next block is aligned.
+size_t bytes_of(const StateBlock& b) {
+  const auto bytes = static_cast<size_t>(stored_bytes(b.fragment.count.elements(), b.dtype));
+  return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
 
 }  // namespace
 
@@ -55,7 +61,7 @@ uint64_t Staging::place(uint64_t at, size_t bytes) const {
   return inside + bytes <= capacity_ ? at : at + capacity_ - inside;
 }
 
-float* Staging::memory_at(uint64_t position) { return reinterpret_cast<float*>(memory_.get() + position % capacity_); }
+std::byte* Staging::memory_at(uint64_t position) { return memory_.get() + position % capacity_; }
 
 void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()>& waiting) {
   bool wanted = true;
@@ -73,7 +79,9 @@ void Staging::fill(const ParamStore& store, Ops& ops, const std::function<void()
       wanted = !given_up_;
     }
     if (!wanted) return;
-    read_floats(ops, store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()}), memory_at(at));
+    const Tensor from = store.state(b.slot, {b.id, b.fragment.offset, b.fragment.count.elements()});
+    FP_CHECK(from.dtype == b.dtype, "a state of {} in {}", name_of(b.dtype), name_of(from.dtype));
+    read_tensor(ops, from, memory_at(at));
     const std::lock_guard lock(mutex_);
     filled_ = end;
     changed_.notify_all();
@@ -108,11 +116,19 @@ class Staging::Blocks : public BlockSource {
     staging_.changed_.wait(lock, [&] { return staging_.filled_ >= end_ || staging_.failed_ || staging_.given_up_; });
     if (staging_.given_up_) throw DataError("the save was given up");
     if (staging_.filled_ < end_) throw DataError("the state could not be copied for saving");
-    return staging_.memory_at(at);
+    const std::byte* stored = staging_.memory_at(at);
+    if (b.dtype == DType::f32) return reinterpret_cast<const float*>(stored);
+    const int64_t elements = b.fragment.count.elements();
+    values_.resize(static_cast<size_t>(elements));
+    std::memcpy(stored_in(values_.data(), elements, b.dtype), stored,
+                static_cast<size_t>(stored_bytes(elements, b.dtype)));
+    from_stored(values_.data(), elements, b.dtype);
+    return values_.data();
   }
 
  private:
   Staging& staging_;
+  std::vector<float> values_;  // of a block that is not fp32
   uint64_t end_ = 0;
 };
 

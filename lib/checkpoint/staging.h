@@ -37,7 +37,7 @@ class Staging {
   class Blocks;
   // Returns the position of a block of this size that is added at position `at`: blocks do not wrap around.
   uint64_t place(uint64_t at, size_t bytes) const;
-  float* memory_at(uint64_t position);
+  std::byte* memory_at(uint64_t position);
 
   std::shared_ptr<std::byte> memory_;
   size_t capacity_;

@@ -12,7 +12,8 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
   if (!options.training || !options.optimizer) return table;
   std::vector<StateSlot> slots = state_slots(*options.optimizer);
   if (options.offload_optimizer) offload(slots, options.compute, options.offload_weights);
-  if (options.formats.differences && table.shards() > 1) slots.push_back({.name = kSentState, .is_weights = true});
+  if (options.formats.differences && table.shards() > 1)
+    slots.push_back({.name = kSentState, .dtype = options.compute, .is_weights = true});
   const int summing = ranks_that_sum_together(groups.mesh, groups.comm_world->nodes()),
             groups_that_sum = table.shards() / summing;
   if (options.formats.feedback > 0 && table.shards() > 1) {
@@ -23,7 +24,7 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
           "legal: up to {}, which more ranks on a node or less data parallelism would make",
           groups_that_sum, kMost));
     for (int i = 0; i < groups_that_sum; ++i)
-      slots.push_back({.name = kErrorState + std::to_string(i), .errors_of = i});
+      slots.push_back({.name = kErrorState + std::to_string(i), .dtype = DType::bf16, .errors_of = i});
   }
   table.set_slots(std::move(slots), summing);
   return table;

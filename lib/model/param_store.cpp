@@ -34,7 +34,8 @@ ParamStore::ParamStore(const ParamTable& table, const StoreOptions& options, Are
   if (!options.optimizer) return;
   for (size_t i = 0; i < states_.size(); ++i)
     make(states_[i], table.slots()[i + 1].dtype, 1, MemoryClass::optimizer, static_cast<int>(i) + 1);
-  if (const int slot = table.error_slot(); slot >= 0) make(errors_, DType::bf16, 0, MemoryClass::gradients, slot);
+  if (const int slot = table.error_slot(); slot >= 0)
+    make(errors_, table.slots()[static_cast<size_t>(slot)].dtype, 0, MemoryClass::gradients, slot);
   state_sharded_ = table.shards() > 1 && options.zero_stage >= 1;
 }
 

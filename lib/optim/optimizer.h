@@ -18,16 +18,15 @@ struct StateSlot {
   // The parameters that have it: all, or those with or without Param::matrix.
   enum class Scope : uint8_t { all, matrices, others };
 
-  std::string name;  // of its dataset in checkpoints: "param", "exp_avg"
-  DType dtype = DType::f32;
+  std::string name;          // of its dataset in checkpoints: "param", "exp_avg"
+  DType dtype = DType::f32;  // in memory and in checkpoints
   Residence residence = Residence::device;
   Scope scope = Scope::all;
   // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
   // parameter (ShardFormats::differences). Follows the optimizer's. Takes no memory of its own.
   bool is_weights = false;
   // For the errors of quantized sums of gradients (ShardFormats::feedback): the index of the node, or of the data rank,
-  // that keeps them; -1 for all other slots. Slots of errors are the last ones. They are bf16 in memory, and `dtype` in
-  // checkpoints.
+  // that keeps them; -1 for all other slots. Slots of errors are the last ones.
   int errors_of = -1;
 
   bool operator==(const StateSlot&) const = default;
@@ -88,7 +87,7 @@ bool updates_on_host(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it and the weights
 // stay on the device.
 void offload(std::vector<StateSlot>&, DType compute, bool weights = false);
-// Bytes of all slots of a parameter's element, which checkpoints save (but for StateSlot::is_weights, 4 more), and of
+// Bytes of all of an optimizer's slots of a parameter's element, which checkpoints save, and of
 // those that offload() moves: on average over the parameters of a model of which the fraction `matrices` has
 // Param::matrix.
 double saved_bytes(OptimizerKind, double matrices);

@@ -45,7 +45,8 @@ TEST_CASE("a checkpoint of Muon with errors of quantized sums can be consolidate
   const MemoryFolder dir;
   constexpr int shards = 3;
   std::vector<StateSlot> which = state_slots(OptimizerKind::muon);
-  for (int i = 0; i < shards; ++i) which.push_back({.name = kErrorState + std::to_string(i), .errors_of = i});
+  for (int i = 0; i < shards; ++i)
+    which.push_back({.name = kErrorState + std::to_string(i), .dtype = DType::bf16, .errors_of = i});
   const Checkpoint from = Checkpoint::open(save_ranks(dir.path / "run", 1, 2, shards, 1, which));
   consolidate(from, dir.path / "copy", "test");
   const Checkpoint copy = Checkpoint::open(dir.path / "copy");

@@ -13,7 +13,7 @@ size_t largest_block(const ParamTable& table) {
   for_each_block(
       table, table.shard(), [](ParamId, int) { return true; },
       [&](const StateBlock& b) {
-        bytes = std::max(bytes, static_cast<size_t>(b.fragment.count.elements()) * sizeof(float));
+        bytes = std::max(bytes, static_cast<size_t>(b.fragment.count.elements()) * size_of(b.dtype));
       });
   return bytes;
 }
@@ -26,7 +26,7 @@ int64_t wrong_through(Staging& staging, const std::filesystem::path& folder, Sta
   std::thread writer([&] { written = write_rank_file(hidden, s.table, *staging.blocks(), 0); });
   staging.fill(s.store, *s.ops);
   writer.join();
-  State loaded(small_table());
+  State loaded(s.table);
   load_checkpoint(finish_save(hidden, s.table, {written}, some_state(1), {}), loaded.store, *loaded.ops);
   return loaded.wrong(seed);
 }
@@ -45,6 +45,26 @@ TEST_CASE("a staging area of any size gives the same file") {
       s.fill(seed);
       CHECK(wrong_through(staging, dir.path / std::to_string(bytes), s, seed) == 0);
     }
+  }
+}
+
+TEST_CASE("a staging area takes two bytes for an element of a state in bf16") {
+  const MemoryFolder dir;
+  ParamTable table = small_table();
+  const size_t wide = Staging::bytes_for(table, 0);
+  std::vector<StateSlot> which = slots();
+  which.push_back({.name = "average", .dtype = DType::bf16});
+  table.set_slots(which);
+  State s(table);
+  const size_t all = Staging::bytes_for(table, 0), largest = largest_block(table);
+  CHECK(all - wide >= static_cast<size_t>(table.logical_parameters()) * sizeof(bf16));
+  CHECK(all - wide <
+        static_cast<size_t>(table.logical_parameters() + 2 * static_cast<int64_t>(table.size())) * sizeof(bf16));
+  for (const size_t bytes : {largest, 2 * largest - 4, all}) {
+    CAPTURE(bytes);
+    Staging staging(bytes);
+    s.fill(3);
+    CHECK(wrong_through(staging, dir.path / std::to_string(bytes), s, 3) == 0);
   }
 }
 
