@@ -32,13 +32,16 @@ int64_t wrong_after_load(const Checkpoint& c, int shards, int shard, DType dtype
 
 TEST_CASE("a state in bf16 takes two bytes an element in a checkpoint, and loads on other ranks") {
   const MemoryFolder dir;
-  const Checkpoint wide = Checkpoint::open(save_ranks(dir.path / "wide", 1, 2, 3, 5, with_average(DType::f32)));
-  const Checkpoint narrow = Checkpoint::open(save_ranks(dir.path / "narrow", 1, 2, 3, 5, with_average(DType::bf16)));
+  const Checkpoint wide = Checkpoint::open(test::save_ranks(dir.path / "wide", 1, 2, 3, 5, with_average(DType::f32)));
+  const Checkpoint narrow =
+      Checkpoint::open(test::save_ranks(dir.path / "narrow", 1, 2, 3, 5, with_average(DType::bf16)));
   for (const CheckpointParam& p : narrow.manifest().parameters)
     for (const StoredState& s : p.states) CHECK(s.dtype == (s.name == "average" ? DType::bf16 : DType::f32));
-  const h5::File file = h5::File::open(narrow.folder() / "rank-00000.h5");
-  CHECK(file.dataset("model.embed_tokens.weight/average/0").dtype() == DType::bf16);
-  CHECK(file.dataset("model.embed_tokens.weight/param/0").dtype() == DType::f32);
+  {
+    const h5::File file = h5::File::open(narrow.folder() / "rank-00000.h5");
+    CHECK(file.dataset("model.embed_tokens.weight/average/0").dtype() == DType::bf16);
+    CHECK(file.dataset("model.embed_tokens.weight/param/0").dtype() == DType::f32);
+  }
   CHECK(compare(wide, narrow).identical());
   verify_with_hdf5(narrow);
   for (const int shards : {1, 3})
@@ -56,7 +59,7 @@ TEST_CASE("a state in bf16 takes two bytes an element in a checkpoint, and loads
 TEST_CASE("h5py reads a state in bf16") {
   if (test::run({"/usr/bin/python3", "-c", "import h5py"}).code != 0) FP_SKIP("python3-h5py is not installed");
   const MemoryFolder dir;
-  const path folder = save_ranks(dir.path, 1, 2, 3, 5, with_average(DType::bf16));
+  const path folder = test::save_ranks(dir.path, 1, 2, 3, 5, with_average(DType::bf16));
   const std::string name = "model.layers.1.self_attn.qkv_proj.weight";
   std::istringstream text(
       test::run({"/usr/bin/python3", FP_SOURCE_DIR "/scripts/read_checkpoint.py", folder.string(), name, "average"})
@@ -73,7 +76,7 @@ TEST_CASE("h5py reads a state in bf16") {
 
 TEST_CASE("a manifest that names another type than is stored is refused") {
   const MemoryFolder dir;
-  const path folder = save_ranks(dir.path, 1, 1, 1, 5, with_average(DType::bf16));
+  const path folder = test::save_ranks(dir.path, 1, 1, 1, 5, with_average(DType::bf16));
   const json good = manifest_of(folder);
   const auto refusal = [&](size_t state, const char* dtype, const auto& use) {
     json m = good;
