@@ -24,8 +24,7 @@ class TensorBlocks : public BlockSource {
   }
   const float* read(const StateBlock& b) override {
     host_.resize(static_cast<size_t>(b.fragment.count.elements()));
-    reader_->read(table_[b.id].name, table_.slot_name(b.slot), box_of(b.fragment), host_.data(),
-                  dense_window(b.fragment));
+    reader_->read(table_[b.id].name, table_.slot_name(b.slot), b.fragment, host_.data(), dense_window(b.fragment));
     return host_.data();
   }
 

@@ -93,7 +93,7 @@ class Filler {
     if (values != in_host_memory(ops_, to)) copy_rounded(ops_, to, values);
     if (piece.owned)
       prints_[static_cast<size_t>(piece.id)][table_.slot_name(piece.slot)] +=
-          fingerprint(p.shape, box_of(f), values, dense_window(f));
+          fingerprint(p.shape, f, values, dense_window(f));
     filled_[index(piece.slot)].push_back({p.offset + f.offset, f.count.elements()});
   }
 

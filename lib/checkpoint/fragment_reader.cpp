@@ -21,7 +21,7 @@ struct Plane {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-Plane plane_of(const Shape& logical, const h5::Box& box) {
+Plane plane_of(const Shape& logical, const Box& box) {
   const bool vector = logical.rank() < 2;
   const int64_t inner = vector ? 1 : logical.elements() / std::max<int64_t>(1, logical[0] * logical[1]);
   return {box.start[0], box.count[0], vector ? 0 : box.start[1] * inner, vector ? 1 : box.count[1] * inner};
@@ -96,7 +96,7 @@ const ReadableFile& FragmentReader::open(int rank) {
 }
 
 // Reads the intersection of a part and the box.
-void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data, const h5::Window& window) {
+void FragmentReader::read_part(const Part& part, const Box& box, float* data, const h5::Window& window) {
   const ReadableFile& file = open(part.where.rank);
   const int64_t offset = part.where.offset;
   const Plane from = plane_of(shape_, part.where.box), wanted = plane_of(shape_, box), both = common(from, wanted);
@@ -130,7 +130,7 @@ void FragmentReader::read_part(const Part& part, const h5::Box& box, float* data
   });
 }
 
-void FragmentReader::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
+void FragmentReader::read(const std::string& param, const std::string& state, const Box& box, float* data,
                           const h5::Window& window) {
   look_up(param, state);
   const Plane wanted = plane_of(shape_, box);

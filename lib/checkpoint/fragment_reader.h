@@ -16,8 +16,7 @@ class FragmentReader : public TensorReader {
  public:
   // Must not outlive the checkpoint. Throws the same errors as FragmentIndex.
   explicit FragmentReader(const Checkpoint&);
-  void read(const std::string& param, const std::string& state, const h5::Box&, float* data,
-            const h5::Window&) override;
+  void read(const std::string& param, const std::string& state, const Box&, float* data, const h5::Window&) override;
   // Returns the manifest's entry of a parameter. Throws DataError when the checkpoint does not have it.
   const CheckpointParam& parameter(const std::string& name) const;
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -35,7 +34,7 @@ class FragmentReader : public TensorReader {
   };
   void look_up(const std::string& param, const std::string& state);
   const ReadableFile& open(int rank);
-  void read_part(const Part&, const h5::Box&, float* data, const h5::Window&);
+  void read_part(const Part&, const Box&, float* data, const h5::Window&);
 
   const Checkpoint& checkpoint_;
   FragmentIndex index_;

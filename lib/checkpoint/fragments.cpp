@@ -11,10 +11,10 @@
 
 namespace fp {
 
-h5::Window dense_window(const Fragment& f) {
-  Shape origin = f.count;
+h5::Window dense_window(const Box& box) {
+  Shape origin = box.count;
   for (int i = 0; i < origin.rank(); ++i) origin[i] = 0;
-  return {f.count, origin};
+  return {box.count, origin};
 }
 
 namespace {
@@ -48,7 +48,7 @@ constexpr auto sum_of_row = sum_anywhere;
 
 }  // namespace
 
-uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data, const h5::Window& window) {
+uint64_t fingerprint(const Shape& logical, const Box& box, const float* data, const h5::Window& window) {
   // Rows are runs of elements that are consecutive in both the logical tensor and memory.
   const int64_t inner = box.count.rank() < 2 ? 1 : logical.elements() / logical[0] / logical[1];
   const int64_t run = box.count.elements() / box.count[0];
@@ -67,7 +67,7 @@ uint64_t fingerprint(const Shape& logical, const h5::Box& box, const float* data
   return sum;
 }
 
-uint64_t fingerprint(const Shape& logical, const h5::Box& box, int64_t first, std::span<const float> values) {
+uint64_t fingerprint(const Shape& logical, const Box& box, int64_t first, std::span<const float> values) {
   const int64_t inner = box.count.rank() < 2 ? 1 : logical.elements() / logical[0] / logical[1];
   const int64_t logical_row = logical.elements() / logical[0], row = box.count.elements() / box.count[0];
   const int64_t column = box.start.rank() < 2 ? 0 : box.start[1] * inner;
@@ -94,7 +94,7 @@ Fingerprints fingerprints(const ParamStore& store, Ops& ops) {
       for (const Fragment& whole : table.owned(id, table.shard(), slot))
         for (const Fragment& f : chunks(whole, kBlockElements)) {
           const float* values = host_view(ops, store.state(slot, {id, f.offset, f.count.elements()}), host);
-          sum += fingerprint(table[id].shape, box_of(f), values, dense_window(f));
+          sum += fingerprint(table[id].shape, f, values, dense_window(f));
           progress();
         }
     }

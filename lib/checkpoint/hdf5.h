@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/box.h"
 #include "base/dtype.h"
-#include "base/shape.h"
 
 namespace fp::h5 {
 
@@ -42,11 +42,6 @@ class Handle {
  private:
   Id id_ = -1;
   Close close_ = nullptr;
-};
-
-// A box inside a tensor.
-struct Box {
-  Shape start, count;
 };
 
 // Host memory that a box is read into or written from: a whole row-major array of shape `dims`, in which the box begins

@@ -12,21 +12,18 @@ namespace fp {
 namespace {
 
 // Rows [first, first + count) of a tensor.
-h5::Box rows_of(const Shape& shape, int64_t first, int64_t count) {
-  h5::Box box{shape, shape};
+Box rows_of(const Shape& shape, int64_t first, int64_t count) {
+  Box box{shape, shape};
   for (int i = 0; i < shape.rank(); ++i) box.start[i] = 0;
   box.start[0] = first;
   box.count[0] = count;
   return box;
 }
 
-// The window of memory that holds exactly this box.
-h5::Window dense(const h5::Box& box) { return {box.count, rows_of(box.count, 0, 0).start}; }
-
-void read_box(FragmentReader& reader, const std::string& param, const std::string& state, const h5::Box& box,
+void read_box(FragmentReader& reader, const std::string& param, const std::string& state, const Box& box,
               std::vector<float>& host) {
   host.resize(static_cast<size_t>(box.count.elements()));
-  reader.read(param, state, box, host.data(), dense(box));
+  reader.read(param, state, box, host.data(), dense_window(box));
 }
 
 // Calls visit(box) for consecutive rows of a tensor that fill at most a block.
@@ -41,7 +38,7 @@ TensorDifference compare_tensor(FragmentReader& a, FragmentReader& b, const Chec
                                 const std::string& state) {
   TensorDifference d{p.name, state, p.shape.elements(), 0, 0.0};
   std::vector<float> x, y;
-  for_each_rows(p.shape, [&](const h5::Box& box) {
+  for_each_rows(p.shape, [&](const Box& box) {
     read_box(a, p.name, state, box, x);
     read_box(b, p.name, state, box, y);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -104,7 +101,7 @@ TensorStats tensor_stats(FragmentReader& reader, const std::string& param, const
   s.min = s.max = std::numeric_limits<double>::quiet_NaN();
   double sum = 0, squares = 0;
   std::vector<float> host;
-  for_each_rows(shape, [&](const h5::Box& box) {
+  for_each_rows(shape, [&](const Box& box) {
     read_box(reader, param, state, box, host);
     for (const float x : host) {
       if (!std::isfinite(x)) {
@@ -139,10 +136,10 @@ std::string differing_tensors(const Checkpoint& c, const ReadTensor& read) {
   for (const CheckpointParam& p : c.manifest().parameters)
     for (const auto& [state, expected, dtype] : p.states) {
       uint64_t sum = 0;
-      for_each_rows(p.shape, [&](const h5::Box& box) {
+      for_each_rows(p.shape, [&](const Box& box) {
         host.resize(static_cast<size_t>(box.count.elements()));
-        read(p, state, box, host.data(), dense(box));
-        sum += fingerprint(p.shape, box, host.data(), dense(box));
+        read(p, state, box, host.data(), dense_window(box));
+        sum += fingerprint(p.shape, box, host.data(), dense_window(box));
       });
       if (sum != expected) bad += fmt::format("\n  {} of {}", state, p.name);
     }
@@ -152,7 +149,7 @@ std::string differing_tensors(const Checkpoint& c, const ReadTensor& read) {
 void verify_tensors(const Checkpoint& c) {
   FragmentReader reader(c);
   const std::string bad =
-      differing_tensors(c, [&](const CheckpointParam& p, const std::string& state, const h5::Box& box, float* data,
+      differing_tensors(c, [&](const CheckpointParam& p, const std::string& state, const Box& box, float* data,
                                const h5::Window& window) { reader.read(p.name, state, box, data, window); });
   if (!bad.empty())
     throw DataError(fmt::format("{}: {} leads to other tensors than were saved:{}", c.folder().string(),

@@ -26,8 +26,8 @@ std::vector<float> first_elements(FragmentReader&, const std::string& param, con
 void verify_tensors(const Checkpoint&);
 // Does the same comparison with a caller's `read`, which reads a box of a tensor. Returns one line for each tensor that
 // differs; empty when none does.
-using ReadTensor = std::function<void(const CheckpointParam&, const std::string& state, const h5::Box&, float* data,
-                                      const h5::Window&)>;
+using ReadTensor =
+    std::function<void(const CheckpointParam&, const std::string& state, const Box&, float* data, const h5::Window&)>;
 std::string differing_tensors(const Checkpoint&, const ReadTensor& read);
 
 struct TensorDifference {

@@ -43,8 +43,7 @@ class ReaderBlocks : public BlockSource {
   bool has(ParamId, int slot) const override { return slot == kParamSlot; }
   const float* read(const StateBlock& b) override {
     host_.resize(static_cast<size_t>(b.fragment.count.elements()));
-    reader_.read(table_[b.id].name, table_.slot_name(b.slot), box_of(b.fragment), host_.data(),
-                 dense_window(b.fragment));
+    reader_.read(table_[b.id].name, table_.slot_name(b.slot), b.fragment, host_.data(), dense_window(b.fragment));
     return host_.data();
   }
 
@@ -122,14 +121,14 @@ class Writer {
     file_.close();
   }
   void write(ParamId id, int slot, int number, const Fragment& whole) {
-    WrittenPart part{id, slot, number, box_of(whole), 0, 0};
+    WrittenPart part{id, slot, number, whole, 0, 0};
     const DType dtype = table_.slots()[static_cast<size_t>(slot)].dtype;
     h5::Dataset dataset =
         file_.create_dataset(dataset_name(table_[id].name, table_.slot_name(slot), number), whole.count, dtype);
     part.offset = dataset.file_offset();
     for (const Fragment& f : chunks(whole, kBlockElements)) {
       const float* data = source_.read({id, slot, f, dtype});
-      part.fingerprint += fingerprint(table_[id].shape, box_of(f), data, dense_window(f));
+      part.fingerprint += fingerprint(table_[id].shape, f, data, dense_window(f));
       const int64_t elements = f.count.elements(), bytes = stored_bytes(elements, dtype);
       storage::announce(storage::Step::write, path_);
       write_at(file_.descriptor(), path_, to_stored(data, elements, dtype, narrow_), static_cast<size_t>(bytes),

@@ -48,7 +48,7 @@ struct WrittenPart {
   ParamId id = 0;
   int slot = kParamSlot;
   int number = 0;      // among the file's fragments of this state of this parameter
-  h5::Box box;         // in the logical tensor
+  Box box;             // in the logical tensor
   int64_t offset = 0;  // in the file, in bytes
   uint64_t fingerprint = 0;
 };

@@ -25,7 +25,7 @@ void ReadAhead::run(int threads) {
     try {
       if (job.to == nullptr) slot.buffer.resize(static_cast<size_t>(job.fragment.count.elements()));
       float* const to = job.to == nullptr ? slot.buffer.data() : job.to;
-      reader_.read(job.param, job.state, box_of(job.fragment), to, dense_window(job.fragment));
+      reader_.read(job.param, job.state, job.fragment, to, dense_window(job.fragment));
       slot.values = to;
     } catch (...) {
       slot.problem = std::current_exception();

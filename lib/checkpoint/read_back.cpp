@@ -52,7 +52,7 @@ class HashedReading {
   int64_t at_ = 0;
 };
 
-uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const h5::Box& box, DType dtype) {
+uint64_t fingerprint_of_next(HashedReading& file, const Shape& logical, const Box& box, DType dtype) {
   uint64_t sum = 0;
   for (int64_t first = 0; first < box.count.elements();) {
     const int64_t elements = std::min(kMostElements, box.count.elements() - first);

@@ -19,7 +19,7 @@ constexpr std::string_view kRankPrefix = "rank-";
 std::optional<std::pair<size_t, size_t>> overlapping(const std::vector<StoredFragment>& fragments) {
   const auto row_end = [&](size_t i) { return fragments[i].box.start[0] + fragments[i].box.count[0]; };
   const auto columns = [&](size_t i) {
-    const h5::Box& box = fragments[i].box;
+    const Box& box = fragments[i].box;
     const bool matrix = box.start.rank() > 1;
     return std::pair(matrix ? box.start[1] : 0, matrix ? box.start[1] + box.count[1] : 1);
   };
@@ -46,7 +46,7 @@ std::optional<std::pair<size_t, size_t>> overlapping(const std::vector<StoredFra
 }
 
 // Returns whether a box is not empty, lies inside this shape and is split along the first two dimensions only.
-bool is_part_of(const Shape& shape, const h5::Box& box) {
+bool is_part_of(const Shape& shape, const Box& box) {
   if (box.start.rank() != shape.rank() || box.count.rank() != shape.rank()) return false;
   for (int d = 0; d < shape.rank(); ++d) {
     const int64_t start = box.start[d], count = box.count[d];

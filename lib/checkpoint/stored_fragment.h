@@ -16,7 +16,7 @@ namespace fp {
 struct StoredFragment {
   int rank = 0;        // whose file holds it
   int number = 0;      // among that file's fragments of this state of this parameter
-  h5::Box box;         // in the logical tensor
+  Box box;             // in the logical tensor
   int64_t offset = 0;  // in the file, in bytes
 };
 

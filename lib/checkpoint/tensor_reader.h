@@ -11,8 +11,7 @@ class TensorReader {
  public:
   virtual ~TensorReader() = default;
   // Reads a box of a parameter's logical tensor into host memory, as fp32. Throws DataError when it cannot be read.
-  virtual void read(const std::string& param, const std::string& state, const h5::Box&, float* data,
-                    const h5::Window&) = 0;
+  virtual void read(const std::string& param, const std::string& state, const Box&, float* data, const h5::Window&) = 0;
 };
 
 // Loads the weights of a store, including the compute weights; moments and gradients become 0. Compute weights that

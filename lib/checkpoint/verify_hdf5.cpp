@@ -69,7 +69,7 @@ void verify_with_hdf5(const Checkpoint& c) {
   }  // closes the rank files: HDF5 finds no virtual data in files that are already open
   const h5::File index = open_hdf5(c.folder() / CheckpointManifest::kIndexName);
   const std::string bad = differing_tensors(
-      c, [&](const CheckpointParam& p, const std::string& state, const h5::Box& box, float* data,
+      c, [&](const CheckpointParam& p, const std::string& state, const Box& box, float* data,
              const h5::Window& window) { index.dataset(dataset_name(p.name, state)).read(box, data, window); });
   if (!bad.empty())
     throw DataError(fmt::format("{}: the virtual datasets of {} lead to other tensors than were saved:{}",

@@ -123,7 +123,7 @@ void Assembly::require_equal_parts() const {
                                   as_.name(), parts_[0].name(), parts_[i].name()));
 }
 
-void Assembly::read(const h5::Box& box, float* data, const h5::Window& window) {
+void Assembly::read(const Box& box, float* data, const h5::Window& window) {
   const bool matrix = box.count.rank() == 2;
   const int64_t rows = box.count[0], columns = matrix ? box.count[1] : 1, column = matrix ? box.start[1] : 0;
   const int64_t step = matrix ? window.dims[1] : 1;
@@ -204,7 +204,7 @@ bool equal_values(Assembly& a, Assembly& b) {
     const int64_t rows = std::min(step, shape[0] - row);
     x.resize(static_cast<size_t>(rows * width));
     y.resize(x.size());
-    const h5::Box box = shape.size() == 2 ? h5::Box{{row, 0}, {rows, width}} : h5::Box{{row}, {rows}};
+    const Box box = shape.size() == 2 ? Box{{row, 0}, {rows, width}} : Box{{row}, {rows}};
     const h5::Window window = shape.size() == 2 ? h5::Window{{rows, width}, {0, 0}} : h5::Window{{rows}, {0}};
     a.read(box, x.data(), window);
     b.read(box, y.data(), window);

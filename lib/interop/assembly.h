@@ -42,7 +42,7 @@ class Assembly {
   const StoredAs& as() const { return as_; }
 
   // Reads a box of the logical tensor, with its transform undone, into a window of `data`.
-  void read(const h5::Box&, float* data, const h5::Window&);
+  void read(const Box&, float* data, const h5::Window&);
   // Throws DataError when the parts of a replicated tensor differ in any bit.
   void require_equal_parts() const;
 

@@ -149,7 +149,7 @@ std::optional<Shape> ForeignModel::shape_of(const std::string& param) const {
   return id < 0 ? std::optional<Shape>() : table_[id].shape;
 }
 
-void ForeignModel::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
+void ForeignModel::read(const std::string& param, const std::string& state, const Box& box, float* data,
                         const h5::Window& window) {
   FP_CHECK(state == kParamState, "another program's files hold no {}", state);
   const ParamId id = table_.find(param);

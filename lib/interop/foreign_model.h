@@ -38,8 +38,7 @@ class ForeignModel : public TensorReader {
   const ParamTable& table() const { return table_; }
   // Returns the shape of a parameter; nullopt: the model has none of this name.
   std::optional<Shape> shape_of(const std::string& param) const;
-  void read(const std::string& param, const std::string& state, const h5::Box&, float* data,
-            const h5::Window&) override;
+  void read(const std::string& param, const std::string& state, const Box&, float* data, const h5::Window&) override;
 
   // Returns a hash that changes with the weights: it covers names, shapes, sizes, and a few hundred KiB of each file.
   std::string identity() const;

@@ -35,14 +35,14 @@ const std::vector<float>& GrownRows::mean_of(const std::string& param) {
   return mean;
 }
 
-void GrownRows::read(const std::string& param, const std::string& state, const h5::Box& box, float* data,
+void GrownRows::read(const std::string& param, const std::string& state, const Box& box, float* data,
                      const h5::Window& window) {
   const auto grown = rows_.find(param);
   const int64_t end = box.start[0] + box.count[0], stored = grown == rows_.end() ? end : grown->second[0];
   if (end <= stored) return source_.read(param, state, box, data, window);
   const int64_t first = std::max(box.start[0], stored);
   if (first > box.start[0]) {
-    h5::Box below = box;
+    Box below = box;
     below.count[0] = first - box.start[0];
     source_.read(param, state, below, data, window);
   }
@@ -56,7 +56,7 @@ void GrownRows::subtract_from(Fingerprints& prints) {
     const ParamId id = table_.find(name);
     for (const Fragment& whole : table_.owned(id))
       for (const Fragment& f : chunks(whole, kBlockElements)) {
-        h5::Box box = box_of(f);
+        Box box = f;
         const int64_t first = std::max(box.start[0], stored[0]);
         box.count[0] -= first - box.start[0];
         box.start[0] = first;

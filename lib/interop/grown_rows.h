@@ -27,8 +27,7 @@ class GrownRows final : public TensorReader {
 
   bool empty() const { return rows_.empty(); }
   bool contains(const std::string& param) const { return rows_.contains(param); }
-  void read(const std::string& param, const std::string& state, const h5::Box&, float* data,
-            const h5::Window&) override;
+  void read(const std::string& param, const std::string& state, const Box&, float* data, const h5::Window&) override;
   // Subtracts the rows beyond the source's end that this rank owns. What remains, summed over all ranks, are the
   // fingerprints of the source.
   void subtract_from(Fingerprints&);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/shape.h"
+#include "base/box.h"
 #include "sharding/head_split.h"
 
 namespace fp {
@@ -33,8 +33,7 @@ struct Partition {
 
 // A box of the logical tensor, of full extent in every dimension but the cut one, and where it starts in the local
 // tensor.
-struct Slab {
-  Shape start, count;       // in the logical tensor
+struct Slab : Box {
   int64_t local_start = 0;  // along the cut dimension of the local tensor (0 when replicated)
   int sharers = 1;          // tensor-parallel ranks that hold it
   bool first = true;        // whether this rank is the first of them
@@ -52,8 +51,7 @@ Shape local_shape(const Shape& logical, const Partition&, int tp, int index, con
 std::vector<Slab> slabs(const Shape& logical, const Partition&, int tp, int index);
 
 // A box of the logical tensor whose elements are contiguous in the local tensor, from `offset` on.
-struct Fragment {
-  Shape start, count;
+struct Fragment : Box {
   int64_t offset = 0;  // elements
 };
 

@@ -13,7 +13,7 @@ constexpr float kUntouched = 7;
 
 // A box of a tensor of one or two dimensions, and a window for it in larger memory.
 struct Request {
-  h5::Box box;
+  Box box;
   h5::Window window;
 };
 

@@ -14,7 +14,7 @@ constexpr int64_t kPerJob = 1000;
 // Returns elements 0, 1, 2... of an endless vector; records the calling thread and how far it is ahead.
 class Counting : public TensorReader {
  public:
-  void read(const std::string& param, const std::string&, const h5::Box& box, float* data, const h5::Window&) override {
+  void read(const std::string& param, const std::string&, const Box& box, float* data, const h5::Window&) override {
     if (param == "bad") throw DataError("no such tensor");
     std::iota(data, data + box.count.elements(), static_cast<float>(box.start[0]));
     threads = max_threads();
@@ -24,7 +24,7 @@ class Counting : public TensorReader {
 };
 
 ReadJob job(int64_t number, float* to = nullptr) {
-  return {"w", kParamState, {{number * kPerJob}, {kPerJob}, number * kPerJob}, to};
+  return {"w", kParamState, {{{number * kPerJob}, {kPerJob}}, number * kPerJob}, to};
 }
 
 bool are_of(const float* values, int64_t number) {

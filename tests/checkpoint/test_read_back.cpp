@@ -62,7 +62,7 @@ TEST_CASE("small files and index.bin are read back and compared too") {
 
 TEST_CASE("a fingerprint is the sum over runs of elements, however they are divided") {
   const Shape logical{7, 5, 3};
-  for (const h5::Box& box : {h5::Box{{2, 0, 0}, {3, 5, 3}}, h5::Box{{1, 2, 0}, {4, 2, 3}}}) {
+  for (const Box& box : {Box{{2, 0, 0}, {3, 5, 3}}, Box{{1, 2, 0}, {4, 2, 3}}}) {
     std::vector<float> values(static_cast<size_t>(box.count.elements()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.37f - 2;
     const uint64_t whole = fingerprint(logical, box, values.data(), {box.count, {0, 0, 0}});

@@ -16,8 +16,7 @@ namespace {
 class Formula final : public TensorReader {
  public:
   static float value(int64_t row, int64_t column) { return static_cast<float>((row * 7 + column * 3) % 11) - 4.5f; }
-  void read(const std::string&, const std::string&, const h5::Box& box, float* data,
-            const h5::Window& window) override {
+  void read(const std::string&, const std::string&, const Box& box, float* data, const h5::Window& window) override {
     const bool matrix = box.count.rank() == 2;
     for (int64_t i = 0; i < box.count[0]; ++i)
       for (int64_t j = 0; j < (matrix ? box.count[1] : 1); ++j) {
