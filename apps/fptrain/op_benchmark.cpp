@@ -239,7 +239,7 @@ void OpBenchmark::optimizer(int64_t parameters) {
   memory("requantize_sums", {packed, packed}, [&] {
     ops_.requantize_sums({requantized, parts, parameters, format, format});
   });
-  const std::vector<Segment> all = {{0, parameters}};
+  const std::vector<IndexRange> all = {{0, parameters}};
   memory("sum_squares", {grad}, [&] { ops_.sum_squares({sums, grad, all}); });
   const Tensor two = f32({1, 2});
   memory("bit_sums", {grad}, [&] { ops_.bit_sums({Tensor(two.data, DType::i32, {2}), grad}); });

@@ -48,9 +48,9 @@ __global__ void update_kernel(float* param, States<Rule::kStates> states, const 
 }
 
 template <int N>
-__global__ void square_piece_kernel(double* partial, const float* x, const Segment* pieces) {
-  const Segment piece = pieces[blockIdx.x];
-  const float* from = x + piece.offset;
+__global__ void square_piece_kernel(double* partial, const float* x, const IndexRange* pieces) {
+  const IndexRange piece = pieces[blockIdx.x];
+  const float* from = x + piece.first;
   double sum = 0.0;
   for (int64_t i = threadIdx.x; i < piece.count; i += kThreads * N) {
     float square = 0.0f;  // short blocks are summed in f32, their sums in double
@@ -66,34 +66,32 @@ __global__ void square_piece_kernel(double* partial, const float* x, const Segme
 }
 
 // A warp adds the pieces of one segment, lane by lane in order.
-__global__ void square_segment_kernel(float* sums, const double* partial, const Segment* ranges) {
-  const Segment range = ranges[blockIdx.x];
+__global__ void square_segment_kernel(float* sums, const double* partial, const IndexRange* ranges) {
+  const IndexRange range = ranges[blockIdx.x];
   double sum = 0.0;
-  for (int64_t i = threadIdx.x; i < range.count; i += kWarp) sum += partial[range.offset + i];
+  for (int64_t i = threadIdx.x; i < range.count; i += kWarp) sum += partial[range.first + i];
   sum = warp_fold<Sum>(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = static_cast<float>(sum);
 }
 
 }  // namespace
 
-void PieceTable::prepare(Device& device, std::span<const Segment> segments) {
-  if (std::equal(segments.begin(), segments.end(), known_.begin(), known_.end(),
-                 [](const Segment& a, const Segment& b) { return a.offset == b.offset && a.count == b.count; }))
-    return;
-  std::vector<Segment> table;
+void PieceTable::prepare(Device& device, std::span<const IndexRange> segments) {
+  if (std::ranges::equal(segments, known_)) return;
+  std::vector<IndexRange> table;
   for (int64_t piece = 1 << 17;; piece *= 2) {
     table.clear();
-    std::vector<Segment> ranges;
-    for (const Segment& s : segments) {
+    std::vector<IndexRange> ranges;
+    for (const IndexRange& s : segments) {
       ranges.push_back({static_cast<int64_t>(table.size()), (s.count + piece - 1) / piece});
-      for (int64_t i = 0; i < s.count; i += piece) table.push_back({s.offset + i, std::min(piece, s.count - i)});
+      for (int64_t i = 0; i < s.count; i += piece) table.push_back({s.first + i, std::min(piece, s.count - i)});
     }
     pieces_ = static_cast<int64_t>(table.size());
     table.insert(table.end(), ranges.begin(), ranges.end());
-    if (table.size() * sizeof(Segment) <= kBytes) break;
-    FP_CHECK(ranges.size() * sizeof(Segment) < kBytes / 2, "sums of squares of {} segments", ranges.size());
+    if (table.size() * sizeof(IndexRange) <= kBytes) break;
+    FP_CHECK(ranges.size() * sizeof(IndexRange) < kBytes / 2, "sums of squares of {} segments", ranges.size());
   }
-  device.copy_in(memory_.get(), table.data(), table.size() * sizeof(Segment));
+  device.copy_in(memory_.get(), table.data(), table.size() * sizeof(IndexRange));
   known_.assign(segments.begin(), segments.end());
 }
 

@@ -16,15 +16,15 @@ class PieceTable {
   static constexpr size_t kBytes = size_t{1} << 20;  // on the device
 
   explicit PieceTable(Device& device) : memory_(device.allocate(kBytes)) {}
-  void prepare(Device&, std::span<const Segment>);
+  void prepare(Device&, std::span<const IndexRange>);
   int64_t count() const { return pieces_; }
-  const Segment* pieces() const { return reinterpret_cast<const Segment*>(memory_.get()); }
+  const IndexRange* pieces() const { return reinterpret_cast<const IndexRange*>(memory_.get()); }
   // For each segment: the index of its first piece and the number of its pieces.
-  const Segment* ranges() const { return pieces() + pieces_; }
+  const IndexRange* ranges() const { return pieces() + pieces_; }
 
  private:
   std::shared_ptr<std::byte> memory_;
-  std::vector<Segment> known_;
+  std::vector<IndexRange> known_;
   int64_t pieces_ = 0;
 };
 

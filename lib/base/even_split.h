@@ -3,14 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
+
+#include "base/index_range.h"
 
 namespace fp {
-
-struct IndexRange {
-  int64_t first = 0, count = 0;
-  bool operator==(const IndexRange&) const = default;
-};
 
 // Returns the range of [0, n) that rank `index` of `ranks` gets; the first n % ranks ranks get one more than the
 // others.

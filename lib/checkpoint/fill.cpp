@@ -24,9 +24,9 @@ struct Piece {
 
 // Appends the part as pieces, each of which is owned entirely or not at all.
 void add_pieces(const ParamTable& table, const ParamPart& part, int slot, std::vector<Piece>& pieces) {
-  std::vector<Segment> owned;  // of the local tensor
+  std::vector<IndexRange> owned;  // of the local tensor
   for (const Fragment& f : table.owned(part.id, table.shard(), slot)) owned.push_back({f.offset, f.count.elements()});
-  std::ranges::sort(owned, {}, &Segment::offset);
+  std::ranges::sort(owned, {}, &IndexRange::first);
   int64_t at = part.first;
   const auto up_to = [&](int64_t end, bool is_owned) {
     end = std::min(end, part.first + part.count);
@@ -36,9 +36,9 @@ void add_pieces(const ParamTable& table, const ParamPart& part, int slot, std::v
           pieces.push_back({part.id, slot, f, is_owned});
     at = std::max(at, end);
   };
-  for (const Segment& s : owned) {
-    up_to(s.offset, false);
-    up_to(s.offset + s.count, true);
+  for (const IndexRange& s : owned) {
+    up_to(s.first, false);
+    up_to(s.first + s.count, true);
   }
   up_to(part.first + part.count, false);
 }
@@ -99,19 +99,19 @@ class Filler {
 
   // Zeroes the elements of a unit that have not been filled.
   void clear_rest(const ParamUnit& unit, int slot) {
-    std::vector<Segment>& filled = filled_[index(slot)];
-    std::ranges::sort(filled, {}, &Segment::offset);
+    std::vector<IndexRange>& filled = filled_[index(slot)];
+    std::ranges::sort(filled, {}, &IndexRange::first);
     auto next = filled.begin();
-    for (const Segment& kept : store_.ranges(slot, unit)) {
-      int64_t at = kept.offset;
+    for (const IndexRange& kept : store_.ranges(slot, unit)) {
+      int64_t at = kept.first;
       const auto clear_to = [&](int64_t end) {
-        if (end > at) zero_tensor(ops_, store_.state(slot, Segment{at, end - at}));
+        if (end > at) zero_tensor(ops_, store_.state(slot, IndexRange{at, end - at}));
       };
-      for (; next != filled.end() && next->offset < kept.offset + kept.count; ++next) {
-        clear_to(next->offset);
-        at = next->offset + next->count;
+      for (; next != filled.end() && next->first < kept.first + kept.count; ++next) {
+        clear_to(next->first);
+        at = next->first + next->count;
       }
-      clear_to(kept.offset + kept.count);
+      clear_to(kept.first + kept.count);
     }
     filled.clear();
   }
@@ -121,7 +121,7 @@ class Filler {
   Ops& ops_;
   TensorReader& reader_;
   Fingerprints prints_;
-  std::vector<std::vector<Segment>> filled_;  // of the unit, by slot
+  std::vector<std::vector<IndexRange>> filled_;  // of the unit, by slot
 };
 
 }  // namespace

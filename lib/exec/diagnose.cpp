@@ -139,7 +139,7 @@ void Search::gradients(std::span<const Batch> micro_batches) {
   for (const Batch& b : micro_batches) samples.insert(b.sample_ids.begin(), b.sample_ids.end());
   for (const ParamUnit& u : store.table().units()) {
     const Tensor shard = store.shard_of_gradients(u);
-    const int64_t origin = store.table().shard_of(u, store.table().shard()).offset;
+    const int64_t origin = store.table().shard_of(u, store.table().shard()).first;
     for (const ParamPart& part : store.table().parts(u, false)) {
       const Param& p = store.table()[part.id];
       const int64_t order = kGradients + parameters() - part.id;

@@ -34,8 +34,8 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
     gradients_.when_complete([this](int unit, const Tensor& kept) {
       const ParamStore& store = model_->params();
       const ParamUnit& u = store.table().units()[static_cast<size_t>(unit)];
-      const Segment own = store.table().shard_of(u, store.table().shard());
-      squares_->add(unit, store.gradients_sharded() ? kept : kept.slice(own.offset - u.offset, own.count));
+      const IndexRange own = store.table().shard_of(u, store.table().shard());
+      squares_->add(unit, store.gradients_sharded() ? kept : kept.slice(own.first - u.offset, own.count));
     });
   }
   if (groups_.matrices) matrices_.emplace(model.env(), *groups_.matrices, model.tensor_tables());
@@ -160,9 +160,9 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     if (round_later) tensors.weights = {};
     optimizer->update(*e.ops, tensors, ranges, update, sums->of_subgroup(i));
     for (size_t r = 0; rounds && r < ranges.size(); ++r)
-      if (const Segment& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
+      if (const IndexRange& s = ranges[r].segment; !matrices_ || !ranges[r].matrix)
         e.ops->round_stochastically(
-            rounding(subgroups[i].parts[r], weights.slice(s.offset, s.count), tensors.param.slice(s.offset, s.count)));
+            rounding(subgroups[i].parts[r], weights.slice(s.first, s.count), tensors.param.slice(s.first, s.count)));
     if (matrices_) matrices_->add(subgroups[i].range, tensors.gradient);
   };
   const auto on_host = [&](size_t i, UpdateTensors tensors, const CopyTicket& after) {
@@ -171,7 +171,7 @@ StateSums Executor::update(const OptimizerSection& spec, double lr, int64_t step
     if (round_later) tensors.weights = {};
     CopyTicket last = optimizer->update_on_host(*e.ops, tensors, ranges, update, after, sums->of_subgroup(i));
     for (size_t r = 0; options_.rounding_seed && r < ranges.size(); ++r) {
-      const auto part = [s = ranges[r].segment](const Tensor& t) { return t.slice(s.offset, s.count); };
+      const auto part = [s = ranges[r].segment](const Tensor& t) { return t.slice(s.first, s.count); };
       last = e.ops->start_on_host(rounding(subgroups[i].parts[r], part(weights), part(tensors.param)), last);
     }
     return last;

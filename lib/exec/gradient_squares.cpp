@@ -7,8 +7,8 @@ namespace fp {
 GradientSquares::GradientSquares(const ModelEnv& env) : env_(&env) {
   const ParamTable& table = env.params->table();
   for (const ParamUnit& unit : table.units()) {
-    const int64_t origin = table.shard_of(unit, table.shard()).offset;
-    std::vector<Segment>& owned = owned_.emplace_back();
+    const int64_t origin = table.shard_of(unit, table.shard()).first;
+    std::vector<IndexRange>& owned = owned_.emplace_back();
     for (ParamId id = unit.first; id <= unit.last; ++id)
       for (const Fragment& f : table.owned(id))
         owned.push_back({table[id].offset + f.offset - origin, f.count.elements()});
@@ -19,7 +19,7 @@ GradientSquares::GradientSquares(const ModelEnv& env) : env_(&env) {
 }
 
 void GradientSquares::add(int unit, const Tensor& shard) {
-  const std::vector<Segment>& owned = owned_[static_cast<size_t>(unit)];
+  const std::vector<IndexRange>& owned = owned_[static_cast<size_t>(unit)];
   if (owned.empty()) return;
   const Tensor squares = squares_->slice(first_[static_cast<size_t>(unit)], static_cast<int64_t>(owned.size()));
   env_->ops->sum_squares({squares, env_->widened(shard), owned});

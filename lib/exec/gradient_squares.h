@@ -19,8 +19,8 @@ class GradientSquares {
 
  private:
   const ModelEnv* env_;
-  std::vector<std::vector<Segment>> owned_;  // by unit, within its shard
-  std::vector<int64_t> first_;               // by unit: its first element of `squares_`
+  std::vector<std::vector<IndexRange>> owned_;  // by unit, within its shard
+  std::vector<int64_t> first_;                  // by unit: its first element of `squares_`
   int64_t count_ = 0;
   ArenaTensor squares_;
 };

@@ -126,12 +126,12 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   }
   FP_CHECK(!store.weights_on_host() || (first && last), "gradients in host memory are reduced once per step");
   work = narrowed(std::move(work));
-  const Segment own = store.table().shard_of(u, store.table().shard());
+  const IndexRange own = store.table().shard_of(u, store.table().shard());
   Reduction r;
   r.unit = unit;
   r.last = last;
   r.sharded = store.gradients_sharded();
-  r.result = r.sharded ? work->slice(own.offset - u.offset, own.count) : *work;
+  r.result = r.sharded ? work->slice(own.first - u.offset, own.count) : *work;
   before_send(unit, work);
   start_sum(r, work);
   r.memory = std::move(work);
@@ -191,16 +191,16 @@ void GradientSync::sum_over_tensor_ranks(const ParamUnit& u, const Tensor& gradi
   sum_segments(table.partial(u, env_->tokens.megatron), gradients, u.offset, *env_->tensor);
 }
 
-void GradientSync::sum_segments(const std::vector<Segment>& segments, const Tensor& gradients, int64_t offset,
+void GradientSync::sum_segments(const std::vector<IndexRange>& segments, const Tensor& gradients, int64_t offset,
                                 Group& group) {
   int64_t total = 0;
-  for (const Segment& s : segments) total += s.count;
+  for (const IndexRange& s : segments) total += s.count;
   if (total == 0 || group.size() == 1) return;
   const ArenaTensor packed = env_->arena->alloc(DType::f32, {total}, MemoryClass::gradients);
   const auto each = [&](const auto& state_of) {
     int64_t at = 0;
-    for (const Segment& s : segments) {
-      state_of(packed->slice(at, s.count), gradients.slice(s.offset - offset, s.count));
+    for (const IndexRange& s : segments) {
+      state_of(packed->slice(at, s.count), gradients.slice(s.first - offset, s.count));
       at += s.count;
     }
   };

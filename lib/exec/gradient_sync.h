@@ -71,7 +71,7 @@ class GradientSync {
   void finish(Reduction);
   void before_send(int unit, const Tensor& whole);
   void sum_over_tensor_ranks(const ParamUnit&, const Tensor& gradients);
-  void sum_segments(const std::vector<Segment>&, const Tensor& gradients, int64_t offset, Group&);
+  void sum_segments(const std::vector<IndexRange>&, const Tensor& gradients, int64_t offset, Group&);
   void accumulate(const Tensor& to, const Tensor& from, bool first);
   void start_sum(Reduction&, const Tensor& whole);
   void reduce_kept(int unit, const ParamUnit&);

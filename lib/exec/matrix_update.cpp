@@ -94,9 +94,10 @@ void MatrixUpdate::add_kept(int rank, const MuonMatrix& m, size_t number, bool o
   const ParamTable& table = tables_[static_cast<size_t>(rank % tp)];
   const Param& p = table[m.id];
   const ParamUnit& u = table.units()[static_cast<size_t>(p.unit)];
-  const Segment kept = env_->params->state_sharded() ? table.shard_of(u, rank / tp) : Segment{u.offset, u.elements};
-  const int64_t begin = std::max<int64_t>(kept.offset - p.offset, 0),
-                end = std::min(kept.offset + kept.count - p.offset, p.local_elements());
+  const IndexRange kept =
+      env_->params->state_sharded() ? table.shard_of(u, rank / tp) : IndexRange{u.offset, u.elements};
+  const int64_t begin = std::max<int64_t>(kept.first - p.offset, 0),
+                end = std::min(kept.first + kept.count - p.offset, p.local_elements());
   if (begin >= end) return;
   std::vector<Slab> held;
   for (const Slab& s : table.slabs_of(m.id))
@@ -169,7 +170,7 @@ MatrixUpdate::Round MatrixUpdate::make_round(const MatrixRound& division) const 
   }
   add_exchange(round, division, false);
   add_exchange(round, division, true);
-  for (const Held& h : round.parts) round.end = std::max(round.end, flat_of(h.part).offset + h.part.count);
+  for (const Held& h : round.parts) round.end = std::max(round.end, flat_of(h.part).first + h.part.count);
   return round;
 }
 
@@ -180,17 +181,17 @@ void MatrixUpdate::begin(const OptimizerSection& spec, double lr, SetWeights set
   next_ = 0;
 }
 
-void MatrixUpdate::add(const Segment& flat, const Tensor& gradient) {
-  const int64_t end = flat.offset + flat.count;
+void MatrixUpdate::add(const IndexRange& flat, const Tensor& gradient) {
+  const int64_t end = flat.first + flat.count;
   for (; next_ < rounds_.size(); ++next_) {
     const Round& round = rounds_[next_];
     if (!packed_) packed_ = buffer(round.most.sent);
     for (const Held& h : round.parts) {
-      const Segment part = flat_of(h.part);
-      const int64_t from = std::max(part.offset, flat.offset), to = std::min(part.offset + part.count, end);
+      const IndexRange part = flat_of(h.part);
+      const int64_t from = std::max(part.first, flat.first), to = std::min(part.first + part.count, end);
       if (from < to)
         env_->ops->copy(
-            {packed_->slice(h.offset + from - part.offset, to - from), gradient.slice(from - flat.offset, to - from)});
+            {packed_->slice(h.offset + from - part.first, to - from), gradient.slice(from - flat.first, to - from)});
     }
     if (round.end > end) return;
     launch();
@@ -246,7 +247,7 @@ void MatrixUpdate::finish() {
 
 std::vector<double> MatrixUpdate::norms(const Round& round, const Tensor& parts) const {
   std::vector<double> list(round.owned.size());
-  std::vector<Segment> segments;
+  std::vector<IndexRange> segments;
   for (const Owned& o : round.owned)
     for (const Box& b : o.parts) segments.push_back({b.offset, b.elements()});
   const ArenaTensor memory = buffer(round.most.norms);

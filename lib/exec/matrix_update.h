@@ -52,7 +52,7 @@ class MatrixUpdate {
   // An update of the parameters: begin(); add() for the subgroups of each unit, in order; finish(). Collective over the
   // group. `gradient` f32: of a flat range, as MuonOptimizer left it; it may change when add() returns.
   void begin(const OptimizerSection&, double lr, SetWeights);
-  void add(const Segment& flat, const Tensor& gradient);
+  void add(const IndexRange& flat, const Tensor& gradient);
   void finish();
 
  private:
@@ -102,7 +102,7 @@ class MatrixUpdate {
   void add_kept(int rank, const MuonMatrix&, size_t number, bool once, std::vector<Kept>&) const;
   Round make_round(const MatrixRound&) const;
   void add_exchange(Round&, const MatrixRound&, bool results) const;
-  Segment flat_of(const ParamPart& p) const { return {env_->params->table()[p.id].offset + p.first, p.count}; }
+  IndexRange flat_of(const ParamPart& p) const { return {env_->params->table()[p.id].offset + p.first, p.count}; }
   ArenaTensor buffer(int64_t elements) const {
     return env_->arena->alloc(DType::f32, {elements}, MemoryClass::workspace);
   }

@@ -42,7 +42,7 @@ std::string hashes_of(const std::vector<Copy>& copies, Ops& ops) {
 // is sharded.
 class Selection {
  public:
-  using Pick = std::function<std::vector<Segment>(ParamId)>;
+  using Pick = std::function<std::vector<IndexRange>(ParamId)>;
   Selection(const ParamStore& store, bool whole_only, Pick pick)
       : store_(store), whole_only_(whole_only), pick_(std::move(pick)) {}
 
@@ -65,17 +65,17 @@ class Selection {
     const ParamTable& table = store_.table();
     for (const ParamUnit& u : table.units())
       for (const ParamPart& part : table.parts(u, !sharded))
-        for (const Segment& s : picked(part.id, slot)) {
-          const int64_t begin = std::max(part.first, s.offset);
-          const int64_t end = std::min(part.first + part.count, s.offset + s.count);
+        for (const IndexRange& s : picked(part.id, slot)) {
+          const int64_t begin = std::max(part.first, s.first);
+          const int64_t end = std::min(part.first + part.count, s.first + s.count);
           const ParamPart held{part.id, begin, end - begin};
           if (begin < end)
-            list.push_back({fmt::format("{} of {}", name, table[part.id].name), begin - s.offset, end - begin,
+            list.push_back({fmt::format("{} of {}", name, table[part.id].name), begin - s.first, end - begin,
                             tensor_of(held), held, slot});
         }
   }
 
-  std::vector<Segment> picked(ParamId id, int slot) const {
+  std::vector<IndexRange> picked(ParamId id, int slot) const {
     const ParamTable& table = store_.table();
     if (slot < table.slot_count() && !table.has_slot(id, slot)) return {};
     return pick_(id);
@@ -164,19 +164,19 @@ std::vector<Comparison> comparisons_of(Model& model) {
   const ParamTable& table = store.table();
   const Mesh& mesh = groups.mesh;
   const int rank = mesh.rank_of(groups.at);
-  const auto whole = [&table](ParamId id) { return std::vector<Segment>{{0, table[id].local_elements()}}; };
+  const auto whole = [&table](ParamId id) { return std::vector<IndexRange>{{0, table[id].local_elements()}}; };
   const auto copied = [&table](ParamId id) {
-    std::vector<Segment> copies;
-    for (const Segment& s : table.copied(table.units()[static_cast<size_t>(table.unit_of(id))]))
-      if (s.offset >= table[id].offset && s.offset < table[id].offset + table[id].local_elements())
-        copies.push_back({s.offset - table[id].offset, s.count});
+    std::vector<IndexRange> copies;
+    for (const IndexRange& s : table.copied(table.units()[static_cast<size_t>(table.unit_of(id))]))
+      if (s.first >= table[id].offset && s.first < table[id].offset + table[id].local_elements())
+        copies.push_back({s.first - table[id].offset, s.count});
     return copies;
   };
   const auto replicated = [&table, whole](ParamId id) {
-    return table[id].partition.dim < 0 ? whole(id) : std::vector<Segment>{};
+    return table[id].partition.dim < 0 ? whole(id) : std::vector<IndexRange>{};
   };
   const auto divided = [&table, whole](ParamId id) {
-    return table.unit_of(id) == table.divided_unit() ? whole(id) : std::vector<Segment>{};
+    return table.unit_of(id) == table.divided_unit() ? whole(id) : std::vector<IndexRange>{};
   };
   std::vector<int> copy_ranks;
   for (const int i : table.copy_sharers())

@@ -25,9 +25,9 @@ int64_t in_blocks(int64_t elements, const std::optional<BlockFormat>& f) {
   return f ? (elements + f->block - 1) / f->block * f->block : elements;
 }
 
-int64_t elements_of(const std::vector<Segment>& segments) {
+int64_t elements_of(const std::vector<IndexRange>& segments) {
   int64_t sum = 0;
-  for (const Segment& s : segments) sum += s.count;
+  for (const IndexRange& s : segments) sum += s.count;
   return sum;
 }
 
@@ -239,7 +239,7 @@ ShardExchange::Pending ShardExchange::start_sum(const Tensor& part, const Tensor
 // A sum that is taken beside that of the rest: its segments one after the other, each from the beginning of a block,
 // then zeros, as long on all ranks.
 struct ShardExchange::SumApart {
-  std::vector<Segment> segments;
+  std::vector<IndexRange> segments;
   std::vector<int64_t> places;  // of the segments in `memory`
   int64_t length = 0;           // without the zeros at its end
   ArenaTensor memory;
@@ -250,7 +250,7 @@ struct ShardExchange::SumApart {
 ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, const Tensor& whole, Arena& arena) const {
   SumApart a;
   a.segments = parts.segments;
-  for (const Segment& s : parts.segments) {
+  for (const IndexRange& s : parts.segments) {
     a.places.push_back(a.length);
     a.length += in_blocks(s.count, parts.format);
   }
@@ -258,8 +258,8 @@ ShardExchange::SumApart ShardExchange::set_apart(const FormattedParts& parts, co
   a.memory = arena.alloc(whole.dtype, {ranks * each}, MemoryClass::gradients);
   a.part = a.memory->slice(data_->rank() * each, each);
   for (size_t i = 0; i < a.segments.size(); ++i) {
-    const Segment& s = a.segments[i];
-    const Tensor from = whole.slice(s.offset, s.count);
+    const IndexRange& s = a.segments[i];
+    const Tensor from = whole.slice(s.first, s.count);
     env_->ops->copy({a.memory->slice(a.places[i], s.count), from});
     env_->ops->zero({from});
     const int64_t end = a.places[i] + s.count, next = i + 1 < a.places.size() ? a.places[i + 1] : ranks * each;
@@ -275,8 +275,8 @@ void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena)
   // Returns the place in a.memory of the first element that belongs to the shard of rank `r` or of a higher rank.
   const auto below = [&](int64_t r) {
     for (size_t i = 0; i < a.segments.size(); ++i)
-      if (const Segment& s = a.segments[i]; s.offset + s.count > r * n)
-        return a.places[i] + std::max<int64_t>(0, r * n - s.offset);
+      if (const IndexRange& s = a.segments[i]; s.first + s.count > r * n)
+        return a.places[i] + std::max<int64_t>(0, r * n - s.first);
     return a.length;
   };
   // Returns how many of those from the piece of rank `to` rank `from` has summed.
@@ -293,10 +293,10 @@ void ShardExchange::deliver(const SumApart& a, const Tensor& part, Arena& arena)
   const ArenaTensor received = arena.alloc(part.dtype, {std::max<int64_t>(mine, 1)}, MemoryClass::gradients);
   data_->start_all_to_all(received->slice(0, mine), sent, std::move(sends), std::move(recvs)).wait();
   for (size_t i = 0; i < a.segments.size(); ++i) {
-    const Segment& s = a.segments[i];
-    const int64_t begin = std::max(s.offset, rank * n), end = std::min(s.offset + s.count, (rank + 1) * n);
+    const IndexRange& s = a.segments[i];
+    const int64_t begin = std::max(s.first, rank * n), end = std::min(s.first + s.count, (rank + 1) * n);
     if (begin >= end) continue;
-    const int64_t at = a.places[i] + begin - s.offset - below(rank);
+    const int64_t at = a.places[i] + begin - s.first - below(rank);
     const Tensor to = part.slice(begin - rank * n, end - begin), from = received->slice(at, end - begin);
     // The sum of the rest counts the gradients of these elements as 0, but has added their errors.
     env_->formats.feedback > 0 ? env_->ops->accumulate({to, from}) : env_->ops->copy({to, from});

@@ -29,7 +29,7 @@ namespace fp {
 // ascend and do not overlap.
 struct FormattedParts {
   std::optional<BlockFormat> format;
-  std::vector<Segment> segments;
+  std::vector<IndexRange> segments;
 };
 
 class ShardExchange {

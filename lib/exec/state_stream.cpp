@@ -119,10 +119,10 @@ template <class Use>
 void StateStream::for_each_run(size_t subgroup, const Use& use) const {
   const std::vector<ParamPart>& parts = (*subgroups_)[subgroup].parts;
   for (size_t i = 0; i < parts.size();) {
-    Segment s = range_of(subgroup, parts[i]).segment;
+    IndexRange s = range_of(subgroup, parts[i]).segment;
     for (++i; i < parts.size(); ++i) {
-      const Segment next = range_of(subgroup, parts[i]).segment;
-      if (next.offset != s.offset + s.count) break;
+      const IndexRange next = range_of(subgroup, parts[i]).segment;
+      if (next.first != s.first + s.count) break;
       s.count += next.count;
     }
     use(s);
@@ -167,7 +167,7 @@ void StateStream::write_back(const UpdateAction& a) {
   if (!b.weights) return;
   const Tensor home = at_home(a.subgroup).weights;
   for_each_run(a.subgroup,
-               [&](const Segment& s) { copy(home.slice(s.offset, s.count), b.weights->slice(s.offset, s.count)); });
+               [&](const IndexRange& s) { copy(home.slice(s.first, s.count), b.weights->slice(s.first, s.count)); });
 }
 
 void StateStream::send_gradient(const UpdateAction& a) {
@@ -204,11 +204,11 @@ void StateStream::update_on_host(const UpdateAction& a, const Updates& updates) 
 void StateStream::send_weights(const UpdateAction& a) {
   HostBuffer& b = host_[a.buffer];
   const UpdateTensors t = at_home(a.subgroup);
-  const auto send = [&](const Tensor& to, const ArenaTensor& from, const Segment& s) {
-    b.emptied = env_->ops->copies().start(to.slice(s.offset, s.count), from->slice(s.offset, s.count), b.updated);
+  const auto send = [&](const Tensor& to, const ArenaTensor& from, const IndexRange& s) {
+    b.emptied = env_->ops->copies().start(to.slice(s.first, s.count), from->slice(s.first, s.count), b.updated);
   };
   if (b.param) send(t.param, b.param, {0, t.param.elements()});
-  if (b.weights) for_each_run(a.subgroup, [&](const Segment& s) { send(t.weights, b.weights, s); });
+  if (b.weights) for_each_run(a.subgroup, [&](const IndexRange& s) { send(t.weights, b.weights, s); });
   if (!b.param && !b.weights) b.emptied = b.updated;  // the update wrote them where they live
 }
 

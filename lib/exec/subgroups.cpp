@@ -20,7 +20,7 @@ class Cutter {
     for (int64_t done = 0; done < whole.count;) {
       const int64_t at = table_[whole.id].offset + whole.first + done;
       if (!current_.parts.empty() && current_.slots != slots_of(whole.id)) close();
-      const int64_t space = current_.parts.empty() ? limit_ : current_.range.offset + limit_ - at;
+      const int64_t space = current_.parts.empty() ? limit_ : current_.range.first + limit_ - at;
       int64_t count = std::min(whole.count - done, space);
       if (count < whole.count - done) count -= (whole.first + done + count) % kCut;
       if (count <= 0) {
@@ -28,10 +28,10 @@ class Cutter {
         continue;
       }
       if (current_.parts.empty()) {
-        current_.range.offset = at;
+        current_.range.first = at;
         current_.slots = slots_of(whole.id);
       }
-      current_.range.count = at + count - current_.range.offset;
+      current_.range.count = at + count - current_.range.first;
       current_.parts.push_back({whole.id, whole.first + done, count});
       done += count;
     }

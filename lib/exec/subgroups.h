@@ -13,7 +13,7 @@ struct Subgroup {
   enum class Slots : uint8_t { all, states, param };
 
   int unit = 0;
-  Segment range;                 // of the table's flat buffers
+  IndexRange range;              // of the table's flat buffers
   std::vector<ParamPart> parts;  // those that ParamStore::kept() returns, or parts of them
   Slots slots = Slots::all;
 };

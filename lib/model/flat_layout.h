@@ -21,15 +21,15 @@ class FlatLayout {
   // equal memory.
   int64_t capacity() const { return capacity_; }
   // Returns the range of the buffer that holds what it has of a range of the table's flat buffers.
-  Segment within(const Segment& flat) const;
+  IndexRange within(const IndexRange& flat) const;
   // The same for a range that it has as a whole; otherwise throws InternalError.
-  Segment at(const Segment& flat) const;
+  IndexRange at(const IndexRange& flat) const;
   // Returns the ranges of the table's flat buffers that it has of a unit.
-  std::vector<Segment> ranges(const ParamUnit&) const;
+  std::vector<IndexRange> ranges(const ParamUnit&) const;
 
  private:
   struct Run {
-    Segment flat;
+    IndexRange flat;
     int64_t offset = 0;  // in the buffer
   };
   int64_t before(int64_t flat) const;  // elements of the buffer that precede an element of the flat buffers

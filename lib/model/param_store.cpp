@@ -44,10 +44,10 @@ Arena& ParamStore::host_arena() const {
   return *host_;
 }
 
-Tensor ParamStore::Flat::at(const Segment& s) const {
+Tensor ParamStore::Flat::at(const IndexRange& s) const {
   FP_CHECK(static_cast<bool>(memory), "this store holds weights only");
-  const Segment here = layout.at(s);
-  return memory->slice(here.offset, here.count);
+  const IndexRange here = layout.at(s);
+  return memory->slice(here.first, here.count);
 }
 
 Tensor ParamStore::view(const Tensor& unit_memory, const ParamUnit& u, ParamId first, ParamId last) const {
@@ -90,16 +90,16 @@ const ParamStore::Flat& ParamStore::flat(int slot) const {
 }
 
 namespace {
-Segment place_of(const ParamTable& table, const ParamPart& part) {
+IndexRange place_of(const ParamTable& table, const ParamPart& part) {
   return {table[part.id].offset + part.first, part.count};
 }
 }  // namespace
 
 Tensor ParamStore::errors(const ParamUnit& u) const {
   if (!errors_.memory) return {};
-  const std::vector<Segment> kept = table_->ranges_of(u, table_->shard(), table_->error_slot());
+  const std::vector<IndexRange> kept = table_->ranges_of(u, table_->shard(), table_->error_slot());
   const auto rows = static_cast<int64_t>(kept.size());
-  return errors_.memory->slice(errors_.layout.at(kept.front()).offset, rows * kept.front().count)
+  return errors_.memory->slice(errors_.layout.at(kept.front()).first, rows * kept.front().count)
       .reshaped({rows, kept.front().count});
 }
 
@@ -111,24 +111,24 @@ Tensor ParamStore::state(int slot, const ParamPart& part) const { return flat(sl
 
 Tensor ParamStore::kept_weights(const ParamPart& part) const { return weights_.at(place_of(*table_, part)); }
 
-UpdateTensors ParamStore::update_tensors(const Segment& flat) const {
+UpdateTensors ParamStore::update_tensors(const IndexRange& flat) const {
   UpdateTensors t{.param = masters().at(flat), .states = {}, .gradient = grads_.at(flat), .weights = {}};
   for (const Flat& state : states_) {
-    const Segment here = state.layout.within(flat);
-    t.states.push_back(state.memory->slice(here.offset, here.count));
+    const IndexRange here = state.layout.within(flat);
+    t.states.push_back(state.memory->slice(here.first, here.count));
   }
   if (compute() != DType::f32) t.weights = weights_.at(flat);
   return t;
 }
 
-ParamRange ParamStore::range_of(const ParamPart& part, const Segment& flat) const {
+ParamRange ParamStore::range_of(const ParamPart& part, const IndexRange& flat) const {
   const Param& p = (*table_)[part.id];
-  const Segment place = place_of(*table_, part);
-  ParamRange range{{place.offset - flat.offset, part.count}, p.decay, p.matrix};
+  const IndexRange place = place_of(*table_, part);
+  ParamRange range{{place.first - flat.first, part.count}, p.decay, p.matrix};
   for (int slot = kParamSlot + 1; slot < table_->updated_slots(); ++slot)
     if (table_->has_slot(part.id, slot)) {
       const FlatLayout& layout = this->flat(slot).layout;
-      range.state_offset = layout.at(place).offset - layout.within(flat).offset;
+      range.state_offset = layout.at(place).first - layout.within(flat).first;
     }
   return range;
 }
@@ -152,7 +152,7 @@ void ParamStore::finish_gradients(Ops& ops, int unit) {
   for (ParamId id = u.first; id <= u.last; ++id)
     if (!written_[static_cast<size_t>(id)]) ops.zero({grad(id)});
   if (const Tensor attached = attached_gradients(unit))
-    for (const Segment& gap : table_->gaps(u)) ops.zero({attached.slice(gap.offset - u.offset, gap.count)});
+    for (const IndexRange& gap : table_->gaps(u)) ops.zero({attached.slice(gap.first - u.offset, gap.count)});
 }
 
 namespace {
@@ -189,7 +189,7 @@ void ParamStore::initialize(Ops& ops, uint64_t seed) {
 }
 
 template <class Use>
-void ParamStore::set_weights(Ops& ops, const Segment& whole, const Use& use) {
+void ParamStore::set_weights(Ops& ops, const IndexRange& whole, const Use& use) {
   const Tensor home = masters().at(whole), weights = weights_.at(whole);
   if (home.residence == Residence::device) return use(whole, home, weights);
   const int64_t piece = std::min({options_.subgroup_elements, kPieceElements, whole.count});
@@ -202,7 +202,7 @@ void ParamStore::set_weights(Ops& ops, const Segment& whole, const Use& use) {
     const int64_t count = std::min(piece, whole.count - at);
     const Tensor on_device = buffer->slice(0, count), part = weights.slice(at, count);
     ops.copy_in({on_device, home.slice(at, count).data});
-    use(Segment{whole.offset + at, count}, on_device, out ? out->slice(0, count) : part);
+    use(IndexRange{whole.first + at, count}, on_device, out ? out->slice(0, count) : part);
     if (out) ops.copy_out({part.data, out->slice(0, count)});
   }
 }
@@ -212,8 +212,8 @@ void ParamStore::round_weights(Ops& ops, uint64_t seed, int64_t step) {
     const Param& p = (*table_)[id];
     if (p.unit < 0) continue;
     set_weights(ops, place_of(*table_, {id, 0, p.local_elements()}),
-                [&](const Segment& s, const Tensor& master, const Tensor& weights) {
-                  ops.round_stochastically(rounding(seed, step, {id, s.offset - p.offset, s.count}, weights, master));
+                [&](const IndexRange& s, const Tensor& master, const Tensor& weights) {
+                  ops.round_stochastically(rounding(seed, step, {id, s.first - p.offset, s.count}, weights, master));
                 });
   }
   ops.weights_changed();
@@ -227,8 +227,8 @@ calls::RoundStochastically ParamStore::rounding(uint64_t seed, int64_t step, con
 void ParamStore::refresh_weights(Ops& ops) {
   if (master_.memory)
     for (const ParamUnit& u : table_->units())
-      set_weights(ops, master_.layout.sharded() ? own(u) : Segment{u.offset, u.elements},
-                  [&](const Segment&, const Tensor& master, const Tensor& weights) {
+      set_weights(ops, master_.layout.sharded() ? own(u) : IndexRange{u.offset, u.elements},
+                  [&](const IndexRange&, const Tensor& master, const Tensor& weights) {
                     ops.cast({weights, master});
                   });
   ops.weights_changed();

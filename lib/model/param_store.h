@@ -77,23 +77,25 @@ class ParamStore {
   }
   // Returns the part of a whole unit in other memory that this rank holds of its weights.
   Tensor own_part(const ParamUnit& u, const Tensor& whole) const {
-    const Segment s = weights_sharded() ? own(u) : Segment{u.offset, u.elements};
-    return whole.slice(s.offset - u.offset, s.count);
+    const IndexRange s = weights_sharded() ? own(u) : IndexRange{u.offset, u.elements};
+    return whole.slice(s.first - u.offset, s.count);
   }
   // Returns the flat range of a unit whose state this rank keeps: the whole unit, or this rank's shard.
-  Segment kept_range(const ParamUnit& u) const { return state_sharded() ? own(u) : Segment{u.offset, u.elements}; }
+  IndexRange kept_range(const ParamUnit& u) const {
+    return state_sharded() ? own(u) : IndexRange{u.offset, u.elements};
+  }
   // Returns the tensors that an update of a flat range needs, in the memory where they live. The weights are in the
   // compute type, or empty in fp32 compute.
-  UpdateTensors update_tensors(const Segment& flat) const;
+  UpdateTensors update_tensors(const IndexRange& flat) const;
   // Returns where a part of a parameter lies in the tensors of a flat range.
-  ParamRange range_of(const ParamPart&, const Segment& flat) const;
+  ParamRange range_of(const ParamPart&, const IndexRange& flat) const;
   // Whether this rank saves and loads only its shard of the slot.
   bool sharded(int slot) const {
     if (slot == table_->weights_slot()) return state_sharded_;
     return table_->is_error(slot) || flat(slot).layout.sharded();
   }
   // Returns the flat ranges of a unit that it saves and loads of the slot.
-  std::vector<Segment> ranges(int slot, const ParamUnit& u) const {
+  std::vector<IndexRange> ranges(int slot, const ParamUnit& u) const {
     return slot == table_->weights_slot() ? std::vector{kept_range(u)} : flat(slot).layout.ranges(u);
   }
   // Returns the errors of the sums of a unit's gradients that this rank keeps, bf16 [shards, elements of a shard];
@@ -105,7 +107,7 @@ class ParamStore {
   // Return a part of a parameter's state, or a flat range of the table's buffers, in the slot's type (a store without
   // training has only the weights, in the compute type). This rank must keep it.
   Tensor state(int slot, const ParamPart&) const;
-  Tensor state(int slot, const Segment& s) const { return flat(slot).at(s); }
+  Tensor state(int slot, const IndexRange& s) const { return flat(slot).at(s); }
   // The same for the weights in the compute type.
   Tensor kept_weights(const ParamPart&) const;
   // Returns the parts of a unit whose state this rank keeps and updates.
@@ -143,15 +145,15 @@ class ParamStore {
   struct Flat {
     ArenaTensor memory;
     FlatLayout layout;
-    Tensor at(const Segment&) const;
+    Tensor at(const IndexRange&) const;
   };
   const Flat& masters() const { return master_.memory ? master_ : weights_; }
   const Flat& flat(int slot) const;
   // Calls `use` with ranges of the table's buffers that make up `whole`, and their master weights and weights in device
   // memory, of which it sets the latter.
   template <class Use>
-  void set_weights(Ops&, const Segment& whole, const Use& use);
-  Segment own(const ParamUnit& u) const { return table_->shard_of(u, table_->shard()); }
+  void set_weights(Ops&, const IndexRange& whole, const Use& use);
+  IndexRange own(const ParamUnit& u) const { return table_->shard_of(u, table_->shard()); }
   Tensor view(const Tensor& unit_memory, const ParamUnit&, ParamId first, ParamId last) const;
 
   const ParamTable* table_;

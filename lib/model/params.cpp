@@ -10,12 +10,6 @@ namespace {
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Returns the intersection of two ranges; count 0: empty.
-Segment common(const Segment& a, const Segment& b) {
-  const int64_t begin = std::max(a.offset, b.offset), end = std::min(a.offset + a.count, b.offset + b.count);
-  return {begin, std::max<int64_t>(0, end - begin)};
-}
-
 }  // namespace
 
 ParamId ParamTable::add(const std::string& name, const Shape& shape, const Partition& partition, const InitRule& init,
@@ -145,43 +139,43 @@ int ParamTable::unit_of(ParamId id) const {
   return p.unit;
 }
 
-Segment ParamTable::shard_of(const ParamUnit& u, int shard) const {
+IndexRange ParamTable::shard_of(const ParamUnit& u, int shard) const {
   const int64_t each = u.elements / shards_;
   return {u.offset + shard * each, each};
 }
 
 // The second hop of a sum connects ranks with the same index within their nodes, so that the rank with index i sums the
 // shards i, i + summing_, ... of the unit.
-std::vector<Segment> ParamTable::ranges_of(const ParamUnit& u, int shard, int slot) const {
+std::vector<IndexRange> ParamTable::ranges_of(const ParamUnit& u, int shard, int slot) const {
   const int errors_of = slots_[static_cast<size_t>(slot)].errors_of;
   if (errors_of < 0) return {shard_of(u, shard)};
-  std::vector<Segment> list;
+  std::vector<IndexRange> list;
   if (shard / summing_ == errors_of)
     for (int s = shard % summing_; s < shards_; s += summing_) list.push_back(shard_of(u, s));
   return list;
 }
 
-std::vector<ParamPart> ParamTable::parts_in(const ParamUnit& u, const std::vector<Segment>& ranges) const {
+std::vector<ParamPart> ParamTable::parts_in(const ParamUnit& u, const std::vector<IndexRange>& ranges) const {
   std::vector<ParamPart> list;
   for (ParamId id = u.first; id <= u.last; ++id)
-    for (const Segment& range : ranges) {
+    for (const IndexRange& range : ranges) {
       const Param& p = (*this)[id];
-      const Segment s = common(range, {p.offset, p.local_elements()});
-      if (s.count > 0) list.push_back({id, s.offset - p.offset, s.count});
+      const IndexRange s = common(range, {p.offset, p.local_elements()});
+      if (s.count > 0) list.push_back({id, s.first - p.offset, s.count});
     }
   return list;
 }
 
 std::vector<ParamPart> ParamTable::parts(const ParamUnit& u, bool whole) const {
-  return parts_in(u, {whole ? Segment{u.offset, u.elements} : shard_of(u, shard_)});
+  return parts_in(u, {whole ? IndexRange{u.offset, u.elements} : shard_of(u, shard_)});
 }
 
 std::vector<ParamPart> ParamTable::parts_of_slot(const ParamUnit& u, int slot) const {
   return parts_in(u, ranges_of(u, shard_, slot));
 }
 
-std::vector<Segment> ParamTable::gaps(const ParamUnit& u) const {
-  std::vector<Segment> list;
+std::vector<IndexRange> ParamTable::gaps(const ParamUnit& u) const {
+  std::vector<IndexRange> list;
   int64_t end = u.offset;
   for (ParamId id = u.first; id <= u.last; ++id) {
     if ((*this)[id].offset > end) list.push_back({end, (*this)[id].offset - end});
@@ -213,17 +207,17 @@ std::vector<Fragment> ParamTable::owned(ParamId id, int shard, int slot) const {
   for (const Slab& s : slabs_of(id))
     if (s.first) mine.push_back(s);
   std::vector<Fragment> list;
-  for (const Segment& kept : ranges_of(units_[static_cast<size_t>(unit_of(id))], shard, slot)) {
-    const Segment range = common(kept, {p.offset, p.local_elements()});
+  for (const IndexRange& kept : ranges_of(units_[static_cast<size_t>(unit_of(id))], shard, slot)) {
+    const IndexRange range = common(kept, {p.offset, p.local_elements()});
     const std::vector<Fragment> of_range =
-        fragments(p.shape, p.local, p.partition.dim, mine, range.offset - p.offset, range.count);
+        fragments(p.shape, p.local, p.partition.dim, mine, range.first - p.offset, range.count);
     list.insert(list.end(), of_range.begin(), of_range.end());
   }
   return list;
 }
 
-std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {
-  std::vector<Segment> list;
+std::vector<IndexRange> ParamTable::copied(const ParamUnit& u) const {
+  std::vector<IndexRange> list;
   for (ParamId id = u.first; id <= u.last; ++id) {
     const Param& p = (*this)[id];
     if (p.partition.dim != 0) continue;
@@ -236,24 +230,24 @@ std::vector<Segment> ParamTable::copied(const ParamUnit& u) const {
 
 int64_t ParamTable::separating_block(int64_t block) const {
   for (const ParamUnit& u : units_) {
-    const std::vector<Segment> copies = copied(u), unused = gaps(u);
-    const auto begins = [](const std::vector<Segment>& list, int64_t at) {
-      return std::ranges::any_of(list, [&](const Segment& s) { return s.offset == at; });
+    const std::vector<IndexRange> copies = copied(u), unused = gaps(u);
+    const auto begins = [](const std::vector<IndexRange>& list, int64_t at) {
+      return std::ranges::any_of(list, [&](const IndexRange& s) { return s.first == at; });
     };
-    const auto ends = [](const std::vector<Segment>& list, int64_t at) {
-      return std::ranges::any_of(list, [&](const Segment& s) { return s.offset + s.count == at; });
+    const auto ends = [](const std::vector<IndexRange>& list, int64_t at) {
+      return std::ranges::any_of(list, [&](const IndexRange& s) { return s.first + s.count == at; });
     };
-    for (const Segment& s : copies) {
-      const int64_t end = s.offset + s.count;
-      if (!ends(copies, s.offset)) block = std::gcd(block, s.offset - u.offset);
+    for (const IndexRange& s : copies) {
+      const int64_t end = s.first + s.count;
+      if (!ends(copies, s.first)) block = std::gcd(block, s.first - u.offset);
       if (!begins(copies, end) && !begins(unused, end)) block = std::gcd(block, end - u.offset);
     }
   }
   return block;
 }
 
-std::vector<Segment> ParamTable::partial(const ParamUnit& u, bool megatron_sp) const {
-  std::vector<Segment> list;
+std::vector<IndexRange> ParamTable::partial(const ParamUnit& u, bool megatron_sp) const {
+  std::vector<IndexRange> list;
   for (ParamId id = u.first; id <= u.last; ++id)
     if (const GradientSum sum = (*this)[id].sum; sum == GradientSum::heads || (sum == GradientSum::rows && megatron_sp))
       list.push_back({(*this)[id].offset, (*this)[id].local_elements()});

@@ -143,15 +143,15 @@ class ParamTable {
   // The unit that they share, if this rank has only one of them; -1: none.
   int divided_unit() const;
   // Returns the range of shard `shard` of a unit in the flat buffers.
-  Segment shard_of(const ParamUnit&, int shard) const;
+  IndexRange shard_of(const ParamUnit&, int shard) const;
   // Returns the flat ranges of a sharded slot that the rank with this shard keeps: its own shard or, of errors, those
   // of all shards that it sums.
-  std::vector<Segment> ranges_of(const ParamUnit&, int shard, int slot) const;
+  std::vector<IndexRange> ranges_of(const ParamUnit&, int shard, int slot) const;
   // Returns the parts of a unit's parameters that lie in this rank's shard, or in the whole unit.
   std::vector<ParamPart> parts(const ParamUnit&, bool whole) const;
   // Returns the parts of a unit's parameters that lie in the ranges that this rank keeps of a sharded slot.
   std::vector<ParamPart> parts_of_slot(const ParamUnit&, int slot) const;
-  std::vector<Segment> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
+  std::vector<IndexRange> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
 
   std::vector<Slab> slabs_of(ParamId) const;  // the boxes of the logical tensor that this rank holds
   // This rank's range of a parameter that is cut in one piece, along the cut dimension, in the padded extent.
@@ -165,11 +165,11 @@ class ParamTable {
 
   // Flat ranges of a unit whose gradient must be summed over tensor-parallel ranks: copied() over those that hold
   // copies of kv heads; partial() over all, as GradientSum says, with or without Megatron sequence parallelism.
-  std::vector<Segment> copied(const ParamUnit&) const;
+  std::vector<IndexRange> copied(const ParamUnit&) const;
   // Returns the largest divisor of `block` with which every block has either only elements that copied() returns, or
   // none of them.
   int64_t separating_block(int64_t block) const;
-  std::vector<Segment> partial(const ParamUnit&, bool megatron_sp) const;
+  std::vector<IndexRange> partial(const ParamUnit&, bool megatron_sp) const;
   // The tensor-parallel ranks that hold the same copies as this one.
   const std::vector<int>& copy_sharers() const { return copy_sharers_; }
   // Whether this rank is the one that adds a replicated bias to the sum of the ranks' products.
@@ -186,7 +186,7 @@ class ParamTable {
   std::map<std::string, ParamId, std::less<>> by_name_;
   std::vector<ParamUnit> units_;
   std::vector<Place> places_;  // of each parameter
-  std::vector<ParamPart> parts_in(const ParamUnit&, const std::vector<Segment>&) const;
+  std::vector<ParamPart> parts_in(const ParamUnit&, const std::vector<IndexRange>&) const;
   int tp_, tp_index_, shards_, shard_, summing_ = 1;
   HeldParts held_;
   int64_t align_;  // elements

@@ -33,20 +33,20 @@ class ElementwiseOptimizer final : public Optimizer {
   void for_each_call(const UpdateTensors& t, std::span<const ParamRange> ranges, const UpdateStep& step,
                      const UpdateChecksums& sums, const Issue& use) const {
     constexpr int64_t kSums = std::tuple_size_v<decltype(Call::states)> + 2;
-    const auto part = [](const Tensor& whole, const Segment& s) {
-      return whole ? whole.slice(s.offset, s.count) : Tensor{};
+    const auto part = [](const Tensor& whole, const IndexRange& s) {
+      return whole ? whole.slice(s.first, s.count) : Tensor{};
     };
     if (sums.gradient) use(calls::Zero{sums.gradient});
     for (size_t i = 0; i < ranges.size();) {
-      const Segment row{static_cast<int64_t>(i), 1};
+      const IndexRange row{static_cast<int64_t>(i), 1};
       const RuleSums of_call{part(sums.gradient, row),
                              sums.bits ? part(sums.bits, row).reshaped({kSums, 2}) : Tensor{}};
       // Adjacent ranges of the same kind share a call, unless each needs its own bit sums.
-      Segment s = ranges[i].segment;
+      IndexRange s = ranges[i].segment;
       const bool decay = ranges[i].decay;
       const int64_t state = ranges[i].state_offset;
       for (++i; !sums.bits && i < ranges.size() && ranges[i].decay == decay &&
-                ranges[i].segment.offset == s.offset + s.count && ranges[i].state_offset == state + s.count;
+                ranges[i].segment.first == s.first + s.count && ranges[i].state_offset == state + s.count;
            ++i)
         s.count += ranges[i].segment.count;
       Call call{.param = part(t.param, s),

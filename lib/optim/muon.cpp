@@ -36,8 +36,8 @@ void MuonOptimizer::update(Ops& ops, const UpdateTensors& t, std::span<const Par
       return whole ? whole.slice(static_cast<int64_t>(i), static_cast<int64_t>(end - i)) : Tensor{};
     };
     if (ranges[i].matrix) {
-      const Segment& s = ranges[i].segment;
-      const Tensor g = t.gradient.slice(s.offset, s.count), m = t.states[0].slice(ranges[i].state_offset, s.count);
+      const IndexRange& s = ranges[i].segment;
+      const Tensor g = t.gradient.slice(s.first, s.count), m = t.states[0].slice(ranges[i].state_offset, s.count);
       if (sums.gradient) ops.piece_sums({rows(sums.gradient), g});
       ops.scaled_add({m, m, g, momentum, step.grad_scale});
       ops.scaled_add({g, g, m, step.grad_scale, momentum});

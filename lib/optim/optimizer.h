@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index_range.h"
 #include "config/run_spec.h"
 #include "ops/ops.h"
 
@@ -39,10 +40,10 @@ constexpr const char* kErrorState = "gradient_error.";  // prefix of those with 
 
 // Where a parameter lies in the tensors of an update.
 struct ParamRange {
-  Segment segment;
+  IndexRange segment;
   bool decay = false;
   bool matrix = false;
-  int64_t state_offset = segment.offset;  // in those of the states that it has
+  int64_t state_offset = segment.first;  // in those of the states that it has
 };
 
 // The tensors of an update: f32 [n] each, but for the weights and for states that not all parameters have.

@@ -16,7 +16,7 @@ std::string share_of(const ModelSection& one_layer, const Mesh& mesh, const Coor
   std::string text = fmt::format("{} sharers", table.copy_sharers().size());
   for (const Param& p : table) text += fmt::format("; {}", p.local.str());
   for (const ParamUnit& u : table.units())
-    for (const Segment& s : table.copied(u)) text += fmt::format("; {}+{}", s.offset, s.count);
+    for (const IndexRange& s : table.copied(u)) text += fmt::format("; {}+{}", s.first, s.count);
   const HeadLayout all = make_architecture(one_layer).heads;
   const HeadRanges mine = split_heads(all.heads, all.kv_heads, mesh.tp(), at.tp);
   const HeadLayout layout{mine.heads.count, mine.kv_heads.count, all.head_dim, all.grouped};

@@ -98,7 +98,7 @@ TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer w
   REQUIRE(parts.size() == 1);
   CHECK_FALSE(parts[0].format);
   REQUIRE(parts[0].segments.size() == 1);
-  CHECK(parts[0].segments[0].offset == r.table[vector].offset - r.layer.offset);
+  CHECK(parts[0].segments[0].first == r.table[vector].offset - r.layer.offset);
   CHECK(parts[0].segments[0].count == r.table[vector].local_elements());
 
   const GradientGuardState state = guard.state();

@@ -41,11 +41,11 @@ void write_gradient(ParamStore& store, Ops& ops, Arena& arena, ParamId id, int r
 // The gradient of a unit that this rank keeps, and the flat element at which it begins.
 std::pair<std::vector<float>, int64_t> kept_gradient(const ParamStore& store, Ops& ops, const Model& model,
                                                      const ParamUnit& u) {
-  const Segment own = store.table().shard_of(u, store.table().shard());
+  const IndexRange own = store.table().shard_of(u, store.table().shard());
   const Tensor kept = store.state_sharded() ? store.shard_of_gradients(u) : store.unit_gradients(u);
   std::vector<float> values(static_cast<size_t>(kept.elements()));
   ops.copy_out({values.data(), model.env().widened(kept)});
-  return {values, store.state_sharded() ? own.offset : u.offset};
+  return {values, store.state_sharded() ? own.first : u.offset};
 }
 
 void check_unit(const ParamStore& store, Ops& ops, const Model& model, const ParamUnit& u, std::string& wrong) {

@@ -162,9 +162,9 @@ TEST_CASE("WeightGather completes the weights of all ranks after an update under
             const Tensor whole = r.model.params().unit_weights(u);
             std::vector<float> values(static_cast<size_t>(whole.elements()));
             r.ops->copy_out({values.data(), whole});
-            const Segment own = r.model.table().shard_of(u, r.model.table().shard());
+            const IndexRange own = r.model.table().shard_of(u, r.model.table().shard());
             for (int64_t i = 0; i < u.elements; ++i)
-              if (i < own.offset - u.offset || i >= own.offset - u.offset + own.count)
+              if (i < own.first - u.offset || i >= own.first - u.offset + own.count)
                 values[static_cast<size_t>(i)] = 1e9F;
             r.ops->copy_in({whole, values.data()});
           }

@@ -34,24 +34,23 @@ TEST_CASE("a layout has the elements of the parameters that have a slot, in tabl
         for (int64_t at = u.offset; at < u.offset + u.elements; ++at) {
           ParamId id = u.first;
           while (id < u.last && table[id + 1].offset <= at) ++id;
-          const Segment own = table.shard_of(u, shard);
-          if (at >= own.offset && at < own.offset + own.count && (!slot || table.has_slot(id, *slot)))
-            kept.push_back(at);
+          const IndexRange own = table.shard_of(u, shard);
+          if (at >= own.first && at < own.first + own.count && (!slot || table.has_slot(id, *slot))) kept.push_back(at);
         }
       REQUIRE(layout.elements() == static_cast<int64_t>(kept.size()));
       for (size_t i = 0; i < kept.size(); i += 37) {
         const int64_t n = std::min<int64_t>(60, static_cast<int64_t>(kept.size() - i));
-        const Segment flat{kept[i], kept[i + static_cast<size_t>(n) - 1] + 1 - kept[i]};
-        const Segment within = layout.within(flat);
-        if (within.offset != static_cast<int64_t>(i) || within.count != n) FAIL("element " << kept[i]);
+        const IndexRange flat{kept[i], kept[i + static_cast<size_t>(n) - 1] + 1 - kept[i]};
+        const IndexRange within = layout.within(flat);
+        if (within.first != static_cast<int64_t>(i) || within.count != n) FAIL("element " << kept[i]);
         if (flat.count == n)
-          CHECK(layout.at(flat).offset == within.offset);
+          CHECK(layout.at(flat).first == within.first);
         else
           CHECK_THROWS_AS(layout.at(flat), InternalError);
       }
       int64_t listed = 0;
       for (const ParamUnit& u : table.units())
-        for (const Segment& s : layout.ranges(u)) listed += layout.at(s).count;
+        for (const IndexRange& s : layout.ranges(u)) listed += layout.at(s).count;
       CHECK(listed == layout.elements());
       if (!slot) continue;
       const auto i = static_cast<size_t>(*slot);
@@ -69,13 +68,13 @@ TEST_CASE("a state takes memory for the parameters that have it", "[model]") {
   const ParamStore store(table, {DType::bf16}, arena);
   CHECK(store.slot(1).elements() + store.slot(2).elements() == table.flat_elements());
   const ParamUnit& u = table.units()[1];
-  const Segment range = store.kept_range(u);
+  const IndexRange range = store.kept_range(u);
   const UpdateTensors tensors = store.update_tensors(range);
   for (const ParamPart& part : store.kept(u)) {
     const ParamRange r = store.range_of(part, range);
     const int slot = table[part.id].matrix ? 1 : 2;
     CHECK(r.matrix == (slot == 1));
-    CHECK(tensors.param.slice(r.segment.offset, part.count).data == store.state(kParamSlot, part).data);
+    CHECK(tensors.param.slice(r.segment.first, part.count).data == store.state(kParamSlot, part).data);
     CHECK(tensors.states[static_cast<size_t>(slot) - 1].slice(r.state_offset, part.count).data ==
           store.state(slot, part).data);
     CHECK_THROWS_AS(store.state(3 - slot, part), InternalError);

@@ -275,7 +275,7 @@ TEST_CASE("wrong shapes of the loss and of the optimizer are refused with op and
         o.cross_entropy_backward({half({4, 9}), half({4, 2}), ids({4}), v, 1.0, 0.0});
       },
       {"cross_entropy_backward: loss is bf16 [4,2]"});
-  const std::vector<Segment> beyond{{60, 5}};
+  const std::vector<IndexRange> beyond{{60, 5}};
   refused([&](Ops& o) { o.sum_squares({single({1}), single({64}), beyond}); }, {"sum_squares: segment [60, 65) of 64"});
   refused(
       [](Ops& o) {

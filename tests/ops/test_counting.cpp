@@ -151,7 +151,7 @@ TEST_CASE("counting touches no memory: every op on a dry arena") {
   ops->softmax_stats_merge({loss_stats, make(DType::f32, {2, M, 3})});
   ops->cross_entropy({stats, loss_stats, ids});
   ops->cross_entropy_backward({logits, stats, ids, {0, V, {}, 1.0}, 1.0, 0.0});
-  const std::vector<Segment> segments{{0, 64}};
+  const std::vector<IndexRange> segments{{0, 64}};
   ops->sum_squares({norms, flat, segments});
   ops->adamw({flat, {flat, flat}, flat, {}, {}, {}});
   const Counts& counts = ops->counts();

@@ -16,14 +16,15 @@ constexpr int64_t kLongestSum = 256;
 
 TEST_CASE("sum_squares agrees with the oracle") {
   const int64_t n = 200003;
-  const std::vector<Segment> segments{{0, 1}, {1, 0}, {1, 63}, {64, 65}, {1000, 131072}, {132073, 67929}, {5, 199998}};
+  const std::vector<IndexRange> segments{{0, 1},         {1, 0},          {1, 63},    {64, 65},
+                                         {1000, 131072}, {132073, 67929}, {5, 199998}};
   Case c;
   const Operand& x =
       c.input("x", DType::f32, {n}, [](double normal, int64_t i) { return i % 1000 == 0 ? 100.0 * normal : normal; });
   Operand& sums = c.output("sums", DType::f32, {static_cast<int64_t>(segments.size())});
-  for (const Segment& s : segments) {
+  for (const IndexRange& s : segments) {
     double sum = 0.0;
-    for (int64_t i = s.offset; i < s.offset + s.count; ++i) sum += x.value[i] * x.value[i];
+    for (int64_t i = s.first; i < s.first + s.count; ++i) sum += x.value[i] * x.value[i];
     sums.bound.push_back(sum_error(std::min(s.count, kLongestSum), sum));
   }
   c.check([&](Ops& ops) { ops.sum_squares({sums, x, segments}); });
@@ -32,7 +33,7 @@ TEST_CASE("sum_squares agrees with the oracle") {
 
 TEST_CASE("sum_squares is not finite for segments with a non-finite element") {
   const int64_t n = 1000;
-  const std::vector<Segment> segments{{0, 500}, {500, 500}};
+  const std::vector<IndexRange> segments{{0, 500}, {500, 500}};
   for (const double bad :
        {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()})
     for (const int64_t at : {500, 517, 999}) {

@@ -7,13 +7,13 @@ void check(const SumSquares& c) {
   const Checks op(c);
   op.count("x", c.x, DType::f32, c.x.elements());
   op.count("sums", c.sums, DType::f32, static_cast<int64_t>(c.segments.size()));
-  for (const Segment& s : c.segments)
-    FP_CHECK(s.offset >= 0 && s.count >= 0 && s.offset + s.count <= c.x.elements(),
-             "sum_squares: segment [{}, {}) of {} elements", s.offset, s.offset + s.count, c.x.elements());
+  for (const IndexRange& s : c.segments)
+    FP_CHECK(s.first >= 0 && s.count >= 0 && s.first + s.count <= c.x.elements(),
+             "sum_squares: segment [{}, {}) of {} elements", s.first, s.first + s.count, c.x.elements());
 }
 OpWork cost(const SumSquares& c) {
   double elements = 0;
-  for (const Segment& s : c.segments) elements += static_cast<double>(s.count);
+  for (const IndexRange& s : c.segments) elements += static_cast<double>(s.count);
   return work(c, c.x.dtype, 2 * elements, elements * static_cast<double>(size_of(c.x.dtype)) + bytes_of(c.sums));
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "base/index_range.h"
 #include "ops/calls/call.h"
 #include "ops/calls/update_rules.h"
 
@@ -15,18 +16,13 @@ struct RuleSums {
   Tensor bits;      // i32 [states + 2, 2]: bit_sums() of the new param, states and weights, 0 without weights
 };
 
-// A range of elements of a flat buffer.
-struct Segment {
-  int64_t offset = 0, count = 0;
-};
-
 namespace calls {
 
 // sums f32 [segments]: sum of squares of each segment of flat x (f32), added up in double or in short blocks;
 // non-finite when any element is.
 struct SumSquares {
   Tensor sums, x;
-  std::span<const Segment> segments;
+  std::span<const IndexRange> segments;
 };
 
 // The update of an optimizer on flat f32 buffers by its rule (update_rules.h). `weights` (bf16 copy of param, or empty)

@@ -3,17 +3,13 @@
 
 #include <cstdint>
 
+#include "base/index_range.h"
 #include "ops/calls/attention.h"
 
 namespace fp {
 
-// Half-open range of positions.
-struct Range {
-  int64_t begin = 0, end = 0;
-};
-
 // Returns the number of pairs (p in queries, n in keys) with n <= p and, when window > 0, n > p - window.
-int64_t causal_pairs(Range queries, Range keys, int64_t window);
+int64_t causal_pairs(IndexRange queries, IndexRange keys, int64_t window);
 
 // Returns the number of visible pairs of one sample, summed over `heads` heads. Documents are unknown here: pairs that
 // they would hide are counted as visible.

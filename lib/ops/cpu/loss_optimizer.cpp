@@ -76,7 +76,7 @@ void CpuOps::run(const calls::CrossEntropyBackward& call) {
 
 void CpuOps::run(const calls::SumSquares& call) {
   std::vector<cpu::Block> blocks;
-  for (const Segment& s : call.segments) cpu::append_blocks(blocks, s.offset, s.count);
+  for (const IndexRange& s : call.segments) cpu::append_blocks(blocks, s.first, s.count);
   std::vector<double> partial(blocks.size());
   k_.sum_squares(partial.data(), call.x.ptr<float>(), blocks.data(), static_cast<int64_t>(blocks.size()));
   auto next = partial.begin();

@@ -8,9 +8,9 @@ using ref::Values;
 void RefOps::run(const calls::SumSquares& call) {
   const Values X = ref::load(call.x);
   Values S;
-  for (const Segment& segment : call.segments) {
+  for (const IndexRange& segment : call.segments) {
     double sum = 0.0;
-    for (int64_t i = segment.offset; i < segment.offset + segment.count; ++i) sum += X[i] * X[i];
+    for (int64_t i = segment.first; i < segment.first + segment.count; ++i) sum += X[i] * X[i];
     S.push_back(sum);
   }
   ref::store(call.sums, S);
