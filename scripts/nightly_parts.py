@@ -100,5 +100,7 @@ def guided_fuzz_parts():
 
 
 def quality_parts():
+    results = quality_runs.SPEC.parent / "results"
     return [Part(f"quality-{name}", 25, f"the loss curve of {name}, seed 1, is the one in docs/quality",
-                 f"{BUILD}scripts/quality --check --variants {name} --seeds 1", r"seed \d+: ") for name in quality_runs.VARIANTS]
+                 f"{BUILD}scripts/quality --check --variants {name} --seeds 1", r"seed \d+: ")
+            for name in quality_runs.VARIANTS if (results / f"{name}.seed-1.json").exists()]

@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "comm/backends.h"
 #include "device.h"
+#include "dryrun/setup.h"
 #include "host/build_id.h"
 #include "io/filesystem.h"
 #include "launch/descriptors.h"
@@ -34,8 +35,7 @@ PhaseTimeouts timeouts(const WatchdogSection& w) {
 }
 
 NodeMap nodes_of(const RunSpec& spec, const std::vector<RankPlace>& places) {
-  if (spec.parallel.ranks_per_node > 0)
-    return {static_cast<int>(places.size()), static_cast<int>(spec.parallel.ranks_per_node)};
+  if (spec.parallel.ranks_per_node > 0) return fp::nodes_of(spec.parallel, static_cast<int>(places.size()));
   std::vector<std::string> hosts;
   for (const RankPlace& p : places) hosts.push_back(p.host);
   return NodeMap(hosts);

@@ -71,8 +71,7 @@ std::vector<LinkSteps> benchmark_links(std::span<const RunSpec> variants, World&
     const RankBytes needed = bytes_of_rank(spec, plan, mesh, instant.rank(), ops);
     ops.reserve_scratch(needed.scratch);
     for (World* world : {&instant, &slow}) {
-      if (spec.parallel.ranks_per_node > 0)
-        world->set_nodes(NodeMap(mesh.size(), static_cast<int>(spec.parallel.ranks_per_node)));
+      if (spec.parallel.ranks_per_node > 0) world->set_nodes(nodes_of(spec.parallel, mesh.size()));
       all.push_back(std::make_unique<RankInTraining>(spec, plan, mesh, *world, ops, needed));
     }
   }

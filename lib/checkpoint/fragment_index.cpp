@@ -9,7 +9,8 @@ namespace {
 
 h5::File open_index(const Checkpoint& c) { return open_hdf5(c.folder() / CheckpointManifest::kIndexName); }
 
-// A manipulated shape must not make the loader allocate terabytes: tensors cannot be larger than the files.
+// A manipulated shape must not make the loader allocate terabytes: tensors cannot be larger than the files, and twice
+// as large in memory.
 void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t>& bytes_of_ranks) {
   uint64_t left = 0;
   for (const auto& [rank, bytes] : bytes_of_ranks) left += bytes;
@@ -17,8 +18,9 @@ void require_tensors_fit_files(const Checkpoint& c, const std::map<int, uint64_t
     for (const StoredState& s : p.states) {
       const auto bytes = static_cast<uint64_t>(stored_bytes(p.shape.elements(), s.dtype));
       if (bytes > left)
-        throw DataError(fmt::format("{}: its rank files are too small for {} of shape {} and the tensors before it",
-                                    c.folder().string(), p.name, p.shape.str()));
+        throw DataError(
+            fmt::format("{}: its rank files are too small for {} of {}, of shape {}, and the tensors before it",
+                        c.folder().string(), s.name, p.name, p.shape.str()));
       left -= bytes;
     }
   }

@@ -155,7 +155,8 @@ DType Dataset::dtype() const {
   const Handle type(check(H5Dget_type(id_.get()), "read the type", where_), H5Tclose);
   for (const DType t : {DType::f32, DType::bf16})
     if (H5Tequal(type.get(), type_of(t, where_).get()) > 0) return t;
-  throw DataError(fmt::format("{}: has elements of another type; legal: fp32, bf16", where_));
+  throw DataError(
+      fmt::format("{}: has elements of another type, of {} bytes; legal: fp32, bf16", where_, H5Tget_size(type.get())));
 }
 
 int64_t Dataset::file_offset() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -92,18 +93,17 @@ std::vector<StoredState> states_of_version_1(const json& prints, const std::stri
   return states;
 }
 
-StoredState state_from(const json& j, const std::string& name) {
+StoredState state_from(const json& j, const std::string& name, int version) {
   StoredState s;
   s.name = dataset_name_from(j.at("name"), "a state of " + name);
   s.fingerprint = fingerprint_from(j.at("fingerprint"), name);
   const std::string dtype = j.at("dtype").get<std::string>();
-  for (const DType t : {DType::f32, DType::bf16}) {
-    if (dtype != name_of(t)) continue;
-    s.dtype = t;
-    return s;
-  }
-  throw DataError(fmt::format("{} of {} has the type '{}'; legal: {}, {}", s.name, name, shown(dtype),
-                              name_of(DType::f32), name_of(DType::bf16)));
+  if (version > 2 && dtype == name_of(DType::bf16))
+    s.dtype = DType::bf16;
+  else if (dtype != name_of(DType::f32))
+    throw DataError(fmt::format("{} of {} has the type '{}'; legal in version {}: {}", s.name, name, shown(dtype),
+                                version, version > 2 ? "fp32, bf16" : "fp32"));
+  return s;
 }
 
 CheckpointParam parameter_from(const json& j, int version) {
@@ -114,7 +114,7 @@ CheckpointParam parameter_from(const json& j, int version) {
     p.states = states_of_version_1(j.at("fingerprints"), p.name);
   } else {
     for (const json& state : j.at("states")) {
-      p.states.push_back(state_from(state, p.name));
+      p.states.push_back(state_from(state, p.name, version));
       if (p.find(p.states.back().name) != &p.states.back())
         throw DataError(fmt::format("{} of {} is listed twice", p.states.back().name, p.name));
       if (p.states.size() > kMostStates)
@@ -150,6 +150,12 @@ void require_consistent(const CheckpointManifest& m) {
   std::set<std::string_view> names;
   for (const CheckpointParam& p : m.parameters)
     if (!names.insert(p.name).second) throw DataError(fmt::format("the parameter {} is named twice", p.name));
+  std::map<std::string_view, DType> types;
+  for (const CheckpointParam& p : m.parameters)
+    for (const StoredState& s : p.states)
+      if (const DType first = types.emplace(s.name, s.dtype).first->second; first != s.dtype)
+        throw DataError(fmt::format("{} of {} has the type {}, and {} of other parameters", s.name, p.name,
+                                    name_of(s.dtype), name_of(first)));
   names.clear();
   int64_t left = kMostBytes;
   for (const CheckpointFile& f : m.files) {
@@ -210,6 +216,13 @@ const CheckpointParam* CheckpointManifest::parameter(std::string_view name) cons
   return it == parameters.end() ? nullptr : &*it;
 }
 
+int CheckpointManifest::version() const {
+  for (const CheckpointParam& p : parameters)
+    for (const StoredState& s : p.states)
+      if (s.dtype != DType::f32) return 3;
+  return 2;
+}
+
 uint64_t CheckpointManifest::bytes() const {
   uint64_t sum = 0;
   for (const CheckpointFile& f : files) sum += f.bytes;
@@ -227,7 +240,7 @@ std::string serialize(const CheckpointManifest& m) {
   for (const CheckpointFile& f : m.files) files.push_back({{"name", f.name}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
   const ordered_json j = {
       {"format", kFormat},
-      {"version", CheckpointManifest::kVersion},
+      {"version", m.version()},
       {"created_by", m.created_by},
       {"created_at", m.created_at},
       {"step", m.step},
@@ -267,7 +280,7 @@ CheckpointManifest parse_checkpoint_manifest(const std::string& text, const std:
   const json version = j.value("version", json());
   if (version.is_number_integer() && version > CheckpointManifest::kVersion)
     throw NewerFormatError(folder, version.dump(), j.value("created_by", json()));
-  if (version != 1 && version != CheckpointManifest::kVersion)
+  if (!version.is_number_integer() || version < 1)
     throw DataError(fmt::format("{}: is of version {}; this program reads versions 1 to {}", path.string(),
                                 shown(version.dump()), CheckpointManifest::kVersion));
   try {

@@ -43,7 +43,7 @@ struct CheckpointParam {
 };
 
 struct CheckpointManifest {
-  static constexpr int kVersion = 2;  // written; version 1 is read too
+  static constexpr int kVersion = 3;  // the latest; all from 1 on are read
   static constexpr const char* kFileName = "manifest.json";
   static constexpr const char* kIndexName = "index.h5";
   static constexpr const char* kTableName = "index.bin";
@@ -61,6 +61,8 @@ struct CheckpointManifest {
   std::vector<CheckpointParam> parameters;
   std::vector<CheckpointFile> files;  // all files of the folder except manifest.json
 
+  // Returns the version that is written: 3 if a state is not fp32; else 2, which earlier programs read too.
+  int version() const;
   const CheckpointFile* file(std::string_view name) const;
   const CheckpointParam* parameter(std::string_view name) const;
   uint64_t bytes() const;  // of all files

@@ -116,6 +116,7 @@ class Staging::Blocks : public BlockSource {
     staging_.changed_.wait(lock, [&] { return staging_.filled_ >= end_ || staging_.failed_ || staging_.given_up_; });
     if (staging_.given_up_) throw DataError("the save was given up");
     if (staging_.filled_ < end_) throw DataError("the state could not be copied for saving");
+    lock.unlock();  // fill() does not write to the block before the next call
     const std::byte* stored = staging_.memory_at(at);
     if (b.dtype == DType::f32) return reinterpret_cast<const float*>(stored);
     const int64_t elements = b.fragment.count.elements();

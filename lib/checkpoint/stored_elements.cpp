@@ -1,6 +1,5 @@
 #include "checkpoint/stored_elements.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -14,7 +13,13 @@ const void* to_stored(const float* values, int64_t n, DType t, std::vector<bf16>
   if (t == DType::f32) return values;
   FP_CHECK(t == DType::bf16, "{} cannot be stored", name_of(t));
   scratch.resize(static_cast<size_t>(n));
-  std::transform(values, values + n, scratch.begin(), [](float x) { return bf16(x); });
+  uint32_t lost = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(values[i]);
+    scratch[static_cast<size_t>(i)].bits = static_cast<uint16_t>(bits >> 16);
+    lost |= bits & 0xffffu;
+  }
+  FP_CHECK(lost == 0, "a value of a state in bf16 is no bf16 number");
   return scratch.data();
 }
 

@@ -11,7 +11,7 @@ namespace fp {
 
 inline int64_t stored_bytes(int64_t elements, DType t) { return elements * static_cast<int64_t>(size_of(t)); }
 
-// Returns the stored form of n values, which must be exact in it: their own memory, or `scratch`.
+// Returns the stored form of n values: their own memory, or `scratch`. Throws InternalError if one is not exact in it.
 const void* to_stored(const float* values, int64_t n, DType, std::vector<bf16>& scratch);
 
 // Returns the address to which n stored elements must be copied for from_stored() to turn them into `values` in place.

@@ -16,12 +16,14 @@ class NodeMap {
 
   int nodes() const { return nodes_; }
   // Returns the number of ranks of each node, if all have as many and a node's follow one another; else 0.
-  int ranks_per_node() const;
+  int ranks_per_node() const { return ranks_per_node_; }
   int node_of(int rank) const { return node_of_.empty() ? 0 : node_of_[static_cast<size_t>(rank)]; }
 
  private:
+  int equal_nodes() const;  // ranks_per_node()
+
   std::vector<int> node_of_;  // empty: one node
-  int nodes_ = 1;
+  int nodes_ = 1, ranks_per_node_ = 0;
 };
 
 }  // namespace fp

@@ -170,7 +170,7 @@ void declare_quantization(Fields& f, CommunicationSection& s) {
       {.doc = "Keep what is lost when sums of `gradient_bits` are quantized for the last time, and add it to the next "
               "sum (LoCo): what is kept is a moving average, in which the newest loss has this weight. 0: nothing is "
               "kept. Where sums go through nodes, each node keeps its own, else each rank. Memory: 2 bytes for each "
-              "parameter, divided by the ranks of a node if it is the node's; checkpoints have 4 bytes more for each "
+              "parameter, divided by the ranks of a node if it is the node's; checkpoints have 2 bytes more for each "
               "parameter and each of these nodes or ranks, of which there may be 48. A run that resumes with another "
               "number of them begins without.",
        .min = 0,

@@ -36,8 +36,9 @@ NodeMap nodes_of(const ParallelSection& p, int ranks) {
 double checkpoint_bytes(const RunSpec& spec, const ModelSection& model, const Mesh& mesh) {
   const double sent_weights = spec.communication.weight_differences ? 2 : 0;
   double errors = 0;
-  if (const size_t ranks = mesh.data(0).size(); spec.communication.error_feedback > 0 && ranks > 1)
-    errors = 2.0 * static_cast<double>(ranks) / ranks_that_sum_together(mesh, nodes_of(spec.parallel, mesh.size()));
+  if (spec.communication.error_feedback > 0)
+    if (const size_t ranks = mesh.data(0).size(); ranks > 1)
+      errors = 2.0 * static_cast<double>(ranks) / ranks_that_sum_together(mesh, nodes_of(spec.parallel, mesh.size()));
   return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;
 }
 

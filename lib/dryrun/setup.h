@@ -13,7 +13,8 @@ ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
 // Returns the formats of what ranks with shards of the same parameters send.
 ShardFormats shard_formats(const CommunicationSection&);
 
-// Returns the number of ranks per node of a run; 1: nodes differ; 0: all ranks are on one.
+// Returns parallel.ranks_per_node or, without it, the number as found or planned; 1: nodes differ; 0: there is one
+// node.
 inline int64_t ranks_of_node(const ParallelSection& p) { return p.ranks_per_node > 0 ? p.ranks_per_node : p.node_size; }
 // Returns the nodes of a run of `ranks` ranks.
 NodeMap nodes_of(const ParallelSection&, int ranks);

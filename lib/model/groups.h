@@ -39,9 +39,8 @@ Groups make_groups(World&, const Mesh&);
 // group. `by_nodes`: sums over it go through nodes. Every rank calls it.
 Groups complete_groups(const Groups&, const ParamTable&, bool sharded, bool by_nodes = false);
 
-// Returns the data group of `rank` by node, each in the group's order, or nothing where sums cannot go through nodes:
-// if a node has one rank of the group, or if nodes or the data groups of the mesh differ in their numbers of ranks and
-// nodes.
+// Returns the data group of `rank` by node; nothing where sums cannot go through nodes: several nodes have one rank of
+// it each, or nodes differ in their numbers of its ranks, or data groups in their numbers of nodes.
 std::vector<std::vector<int>> data_by_node(const Mesh&, const NodeMap&, int rank);
 
 // Returns the number of data ranks of a node whose gradients are summed before the last quantization: all of the node's

@@ -88,9 +88,8 @@ bool updates_on_host(OptimizerKind);
 // Moves slots to host memory: all of them, but for the parameter's own if training computes with it and the weights
 // stay on the device.
 void offload(std::vector<StateSlot>&, DType compute, bool weights = false);
-// Bytes of all of an optimizer's slots of a parameter's element, which checkpoints save, and of
-// those that offload() moves: on average over the parameters of a model of which the fraction `matrices` has
-// Param::matrix.
+// Return the bytes for each parameter that all slots of an optimizer take, which checkpoints save, and those that
+// offload() moves: on average over a model of whose parameters the fraction `matrices` has Param::matrix.
 double saved_bytes(OptimizerKind, double matrices);
 double offloaded_bytes(OptimizerKind, double matrices, DType compute, bool weights = false);
 

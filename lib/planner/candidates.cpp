@@ -9,6 +9,7 @@
 #include "config/validate.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/setup.h"
+#include "model/groups.h"
 #include "planner/gradient_bits.h"
 #include "planner/memory.h"
 #include "sharding/arrange.h"
@@ -226,18 +227,26 @@ std::vector<Plan> Candidates::schedules(const Plan& lead) const {
   return list;
 }
 
+bool Candidates::sums_through_nodes(const Plan& p) const {
+  RunSpec s = with_plan(spec_, p);
+  s.parallel.node_size = node_;
+  try {
+    return ranks_that_sum_together(arrange(s, ranks_), nodes_of(s.parallel, ranks_)) > 1;
+  } catch (const ConfigError&) {
+    return false;  // no legal plan
+  }
+}
+
 std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   std::vector<Plan> list;
   const int64_t most = open("zero_stage") && from.zero_stage >= 1 ? 3 : from.zero_stage;
   const CommunicationSection usual;
+  const bool may_keep = open("node_weights") && most == 3 && sums_through_nodes(from);
   for (Plan p : savings_.of(from))
     for (int64_t zero = from.zero_stage; zero <= most; ++zero) {
       p.zero_stage = zero;
-      // Ranks of a node keep weights together if several of them have shards of the same ones, and others have too.
-      const int64_t sharers = node_ / p.tensor;
-      const bool several = sharers > 1 && p.data * p.sequence > sharers;
       for (const bool kept : {true, false}) {
-        if (open("node_weights")) p.node_weights = kept && zero == 3 && several;
+        if (open("node_weights")) p.node_weights = kept && zero == 3 && may_keep;
         if (kept && !p.node_weights) continue;
         // Keys of other sections may need the weights on the device, and those of `communication` a ZeRO stage.
         const bool unsure = p.weights != from.weights || (zero != from.zero_stage && spec_.communication != usual);

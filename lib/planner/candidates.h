@@ -53,6 +53,7 @@ class Candidates {
     return open(key) ? savings_.offloads() : written == Offload::host;
   }
   bool may_fit(const Plan&) const;
+  bool sums_through_nodes(const Plan&) const;  // several ranks of each of several nodes share parameters
 
   RunSpec spec_;
   Plan given_;

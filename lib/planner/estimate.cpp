@@ -83,12 +83,11 @@ double host_buffers(const RunSpec& s, double elements) {
          early * (1 - s.memory.offload.device_share) * elements;
 }
 
-// Bytes of the staging area of a rank that owns `parameters` parameters.
-double staged_bytes(const RunSpec& s, const Mesh& mesh, double parameters) {
+// Bytes of the staging area of a rank that saves `saved` bytes.
+double staged_bytes(const RunSpec& s, double saved) {
   if (!saves_in_background(s)) return 0;
-  const double all = checkpoint_bytes(s, s.model, mesh) * parameters,
-               limit = static_cast<double>(s.checkpoint.staging_mib << 20);
-  return limit > 0 ? std::min(all, limit) : all;
+  const double limit = static_cast<double>(s.checkpoint.staging_mib << 20);
+  return limit > 0 ? std::min(saved, limit) : saved;
 }
 
 // Parameters of the largest two stages that follow each other.
@@ -187,6 +186,7 @@ class Estimator::Impl {
                                            static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
     const double of_node = kept_of_node(spec, mesh) + kept_errors(spec, mesh);
+    const double saved = checkpoint_bytes(spec, spec.model, mesh);  // for each parameter
     RankMemory most;
     double offloaded = 0, staging = 0;
     const bool budget = spec.memory.has_budget();
@@ -202,7 +202,7 @@ class Estimator::Impl {
       const double inputs =
           held * static_cast<double>(all.bytes.offloaded) + static_cast<double>(all.bytes.offloaded_working);
       const double away = moved + buffers + inputs,
-                   staged = staged_bytes(spec, mesh, static_cast<double>(all.parameters) / sharers);
+                   staged = staged_bytes(spec, saved * static_cast<double>(all.parameters) / sharers);
       offloaded = std::max(offloaded, away);
       staging = std::max(staging, staged);
       const double passes =
@@ -229,11 +229,11 @@ class Estimator::Impl {
     if (on_gpu) most.device_bytes += reserved;
     most.available = usable_bytes(cluster_, cluster_.memory_gib);
     set_budget(most, spec.memory);
-    const int64_t ranks_of_node = std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
-    most.node_offloaded = static_cast<int64_t>(offloaded) * ranks_of_node;
-    most.node_staging = static_cast<int64_t>(staging) * ranks_of_node;
+    const int64_t per_node = std::min<int64_t>(mesh.size(), cluster_.ranks_per_node);
+    most.node_offloaded = static_cast<int64_t>(offloaded) * per_node;
+    most.node_staging = static_cast<int64_t>(staging) * per_node;
     if (!on_gpu) {
-      most.node_bytes = most.bytes * ranks_of_node;
+      most.node_bytes = most.bytes * per_node;
       most.node_available = most.available;
     } else if (most.host_bytes() > 0 && cluster_.host_memory_gib > 0) {
       most.node_bytes = most.host_bytes();

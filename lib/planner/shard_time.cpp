@@ -1,5 +1,6 @@
 #include "planner/shard_time.h"
 
+#include "dryrun/setup.h"
 #include "model/groups.h"
 
 namespace fp {
@@ -19,8 +20,11 @@ struct ByNodes {
   double ranks() const { return static_cast<double>(in_node.size()); }
 };
 
-ByNodes by_nodes(const RunSpec& spec, const CostModel& costs, const Mesh& mesh) {
-  const std::vector<std::vector<int>> groups = data_by_node(mesh, costs.nodes(), 0);
+ByNodes by_nodes(const RunSpec& spec, const Mesh& mesh) {
+  const CommunicationSection& c = spec.communication;
+  std::vector<std::vector<int>> groups;
+  if (c.by_nodes || c.gradient_bits > 0 || c.node_weights || c.weight_differences)
+    groups = data_by_node(mesh, nodes_of(spec.parallel, mesh.size()), 0);
   ByNodes n;
   if (groups.empty()) {
     n = {{0}, mesh.data(0)};
@@ -29,7 +33,7 @@ ByNodes by_nodes(const RunSpec& spec, const CostModel& costs, const Mesh& mesh) 
     for (const std::vector<int>& g : groups) n.across.push_back(g.front());
   }
   n.several = n.across.size() > 1 && n.in_node.size() > 1;
-  n.through = n.several && spec.communication.by_nodes;
+  n.through = n.several && c.by_nodes;
   return n;
 }
 
@@ -68,7 +72,7 @@ double gather_seconds(const CostModel& costs, const Mesh& mesh, const ByNodes& n
 double reduce_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters) {
   const double bytes = parameters * gradient_bytes(spec);
   if (spec.parallel.zero_stage == 0) return share_seconds(costs, CommKind::all_reduce, mesh.data(0), 2 * bytes);
-  const ByNodes nodes = by_nodes(spec, costs, mesh);
+  const ByNodes nodes = by_nodes(spec, mesh);
   if (spec.communication.gradient_bits > 0) return quantized_reduce_seconds(spec, costs, nodes, parameters);
   if (!nodes.through) return share_seconds(costs, CommKind::reduce_scatter, mesh.data(0), bytes);
   return share_seconds(costs, CommKind::reduce_scatter, nodes.in_node, bytes) +
@@ -77,7 +81,7 @@ double reduce_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& m
 
 double gathers_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters, int gathers) {
   const CommunicationSection& c = spec.communication;
-  const ByNodes nodes = by_nodes(spec, costs, mesh);
+  const ByNodes nodes = by_nodes(spec, mesh);
   const double exact = parameters * weight_bytes(spec);
   const bool quantized = c.weight_bits > 0 && !c.weight_differences;
   const double first =
@@ -91,7 +95,7 @@ double updated_weights_seconds(const RunSpec& spec, const CostModel& costs, cons
   const CommunicationSection& c = spec.communication;
   const int64_t zero = spec.parallel.zero_stage;
   const bool keeps_whole = (zero == 1 || zero == 2) && spec.memory.offload.weights == Offload::none;
-  const ByNodes nodes = by_nodes(spec, costs, mesh);
+  const ByNodes nodes = by_nodes(spec, mesh);
   const double bytes = parameters * (c.weight_differences ? quantized_bytes(spec, c.weight_bits) : weight_bytes(spec));
   if (keeps_whole) return gather_seconds(costs, mesh, nodes, bytes);
   return c.weight_differences && nodes.several ? spread_seconds(costs, nodes, bytes) : 0;

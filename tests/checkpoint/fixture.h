@@ -59,13 +59,15 @@ inline ParamTable small_table(int tp = 1, int index = 0, int layers = 2, int sha
   return t;
 }
 
-// Expected elements of a tensor: arbitrary finite floats, including denormals and -0. Those of states that AdamW does
-// not have are bf16 numbers.
+constexpr const char* kNarrowState = "average";  // a state that is kept in bf16
+
+// Expected elements of a tensor: arbitrary finite floats, including denormals and -0. Those of states in bf16 are bf16
+// numbers.
 class KnownValues {
  public:
   KnownValues(const std::string& name, const std::string& state, uint64_t seed)
       : key_(Philox::name_id(name) + seed * 7919 + number_of(state) * 104729),
-        mask_(number_of(state) == slots().size() ? 0xffff0000u : 0xffffffffu) {}
+        mask_(state == kNarrowState || state.starts_with(kErrorState) ? 0xffff0000u : 0xffffffffu) {}
   float operator[](int64_t index) const {
     const auto bits = static_cast<uint32_t>(Philox::mix(key_ + static_cast<uint64_t>(index) * 0x10001)) & mask_;
     return std::bit_cast<float>((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
@@ -73,7 +75,8 @@ class KnownValues {
 
  private:
   static uint64_t number_of(const std::string& state) {
-    return static_cast<uint64_t>(std::ranges::find(slots(), state, &StateSlot::name) - slots().begin());
+    const auto found = std::ranges::find(slots(), state, &StateSlot::name);
+    return found == slots().end() ? Philox::name_id(state) : static_cast<uint64_t>(found - slots().begin());
   }
   uint64_t key_;
   uint32_t mask_;

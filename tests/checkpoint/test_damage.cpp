@@ -109,7 +109,7 @@ TEST_CASE("a folder that is no checkpoint, or of another version, is reported as
   } catch (const NewerFormatError& e) {
     CHECK(e.code() == ExitCode::bad_config);
     CHECK(contains(e.what(),
-                   "is of format version 7, this program reads up to version 2: use the program that saved it, "
+                   "is of format version 7, this program reads up to version 3: use the program that saved it, "
                    "fptrain 9.1"));
   }
   CHECK(contains(reason(resealed(of_version('0'))), "is of version 0"));

@@ -9,6 +9,15 @@ namespace {
 
 using std::filesystem::path;
 
+// With a state in bf16 beside those of AdamW.
+ParamTable mutated_table(int shards, int shard) {
+  ParamTable table = small_table(1, 0, 1, shards, shard);
+  std::vector<StateSlot> which = slots();
+  which.push_back({.name = kNarrowState, .dtype = DType::bf16});
+  table.set_slots(which);
+  return table;
+}
+
 struct Verdicts {
   int refused = 0, right = 0;
 };
@@ -16,7 +25,7 @@ struct Verdicts {
 // Opens, verifies and loads the checkpoint as commands and resuming runs do. A UserError counts as a refusal; what is
 // loaded must be what was saved; anything else fails the test.
 void load_mutated(const path& folder, Verdicts& verdicts) {
-  State state(small_table(1, 0, 1));
+  State state(mutated_table(1, 0));
   try {
     const Checkpoint checkpoint = Checkpoint::open(folder, Checkpoint::Verify::all_but_tensors);
     checkpoint.state();
@@ -44,11 +53,11 @@ path save_of_three_ranks(const path& dir) {
   const path hidden = begin_save(dir, 1);
   std::vector<RankFile> files;
   for (int rank = 0; rank < 3; ++rank) {
-    State state(small_table(1, 0, 1, 3, rank), StoreOptions{DType::f32, true, DType::f32, 1});
+    State state(mutated_table(3, rank), StoreOptions{DType::f32, true, DType::f32, 1});
     state.fill(1);
     files.push_back(write_rank_file(hidden, state.store, *state.ops, rank));
   }
-  return finish_save(hidden, small_table(1, 0, 1), files, some_state(1), {"test", Mesh(1, 3, 1, 1, 3), 0});
+  return finish_save(hidden, mutated_table(1, 0), files, some_state(1), {"test", Mesh(1, 3, 1, 1, 3), 0});
 }
 
 Verdicts verdicts_on_mutations_of(const std::string& file, int count) {

@@ -18,7 +18,7 @@ using std::filesystem::path;
 // AdamW's states, all fp32, and one more.
 std::vector<StateSlot> with_average(DType dtype) {
   std::vector<StateSlot> which = slots();
-  which.push_back({.name = "average", .dtype = dtype});
+  which.push_back({.name = kNarrowState, .dtype = dtype});
   return which;
 }
 
@@ -35,8 +35,10 @@ TEST_CASE("a state in bf16 takes two bytes an element in a checkpoint, and loads
   const Checkpoint wide = Checkpoint::open(test::save_ranks(dir.path / "wide", 1, 2, 3, 5, with_average(DType::f32)));
   const Checkpoint narrow =
       Checkpoint::open(test::save_ranks(dir.path / "narrow", 1, 2, 3, 5, with_average(DType::bf16)));
+  CHECK(manifest_of(wide.folder())["version"] == 2);
+  CHECK(manifest_of(narrow.folder())["version"] == 3);
   for (const CheckpointParam& p : narrow.manifest().parameters)
-    for (const StoredState& s : p.states) CHECK(s.dtype == (s.name == "average" ? DType::bf16 : DType::f32));
+    for (const StoredState& s : p.states) CHECK(s.dtype == (s.name == kNarrowState ? DType::bf16 : DType::f32));
   {
     const h5::File file = h5::File::open(narrow.folder() / "rank-00000.h5");
     CHECK(file.dataset("model.embed_tokens.weight/average/0").dtype() == DType::bf16);
@@ -62,14 +64,14 @@ TEST_CASE("h5py reads a state in bf16") {
   const path folder = test::save_ranks(dir.path, 1, 2, 3, 5, with_average(DType::bf16));
   const std::string name = "model.layers.1.self_attn.qkv_proj.weight";
   std::istringstream text(
-      test::run({"/usr/bin/python3", FP_SOURCE_DIR "/scripts/read_checkpoint.py", folder.string(), name, "average"})
+      test::run({"/usr/bin/python3", FP_SOURCE_DIR "/scripts/read_checkpoint.py", folder.string(), name, kNarrowState})
           .output);
   std::string header;
   std::getline(text, header);
   CHECK(header == fmt::format("# {} average [48, 16] float32", name));
   int64_t index = 0, wrong = 0;
   for (std::string word; text >> word; ++index)
-    wrong += std::strtof(word.c_str(), nullptr) != known_value(name, "average", index, 5);
+    wrong += std::strtof(word.c_str(), nullptr) != known_value(name, kNarrowState, index, 5);
   CHECK(index == 48 * 16);
   CHECK(wrong == 0);
 }
@@ -80,7 +82,7 @@ TEST_CASE("a manifest that names another type than is stored is refused") {
   const json good = manifest_of(folder);
   const auto refusal = [&](size_t state, const char* dtype, const auto& use) {
     json m = good;
-    m["parameters"][1]["states"][state]["dtype"] = dtype;
+    for (json& p : m["parameters"]) p["states"][state]["dtype"] = dtype;
     reseal(folder, m);
     const Checkpoint c = Checkpoint::open(folder);
     return data_error([&] { use(c); });
@@ -90,6 +92,12 @@ TEST_CASE("a manifest that names another type than is stored is refused") {
   CHECK(contains(refusal(0, "bf16", load), "param of model.layers.0.input_layernorm.weight"));
   CHECK(contains(refusal(3, "fp32", verify_with_hdf5), "has elements of bf16, should have fp32"));
   CHECK(contains(refusal(0, "bf16", verify_with_hdf5), "has elements of fp32, should have bf16"));
+
+  json mixed = good;
+  mixed["parameters"][1]["states"][3]["dtype"] = "fp32";
+  reseal(folder, mixed);
+  CHECK(contains(data_error([&] { Checkpoint::open(folder); }),
+                 "average of model.layers.0.input_layernorm.weight has the type fp32, and bf16 of other parameters"));
 }
 
 TEST_CASE("a value that is not exact in its type is not saved") {
@@ -105,7 +113,7 @@ TEST_CASE("a value that is not exact in its type is not saved") {
     std::vector<float> values;
   } source;
   const path hidden = begin_save(dir.path, 1);
-  CHECK(contains(data_error([&] { write_rank_file(hidden, table, source, 0); }), "average of model.embed_tokens"));
+  CHECK_THROWS_AS(write_rank_file(hidden, table, source, 0), InternalError);
 }
 
 }  // namespace

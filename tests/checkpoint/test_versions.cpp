@@ -1,4 +1,4 @@
-// Manifests of format version 1, and the lists of states that version 2 has.
+// Manifests of format version 1, and the lists of states of later versions.
 #include "checkpoint/inspect.h"
 #include "fixture.h"
 
@@ -82,7 +82,8 @@ TEST_CASE("states that a manifest cannot have are refused") {
     reseal(folder, m);
     return data_error([&] { Checkpoint::open(folder); });
   };
-  CHECK(contains(refusal([](json& s) { s[1]["dtype"] = "int4"; }), "has the type 'int4'; legal: fp32, bf16"));
+  CHECK(contains(refusal([](json& s) { s[1]["dtype"] = "int4"; }), "has the type 'int4'; legal in version 2: fp32"));
+  CHECK(contains(refusal([](json& s) { s[1]["dtype"] = "bf16"; }), "has the type 'bf16'; legal in version 2: fp32"));
   CHECK(contains(refusal([](json& s) { s[2]["name"] = "exp_avg"; }), "is listed twice"));
   CHECK(contains(refusal([](json& s) { s[1]["name"] = "a/b"; }), "'a/b' is not the name of a state of"));
   CHECK(contains(refusal([](json& s) { std::swap(s[0], s[1]); }), "is not the parameter itself, 'param'"));

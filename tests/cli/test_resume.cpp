@@ -284,7 +284,7 @@ TEST_CASE("a corrupt checkpoint is skipped but one of a later format is not", "[
     CAPTURE(o.output);
     CHECK(o.code == 2);
     CHECK_THAT(o.output,
-               Catch::Contains("is of format version 7, this program reads up to version 2: use the program that "
+               Catch::Contains("is of format version 7, this program reads up to version 3: use the program that "
                                "saved it, fptrain") &&
                    Catch::Contains("/step-00000010 and --set run.directory=ANOTHER"));
     CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast});

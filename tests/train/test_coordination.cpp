@@ -161,7 +161,7 @@ TEST_CASE("a run does not resume from before a checkpoint of a later format") {
     checkpoint_to_resume("auto", dir.path, state.table);
     FAIL("one was chosen");
   } catch (const ConfigError& e) {
-    CHECK(contains(e.what(), "step-00000003: is of format version 7, this program reads up to version 2"));
+    CHECK(contains(e.what(), "step-00000003: is of format version 7, this program reads up to version 3"));
     CHECK(contains(e.what(), "--resume " + (dir.path / "step-00000001").string() + " and --set run.directory=ANOTHER"));
   }
   CHECK(names_in(dir.path) == std::vector<std::string>{"step-00000001", "step-00000002", "step-00000003"});
