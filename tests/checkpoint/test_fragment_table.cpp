@@ -215,7 +215,7 @@ TEST_CASE("shapes larger than the files are refused before memory is allocated")
   m.parameters[3].shape = {int64_t{1} << 30, int64_t{1} << 30};
   write_text(folder / "manifest.json", serialize(m));
   CHECK(contains(data_error([&] { verify_tensors(Checkpoint::open(folder)); }),
-                 "too small for model.layers.0.self_attn.qkv_proj.bias of shape [1073741824,1073741824]"));
+                 "of model.layers.0.self_attn.qkv_proj.bias, of shape [1073741824,1073741824]"));
 }
 
 }  // namespace
