@@ -34,7 +34,7 @@ std::shared_ptr<Group> group_of_matrices(const Groups& g, bool sharded) {
 
 // Returns the number of nodes that the ranks of a data group are on, a node's one after the other; 0 if nodes have
 // different numbers of them.
-size_t nodes_of(const std::vector<int>& data, const NodeMap& nodes) {
+size_t count_nodes(const std::vector<int>& data, const NodeMap& nodes) {
   size_t count = 0, first = 0, each = 0;  // `first`: of the node
   for (size_t i = 1; i <= data.size(); ++i) {
     if (i < data.size() && nodes.node_of(data[i]) == nodes.node_of(data[first])) continue;
@@ -75,12 +75,12 @@ Groups complete_groups(const Groups& groups, const ParamTable& table, bool shard
 std::vector<std::vector<int>> data_by_node(const Mesh& mesh, const NodeMap& nodes, int rank) {
   if (nodes.nodes() > 1 && nodes.ranks_per_node() == 0) return {};
   const std::vector<int> data = mesh.data(rank);
-  const size_t count = nodes_of(data, nodes), each = count > 0 ? data.size() / count : 0;
+  const size_t count = count_nodes(data, nodes), each = count > 0 ? data.size() / count : 0;
   if (count == 0 || (count > 1 && each == 1)) return {};
   // All must sum in the same way: tensor ranks hold copies, and a checkpoint has the errors of all.
   for (int p = 0; p < mesh.pp(); ++p)
     for (int t = 0; t < mesh.tp(); ++t)
-      if (nodes_of(mesh.data(mesh.rank_of({p, 0, 0, t})), nodes) != count) return {};
+      if (count_nodes(mesh.data(mesh.rank_of({p, 0, 0, t})), nodes) != count) return {};
   std::vector<std::vector<int>> by_node;
   for (auto first = data.begin(); first != data.end(); first += static_cast<std::ptrdiff_t>(each))
     by_node.emplace_back(first, first + static_cast<std::ptrdiff_t>(each));
