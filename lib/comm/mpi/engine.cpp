@@ -1,11 +1,23 @@
 #include "comm/mpi/engine.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 
-#include <chrono>
+#include <algorithm>
 #include <thread>
 
 namespace fp {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// Sleeps for an eighth of the time waited so far, the most by which this prolongs a wait.
+void sleep_after(Clock::duration waited) {
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 8, 20us, 1000us));
+}
+
+}  // namespace
 
 void check_mpi(int result, const std::string& what) {
   if (result == MPI_SUCCESS) return;
@@ -15,22 +27,41 @@ void check_mpi(int result, const std::string& what) {
   throw CommError(what + ": " + std::string(text, static_cast<size_t>(length)));
 }
 
+// By default the system lets threads sleep up to 50 us longer than they ask.
+MpiEngine::MpiEngine(int64_t largest_message) : largest_message_(largest_message) {
+  constexpr unsigned long kNanoseconds = 1000;
+  ::prctl(PR_SET_TIMERSLACK, kNanoseconds);
+}
+
 void MpiEngine::progress() {
   // By index, because advance() may destroy an operation that fails; it adds none.
   for (size_t i = 0; i < under_way_.size(); ++i) under_way_[i]->advance();
 }
 
 void MpiEngine::wait_until(const std::function<bool()>& done) {
-  constexpr int kEager = 100, kPolite = 1000;     // iterations before yielding, and before sleeping
-  constexpr int kShortest = 50, kLongest = 1000;  // microseconds: the longer it takes, the less a delay matters
-  for (int turn = 0;; ++turn) {
+  constexpr Clock::duration kSpin = 50us, kYield = 1ms;  // time waited from which on it yields, and sleeps
+  const auto start = Clock::now();
+  for (;;) {
     progress();
     if (done()) return;
-    if (turn > kPolite)
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min(kShortest + turn - kPolite, kLongest)));
-    else if (turn > kEager)
-      sched_yield();
+    const auto now = Clock::now();
+    if (now - start < kSpin) continue;
+    if (now - start < kYield && now > core_is_shared_until_)
+      yield_core();
+    else
+      sleep_after(now - start);
   }
+}
+
+// Yielding is fastest where the core is idle. Another program that gets the core keeps it for a whole time slice, often
+// 3 ms, but a thread that wakes gets it back at once: then this sleeps for some time, and tries again.
+void MpiEngine::yield_core() {
+  constexpr Clock::duration kSlow = 500us;
+  constexpr int kTimesAsLong = 16;
+  const auto before = Clock::now();
+  sched_yield();
+  const auto after = Clock::now();
+  if (after - before > kSlow) core_is_shared_until_ = after + kTimesAsLong * (after - before);
 }
 
 MpiOperation::MpiOperation(MpiEngine& engine, MPI_Comm comm, std::string what, int tag,

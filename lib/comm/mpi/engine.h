@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,21 +23,26 @@ class MpiOperation;
 
 class MpiEngine {
  public:
-  explicit MpiEngine(int64_t largest_message) : largest_message_(largest_message) {}
+  // The calling thread is the one that waits.
+  explicit MpiEngine(int64_t largest_message);
 
   BufferPool& buffers() { return buffers_; }
   int64_t largest_message() const { return largest_message_; }  // in bytes; longer data takes several messages
 
   // Advances all operations in flight, without waiting.
   void progress();
-  // Advances all operations until done() returns true. Soon yields the core, as there may be more ranks than cores.
+  // Advances all operations until done() returns true. Soon gives up the core in between, as there may be more ranks
+  // than cores, or other programs.
   void wait_until(const std::function<bool()>& done);
 
  private:
   friend MpiOperation;
+  void yield_core();
+
   int64_t largest_message_;
   BufferPool buffers_;
   std::vector<MpiOperation*> under_way_;
+  std::chrono::steady_clock::time_point core_is_shared_until_{};  // according to the last slow yield
 };
 
 // A communication on one communicator, executed as phases of messages one after another.
