@@ -18,10 +18,10 @@ void delay(CopyLane lane) {
 }  // namespace
 
 const std::vector<Backend>& backends() {
-  // The one in use first.
+  // The one in use first, or the best.
   static const std::vector<Backend> all = [] {
     std::vector<Backend> cpus;
-    for (int i = static_cast<int>(chosen_isa()); i >= 0; --i) {
+    for (int i = static_cast<int>(chosen_isa() == fastest_isa() ? best_isa() : chosen_isa()); i >= 0; --i) {
       const auto isa = static_cast<Isa>(i);
       cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{{}, delay}),
                       allocate_on_host});

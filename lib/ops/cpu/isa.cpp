@@ -6,6 +6,8 @@
 
 #include "base/amx_tiles.h"
 #include "base/error.h"
+#include "base/stopwatch.h"
+#include "ops/cpu/kernels.h"
 
 #ifdef FP_X86_KERNELS
 #include <cpuid.h>
@@ -68,10 +70,36 @@ Isa best_isa() {
 #endif
 }
 
+bool widening_is_faster(double dot_products, double fp32) {
+  constexpr double kClearly = 1.2;  // CPUs differ by factors of 2 in either direction, so noise does not decide
+  return fp32 > kClearly * dot_products;
+}
+
+Isa fastest_isa() {
+  static const Isa fastest = [] {
+    const Isa best = best_isa();
+    if (best != Isa::avx512bf16) return best;
+    constexpr int kBursts = 16;
+    constexpr int64_t kRepeats = 5'000;  // 10 to 40 microseconds, so that most bursts are not interrupted
+    const auto rate = [&](bool bf16) {
+      double flops = 0;
+      const double s = seconds_of([&] { flops = cpu::kernels(best).multiply_in_registers(bf16, kRepeats); });
+      return flops / s;
+    };
+    double dot_products = 0, fp32 = 0;
+    for (int i = 0; i < kBursts; ++i) {
+      dot_products = std::max(dot_products, rate(true));
+      fp32 = std::max(fp32, rate(false));
+    }
+    return widening_is_faster(dot_products, fp32) ? Isa::avx512 : best;
+  }();
+  return fastest;
+}
+
 Isa chosen_isa() {
   const Isa best = best_isa();
   const char* wish = std::getenv("FPTRAIN_ISA");
-  if (wish == nullptr || *wish == '\0') return best;
+  if (wish == nullptr || *wish == '\0') return fastest_isa();
   std::string legal;
   for (int i = 0; i <= static_cast<int>(best); ++i) {
     const auto isa = static_cast<Isa>(i);
