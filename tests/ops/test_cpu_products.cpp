@@ -89,11 +89,3 @@ TEST_CASE("oneDNN and the CPU kernels agree on matrix products") {
 }
 
 }  // namespace fp::test
-
-TEST_CASE("bf16 is widened where the CPU's dot products are clearly slower than fp32", "[ops][cpu]") {
-  CHECK(widening_is_faster(85e9, 170e9));         // an Intel CPU whose AMX cannot be used
-  CHECK_FALSE(widening_is_faster(472e9, 236e9));  // Zen 4
-  CHECK_FALSE(widening_is_faster(100e9, 110e9));
-  const Isa fastest = fastest_isa(), best = best_isa();
-  CHECK((fastest == best || (best == Isa::avx512bf16 && fastest == Isa::avx512)));
-}

@@ -6,8 +6,6 @@
 
 #include "base/amx_tiles.h"
 #include "base/error.h"
-#include "base/stopwatch.h"
-#include "ops/cpu/kernels.h"
 
 #ifdef FP_X86_KERNELS
 #include <cpuid.h>
@@ -46,6 +44,11 @@ bool has_amx_bf16() {
   return (CpuidBits(7).d & (amx_bf16 | amx_tile)) == (amx_bf16 | amx_tile);
 }
 
+bool has_avx512_fp16() {
+  constexpr unsigned avx512_fp16 = 1u << 23;
+  return (CpuidBits(7).d & avx512_fp16) != 0;
+}
+
 }  // namespace
 #endif
 
@@ -70,30 +73,12 @@ Isa best_isa() {
 #endif
 }
 
-bool widening_is_faster(double dot_products, double fp32) {
-  constexpr double kClearly = 1.2;  // CPUs differ by factors of 2 in either direction, so noise does not decide
-  return fp32 > kClearly * dot_products;
-}
-
 Isa fastest_isa() {
-  static const Isa fastest = [] {
-    const Isa best = best_isa();
-    if (best != Isa::avx512bf16) return best;
-    constexpr int kBursts = 16;
-    constexpr int64_t kRepeats = 5'000;  // 10 to 40 microseconds, so that most bursts are not interrupted
-    const auto rate = [&](bool bf16) {
-      double flops = 0;
-      const double s = seconds_of([&] { flops = cpu::kernels(best).multiply_in_registers(bf16, kRepeats); });
-      return flops / s;
-    };
-    double dot_products = 0, fp32 = 0;
-    for (int i = 0; i < kBursts; ++i) {
-      dot_products = std::max(dot_products, rate(true));
-      fp32 = std::max(fp32, rate(false));
-    }
-    return widening_is_faster(dot_products, fp32) ? Isa::avx512 : best;
-  }();
-  return fastest;
+  const Isa best = best_isa();
+#ifdef FP_X86_KERNELS
+  if (best == Isa::avx512bf16 && __builtin_cpu_is("intel") && has_avx512_fp16()) return Isa::avx512;
+#endif
+  return best;
 }
 
 Isa chosen_isa() {

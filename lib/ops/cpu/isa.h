@@ -15,13 +15,9 @@ constexpr std::string_view name_of(Isa isa) {
 // Returns the best instruction set that both this CPU and this build support.
 Isa best_isa();
 
-// Whether bf16 is multiplied faster widened to fp32 than by the CPU's dot products, from the FLOP/s of both: so it is
-// on Intel's CPUs whose AMX cannot be used, where AVX512_BF16 has half the rate of fp32; on AMD's it has twice the
-// rate.
-bool widening_is_faster(double dot_products, double fp32);
-
-// Returns best_isa() or, if that is AVX512_BF16 and measurements say that widening is faster, AVX-512. They take a few
-// milliseconds in the first call.
+// Returns best_isa(), but AVX-512 in place of AVX512_BF16 on Intel's CPUs since Sapphire Rapids whose AMX cannot be
+// used: there a product of bf16 takes twice as long as one of the same operands widened to fp32. This is known from
+// measurements (docs/benchmarks.md) and not measured at start, as ranks must agree, however busy their machines are.
 Isa fastest_isa();
 
 // Returns fastest_isa(), or the one up to best_isa() named by the environment variable FPTRAIN_ISA. Throws ConfigError
