@@ -165,8 +165,7 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   RunSpec spec;
   Written written;
   decode(root, fields_of(spec), written, problems);
-  for (const std::string& problem : resolve_open_keys(spec, written))
-    problems.add(written.places.at("parallel.auto"), problem);
+  resolve_open_keys(spec, written);
   if (spec.train.epochs > 0) written.open.emplace("train.steps");  // known once the data are
   try {
     if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())

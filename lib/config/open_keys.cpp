@@ -40,23 +40,18 @@ bool is_auto(const YamlEntry* section) {
   return section != nullptr && section->value.kind == YamlNode::Kind::scalar && section->value.text == "auto";
 }
 
-// Returns why other keys leave the planner no choice for this one; empty if they leave it a choice.
-std::string_view no_choice_because(const RunSpec& spec, std::string_view name) {
+// Whether other keys leave only one value for this one.
+bool is_meaningless(const RunSpec& spec, std::string_view name) {
   const PipelineSection& p = spec.parallel.pipeline;
-  const bool muon = spec.optimizer.kind == OptimizerKind::muon;
+  if (name == "recompute") return !p.recompute.empty();
   const bool stays = spec.memory.offload.optimizer == Offload::none && !is_open(spec, "offload.optimizer");
-  if (name == "recompute" && !p.recompute.empty()) return "parallel.pipeline.recompute sets it for each stage";
-  if ((name == "subgroup" || name == "offload.weights" || name == "device_share") && stays)
-    return "memory.offload.optimizer is none";
-  if ((name == "offload.weights" || name == "device_share") && muon) return "optimizer.kind is muon";
-  if (name == "offload.weights" && spec.memory.offload.early_gradients) return "memory.offload.early_gradients is true";
-  if (name == "offload.weights" && !spec.eval.sample_prompt.empty()) return "eval.sample_prompt is set";
-  if (name == "gradient_bits" && spec.communication.max_gradient_error == 0)
-    return "communication.max_gradient_error is 0";
-  const bool scheduled = name.starts_with("pipeline.") && name != "pipeline.ranks";
-  if ((name == "offload.weights" || scheduled) && !p.schedule_file.empty())
-    return "parallel.pipeline.schedule_file is given";
-  return {};
+  if (name == "subgroup") return stays;
+  if (name == "offload.weights")
+    return stays || spec.optimizer.kind == OptimizerKind::muon || spec.memory.offload.early_gradients ||
+           !spec.eval.sample_prompt.empty() || !p.schedule_file.empty();
+  if (name == "gradient_bits") return spec.communication.max_gradient_error == 0;
+  if (name == "device_share") return stays || spec.optimizer.kind == OptimizerKind::muon;
+  return !p.schedule_file.empty() && name.starts_with("pipeline.") && name != "pipeline.ranks";
 }
 
 }  // namespace
@@ -86,24 +81,18 @@ void add_to_auto(YamlNode& root, const std::string& name, const Place& place) {
   if (list.kind == YamlNode::Kind::list) list.items.emplace_back(YamlNode::Kind::scalar, place, name);
 }
 
-std::vector<std::string> resolve_open_keys(RunSpec& spec, Written& written) {
+void resolve_open_keys(RunSpec& spec, Written& written) {
   const bool closed = written.has("parallel.auto") && spec.parallel.open.empty();
-  std::vector<std::string> listed = std::move(spec.parallel.open), problems;
+  std::vector<std::string> listed = std::move(spec.parallel.open);
   if (spec.memory.has_budget() && !closed) listed.emplace_back("memory");
   spec.parallel.open.clear();
   for (const OpenKey& key : kOpenKeys) {
     const auto names_it = [&](const std::string& l) { return stands_for(l, key); };
-    if (std::none_of(listed.begin(), listed.end(), names_it) || written.has(std::string(key.path))) continue;
-    const std::string_view reason = no_choice_because(spec, key.name);
-    if (reason.empty()) {
-      spec.parallel.open.emplace_back(key.name);
-      written.open.emplace(key.path);
-    } else if (std::find(listed.begin(), listed.end(), key.name) != listed.end()) {
-      problems.push_back(
-          fmt::format("parallel.auto names {}, but the planner has no choice for {}: {}", key.name, key.path, reason));
-    }
+    if (std::none_of(listed.begin(), listed.end(), names_it)) continue;
+    if (written.has(std::string(key.path)) || is_meaningless(spec, key.name)) continue;
+    spec.parallel.open.emplace_back(key.name);
+    written.open.emplace(key.path);
   }
-  return problems;
 }
 
 void require_planned(const RunSpec& spec, const std::string& who, std::span<const std::string_view> names) {

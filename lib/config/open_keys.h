@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "config/fields/decode.h"
 #include "config/run_spec.h"
@@ -30,10 +29,9 @@ std::optional<Place> take_auto(YamlNode& root, std::string_view section);
 void add_to_auto(YamlNode& root, const std::string& name, const Place&);
 
 // Expands `all` and `pipeline` in parallel.auto to the names they stand for, adds the keys of the section memory if it
-// has a budget, unless the list is written as [], and removes keys that were written or for which other keys leave no
-// choice. Marks the rest as open in `written`, so that checks skip them until they have values. Returns a message for
-// each key without a choice that the list names itself, not as part of `all`, `pipeline` or `memory`.
-[[nodiscard]] std::vector<std::string> resolve_open_keys(RunSpec&, Written&);
+// has a budget, unless the list is written as [], and removes keys that were written or that other keys make
+// meaningless. Marks the rest as open in `written`, so that checks skip them until they have values.
+void resolve_open_keys(RunSpec&, Written&);
 
 // Throws ConfigError if one of `names` (empty: any key) is open. `who` names the command that cannot plan, for the
 // message.

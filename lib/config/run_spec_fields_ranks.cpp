@@ -77,9 +77,7 @@ void declare(Fields& f, ParallelSection& s) {
       "auto", s.open,
       {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
               "auto` is short for [all], and `memory: auto` adds `memory`, also to a list that `--set` gives, if it is "
-              "not empty. Keys that are written keep their values; a key that is named here though others leave no "
-              "choice for "
-              "it is refused. "
+              "not empty. Keys that are written keep their values. "
               "`pipeline` stands for its four keys and `memory` for the seven from recompute to subgroup, which are "
               "keys of the section `memory` (device_share and subgroup are those of `offload`, for offloaded state); "
               "micro_batch is train.micro_batch, and the last two are keys of `communication`: gradients are "

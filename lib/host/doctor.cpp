@@ -53,9 +53,8 @@ Finding check_isa(const CpuFacts& cpu) {
   } else if (cpu.avx512_bf16) {
     f.verdict = Verdict::note;
     f.advice =
-        "no AMX: AVX512_BF16 makes products of bf16 twice as fast as of fp32 on AMD's CPUs; on Intel's it is slower, "
-        "so "
-        "they are computed in fp32, and bf16 saves memory";
+        "no AMX: on AMD's CPUs AVX512_BF16 makes products of bf16 twice as fast as of fp32; Intel's CPUs since "
+        "Sapphire Rapids compute them in fp32, and bf16 only saves memory";
   } else if (cpu.avx2) {
     f.verdict = Verdict::note;
     f.advice = "no bf16 units: precision.compute fp32 is as fast or faster; bf16 only saves memory";

@@ -58,40 +58,21 @@ TEST_CASE("a list in parallel.auto names the keys that the planner chooses", "[c
         std::vector<std::string>{"pipeline.schedule", "pipeline.chunks", "pipeline.w_pass"});
   CHECK(open_of("parallel: {auto: [pipeline], pipeline: {schedule_file: mine.csv}}") ==
         std::vector<std::string>{"pipeline.ranks"});
-  CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {optimizer: host}}}") ==
-        std::vector<std::string>{"device_share"});
-  CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {optimizer: host, device_share: 0.5}}}").empty());
+  CHECK(open_of("parallel: {auto: [recompute], pipeline: {ranks: 2, recompute: [none, full]}}").empty());
+  for (const std::string offload : {"optimizer: host", "optimizer: none", "optimizer: host, device_share: 0.5"})
+    CHECK(open_of("{parallel: {auto: [device_share]}, memory: {offload: {" + offload + "}}}") ==
+          (offload == "optimizer: host" ? std::vector<std::string>{"device_share"} : std::vector<std::string>{}));
   CHECK(open_of("{parallel: auto, optimizer: {kind: muon}, memory: {offload: {optimizer: host}}}") ==
         all_but({"offload.optimizer", "offload.weights", "device_share"}));
   CHECK(open_of("{parallel: auto, memory: {offload: {optimizer: none}}}") ==
         all_but({"offload.optimizer", "offload.weights", "device_share", "subgroup"}));
-  CHECK(open_of("{parallel: auto, eval: {sample_prompt: A}}") == all_but({"offload.weights"}));
+  CHECK(open_of("{parallel: {auto: [offload.optimizer, offload.weights]}, eval: {sample_prompt: A}}") ==
+        std::vector<std::string>{"offload.optimizer"});
+  CHECK(open_of("{parallel: {auto: [offload.weights]}, memory: {offload: {optimizer: host, device_share: 0.5, "
+                "early_gradients: true}}}")
+            .empty());
   CHECK_THAT(error_of("parallel: {auto: [tensr]}"), says("did you mean 'tensor'?"));
   CHECK_THAT(error_of("parallel: automatic"), says("must be a map of keys"));
-}
-
-TEST_CASE("keys that parallel.auto names are refused if other keys leave the planner no choice", "[config][auto]") {
-  struct Case {
-    std::string name, others, reason;
-  };
-  const std::string host = "memory: {offload: {optimizer: host, device_share: 1, ";
-  for (const Case& c :
-       {Case{"gradient_bits", "eval: {}", "communication.max_gradient_error is 0"},
-        {"device_share", "memory: {offload: {optimizer: none}}", "memory.offload.optimizer is none"},
-        {"subgroup", "memory: {offload: {optimizer: none}}", "memory.offload.optimizer is none"},
-        {"offload.weights", "memory: {offload: {optimizer: none}}", "memory.offload.optimizer is none"},
-        {"offload.weights", host + "}}, optimizer: {kind: muon}", "optimizer.kind is muon"},
-        {"offload.weights", host + "}}, eval: {sample_prompt: A}", "eval.sample_prompt is set"},
-        {"offload.weights", host + "early_gradients: true}}", "memory.offload.early_gradients is true"}}) {
-    const std::string error = error_of("{parallel: {auto: [data, " + c.name + "]}, " + c.others + "}");
-    CAPTURE(c.name, c.others);
-    CHECK_THAT(error, says("parallel.auto names " + c.name + ", but the planner has no choice for "));
-    CHECK_THAT(error, says(c.reason));
-  }
-  CHECK_THAT(error_of("parallel: {auto: [recompute], pipeline: {ranks: 2, recompute: [none, full]}}"),
-             says("parallel.pipeline.recompute sets it for each stage"));
-  CHECK_THAT(error_of("parallel: {auto: [pipeline.chunks], pipeline: {schedule_file: mine.csv}}"),
-             says("parallel.pipeline.schedule_file is given"));
 }
 
 TEST_CASE("memory auto adds its keys to whatever list parallel.auto is", "[config][auto]") {

@@ -18,14 +18,17 @@ void delay(CopyLane lane) {
 }  // namespace
 
 const std::vector<Backend>& backends() {
-  // The one in use first, or the best.
+  // The one in use first. Without FPTRAIN_ISA all others follow, else those below it.
   static const std::vector<Backend> all = [] {
     std::vector<Backend> cpus;
-    for (int i = static_cast<int>(chosen_isa() == fastest_isa() ? best_isa() : chosen_isa()); i >= 0; --i) {
-      const auto isa = static_cast<Isa>(i);
+    const Isa used = chosen_isa(), last = used == fastest_isa() ? best_isa() : used;
+    const auto add = [&](Isa isa) {
       cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{{}, delay}),
                       allocate_on_host});
-    }
+    };
+    add(used);
+    for (int i = static_cast<int>(last); i >= 0; --i)
+      if (static_cast<Isa>(i) != used) add(static_cast<Isa>(i));
     return cpus;
   }();
   return all;

@@ -88,4 +88,13 @@ TEST_CASE("oneDNN and the CPU kernels agree on matrix products") {
   }
 }
 
+TEST_CASE("bf16 is widened on Intel's CPUs since Sapphire Rapids without AMX") {
+  CHECK(fastest_isa(Isa::avx512bf16, true, true) == Isa::avx512);
+  CHECK(fastest_isa(Isa::amx, true, true) == Isa::amx);
+  CHECK(fastest_isa(Isa::avx512bf16, true, false) == Isa::avx512bf16);   // Cooper Lake
+  CHECK(fastest_isa(Isa::avx512bf16, false, false) == Isa::avx512bf16);  // Zen 4
+  CHECK(fastest_isa(Isa::avx512bf16, false, true) == Isa::avx512bf16);
+  CHECK(fastest_isa(Isa::avx2, true, false) == Isa::avx2);
+}
+
 }  // namespace fp::test

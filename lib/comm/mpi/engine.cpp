@@ -12,9 +12,10 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Sleeps for an eighth of the time waited so far, the most by which this prolongs a wait.
+// Sleeps for about an eighth of the time waited so far, as messages advance only in between.
 void sleep_after(Clock::duration waited) {
-  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 8, 20us, 1000us));
+  const Clock::duration longest = waited < 100ms ? 200us : 1ms;
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 8, 20us, longest));
 }
 
 }  // namespace
@@ -54,14 +55,14 @@ void MpiEngine::wait_until(const std::function<bool()>& done) {
 }
 
 // Yielding is fastest where the core is idle. Another program that gets the core keeps it for a whole time slice, often
-// 3 ms, but a thread that wakes gets it back at once: then this sleeps for some time, and tries again.
+// 3 ms, but a thread that wakes gets it back at once: after a slow yield, waits sleep for a while instead.
 void MpiEngine::yield_core() {
-  constexpr Clock::duration kSlow = 500us;
+  constexpr Clock::duration kSlow = 500us, kLongest = 100ms;
   constexpr int kTimesAsLong = 16;
   const auto before = Clock::now();
   sched_yield();
   const auto after = Clock::now();
-  if (after - before > kSlow) core_is_shared_until_ = after + kTimesAsLong * (after - before);
+  if (after - before > kSlow) core_is_shared_until_ = after + std::min(kTimesAsLong * (after - before), kLongest);
 }
 
 MpiOperation::MpiOperation(MpiEngine& engine, MPI_Comm comm, std::string what, int tag,

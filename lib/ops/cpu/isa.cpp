@@ -73,12 +73,16 @@ Isa best_isa() {
 #endif
 }
 
+Isa fastest_isa(Isa best, bool intel, bool avx512_fp16) {
+  return best == Isa::avx512bf16 && intel && avx512_fp16 ? Isa::avx512 : best;
+}
+
 Isa fastest_isa() {
-  const Isa best = best_isa();
 #ifdef FP_X86_KERNELS
-  if (best == Isa::avx512bf16 && __builtin_cpu_is("intel") && has_avx512_fp16()) return Isa::avx512;
+  return fastest_isa(best_isa(), __builtin_cpu_is("intel"), has_avx512_fp16());
+#else
+  return best_isa();
 #endif
-  return best;
 }
 
 Isa chosen_isa() {

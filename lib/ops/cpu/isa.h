@@ -17,8 +17,10 @@ Isa best_isa();
 
 // Returns best_isa(), but AVX-512 in place of AVX512_BF16 on Intel's CPUs since Sapphire Rapids whose AMX cannot be
 // used: there a product of bf16 takes twice as long as one of the same operands widened to fp32. This is known from
-// measurements (docs/benchmarks.md) and not measured at start, as ranks must agree, however busy their machines are.
+// measurements (docs/benchmarks.md) and not measured at start, so that equal machines choose equally, however busy.
 Isa fastest_isa();
+// Applies that rule to a CPU that is Intel's or not, and has AVX512_FP16 or not, as they do since Sapphire Rapids.
+Isa fastest_isa(Isa best, bool intel, bool avx512_fp16);
 
 // Returns fastest_isa(), or the one up to best_isa() named by the environment variable FPTRAIN_ISA. Throws ConfigError
 // for an unknown name and for one that this CPU does not support.
