@@ -40,7 +40,7 @@ void MpiEngine::progress() {
 }
 
 void MpiEngine::wait_until(const std::function<bool()>& done) {
-  constexpr Clock::duration kSpin = 50us, kYield = 1ms;  // time waited from which on it yields, and sleeps
+  constexpr Clock::duration kSpin = 50us, kYield = 10ms;  // time waited from which on it yields, and sleeps
   const auto start = Clock::now();
   for (;;) {
     progress();
