@@ -102,6 +102,14 @@ struct CopyColumnsArgs {
   const void* x = nullptr;
 };
 
+// y[cols,rows] = x[rows,cols] transposed.
+struct TransposeArgs {
+  bool bf16 = false;
+  int64_t rows = 0, cols = 0;
+  void* y = nullptr;
+  const void* x = nullptr;
+};
+
 struct CastArgs {
   bool to_bf16 = false;
   int64_t count = 0;
@@ -220,6 +228,7 @@ struct GemmArgs {
   bool bf16 = false;  // type of a, b and bias
   bool a_transposed = false, b_transposed = false;
   bool c_bf16 = false, add = false;  // add: only to an f32 c
+  bool symmetric = false;  // b is a; no bias, no add: what is above c's diagonal is computed, and copied below
   int64_t m = 0, n = 0, k = 0;
   const void *a = nullptr, *b = nullptr, *bias = nullptr;  // bias may be null
   void* c = nullptr;
@@ -247,6 +256,7 @@ struct GemmArgs {
   X(add, void, (const AddArgs&))                                                                     \
   X(scaled_add, void, (const ScaledAddArgs&))                                                        \
   X(copy_columns, void, (const CopyColumnsArgs&))                                                    \
+  X(transpose, void, (const TransposeArgs&))                                                         \
   X(cast, void, (const CastArgs&))                                                                   \
   X(dropout, void, (const DropoutTensorArgs&))                                                       \
   X(qkv, void, (const QkvArgs&))                                                                     \

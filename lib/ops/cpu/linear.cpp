@@ -16,6 +16,7 @@ void CpuOps::gemm(cpu::GemmArgs g) {
   if (g.m <= kFewRows && !g.a_transposed && !g.b_transposed && !g.add) return k_.gemv(g);
   if (onednn_.prefers(g)) return onednn_.gemm(g, scratch_);
   g.threads = max_threads();
+  g.symmetric = g.a == g.b && g.m == g.n && g.a_transposed == g.b_transposed && g.bias == nullptr && !g.add;
   const auto scratch = scratch_.acquire(k_.gemm_scratch(g));
   g.scratch = scratch.data();
   k_.gemm(g);

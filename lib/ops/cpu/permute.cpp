@@ -1,4 +1,4 @@
-// permute and copy_columns, as copies of contiguous runs, and find_nonfinite.
+// permute, as a transposition or copies of contiguous runs, copy_columns and find_nonfinite.
 #include <cmath>
 #include <cstring>
 
@@ -23,6 +23,12 @@ int32_t first_nonfinite(const T* x, int64_t count) {
 void CpuOps::run(const calls::Permute& call) {
   if (call.x.elements() == 0) return;
   const PermuteWalk p = permutation(call.x.shape, call.order);
+  if (p.run == 1 && p.rank == 2 && p.stride[0] == 1)
+    return k_.transpose({.bf16 = call.x.dtype == DType::bf16,
+                         .rows = p.size[1],
+                         .cols = p.size[0],
+                         .y = call.y.data,
+                         .x = call.x.data});
   const auto size = static_cast<int64_t>(size_of(call.x.dtype));
   auto* to = static_cast<std::byte*>(call.y.data);
   const auto* from = static_cast<const std::byte*>(call.x.data);

@@ -226,7 +226,9 @@ struct GemmBlock {
 template <class Unit>
 void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Word* a, const Word* b,
                     int64_t begin, int64_t end, int64_t column) {
-  for (int64_t r = begin; r < end; r += kRows)
+  // Of a symmetric product, the rows down to the diagonal.
+  const int64_t stop = g.symmetric ? smaller(end, column + kColumns - at.first) : end;
+  for (int64_t r = begin; r < stop; r += kRows)
     multiply_tile<Unit>(a + (r - begin) / kLanes * kLanes * at.depth + (r - begin) % kLanes, b, at.depth, d, r, column,
                         at.rows - r, g.n - column);
 }
@@ -260,7 +262,8 @@ void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
   const int64_t part_rows = round_up(blocks_of(at.rows, parts), kLanes);
   parallel_each(panels * parts, [&](int64_t item, int thread) {
     Word* packed = p.own + thread * p.own_words;
-    const int64_t column = item / parts * kColumns, begin = item % parts * part_rows;
+    // From the last panel on, which of a symmetric product is the longest.
+    const int64_t column = (panels - 1 - item / parts) * kColumns, begin = item % parts * part_rows;
     pack<Unit, kColumns>(packed, b, column, 1, k, at.depth);
     multiply_panel<Unit>(g, at, d, p.shared + begin * at.depth, packed, begin, smaller(begin + part_rows, at.rows),
                          column);
@@ -290,6 +293,17 @@ void multiply_block(const GemmArgs& g, const Plan& p, const GemmBlock& at) {
     multiply_sharing_a<Unit>(g, p, at, d, a, b);
 }
 
+// Copies what is above the diagonal of c[n,n] below it.
+template <class T>
+void mirror(T* c, int64_t n) {
+  const int64_t blocks = blocks_of(n, kLanes);
+  parallel_each(blocks, [&](int64_t i, int) {
+    const int64_t row = (blocks - 1 - i) * kLanes;
+    for (int64_t column = 0; column < row; column += kLanes)
+      transpose_block(c + row * n + column, n, c + column * n + row, n, kLanes, smaller(kLanes, n - row));
+  });
+}
+
 template <class T>
 void run_gemm(const GemmArgs& g) {
   using Unit = typename UnitOf<T>::type;
@@ -301,6 +315,8 @@ void run_gemm(const GemmArgs& g) {
     for (int64_t word = 0; word < words<Unit>(g.k); word += p.depth)
       multiply_block<Unit, T>(
           g, p, {first, smaller(p.row_block, g.m - first), word, smaller(p.depth, words<Unit>(g.k) - word)});
+  if (!g.symmetric) return;
+  with_type(g.c_bf16, [&](auto t) { mirror(static_cast<decltype(t)*>(g.c), g.n); });
 }
 
 template <class T>

@@ -138,6 +138,34 @@ FP_INLINE void transpose_square(Word* dst, int64_t ldd, const Word* src, int64_t
   for (int i = 0; i < kLanes; ++i) store_words(dst + i * ldd, a[i]);
 }
 
+// Bits of elements in the low bits of words.
+FP_INLINE Vu load_element_bits(const float* p, Full w) { return as_bits(load(p, w)); }
+FP_INLINE Vu load_element_bits(const float* p, Part w) { return as_bits(load(p, w)); }
+FP_INLINE Vu load_element_bits(const bf16* p, Full w) { return load_halves(p, w); }
+FP_INLINE Vu load_element_bits(const bf16* p, Part w) { return load_halves(p, w); }
+FP_INLINE void store_element_bits(float* p, Vu v, Full w) { store(p, as_float(v), w); }
+FP_INLINE void store_element_bits(float* p, Vu v, Part w) { store(p, as_float(v), w); }
+FP_INLINE void store_element_bits(bf16* p, Vu v, Full) {
+  const Vh h = __builtin_convertvector(v, Vh);
+  memcpy(static_cast<void*>(p), &h, sizeof h);
+}
+FP_INLINE void store_element_bits(bf16* p, Vu v, Part t) {
+  for (int i = 0; i < t.n; ++i) p[i].bits = static_cast<uint16_t>(v[i]);
+}
+
+// dst[cols][ldd] = transpose of src[rows][lds], bit by bit; rows and cols are at most kLanes.
+template <class T>
+FP_INLINE void transpose_block(T* dst, int64_t ldd, const T* src, int64_t lds, int64_t rows, int64_t cols) {
+  Word block[kLanes * kLanes] = {};
+  for (int64_t r = 0; r < rows; ++r)
+    columns(cols,
+            [&](int64_t c, auto w) { store_words(block + r * kLanes + c, load_element_bits(src + r * lds + c, w)); });
+  transpose_square(block, kLanes, block, kLanes);
+  for (int64_t c = 0; c < cols; ++c)
+    columns(rows,
+            [&](int64_t r, auto w) { store_element_bits(dst + c * ldd + r, load_words(block + c * kLanes + r), w); });
+}
+
 // Loads a word that may be unaligned: rows start at any element, that is, possibly at half a word.
 FP_INLINE Word load_word(const Word* p) {
   Word w;
