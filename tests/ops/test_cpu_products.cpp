@@ -1,4 +1,4 @@
-// The two implementations of matrix products in the CPU backend against each other.
+// Matrix products of the CPU backend: its two implementations against each other, and symmetric products.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -67,7 +67,49 @@ void check(const Layout& l, bool c_bf16, int64_t m, int64_t n, int64_t k) {
   }
 }
 
+// Returns the product of a matrix [n,k] (transposed: [k,n]) and its own transpose, bit by bit.
+template <class T>
+std::vector<uint32_t> square(const cpu::Kernels& kernels, bool symmetric, bool transposed, bool c_bf16, int64_t n,
+                             int64_t k) {
+  const auto a = stored<T>(matrix(dtype_of<T>::value, n, k, 1));
+  std::vector<uint32_t> c(static_cast<size_t>(n * n), 0x7fc07fc0);
+  cpu::GemmArgs g{.bf16 = dtype_of<T>::value == DType::bf16,
+                  .a_transposed = transposed,
+                  .b_transposed = transposed,
+                  .c_bf16 = c_bf16,
+                  .symmetric = symmetric,
+                  .m = n,
+                  .n = n,
+                  .k = k,
+                  .a = a.data(),
+                  .b = a.data(),
+                  .c = c.data(),
+                  .threads = max_threads()};
+  cpu::ScratchPool pool;
+  const auto scratch = pool.acquire(kernels.gemm_scratch(g));
+  g.scratch = scratch.data();
+  kernels.gemm(g);
+  return c;
+}
+
 }  // namespace
+
+TEST_CASE("a symmetric product has the bits of a general one") {
+  // k is one or several pieces, and the largest n is several blocks.
+  for (const auto [n, k] : {std::array<int64_t, 2>{1, 5}, {7, 3}, {47, 130}, {96, 384}, {200, 2100}, {2100, 20}})
+    for (int i = 0; i <= static_cast<int>(std::min(best_isa(), Isa::avx512bf16)); ++i)
+      for (const bool transposed : {false, true})
+        for (const bool c_bf16 : {false, true}) {
+          const auto isa = static_cast<Isa>(i);
+          INFO(name_of(isa) << " n=" << n << " k=" << k << (transposed ? " transposed" : "")
+                            << (c_bf16 ? " to bf16" : ""));
+          const cpu::Kernels& kernels = cpu::kernels(isa);
+          CHECK(square<float>(kernels, true, transposed, c_bf16, n, k) ==
+                square<float>(kernels, false, transposed, c_bf16, n, k));
+          CHECK(square<bf16>(kernels, true, transposed, c_bf16, n, k) ==
+                square<bf16>(kernels, false, transposed, c_bf16, n, k));
+        }
+}
 
 TEST_CASE("oneDNN and the CPU kernels agree on matrix products") {
   // Each operand is the shared one, in one and several blocks, and k is one or several pieces.
