@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "io/file_status.h"
 #include "io/filesystem.h"
 #include "io/retry.h"
 #include "io/storage.h"
@@ -48,7 +50,9 @@ bool same_parameters(const CheckpointManifest& a, const CheckpointManifest& b) {
 // Returns whether the finished checkpoint in `hidden` may replace `existing`.
 bool replaceable(const std::filesystem::path& existing, const std::filesystem::path& hidden) {
   try {
-    return storage::is_folder(existing) && same_parameters(check_sizes(existing), read_checkpoint_manifest(hidden));
+    return storage::is_folder(existing) &&
+           same_parameters(Checkpoint::open(existing, Checkpoint::Verify::all_but_tensors).manifest(),
+                           read_checkpoint_manifest(hidden));
   } catch (const AccessError&) {
     throw;
   } catch (const DataError&) {
@@ -63,12 +67,23 @@ void require_step_of_name(const Checkpoint& c) {
     throw DataError(fmt::format("{}: holds step {}", c.folder().string(), c.manifest().step));
 }
 
+// Opens a checkpoint, and once more if it does not verify: a temporary fault of a disk or node must not cost it.
+Checkpoint open_twice(const std::filesystem::path& path, Checkpoint::Verify verify) {
+  try {
+    return Checkpoint::open(path, verify);
+  } catch (const AccessError&) {
+    throw;
+  } catch (const DataError&) {
+    return Checkpoint::open(path, verify);
+  }
+}
+
 // Returns an unused name beside `path`.
 std::filesystem::path free_name_beside(const std::filesystem::path& path) {
   for (int i = 1;; ++i) {
     std::filesystem::path aside = path;
     aside += fmt::format(".aside-{}", i);
-    if (!std::filesystem::exists(std::filesystem::symlink_status(aside))) return aside;
+    if (!lstat_path(aside)) return aside;
   }
 }
 
@@ -96,12 +111,20 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& c
   return paths;
 }
 
+bool lies_in(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints_dir) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(checkpoint / ".").lexically_normal().parent_path();
+  return std::filesystem::equivalent(folder.parent_path(), checkpoints_dir, error) && !error;
+}
+
 std::filesystem::path publish(const std::filesystem::path& hidden) {
-  const std::string name = hidden_name(hidden, kHiddenPrefix).value();
+  const std::string name = hidden.filename().string().substr(kHiddenPrefix.size());
+  FP_CHECK(hidden.filename().string().starts_with(kHiddenPrefix) && checkpoint_step(name), "publishes {}",
+           hidden.string());
   const std::filesystem::path target = hidden.parent_path() / name;
   const std::filesystem::path replaced = hidden.parent_path() / (kReplacedPrefix + name);
   bool discard_replaced = false;
-  if (std::filesystem::exists(std::filesystem::symlink_status(target))) {
+  if (lstat_path(target)) {
     discard_replaced = replaceable(target, hidden);
     if (discard_replaced)
       storage::rename(target, replaced);
@@ -139,18 +162,22 @@ void clean_leftovers(const std::filesystem::path& checkpoints_dir) {
 }
 
 std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table,
-                                      Checkpoint::Verify verify, const std::set<std::filesystem::path>& skip) {
+                                      Checkpoint::Verify verify, const std::set<std::filesystem::path>& skip,
+                                      DamagedCheckpoints* damaged) {
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
     if (skip.contains(path)) continue;
+    bool verified = false;
     try {
-      Checkpoint checkpoint = Checkpoint::open(path, verify);
+      Checkpoint checkpoint = open_twice(path, verify);
       require_step_of_name(checkpoint);
+      verified = true;
       if (table != nullptr) checkpoint.require(*table);
       return checkpoint;
     } catch (const AccessError&) {
       throw;
     } catch (const DataError& e) {
       log::warning("skipping a checkpoint: {}", e.what());
+      if (!verified && damaged != nullptr) damaged->insert_or_assign(path, e.what());
     }
   }
   return std::nullopt;
@@ -234,20 +261,25 @@ void apply_retention(const std::filesystem::path& checkpoints_dir, const Retenti
                      const std::set<int64_t>& verified) {
   if (retention.keep_last <= 0) return;
   int64_t complete = 0;
+  std::optional<CheckpointManifest> first;
   for (const std::filesystem::path& path : checkpoints_in(checkpoints_dir)) {
     const int64_t step = *checkpoint_step(path.filename().string());
-    if (step > newest) continue;
+    if (step > newest || !storage::is_folder(path)) continue;  // a link: its target is not ours to delete
     try {
       // The others are deleted because the first one counts, so its content must be verified.
       const bool trusted = complete > 0 || verified.contains(step);
       const Checkpoint c = Checkpoint::open(path, trusted ? Checkpoint::Verify::sizes : Checkpoint::Verify::everything);
       if (c.manifest().step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
+      if (first && !same_parameters(*first, c.manifest())) {
+        log::warning("{}: holds another model, and is left where it is", path.string());
+        continue;
+      }
+      if (!first) first = c.manifest();
     } catch (const UserError& e) {
       log::warning("a checkpoint that is damaged or cannot be read is left where it is: {}", e.what());
       continue;
     }
     ++complete;
-    if (!storage::is_folder(path)) continue;  // a link: its target is not ours to delete
     const std::string name = path.filename().string();
     const bool milestone = retention.keep_every > 0 && step % retention.keep_every == 0;
     if (complete > retention.keep_last && !milestone) discard_or_warn(path, name);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,6 +28,9 @@ std::filesystem::path lease_file(const std::filesystem::path& run_directory);
 // Lists the visible checkpoints of a folder, newest first, without verifying them.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& checkpoints_dir);
 
+// Whether a checkpoint's folder is in this folder of checkpoints.
+bool lies_in(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints_dir);
+
 // Makes a finished hidden folder visible and returns its new path. A checkpoint of the same step and model is replaced;
 // anything else of that name is set aside with a warning, never deleted.
 std::filesystem::path publish(const std::filesystem::path& hidden);
@@ -38,13 +42,18 @@ std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
 // anything, and only while holding the run's lease (io/lease.h).
 void clean_leftovers(const std::filesystem::path& checkpoints_dir);
 
+// Checkpoints that do not verify, with the reason.
+using DamagedCheckpoints = std::map<std::filesystem::path, std::string>;
+
 // Returns the newest checkpoint that verifies and, given a table, holds that table's parameters. Newer ones that do not
-// are skipped with a warning each; those in `skip` are skipped silently. A checkpoint that cannot be read
+// are skipped with a warning each, and those that do not verify, even when they are read again, are added to `damaged`;
+// those in `skip` are skipped silently. A checkpoint that cannot be read
 // (InfrastructureError, AccessError) or has a later format (NewerFormatError) is not skipped, since it may be good: the
 // error is thrown.
 std::optional<Checkpoint> find_latest(const std::filesystem::path& checkpoints_dir, const ParamTable* table = nullptr,
                                       Checkpoint::Verify = Checkpoint::Verify::everything,
-                                      const std::set<std::filesystem::path>& skip = {});
+                                      const std::set<std::filesystem::path>& skip = {},
+                                      DamagedCheckpoints* damaged = nullptr);
 
 // The choice where the newest of several checkpoints is damaged: use an older one with a warning; or refuse, with a
 // message that names an older one, and the flag --allow-older where the command has it.
@@ -72,9 +81,9 @@ struct Retention {
 };
 // Deletes the checkpoints up to step `newest`, the run's own last one, that the retention does not keep. The newest
 // verified one always stays: its step is in `verified`, because its save was compared with memory (read_back.h), or the
-// hashes of all its files match, which this function checks. Damaged checkpoints, links to folders elsewhere, and
-// checkpoints later than `newest`, which the run did not resume from, are not counted and not deleted. A checkpoint
-// that cannot be deleted is reported in a warning.
+// hashes of all its files match, which this function checks. Damaged checkpoints, those of another model than the
+// newest one's, links to folders elsewhere, and checkpoints later than `newest`, which the run did not resume from, are
+// not counted and not deleted. A checkpoint that cannot be deleted is reported in a warning.
 void apply_retention(const std::filesystem::path& checkpoints_dir, const Retention&, int64_t newest,
                      const std::set<int64_t>& verified = {});
 

@@ -30,7 +30,7 @@ class Evaluation {
     const int64_t batches = (end - begin + micro_batch_ - 1) / micro_batch_, ranks = groups_.mesh.dp();
     const int64_t rounds = (batches + ranks - 1) / ranks;
     LossSums total;
-    for (int64_t round = 0; round < rounds;) {
+    for (int64_t round = 0; round < rounds && !stopped_;) {
       follow_load();
       const int64_t first_round = round;
       size_t n = 0;
@@ -51,12 +51,14 @@ class Evaluation {
       for (size_t i = 0; i < n; ++i)
         if (counts(i)) total += losses[i];
       if (options_.on_progress) options_.on_progress(std::min(begin + round * ranks * micro_batch_, end));
+      stopped_ = options_.stop && options_.stop();
     }
     total.sum_over(groups_);
     return total;
   }
 
   void end(EvaluationResult& result) {
+    result.stopped = stopped_;
     if (!positions_) return;
     positions_->sum_over(groups_);
     result.positions = positions_->means();
@@ -79,6 +81,7 @@ class Evaluation {
   const Groups& groups_;
   const EvaluationOptions& options_;
   std::vector<Batch> together_;
+  bool stopped_ = false;
   std::optional<PositionLosses> positions_;
 };
 

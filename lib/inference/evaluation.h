@@ -23,6 +23,7 @@ struct HeldOutLoss {
 };
 
 struct EvaluationResult : HeldOutLoss {  // of all datasets together
+  bool stopped = false;  // by EvaluationOptions::stop: the losses are those of what was evaluated until then
   // The loss of each dataset that has samples, with its label (Sampler::labels), if there are several; else empty.
   std::vector<std::pair<std::string, HeldOutLoss>> datasets;
   std::vector<PositionLoss> positions;           // if requested
@@ -37,6 +38,8 @@ struct EvaluationOptions {
   std::function<void(uint64_t first, Batch&)> complete = {};
   // Receives the number of samples done, at the end of each round of all ranks.
   std::function<void(int64_t done)> on_progress = {};
+  // Called at the end of each round on every rank, which all return the same: whether the evaluation ends there.
+  std::function<bool()> stop = {};
 };
 
 // Evaluates every sample of the sampler, dataset by dataset and `micro_batch` at a time; the last batch of a dataset is

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{5000};  // while it is not known whether a holder is alive
 constexpr std::chrono::milliseconds kSettle{1000};        // for other processes that found the same lease stale
+constexpr int kMostAttempts = 50;  // to take over a lease whose lock remains, a tenth of a second each
 constexpr size_t kMostText = 4096;
 
 constexpr const char* kFirstPidNamespace = "pid:[4026531836]";  // of the machine itself, not of a container
@@ -169,6 +170,7 @@ void Lease::refuse(const LeaseHolder& h) const {
 
 void Lease::acquire(Patience patience) {
   std::optional<Seen> first;
+  int attempts = 0;  // to take it over
   while (!create()) {
     const std::optional<Seen> seen = read();
     if (!seen) continue;  // released meanwhile
@@ -184,6 +186,11 @@ void Lease::acquire(Patience patience) {
     } else if (take_over(*seen, verdict)) {
       log::warning("{}: taken over from {}, which no longer runs", file_.string(), described(seen->holder));
       break;
+    } else if (++attempts == kMostAttempts) {
+      throw InfrastructureError(
+          fmt::format("{}: its holder ({}) has ended, but its lock remains: a thread of it still waits for the file "
+                      "system, or another process takes the folder over; try again later, or remove this file",
+                      file_.string(), described(seen->holder)));
     }
   }
   fsync_path(folder_of(file_));

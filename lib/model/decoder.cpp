@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/error.h"
+
 namespace fp {
 namespace {
 
@@ -48,7 +50,16 @@ void Decoder::compute_logits(ArenaTensor x) {
   model_->head().logits(std::move(row), logits_);
 }
 
+void Decoder::check_ids(std::span<const int32_t> tokens, int64_t vocab) {
+  for (const int32_t id : tokens)
+    if (id < 0 || id >= vocab)
+      throw DataError(
+          fmt::format("the tokenizer gives token id {}, but the model's vocabulary ends at {} (model.vocab: {})", id,
+                      vocab - 1, vocab));
+}
+
 std::span<const float> Decoder::append(std::span<const int32_t> tokens) {
+  check_ids(tokens, model_->architecture().vocab);
   const auto n = static_cast<int64_t>(tokens.size());
   FP_CHECK(n > 0 && length_ + n <= capacity_, "decoder holds {} of {} positions, {} more do not fit", length_,
            capacity_, n);

@@ -19,8 +19,10 @@ class Decoder {
 
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
+  // Throws DataError if a token is not an id of a vocabulary.
+  static void check_ids(std::span<const int32_t> tokens, int64_t vocab);
   // Appends tokens and returns the logits of the last one, f32 [vocab] (masked ids at -infinity); valid until the next
-  // call. Many tokens are passed through the model in several pieces (next_piece()).
+  // call. Many tokens are passed through the model in several pieces (next_piece()). Throws as check_ids().
   std::span<const float> append(std::span<const int32_t> tokens);
 
  private:

@@ -80,22 +80,12 @@ std::vector<std::string> on_all_ranks(Group& world, const std::function<std::str
   return world.all_gather(alone_unless_any_fails(world, work));
 }
 
-namespace {
-
-bool lies_in(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints_dir) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::absolute(checkpoint / ".").lexically_normal().parent_path();
-  return std::filesystem::equivalent(folder.parent_path(), checkpoints_dir, error) && !error;
-}
-
-}  // namespace
-
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                             const ParamTable& table, Group& world,
-                                            const std::set<std::filesystem::path>& skip) {
+                                            const std::set<std::filesystem::path>& skip, DamagedCheckpoints& damaged) {
   std::optional<Checkpoint> chosen;
   const std::string folder = on_rank_0(world, [&] {
-    chosen = checkpoint_to_resume(resume, checkpoints_dir, table, skip);
+    chosen = checkpoint_to_resume(resume, checkpoints_dir, table, skip, damaged);
     return chosen ? chosen->folder().string() : std::string();
   });
   if (folder.empty()) return chosen;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 #include "comm/comm.h"
 #include "dryrun/dry_run.h"
 #include "interop/weight_source.h"
@@ -28,11 +29,12 @@ void throw_on_all_ranks(Group& world, const RankResult& mine);
 // Runs `work` on rank 0 and returns its result on all ranks; a UserError there is thrown on all.
 std::string on_rank_0(Group& world, const std::function<std::string()>& work);
 
-// Returns the result of checkpoint_to_resume(), called on rank 0, on all ranks. A checkpoint without index.bin in the
-// run's own folder is read by HDF5, with a warning: whoever can write there gains nothing from a manipulated file.
+// Returns the result of checkpoint_to_resume(), called on rank 0, on all ranks; only rank 0 adds to `damaged`. A
+// checkpoint without index.bin in the run's own folder is read by HDF5, with a warning: whoever can write there gains
+// nothing from a manipulated file.
 std::optional<Checkpoint> choose_checkpoint(const std::string& resume, const std::filesystem::path& checkpoints_dir,
                                             const ParamTable& table, Group& world,
-                                            const std::set<std::filesystem::path>& skip = {});
+                                            const std::set<std::filesystem::path>& skip, DamagedCheckpoints& damaged);
 
 // Loads the checkpoint into the stores of all ranks. Throws DataError when it cannot be read, or when the fingerprints
 // over all ranks differ from those that were saved. Compute weights of other shards are not set: gathering them is left

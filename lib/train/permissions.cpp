@@ -45,7 +45,13 @@ struct Folder {
 bool make_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return false;
-  if (::mkdir(path.c_str(), kAll) == 0) return true;
+  if (::mkdir(path.c_str(), kAll) == 0) {
+    try {
+      fsync_path(path.parent_path());  // so that the run is still there after a power failure
+    } catch (const UserError&) {       // a folder that this user may enter but not read
+    }
+    return true;
+  }
   const int error = errno;
   if (error == EEXIST && std::filesystem::is_directory(path, ignored)) return false;  // made by another process
   fail_file(path, "create the run directory", error);

@@ -25,7 +25,7 @@ struct Start {
 
 struct Restarts {
   std::vector<Start> starts;
-  std::optional<double> save_s;
+  std::optional<RecordedSave> save;
 };
 
 Restarts restarts_from(const nlohmann::json& json) {
@@ -35,7 +35,8 @@ Restarts restarts_from(const nlohmann::json& json) {
     r.starts.push_back({j.at("job"), integer_from<int64_t>(j.at("restarts"), "restarts"),
                         step.is_null() ? FirstStep() : integer_from<int64_t>(step, "step")});
   }
-  if (json.contains("save_s")) r.save_s = json["save_s"].get<double>();
+  if (json.contains("save_s")) r.save.emplace(RecordedSave{json["save_s"].get<double>(), {}});
+  if (r.save && json.contains("save_ranks")) r.save->ranks = integer_from<int>(json["save_ranks"], "save_ranks", 1);
   return r;
 }
 
@@ -75,7 +76,8 @@ void write(const std::filesystem::path& file, const Restarts& r) {
     if (s.step) j["step"] = *s.step;
     text += (text.empty() ? "" : ",\n  ") + j.dump();
   }
-  const std::string save = r.save_s ? fmt::format("\"save_s\": {:.3f},\n", *r.save_s) : "";
+  std::string save = r.save ? fmt::format("\"save_s\": {:.3f},\n", r.save->seconds) : "";
+  if (r.save && r.save->ranks) save += fmt::format("\"save_ranks\": {},\n", *r.save->ranks);
   try {
     write_file_atomically(file, fmt::format("{{{}\"starts\": [\n  {}]}}\n", save, text));
   } catch (const DataError& e) {
@@ -143,16 +145,16 @@ void check_and_record_step(const RunSpec& spec, const SlurmJob& job, int64_t ste
   record_start(file, job, step);
 }
 
-void record_save(const std::filesystem::path& file, double seconds) {
+void record_save(const std::filesystem::path& file, const RecordedSave& save) {
   std::optional<Restarts> r = read(file, Access::write);
   if (!r) return;
-  r->save_s = seconds;
+  r->save = save;
   write(file, *r);
 }
 
-std::optional<double> last_save_seconds(const std::filesystem::path& file) {
+std::optional<RecordedSave> last_save(const std::filesystem::path& file) {
   const std::optional<Restarts> r = read(file, Access::read);
-  return r ? r->save_s : std::nullopt;
+  return r ? r->save : std::nullopt;
 }
 
 }  // namespace fp

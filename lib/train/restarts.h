@@ -28,8 +28,12 @@ void check_and_record_start(const RunSpec&, bool leads);
 // Calls both again once the step is known, on the leading rank, which holds the run directory's lease.
 void check_and_record_step(const RunSpec&, const SlurmJob&, int64_t step);
 
-// Record how long a save took, and return the last duration recorded (nullopt: none).
-void record_save(const std::filesystem::path& file, double seconds);
-std::optional<double> last_save_seconds(const std::filesystem::path& file);
+struct RecordedSave {
+  double seconds = 0;
+  std::optional<int> ranks;  // nullopt: recorded by an earlier version
+};
+// Record how long a save took, and return the last one recorded (nullopt: none).
+void record_save(const std::filesystem::path& file, const RecordedSave&);
+std::optional<RecordedSave> last_save(const std::filesystem::path& file);
 
 }  // namespace fp

@@ -13,11 +13,11 @@ constexpr auto kVerify = Checkpoint::Verify::all_but_tensors;
 // Like find_latest(), but the error for a checkpoint of a newer program says what can be done: resuming from an older
 // one unasked would make two histories of one run.
 std::optional<Checkpoint> latest_in(const std::filesystem::path& checkpoints_dir, const ParamTable& table,
-                                    std::set<std::filesystem::path> skip) {
+                                    std::set<std::filesystem::path> skip, DamagedCheckpoints& damaged) {
   std::string refusal;
   for (;;) {
     try {
-      const auto latest = find_latest(checkpoints_dir, &table, kVerify, skip);
+      const auto latest = find_latest(checkpoints_dir, &table, kVerify, skip, &damaged);
       if (refusal.empty()) return latest;
       throw ConfigError(
           latest ? fmt::format("{}; or resume from an older one in another folder, with --resume {} and --set "
@@ -34,9 +34,10 @@ std::optional<Checkpoint> latest_in(const std::filesystem::path& checkpoints_dir
 }  // namespace
 
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable& table, const std::set<std::filesystem::path>& skip) {
+                                               const ParamTable& table, const std::set<std::filesystem::path>& skip,
+                                               DamagedCheckpoints& damaged) {
   if (resume == "auto") {
-    auto latest = latest_in(checkpoints_dir, table, skip);
+    auto latest = latest_in(checkpoints_dir, table, skip, damaged);
     if (!latest && (!skip.empty() || !checkpoints_in(checkpoints_dir).empty()))
       throw DataError(
           fmt::format("{}: none of the checkpoints here can be resumed (see the warnings above); choose another "
@@ -54,6 +55,11 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
       throw DataError(fmt::format("--resume {}: no such folder{}", resume, checkpoints_nearby(resume)));
     Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
+    if (!there.empty() && !lies_in(chosen.folder(), checkpoints_dir))
+      throw ConfigError(fmt::format(
+          "--resume {}: {} already holds other checkpoints, up to {}, which this run would not continue and "
+          "would delete in time; choose another run.directory, or move them away",
+          resume, checkpoints_dir.string(), there.front().filename().string()));
     if (there.empty() || *checkpoint_step(there.front().filename().string()) <= chosen.manifest().step) return chosen;
     throw ConfigError(
         fmt::format("--resume {}: {} holds newer checkpoints, up to {}: resuming from step {} would make two histories "

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 #include "config/run_spec.h"
 #include "data/sampling/sampler.h"
 
@@ -18,10 +19,13 @@ namespace fp {
 //   over unasked; ConfigError when the newest one has a later format version; InfrastructureError when it cannot be
 //   read.
 // "none": nullopt; ConfigError when the run already has checkpoints, which a fresh run would overwrite.
-// A path: that checkpoint; DataError when it is not a good one, ConfigError when the run already has newer ones.
-// The tensors are not read. When a load finds a checkpoint to be damaged, call this again with it in `skip`.
+// A path: that checkpoint; DataError when it is not a good one. ConfigError when the run already has newer ones, or the
+//   path is elsewhere and the run has any, which it would not continue and would delete in time.
+// The tensors are not read. When a load finds a checkpoint to be damaged, call this again with it in `skip`. Adds the
+// checkpoints that were found to be damaged to `damaged`.
 std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const std::filesystem::path& checkpoints_dir,
-                                               const ParamTable&, const std::set<std::filesystem::path>& skip = {});
+                                               const ParamTable&, const std::set<std::filesystem::path>& skip,
+                                               DamagedCheckpoints& damaged);
 
 // Throws ConfigError with the keys of `model` that differ if the checkpoint that `resume` names, or with "auto" every
 // checkpoint of the folder, holds another model. Does nothing where another error is to be reported, or where a

@@ -51,6 +51,10 @@ RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
   if (holds_out(spec, train_)) {
     validation_.emplace(spec.data, spec.eval.samples, OpenOptions{Verify::changed, &sharing});
     check_objective(spec.train.objective, *validation_);
+    if (validation_->tokenizer().hash() != train_.tokenizer().hash())
+      throw DataError(
+          fmt::format("{} of data.train and {} of data.validation have different tokenizers; prepare them with one",
+                      train_.datasets().front()->name(), validation_->datasets().front()->name()));
   } else if (spec.eval.every > 0 && spec.eval.sample_prompt.empty()) {
     throw ConfigError(
         fmt::format("eval.every = {} has no effect: no dataset of data.train holds text out; name one in "
@@ -88,8 +92,9 @@ void RunData::fill(uint64_t first, int64_t n, Batch& batch) const {
   if (reference_) reference_->attach(first, batch);
 }
 
-EvaluationResult RunData::evaluate(Executor& executor, const RunSpec& spec, const Groups& groups) const {
-  EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = spec.eval.by_position};
+EvaluationResult RunData::evaluate(Executor& executor, const RunSpec& spec, const Groups& groups,
+                                   const std::function<bool()>& stop) const {
+  EvaluationOptions options{.micro_batch = spec.train.micro_batch, .by_position = spec.eval.by_position, .stop = stop};
   options.complete = [&](uint64_t first, Batch& batch) {
     if (reference_) reference_->attach_validation(first, batch);
   };

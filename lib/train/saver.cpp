@@ -9,6 +9,7 @@
 #include "base/stopwatch.h"
 #include "checkpoint/rank_file.h"
 #include "dryrun/setup.h"
+#include "io/filesystem.h"
 #include "train/coordination.h"
 
 namespace fp {
@@ -39,6 +40,8 @@ BackgroundTask::BackgroundTask(std::function<std::string()> work)
           result_ = run_and_catch(work);
         } catch (const std::bad_alloc&) {
           result_ = {ExitCode::infrastructure, false, 0, out_of_memory("in a save")};
+        } catch (const std::filesystem::filesystem_error& e) {
+          result_ = {exit_code_of(e.code().value()), true, 0, message_of(e)};
         } catch (const std::exception& e) {  // training cannot continue after it
           result_ = {ExitCode::internal, false, 0,
                      fmt::format("internal error in a save, please report it: {}", e.what())};

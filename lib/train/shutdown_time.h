@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 
 namespace fp {
 
@@ -12,20 +13,33 @@ class ShutdownTime {
   ShutdownTime(double checkpoint_bytes, int ranks, double measured = 0);
   static constexpr double kSaveRate = 200e6;  // bytes per second: a plain disk, or a part of a busy file system
 
-  // Record a duration. A step includes its evaluation, but no save.
-  void step_took(double seconds);
-  void save_took(double seconds);
+  // Until the first evaluation, one is estimated to take as long as this number of steps.
+  void expect_evaluation(double steps) { evaluation_steps_ = steps; }
 
-  // Return the longest of the recent steps and saves, in seconds.
+  // Record a duration.
+  void step_took(double seconds);
+  void evaluation_took(double seconds);
+  void save_took(double seconds);
+  // Records the last save of an earlier start. On fewer ranks than that start had (nullopt: not known), a save is
+  // expected to take longer.
+  void earlier_save_took(double seconds, std::optional<int> ranks);
+
+  // Return the longest of the recent steps, evaluations and saves, in seconds.
   double step_s() const;
+  double evaluation_s() const;
   double save_s() const;
-  // Returns whether the run must stop at the end of this step because `left` seconds may not be enough for another
-  // step, a save that is due now and the final save. A save in progress is waited for in any case, and counted.
-  bool must_stop(double left, bool save_under_way, bool save_due) const;
+  // Work that is due after a step, beside the final save.
+  struct Due {
+    bool evaluation = false, save = false;
+  };
+  // Returns whether the run must stop at the end of this step because `left` seconds may not be enough for what is due
+  // now, another step and the final save. A save in progress is waited for in any case, and counted.
+  bool must_stop(double left, bool save_under_way, const Due&) const;
 
  private:
-  double first_save_s_;
-  std::deque<double> steps_, saves_;
+  int ranks_;
+  double first_save_s_, evaluation_steps_ = 0;
+  std::deque<double> steps_, evaluations_, saves_;
 };
 
 }  // namespace fp

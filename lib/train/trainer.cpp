@@ -49,15 +49,22 @@ void Trainer::finish_report(const std::string& status) {
 }
 // Called while an exception is handled.
 void Trainer::record_failure() {
-  if (!recorder_) return;
+  if (!recorder_ || !owns_directory()) return;  // the report may be another run's now
   try {
     throw;
   } catch (const DivergedError&) {  // reported by accept()
-  } catch (const LeaseLost&) {      // the report is another run's now
   } catch (const std::exception& e) {
     recorder_->note(at_.step, e.what());
     report("failed");
   } catch (...) {
+  }
+}
+bool Trainer::owns_directory() const {
+  try {
+    if (lease_) lease_->require_lately();
+    return true;
+  } catch (const UserError&) {
+    return false;
   }
 }
 void Trainer::log_comparison() const {
@@ -230,7 +237,6 @@ StepMetrics Trainer::run_step() {
     groups_.world->all_reduce(std::span(&sent, 1));
     m.between_nodes_bytes = sent / nodes;
   }
-  if (due(spec_.eval.every) || at_.step == spec_.train.steps) evaluate_now(m);
   return m;
 }
 
@@ -249,35 +255,37 @@ bool Trainer::time_is_up() const {
 }
 
 bool Trainer::job_time_is_up() const {
-  return job_clock_ && shutdown_time_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s,
-                                                 saver_->under_way(), due(spec_.checkpoint.every));
+  return job_clock_ &&
+         shutdown_time_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s, saver_->under_way(),
+                                   {evaluation_is_due(), due(spec_.checkpoint.every)});
+}
+
+// All ranks stop after the same step, whichever rank got a signal or has the fastest clock.
+Trainer::Events Trainer::events_of_all_ranks() {
+  // A signal that one rank received in set-up may find the others past it.
+  double all[] = {static_cast<double>(stopping_early() ? SIGTERM : stop_signal()), time_is_up() ? 1.0 : 0.0,
+                  job_time_is_up() ? 1.0 : 0.0, saver_->busy() ? 1.0 : 0.0};
+  groups_.world->all_reduce(all, Reduction::max);
+  return {static_cast<int>(all[0]), all[1] > 0, all[2] > 0, all[3] > 0};
 }
 
 std::string Trainer::stop_reason(int signal) const {
   if (signal > 0) return fmt::format("{} received", signal_name(signal));
   return fmt::format(
-      "{:.0f} s left of Slurm job {}: a step may take {:.1f}, a save {:.1f}, and {:g} are to be left "
+      "{:.0f} s left of Slurm job {}: a step may take {:.1f}, {}a save {:.1f}, and {:g} are to be left "
       "(checkpoint.time_margin_s)",
-      job_clock_->left(), job_->id, shutdown_time_->step_s(), shutdown_time_->save_s(), spec_.checkpoint.time_margin_s);
+      job_clock_->left(), job_->id, shutdown_time_->step_s(),
+      evaluation_is_due() ? fmt::format("the evaluation that is due {:.1f}, ", shutdown_time_->evaluation_s()) : "",
+      shutdown_time_->save_s(), spec_.checkpoint.time_margin_s);
 }
 
 ExitCode Trainer::run() {
   started_ = Clock::now();
-  // All ranks stop after the same step, whichever rank got a signal or has the fastest clock.
-  double reasons[4];
-  const auto agree = [&] {
-    // A signal that one rank received in set-up may find the others past it.
-    reasons[0] = stopping_early() ? SIGTERM : stop_signal();
-    reasons[1] = time_is_up() ? 1.0 : 0.0;
-    reasons[2] = job_time_is_up() ? 1.0 : 0.0;
-    reasons[3] = saver_->busy() ? 1.0 : 0.0;
-    groups_.world->all_reduce(reasons, Reduction::max);
-  };
-  agree();
-  if (reasons[0] > 0 && at_.step < spec_.train.steps) {
+  Events seen = events_of_all_ranks();
+  if (seen.signal > 0 && at_.step < spec_.train.steps) {
     if (!stopping_early())
-      log::info("{} received before the first step: nothing to save; the same command {}",
-                signal_name(static_cast<int>(reasons[0])), at_.step > 0 ? "resumes" : "begins");
+      log::info("{} received before the first step: nothing to save; the same command {}", signal_name(seen.signal),
+                at_.step > 0 ? "resumes" : "begins");
     finish_report("interrupted");
     return ExitCode::interrupted;
   }
@@ -288,14 +296,22 @@ ExitCode Trainer::run() {
     StepMetrics m = run_step();
     shutdown_time_->step_took(seconds_since(begin));
     saver_->stuck_s();  // called every step, to know since when a save hangs
-    agree();
-    const bool stop = reasons[0] > 0 || reasons[2] > 0, late = reasons[1] > 0, last = at_.step == spec_.train.steps;
+    seen = events_of_all_ranks();
+    const bool last = at_.step == spec_.train.steps;
     // The time that a signal or the end of a job leaves belongs to the save, and the run resumes.
-    if (late && !stop) evaluate_now(m);
+    if (!seen.stop() && (seen.time_is_up || last || due(spec_.eval.every))) {
+      evaluate_now(m);
+      seen = events_of_all_ranks();
+    }
+    const bool stop = seen.stop(), late = seen.time_is_up;
+    const std::string why = stop && leads() ? stop_reason(seen.signal) : "";
+    if (last && stop && evaluation_is_due())
+      event(at_.step,
+            "the last step is not evaluated, as the run has to stop; `fptrain eval` can evaluate its checkpoint");
+    if (lease_) lease_->require_lately();
     if (recorder_) recorder_->step(m);
-    saver_->advance(reasons[3] > 0);
+    saver_->advance(seen.save_busy);
     take_saves();
-    const std::string why = stop && leads() ? stop_reason(static_cast<int>(reasons[0])) : "";
     if (stop || late || (last && spec_.checkpoint.at_end))
       save(true);
     else if (due(spec_.checkpoint.every))

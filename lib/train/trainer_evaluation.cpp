@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "dryrun/setup.h"
 #include "inference/text_generation.h"
+#include "model/decoder.h"
 #include "train/first_loss.h"
 #include "train/trainer_internal.h"
 
@@ -25,10 +26,12 @@ void Trainer::check_first_loss(double loss) {
 }
 
 // Throws ConfigError unless the prompt of the sample text fits in front of it.
-void Trainer::require_space_for_sample() const {
+void Trainer::check_sample_prompt() const {
   const EvalSection& e = spec_.eval;
   if (e.sample_prompt.empty()) return;
-  const auto prompt = static_cast<int64_t>(prompt_tokens(data_.train().tokenizer(), e.sample_prompt).size());
+  const std::vector<int32_t> tokens = prompt_tokens(data_.train().tokenizer(), e.sample_prompt);
+  Decoder::check_ids(tokens, section_.vocab);
+  const auto prompt = static_cast<int64_t>(tokens.size());
   const int64_t positions = sample_positions(spec_);
   if (prompt + e.sample_tokens > positions)
     throw ConfigError(
@@ -37,20 +40,33 @@ void Trainer::require_space_for_sample() const {
                     prompt, e.sample_tokens, prompt + e.sample_tokens, positions, spec_.data.seq_len));
 }
 
+bool Trainer::evaluation_is_due() const {
+  return evaluated_step_ != at_.step && (data_.has_validation() || !spec_.eval.sample_prompt.empty()) &&
+         (time_is_up() || at_.step == spec_.train.steps || due(spec_.eval.every));
+}
+
 // Does nothing if this step has been evaluated, or if there is nothing to evaluate.
 void Trainer::evaluate_now(StepMetrics& m) {
   if (evaluated_step_ == at_.step) return;
   evaluated_step_ = at_.step;
   if (!data_.has_validation() && spec_.eval.sample_prompt.empty()) return;
+  const auto start = Clock::now();
   state_sums_ = {};  // a save after the evaluation sums the state again
   enter("evaluation");
   executor_->settle_weights();
-  if (data_.has_validation()) evaluate_held_out(m);
+  if (data_.has_validation() && !evaluate_held_out(m)) return;
   if (!spec_.eval.sample_prompt.empty()) write_sample();
+  shutdown_time_->evaluation_took(seconds_since(start));
 }
 
-void Trainer::evaluate_held_out(StepMetrics& m) {
-  const EvaluationResult r = data_.evaluate(*executor_, spec_, groups_);
+// Returns false if the evaluation was ended because the run has to stop.
+bool Trainer::evaluate_held_out(StepMetrics& m) {
+  const EvaluationResult r =
+      data_.evaluate(*executor_, spec_, groups_, [this] { return events_of_all_ranks().stop(); });
+  if (r.stopped) {
+    event(at_.step, "the evaluation was ended, as the run has to stop");
+    return false;
+  }
   const bool pairs = executor_options(spec_).loss.dpo.has_value();
   m.val_loss = r.loss;
   for (const auto& [label, of_dataset] : r.datasets) {
@@ -60,7 +76,7 @@ void Trainer::evaluate_held_out(StepMetrics& m) {
   if (pairs) {
     m.val_margin = r.margin;
     m.val_accuracy = r.accuracy;
-    return;
+    return true;
   }
   for (const PositionLoss& p : r.positions) {
     m.val_loss_at[p.label()] = p.loss;
@@ -68,6 +84,7 @@ void Trainer::evaluate_held_out(StepMetrics& m) {
   }
   m.val_perplexity = r.perplexity;
   m.val_bits_per_byte = r.bits_per_byte;
+  return true;
 }
 
 // All ranks generate the same text, so none waits for another.

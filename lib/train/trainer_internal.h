@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/stopwatch.h"
+#include "checkpoint/folder.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/memory_watch.h"
 #include "interop/weight_source.h"
@@ -44,8 +45,8 @@ class Trainer {
   WeightSource open_model(const std::string& key, const std::string& path);
   void find_reference(bool resuming);
   void start_afresh();
-  std::optional<Checkpoint> restore(std::optional<Checkpoint>);
-  void set_aside_on_all_ranks(const std::set<std::filesystem::path>& checkpoints);
+  std::optional<Checkpoint> restore(std::optional<Checkpoint>, DamagedCheckpoints);
+  void set_aside_on_all_ranks(const DamagedCheckpoints&);
   void require_same_data(const Checkpoint&) const;
   void compare_settings(const std::string& config_yaml);
   StepMetrics run_step();
@@ -56,17 +57,26 @@ class Trainer {
   void load_batches();
   void load_step(uint64_t first, std::vector<Batch>&) const;
   bool accept(const LossSums&, const GradientNorm&);
-  void require_space_for_sample() const;
+  void check_sample_prompt() const;
+  bool evaluation_is_due() const;
   void evaluate_now(StepMetrics&);
-  void evaluate_held_out(StepMetrics&);
+  bool evaluate_held_out(StepMetrics&);
   void write_sample();
   void save(bool must_succeed);
   void take_saves(bool must_succeed = false);
   bool free_for_next_save();
   void finish_saves();
+  // Each is what any of the ranks has seen.
+  struct Events {
+    int signal = 0;  // 0: none
+    bool time_is_up = false, job_ends = false, save_busy = false;
+    bool stop() const { return signal > 0 || job_ends; }
+  };
+  Events events_of_all_ranks();
   bool time_is_up() const;
   bool job_time_is_up() const;
   std::string stop_reason(int signal) const;
+  bool owns_directory() const;
   bool leads() const { return groups_.world->rank() == 0; }
   void event(int64_t step, const std::string& text, log::Level = log::Level::info);
   void report(const std::string& status);

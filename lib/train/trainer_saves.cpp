@@ -54,9 +54,10 @@ void Trainer::take_saves(bool must_succeed) {
       saved_step_ = s.step;
       shutdown_time_->save_took(s.seconds);
       if (job_ && recorder_)
-        recorder_->write_beside("restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds] {
-          record_save(file, seconds);
-        });
+        recorder_->write_beside(
+            "restarts.json", [file = directory_ / "restarts.json", seconds = s.seconds, ranks = groups_.world->size()] {
+              record_save(file, {seconds, ranks});
+            });
       log::info("saved {} ({})", s.path.string(), describe(s));
     } else if (must_succeed && s.step == at_.step) {
       throw DataError(s.error, s.code);

@@ -54,7 +54,7 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
       section_(with_vocab(spec_.model, data_.train().tokenizer().vocab_size())) {
   require_same_facts(*groups_.world, facts_of(spec_, data_, mesh));
   data_.check_vocab(section_.vocab);
-  require_space_for_sample();
+  check_sample_prompt();
   RunSpec resolved = spec_;
   resolved.model = section_;
   pipeline_ = plan_pipeline(resolved);
@@ -63,6 +63,8 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   shutdown_time_.emplace(static_cast<double>(prediction_.parameters) * checkpoint_bytes(spec_, section_, mesh),
                          world.size(), request_.save_bytes_per_s);
+  shutdown_time_->expect_evaluation(static_cast<double>(data_.validation_samples()) /
+                                    static_cast<double>(spec_.train.global_batch));
   prepare_directory();
   start_or_resume();
 }
@@ -88,7 +90,8 @@ void Trainer::start_or_resume() {
     require_model_of_checkpoints(request_.resume, checkpoints_, table, section_);
     return std::string();
   });
-  auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world);
+  DamagedCheckpoints damaged;
+  auto checkpoint = choose_checkpoint(request_.resume, checkpoints_, table, *groups_.world, {}, damaged);
   if (groups_.world->rank() != 0) log_errors_to_file(directory_ / "log.txt");
   on_rank_0(*groups_.world, [&] {
     log_to_file(directory_ / "log.txt");
@@ -119,7 +122,7 @@ void Trainer::start_or_resume() {
                    fault->element, fault->what, fault->factor);
   }
   find_reference(checkpoint.has_value());
-  checkpoint = restore(std::move(checkpoint));
+  checkpoint = restore(std::move(checkpoint), std::move(damaged));
   if (!checkpoint) start_afresh();
   on_rank_0(*groups_.world, [&] {
     join_job(at_.step);
@@ -146,7 +149,8 @@ void Trainer::join_job(int64_t step) {
   job_ = slurm_job();
   if (!job_) return;
   check_and_record_step(spec_, *job_, step);
-  if (const auto seconds = last_save_seconds(directory_ / "restarts.json")) shutdown_time_->save_took(*seconds);
+  if (const auto last = last_save(directory_ / "restarts.json"))
+    shutdown_time_->earlier_save_took(last->seconds, last->ranks);
   job_clock_.emplace(*job_);
 }
 
@@ -185,22 +189,24 @@ void Trainer::start_afresh() {
 }
 
 // Loads the state from a checkpoint, or from an earlier one if it turns out to be damaged. Returns the one loaded.
-std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint) {
-  std::set<std::filesystem::path> damaged;
+// `damaged`: those that were found so far.
+std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint, DamagedCheckpoints damaged) {
+  std::set<std::filesystem::path> loaded_damaged;
   for (; checkpoint; checkpoint = choose_checkpoint(request_.resume, checkpoints_, model_->params().table(),
-                                                    *groups_.world, damaged)) {
+                                                    *groups_.world, loaded_damaged, damaged)) {
     require_same_data(*checkpoint);
     const auto damage = load_or_find_damage(*checkpoint, model_->params(), ops_, *groups_.world);
     if (!damage) break;
     if (request_.resume != "auto") throw DataError(damage->text);
     if (leads()) log::warning("skipping a checkpoint: {}", damage->text);
-    damaged.insert(checkpoint->folder());
-    setup_events_.push_back({fmt::format(
-        "skipped a damaged checkpoint: {}{}", damage->text,
-        damage->files_match ? "; its files have the hashes that were saved, but in two loads its tensors were not what "
-                              "was saved"
-                            : "")});
+    loaded_damaged.insert(checkpoint->folder());
+    damaged[checkpoint->folder()] =
+        damage->text + (damage->files_match ? "; its files have the hashes that were saved, but in two loads its "
+                                              "tensors were not what was saved"
+                                            : "");
   }
+  for (const auto& [path, text] : damaged)
+    setup_events_.push_back({fmt::format("skipped a damaged checkpoint: {}", text)});
   if (!checkpoint) return checkpoint;
   set_aside_on_all_ranks(damaged);
   const TrainState s = state_on_all_ranks(*checkpoint, *groups_.world);
@@ -230,11 +236,10 @@ void Trainer::compare_settings(const std::string& config_yaml) {
 
 // Called only after another checkpoint could be loaded: otherwise this machine may be at fault, not the checkpoints.
 // If they stayed, retention would count them among those it keeps.
-void Trainer::set_aside_on_all_ranks(const std::set<std::filesystem::path>& checkpoints) {
-  if (checkpoints.empty()) return;
+void Trainer::set_aside_on_all_ranks(const DamagedCheckpoints& damaged) {
   on_rank_0(*groups_.world, [&] {
-    lease_->require();
-    for (const std::filesystem::path& path : checkpoints) {
+    if (!damaged.empty()) lease_->require();
+    for (const auto& [path, text] : damaged) {
       try {
         setup_events_.push_back(
             {fmt::format("{} was set aside as {}", path.string(), set_aside(path).filename().string())});

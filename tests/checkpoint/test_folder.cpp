@@ -160,6 +160,42 @@ TEST_CASE("retention does not follow links") {
   CHECK_NOTHROW(Checkpoint::open(run.dir.path / "backup"));
 }
 
+TEST_CASE("retention does not count links") {
+  Run run;
+  run.save_steps({1, 2, 3});
+  std::filesystem::rename(run.checkpoints / "step-00000002", run.dir.path / "backup");
+  std::filesystem::create_directory_symlink(run.dir.path / "backup", run.checkpoints / "step-00000002");
+  apply_retention(run.checkpoints, {2, 0}, kAll);
+  CHECK(run.names() == Names{"step-00000001", "step-00000002", "step-00000003"});
+}
+
+TEST_CASE("retention neither counts nor deletes checkpoints of another model") {
+  Run run;
+  ParamTable other;
+  other.add("w", {3, 3}, Partition::replicated(), {});
+  State foreign(other);
+  save(run.checkpoints, foreign, 2, 1);
+  run.save_steps({1, 3, 4});
+  apply_retention(run.checkpoints, {2, 0}, kAll);
+  CHECK(run.names() == Names{"step-00000002", "step-00000003", "step-00000004"});
+}
+
+TEST_CASE("checkpoints that do not verify are named and those of another model are not") {
+  Run run;
+  ParamTable other;
+  other.add("w", {3, 3}, Partition::replicated(), {});
+  State foreign(other);
+  run.save_steps({1, 2});
+  save(run.checkpoints, foreign, 3, 1);
+  damage(run.checkpoints / "step-00000002" / "config.yaml");
+  DamagedCheckpoints damaged;
+  const auto latest = find_latest(run.checkpoints, &run.state.table, Checkpoint::Verify::all_but_tensors, {}, &damaged);
+  CHECK(latest->manifest().step == 1);
+  REQUIRE(damaged.size() == 1);
+  CHECK(damaged.begin()->first == run.checkpoints / "step-00000002");
+  CHECK(contains(damaged.begin()->second, "config.yaml"));
+}
+
 TEST_CASE("leftovers of a killed run are removed, and nothing else") {
   Run run;
   run.save_steps({1, 2, 3});
@@ -202,6 +238,9 @@ TEST_CASE("anything but a checkpoint of this model is set aside, never deleted")
   std::filesystem::remove(run.checkpoints / "step-00000001" / "index.h5");
   run.save_steps({1});
   CHECK(run.names() == Names{"step-00000001", "step-00000001.aside-1", "step-00000001.aside-2"});
+  damage(run.checkpoints / "step-00000001" / "config.yaml");  // its size is right
+  run.save_steps({1});
+  CHECK(run.names().size() == 4);
 }
 
 TEST_CASE("a checkpoint of a later format stops the search and is not skipped") {

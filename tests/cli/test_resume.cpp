@@ -246,6 +246,44 @@ TEST_CASE("stop signals save and end the run with 75", "[cli]") {
   }
 }
 
+TEST_CASE("a run that has to stop is not evaluated, and one that is being evaluated stops", "[cli]") {
+  const Workspace w;
+  for (const std::string phase : {"step", "evaluation"}) {
+    CAPTURE(phase);
+    const std::string step = phase == "step" ? "10" : "11";  // counted from 0, or the steps done
+    Process p(with_fault("rank=0,step=" + step + ",phase=" + phase + ",kind=stop",
+                         w.train(w.spec("llama", "fp32"), phase, {"--set", "eval.every=11"})),
+              w.root() / "out");
+    REQUIRE(p.wait_until_stopped());
+    p.kill(SIGTERM);
+    p.kill(SIGCONT);
+    const int code = p.wait();
+    CAPTURE(p.output());
+    REQUIRE(code == 75);
+    CHECK(history(w.run_directory(phase)).size() == 11);
+    CHECK_THAT(slurp(w.run_directory(phase) / "metrics.jsonl"), !Catch::Contains("val_loss"));
+    CHECK(Catch::Contains("the evaluation was ended").match(p.output()) == (phase == "evaluation"));
+    CHECK(run(w.train(w.spec("llama", "fp32"), phase, {"--set", "eval.every=11"})).code == 0);
+  }
+}
+
+TEST_CASE("a run that lost its directory leaves the report of the run that took it over alone", "[cli]") {
+  const Workspace w;
+  const auto directory = w.run_directory("r");
+  Process p(with_fault("rank=0,step=5,phase=step,kind=stop", w.train(w.spec("llama", "fp32"), "r")), w.root() / "out");
+  REQUIRE(p.wait_until_stopped());
+  std::ofstream(directory / "other") << fp::to_text(fp::LeaseHolder{"99", "node2", "", "", 7, 0, ""});
+  std::filesystem::rename(directory / "other", directory / "run.lease");
+  std::ofstream(directory / "report.json") << "of another run";
+  p.kill(SIGCONT);
+  const int code = p.wait();
+  CAPTURE(p.output());
+  CHECK(code == 76);
+  CHECK_THAT(p.output(), Catch::Contains("no longer holds its folder"));
+  CHECK(slurp(directory / "report.json") == "of another run");
+  CHECK(checkpoints(directory).empty());
+}
+
 TEST_CASE("a run directory is locked by one run until that run is killed", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");
@@ -276,6 +314,18 @@ TEST_CASE("a corrupt checkpoint is skipped but one of a later format is not", "[
     CHECK(o.code == 0);
     CHECK_THAT(o.output, Catch::Contains("step-00000010") && Catch::Contains("was set aside as " + kLast + ".aside-1"));
     CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast, kLast + ".aside-1"});
+    CHECK(history(directory) == whole);
+  }
+  SECTION("with a file that has another hash") {
+    std::string text = slurp(last / "config.yaml");
+    text[text.size() / 2] ^= 1;
+    std::ofstream(last / "config.yaml") << text;
+    const Outcome o = run(w.train(spec, "r"));
+    CAPTURE(o.output);
+    CHECK(o.code == 0);
+    CHECK(checkpoints(directory) == std::vector<std::string>{"step-00000010", kLast, kLast + ".aside-1"});
+    CHECK_THAT(slurp(directory / "report.json"), Catch::Contains("skipped a damaged checkpoint") &&
+                                                     Catch::Contains("was set aside as " + kLast + ".aside-1"));
     CHECK(history(directory) == whole);
   }
   SECTION("of a later format") {

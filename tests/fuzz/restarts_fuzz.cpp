@@ -11,10 +11,10 @@ FP_FUZZ_TARGET(restarts) {
   const fp::SlurmJob job{"17", 3, {}};
   for (const fp::FirstStep step : {fp::FirstStep(), fp::FirstStep(40)}) {
     fp_fuzz::accept_or_refuse([&] { fp::require_progress(file, job, step); });
-    fp::last_save_seconds(file);
+    fp::last_save(file);
     fp::record_start(file, job, step);
   }
-  fp::record_save(file, 1.5);
-  FP_CHECK(fp::last_save_seconds(file) == 1.5, "a recorded save is missing");
+  fp::record_save(file, {1.5, 4});
+  FP_CHECK(fp::last_save(file)->seconds == 1.5, "a recorded save is missing");
   return 0;
 }

@@ -235,6 +235,23 @@ TEST_CASE("a lock that another process holds on the lease is respected") {
   CHECK(rig.refusal() == "taken");
 }
 
+TEST_CASE("a lease whose holder has ended but whose lock remains is an error after some seconds") {
+  LeaseRig rig;
+  rig.held_by(rig.machine.me, 0);
+  rig.machine.others_run = false;
+  const int fd = ::open(rig.file.c_str(), O_RDWR);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  REQUIRE(::fcntl(fd, F_OFD_SETLK, &lock) == 0);
+  for (const Patience patience : {Patience::wait, Patience::none}) {
+    rig.machine.waited_ms = 0;
+    CHECK_THROWS_WITH(Lease(rig.file, patience, rig.machine), Catch::Contains("has ended, but its lock remains"));
+    CHECK(rig.machine.waited_ms < 10000);
+  }
+  ::close(fd);
+  CHECK(rig.refusal() == "taken");
+}
+
 TEST_CASE("a lease without holder information is taken over when it is old") {
   LeaseRig rig;
   rig.put("nonce", 149);

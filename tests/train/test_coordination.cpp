@@ -84,7 +84,8 @@ TEST_CASE("a checkpoint that one rank cannot open is an error on all ranks") {
   run_thread_ranks(3, [&](World& world) {
     const auto group = world.group("world", {0, 1, 2});
     const ParamTable table = small_table();
-    if (choose_checkpoint("auto", dir.path, table, *group)) ++passed;
+    DamagedCheckpoints damaged;
+    if (choose_checkpoint("auto", dir.path, table, *group, {}, damaged)) ++passed;
     group->barrier();
     if (world.rank() == 0) std::filesystem::rename(manifest, dir.path / "kept");
     group->barrier();
@@ -107,8 +108,10 @@ TEST_CASE("a run reads only its own older checkpoints by HDF5, with a warning") 
   make_older(rig.folder);
   const auto loads = [&](const std::string& resume, const std::filesystem::path& own) {
     std::optional<Checkpoint> chosen;
-    const std::string text = logged(rig.dir.path / "log.txt",
-                                    [&] { chosen = choose_checkpoint(resume, own, rig.loaded.table, *rig.group); });
+    DamagedCheckpoints damaged;
+    const std::string text = logged(rig.dir.path / "log.txt", [&] {
+      chosen = choose_checkpoint(resume, own, rig.loaded.table, *rig.group, {}, damaged);
+    });
     REQUIRE(chosen);
     CHECK(contains(text, "did not write index.bin; HDF5 reads it") == chosen->allows_hdf5());
     rig.loaded.poison();
@@ -152,13 +155,35 @@ TEST_CASE("host memory that does not suffice is refused with what would fit") {
   CHECK_FALSE(contains(verdict({2 * kGib, 0, 1}, kGib), "offload"));
 }
 
+TEST_CASE("a run resumes from a path elsewhere only where it has no checkpoints") {
+  const MemoryFolder dir;
+  State state(small_table());
+  save(dir.path / "own", state, 5, 7);
+  save(dir.path / "other", state, 6, 7);
+  DamagedCheckpoints damaged;
+  const auto from = [&](const char* folder, const char* own) {
+    const std::string path = (dir.path / folder).string();
+    return checkpoint_to_resume(path, dir.path / own, state.table, {}, damaged)->manifest().step;
+  };
+  CHECK(from("own/step-00000005", "own") == 5);
+  CHECK(from("own/../own/step-00000005/", "own") == 5);
+  CHECK(from("other/step-00000006", "new") == 6);
+  try {
+    from("other/step-00000006", "own");
+    FAIL("the checkpoints of the folder would be deleted in time");
+  } catch (const ConfigError& e) {
+    CHECK(contains(e.what(), "already holds other checkpoints, up to step-00000005"));
+  }
+}
+
 TEST_CASE("a run does not resume from before a checkpoint of a later format") {
   const MemoryFolder dir;
   State state(small_table());
   for (const int64_t step : {1, 2, 3}) save(dir.path, state, step, 7);
   for (const char* name : {"step-00000002", "step-00000003"}) make_newer(dir.path / name);
   try {
-    checkpoint_to_resume("auto", dir.path, state.table);
+    DamagedCheckpoints damaged;
+    checkpoint_to_resume("auto", dir.path, state.table, {}, damaged);
     FAIL("one was chosen");
   } catch (const ConfigError& e) {
     CHECK(contains(e.what(), "step-00000003: is of format version 7, this program reads up to version 3"));

@@ -138,8 +138,8 @@ TEST_CASE("a report, a batch and a history with deeply nested values are refused
 TEST_CASE("a restarts.json with deeply nested values is set aside") {
   for (const std::string& text : nested(R"({"starts": @})")) {
     const auto file = written("restarts.json", text);
-    CHECK_FALSE(last_save_seconds(file));
-    record_save(file, 2.5);
-    CHECK(last_save_seconds(file) == 2.5);
+    CHECK_FALSE(last_save(file));
+    record_save(file, {2.5, 4});
+    CHECK(last_save(file)->seconds == 2.5);
   }
 }

@@ -75,20 +75,21 @@ TEST_CASE("a restarts.json that cannot be read or written does not end the run")
   for (const auto& file : {directory, loop, folder.path / "missing" / "restarts.json"}) {
     CAPTURE(file);
     CHECK_NOTHROW(start(file, 2, 0));
-    CHECK_NOTHROW(record_save(file, 3));
-    CHECK(!last_save_seconds(file));
+    CHECK_NOTHROW(record_save(file, {3, 4}));
+    CHECK(!last_save(file));
   }
 }
 
 TEST_CASE("the duration of a save is known to later starts") {
   const TemporaryFolder folder;
   const auto file = folder.path / "restarts.json";
-  CHECK(!last_save_seconds(file));
-  record_save(file, 12.5);
+  CHECK(!last_save(file));
+  record_save(file, {12.5, 4});
   start(file, 0, 0);
   start(file, 1, 0);
-  CHECK(last_save_seconds(file) == 12.5);
-  record_save(file, 3);
-  CHECK(last_save_seconds(file) == 3.0);
+  CHECK(last_save(file)->seconds == 12.5);
+  CHECK(last_save(file)->ranks == 4);
+  record_save(file, {3, 4});
+  CHECK(last_save(file)->seconds == 3.0);
   CHECK_THROWS_AS(start(file, 2, 0), ConfigError);
 }
