@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "checkpoint/staging.h"
 #include "config/model_facts.h"
 
@@ -9,7 +10,14 @@ namespace fp {
 
 ModelSection with_vocab(const ModelSection& section, int64_t tokenizer_vocab) {
   ModelSection m = section;
-  if (m.vocab == 0) m.vocab = tokenizer_vocab;
+  if (m.vocab > 0) return m;
+  m.vocab = tokenizer_vocab;
+  for (const int64_t id : m.masked_ids)
+    if (id >= m.vocab)
+      throw ConfigError(
+          fmt::format("model.masked_ids names {}; the tokenizer of the data has ids 0 to {}", id, m.vocab - 1));
+  if (!m.masked_ids.empty() && static_cast<int64_t>(m.masked_ids.size()) >= m.vocab)
+    throw ConfigError("model.masked_ids leaves no token of the data's tokenizer to predict");
   return m;
 }
 
@@ -36,7 +44,7 @@ NodeMap nodes_of(const ParallelSection& p, int ranks) {
 double checkpoint_bytes(const RunSpec& spec, const ModelSection& model, const Mesh& mesh) {
   const double sent_weights = spec.communication.weight_differences ? 2 : 0;
   double errors = 0;
-  if (spec.communication.error_feedback > 0)
+  if (spec.communication.error_feedback > 0 && spec.communication.gradient_bits > 0)
     if (const size_t ranks = mesh.data(0).size(); ranks > 1)
       errors = 2.0 * static_cast<double>(ranks) / ranks_that_sum_together(mesh, nodes_of(spec.parallel, mesh.size()));
   return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;

@@ -18,7 +18,8 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
                              : single_stage(model.architecture().layers, model.params().uses_attached_gradients() &&
                                                                              !model.params().weights_on_host())),
       weights_(model.env(), groups_),
-      guard_(make_gradient_guard(model.env(), *groups_.data, options.max_gradient_error, options.assume_small_errors)),
+      guard_(make_gradient_guard(model.env(), groups_, options.max_gradient_error, model.tensor_tables(),
+                                 options.assume_small_errors)),
       gradients_(model.env(), groups_, options.check_sums, gradient_guard()),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_,
@@ -85,7 +86,7 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   sums = LossSums::from(std::span(values).subspan<1, LossSums::kNumbers>());
   // One element that is far too large overflows the norm; such a step is skipped.
   const bool finite = std::isfinite(values[0]);
-  if (guard_ && finite) guard_->choose(std::span(values).subspan(kNumbers));
+  if (guard_) finite ? guard_->choose(std::span(values).subspan(kNumbers)) : guard_->keep();
   if (!finite && gradients_.check() != nullptr) gradients_.check()->verify();
   if (!finite) e.params->clear_errors(*e.ops);
   return {std::sqrt(values[0]), finite};
@@ -199,6 +200,12 @@ void Executor::restore_weights(int64_t step) {
   const ModelEnv& e = model_->env();
   if (options_.rounding_seed && step > 0) e.params->round_weights(*e.ops, *options_.rounding_seed, step);
   weights_.all_gather();
+  if (!weights_.sends_differences()) return;
+  // Nodes take what they keep now, as later after updates, before there are activations.
+  for (int u = 0; u < static_cast<int>(model_->table().units().size()); ++u) {
+    weights_.acquire(u);
+    weights_.release(u);
+  }
 }
 
 std::vector<ArenaTensor> Executor::token_losses(std::span<const Batch> batches) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/median.h"
 #include "base/philox.h"
@@ -17,9 +18,11 @@ constexpr int64_t kNarrowsEvery = 16;  // steps
 
 }  // namespace
 
-GradientGuard::GradientGuard(const ModelEnv& env, double limit, bool sends_few) : env_(&env), limit_(limit) {
+GradientGuard::GradientGuard(const ModelEnv& env, double limit, const BlockFormat& fewest,
+                             std::span<const ParamTable> tables, bool sends_few)
+    : env_(&env), limit_(limit), tables_(tables) {
   const ParamTable& table = env.params->table();
-  formats_.push_back(*env.formats.gradients);
+  formats_.push_back(fewest);
   if (formats_[0].bits < 8) {
     formats_.push_back(formats_[0]);
     formats_[1].bits = 8;
@@ -72,20 +75,29 @@ void GradientGuard::sample(int unit, const Tensor& whole) {
 std::vector<FormattedParts> GradientGuard::parts(int unit) const {
   const ParamTable& table = env_->params->table();
   const ParamUnit& u = table.units()[static_cast<size_t>(unit)];
+  if (mostly_exact(unit)) return {{std::nullopt, {{0, u.elements}}}};
   std::vector<FormattedParts> parts;
-  int64_t elements = 0;
   for (size_t choice = 1; choice <= formats_.size(); ++choice) {
     FormattedParts p;
     if (choice < formats_.size()) p.format = formats_[choice];
     for (ParamId id = u.first; id <= u.last; ++id)
-      if (choices_[static_cast<size_t>(id)] == choice && table[id].local_elements() > 0) {
+      if (choices_[static_cast<size_t>(id)] == choice && table[id].local_elements() > 0)
         p.segments.push_back({table[id].offset - u.offset, table[id].local_elements()});
-        elements += p.segments.back().count;
-      }
     if (!p.segments.empty()) parts.push_back(std::move(p));
   }
-  if (elements > u.elements / ShardExchange::kLargestShareOfParts) return {{std::nullopt, {{0, u.elements}}}};
   return parts;
+}
+
+// Whether too much of a unit is sent with more bits, on any rank of the tensor group: their parts of a matrix may
+// differ in size, and what they all hold must be rounded alike.
+bool GradientGuard::mostly_exact(int unit) const {
+  return std::ranges::any_of(tables_, [&](const ParamTable& table) {
+    const ParamUnit& u = table.units()[static_cast<size_t>(unit)];
+    int64_t elements = 0;
+    for (ParamId id = u.first; id <= u.last; ++id)
+      if (choices_[static_cast<size_t>(id)] > 0) elements += table[id].local_elements();
+    return elements > u.elements / ShardExchange::kLargestShareOfParts;
+  });
 }
 
 std::vector<float> GradientGuard::decoded(const BlockFormat& f) const {
@@ -148,6 +160,11 @@ void GradientGuard::choose(std::span<const double> errors) {
   median_error_ = all.empty() ? 0 : median(std::move(all));
 }
 
+void GradientGuard::keep() {
+  changes_.clear();
+  median_error_ = std::numeric_limits<double>::quiet_NaN();
+}
+
 int64_t GradientGuard::widened() const {
   return std::ranges::count_if(choices_, [](size_t c) { return c > 0; });
 }
@@ -169,9 +186,14 @@ void GradientGuard::restore(const GradientGuardState& s) {
   }
 }
 
-std::optional<GradientGuard> make_gradient_guard(const ModelEnv& env, const Group& data, double limit, bool sends_few) {
-  if (limit == 0 || !env.formats.gradients || data.size() == 1) return std::nullopt;
-  return GradientGuard(env, limit, sends_few);
+std::optional<GradientGuard> make_gradient_guard(const ModelEnv& env, const Groups& groups, double limit,
+                                                 std::span<const ParamTable> tables, bool sends_few) {
+  if (limit == 0 || !env.formats.gradients || groups.data->size() == 1) return std::nullopt;
+  const BlockFormat &last = *env.formats.gradients, &in_node = *env.formats.node_gradients;
+  // On one node, sums have only the hop within it.
+  const bool one_hop = groups.data_in_node == nullptr || groups.data_across_nodes == nullptr;
+  const BlockFormat& only = groups.data_in_node != nullptr ? in_node : last;
+  return GradientGuard(env, limit, one_hop ? only : in_node.bits < last.bits ? in_node : last, tables, sends_few);
 }
 
 std::string describe(const std::vector<GradientGuard::Change>& changes) {

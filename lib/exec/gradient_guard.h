@@ -40,9 +40,11 @@ class GradientGuard {
     double error = 0;  // with the bits of the run spec
   };
 
-  // Takes 4 * block bytes of the arena for each of kBlocks blocks of a parameter of this rank. `sends_few`: begin as if
-  // all errors were within the limit, for dry runs.
-  GradientGuard(const ModelEnv&, double limit, bool sends_few);
+  // Takes 4 * block bytes of the arena for each of kBlocks blocks of a parameter of this rank. `fewest`: the format
+  // with the fewest bits in which sums are sent. `tables`: those of the ranks of the tensor group. `sends_few`: begin
+  // as if all errors were within the limit, for dry runs.
+  GradientGuard(const ModelEnv&, double limit, const BlockFormat& fewest, std::span<const ParamTable> tables,
+                bool sends_few);
 
   // Samples the gradients of a unit before their sum; replaces what was sampled of it.
   void sample(int unit, const Tensor& whole);
@@ -53,10 +55,12 @@ class GradientGuard {
   std::vector<double> errors() const;
   // Takes the sums over all ranks, and chooses the bits for the next step.
   void choose(std::span<const double> errors);
-  // Returns what the last choose() has changed.
+  // In place of choose(), for a step whose gradients are not finite.
+  void keep();
+  // Returns what the last choose() has changed; nothing after keep().
   const std::vector<Change>& changes() const { return changes_; }
   // Returns the median over the parameters of the error, with the bits of the run spec, that the last choose() was
-  // given.
+  // given; NaN after keep().
   double median_error() const { return median_error_; }
   // Returns the number of parameters of the model that are sent with more bits than the run spec says.
   int64_t widened() const;
@@ -73,10 +77,12 @@ class GradientGuard {
     ParamId id = -1;               // -1: none
     int64_t first = 0, count = 0;  // the parameter's elements in the block
   };
+  bool mostly_exact(int unit) const;
   std::vector<float> decoded(const BlockFormat&) const;
 
   const ModelEnv* env_;
   double limit_;
+  std::span<const ParamTable> tables_;
   std::vector<BlockFormat> formats_;  // from few to many bits; after them, as they are
   int exact_bits_;
   int64_t steps_ = 0;
@@ -89,8 +95,9 @@ class GradientGuard {
   int bits_of(size_t choice) const { return choice < formats_.size() ? formats_[choice].bits : exact_bits_; }
 };
 
-// Returns a guard where sums over `data` are quantized and there is a limit.
-std::optional<GradientGuard> make_gradient_guard(const ModelEnv&, const Group& data, double limit, bool sends_few);
+// Returns a guard where sums over the groups' data ranks are quantized and there is a limit.
+std::optional<GradientGuard> make_gradient_guard(const ModelEnv&, const Groups&, double limit,
+                                                 std::span<const ParamTable> tables, bool sends_few);
 
 // Returns the changes as a line of text for people; empty if there are none.
 std::string describe(const std::vector<GradientGuard::Change>&);

@@ -1,5 +1,6 @@
 #include "exec/gradient_sync.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace fp {
@@ -15,6 +16,8 @@ GradientSync::GradientSync(const ModelEnv& env, const Groups& groups, bool check
       attached_(env.params->table().units().size()),
       guard_(guard) {
   if (check) check_.emplace(env, *data_, ends_.get());
+  if (!env.formats.gradients || !env.formats.gradients->rotated) return;
+  for (const ParamUnit& u : env.params->table().units()) gaps_.push_back(env.params->table().gaps_and_padding(u));
 }
 
 GradientSync::~GradientSync() {
@@ -172,11 +175,33 @@ void GradientSync::finish(Reduction r) {
   r.request.wait();
   r.shard.wait();
   if (flip_received_) flip_bit(*env_->ops, r.result, *std::exchange(flip_received_, std::nullopt));
+  if (r.sharded) clear_gaps(r);
   const bool departs = r.target.residence == Residence::host;
   if (r.target && !departs) accumulate(r.target, r.result, r.first);
   if (when_complete_ && r.last && !is_shared(r.unit))
     when_complete_(r.unit, r.target && !departs ? r.target : r.result);
   if (departs) depart(r.target, r.result, std::move(r.memory));
+}
+
+// The end of a parameter is rotated together with the zeros behind it, which are then not exactly 0.
+void GradientSync::clear_gaps(const Reduction& r) const {
+  if (gaps_.empty()) return;
+  const ParamStore& store = *env_->params;
+  const ParamTable& table = store.table();
+  const ParamUnit& u = table.units()[static_cast<size_t>(r.unit)];
+  const auto clear = [&](const Tensor& values, const IndexRange& range) {
+    for (const IndexRange& gap : gaps_[static_cast<size_t>(r.unit)]) {
+      const int64_t begin = std::max(gap.first, range.first),
+                    end = std::min(gap.first + gap.count, range.first + range.count);
+      if (begin < end) env_->ops->zero({values.slice(begin - range.first, end - begin)});
+    }
+  };
+  clear(r.result, table.shard_of(u, table.shard()));
+  const Tensor errors = is_shared(r.unit) ? Tensor() : store.errors(u);
+  if (!errors) return;
+  const std::vector<IndexRange> kept = table.ranges_of(u, table.shard(), table.error_slot());
+  for (size_t i = 0; i < kept.size(); ++i)
+    clear(errors.slice(static_cast<int64_t>(i), 1).reshaped({kept[i].count}), kept[i]);
 }
 
 void GradientSync::accumulate(const Tensor& to, const Tensor& from, bool first) {

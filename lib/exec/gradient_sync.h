@@ -69,6 +69,7 @@ class GradientSync {
   // Waits for the oldest reductions until at most `rest` are in flight.
   void settle(size_t rest);
   void finish(Reduction);
+  void clear_gaps(const Reduction&) const;
   void before_send(int unit, const Tensor& whole);
   void sum_over_tensor_ranks(const ParamUnit&, const Tensor& gradients);
   void sum_segments(const std::vector<IndexRange>&, const Tensor& gradients, int64_t offset, Group&);
@@ -91,6 +92,7 @@ class GradientSync {
   std::deque<Reduction> under_way_;    // in the order of their start
   std::optional<ReductionCheck> check_;
   GradientGuard* guard_;
+  std::vector<std::vector<IndexRange>> gaps_;  // by unit, with the padding of parameters; empty: nothing is rotated
   std::optional<BitFlip> flip_sent_, flip_received_;
   std::optional<GradientOutlier> outlier_;
   std::function<void(int, const Tensor&)> when_complete_;

@@ -16,7 +16,7 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
     slots.push_back({.name = kSentState, .dtype = options.compute, .is_weights = true});
   const int summing = ranks_that_sum_together(groups.mesh, groups.comm_world->nodes()),
             groups_that_sum = table.shards() / summing;
-  if (options.formats.feedback > 0 && table.shards() > 1) {
+  if (options.formats.gradients && options.formats.feedback > 0 && table.shards() > 1) {
     constexpr int kMost = 48;  // leaves 16 of a checkpoint's 64 states to the optimizer
     if (groups_that_sum > kMost)
       throw ConfigError(fmt::format(
@@ -91,7 +91,8 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
     arena.guard(ops.copies());
     host->guard(ops.copies());
   }
-  for (int i = 0; table_.slots_differ() && i < table_.tp(); ++i) {
+  const bool looks_at_others = table_.slots_differ() || options.formats.gradients;
+  for (int i = 0; looks_at_others && i < table_.tp(); ++i) {
     tensor_tables_.emplace_back(table_.tp(), i, table_.shards(), table_.shard(), options.held,
                                 quantized_block(options.formats));
     declare_parameters(section, tensor_tables_.back());

@@ -185,6 +185,20 @@ std::vector<IndexRange> ParamTable::gaps(const ParamUnit& u) const {
   return list;
 }
 
+std::vector<IndexRange> ParamTable::gaps_and_padding(const ParamUnit& u) const {
+  std::vector<IndexRange> list = gaps(u);
+  for (ParamId id = u.first; id <= u.last; ++id) {
+    const Param& p = (*this)[id];
+    int64_t end = p.offset;
+    for (const Fragment& f : fragments_of({id, 0, p.local_elements()})) {
+      if (p.offset + f.offset > end) list.push_back({end, p.offset + f.offset - end});
+      end = p.offset + f.offset + f.count.elements();
+    }
+    if (p.offset + p.local_elements() > end) list.push_back({end, p.offset + p.local_elements() - end});
+  }
+  return list;
+}
+
 std::vector<Slab> ParamTable::slabs_of(ParamId id) const {
   return slabs((*this)[id].shape, (*this)[id].partition, tp_, tp_index_);
 }

@@ -152,6 +152,8 @@ class ParamTable {
   // Returns the parts of a unit's parameters that lie in the ranges that this rank keeps of a sharded slot.
   std::vector<ParamPart> parts_of_slot(const ParamUnit&, int slot) const;
   std::vector<IndexRange> gaps(const ParamUnit&) const;  // flat elements that belong to no parameter
+  // The same and the padding of parameters, which no checkpoint has.
+  std::vector<IndexRange> gaps_and_padding(const ParamUnit&) const;
 
   std::vector<Slab> slabs_of(ParamId) const;  // the boxes of the logical tensor that this rank holds
   // This rank's range of a parameter that is cut in one piece, along the cut dimension, in the padded extent.

@@ -53,7 +53,7 @@ double kept_of_node(const RunSpec& s, const Mesh& mesh) {
 
 // Bytes for each parameter of what a rank keeps of the errors of quantized sums.
 double kept_errors(const RunSpec& s, const Mesh& mesh) {
-  if (s.communication.error_feedback == 0 || mesh.data(0).size() == 1) return 0;
+  if (s.communication.error_feedback == 0 || s.communication.gradient_bits == 0 || mesh.data(0).size() == 1) return 0;
   return 2.0 / sharers_of_node(s, mesh);
 }
 

@@ -44,9 +44,11 @@ double usual_error(const BlockFormat& f) {
 }
 
 int64_t fewest_gradient_bits(const CommunicationSection& c) {
-  for (const int bits : {4, 8})
-    if (usual_error({bits, c.block, c.rotate_gradients}) <= GradientGuard::kClearlyWithin * c.max_gradient_error)
+  for (const int bits : {4, 8}) {
+    const int fewest = c.node_gradient_bits > 0 ? std::min(bits, static_cast<int>(c.node_gradient_bits)) : bits;
+    if (usual_error({fewest, c.block, c.rotate_gradients}) <= GradientGuard::kClearlyWithin * c.max_gradient_error)
       return bits;
+  }
   return 0;
 }
 

@@ -30,6 +30,9 @@ struct GuardRig {
     return std::span(gradient).subspan(static_cast<size_t>(table[id].offset - layer.offset),
                                        static_cast<size_t>(table[id].local_elements()));
   }
+  GradientGuard guard(bool sends_few) const {
+    return {env, kLimit, *env.formats.gradients, std::span(&table, 1), sends_few};
+  }
   // Takes steps with this gradient until a parameter gets other bits.
   void step_to_change(GradientGuard& guard) {
     const int64_t last = guard.state().steps + 16;
@@ -50,7 +53,7 @@ struct GuardRig {
 
 TEST_CASE("the error is the mean relative error of what is decoded", "[exec]") {
   GuardRig r;
-  GradientGuard guard(r.env, kLimit, false);
+  GradientGuard guard = r.guard(false);
   // A block of 64 with the scale 1: a half is rounded to an even number, so that 0.5 is lost and 1.5 is off by a third.
   for (ParamId id = r.layer.first; id <= r.layer.last; ++id) {
     size_t i = 0;
@@ -73,7 +76,7 @@ TEST_CASE("the error is the mean relative error of what is decoded", "[exec]") {
 
 TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer when it has none any more", "[exec]") {
   GuardRig r;
-  GradientGuard guard(r.env, kLimit, false);
+  GradientGuard guard = r.guard(false);
   const auto all = static_cast<int64_t>(r.table.size());
   CHECK(guard.widened() == all);
   CHECK(guard.parts(r.unit).at(0).segments.at(0).count == r.layer.elements);
@@ -103,7 +106,7 @@ TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer w
 
   const GradientGuardState state = guard.state();
   CHECK(state.steps == 2);
-  GradientGuard resumed(r.env, kLimit, false);
+  GradientGuard resumed = r.guard(false);
   resumed.restore(state);
   CHECK(resumed.state() == state);
   CHECK(resumed.parts(r.unit).at(0).segments.at(0).count == r.table[vector].local_elements());
@@ -123,7 +126,7 @@ TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer w
 
 TEST_CASE("where much of a unit needs more bits, all of it is sent as it is", "[exec]") {
   GuardRig r;
-  GradientGuard guard(r.env, kLimit, true);
+  GradientGuard guard = r.guard(true);
   CHECK(guard.widened() == 0);
   for (ParamId id = r.layer.first; id <= r.layer.last; ++id) {
     size_t i = 0;
@@ -138,17 +141,23 @@ TEST_CASE("where much of a unit needs more bits, all of it is sent as it is", "[
 
 TEST_CASE("values that are not finite do not count", "[exec]") {
   GuardRig r;
-  GradientGuard guard(r.env, kLimit, false);
+  GradientGuard guard = r.guard(false);
   for (float& x : r.gradient) x = std::numeric_limits<float>::quiet_NaN();
   const int64_t before = guard.widened();
   r.step(guard);
   CHECK(guard.widened() == before);
   CHECK(guard.changes().empty());
+  r.gradient.assign(r.gradient.size(), 1.0f);
+  r.step(guard);
+  CHECK_FALSE(guard.changes().empty());
+  guard.keep();
+  CHECK(guard.changes().empty());
+  CHECK(std::isnan(guard.median_error()));
 }
 
 TEST_CASE("a resumed guard gives parameters at least the bits that they had", "[exec]") {
   GuardRig r;
-  GradientGuard guard(r.env, kLimit, false);
+  GradientGuard guard = r.guard(false);
   const std::string name = r.table[0].name, other = r.table[1].name;
   guard.restore({5, {{name, 16}, {"no such parameter", 8}}});  // of bf16 gradients
   CHECK(guard.state() == GradientGuardState{5, {{name, 32}}});

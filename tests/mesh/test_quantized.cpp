@@ -83,6 +83,44 @@ TEST_CASE("quantization keeps what several tensor-parallel ranks hold equal", "[
     }
 }
 
+TEST_CASE("a limit of the error chooses alike for what tensor-parallel ranks hold in parts of unlike size", "[mesh]") {
+  // Of three heads one rank has two. The outlier's matrix is more than a quarter of the layer on one of them only.
+  ModelSection m = tiny_model("llama");
+  m.layers = 1;
+  m.hidden = 48;
+  m.heads = m.kv_heads = 3;
+  m.ffn = 192;
+  MeshPlan p = quantized(MeshPlan{.tp = 2, .dp = 2, .zero = 1}, 0, 4);
+  p.steps = 6;
+  p.optimizer.grad_clip = 0;
+  p.communication.max_gradient_error = 0.9;
+  int64_t widened = -1;
+  p.before_step = [&](Executor& e, int rank, int) {
+    e.set_outlier({"model.layers.0.mlp.gate_proj.weight", 5, 1e4});
+    if (rank == 0) widened = e.gradient_guard()->widened();
+  };
+  CHECK_NOTHROW(run_mesh(m, p));  // compares replicas at the end
+  CHECK(widened == 1);
+}
+
+TEST_CASE("a limit of the error holds for the bits with which a single node sends", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  MeshPlan p = quantized(MeshPlan{.dp = 2, .zero = 1}, 0, 8);
+  p.steps = 4;
+  p.communication.max_gradient_error = 0.15;  // between the usual errors of 8 and of 4 bits
+  const auto widened_with = [&](int64_t in_node) {
+    p.communication.node_gradient_bits = in_node;
+    int64_t widened = 0;
+    p.before_step = [&](Executor& e, int rank, int) {
+      if (rank == 0) widened = e.gradient_guard()->widened();
+    };
+    run_mesh(m, p);
+    return widened;
+  };
+  CHECK(widened_with(8) == widened_with(0));
+  CHECK(widened_with(4) > widened_with(0));
+}
+
 TEST_CASE("a limit of the error that nothing keeps sends gradients as they are", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (const int zero : {1, 2, 3}) {

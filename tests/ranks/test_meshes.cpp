@@ -144,7 +144,9 @@ TEST_CASE("a run that sends weight differences resumes with the same bits", "[ra
          {"precision.compute=bf16", "communication.weight_bits=4", "communication.weight_differences=true",
           "parallel.ranks_per_node=2", "communication.block=64"})
       settings.insert(settings.end(), {"--set", set});
-    if (sharded) settings.insert(settings.end(), {"--set", "communication.node_weights=true"});
+    if (sharded)
+      settings.insert(settings.end(),
+                      {"--set", "communication.node_weights=true", "--set", "communication.by_nodes=true"});
     const auto [saved, expected] = check_resumes_alike(w, spec, layout, settings);
     // Runs on one rank, and those that send whole weights, round the parameters instead.
     const std::string other = "other-" + layout.text();
@@ -176,6 +178,22 @@ TEST_CASE("a run that keeps what quantized sums lose resumes with the same bits"
     CHECK(job.count("without what quantized sums have lost before") == (layout.data == 4 ? 1 : 0));
     for (const auto& [step, values] : history(w.run_directory(other)))
       CHECK(values.first == Approx(expected.at(step).first).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a run that rotates gradients resumes with the same bits", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  // Norms are not a whole number of rotations, so that their ends are rotated with the zeros behind them.
+  for (const std::string feedback : {"0", "0.8"}) {
+    CAPTURE(feedback);
+    std::vector<std::string> settings = kMeshRun;
+    for (const std::string& set :
+         {std::string("model.hidden=56"), std::string("model.heads=7"), std::string("model.kv_heads=7"),
+          std::string("communication.gradient_bits=4"), std::string("communication.rotate_gradients=true"),
+          "communication.error_feedback=" + feedback})
+      settings.insert(settings.end(), {"--set", set});
+    check_resumes_alike(w, spec, {1, 1, 2, feedback == "0" ? 1 : 2}, settings);
   }
 }
 
