@@ -230,7 +230,8 @@ void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const C
   print_estimate(e, cluster);
   fmt::print("\n{}", printable(describe_search(found)));
   if (!dial.empty()) fmt::print("\n{}", printable(describe_dial(dial, found.best->plan)));
-  if (!found.complete) fmt::print("the search stopped after {:g} seconds; --seconds gives it more\n", a.seconds);
+  if (!found.complete())
+    fmt::print("the search stopped at its limit of {}; --seconds {:g} raises it\n", found.limit, 2 * a.seconds);
 }
 
 // Prints the longest sequence or the largest model that fits, its plan and time, and what limits it.

@@ -85,7 +85,7 @@ void check_memory(const RunSpec& spec, int nodes, int ranks_per_node) {
   if (!whole.parallel.open.empty()) {
     log::info("searching for a plan that fits in memory");
     const Search found = search(whole, ranks, *cluster, estimator);
-    if (!found.best && found.complete) throw ConfigError(nothing_fits(found, ranks, *cluster));
+    if (!found.best && found.complete()) throw ConfigError(nothing_fits(found, ranks, *cluster));
     if (!found.best) log::warning("no plan that fits in memory was found in time; the job will search again");
     return;
   }

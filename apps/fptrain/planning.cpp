@@ -6,12 +6,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "config/load.h"
 #include "config/open_keys.h"
 #include "config/preset.h"
 #include "data/sampling/sampler.h"
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
+#include "io/filesystem.h"
 #include "io/json.h"
 #include "planner/candidates.h"
 #include "planner/report.h"
@@ -57,19 +59,25 @@ ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
   return c;
 }
 
-// Returns the plan that the run started with if it is for as many ranks and differs only in open keys. Keeping it makes
-// the resumed run bit-identical.
-std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks) {
-  const std::filesystem::path file = std::filesystem::path(spec.run.directory) / "config.yaml";
-  if (!std::filesystem::exists(file)) return {};
+// Returns the plan that the run started with if it has saved, and the plan is for as many ranks, differs only in open
+// keys and fits. Keeping it makes the resumed run bit-identical.
+std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks, PlanEstimator& estimator) {
+  const std::filesystem::path directory = spec.run.directory, file = directory / "config.yaml";
+  if (!path_exists(file) || !path_exists(directory / "checkpoints")) return {};
+  if (checkpoints_in(directory / "checkpoints").empty()) return {};
   try {
     const Plan before = plan_of(load_run_spec(file, {}, DataFolders::may_be_missing));
     if (before.tensor * before.sequence * before.pipeline * before.data != ranks) return {};
-    for (const ChangedKey& key : list_changed_keys(plan_of(spec), before)) {
+    Plan now = plan_of(spec);
+    if (now.data == 0) now.data = before.data;  // what the other degrees leave
+    for (const ChangedKey& key : list_changed_keys(now, before)) {
       const auto changes = [&](const OpenKey& k) { return is_open(spec, k.name) && key.path == k.path; };
       if (std::none_of(open_keys().begin(), open_keys().end(), changes)) return {};
     }
-    return is_legal(spec, before, ranks) ? std::optional(before) : std::nullopt;
+    if (!is_legal(spec, before, ranks)) return {};
+    if (estimator.memory(with_plan(spec, before), ranks).fits()) return before;
+    log::info("the plan of the run so far does not fit in memory any more");
+    return {};
   } catch (const ConfigError&) {
     return {};
   }
@@ -113,7 +121,7 @@ Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster
   const RunSpec whole = with_vocab_of_data(spec);
   Estimator estimator(cluster);
   if (spec.parallel.open.empty()) return {std::nullopt, forecast(whole, ranks, cluster, estimator)};
-  if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks) : std::nullopt) {
+  if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks, estimator) : std::nullopt) {
     log::info("plan for {} rank{}, kept from the start of the run: {}", ranks, ranks == 1 ? "" : "s",
               describe(*before));
     return {before, forecast(with_plan(whole, *before), ranks, cluster, estimator)};

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "config/run_length.h"
 #include "dryrun/device_reserve.h"
 #include "dryrun/dry_rig.h"
 #include "dryrun/memory_watch.h"
@@ -268,8 +269,9 @@ std::string describe(const Prediction& p, const RunSpec& spec) {
                         p.on_host ? "" : "  of host memory");
   text += '\n';
   const auto n = static_cast<double>(p.counted);
-  const auto tokens = static_cast<double>(spec.train.micro_batch * spec.data.seq_len);
-  text += fmt::format("one micro-batch of {} x {} tokens\n", spec.train.micro_batch, spec.data.seq_len);
+  const auto tokens = static_cast<double>(spec.train.micro_batch * tokens_per_sample(spec));
+  text += fmt::format("one micro-batch of {} {}x {} tokens\n", spec.train.micro_batch,
+                      spec.train.objective == Objective::dpo ? "pairs x 2 " : "", spec.data.seq_len);
   text += fmt::format("  {:<20}{:>12.3f}\n  {:<20}{:>12.3f}\n", "TFLOP", p.passes.flops() / n / 1e12,
                       "of these in GEMMs", p.passes.gemm_flops() / n / 1e12);
   text += fmt::format("  {:<20}{:>12.3f}\n", "GFLOP per token", p.passes.flops() / n / tokens / 1e9);

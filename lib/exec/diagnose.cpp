@@ -36,7 +36,8 @@ class Search {
 
   // Searches the weights of these parameters, which must be gathered.
   void weights(ParamId first, ParamId last);
-  // Searches a result that has the micro-batch's own rows, all rows of this rank, or all tokens of its heads.
+  // Searches a result that has the micro-batch's own rows, all rows of this rank, or all tokens of its heads; an empty
+  // tensor is none.
   void tokens(const std::string& name, const Tensor&);
   void block(int64_t layer, const BlockState&, const KeyValues::Pair&, const Tensor& out);
   void gradients(std::span<const Batch>);
@@ -107,7 +108,7 @@ void Search::weights(ParamId first, ParamId last) {
 
 void Search::tokens(const std::string& name, const Tensor& t) {
   ++order_;
-  if (first_ && first_->order <= order_) return;
+  if (!t || (first_ && first_->order <= order_)) return;
   const TokenShare& share = micro_batch_->share;
   const int64_t all = share.samples * share.length, elements = t.elements();
   const int64_t leading = t.shape.rank() == 4 ? all : t.shape[0];
@@ -251,7 +252,8 @@ class ForwardInspection {
         search_.tokens("embedding output", out.on_device());
       });
     for (int64_t l = part.first_layer; l < part.first_layer + part.layers; ++l) {
-      const Block block(env, l, Recompute::none);  // keeps every intermediate
+      // Keeps every intermediate but those that exist for a tile at a time.
+      const Block block(env, l, Recompute::none, model_.blocks()[static_cast<size_t>(l)].mlp_tile());
       KeyValues kv(env, x.size(), offloads_stream);
       for_chunks({table.layer_unit(l)}, l, [&](const MicroBatch& m, OffloadedTensor& out) {
         BlockState state;

@@ -68,7 +68,7 @@ struct Architecture {
 
   // Whether attention in layer l is dense (all tokens before), not block-sparse.
   bool dense_layer(int64_t l) const {
-    return !blocksparse_layers || (blocksparse.dense_every > 0 && (l + 1) % blocksparse.dense_every == 0);
+    return !blocksparse_layers || blocksparse.dense_every == 0 || (l + 1) % blocksparse.dense_every == 0;
   }
   // Returns the scale, window and block mask of layer l.
   AttentionSpec attention(int64_t l) const;

@@ -28,6 +28,7 @@ class Block {
   // `mlp_tile`: rows of which the MLP is computed at a time; 0: all at once.
   Block(const ModelEnv& env, int64_t layer, Recompute recompute, int64_t mlp_tile = 0);
   Recompute recompute() const { return recompute_; }
+  int64_t mlp_tile() const { return mlp_.tile(); }
 
   // Returns the output [M',h] for the input x [M',h]. In training, stores in the state what the backward pass needs.
   // Chunks are passed in order.

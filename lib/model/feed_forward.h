@@ -24,6 +24,7 @@ class FeedForward {
       : env_(&env), layer_(layer), tile_(tile), fused_(fused) {}
 
   bool in_tiles() const { return tile_ > 0; }
+  int64_t tile() const { return tile_; }
   // Returns this rank's addend of the output [M,h].
   ArenaTensor forward(FeedForwardState&, const RowFlow&) const;
   // The forward pass without the output, to restore u and g; and g alone, from u. Nothing is restored in tiles.

@@ -248,8 +248,9 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
       for (const bool kept : {true, false}) {
         if (open("node_weights")) p.node_weights = kept && zero == 3 && may_keep;
         if (kept && !p.node_weights) continue;
-        // Keys of other sections may need the weights on the device, and those of `communication` a ZeRO stage.
-        const bool unsure = p.weights != from.weights || (zero != from.zero_stage && spec_.communication != usual);
+        // Keys of other sections may need the weights on the device, or exclude a ZeRO stage.
+        const bool stage_matters = spec_.communication != usual || !spec_.eval.sample_prompt.empty();
+        const bool unsure = p.weights != from.weights || (zero != from.zero_stage && stage_matters);
         if (!unsure || passes_checks(with_plan(spec_, p))) list.push_back(p);
         if (!open("node_weights")) break;
       }

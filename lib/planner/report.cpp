@@ -147,7 +147,7 @@ std::string describe_search(const Search& s) {
   };
   std::string text =
       fmt::format("chosen of {} arrangements; {} plans estimated, {} of them exactly{}\n", s.leads, s.quick_estimates,
-                  s.estimates, s.complete ? "" : "; the time ran out before all were");
+                  s.estimates, s.complete() ? "" : "; the search stopped at its limit of " + s.limit);
   text += line(*s.best, "chosen: " + written_keys(s.best->plan));
   for (const Choice& c : s.alternatives) text += line(c, c.why);
   for (const std::string& remark : s.remarks) text += remark + "\n";

@@ -69,6 +69,8 @@ class Searcher {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > share * limits_.seconds;
   }
 
+  std::string seconds_limit() const { return fmt::format("{:g} seconds", limits_.seconds); }
+
   [[noreturn]] void refuse() const {
     if (!estimate_cache_.first_error().empty()) throw ConfigError(estimate_cache_.first_error());
     throw ConfigError(fmt::format(
@@ -98,7 +100,7 @@ class Searcher {
     std::vector<Lead> leads;
     for (const Plan& p : plans) {
       if (!estimate_cache_.none() && spent(kShareOfQuick / 2)) {
-        result_.complete = false;
+        result_.limit = seconds_limit();
         break;
       }
       const Estimate* first = estimate_cache_.quick_estimate(p);
@@ -115,7 +117,7 @@ class Searcher {
     for (const Lead& lead : leads) {
       if (slower_than_best(lead.least)) return;
       if (spent(kShareOfQuick)) {
-        result_.complete = false;
+        result_.limit = seconds_limit();
         return;
       }
       for (const Plan& schedule : candidates_.schedules(lead.plan)) expand_memory(schedule, [](const Estimate&) {});
@@ -162,7 +164,10 @@ class Searcher {
   void estimate_best() {
     while (const Choice* c = next()) {
       const bool enough = !may_estimate(kShareOfBest);
-      if (enough) result_.complete = false;
+      if (enough)
+        result_.limit = spent(kShareOfBest) ? seconds_limit()
+                                            : fmt::format("{} exact estimate{}", estimate_cache_.estimates(),
+                                                          estimate_cache_.estimates() == 1 ? "" : "s");
       if (enough && (result_.best || spent(kPatience))) return;
       const Choice& now = estimate_cache_.exact_estimate(c->plan);
       if (now.estimate.ranks == 0) continue;

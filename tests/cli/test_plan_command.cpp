@@ -255,6 +255,23 @@ TEST_CASE("training uses the plan for the open keys of its spec", "[cli][plan][s
   CHECK(Json::parse(slurp(w.run_directory("run") / "plan.json"))["plan"]["tp"] == 1);
 }
 
+TEST_CASE("a resumed run keeps its plan, and one that has saved nothing is planned again", "[cli][plan]") {
+  const Workspace w;
+  const auto spec = w.spec("gpt", "fp32");
+  const auto start = [&](const std::string& steps) {
+    const Outcome o = run(w.train(spec, "run",
+                                  {"--set", "parallel={auto: [zero_stage, micro_batch], data: 0, cluster: laptop}",
+                                   "--set", "train.steps=" + steps, "--set", "eval.every=0"}));
+    CAPTURE(o.output);
+    CHECK(o.code == 0);
+    return Catch::Contains("kept from the start of the run").match(o.output);
+  };
+  CHECK_FALSE(start("4"));
+  CHECK(start("6"));
+  std::filesystem::remove_all(w.run_directory("run") / "checkpoints");
+  CHECK_FALSE(start("6"));
+}
+
 TEST_CASE("training stays within its budget of memory, or is refused before it begins", "[cli][plan][slow]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");

@@ -99,7 +99,12 @@ TEST_CASE("recomputation trades memory for FLOPs", "[train]") {
 
 TEST_CASE("a diagnosis needs no more memory than the step it examines", "[train]") {
   RunSpec spec = tiny_spec("llama", GENERATE(DType::f32, DType::bf16), Recompute::full);
-  spec.model.vocab = 20000;
+  const bool in_tiles = GENERATE(false, true);
+  spec.model.vocab = in_tiles ? 37 : 20000;
+  if (in_tiles) {
+    spec.memory.mlp_tile_tokens = 2;
+    spec.model.ffn = 2000;
+  }
   spec.train.micro_batch = spec.train.global_batch = 1;
   spec.train.z_loss = 1e38;  // the loss stays finite, its gradient does not
   PredictedRig rig(spec);

@@ -91,4 +91,7 @@ TEST_CASE("phi-3-small alternates blocksparse and dense layers with the publishe
       for (int64_t kb = 0; kb <= qb; ++kb) kept += attends(s, head, qb * 64 + 63, kb * 64);
     CHECK(kept == expected[head]);
   }
+  m.blocksparse.dense_every = 0;
+  const Architecture dense = make_architecture(m);
+  for (int64_t l = 0; l < m.layers; ++l) CHECK(dense.dense_layer(l));
 }

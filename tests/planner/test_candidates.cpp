@@ -140,6 +140,23 @@ TEST_CASE("candidates keep the weights on the device where other keys need them 
   CHECK_FALSE(any_on_host(", communication: {weight_bits: 4, weight_differences: true}"));
 }
 
+TEST_CASE("candidates keep whole weights on every rank where a sample text needs them", "[planner][candidates]") {
+  const auto highest_stage = [](const std::string& more) {
+    const RunSpec spec = parse_run_spec(
+        "{model: {layers: 4, hidden: 64, heads: 4, vocab: 256}, train: {global_batch: 8, micro_batch: 1}, parallel: "
+        "{auto: [zero_stage], data: 4}" +
+            more + "}",
+        "t");
+    const Candidates candidates(spec, 4, small_cluster());
+    int64_t highest = 0;
+    for (const Plan& p : candidates.all())
+      for (const Plan& q : candidates.with_less_memory(p)) highest = std::max(highest, q.zero_stage);
+    return highest;
+  };
+  CHECK(highest_stage("") == 3);
+  CHECK(highest_stage(", eval: {sample_prompt: A}") == 2);
+}
+
 TEST_CASE("candidates keep tensor parallelism within nodes and state within device memory", "[planner][candidates]") {
   RunSpec spec =
       parse_run_spec("{model: {preset: gpt3-175b, vocab: 50257}, train: {global_batch: 96}, parallel: auto}", "t");

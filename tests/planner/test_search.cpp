@@ -41,7 +41,7 @@ int check_like_brute_force(const RunSpec& spec, std::initializer_list<int> all_r
       const Search s = search(spec, ranks, cluster, estimator, {1e6, 100000});
       INFO(ranks << " ranks of " << gib << " GiB: " << s.quick_estimates << " quick estimates, " << s.estimates
                  << " estimates");
-      CHECK(s.complete);
+      CHECK(s.complete());
       CHECK(s.best.has_value() == (best < std::numeric_limits<double>::infinity()));
       if (!s.best) continue;
       const double exact = brute_force(spec, ranks, estimator, cluster, false);
@@ -74,7 +74,7 @@ TEST_CASE("a small budget still gives a plan that fits", "[planner][search]") {
   const Search s = search(spec_of(), 16, small_cluster(4), estimator, {1e6, 1});
   REQUIRE(s.best);
   CHECK(s.best->estimate.memory.fits());
-  CHECK(!s.complete);
+  CHECK(s.limit == "1 exact estimate");
 }
 
 TEST_CASE("alternatives differ from the best and explain why they lose", "[planner][search]") {
